@@ -117,7 +117,7 @@ static void check_items(const pointwise_params *params, const haul_tensor *const
         for (int j = 0; j < n; j++, total++) {
             int64_t place[4], index[HAUL_MAX_DIMS], rest;
             for (int k = 0; k < count; k++)
-                place[k] = at[k] + j * p.strides[k][p.ndim - 1];
+                place[k] = at[k] + j * p.strides[k].of[p.ndim - 1];
             /* the result is dense: its place tells the index */
             rest = place[0] - operands[0]->offset;
             assert_true(rest >= 0 && rest < elements && !met[rest]);
@@ -134,7 +134,7 @@ static void check_items(const pointwise_params *params, const haul_tensor *const
             }
             if (p.pack > 1 && n == p.pack && j == 0)
                 for (int k = 0; k < count; k++)
-                    assert_true(p.strides[k][p.ndim - 1] == 0 || place[k] % p.pack == 0);
+                    assert_true(p.strides[k].of[p.ndim - 1] == 0 || place[k] % p.pack == 0);
         }
     }
     assert_int_equal(total, elements);
@@ -144,7 +144,7 @@ static void test_pointwise__items_cover_the_result_in_every_layout(void **unused
 {
     static const struct {
         haul_shape shape;
-        int64_t    strides[3][4];
+        int64_t    strides[3].of[4];
         int64_t    offsets[3];
         int        pack;
     } cases[] = {

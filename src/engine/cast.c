@@ -157,7 +157,7 @@ FUNC void copy_every_second(GLOBAL T *o, GLOBAL const T *v, I64 row)
 /* Copies between layouts, without conversion, on processors. */
 KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
 {
-    const I64 to_step = p.strides[0][p.ndim - 1], step = p.strides[1][p.ndim - 1];
+    const I64 to_step = p.strides[0].of[p.ndim - 1], step = p.strides[1].of[p.ndim - 1];
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64             at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
         GLOBAL T       *o = out + at[0];
@@ -192,8 +192,8 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         I64 rest = i, to = p.offsets[0], from = p.offsets[1];
         for (int d = p.ndim - 1; d >= 0; d--) {
             const I64 next = QUOTIENT(rest, p.dims[d]), c = rest - next * p.dims[d];
-            to += c * p.strides[0][d];
-            from += c * p.strides[1][d];
+            to += c * p.strides[0].of[d];
+            from += c * p.strides[1].of[d];
             rest = next;
         }
         out[to] = x[from];

@@ -23,7 +23,7 @@ static int64_t broadcast_stride(const haul_tensor *t, const haul_shape *shape, i
 static bool can_merge(const pointwise_params *p, const int64_t *strides, int64_t dim, int count)
 {
     for (int k = 0; k < count; k++)
-        if (p->strides[k][p->ndim - 1] != strides[k] * dim)
+        if (p->strides[k].of[p->ndim - 1] != strides[k] * dim)
             return false;
     return true;
 }
@@ -59,7 +59,7 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
         p->ndim = 1;
         p->dims[0] = items;
         for (int k = 0; k < count; k++)
-            p->strides[k][0] = 1;
+            p->strides[k].of[0] = 1;
         return;
     }
     int order[HAUL_MAX_DIMS], dims = sort_by_stride(order, shape, operands[0]);
@@ -76,13 +76,13 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
             p->dims[last] = shape->dims[d];
         }
         for (int k = 0; k < count; k++)
-            p->strides[k][last] = strides[k];
+            p->strides[k].of[last] = strides[k];
     }
     if (p->ndim == 0) { /* one element */
         p->ndim = 1;
         p->dims[0] = 1;
         for (int k = 0; k < count; k++)
-            p->strides[k][0] = 1;
+            p->strides[k].of[0] = 1;
     }
 }
 
@@ -110,13 +110,13 @@ void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int 
 static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
 {
     int last = p->ndim - 1;
-    if (p->strides[0][last] != 1 || (p->ndim > 1 && p->dims[last] % pack != 0))
+    if (p->strides[0].of[last] != 1 || (p->ndim > 1 && p->dims[last] % pack != 0))
         return false;
     for (int k = 0; k < operands; k++) {
-        bool aligned = p->strides[k][last] == 1 && p->offsets[k] % pack == 0;
+        bool aligned = p->strides[k].of[last] == 1 && p->offsets[k] % pack == 0;
         for (int d = 0; d < last; d++)
-            aligned = aligned && p->strides[k][d] % pack == 0;
-        if (!aligned && p->strides[k][last] != 0)
+            aligned = aligned && p->strides[k].of[d] % pack == 0;
+        if (!aligned && p->strides[k].of[last] != 0)
             return false;
     }
     return true;
@@ -128,7 +128,7 @@ static bool is_narrow(const pointwise_params *p, int operands)
     for (int k = 0; k < operands; k++) {
         double reach = 0; /* exact in the range that matters */
         for (int d = 0; d < p->ndim; d++)
-            reach += (double)(p->dims[d] - 1) * fabs((double)p->strides[k][d]);
+            reach += (double)(p->dims[d] - 1) * fabs((double)p->strides[k].of[d]);
         if (reach > INT32_MAX)
             return false;
     }

@@ -97,11 +97,11 @@ INLINED haul_status launch(const haul__operation *operation, const haul__kernel 
     p.ndim = 1;
     p.pack = 1;
     p.nontemporal = 0;
-    p.strides[0][0] = 1;
+    p.strides[0].of[0] = 1;
     p.offsets[0] = y->offset;
     for (int i = 0; i < count; i++) {
         const haul__storage *storage = operands[i]->storage;
-        p.strides[1 + i][0] = 1;
+        p.strides[1 + i].of[0] = 1;
         p.offsets[1 + i] = operands[i]->offset;
         hosts[1 + i] = storage->buffer.host;
         used = used || haul__storage_is_used(storage);

@@ -1,5 +1,6 @@
 /* Copies whose source and result have different innermost dimensions: element by element, each line of the source would
- * be read once for every element in it. Tiles of whole cache lines are turned around in the nearest cache instead. */
+ * be read once for every element in it. Tiles of whole cache lines are turned around in the nearest cache instead, or
+ * in memory that threads share (backends/cuda/text/transpose.h). */
 #include "engine/transpose.h"
 
 #include "kernels/kernels.h"
@@ -7,15 +8,21 @@
 // clang-format off
 /* kernel text begins */
 typedef struct transpose_params {
-    I64 items;                       /* strips of all matrices */
+    I64 items;                       /* of all matrices */
     I64 rows, columns;               /* of a matrix of the result; the source is dense along rows, the result along columns */
     I64 row_step, column_step;       /* between rows of the result, and between columns of the source */
-    I64 dims[6], strides[2][6];      /* of the matrices, in the result and the source */
+    I64 dims[6];                     /* of the matrices */
+    struct { I64 of[6]; } strides[2]; /* in the result and the source */
     I64 offsets[2];
     I32 ndim, nontemporal;
 } transpose_params;
 
-#ifdef HAUL_KERNEL
+/* On devices whose threads share tiles, TRANSPOSE_TEAM work items copy a tile of TRANSPOSE_SIDE rows and columns: 64 bytes
+ * of a line at least, but for small elements. */
+#define TRANSPOSE_TEAM       32
+#define TRANSPOSE_SIDE(size) ((size) > 4 ? 16 : 32)
+
+#if defined(HAUL_KERNEL) && !defined(OWN_TRANSPOSE) /* of the backend */
 /* A work item is a strip: as many rows as a cache line has elements. */
 #define TRANSPOSE_LINE (CHUNKED ? 64 / (int)sizeof(T) : 1)
 
@@ -28,8 +35,8 @@ KERNEL2(transpose, transpose_params, T, out, const T, x)
         const int rows = (int)least(TRANSPOSE_LINE, p.rows - first);
         for (int d = p.ndim - 1; d >= 0; d--) {
             const I64 next = QUOTIENT(matrix, p.dims[d]), at = matrix - next * p.dims[d];
-            to += at * p.strides[0][d];
-            from += at * p.strides[1][d];
+            to += at * p.strides[0].of[d];
+            from += at * p.strides[1].of[d];
             matrix = next;
         }
         GLOBAL T *o = out + to + first * p.row_step;
@@ -64,10 +71,10 @@ KERNEL2(transpose, transpose_params, T, out, const T, x)
 static int dense_dimension(const pointwise_params *p)
 {
     const int last = p->ndim - 1;
-    if (last < 1 || p->strides[0][last] != 1 || p->strides[1][last] == 1 || p->strides[1][last] == 0)
+    if (last < 1 || p->strides[0].of[last] != 1 || p->strides[1].of[last] == 1 || p->strides[1].of[last] == 0)
         return -1;
     for (int d = last - 1; d >= 0; d--)
-        if (p->strides[1][d] == 1)
+        if (p->strides[1].of[d] == 1)
             return d;
     return -1;
 }
@@ -76,8 +83,18 @@ bool haul__is_transpose(const pointwise_params *p, const haul_device *device)
 {
     enum { LEAST = 8 }; /* rows and columns from which tiles pay */
     const int dense = dense_dimension(p);
-    return dense >= 0 && device->properties.kind != HAUL_KIND_GPU && p->dims[dense] >= LEAST &&
-           p->dims[p->ndim - 1] >= LEAST;
+    if (device->properties.kind == HAUL_KIND_GPU && !haul__device_shares_tiles(device))
+        return false;
+    return dense >= 0 && p->dims[dense] >= LEAST && p->dims[p->ndim - 1] >= LEAST;
+}
+
+/* Work items for one matrix. */
+static int64_t items_of(const haul_device *device, const transpose_params *p, int64_t size)
+{
+    const int64_t line = 64 / size, side = TRANSPOSE_SIDE(size);
+    if (haul__device_shares_tiles(device))
+        return ((p->rows - 1) / side + 1) * ((p->columns - 1) / side + 1) * TRANSPOSE_TEAM;
+    return (p->rows - 1) / line + 1;
 }
 
 haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *from, const pointwise_params *layout,
@@ -85,24 +102,24 @@ haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *f
 {
     enum { GRAIN_BYTES = 1 << 17 };
     const int           last = layout->ndim - 1, dense = dense_dimension(layout);
-    const int64_t       size = (int64_t)haul__dtype_size(to->dtype), line = 64 / size;
+    const int64_t       size = (int64_t)haul__dtype_size(to->dtype);
     const haul__kernel *kernel = haul__kernel_for(device, HAUL__K_transpose, to->dtype);
     transpose_params    p = {.rows = layout->dims[dense],
                              .columns = layout->dims[last],
-                             .row_step = layout->strides[0][dense],
-                             .column_step = layout->strides[1][last],
+                             .row_step = layout->strides[0].of[dense],
+                             .column_step = layout->strides[1].of[last],
                              .offsets = {layout->offsets[0], layout->offsets[1]},
                              .nontemporal = layout->nontemporal};
     if (!kernel)
         return haul_error_status();
-    p.items = (p.rows - 1) / line + 1;
+    p.items = items_of(device, &p, size);
     for (int d = 0; d < last; d++) {
         if (d == dense)
             continue;
         p.items *= layout->dims[d]; /* at most the number of elements */
         p.dims[p.ndim] = layout->dims[d];
-        p.strides[0][p.ndim] = layout->strides[0][d];
-        p.strides[1][p.ndim++] = layout->strides[1][d];
+        p.strides[0].of[p.ndim] = layout->strides[0].of[d];
+        p.strides[1].of[p.ndim++] = layout->strides[1].of[d];
     }
     const int64_t strip = p.columns * 64;
     return haul__launch_copy(&(haul__command){.params = &p,

@@ -8,7 +8,7 @@
 typedef struct pointwise_params {
     I64 items;
     I64 dims[8];
-    I64 strides[4][8];
+    struct { I64 of[8]; } strides[4]; /* no array of arrays: Mesa 22 passes one row of it */
     I64 offsets[4];
     U64 scalars[2];
     I32 ndim; /* at least 1 */
@@ -37,12 +37,12 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
     const int last = p->ndim - 1;
     I64 next = p->ndim > 1 ? i / p->dims[last] : 0, c = i - next * p->dims[last];
     const I64 row = p->dims[last] - c;
-    for (int k = 0; k < operands; k++) at[k] = p->offsets[k] + c * p->strides[k][last];
+    for (int k = 0; k < operands; k++) at[k] = p->offsets[k] + c * p->strides[k].of[last];
     i = next;
     for (int d = last - 1; d >= 0; d--) {
         next = i / p->dims[d];
         c = i - next * p->dims[d];
-        for (int k = 0; k < operands; k++) at[k] += c * p->strides[k][d];
+        for (int k = 0; k < operands; k++) at[k] += c * p->strides[k].of[d];
         i = next;
     }
     return M_MIN_OF(row, left);
@@ -109,25 +109,25 @@ INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *a
     const I64 first = i * p->pack;
     for (int k = 0; k < operands; k++) at[k] = p->offsets[k];
     if (p->ndim == 1) {
-        for (int k = 0; k < operands; k++) at[k] += first * p->strides[k][0];
+        for (int k = 0; k < operands; k++) at[k] += first * p->strides[k].of[0];
     } else if (p->narrow) {
         U32 rest = (U32)first;
         I32 near[4] = {0, 0, 0, 0};
         for (int d = p->ndim - 1; d > 0; d--) {
             const U32 next = (MULHI32(rest, p->factors[d]) + rest) >> p->shifts[d];
             const I32 step = (I32)(rest - next * (U32)p->dims[d]);
-            for (int k = 0; k < operands; k++) near[k] += step * (I32)p->strides[k][d];
+            for (int k = 0; k < operands; k++) near[k] += step * (I32)p->strides[k].of[d];
             rest = next;
         }
-        for (int k = 0; k < operands; k++) at[k] += near[k] + (I32)rest * (I32)p->strides[k][0];
+        for (int k = 0; k < operands; k++) at[k] += near[k] + (I32)rest * (I32)p->strides[k].of[0];
     } else {
         I64 rest = first;
         for (int d = p->ndim - 1; d > 0; d--) {
             const I64 next = QUOTIENT(rest, p->dims[d]);
-            for (int k = 0; k < operands; k++) at[k] += (rest - next * p->dims[d]) * p->strides[k][d];
+            for (int k = 0; k < operands; k++) at[k] += (rest - next * p->dims[d]) * p->strides[k].of[d];
             rest = next;
         }
-        for (int k = 0; k < operands; k++) at[k] += rest * p->strides[k][0];
+        for (int k = 0; k < operands; k++) at[k] += rest * p->strides[k].of[0];
     }
     return (int)M_MIN_OF((I64)p->pack, p->count - first);
 }
@@ -150,7 +150,7 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
 {
     const int last = p.ndim - 1;
     const A s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]), b = s0;
-    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last];
+    const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last];
     (void)s0, (void)s1, (void)b;
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
@@ -217,7 +217,7 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
 {
     const int last = p.ndim - 1;
     const A s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]);
-    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last];
+    const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last], t2 = p.strides[2].of[last];
     (void)s0, (void)s1;
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {

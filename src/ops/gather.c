@@ -16,7 +16,7 @@ typedef struct gather_params {
     I64 items;
     I64 length, size;  /* elements along the axis: of index, and of the tensor into which it points */
     I64 dims[8];       /* of index: all of them, or all but the axis */
-    I64 strides[3][8]; /* of the tensor into which the indices point (0 along the axis), of index, and of the third */
+    struct { I64 of[8]; } strides[3]; /* of the tensor into which the indices point (0 along the axis), of index, and of the third */
     I64 along[3];      /* their strides along the axis */
     I64 offsets[3];
     I32 ndim;  /* at least 1 */
@@ -33,7 +33,7 @@ FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
     for (int d = last; d >= 0; d--) {
         const I64 next = QUOTIENT(i, p->dims[d]), c = i - next * p->dims[d];
         if (d == last) room = p->dims[d] - c;
-        for (int k = 0; k < 3; k++) at[k] += c * p->strides[k][d];
+        for (int k = 0; k < 3; k++) at[k] += c * p->strides[k].of[d];
         i = next;
     }
     return room;
@@ -65,7 +65,7 @@ KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
         const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(least(room, ITEMS_END - i), GATHER_RUN) : 1;
-        const I64 step = p.strides[0][p.ndim - 1], along = p.along[0];
+        const I64 step = p.strides[0].of[p.ndim - 1], along = p.along[0];
         GLOBAL const I64 *which = index + p.offsets[1] + i;
         GLOBAL const T *v = x + at[0];
         GLOBAL T *to = y + p.offsets[2] + i;
@@ -119,7 +119,7 @@ FUNC void scatter_line(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums
 /* An element of each of `n` lines that lie side by side. */
 FUNC void scatter_across(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 position, I64 n)
 {
-    const I64 along = p->along[0], at_step = p->strides[1][p->ndim - 1], step = p->strides[2][p->ndim - 1];
+    const I64 along = p->along[0], at_step = p->strides[1].of[p->ndim - 1], step = p->strides[2].of[p->ndim - 1];
     for (I64 j = 0; j < n; j++) {
         const I64 to = CHECKED_INDEX(fault, p->check, position + j * at_step, index[j * at_step], p->size);
         scatter_one(sums + j, to, along, LOAD(v, j * step));
@@ -135,7 +135,7 @@ KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32
     const I32 in_runs = CHUNKED && at_step == 1 && length >= 16;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
-        const I64 room = gather_at(&p, i, at), row = CHUNKED && p.strides[0][last] == 1 ? least(room, ITEMS_END - i) : 1;
+        const I64 room = gather_at(&p, i, at), row = CHUNKED && p.strides[0].of[last] == 1 ? least(room, ITEMS_END - i) : 1;
         const I64 position = at[1] - p.offsets[1];
         GLOBAL T *sums = y + at[0];
         GLOBAL const I64 *which = index + at[1];
@@ -182,7 +182,7 @@ KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];
         const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
-        const I64 y_step = p.strides[0][last], step = p.strides[2][last], along = p.along[0];
+        const I64 y_step = p.strides[0].of[last], step = p.strides[2].of[last], along = p.along[0];
         GLOBAL const I64 *which = index + p.offsets[1] + i;
         GLOBAL const T *v = g + at[2];
         GLOBAL T *to = y + at[0];
@@ -207,7 +207,7 @@ static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
 {
     bool whole = p->ndim > 0;
     for (int k = 0; k < 3 && whole; k++)
-        whole = p->strides[k][p->ndim - 1] == strides[k] * dim;
+        whole = p->strides[k].of[p->ndim - 1] == strides[k] * dim;
     return whole;
 }
 
@@ -218,7 +218,7 @@ static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3
     int  d = joined ? p->ndim - 1 : p->ndim++;
     p->dims[d] = joined ? p->dims[d] * dim : dim; /* a part of index's count */
     for (int k = 0; k < 3; k++)
-        p->strides[k][d] = strides[k];
+        p->strides[k].of[d] = strides[k];
 }
 
 /* `into` is the tensor that the indices point into; `other` has index's shape. `lines`: an item is a line along the

@@ -13,7 +13,7 @@ KERNEL3(masked_fill, pointwise_params, T, out, const T, in0, const U8, in1)
 {
     const int last = p.ndim - 1;
     const A s0 = SCALAR(p.scalars[0]), s1 = SCALAR(p.scalars[1]);
-    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last];
+    const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last], t2 = p.strides[2].of[last];
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3];

@@ -13,7 +13,7 @@ TEMPLATE(select, NAME, S, V, READ, FORMULA)
 KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2)
 {
     const int last = p.ndim - 1;
-    const I64 t0 = p.strides[0][last], t1 = p.strides[1][last], t2 = p.strides[2][last], t3 = p.strides[3][last];
+    const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last], t2 = p.strides[2].of[last], t3 = p.strides[3].of[last];
 #if CHUNKED
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[4];

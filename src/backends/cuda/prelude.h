@@ -94,6 +94,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 
 /* Kernels with a text of their own in the folder text. */
 #define OWN_GEMM_TILE
+#define OWN_TRANSPOSE
 
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
 #if SUM_LANES != 32

@@ -108,6 +108,16 @@ static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel,
     *global = *local * (groups < most ? groups : most);
 }
 
+/* Mesa 22's rusticl leaves the padding at the end of a struct out of its size, and accepts only the rest. */
+static cl_int set_params(cl_kernel kernel, cl_uint index, const haul__command *launch)
+{
+    cl_int code = haul__cl.SetKernelArg(kernel, index, launch->params_size, launch->params);
+
+    for (size_t padding = 1; padding < 8 && padding < launch->params_size && code == CL_INVALID_ARG_SIZE; padding++)
+        code = haul__cl.SetKernelArg(kernel, index, launch->params_size - padding, launch->params);
+    return code;
+}
+
 /* Buffers in order, with `host` in the place of one in host memory, the record of a kernel that checks indices, then
  * the params. */
 static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_mem host, const char **call)
@@ -128,7 +138,7 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_me
         code = haul__cl.SetKernelArg(kernel, (cl_uint)count++, sizeof memory, &memory);
     }
     if (code == CL_SUCCESS)
-        code = haul__cl.SetKernelArg(kernel, (cl_uint)count, launch->params_size, launch->params);
+        code = set_params(kernel, (cl_uint)count, launch);
     return code;
 }
 
