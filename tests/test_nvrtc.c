@@ -391,6 +391,24 @@ static void test_nvrtc__only_the_kernel_that_is_wanted(void **unused)
     assert_true(entries(NULL) > 20);
 }
 
+/* Conversions of f16 are single instructions, not the integer arithmetic that other devices use. */
+static void test_nvrtc__halves_by_the_hardware(void **unused)
+{
+    char           *text = haul__kernel_unit_text(HAUL__K_add), *source;
+    haul__unit      unit = {.name = "add", .text = text, .kernel = "add", .dtype = HAUL_F16};
+    haul__cuda_code code;
+
+    (void)unused;
+    source = haul__cuda_program_text(&unit);
+    assert_int_equal(haul__cuda_compile_text("test", "add", source, "--gpu-architecture=compute_90", NULL, &code),
+                     HAUL_OK);
+    assert_non_null(strstr(code.image, "cvt.rn.f16.f32"));
+    assert_non_null(strstr(code.image, "cvt.f32.f16"));
+    haul__free(code.image);
+    haul__free(source);
+    haul__free(text);
+}
+
 /* Kernels that a program adds are units as the library's are. */
 static void test_nvrtc__kernels_of_programs_compile(void **unused)
 {
@@ -425,6 +443,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvrtc__kernels_of_programs_compile),
         cmocka_unit_test(test_nvrtc__only_the_kernel_that_is_wanted),
+        cmocka_unit_test(test_nvrtc__halves_by_the_hardware),
         cmocka_unit_test(test_nvrtc__a_spill_is_seen),
         cmocka_unit_test(test_nvrtc__pointwise_kernels_load_and_store_vectors),
         cmocka_unit_test(test_nvrtc__every_kernel_compiles_and_stays_in_registers),

@@ -9,6 +9,7 @@
 
 /* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
  * To nearest, ties to even, subnormal numbers as such, what is too large infinite, NaN quiet. */
+#ifndef OWN_F16 /* of the backend */
 FUNC F32 F16_TO_F32(U16 h)
 {
     const U32 sign = (U32)(h & 0x8000u) << 16, rest = (U32)(h & 0x7fffu) << 13;
@@ -24,6 +25,7 @@ FUNC U16 F32_TO_F16(F32 x)
     const U32 large = a > 0x7f800000u ? 0x7e00u | (a >> 13 & 0x03ffu) : 0x7c00u;
     return (U16)(sign | (a < 0x38800000u ? small : a < 0x47800000u ? normal : large));
 }
+#endif
 FUNC F32 BF16_TO_F32(U16 h) { return BITS_F32((U32)h << 16); }
 FUNC U16 F32_TO_BF16(F32 x)
 {

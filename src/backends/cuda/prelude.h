@@ -144,6 +144,23 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define MULHI32(a, b) __umulhi((U32)(a), (U32)(b))
 #define HAS_F64       1
 
+#ifdef __CUDACC__
+/* The GPU's own conversions of f16. They give the bits of those in common.h, but only one NaN. */
+#define OWN_F16
+FUNC F32 F16_TO_F32(U16 h)
+{
+    F32 x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+FUNC U16 F32_TO_F16(F32 x)
+{
+    U16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+#endif
+
 #define TAKE_WORD(word, mine) (atomicCAS(word, 0u, mine) == 0u)
 
 /* Stores past the caches are left to the device. */
