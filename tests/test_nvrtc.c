@@ -60,6 +60,7 @@ static const struct known {
     {"cross_entropy_backward", 8, 24}, /* f64, sm_90 */
     {"cross_entropy_backward_columns", 8, 16}, /* f32, sm_80 */
     {"rms_norm_backward", 8, 8}, /* bf16, sm_90 */
+    {"batch_norm_moments", 8, 40}, /* bf16, sm_90 */
     {"sum_deviations", 8, 8},
     {"sum_exponentials_columns", 8, 36},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
