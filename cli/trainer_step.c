@@ -60,7 +60,7 @@ static haul_status learn(trainer *t, haul_tensor *loss, const group_part *part)
         loss = haul_mul_scalar(loss, part->weight);
     if (t->scaler)
         loss = haul_grad_scaler_scale(t->scaler, loss);
-    status = t->recomputes ? haul_backward_once(loss, HAUL_NONE) : haul_backward(loss, HAUL_NONE);
+    status = haul_backward(loss, HAUL_NONE, .once = true);
     return status || !part->last ? status : update(t);
 }
 

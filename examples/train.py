@@ -20,6 +20,7 @@ Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint
                 prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
+Backward = struct(seed=Object, keep=c.c_bool, once=c.c_bool)
 Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, waits=c.c_int64, everywhere=c.c_bool)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 
@@ -39,7 +40,7 @@ def train(net, adam, loader, epoch):
         logits = haul.haul_call_with(net, c.byref(Call((batch[0].x,))))
         loss = haul.haul_bce_with_logits_with(logits, c.byref(Loss(batch[0].y)))
         haul.haul_optimizer_zero_grad(adam)
-        haul.haul_backward(loss, NONE)
+        haul.haul_backward_with(loss, c.byref(Backward(NONE)))
         haul.haul_optimizer_step(adam)
         total += haul.haul_item(loss)
         haul.haul_scope_pop(scope)

@@ -271,7 +271,7 @@ static void test_custom__gradients_are_summed_to_what_was_broadcast(void **state
     s = haul_set_requires_grad(s, true);
     haul_tensor *y = haul_apply(&scale, NULL, x, s);
     assert_close(y, (double[]){0, 3, 6, 9}, 4, 0, "a scaled tensor");
-    assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g), HAUL_OK);
+    assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g, .keep = true), HAUL_OK);
     assert_close(g, (double[]){6}, 1, 0, "the gradient of the scale");
     assert_true(!wanted[0] && wanted[1] && !differentiated);
     assert_int_equal(haul_grad(haul_sum(y), &s, 1, &g, .create_graph = true), HAUL_OK);

@@ -22,6 +22,7 @@ typedef struct training {
     haul_module    *net;
     haul_optimizer *optimizer;
     haul_dtype      lower; /* of autocast */
+    bool            keep, once, adds_up;
     haul_tensor    *x, *y;
 } training;
 
@@ -111,6 +112,10 @@ static haul_status prepare(training *t)
     t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
     if (recompute_some(t->net, &random))
         return haul_error_status();
+    const unsigned way = draw(&random, 3);
+    t->keep = way == 0;
+    t->once = way == 1;
+    t->adds_up = draw(&random, 2);
     t->x = haul_normal(HAUL_F32, HAUL_SHAPE(t->of.batch, 3, SIDE, SIDE), 0, 1);
     t->y = haul_zeros(HAUL_I64, HAUL_SHAPE(t->of.batch));
     return t->optimizer && haul_tensor_is_valid(t->x) && haul_tensor_is_valid(t->y) ? HAUL_OK : haul_error_status();
@@ -125,10 +130,10 @@ static haul_status step(void *context)
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
     haul_tensor        *loss = haul_cross_entropy(haul_call(t->net, t->x), t->y);
     haul_status         status = haul_autocast_end(before);
-    if (!status)
+    if (!status && !t->adds_up)
         status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
+        status = haul_backward(loss, HAUL_NONE, .keep = t->keep, .once = t->once);
     if (!status)
         status = haul_optimizer_step(t->optimizer);
     haul_scope_pop(scope);

@@ -122,7 +122,7 @@ static void composed(haul_device *device)
     haul_tensor *target = labels(device, HAUL_I64, 10, y), *fused, *g;
     haul_tensor *loss = haul_mul_scalar(haul_cross_entropy(x, target), 5);
     double       want[ROWS * 10];
-    assert_int_equal(haul_grad(loss, &x, 1, &fused), HAUL_OK);
+    assert_int_equal(haul_grad(loss, &x, 1, &fused, .keep = true), HAUL_OK);
     assert_int_equal(haul_grad(loss, &x, 1, &g, .create_graph = true), HAUL_OK);
     assert_int_equal(read_values(fused, want, ROWS * 10), HAUL_OK);
     assert_close(g, want, ROWS * 10, 1e-14, "composed gradient");

@@ -89,7 +89,7 @@ static void check_gradients(haul_device *device)
         haul_manual_seed(5);
         haul_tensor *y = around(&s, leaves[2], leaves[3], again);
         for (int passes = 0; passes < 2; passes++) /* the graph can be used again */
-            assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+            assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true), HAUL_OK);
         haul_scope_pop(scope);
         for (int i = 0; i < LEAVES; i++) {
             results[again][i] = haul_clone(haul_tensor_grad(leaves[i]));
@@ -208,7 +208,7 @@ static void check_failures(haul_device *device)
     haul_tensor *y = haul_checkpoint(compute, &leaves[2], 1, &s);
     assert_true(haul_random_state_get().offset > random.offset);
     random = haul_random_state_get();
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_STATE);
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE, .keep = true), HAUL_STATE);
     assert_non_null(strstr(haul_error_message(), "fails now"));
     haul_error_clear();
     for (int i = 0; i < LEAVES; i++)
@@ -277,33 +277,34 @@ static void test_recompute__wrong_arguments(void **state)
     assert_refused(haul_checkpoint(compute, NULL, 0, &s), HAUL_STATE, "no scope is open");
 }
 
-/* ---- graphs that are used once ---- */
+/* ---- graphs that are freed ---- */
 
-/* The same gradients, with and without recomputation; afterwards the graph is refused. */
-static void check_once(haul_device *device)
+/* The same gradients, whether the function and the graph are used twice or the graph is freed. */
+static void check_freed(haul_device *device)
 {
     shared       s;
     haul_tensor *leaves[LEAVES], *want[LEAVES];
     leaves_of(device, HAUL_F32, &s, leaves);
-    for (int again = 0; again < 2; again++) {
+    for (int i = 0; i < 3; i++) {
+        const bool keep = i == 0;
         haul_manual_seed(5);
-        haul_tensor *y = around(&s, leaves[2], leaves[3], again);
-        assert_int_equal(again ? haul_backward_once(y, HAUL_NONE) : haul_backward(y, HAUL_NONE), HAUL_OK);
-        for (int i = 0; i < LEAVES; i++) {
-            haul_tensor *got = haul_clone(haul_tensor_grad(leaves[i]));
-            if (again)
-                assert_same_bits(want[i], got, "a gradient of a graph that is used once");
-            want[i] = got;
-            haul_set_grad(leaves[i], HAUL_NONE);
+        haul_tensor *y = around(&s, leaves[2], leaves[3], i > 0);
+        assert_int_equal(haul_backward(y, HAUL_NONE, .keep = keep, .once = i == 2), HAUL_OK);
+        for (int k = 0; k < LEAVES; k++) {
+            haul_tensor *got = haul_clone(haul_tensor_grad(leaves[k]));
+            if (i)
+                assert_same_bits(want[k], got, "a gradient of a graph that is freed");
+            want[k] = got;
+            haul_set_grad(leaves[k], HAUL_NONE);
         }
-        if (again)
-            assert_refused(haul_backward(y, HAUL_NONE) ? NULL : &s, HAUL_GRAPH,
-                           "haul_backward_once has used the graph");
+        assert_int_equal(haul_backward(y, HAUL_NONE), keep ? HAUL_OK : HAUL_GRAPH);
+        haul_error_clear();
+        for (int k = 0; k < LEAVES; k++)
+            haul_set_grad(leaves[k], HAUL_NONE);
     }
-    assert_refused(haul_backward_once(leaves[0], HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "a leaf");
 }
 
-static int64_t peak_of_chain(haul_device *device, haul_status (*backward)(haul_tensor *y, haul_tensor *seed))
+static int64_t peak_of_chain(haul_device *device, bool keep)
 {
     haul_memory_stats stats;
     haul_scope       *scope = haul_scope_push();
@@ -313,24 +314,24 @@ static int64_t peak_of_chain(haul_device *device, haul_status (*backward)(haul_t
     assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     int64_t before = stats.allocated;
-    assert_int_equal(backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE, .keep = keep), HAUL_OK);
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     haul_scope_pop(scope);
     return stats.peak_allocated + stats.allocated - 2 * before;
 }
 
 /* What the graph held is free while it is still held, and at the end. */
-static void check_once_memory(haul_device *device)
+static void check_freed_memory(haul_device *device)
 {
     haul_set_device(device);
-    assert_true(peak_of_chain(device, haul_backward_once) + (3 << 18) <= peak_of_chain(device, haul_backward));
+    assert_true(peak_of_chain(device, false) + (3 << 18) <= peak_of_chain(device, true));
 }
 
-static void test_recompute__graphs_that_are_used_once(void **state)
+static void test_recompute__graphs_that_are_freed(void **state)
 {
     (void)state;
-    on_devices(check_once);
-    on_devices(check_once_memory);
+    on_devices(check_freed);
+    on_devices(check_freed_memory);
 }
 
 /* ---- memory that runs out ---- */
@@ -382,7 +383,7 @@ int main(void)
         cmocka_unit_test(test_recompute__results_without_a_second_run),
         cmocka_unit_test(test_recompute__failures),
         cmocka_unit_test(test_recompute__wrong_arguments),
-        cmocka_unit_test(test_recompute__graphs_that_are_used_once),
+        cmocka_unit_test(test_recompute__graphs_that_are_freed),
         cmocka_unit_test(test_recompute__allocations_that_fail),
     };
     return cmocka_run_group_tests_name("recompute_functions", tests, NULL, NULL);

@@ -36,15 +36,32 @@ HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
  *   tensor: then it is copied. HAUL_NONE removes the gradient */
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
-/* Add d(y)/d(leaf) to the gradient of every leaf behind y. Leaf gradients change only if the whole pass succeeds. The
- * graph can be used again. Fails with HAUL_GRAPH if y does not require a gradient.
- *
- * - seed: the gradient of y itself, of y's shape; HAUL_NONE means 1, for a y with a single element */
-HAUL_API haul_status haul_backward(haul_tensor *y, haul_tensor *seed);
+typedef struct HAUL__DESIGNATED haul_backward_options {
+    haul_tensor *seed; /* the gradient of y itself, of y's shape; HAUL_NONE means 1, for a y with a single element;
+                          positional */
+    HAUL__GUARD
+    bool keep; /* keep the graph, so that it can be used again: more memory */
+    bool once; /* add each gradient to its leaf as soon as it is complete: less memory; excludes `keep` */
+} haul_backward_options;
 
-/* The same, and free the tensors that the graph holds as soon as the pass has used them: less memory. Neither this
- * graph nor another one that shares a part of it can be used again, even if the pass fails. */
-HAUL_API haul_status haul_backward_once(haul_tensor *y, haul_tensor *seed);
+/* Add d(y)/d(leaf) to the gradient of every leaf behind y:
+ *
+ *     haul_backward(loss, HAUL_NONE);
+ *     haul_backward(loss, HAUL_NONE, .keep = true);
+ *
+ * - The pass frees what the graph holds as soon as it has used it. Neither this graph nor another one that shares a
+ * part of it can be used again, even if the pass fails; no other thread may use it during the pass. `.keep = true`
+ * keeps the graph.
+ * - Leaf gradients change only if the whole pass succeeds. Until then the pass holds the gradients of all leaves in
+ *   addition to those that the leaves have. With `.once = true` it holds no gradient longer than necessary, but if it
+ *   fails, some leaves may have their new gradients and others not: then set all of them anew.
+ * - `.keep` and `.once` do not change the bits of gradients.
+ *
+ * Fails with HAUL_GRAPH, before anything changes, if y does not require a gradient, or if an earlier pass has freed a
+ * part of the graph. A part that holds no tensors, such as a sum of leaves, stays usable. Fails with HAUL_GRAPH if a
+ * tensor that a gradient needs was changed in place, and with HAUL_INVALID_ARGUMENT if keep and once are both true. */
+#define haul_backward(y, ...) haul_backward_with(y, HAUL__OPTIONS(haul_backward_options, .seed = __VA_ARGS__))
+HAUL_API haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *options);
 
 /* Compute gradients without touching those of leaves: results[i] becomes d(y)/d(inputs[i]), or HAUL_NONE if y does not
  * depend on it. On failure each result is a failed tensor.
@@ -52,12 +69,17 @@ HAUL_API haul_status haul_backward_once(haul_tensor *y, haul_tensor *seed);
  *     haul_tensor *inputs[] = {a, b}, *results[2];
  *     haul_grad(y, inputs, 2, results, .create_graph = true);
  *
+ * The pass goes through the part of the graph between y and the inputs, and frees what this part holds, as
+ * haul_backward does. `.keep` and `.create_graph` keep it.
+ *
  * - inputs, count: the tensors to differentiate by, and their number */
 typedef struct HAUL__DESIGNATED haul_grad_options {
     haul_tensor **results; /* gets `count` tensors; positional */
     HAUL__GUARD
     haul_tensor *seed;         /* the gradient of y; default 1, for a y with a single element */
-    bool         create_graph; /* record the pass itself, so that the results can be differentiated again */
+    bool         create_graph; /* record the pass itself, so that the results can be differentiated again; keeps the
+                                  graph, too */
+    bool keep;                 /* keep the graph, so that it can be used again */
 } haul_grad_options;
 
 #define haul_grad(y, inputs, count, ...)                                                                               \

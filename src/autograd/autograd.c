@@ -111,65 +111,107 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 
 /* ---- haul_backward ---- */
 
-/* May the leaf keep this very tensor? Not if somebody else sees its memory, if it has gaps or repeats elements, or if
- * its layout differs from the leaf's. */
+static const char backward[] = "haul_backward";
+
+/* May the leaf keep this very tensor? */
 static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
 {
-    return haul__tensor_same_layout(leaf, g) && haul__tensor_is_gap_free(g) &&
-           atomic_load(&((haul_tensor *)g)->object.refs) == 1 && atomic_load(&g->storage->object.refs) == 1;
+    return haul__tensor_same_layout(leaf, g) && haul__gradient_is_own(g);
 }
 
-/* The leaf may have been moved or cast since the graph was recorded; its gradient follows it. */
+/* The sum of the leaf's gradient and another one, in the memory of the other one if nobody else sees it. The leaf's
+ * gradient stays as it is: the pass may still fail, and the program may hold it. */
+static haul_tensor *sum(const haul_tensor *leaf, haul_tensor *arrived)
+{
+    if (!may_keep(leaf, arrived) || !haul__tensor_same_layout(leaf->grad, arrived))
+        return haul_add(leaf->grad, arrived);
+    return haul_add_into(arrived, leaf->grad, arrived) ? NULL : arrived;
+}
+
+/* The leaf may have been moved or cast since the graph was recorded; its gradient follows it. Takes over the reference
+ * to `arrived`; the caller gets one. */
 static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
     haul_device *device = leaf->storage->device;
+    haul_tensor *g = arrived;
 
-    if (arrived->storage->device != device || arrived->dtype != leaf->dtype)
-        arrived = haul_to(arrived, device, .dtype = leaf->dtype);
-    if (haul__failed(arrived))
-        return NULL;
-    haul_tensor *g = leaf->grad                ? haul_add(leaf->grad, arrived)
-                     : may_keep(leaf, arrived) ? arrived
-                                               : haul__copy_to_order_of(arrived, leaf);
+    if (g->storage->device != device || g->dtype != leaf->dtype)
+        g = haul_to(g, device, .dtype = leaf->dtype);
+    if (!haul__failed(g) && leaf->grad)
+        g = sum(leaf, g);
+    else if (!haul__failed(g) && !may_keep(leaf, g))
+        g = haul__copy_to_order_of(g, leaf);
+    if (g == arrived)
+        return g;
+    haul__object_release(arrived);
     if (haul__failed(g))
         return NULL;
     haul__object_keep(g);
     return g;
 }
 
+/* Takes over the reference to the gradient. */
+static void replace_gradient(haul_tensor *leaf, haul_tensor *g)
+{
+    haul__object_release(leaf->grad);
+    leaf->grad = g;
+}
+
+/* The gradients of all leaves change, or none does. */
 static haul_status commit_leaves(const haul__pass_result *result, void *context)
 {
     (void)context;
-    haul_tensor **fresh = haul__calloc(result->leaf_count, sizeof *fresh);
-    haul_status   status =
-        fresh || !result->leaf_count ? HAUL_OK : haul__fail_memory("haul_backward", result->leaf_count * sizeof *fresh);
-    for (size_t i = 0; !status && i < result->leaf_count; i++) {
-        fresh[i] = new_gradient(result->leaves[i], haul__gradient_of(result, result->leaves[i]));
-        if (!fresh[i] || keep_in_dry_run(result->leaves[i], "haul_backward"))
-            status = haul_error_status();
+    const size_t  count = result->leaf_count;
+    haul_tensor **fresh = haul__calloc(count, sizeof *fresh);
+    haul_status   status = fresh || !count ? HAUL_OK : haul__fail_memory(backward, count * sizeof *fresh);
+    for (size_t i = 0; !status && i < count; i++) {
+        fresh[i] = new_gradient(result->leaves[i], haul__gradient_take(result, result->leaves[i]));
+        status = fresh[i] ? HAUL_OK : haul_error_status();
     }
-    for (size_t i = 0; fresh && i < result->leaf_count; i++) {
-        if (status) {
+    for (size_t i = 0; !status && i < count; i++)
+        status = keep_in_dry_run(result->leaves[i], backward);
+    for (size_t i = 0; fresh && i < count; i++) {
+        if (status)
             haul__object_release(fresh[i]);
-        } else {
-            haul__object_release(result->leaves[i]->grad);
-            result->leaves[i]->grad = fresh[i];
-        }
+        else
+            replace_gradient(result->leaves[i], fresh[i]);
     }
     haul__free(fresh);
     return status;
 }
 
-haul_status haul_backward(haul_tensor *y, haul_tensor *seed)
+/* Adds a complete gradient to its leaf at once. */
+static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
 {
-    return haul__gradient_pass(
-        &(haul__pass_request){.operation = "haul_backward", .y = y, .seed = seed, .commit = commit_leaves});
+    haul_scope  scope;
+    haul_status status = haul__scope_open(&scope, backward);
+    if (status) {
+        haul__object_release(arrived);
+        return status;
+    }
+    haul_tensor *g = new_gradient(leaf, arrived);
+    status = g ? keep_in_dry_run(leaf, backward) : haul_error_status();
+    if (status)
+        haul__object_release(g);
+    else
+        replace_gradient(leaf, g);
+    haul__scope_close(&scope);
+    return status;
 }
 
-haul_status haul_backward_once(haul_tensor *y, haul_tensor *seed)
+haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *options)
 {
-    return haul__gradient_pass(&(haul__pass_request){
-        .operation = "haul_backward_once", .y = y, .seed = seed, .uses_up = true, .commit = commit_leaves});
+    if (!options)
+        return haul__fail_null(backward, "options");
+    if (options->keep && options->once)
+        return haul__fail(HAUL_INVALID_ARGUMENT, backward, "once",
+                          "keep and once are both true; a pass with once frees the graph, so leave out one of them");
+    return haul__gradient_pass(&(haul__pass_request){.operation = backward,
+                                                     .y = y,
+                                                     .seed = options->seed,
+                                                     .keep = options->keep,
+                                                     .complete = options->once ? add_to_leaf : NULL,
+                                                     .commit = options->once ? NULL : commit_leaves});
 }
 
 /* ---- haul_grad ---- */
@@ -229,6 +271,7 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
                                                            .y = y,
                                                            .seed = options->seed ? options->seed : HAUL_NONE,
                                                            .create_graph = options->create_graph,
+                                                           .keep = options->keep,
                                                            .inputs = inputs,
                                                            .input_count = count,
                                                            .commit = take_gradients,

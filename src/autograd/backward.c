@@ -1,9 +1,9 @@
 /* The backward pass: from a result through its graph to the leaves.
  *
  * Nodes are visited newest first, which is a topological order, because a node is always newer than the nodes it
- * depends on. Each node runs in a scope of its own, so that only gradients that are still needed are live. Nothing
- * outside the pass changes until the whole pass has succeeded: leaf gradients are collected first and committed at the
- * end. */
+ * depends on. Each node runs in a scope of its own, so that only gradients that are still needed are live. After its
+ * visit a node gives up what it saved, unless the graph is kept. Gradients of leaves are collected and committed at the
+ * end, or passed on as soon as they are complete. */
 #include <stdlib.h>
 
 #include "autograd/pass.h"
@@ -51,10 +51,14 @@ typedef struct pass {
     bool          may_return; /* a device may have spilled what nodes saved */
     bool          keeps;      /* the pass is recorded, so its nodes keep what they saved */
     bool          uses_up;    /* nodes give up what they saved as soon as they were visited */
+    bool          selects;    /* only gradients of some tensors are wanted */
     haul__map     of_nodes, of_leaves;
-    haul__map     captured; /* the requested results of nodes, with their gradients */
-    haul_tensor **leaves;   /* in the order of their discovery; the graph holds them */
+    haul__map     wanted;  /* if it selects: leaves, and results of nodes with their gradients */
+    haul__map     leading; /* if it selects: the nodes that depend on what is wanted */
+    haul__map     uses;    /* if `complete` is set: leaves, with the number of edges to them that are left */
+    haul_tensor **leaves;  /* in the order of their discovery; the graph holds them */
     size_t        leaf_count, leaf_capacity;
+    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);
 } pass;
 
 static bool add_node(pass *p, haul__node *node)
@@ -94,13 +98,88 @@ static bool add_reachable(pass *p, size_t first)
     return ok;
 }
 
+/* Counts the edges to leaves of the nodes at `first` and later, if somebody waits for complete gradients. */
+static bool count_uses(pass *p, size_t first)
+{
+    for (size_t i = first; p->complete && i < p->count; i++)
+        for (int k = 0; k < p->nodes[i]->edge_count; k++) {
+            bool             is_new;
+            haul_tensor     *leaf = p->nodes[i]->edges[k].leaf;
+            haul__map_entry *e = leaf ? haul__map_insert(&p->uses, leaf, &is_new) : NULL;
+            if (leaf && !e)
+                return false;
+            if (e)
+                e->value = (void *)((uintptr_t)e->value + 1);
+        }
+    return true;
+}
+
 static haul_status collect(pass *p, haul__node *root)
 {
-    if (!add_node(p, root) || !add_reachable(p, 0))
+    if (!add_node(p, root) || !add_reachable(p, 0) || !count_uses(p, 0))
         return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
     if (!is_sorted(p))
         qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
     return HAUL_OK;
+}
+
+/* ---- what is wanted ---- */
+
+static haul_status want(pass *p, haul_tensor *const *inputs, int count)
+{
+    bool is_new;
+    p->selects = inputs != NULL;
+    for (int i = 0; i < count; i++) {
+        const haul__edge to = haul__edge_to(inputs[i]);
+        if (!haul__map_insert(&p->wanted, to.node ? key_of(to.node, to.result) : to.leaf, &is_new))
+            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
+    }
+    return HAUL_OK;
+}
+
+/* Does the gradient of a wanted tensor depend on that of the node's operands? Second runs exist only where it does. */
+static bool leads(const pass *p, const haul__node *node)
+{
+    return !p->selects || node->order > p->before || haul__map_find(&p->leading, node);
+}
+
+static bool is_wanted(const pass *p, const haul__edge *edge)
+{
+    if (!p->selects)
+        return true;
+    if (!edge->node)
+        return edge->leaf && haul__map_find(&p->wanted, edge->leaf);
+    return leads(p, edge->node) || haul__map_find(&p->wanted, key_of(edge->node, edge->result));
+}
+
+/* Operands come before results: oldest first. */
+static haul_status find_leading(pass *p)
+{
+    for (size_t i = p->selects ? p->count : 0; i--;) {
+        const haul__node *node = p->nodes[i];
+        bool              is_new, is_leading = false;
+        for (int k = 0; !is_leading && k < node->edge_count; k++)
+            is_leading = is_wanted(p, &node->edges[k]);
+        if (is_leading && !haul__map_insert(&p->leading, node, &is_new))
+            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
+    }
+    return HAUL_OK;
+}
+
+/* Fails before anything changes if an earlier pass has freed a part of the graph. */
+static haul_status check_not_used_up(const pass *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->nodes[i]->bare == haul__bare_used && leads(p, p->nodes[i]))
+            return haul__node_refuse(p->nodes[i]);
+    return HAUL_OK;
+}
+
+/* ---- gradients arrive ---- */
+
+bool haul__gradient_is_own(const haul_tensor *g)
+{
+    return !haul__object_is_shared(g) && !haul__object_is_shared(g->storage) && haul__tensor_is_gap_free(g);
 }
 
 /* Adds a gradient to an entry. Sums are out of place, because several entries may hold the same tensor. */
@@ -135,6 +214,8 @@ static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
 static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradient)
 {
     bool is_new;
+    if (!is_wanted(p, edge))
+        return HAUL_OK;
     gradient = fit(gradient, edge);
     if (haul__failed(gradient))
         return haul_error_status();
@@ -147,6 +228,25 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
         return haul__fail_memory(p->operation, sizeof(haul_tensor *));
     p->leaves[p->leaf_count++] = edge->leaf;
     return HAUL_OK;
+}
+
+/* Passes on the gradients of leaves to which no more edges are left. */
+static haul_status complete_leaves(pass *p, const haul__node *node)
+{
+    haul_status status = HAUL_OK;
+    for (int k = 0; !status && k < node->edge_count; k++) {
+        haul_tensor     *leaf = node->edges[k].leaf;
+        haul__map_entry *left = leaf ? haul__map_find(&p->uses, leaf) : NULL;
+        if (!left || (left->value = (void *)((uintptr_t)left->value - 1)))
+            continue;
+        haul__map_entry *e = haul__map_find(&p->of_leaves, leaf);
+        haul_tensor     *gradient = e ? e->value : NULL;
+        if (gradient) {
+            e->value = NULL;
+            status = p->complete(leaf, gradient);
+        }
+    }
+    return status;
 }
 
 #define MAX_INPUTS_ON_STACK 16
@@ -202,7 +302,7 @@ static haul_status add_graph(pass *p, haul_tensor *const *results, int count, ui
         status = check_order(p, root, before);
         ok = status || !root || add_node(p, root);
     }
-    ok = ok && add_reachable(p, first);
+    ok = ok && add_reachable(p, first) && count_uses(p, first);
     for (size_t i = first; i < p->count; i++)
         if (p->nodes[i]->order > p->before)
             haul__object_keep(p->nodes[i]);
@@ -243,11 +343,11 @@ static void release_nodes(pass *p)
 
 /* ---- visiting ---- */
 
-/* Remembers the gradient of a node's result if it was requested. */
+/* Remembers the gradient of a node's result if it is wanted. */
 static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
     for (int k = 0; k < node->result_count; k++) {
-        haul__map_entry *e = haul__map_find(&p->captured, key_of(node, k));
+        haul__map_entry *e = haul__map_find(&p->wanted, key_of(node, k));
         if (e) {
             haul__object_keep(arrived[k]);
             e->value = arrived[k];
@@ -288,8 +388,9 @@ static haul_status visit(pass *p, haul__node *node)
         return HAUL_OK;
     capture(p, node, arrived);
     haul_scope  scope;
-    haul_status status = haul__scope_open(&scope, p->operation);
-    if (!status) {
+    const bool  on = leads(p, node);
+    haul_status status = on ? haul__scope_open(&scope, p->operation) : HAUL_OK;
+    if (!status && on) {
         status = differentiate(p, node, results);
         haul__scope_close(&scope);
     }
@@ -323,6 +424,15 @@ static void return_ahead(pass *p)
         p->ahead++;
 }
 
+static haul_status give_up(const pass *p, haul__node *node)
+{
+    if (p->uses_up && leads(p, node))
+        return haul__node_strip(node, haul__bare_used);
+    if (node->order > p->before && !p->keeps)
+        return haul__node_strip(node, haul__bare_in_function);
+    return HAUL_OK;
+}
+
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
@@ -331,10 +441,10 @@ static haul_status run(pass *p)
         if (p->may_return)
             return_ahead(p);
         status = visit(p, node);
-        if (p->uses_up)
-            haul__node_strip(node, haul__bare_used);
-        else if (node->order > p->before && !p->keeps)
-            haul__node_strip(node, haul__bare_in_function);
+        const haul_status given_up = give_up(p, node);
+        status = status ? status : given_up;
+        if (!status && p->complete)
+            status = complete_leaves(p, node);
     }
     return status;
 }
@@ -376,16 +486,6 @@ static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor
     return HAUL_OK;
 }
 
-static haul_status prepare_captures(pass *p, haul_tensor *const *inputs, int count)
-{
-    bool is_new;
-    for (int i = 0; i < count; i++)
-        if (inputs[i]->node &&
-            !haul__map_insert(&p->captured, key_of(inputs[i]->node, inputs[i]->node_result), &is_new))
-            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
-    return HAUL_OK;
-}
-
 static haul_status whole(const haul__pass_request *request)
 {
     haul_scope  scope;
@@ -396,23 +496,30 @@ static haul_status whole(const haul__pass_request *request)
               .before = haul__node_newest(),
               .may_return = haul__may_spill(),
               .keeps = request->create_graph,
-              .uses_up = request->uses_up};
+              .uses_up = !request->keep && !request->create_graph,
+              .complete = request->complete};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
-    status = prepare_captures(&p, request->inputs, request->input_count);
+    status = want(&p, request->inputs, request->input_count);
     if (!status)
         status = collect(&p, request->y->node);
+    if (!status)
+        status = find_leading(&p);
+    if (!status)
+        status = check_not_used_up(&p);
     if (!status)
         status = seed_pass(&p, request->y, request->seed);
     if (!status)
         status = run(&p);
-    if (!status)
+    if (!status && request->commit)
         status =
-            request->commit(&(haul__pass_result){&p.of_leaves, &p.captured, p.leaves, p.leaf_count}, request->context);
+            request->commit(&(haul__pass_result){&p.of_leaves, &p.wanted, p.leaves, p.leaf_count}, request->context);
     release_gradients(&p.of_nodes);
     release_gradients(&p.of_leaves);
-    release_gradients(&p.captured);
+    release_gradients(&p.wanted);
+    haul__map_free(&p.leading);
+    haul__map_free(&p.uses);
     release_nodes(&p);
     haul__free(p.leaves);
     haul__scope_close(&scope);
@@ -434,4 +541,12 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t)
 {
     return t->node ? gradient_in(result->of_nodes, key_of(t->node, t->node_result)) : gradient_in(result->of_leaves, t);
+}
+
+haul_tensor *haul__gradient_take(const haul__pass_result *result, const haul_tensor *leaf)
+{
+    haul__map_entry *e = haul__map_find(result->of_leaves, leaf);
+    haul_tensor     *gradient = e->value;
+    e->value = NULL;
+    return gradient;
 }

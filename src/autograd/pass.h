@@ -17,17 +17,27 @@ typedef struct haul__pass_request {
     const char         *operation;
     haul_tensor        *y, *seed; /* seed may be HAUL_NONE */
     bool                create_graph;
-    bool                uses_up; /* the graph gives up what it holds as the pass goes */
-    haul_tensor *const *inputs;  /* intermediate results whose gradients are wanted; leaves are always included */
+    bool                keep;   /* the graph can be used again; otherwise it gives up what it holds as the pass goes */
+    haul_tensor *const *inputs; /* the only tensors whose gradients are wanted; NULL: those of all leaves */
     int                 input_count;
-    /* Called once, when all gradients are complete, in a scope that ends after it. */
+    /* Called for each leaf as soon as its gradient is complete. Takes over a reference to the gradient, and may hold
+     * the only one. NULL: the gradients of leaves stay in the result. */
+    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);
+    /* Called once, when all gradients are complete, in a scope that ends after it; NULL: there is nothing to do. */
     haul_status (*commit)(const haul__pass_result *result, void *context);
     void *context;
 } haul__pass_request;
 
 haul_status haul__gradient_pass(const haul__pass_request *request);
 
+/* May the holder of the only reference to a gradient write to it? Not if somebody else sees its memory, or if it has
+ * gaps or repeats elements. */
+bool haul__gradient_is_own(const haul_tensor *g);
+
 /* The gradient of a leaf or an input; NULL if none arrived. The pass holds the reference. */
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t);
+
+/* The same for a leaf, with the reference of the pass, which has none afterwards. */
+haul_tensor *haul__gradient_take(const haul__pass_result *result, const haul_tensor *leaf);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/guest.h"
 #include "core/scope.h"
+#include "engine/node.h"
 #include "events/call.h"
 #include "memory/dry_run.h"
 
@@ -256,6 +257,7 @@ static estimate *begin(bool *is_new)
         return NULL;
     }
     haul__object_init(&e->run.object, &estimate_class);
+    e->run.newest_node = haul__node_newest();
     if (haul__dry_run_begin(&e->run, "haul_estimate")) {
         haul__object_release(e);
         return NULL;

@@ -7,6 +7,7 @@
 #include "core/counter.h"
 #include "events/call.h"
 #include "events/events.h"
+#include "memory/dry_run.h"
 
 static void release_saved(haul__node *node)
 {
@@ -48,9 +49,8 @@ bool haul__records(haul_tensor *const *inputs, int count)
 const char haul__bare_in_function[] =
     "the tensors that its gradient needs were not kept, because it was called in a function that runs again in the "
     "backward pass; differentiate only the results of haul_checkpoint";
-const char haul__bare_used[] = "the tensors that its gradient needs are gone, because haul_backward_once has used the "
-                               "graph; use haul_backward for "
-                               "all passes but the last";
+const char haul__bare_used[] =
+    "the graph was freed by an earlier haul_backward or haul_grad; give that call .keep = true, which keeps the graph";
 
 static size_t align_up(size_t n)
 {
@@ -211,13 +211,61 @@ haul_status haul__node_record(haul__call *c)
     return HAUL_OK;
 }
 
-void haul__node_strip(haul__node *node, const char *why)
+/* ---- giving up ---- */
+
+static void put_back(void *node, void *before)
 {
-    if (!node->bare && (node->saves || node->saves_results || node->owned))
-        node->bare = why;
+    haul__node *n = node, *b = before;
+    n->bare = NULL;
+    n->owned = b->owned;
+    n->saves = b->saves;
+    n->saves_results = b->saves_results;
+    memcpy(n->saved, b->saved, sizeof n->saved);
+    memcpy(n->saved_results, b->saved_results, sizeof n->saved_results);
+    haul__small_free(b, sizeof *b);
+}
+
+/* Counts the memory of saved tensors as freed where nothing else holds it. */
+static haul_status count_as_freed(const haul__saved_tensor *saved, uint32_t set)
+{
+    haul_status status = HAUL_OK;
+    for (uint32_t left = set; left && !status; left &= left - 1) {
+        haul_tensor *alias = saved[__builtin_ctz(left)].alias;
+        if (!haul__object_is_shared(alias))
+            status = haul__dry_run_let_go(alias->storage);
+    }
+    return status;
+}
+
+/* The dry run takes over what the node holds, and puts it back at its end. */
+static haul_status strip_for_now(haul__node *node, const char *why)
+{
+    haul__node *before = haul__small_alloc(sizeof *before);
+    if (!before)
+        return haul__fail_memory(node->operation->name, sizeof *before);
+    *before = *node;
+    if (haul__dry_run_keep_state(node, before, put_back, node->operation->name)) {
+        haul__small_free(before, sizeof *before);
+        return haul_error_status();
+    }
+    node->bare = why;
+    node->owned = NULL;
+    node->saves = node->saves_results = 0;
+    haul_status status = count_as_freed(before->saved, before->saves);
+    return status ? status : count_as_freed(before->saved_results, before->saves_results);
+}
+
+haul_status haul__node_strip(haul__node *node, const char *why)
+{
+    if (!node->saves && !node->saves_results && !node->owned)
+        return HAUL_OK;
+    if (haul__is_dry() && haul__dry_run_found(node->order))
+        return strip_for_now(node, why);
+    node->bare = why;
     release_saved(node);
     haul__object_release(node->owned);
     node->owned = NULL;
+    return HAUL_OK;
 }
 
 /* ---- gradients ---- */

@@ -71,8 +71,9 @@ haul__node *haul__node_over(const haul__operation *operation, const haul__edge *
 /* Why the gradient of a node cannot be computed. */
 extern const char haul__bare_in_function[], haul__bare_used[];
 
-/* Gives up what the node holds for its gradient, which cannot be computed any more; `why` is one of the above. */
-void haul__node_strip(haul__node *node, const char *why);
+/* Gives up what the node holds for its gradient, which cannot be computed any more; `why` is one of the above. A dry
+ * run gives it back to nodes that existed before, and fails if there is no memory to note that. */
+haul_status haul__node_strip(haul__node *node, const char *why);
 
 /* Fails because the node is bare. */
 haul_status haul__node_refuse(const haul__node *node);

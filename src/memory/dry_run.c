@@ -207,13 +207,14 @@ bool haul__planned_is_pinned(const haul__storage *storage)
 
 /* ---- restoring ---- */
 
-typedef enum kept_kind { KEPT_TENSOR, KEPT_OBJECT, KEPT_INTEGER } kept_kind;
+typedef enum kept_kind { KEPT_TENSOR, KEPT_OBJECT, KEPT_INTEGER, KEPT_STATE } kept_kind;
 
 typedef struct kept {
     void     *owner; /* holds a reference */
     kept_kind kind;
-    void     *object; /* holds a reference */
+    void     *object; /* holds a reference; a state: what put_back gets */
     int64_t   integer;
+    void (*put_back)(void *owner, void *state);
 } kept;
 
 /* Counts a tensor's memory as freed if only the changed field and the run hold the tensor: a real run would free it,
@@ -225,26 +226,37 @@ static void count_as_freed(haul__dry_run *run, haul_tensor *t)
         block_is_free(run, s->block);
 }
 
-static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)
+/* The entry of a place, with a reference to its owner. `*k` is NULL if there is nothing to keep. */
+static haul_status new_kept(void *owner, const void *place, kept_kind kind, const char *operation, kept **k)
 {
     haul__dry_run   *run = haul__is_dry() ? haul__dry_run_now() : NULL;
     bool             is_new;
     haul__map_entry *e = run ? haul__map_insert(&run->kept, place, &is_new) : NULL;
-    kept            *k = e && !e->value ? haul__small_alloc(sizeof *k) : NULL;
+    *k = NULL;
     if (!run || (e && e->value))
         return HAUL_OK;
+    *k = e ? haul__small_alloc(sizeof **k) : NULL;
+    if (!*k)
+        return haul__fail_memory(operation, sizeof **k);
+    **k = (kept){.owner = owner, .kind = kind};
+    haul__object_keep(owner);
+    e->value = *k;
+    return HAUL_OK;
+}
+
+static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)
+{
+    kept       *k;
+    haul_status status = new_kept(owner, place, kind, operation, &k);
     if (!k)
-        return haul__fail_memory(operation, sizeof *k);
-    *k = (kept){.owner = owner, .kind = kind};
+        return status;
     if (kind == KEPT_INTEGER)
         k->integer = *(int64_t *)place;
     else
         k->object = *(void **)place;
-    haul__object_keep(owner);
     haul__object_keep(k->object);
     if (kind == KEPT_TENSOR && k->object)
-        count_as_freed(run, k->object);
-    e->value = k;
+        count_as_freed(haul__dry_run_now(), k->object);
     return HAUL_OK;
 }
 
@@ -263,9 +275,43 @@ haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *
     return keep(owner, place, KEPT_INTEGER, operation);
 }
 
+haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
+                                     const char *operation)
+{
+    kept       *k;
+    haul_status status = new_kept(owner, owner, KEPT_STATE, operation, &k);
+    if (k) {
+        k->object = state;
+        k->put_back = put_back;
+    }
+    return status;
+}
+
+bool haul__dry_run_found(uint64_t order)
+{
+    const haul__dry_run *run = haul__dry_run_now();
+    return run && order <= run->newest_node;
+}
+
+haul_status haul__dry_run_let_go(const haul__storage *storage)
+{
+    bool             is_new;
+    haul__dry_run   *run = haul__dry_run_now();
+    haul__map_entry *e = storage->block ? haul__map_insert(&run->let_go, storage, &is_new) : NULL;
+    if (!e)
+        return storage->block ? haul__fail_memory("haul_estimate", sizeof *e) : HAUL_OK;
+    const uintptr_t gone = (uintptr_t)e->value + 1;
+    e->value = (void *)gone;
+    if (gone == (uintptr_t)atomic_load(&storage->object.refs))
+        block_is_free(run, storage->block);
+    return HAUL_OK;
+}
+
 static void put_back(void *place, const kept *k)
 {
-    if (k->kind != KEPT_INTEGER) {
+    if (k->kind == KEPT_STATE) {
+        k->put_back(k->owner, k->object);
+    } else if (k->kind != KEPT_INTEGER) {
         void *now = *(void **)place;
         *(void **)place = k->object;
         haul__object_release(now);
@@ -285,5 +331,6 @@ void haul__dry_run_restore(haul__dry_run *run)
         haul__small_free(k, sizeof *k);
     }
     haul__map_free(&run->kept);
-    run->kept = (haul__map){NULL, 0, 0};
+    haul__map_free(&run->let_go);
+    run->kept = run->let_go = (haul__map){NULL, 0, 0};
 }

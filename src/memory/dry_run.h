@@ -30,15 +30,17 @@ typedef struct haul__dry_run {
     haul__account       accounts[HAUL__MAX_DEVICES]; /* by the device's slot */
     haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
     haul_transfer_stats moved;
-    haul__map           kept; /* changed fields and their old values */
+    uint64_t            newest_node; /* the order of the newest node that existed before */
+    haul__map           kept;        /* changed fields and their old values */
+    haul__map           let_go; /* storages that existed before, with the number of references that would be gone */
     atomic_bool         lock;
 } haul__dry_run;
 
 /* Frees what the run holds besides `kept`. */
 void haul__dry_run_free(haul__dry_run *run);
 
-/* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head; the thread takes
- * a reference. Fails if there is no memory for the thread's context. */
+/* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head and newest_node;
+ * the thread takes a reference. Fails if there is no memory for the thread's context. */
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation);
 
 /* Restores what was changed in objects that existed before. Call it during the run. */
@@ -62,6 +64,17 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation);
 haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation);
 haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation);
+
+/* Calls put_back(owner, state) at the end of the run, which holds a reference to the owner. */
+haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
+                                     const char *operation);
+
+/* Did the node of this order exist before the run? */
+bool haul__dry_run_found(uint64_t order);
+
+/* Counts that a real run would release a reference to a storage, which existed before: its block is free with the last
+ * one. */
+haul_status haul__dry_run_let_go(const haul__storage *storage);
 
 /* Records an in-place change of the storage's elements. Does nothing in a dry run, where they do not change. */
 static inline void haul__storage_changed(haul__storage *storage)
