@@ -415,9 +415,23 @@ static void check_gradient_of_input(haul_device *device)
     assert_true(memory_of(device).peak_allocated - before < 3 * LAYER);
 }
 
+/* The gradients of a result that is used several times are added up in the memory of the first. */
+static void check_sums(haul_device *device)
+{
+    haul_tensor *x = leaf(device, HAUL_SHAPE(WIDE), 1), *h = haul_mul_scalar(x, 2), *y = haul_mul(h, haul_detach(h));
+    for (int i = 0; i < 3; i++)
+        y = haul_add(y, haul_mul(h, haul_detach(h)));
+    y = haul_sum(y);
+    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
+    const int64_t before = memory_of(device).allocated;
+    assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true), HAUL_OK);
+    assert_in_range(memory_of(device).peak_allocated - before, 2 * BLOCK, 2 * BLOCK + BLOCK / 8);
+}
+
 static void test_backward__peaks(void **state)
 {
     (void)state;
+    on_devices(check_sums);
     on_devices(check_accumulation);
     on_devices(check_gradient_of_input);
 }

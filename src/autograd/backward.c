@@ -182,14 +182,23 @@ bool haul__gradient_is_own(const haul_tensor *g)
     return !haul__object_is_shared(g) && !haul__object_is_shared(g->storage) && haul__tensor_is_gap_free(g);
 }
 
-/* Adds a gradient to an entry. Sums are out of place, because several entries may hold the same tensor. */
+/* The sum of two gradients, in the memory of the first if only its entry holds it: several entries may hold the same
+ * tensor, and a recorded pass may save it. */
+static haul_tensor *sum(const pass *p, haul_tensor *held, haul_tensor *gradient)
+{
+    if (p->keeps || !haul__gradient_is_own(held) || !haul__tensor_same_layout(held, gradient))
+        return haul_add(held, gradient);
+    return haul_add_into(held, held, gradient) ? NULL : held;
+}
+
+/* Adds a gradient to an entry. */
 static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_tensor *gradient, bool *is_new)
 {
     haul__map_entry *e = haul__map_insert(map, key, is_new);
     if (!e)
         return haul__fail_memory(p->operation, sizeof *e);
     if (e->value) {
-        gradient = haul_add(e->value, gradient);
+        gradient = sum(p, e->value, gradient);
         if (haul__failed(gradient))
             return haul_error_status();
     }
