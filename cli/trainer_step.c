@@ -52,25 +52,29 @@ static haul_status update(trainer *t)
 
 static haul_status learn(trainer *t, haul_tensor *loss, const group_part *part)
 {
-    haul_status status = part->first ? haul_optimizer_zero_grad(t->optimizer) : HAUL_OK;
-
-    if (status)
-        return status;
     if (part->weight != 1)
         loss = haul_mul_scalar(loss, part->weight);
     if (t->scaler)
         loss = haul_grad_scaler_scale(t->scaler, loss);
-    status = haul_backward(loss, HAUL_NONE, .once = true);
+    haul_status status = haul_backward(loss, HAUL_NONE, .once = true);
     return status || !part->last ? status : update(t);
 }
 
-/* Nothing here waits for the device. */
+static haul_status forget_gradients(trainer *t, const group_part *part)
+{
+    return part->first ? haul_optimizer_zero_grad(t->optimizer) : HAUL_OK;
+}
+
+/* Nothing here waits for the device. The gradients of the last update are free before the forward pass needs memory,
+ * and a step that fails ends the training, so it may leave gradients that are not complete. */
 haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part)
 {
     haul_scope *scope = haul_scope_push();
 
-    if (!scope)
+    if (!scope || forget_gradients(t, part)) {
+        haul_scope_pop(scope);
         return haul_error_status();
+    }
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
     haul_tensor        *logits = haul_call(t->net, batch->x);
     haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
