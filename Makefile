@@ -15,7 +15,7 @@ GENERATOR := $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v n
 # `make demo` builds for the instructions of this machine only; everything else builds all levels.
 ALL_LEVELS := $(shell grep -qs '^HAUL_CPU_LEVELS:[A-Z]*=native$$' $(BUILD)/CMakeCache.txt && echo -UHAUL_CPU_LEVELS)
 LEVELS     ?= $(ALL_LEVELS)
-VERSION    := $(shell sed -n 's/^\#define HAUL_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' include/haul/base.h | paste -sd.)
+VERSION    := $(shell sed -n 's/^\#define HAUL_VERSION_STRING "\(.*\)"$$/\1/p' include/haul/base.h)
 
 .PHONY: all configure demo test check bench gpu-check install uninstall dist deb format docs clean help
 

@@ -115,15 +115,18 @@ typedef struct haul_loader    haul_loader;    /* makes batches of a dataset (dat
 
 /* The version of the headers, as numbers for the preprocessor. */
 #define HAUL_VERSION_MAJOR 0
-#define HAUL_VERSION_MINOR 1
+#define HAUL_VERSION_MINOR 2
 #define HAUL_VERSION_PATCH 0
 
-/* The version of the library that the program runs with, "MAJOR.MINOR.PATCH". The text lives as long as the process. */
+/* The version of the library that the program runs with, as HAUL_VERSION_STRING. It lives as long as the process. */
 HAUL_API const char *haul_version(void);
 
 /* The optional parts that this library was built with, separated by blanks: "opencl jpeg png onednn". The text lives as
  * long as the process. */
 HAUL_API const char *haul_build_features(void);
+
+/* The version of the headers as a text, "MAJOR.MINOR.PATCH"; between releases it ends in "-dev". */
+#define HAUL_VERSION_STRING "0.2.0-dev"
 
 HAUL_END
 

@@ -5,7 +5,7 @@
 
 const char *haul_version(void)
 {
-    return HAUL_BUILD_VERSION;
+    return HAUL_VERSION_STRING;
 }
 
 const char *haul_build_features(void)

@@ -2,6 +2,7 @@
 #include <haul/haul.h>
 #include <haul/kernel.h>
 #include <stdio.h>
+#include <string.h>
 
 /* An operation of the program's own, with a kernel. */
 HAUL_KERNEL2(twice_kernel, T, y, const T, x, { FOR_ITEMS(i) STORE(y, i, LOAD(x, i) + LOAD(x, i)); });
@@ -20,5 +21,5 @@ int main(void)
         fprintf(stderr, "%s\n", haul_error_message());
     printf("%g\n", value);
     haul_scope_pop(scope);
-    return value == 28 ? 0 : 1;
+    return value == 28 && !strcmp(haul_version(), HAUL_VERSION_STRING) ? 0 : 1;
 }
