@@ -275,17 +275,13 @@ INLINE void NAME(sum_tile)(const haul__cpu_dots *d, int rows, int columns, int v
 {
     VECTOR sum[DOT_ROWS][DOT_SUMS];
 
-    for (int64_t k = 0; k < d->k; k += HAUL__DOT_DEPTH) {
+    NAME(dot_tile)(d, rows, columns, vectors, i, j, 0, d->k < HAUL__DOT_DEPTH ? d->k : HAUL__DOT_DEPTH, sums);
+    for (int64_t k = HAUL__DOT_DEPTH; k < d->k; k += HAUL__DOT_DEPTH) {
         int64_t end = d->k - k < HAUL__DOT_DEPTH ? d->k : k + HAUL__DOT_DEPTH;
         NAME(dot_tile)(d, rows, columns, vectors, i, j, k, end, sum);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            UNROLL for (int s = 0; s < columns * vectors; s++)
-            {
-                if (k)
-                    sum[r][s] += sums[r][s];
-                sums[r][s] = sum[r][s];
-            }
+            UNROLL for (int s = 0; s < columns * vectors; s++) sums[r][s] += sum[r][s];
         }
     }
 }
@@ -380,7 +376,7 @@ INLINE void NAME(leave_dots)(REAL *c, int64_t c_row, int rows, int columns, int 
 /* A single row has few sums, so there are registers for HAUL__DOT_BYTES of each. */
 static void NAME(row_dots)(const haul__cpu_dots *d, REAL *c, const REAL *bias, bool accumulate)
 {
-    VECTOR sums[DOT_ROWS][DOT_SUMS];
+    VECTOR sums[DOT_ROWS][DOT_SUMS] = {{{0}}}; /* compilers do not see that the switch covers all cases */
 
     for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
         int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
@@ -397,7 +393,7 @@ static void NAME(row_dots)(const haul__cpu_dots *d, REAL *c, const REAL *bias, b
 static void NAME(dots)(const haul__cpu_dots *d, void *out, int64_t c_row, const void *column_bias, bool accumulate)
 {
     const REAL *bias = column_bias;
-    VECTOR      sums[DOT_ROWS][DOT_SUMS];
+    VECTOR      sums[DOT_ROWS][DOT_SUMS] = {{{0}}}; /* as above */
 
     if (d->m == 1) {
         NAME(row_dots)(d, out, bias, accumulate);
