@@ -251,8 +251,8 @@ typedef struct HAUL__DESIGNATED haul_norm_options {
 
 /* The vector norm, (sum |x|^p)^(1/p). For p = INFINITY it is the largest |x|, for -INFINITY the least, for 0 the number
  * of elements that are not 0. Squares and powers do not leave the range of the dtype: the norm is infinite or 0 only if
- * the dtype does not hold it. Integers and bool become f32 first. The norm of no elements is 0; a negative p fails then.
- * The gradient is 0 where the norm is 0. */
+ * the dtype does not hold it. Integers and bool become f32 first. The norm of no elements is 0; a negative p fails
+ * then. The gradient is 0 where the norm is 0. */
 #define haul_norm(...)           haul_norm_with(HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
 #define haul_norm_into(out, ...) haul_norm_into_with(out, HAUL__OPTIONS(haul_norm_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_norm_with(const haul_norm_options *options);

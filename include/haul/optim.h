@@ -94,9 +94,9 @@ HAUL_API haul_optimizer *haul_adamw_with(const haul_adamw_options *options);
  *     d = sqrt(s) + eps
  *     p -= lr g / d
  *
- * With .centered: a = alpha a + (1 - alpha) g and d = sqrt(s - a a) + eps, where s - a a is at least s times the dtype's
- * rounding error: gradients that hardly change do not make it negative, as they do in PyTorch. With .momentum: b =
- * momentum b + g / d and p -= lr b.
+ * With .centered: a = alpha a + (1 - alpha) g and d = sqrt(s - a a) + eps, where s - a a is at least s times the
+ * dtype's rounding error: gradients that hardly change do not make it negative, as they do in PyTorch. With .momentum:
+ * b = momentum b + g / d and p -= lr b.
  *
  * Settings for haul_optimizer_set: lr, alpha, eps, momentum, weight_decay, centered. State: square_avg, grad_avg,
  * momentum_buffer. */
