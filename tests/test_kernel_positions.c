@@ -144,7 +144,7 @@ static void test_pointwise__items_cover_the_result_in_every_layout(void **unused
 {
     static const struct {
         haul_shape shape;
-        int64_t    strides[3].of[4];
+        int64_t    strides[3][4];
         int64_t    offsets[3];
         int        pack;
     } cases[] = {
