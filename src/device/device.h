@@ -62,6 +62,18 @@ static inline bool haul__device_peers(const haul_device *a, const haul_device *b
     return a->backend == b->backend && a->backend->peers;
 }
 
+/* Does the driver repeat at most 4 bytes in a fill, so that one of longer elements takes far longer than a kernel? */
+static inline bool haul__device_fills_words(const haul_device *device)
+{
+    return device->backend->fills_words;
+}
+
+/* The bytes of the pages in which the driver takes large requests of memory; 0: as requested. */
+static inline size_t haul__device_page(const haul_device *device)
+{
+    return device->backend->page;
+}
+
 /* Has it memory of its own, which its commands keep in place (device/presence.h)? */
 static inline bool haul__device_is_apart(const haul_device *device)
 {

@@ -52,7 +52,8 @@ static bool is_slow(const haul_tensor *to, double value)
 {
     enum { FEW = 1024 };
     uint32_t halves[2];
-    if (!to->storage->device->backend->fills_words || haul__dtype_size(to->dtype) <= sizeof *halves || to->count < FEW)
+    if (!haul__device_fills_words(to->storage->device) || haul__dtype_size(to->dtype) <= sizeof *halves ||
+        to->count < FEW)
         return false;
     encode(to->dtype, value, (unsigned char *)halves);
     return halves[0] != halves[1];

@@ -29,7 +29,7 @@ static inline int haul__bin_for(const haul_device *device, bool pinned, size_t b
 {
     if (pinned)
         return haul__bin_of(bytes < HAUL__LEAST_PINNED ? (size_t)HAUL__LEAST_PINNED : bytes);
-    const size_t page = device->backend->page;
+    const size_t page = haul__device_page(device);
     if (bytes > page / 2 && page && bytes <= SIZE_MAX - page)
         bytes = (bytes + page - 1) & ~(page - 1);
     return haul__bin_of(bytes);
