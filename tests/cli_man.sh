@@ -3,7 +3,7 @@
 
 run 0 manual
 cp out haul.1
-check "its first line names it" grep -qx '\.TH HAUL 1 "" "haul [0-9.]*" "User commands"' haul.1
+check "its first line names it" grep -qx '\.TH HAUL 1 "" "haul [0-9.]*\(-dev\)\?" "User commands"' haul.1
 for heading in NAME SYNOPSIS DESCRIPTION FILES ENVIRONMENT SIGNALS "EXIT STATUS" EXAMPLES; do
     check "has $heading" grep -qx "\.SH $heading" haul.1
 done
