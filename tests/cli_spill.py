@@ -100,13 +100,14 @@ def not_even(*arguments):
 
 
 def too_little():
-    _, told = train(4, *SMALL, "--memory-limit", "50%")
+    share = "65%" if STANDIN else "50%"  # its driver takes whole pages of 2 MiB
+    _, told = train(4, *SMALL, "--memory-limit", share)
     check("says what helps, and what it costs", re.search(
         r"With --spill on, tensors that do not fit go to host memory: [\d.]+ MiB to host memory and [\d.]+ MiB back in each "
         r"step, about [\d.]+ [mu]s \(estimates\)", told), told)
     _, told = train(4, *SMALL, "--memory-limit", "10%")
     check("says what does not help", "With --spill on, a step does not fit either" in told, told)
-    train(0, *SMALL, "--memory-limit", "50%", "--spill", "on", "--run", "run")
+    train(0, *SMALL, "--memory-limit", share, "--spill", "on", "--run", "run")
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
     check("the memory", json.load(open("run/memory.json"))["device"] == DEVICE)
@@ -161,10 +162,11 @@ def run_out():
     check("it spills", last(events)["spilled_bytes"] > 0 and losses(events) == losses(whole), f"{events[-1]}")
 
 
-# The least that an operation of the small network needs by itself is a third of the whole, or somewhat more of what
+# The least that an operation of the small network needs by itself is two fifths of the whole, or somewhat more of what
 # cuDNN needs. On a GPU the workspace of libraries is a part of the whole, too.
-least = 37 if STANDIN else 50 if NVIDIA else 33
-same_bits((75, 50, least), "--model", "simplecnn", "--batch", "32")
+least = 47 if STANDIN else 60 if NVIDIA else 42
+# Estimates of little spilling depend on single tensors.
+same_bits((55 if STANDIN else 75, 50, least), "--model", "simplecnn", "--batch", "32")
 if not os.environ.get("HAUL_SANITIZE") and not STANDIN:  # too slow, and nothing else than with the small one
     same_bits((50, 25), "--model", "resnet18", "--batch", "24")
 if STANDIN or not NVIDIA:  # the context of a GPU counts, too
