@@ -98,10 +98,10 @@ if(HAUL_SMALL)
 endif()
 set(lean ${units})
 list(FILTER lean EXCLUDE REGEX "_f32\\.c$")
-if(HAUL_SMALL) # a loss takes a small part of a step
-    set(losses ${units})
-    list(FILTER losses INCLUDE REGEX "/class_loss_f32\\.c$")
-    list(APPEND lean ${losses})
+if(HAUL_SMALL) # losses and reductions take a small part of a step
+    set(small ${units})
+    list(FILTER small INCLUDE REGEX "/(class_loss|reduce)_f32\\.c$")
+    list(APPEND lean ${small})
 endif()
 set_source_files_properties(${lean} PROPERTIES COMPILE_OPTIONS "${lean_flags}")
 # A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no

@@ -185,7 +185,8 @@ static void pop_to(haul_scope *scope)
 void haul__scope_close(haul_scope *scope)
 {
     haul__context *context = &haul__tls;
-    if (context->innermost != scope || scope->owned.next != &scope->owned || holds(context, scope) || context->keeps) {
+    if (context->innermost != scope || scope->owned.next != &scope->owned || holds(context, scope) || context->keeps ||
+        scope->memory != HAUL__SCOPE_LOCAL) {
         pop_to(scope);
         return;
     }

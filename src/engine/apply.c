@@ -10,7 +10,6 @@
 #include "core/scope.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
-#include "engine/custom.h"
 #include "engine/driver.h"
 #include "engine/estimate.h"
 #include "engine/node.h"
@@ -70,11 +69,16 @@ static bool has_work(const haul__call *c)
     return c->result_count == 0;
 }
 
+static bool is_of_library(const char *name)
+{
+    return strncmp(name, "haul_", 5) == 0; /* which is reserved */
+}
+
 /* Operations within a call failed on behalf of it, so the error names the function that the program has called. Errors
  * of devices keep the device's name, and those of the program's own functions keep theirs. */
 static haul_status name_call(const haul__call *c, haul_status status)
 {
-    if (status && !haul__custom_of(c->operation) && !strncmp(haul_error_operation(), "haul_", 5))
+    if (status && is_of_library(c->operation->name) && is_of_library(haul_error_operation()))
         haul__fail_within(c->operation->name);
     return status;
 }

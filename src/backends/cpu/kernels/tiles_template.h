@@ -275,13 +275,17 @@ INLINE void NAME(sum_tile)(const haul__cpu_dots *d, int rows, int columns, int v
 {
     VECTOR sum[DOT_ROWS][DOT_SUMS];
 
-    NAME(dot_tile)(d, rows, columns, vectors, i, j, 0, d->k < HAUL__DOT_DEPTH ? d->k : HAUL__DOT_DEPTH, sums);
-    for (int64_t k = HAUL__DOT_DEPTH; k < d->k; k += HAUL__DOT_DEPTH) {
+    for (int64_t k = 0; k < d->k; k += HAUL__DOT_DEPTH) {
         int64_t end = d->k - k < HAUL__DOT_DEPTH ? d->k : k + HAUL__DOT_DEPTH;
         NAME(dot_tile)(d, rows, columns, vectors, i, j, k, end, sum);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            UNROLL for (int s = 0; s < columns * vectors; s++) sums[r][s] += sum[r][s];
+            UNROLL for (int s = 0; s < columns * vectors; s++)
+            {
+                if (k)
+                    sum[r][s] += sums[r][s];
+                sums[r][s] = sum[r][s];
+            }
         }
     }
 }
