@@ -321,6 +321,17 @@ static void *label_apart(void *context)
     return context;
 }
 
+/* A call whose subscriber is left loses what it had allocated for itself. */
+#if defined(__SANITIZE_ADDRESS__)
+void __lsan_disable(void);
+void __lsan_enable(void);
+#define LOSING(call) (__lsan_disable(), (call))
+#define LEFT_TWICE() (__lsan_enable(), __lsan_enable())
+#else
+#define LOSING(call) (call)
+#define LEFT_TWICE() ((void)0)
+#endif
+
 static void test_callbacks__a_subscriber_that_is_left_keeps_no_thread_waiting(void **state)
 {
     (void)state;
@@ -330,16 +341,17 @@ static void test_callbacks__a_subscriber_that_is_left_keeps_no_thread_waiting(vo
         haul_events_subscribe(leave, .kinds = HAUL_EVENT_LABEL_BEGIN, .context = (void *)&here, .everywhere = true);
     labels = 0;
     if (!setjmp(back)) {
-        haul_label_begin("here");
+        LOSING(haul_label_begin("here"));
         fail_msg("the subscriber was not called");
     }
     assert_int_equal(pthread_create(&other, NULL, label_apart, NULL), 0);
     assert_int_equal(pthread_join(other, NULL), 0);
     assert_int_equal(labels, 1);
     if (!setjmp(back)) { /* this thread hears events again */
-        haul_label_begin("here");
+        LOSING(haul_label_begin("here"));
         fail_msg("the subscriber was not called again");
     }
+    LEFT_TWICE();
     assert_int_equal(haul_events_unsubscribe(id), HAUL_OK);
     haul_label_begin("here");
     assert_int_equal(haul_label_end(), HAUL_OK);
