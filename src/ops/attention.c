@@ -59,12 +59,13 @@ static haul_tensor *masked(const haul__call *c, haul_tensor *scores, bool causal
 {
     if (haul__failed(scores))
         return scores;
-    const int64_t *sizes = scores->shape.dims + scores->shape.ndim - 2;
-    haul_tensor   *mask = c->operands[MASK];
+    const int     ndim = scores->shape.ndim;
+    const int64_t rows = scores->shape.dims[ndim - 2], columns = scores->shape.dims[ndim - 1];
+    haul_tensor  *mask = c->operands[MASK];
     if (haul__has(c, MASK))
         scores = after(scores, mask->dtype == HAUL_BOOL ? only(scores, mask)
                                                         : haul_add(scores, haul_cast(mask, scores->dtype)));
-    return causal ? after(scores, only(scores, lower_triangle(sizes[0], sizes[1]))) : scores;
+    return causal ? after(scores, only(scores, lower_triangle(rows, columns))) : scores;
 }
 
 /* Operand i in the dtype in which the call computes. */

@@ -62,7 +62,7 @@ TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
 END_TEMPLATE
 
 /* Whether the variance and eps of this scale are outside of the range. */
-#define LAYER_NORM_IS_LOST(scale) (!((scale) > 0) | !((scale) * (scale) <= LIT(1.0) / SQUARES_LEAST))
+#define LAYER_NORM_IS_LOST(scale) ((I32) !((scale) > 0) | (I32) !((scale) * (scale) <= LIT(1.0) / SQUARES_LEAST))
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
 /* Row I, whose mean and scale are known. */
 TEMPLATE(layer_norm_put, I)
