@@ -29,7 +29,8 @@
 #define RANGE_RARE FUNC
 #endif
 #define IS_FINITE(s)        ((s) - (s) == 0)
-#define IS_OUTSIDE(s, least) ((I32)!((s) >= (least)) | (I32)!((s) <= RANGE_MOST)) /* not in [least, RANGE_MOST], or NaN */
+/* Not in [least, RANGE_MOST], or NaN. */
+#define IS_OUTSIDE(s, least) ((I32) !((s) >= (least)) | (I32) !((s) <= RANGE_MOST))
 /* The factor with which a sum that left the range is added again. */
 FUNC ACC RANGE_FACTOR(ACC s) { return IS_FINITE(s) ? RANGE_RAISE : RANGE_LOWER; }
 #endif
