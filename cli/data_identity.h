@@ -16,7 +16,7 @@ cJSON *data_identity_new(const training_data *data);
 /* What differs between two identities, in words; "" if nothing does. */
 void data_identity_compare(const cJSON *before, const cJSON *now, char *out, size_t size);
 
-/* Has the run been trained on other data before, or may it have been? */
+/* True if the run has been, or may have been, trained on other data before. */
 bool data_identity_varied(const cJSON *identity);
 void data_identity_set_varied(cJSON *identity);
 

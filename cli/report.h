@@ -30,7 +30,7 @@ typedef struct report {
 void report_init(report *r, bool json, bool quiet, run_folder *run, int64_t batches);
 void report_close(report *r);
 
-/* Do the files that are written line by line still have their names? False after a complaint. */
+/* True if the files that are written line by line still have their names; false after a complaint. */
 bool report_is_kept(const report *r);
 
 /* Seconds of training in this run so far, also in processes before this one. */

@@ -15,10 +15,10 @@ int run_file_open(const char *path, int flags);
 typedef enum run_file_state { RUN_FILE_OPEN, RUN_FILE_ABSENT, RUN_FILE_UNFIT } run_file_state;
 run_file_state run_file_read(const char *path, long long offset, FILE **out);
 
-/* May the name be written: is it free, or a file with one name? False after a complaint. */
+/* True if the name is free, or is a file with one name; false after a complaint. */
 bool run_file_fits(const char *path);
 
-/* Does the name still mean what is open? Without a word. Links are followed if `is_folder`. */
+/* True if the name still refers to the open file. Prints nothing. Follows links if `is_folder`. */
 bool run_file_is_named(int fd, const char *path, bool is_folder);
 
 #endif

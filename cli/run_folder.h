@@ -38,7 +38,7 @@ bool run_check(const run_folder *run);
 /* The library's error of a file that could not be written; where the folder was exchanged, that. */
 void run_complain(const run_folder *run);
 
-/* Is the log still in the folder? False after a complaint. */
+/* True if the log is still in the folder; false after a complaint. */
 bool run_has_log(const run_folder *run);
 
 /* Does an event "done" follow in the log after so many bytes? */

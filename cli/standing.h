@@ -35,7 +35,7 @@ int64_t standing_updates(const standing_limits *limits, const haul_training_posi
 bool standing_check_position(const standing_limits *limits, const haul_training_position *at, const char *path);
 bool standing_check(const standing *s, const haul_training_position *at, const char *path);
 
-/* Is there such a mini-batch? Without a word. */
+/* True if the data has this mini-batch. Prints nothing. */
 bool standing_has_batch(const standing_limits *limits, int64_t batch);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct tensorboard {
  * that step: TensorBoard drops what older files have beyond it. False after a complaint, as with tensorboard_add;
  * tensorboard_close is needed in either case. */
 bool tensorboard_open(tensorboard *t, const char *folder, int64_t trained);
-/* Has the file still its name? False after a complaint. */
+/* True if the file still has its name; false after a complaint. */
 bool tensorboard_is_kept(const tensorboard *t);
 void tensorboard_close(tensorboard *t);
 
