@@ -130,6 +130,7 @@ static void test_csv__malformed_lines_are_refused_with_their_number(void **state
         {"a,b\n1,2,3\n", HAUL_FORMAT, "some.csv:2: there are 3 cells, but 2 columns"},
         {"a,b\n1,\"2\n3,4\n", HAUL_FORMAT, "some.csv:2: a quoted cell does not end"},
         {"a,b\n1,\"2\"x\n", HAUL_FORMAT, "some.csv:2: something follows the quote"},
+        {"a\"b,c\n1,2\n", HAUL_FORMAT, "some.csv:1: a quote is within a cell"},
         {"a,b\n\n1,2\"\n", HAUL_FORMAT, "some.csv:3: a quote is within a cell"},
         {"a,b\n\"1\n\",2\nx,3\n", HAUL_FORMAT, "some.csv:2: \"1 \" in column \"a\" is not a number that f32"},
         {"a,b\n1,2\n,3\n", HAUL_FORMAT, "some.csv:3: column \"a\" has no value; .missing = true reads NaN"},

@@ -88,8 +88,10 @@ static haul_status read_columns(haul__csv_table *t, haul__csv *csv, bool no_head
         return haul__fail(HAUL_FORMAT, OPEN, "path", "%s has no lines", t->path);
     while (status == HAUL_OK && !cell.last) {
         const char *start = first.at, *wrong = haul__csv_next(&first, &cell);
+        if (wrong)
+            return malformed(t, start, "%s", wrong);
         cell = haul__csv_trimmed(cell);
-        status = wrong ? malformed(t, start, "%s", wrong) : add_column(t, &cell, !no_header);
+        status = add_column(t, &cell, !no_header);
     }
     if (!no_header)
         *csv = first;
