@@ -17,7 +17,7 @@ ALL_LEVELS := $(shell grep -qs '^HAUL_CPU_LEVELS:[A-Z]*=native$$' $(BUILD)/CMake
 LEVELS     ?= $(ALL_LEVELS)
 VERSION    := $(shell sed -n 's/^\#define HAUL_VERSION_STRING "\(.*\)"$$/\1/p' include/haul/base.h)
 
-.PHONY: all configure demo test check bench gpu-check install uninstall dist deb format docs clean help
+.PHONY: all configure demo test check ptx bench gpu-check install uninstall dist deb format docs clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -38,6 +38,13 @@ test check:
 	@$(MAKE) --no-print-directory configure CMAKE_FLAGS="-DHAUL_TESTS=ON $(CMAKE_FLAGS)"
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && $(CTEST) --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
+
+# The tests of the CUDA backend on kernels as NVIDIA's compiler makes them, run without a GPU (tests/standin/ptx).
+ptx:
+	@tools/setup --test
+	@$(MAKE) --no-print-directory configure CMAKE_FLAGS="-DHAUL_TESTS=ON $(CMAKE_FLAGS)"
+	@cmake --build $(BUILD) -j $(JOBS)
+	@cd $(BUILD) && ctest -C ptx -L ptx --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
 
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target haul_cli benches
@@ -80,6 +87,7 @@ help:
 	@echo "make            build the library and the haul command into $(BUILD)/"
 	@echo "make demo       install what is missing, build, and train a network on what this machine has"
 	@echo "make test       install what is missing, build, and run all tests"
+	@echo "make ptx        run the CUDA backend's tests on the PTX that NVIDIA's compiler makes, without a GPU"
 	@echo "make bench      run the benchmarks"
 	@echo "make gpu-check  build, test and measure on an NVIDIA GPU, within eight minutes"
 	@echo "make install    install into PREFIX ($(PREFIX)), below DESTDIR"

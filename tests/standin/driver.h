@@ -55,6 +55,7 @@ typedef struct standin_launch {
     void                       **arguments;
     char                        *shared; /* the module's shared memory */
     size_t                       shared_bytes;
+    const struct ptx_module     *ptx; /* what the kernel is of, if it is run from PTX */
 } standin_launch;
 
 extern const struct standin_api standin_api;
@@ -69,12 +70,15 @@ typedef struct standin_allocation {
     size_t    size;
     CUcontext context;
     bool      pinned;
+    void     *shadow; /* what is kept for each of its bytes where kernels are run from PTX */
 } standin_allocation;
 
 /* The allocation in which [at, at + size) lies, or NULL. at is a device address, or for pinned memory the host's. */
 const standin_allocation *standin_find(CUdeviceptr at, size_t size);
 const standin_allocation *standin_find_pinned(const void *at, size_t size);
-void                      standin_forget_memory(void);
+/* The allocation's shadow, `size` bytes for each byte, zero at first; NULL when memory is out. */
+void *standin_shadow(const standin_allocation *allocation, size_t size);
+void  standin_forget_memory(void);
 
 /* ---- stream.c ---- */
 

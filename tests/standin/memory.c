@@ -64,6 +64,21 @@ const standin_allocation *standin_find_pinned(const void *at, size_t size)
     return a && a->pinned ? a : NULL;
 }
 
+void *standin_shadow(const standin_allocation *a, size_t size)
+{
+    standin_allocation *entry = &table[a - table];
+
+    if (!entry->shadow)
+        entry->shadow = calloc(entry->size, size);
+    return entry->shadow;
+}
+
+static void drop(const standin_allocation *a)
+{
+    free(a->at);
+    free(a->shadow);
+}
+
 static bool make_room(void)
 {
     size_t              larger = capacity ? 2 * capacity : 64;
@@ -94,7 +109,7 @@ static CUresult allocate(CUcontext context, size_t size, bool pinned, char **out
     i = position(at);
     i = i == count && (count == 0 || (uintptr_t)table[0].at > (uintptr_t)at) ? 0 : i + 1;
     memmove(table + i + 1, table + i, (count - i) * sizeof *table);
-    table[i] = (standin_allocation){at, size, context, pinned};
+    table[i] = (standin_allocation){at, size, context, pinned, NULL};
     count++;
     *out = at;
     return CUDA_SUCCESS;
@@ -136,14 +151,14 @@ static CUresult release(const standin_allocation *a)
         pinned_bytes -= gone.size;
     else
         gone.context->used -= taken_for(gone.size);
-    free(gone.at);
+    drop(&gone);
     return code;
 }
 
 void standin_forget_memory(void)
 {
     for (size_t i = 0; i < count; i++)
-        free(table[i].at);
+        drop(&table[i]);
     count = 0;
     pinned_bytes = 0;
 }

@@ -1,5 +1,7 @@
-/* Modules: shared objects made by the stand-in's NVRTC, opened with dlopen; and launches of their kernels. */
+/* Modules: shared objects made by the stand-in's NVRTC, opened with dlopen, or PTX; and launches of their kernels. */
 #include "driver.h"
+#include "ptx/image.h"
+#include "ptx/ptx.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -18,7 +20,8 @@ struct CUfunc_st {
 struct CUmod_st {
     unsigned                     magic;
     CUcontext                    context;
-    void                        *library;
+    void                        *library; /* NULL for one that is run from PTX */
+    struct ptx_module           *ptx;
     const struct standin_kernel *kernels;
     char                        *shared;
     size_t                       shared_bytes;
@@ -30,12 +33,15 @@ static CUmodule modules; /* all there ever were: functions of unloaded ones are 
 
 /* ---- modules ---- */
 
+static bool is_ptx(const struct standin_image *image)
+{
+    return memcmp(image->magic, STANDIN_MAGIC_PTX, sizeof image->magic) == 0;
+}
+
 /* What a device of this generation, with this driver, would say to the image. */
 static CUresult check_image(const struct standin_image *image)
 {
-    if (memcmp(image->magic, STANDIN_MAGIC, sizeof image->magic) != 0)
-        return CUDA_ERROR_INVALID_IMAGE;
-    if (strncmp(image->stamp, STANDIN_STAMP, sizeof image->stamp) != 0)
+    if (!is_ptx(image) && strncmp(image->stamp, STANDIN_STAMP, sizeof image->stamp) != 0)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     if (image->ptx && image->version > standin_set.driver)
         return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -77,13 +83,10 @@ static void *open_library(const struct standin_image *image)
     return library;
 }
 
-static CUresult load(const struct standin_image *image, CUmodule *out)
+static bool bind_library(CUmodule m, const struct standin_image *image)
 {
     void (*bind)(const struct standin_api *, char **, size_t *) = NULL;
-    CUmodule m = calloc(1, sizeof *m);
 
-    if (!m)
-        return CUDA_ERROR_OUT_OF_MEMORY;
     m->library = open_library(image);
     if (m->library) {
         *(void **)&bind = dlsym(m->library, "standin_bind");
@@ -92,10 +95,35 @@ static CUresult load(const struct standin_image *image, CUmodule *out)
     if (!bind || !m->kernels) {
         if (m->library)
             dlclose(m->library);
+        return false;
+    }
+    bind(&standin_api, &m->shared, &m->shared_bytes);
+    return true;
+}
+
+static bool read_ptx(CUmodule m, const struct standin_image *image)
+{
+    char why[256];
+
+    m->ptx = ptx_module_new((const char *)(image + 1), image->size, why);
+    if (!m->ptx) {
+        fprintf(stderr, "standin: PTX cannot be read: %s\n", why);
+        return false;
+    }
+    m->kernels = m->ptx->kernels;
+    return true;
+}
+
+static CUresult load(const struct standin_image *image, CUmodule *out)
+{
+    CUmodule m = calloc(1, sizeof *m);
+
+    if (!m)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_ptx(image) ? !read_ptx(m, image) : !bind_library(m, image)) {
         free(m);
         return CUDA_ERROR_INVALID_IMAGE;
     }
-    bind(&standin_api, &m->shared, &m->shared_bytes);
     m->magic = MODULE;
     m->context = standin_context();
     m->context->spent += standin_set.module;
@@ -114,7 +142,7 @@ CUresult cuModuleLoadData(CUmodule *out, const void *bytes)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS) {
         memcpy(&image, bytes, sizeof image.magic); /* other images may be short */
-        if (memcmp(image.magic, STANDIN_MAGIC, sizeof image.magic) != 0)
+        if (memcmp(image.magic, STANDIN_MAGIC, sizeof image.magic) != 0 && !is_ptx(&image))
             code = CUDA_ERROR_INVALID_IMAGE;
     }
     if (code == CUDA_SUCCESS)
@@ -139,8 +167,11 @@ CUresult cuModuleUnload(CUmodule m)
         standin_drain_all();
         m->magic = GONE;
         m->kernels = NULL;
-        dlclose(m->library);
+        if (m->library)
+            dlclose(m->library);
+        ptx_module_free(m->ptx);
         m->library = NULL;
+        m->ptx = NULL;
     }
     return standin_leave(code);
 }
@@ -218,7 +249,9 @@ static CUresult run_launch(standin_command *c)
 {
     CUresult code = check_pointers(c);
 
-    return code ? code : standin_run(&c->launch);
+    if (code)
+        return code;
+    return c->launch.ptx ? ptx_launch(&c->launch, c->context) : standin_run(&c->launch);
 }
 
 static bool is_launchable(struct standin_dim grid, struct standin_dim block)
@@ -248,6 +281,7 @@ static standin_command *launch_command(CUfunction f, void **arguments)
     if (!c)
         return NULL;
     c->launch.kernel = kernel;
+    c->launch.ptx = f->module->ptx;
     c->launch.arguments = (void **)c->data;
     c->launch.shared = f->module->shared;
     c->launch.shared_bytes = f->module->shared_bytes;
@@ -283,4 +317,14 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
         code = c ? standin_enqueue(s, c) : CUDA_ERROR_OUT_OF_MEMORY;
     }
     return standin_leave(code);
+}
+
+/* NVIDIA's NVRTC asks for a table of functions, and goes on without. */
+STANDIN_EXPORT int cuGetExportTable(const void **table, const void *id);
+
+int cuGetExportTable(const void **table, const void *id)
+{
+    (void)id;
+    *table = NULL;
+    return CUDA_ERROR_NOT_FOUND;
 }

@@ -2,7 +2,9 @@
  * and libnvidia-ml.so.1 in build/tests/standin. HAUL_CUDA_LIBRARIES=build/tests/standin makes the backend load them.
  *
  * NVRTC's part compiles kernel text with the host's C compiler; the driver's part runs it, one user-level context a
- * CUDA thread, so that __syncthreads, shuffles, shared memory and atomics work. What the stand-in is strict about:
+ * CUDA thread, so that __syncthreads, shuffles, shared memory and atomics work. In build/tests/standin/ptx it is
+ * another NVRTC, which has NVIDIA's make PTX; the driver's part executes that (ptx/ptx.h). What the stand-in is strict
+ * about:
  *
  * - Memory. Device memory is apart from host memory: following a device address on the host faults. Copies in the wrong
  *   direction, outside an allocation or of freed memory are CUDA_ERROR_INVALID_VALUE. New memory holds NaN.
