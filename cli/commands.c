@@ -1,4 +1,4 @@
-#include "commands.h"
+#include "cli/options/commands.h"
 
 const command *const commands[] = {&devices_command, &train_command,   &predict_command, &profile_command,
                                    &audit_command,   &report_command,  &bench_command,   &top_command,

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "commands.h"
-#include "source.h"
+#include "cli/model/source.h"
+#include "cli/options/commands.h"
+#include "cli/shared/cli.h"
 
 /* The help of a row up to its first clause, without what the shells' own notations use. */
 static const char *brief(const char *help, char *out, size_t size)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "commands.h"
-#include "commit.h"
+#include "cli/options/commands.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/commit.h"
 
 static void print_help(FILE *to)
 {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "commands.h"
-#include "help.h"
+#include "cli/options/commands.h"
+#include "cli/options/help.h"
+#include "cli/shared/cli.h"
 
 static const help_entry files[] = {
     {"DIR/config.json", "The options of the run: a flat JSON object. --config reads it."},

@@ -1,6 +1,7 @@
-# The folders of src are rooms, and arrows between them point downwards: an object file uses symbols, and a source file
-# includes headers, of its own room and of those below it. A declaration that is written down again hides an arrow from
+# The folders of src and of cli are rooms, and arrows between them point downwards: an object file uses symbols, and a
+# source file includes headers, of its own room and of those below it. No folder has more than 30 .c and .h files. A declaration that is written down again hides an arrow from
 # the reader, not from the linker, so the object files of the build are read.
+import collections
 import os
 import pathlib
 import re
@@ -12,18 +13,25 @@ BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 
 # The rooms, lowest first (docs/architecture.md has the same list).
 ROOMS = """
-    core events kernels backends device memory transfer engine ops host autograd watch nn optim catalog io data profile cli
+    core events kernels backends device memory transfer engine ops host autograd watch nn optim catalog io data profile
+    cli/shared cli/options cli/plan cli/model cli/run_folder cli/show cli/train cli/predict cli/profile cli/report cli/bench
+    cli/top cli
 """.split()
+MOST_FILES = 30
+# Folders that have more until they are divided.
+LARGE = {"src/backends/cpu", "src/core", "src/data", "src/engine", "src/memory", "src/nn", "src/ops", "src/profile"}
 
 
 def room_of(path):
-    """The room of .../src/ROOM/... or .../cli/...; what the build generates is kernel text."""
+    """The room of .../src/ROOM/... or .../cli/ROOM/...; what the build generates is kernel text."""
     parts = pathlib.PurePath(path).parts
     for i in reversed(range(len(parts) - 1)):
         if parts[i] == "src" and i + 2 < len(parts):
             return parts[i + 1]
-        if parts[i] in ("cli", "generated"):
-            return "cli" if parts[i] == "cli" else "kernels"
+        if parts[i] == "cli":
+            return f"cli/{parts[i + 1]}" if i + 2 < len(parts) else "cli"
+        if parts[i] == "generated":
+            return "kernels"
     return None
 
 
@@ -55,7 +63,7 @@ def upward_symbols(objects):
 def upward_includes(files):
     """(file, room) for each of the files, (path, text), that includes a header of a room above its own."""
     for path, text in files:
-        for other in re.findall(r'^\s*#\s*include\s+"(\w+)/', text, re.M):
+        for other in re.findall(r'^\s*#\s*include\s+"(cli/\w+|\w+)/', text, re.M):
             if other in ROOMS and points_up(room_of(path), other):
                 yield path, other
 
@@ -76,8 +84,16 @@ def test_of_the_test():
     arrows = upward_symbols([folder / "upward.o", *objects()])
     found = any(arrow[:2] == ("core", "haul_add") for arrow in arrows)
     included = list(upward_includes([("src/core/upward.c", '#include "engine/layout.h"\n#include "core/shape.h"\n')]))
+    if large_folders([(f"src/core/{i}.c", "") for i in range(MOST_FILES + 1)]) != [("src/core", MOST_FILES + 1)]:
+        sys.exit("a folder with too many files was made, and is not found")
     if not found or included != [("src/core/upward.c", "engine")]:
         sys.exit("an arrow from core to a room above was made, and is not found")
+
+
+def large_folders(files):
+    """(folder, number of its own files) of the folders that have too many."""
+    numbers = collections.Counter(str(pathlib.PurePath(path).parent) for path, _ in files if path.endswith((".c", ".h")))
+    return sorted((folder, number) for folder, number in numbers.items() if number > MOST_FILES)
 
 
 def objects():
@@ -99,9 +115,12 @@ def main():
         messages.append(f"{room} ({names}) uses {symbol} of {other}, which is above it")
     for path, other in upward_includes(sources()):
         messages.append(f"{path} includes a header of {other}, which is above it")
+    sizes = dict(large_folders(sources()))
+    messages += [f"{folder} has {sizes[folder]} files, more than {MOST_FILES}" for folder in sizes.keys() - LARGE]
+    messages += [f"{folder} is listed as large, and is not" for folder in sorted(LARGE - sizes.keys())]
     unknown = {room_of(path) for path, _ in sources()} - {None, *ROOMS}
     messages += [f"{room} is missing in the list of rooms" for room in sorted(unknown)]
-    listed = re.findall(r"^(\w+) {2,}\S", (SOURCE / "docs/architecture.md").read_text(), re.M)
+    listed = re.findall(r"^([\w/]+) {2,}\S", (SOURCE / "docs/architecture.md").read_text(), re.M)
     if listed[::-1] != ROOMS:
         messages.append("docs/architecture.md lists other rooms, or in another order")
     for message in messages:

@@ -1,6 +1,6 @@
 /* The stand-in's part of NVML that haul top reads: two kinds of GPUs. Those with an even number tell everything; the
  * others are too hot, nearly full, and tell neither their use nor their power, as GPUs that are shared do. */
-#include "nvml.h"
+#include "cli/top/nvml.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,77 @@
+/* What the measurements of haul bench share. */
+#ifndef CLI_BENCH_BENCH_H
+#define CLI_BENCH_BENCH_H
+
+#include <haul/haul.h>
+
+#include "cli/shared/json.h"
+
+typedef struct bench_options {
+    const char *what, *device;
+    double      seconds; /* for each device */
+    bool        json;
+} bench_options;
+
+/* ---- samples ---- */
+
+enum { MOST_ROUNDS = 31, LEAST_ROUNDS = 3 };
+
+/* One sample a round. */
+typedef struct bench_samples {
+    double values[MOST_ROUNDS];
+    int    count;
+} bench_samples;
+
+/* The middle of samples and half of them around it. NaN where there are none. */
+typedef struct bench_spread {
+    double median, low, high;
+} bench_spread;
+
+void         bench_sample(bench_samples *s, double value);
+bench_spread bench_spread_of(const bench_samples *s);
+
+/* {"seconds", "seconds_low", "seconds_high"}, and with `amount` above 0 its rate, amount a second, as `rate`. NULL for
+ * what was not measured, which json_add takes. */
+cJSON *bench_json_spread(const bench_spread *s, double amount, const char *rate);
+
+/* Add a value that may be NULL, which becomes null. Takes it over. */
+void bench_json_add(cJSON *object, const char *name, cJSON *value);
+
+/* ---- rounds ---- */
+
+/* How often to repeat work that takes `seconds` for one sample, so that the clock is exact enough. */
+int64_t bench_repeats(double seconds);
+
+/* Is another round due after so many, with the time that ends at `until`? */
+bool bench_another_round(int rounds, double until);
+
+/* Is `expected` seconds of work more than is left until then? If so, the reason for leaving it out is in `why`. */
+bool bench_too_long(double expected, double until, char *why, size_t size);
+
+/* ---- texts ---- */
+
+/* Columns for tables: the terminal's, between 40 and 200; 80 elsewhere. */
+int bench_columns(void);
+
+/* "4 B", "64 KiB", "1 GiB": powers of two. */
+const char *bench_size(char out[16], int64_t bytes);
+
+/* A rate in units of 10^9 with three digits, "-" if it is not known. */
+const char *bench_rate(char out[16], double value);
+
+/* "85.3 ns", "12.3 us", "4.10 ms": a short time. */
+const char *bench_time(char out[16], double seconds);
+
+/* A label and a paragraph that begins in a column of its own. */
+void bench_line(const char *label, const char *format, ...) HAUL_PRINTF(2, 3);
+
+/* A line on standard error that says what is measured now, if that is a terminal; NULL takes it away. */
+void bench_progress(const char *device, const char *what);
+
+/* ---- the measurements ---- */
+
+/* Measure and print one device. False after a complaint. With `json`, an object is added to that array instead. */
+bool bench_transfer(haul_device *device, double seconds, cJSON *json);
+bool bench_compute(haul_device *device, double seconds, cJSON *json);
+
+#endif

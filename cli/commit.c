@@ -1,9 +1,0 @@
-/* Compiled again for each commit, because the build writes haul_commit.h (cmake/haul_commit.cmake). */
-#include "commit.h"
-
-#include "haul_commit.h"
-
-const char *build_commit(void)
-{
-    return HAUL_COMMIT;
-}

@@ -1,0 +1,40 @@
+/* A network and what it is asked to do with a dataset: its loss, and what counts as right. */
+#ifndef CLI_MODEL_NETWORK_H
+#define CLI_MODEL_NETWORK_H
+
+#include <haul/haul.h>
+
+#include "cli/model/source.h"
+
+/* "simplecnn" for pictures that are large enough, else "dense". */
+const char *network_default(const data_spec *spec);
+
+/* The model fitted to the data's shape and number of classes. NULL with the library's error. */
+haul_module *network_new(const char *model, const data_spec *spec);
+
+/* Cross entropy for classes, binary cross entropy for other targets: the mean over the batch. */
+haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
+
+/* How many of the predictions are right, i64; of network_answers(y) there are. Nothing is recorded for a gradient. */
+haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
+int64_t      network_answers(const haul_tensor *y);
+
+/* Means over a dataset, in evaluation mode and without a graph. Both functions of a watch may be NULL: `go_on` is
+ * called with the number of batches that are done, after each and before the first; false ends the evaluation. `see` is
+ * called with the logits of each batch. */
+typedef struct network_score {
+    double  loss, accuracy;
+    int64_t answers;
+} network_score;
+typedef struct network_watch {
+    bool (*go_on)(int64_t batches, void *context);
+    haul_status (*see)(haul_tensor *logits, haul_tensor *y, void *context);
+    void *context;
+} network_watch;
+haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
+                             network_score *out);
+
+/* The same for the first mini-batch only, twice, without reading a value: for dry runs. */
+haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader);
+
+#endif

@@ -1,0 +1,47 @@
+/* Where data comes from: "cifar10:DIR", "images:DIR", "shapes", "blobs". */
+#ifndef CLI_MODEL_SOURCE_H
+#define CLI_MODEL_SOURCE_H
+
+#include <haul/haul.h>
+
+/* What --help says about --data. */
+#define SOURCE_HELP                                                                                                    \
+    "cifar10:DIR (CIFAR-10's binary files); images:DIR (JPEG and PNG files in a folder for each class, in DIR or in "  \
+    "DIR/train and DIR/test); shapes or blobs (built in; shapes:COUNT makes COUNT examples to train "                  \
+    "on, and a fifth as many to test)"
+
+/* What the examples of a source are: an input, as f32, and what is wanted for it. */
+typedef struct data_spec {
+    haul_field x, y;
+} data_spec;
+haul_status source_spec(const haul_dataset *dataset, data_spec *out);
+
+/* What the pictures of a folder are resized to. 0 x 0: the size that all have or, if they differ, 64 x 64, which is
+ * then filled in, with `mixed`. */
+typedef struct picture_size {
+    int64_t height, width;
+    bool    mixed;
+} picture_size;
+
+/* The source's training or test part, with pictures as they are, u8, or resized. The training part of a folder without
+ * parts is all of it. NULL after a complaint. */
+haul_dataset *source_open(const char *text, bool test, picture_size *size);
+
+/* Are pictures of this source resized? */
+bool source_resizes(const char *text);
+
+/* Has the source a test part? Only a folder of pictures may have none. One that cannot be read counts as one that has;
+ * source_open complains about it. */
+bool source_has_test(const char *text);
+
+/* Are all examples of one class followed by all examples of the next? Their order then gives the classes, and no file
+ * has to be read for them. */
+bool source_is_sorted_by_class(const char *text);
+
+/* Are these two the same kind of data (the folder may have moved)? */
+bool source_same_kind(const char *a, const char *b);
+
+/* The names of the sources, from 0 on, NULL after the last; and whether a folder follows. */
+const char *source_name(int index, bool *needs_folder);
+
+#endif

@@ -1,0 +1,39 @@
+/* The parts of a network that may run again in the backward pass (haul_module_recompute_children), and which of them
+ * do. */
+#ifndef CLI_PLAN_RECOMPUTE_H
+#define CLI_PLAN_RECOMPUTE_H
+
+#include <haul/haul.h>
+
+enum { MOST_PARTS = 64 };
+
+/* Neighbouring children of a module that calls its children in order. */
+typedef struct network_part {
+    char holder[80];            /* the path of that module; "" for the network */
+    char first[40], last[40];   /* names of its children */
+    char name[80 + 2 * 40 + 4]; /* "layer1.0", "conv1..pool1" */
+    bool on;
+} network_part;
+
+typedef struct network_parts {
+    network_part items[MOST_PARTS];
+    int          count;
+} network_parts;
+
+/* Blocks, and runs of layers around each convolution or dense layer; all off. A network with more parts than fit has
+ * only the first ones. */
+haul_status parts_find(haul_module *net, network_parts *out);
+
+/* Set the network's parts to run again or not. */
+haul_status parts_apply(const network_parts *p, haul_module *net);
+
+int parts_count_on(const network_parts *p);
+
+/* The peak of a training with these parts. */
+typedef haul_status parts_measure(const network_parts *p, int64_t *peak, void *context);
+
+/* Turn on the fewest parts with which the peak is at most `limit`; with a limit of 0 or one that no choice meets, those
+ * with which the peak is lowest. *peak becomes the peak; on entry it is that without any. */
+haul_status parts_choose(network_parts *p, int64_t limit, parts_measure *measure, void *context, int64_t *peak);
+
+#endif

@@ -1,0 +1,404 @@
+/* haul predict: a trained network on data, or on single pictures. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/model/answer.h"
+#include "cli/model/classes.h"
+#include "cli/model/confusion.h"
+#include "cli/model/network.h"
+#include "cli/options/commands.h"
+#include "cli/predict/predictor.h"
+#include "cli/predict/trace.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+
+/* The network's answer for x, [1, ...] on the CPU. The first one is traced if that was asked for. */
+static haul_status ask(const predictor *p, haul_tensor *x, answer *out)
+{
+    const predict_options *o = p->options;
+    haul_scope            *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_tensor *logits = o->trace ? trace_call(p->net, x, p->device, o->json)
+                                   : haul_to(haul_call(p->net, haul_to(x, p->device)), haul_cpu());
+    haul_status  status = logits ? answer_read(&p->spec, logits, (int)o->top, out) : haul_error_status();
+    haul_scope_pop(scope);
+    if (o->trace && !o->json && !status)
+        putchar('\n');
+    return status;
+}
+
+static void print_weights(const predictor *p)
+{
+    if (p->options->json)
+        return;
+    char text[4096];
+    snprintf(text, sizeof text, "%s%s", p->weights, p->best ? " (the best epoch)" : "");
+    printf("weights  ");
+    print_wrapped(text, 9, 9);
+}
+
+/* ---- single pictures ---- */
+
+static bool print_picture(const predictor *p, const char *path, const answer *a, int name_width)
+{
+    if (!p->options->json) {
+        answer_print(a, p->classes, path, name_width);
+        return output_works();
+    }
+    cJSON *event = json_event("prediction");
+    json_text(event, "source", path);
+    answer_to_json(a, p->classes, event);
+    return json_print(event);
+}
+
+static void complain_picture(const char *path)
+{
+    struct stat status;
+
+    if (!stat(path, &status) && S_ISDIR(status.st_mode))
+        complain("%s is a folder; name pictures in it, as in %s/*.jpg, or give --data images:%s if it has a folder for "
+                 "each class",
+                 path, path, path);
+    else
+        complain_error();
+}
+
+static bool predict_picture(const predictor *p, const char *path, int name_width)
+{
+    answer       a;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = scope ? predictor_picture(p, path) : NULL;
+    bool         done = x && !ask(p, x, &a);
+
+    if (!done)
+        complain_picture(path);
+    haul_scope_pop(scope);
+    if (done)
+        return print_picture(p, path, &a, name_width);
+    haul_error_clear();
+    return false;
+}
+
+/* Columns for names: those of the longest, but no more than a third of the line. */
+static int width_of_names(const operand_list *pictures)
+{
+    int widest = 0, most = output_room() / 3;
+
+    for (int i = 0; i < pictures->count; i++) {
+        int columns = text_columns(pictures->items[i]);
+        widest = columns > widest ? columns : widest;
+    }
+    return widest < most ? widest : most;
+}
+
+/* Those that cannot be read are named, and the others are answered. */
+static bool predict_pictures(const predictor *p)
+{
+    const operand_list *pictures = &p->options->pictures;
+    int                 name_width = width_of_names(pictures);
+    bool                done = true;
+
+    print_weights(p);
+    for (int i = 0; i < pictures->count && output_works(); i++)
+        done = predict_picture(p, pictures->items[i], name_width) && done;
+    return done && output_works();
+}
+
+/* ---- examples of a dataset ---- */
+
+static haul_status wanted_class(const predictor *p, haul_tensor *y, int *out)
+{
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    *out = p->spec.y.dtype == HAUL_I64 ? (int)haul_item_i64(y)
+                                       : haul_item(haul_select(haul_reshape(y, HAUL_SHAPE(-1)), 0, 0)) > 0.5;
+    haul_scope_pop(scope);
+    return haul_error_status();
+}
+
+/* In at least 12 columns, and cut only where a narrow terminal has no room for two of them. */
+static void print_class(const char *name)
+{
+    enum { USUAL = 12, LEAST = 3, OTHERS = 33 };
+    int columns = text_columns(name), most = (output_room() - OTHERS) / 2;
+
+    columns = columns < USUAL ? USUAL : columns;
+    most = most < LEAST ? LEAST : most;
+    print_fitted(name, columns < most ? columns : most);
+}
+
+static bool print_example(const predictor *p, int64_t index, const answer *a, int wanted)
+{
+    const char *predicted = answer_name(p->classes, a->top[0].index), *name = answer_name(p->classes, wanted);
+    bool        right = a->top[0].index == wanted;
+
+    if (!p->options->json) {
+        printf("example %-6lld ", (long long)index);
+        print_class(predicted);
+        printf("  %4s  is ", answer_percent(a->top[0].probability));
+        print_class(name);
+        printf("  ");
+        set_style(right ? STYLE_GOOD : STYLE_BAD);
+        printf("%s", right ? "right" : "wrong");
+        set_style(STYLE_PLAIN);
+        putchar('\n');
+        return true;
+    }
+    cJSON *event = json_event("prediction");
+    json_text(event, "source", haul_dataset_name(p->data));
+    json_number(event, "index", (double)index);
+    answer_to_json(a, p->classes, event);
+    json_text(event, "predicted", predicted);
+    json_text(event, "label", name);
+    json_bool(event, "right", right);
+    return json_print(event);
+}
+
+/* Examples from --index on, one at a time. */
+static bool predict_examples(const predictor *p)
+{
+    const predict_options *o = p->options;
+    haul_loader           *loader = haul_loader_new(p->data, .batch = 1, .device = haul_cpu());
+
+    if (!loader || haul_loader_start_at(loader, 0, o->index)) {
+        complain_error();
+        return false;
+    }
+    print_weights(p);
+    for (int64_t i = 0; i < (o->trace ? 1 : o->count); i++) {
+        answer            a;
+        int               wanted = 0;
+        const haul_batch *batch = haul_loader_next(loader);
+        if (!batch || ask(p, batch->x, &a) || wanted_class(p, batch->y, &wanted))
+            break;
+        if (!print_example(p, o->index + i, &a, wanted))
+            return false;
+    }
+    if (haul_error_status()) {
+        complain_error();
+        return false;
+    }
+    return true;
+}
+
+/* ---- all of a dataset ---- */
+
+static bool print_summary(const predictor *p, const confusion *c, const network_score *score)
+{
+    const char *name = haul_dataset_name(p->data), *device = haul_device_name(p->device);
+    int64_t     count = haul_dataset_count(p->data);
+
+    if (!p->options->json) {
+        putchar('\n');
+        confusion_print(c, p->classes);
+        const char *part = *p->part && !strstr(name, p->part) ? p->part : "";
+        char        text[512];
+        snprintf(text, sizeof text, "%s%s%s%s, all %s examples on %s: accuracy %.1f%%, loss %.3f", name,
+                 *part ? ", the " : "", part, *part ? " part" : "", text_count(count), device, 100 * score->accuracy,
+                 score->loss);
+        printf("%s", c->classes ? "\n" : "");
+        print_wrapped(text, 0, 0);
+        return output_works();
+    }
+    cJSON *event = json_event("summary");
+    json_text(event, "data", name);
+    if (*p->part)
+        json_text(event, "split", p->part);
+    json_text(event, "device", device);
+    json_text(event, "weights", p->best ? "best" : "last");
+    json_number(event, "examples", (double)count);
+    json_number(event, "accuracy", score->accuracy);
+    json_number(event, "loss", score->loss);
+    confusion_to_json(c, p->classes, event);
+    return json_print(event);
+}
+
+typedef struct counting {
+    confusion        confusion;
+    const data_spec *spec;
+} counting;
+
+static haul_status count_batch(haul_tensor *logits, haul_tensor *y, void *context)
+{
+    counting *c = context;
+
+    return confusion_add(&c->confusion, c->spec, logits, y);
+}
+
+static bool predict_all(const predictor *p)
+{
+    network_score score = {0};
+    counting      c = {.spec = &p->spec};
+    network_watch watch = {.see = count_batch, .context = &c};
+    haul_loader  *loader = haul_loader_new(p->data, .batch = p->options->batch, .workers = 2, .device = p->device);
+    bool          done = false;
+
+    if (!confusion_init(&c.confusion, &p->spec))
+        complain("memory is exhausted");
+    else if (!loader || network_evaluate(p->net, &p->spec, loader, &watch, &score))
+        complain_error();
+    else
+        done = print_summary(p, &c.confusion, &score);
+    confusion_free(&c.confusion);
+    return done;
+}
+
+/* ---- the command ---- */
+
+/* An exit code, or -1. */
+static int check(const option_values *values, const predict_options *o)
+{
+    static const char *const of_data[] = {"data", "split", "index", "count", "batch"};
+
+    if (!o->pictures.count)
+        return -1;
+    for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
+        if (option_given(values, of_data[i])) {
+            complain("--%s is for data, and pictures are named as well; give one or the other", of_data[i]);
+            return EXIT_USAGE;
+        }
+    if (o->trace && o->pictures.count > 1) {
+        complain("--trace follows one picture; name only one");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static int predict(const predict_options *o)
+{
+    predictor p;
+    bool      done = predictor_open(&p, o);
+
+    if (done && o->pictures.count)
+        done = predict_pictures(&p);
+    else if (done)
+        done = predict_examples(&p) && (o->trace || predict_all(&p));
+    predictor_close(&p);
+    return done ? EXIT_OK : EXIT_FAILED;
+}
+
+static const option predict_rows[] = {
+    {.group = "Input",
+     .name = "run",
+     OPTION_TEXT_AT(predict_options, run),
+     .argument = "DIR",
+     .help = "The folder of a run",
+     .complete = COMPLETE_FOLDER,
+     .flags = OPTION_REQUIRED},
+    {.group = "Input",
+     .name = "data",
+     OPTION_TEXT_AT(predict_options, data),
+     .argument = "SOURCE",
+     .help = "Data; by default the data of the run: " SOURCE_HELP,
+     .complete = COMPLETE_SOURCE},
+    {.group = "Input",
+     .name = "split",
+     OPTION_TEXT_AT(predict_options, split),
+     .argument = "NAME",
+     .help = "Which part of the data; by default the test part or, if there is none, the validation part",
+     .choices = OPTION_CHOICES("test", "validation", "train")},
+    {.group = "Input",
+     .name = "index",
+     OPTION_INTEGER_AT(predict_options, index),
+     .argument = "N",
+     .help = "The first example to show",
+     .initial = "0",
+     .low = 0,
+     .high = 1e15},
+    {.group = "Input",
+     .name = "count",
+     OPTION_INTEGER_AT(predict_options, count),
+     .argument = "N",
+     .help = "How many examples to show",
+     .initial = "10",
+     .low = 1,
+     .high = 1e15},
+    {.group = "Network",
+     .name = "weights",
+     OPTION_TEXT_AT(predict_options, weights),
+     .argument = "NAME",
+     .help =
+         "Weights of the epoch with the lowest measured loss, or of the last epoch; by default the best, if there are "
+         "any",
+     .choices = OPTION_CHOICES("best", "last")},
+    {.group = "Computing",
+     .name = "device",
+     OPTION_TEXT_AT(predict_options, device),
+     .argument = "SPEC",
+     .help = DEVICE_HELP,
+     .initial = "auto",
+     .complete = COMPLETE_DEVICE},
+    {.group = "Computing",
+     .name = "batch",
+     OPTION_INTEGER_AT(predict_options, batch),
+     .argument = "N",
+     .help = "Examples in a mini-batch when the accuracy is measured",
+     .initial = "64",
+     .low = 1,
+     .high = 1e6},
+    {.group = "Output",
+     .name = "top",
+     OPTION_INTEGER_AT(predict_options, top),
+     .argument = "N",
+     .help = "How many classes to show for each picture",
+     .initial = "3",
+     .low = 1,
+     .high = ANSWER_MOST},
+    {.group = "Output",
+     .name = "trace",
+     OPTION_FLAG_AT(predict_options, trace),
+     .help = "Follow one example to the device, through each layer and back, with the shape, time and values at each "
+             "stage"},
+    {.group = "Output", .name = "json", OPTION_FLAG_AT(predict_options, json), .help = JSON_HELP},
+};
+
+static int predict_main(int argc, char **argv)
+{
+    predict_options o = {0};
+    option_values   values;
+    int             code = options_parse(&values, &predict_command, &o, argc, argv);
+
+    if (code < 0)
+        code = check(&values, &o);
+    if (code >= 0)
+        return code;
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return complain_error();
+    code = predict(&o);
+    haul_scope_pop(scope);
+    return code;
+}
+
+static const help_example predict_lines[] = {
+    {"haul predict --run runs/first cat.jpg dog.png", "the most probable classes of two pictures"},
+    {"haul predict --run runs/first", "the accuracy on the test data of the run"},
+    {"haul predict --run runs/first --data images:more", "the same on other data with these classes"},
+    {"haul predict --run runs/first --data cifar10:elsewhere --index 5 --trace", NULL},
+    {NULL, NULL}};
+
+const command predict_command = {
+    .name = "predict",
+    .summary = "Classify pictures, measure accuracy, or trace one example",
+    .usage = "--run DIR [OPTION...] [PICTURE...]",
+    .description =
+        "Runs a trained network. For pictures it shows the most probable classes. For data it shows some "
+        "predictions; then, over all examples, the accuracy for each class and the classes that are confused. --trace "
+        "shows how one example passes through the network. Pictures are resized to the size that the network was "
+        "trained on.",
+    .options = predict_rows,
+    .option_count = sizeof predict_rows / sizeof *predict_rows,
+    .operand = {.name = "PICTURE",
+                .help = "JPEG or PNG files",
+                .offset = offsetof(predict_options, pictures),
+                .several = true,
+                .complete = COMPLETE_FILE},
+    .examples = predict_lines,
+    .run = predict_main,
+};

@@ -1,0 +1,152 @@
+/* haul audit: what the audit of a profiled run found, and what each finding costs. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/options/commands.h"
+#include "cli/options/options.h"
+#include "cli/run_folder/document.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+
+typedef struct audit_options {
+    const char *run;
+    bool        json;
+} audit_options;
+
+static const char maker[] = "haul train --profile 20 --run DIR";
+
+/* ---- text ---- */
+
+static double total_of(const cJSON *audit)
+{
+    const cJSON *finding;
+    double       ms = 0;
+
+    cJSON_ArrayForEach(finding, audit) ms += document_number(finding, "ms_per_step");
+    return ms;
+}
+
+/* What was found in a line, with the place on the right side of the cost. */
+static void print_head(const cJSON *finding, double step_ms)
+{
+    char         text[512], place[256];
+    const double ms = document_number(finding, "ms_per_step");
+    const double bytes = document_number(finding, "bytes_per_step");
+    size_t       used;
+
+    visible_text(place, sizeof place, document_text(finding, "place"));
+    used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place, text_seconds(ms / 1e3));
+    if (step_ms > 0 && used < sizeof text)
+        used += (size_t)snprintf(text + used, sizeof text - used, " (%.1f %%)", 100 * ms / step_ms);
+    if (bytes > 0 && used < sizeof text)
+        snprintf(text + used, sizeof text - used, ", %s", text_bytes(whole_number(bytes)));
+    set_style(STYLE_BOLD);
+    print_visible(document_text(finding, "finding"), 0);
+    set_style(STYLE_PLAIN);
+    putchar(' ');
+    print_wrapped(text, text_columns(document_text(finding, "finding")) + 1, 2);
+}
+
+/* Lines of code are not wrapped, so that they can be copied. */
+static void print_fix(const char *fix)
+{
+    while (*fix) {
+        char   line[512], shown[1024];
+        size_t length = strcspn(fix, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)(length < sizeof line ? length : sizeof line - 1), fix);
+        visible_text(shown, sizeof shown, line);
+        printf("      %s\n", shown);
+        fix += length + (fix[length] == '\n');
+    }
+}
+
+static void print_finding(const cJSON *finding, double step_ms)
+{
+    print_head(finding, step_ms);
+    printf("  ");
+    print_wrapped(document_text(finding, "what"), 2, 2);
+    print_fix(document_text(finding, "fix"));
+}
+
+/* Without profile.json the shares are left out. */
+static double step_of(const char *run)
+{
+    char   unheard[256];
+    double ms = 0;
+
+    complain_into(unheard, sizeof unheard);
+    cJSON *profile = run_document(run, "profile.json", false, maker);
+    complain_into(NULL, 0);
+    haul_error_clear();
+    ms = document_number(profile, "step_ms");
+    cJSON_Delete(profile);
+    return ms;
+}
+
+static void print_audit(const cJSON *audit, const char *run)
+{
+    const int    count = cJSON_GetArraySize(audit);
+    const double step_ms = step_of(run), total = total_of(audit);
+    const cJSON *finding;
+
+    if (count == 0) {
+        printf("No findings.\n");
+        return;
+    }
+    printf("%d finding%s: %s a step", count, count == 1 ? "" : "s", text_seconds(total / 1e3));
+    if (step_ms > 0)
+        printf(" of %s (%.1f %%)", text_seconds(step_ms / 1e3), 100 * total / step_ms);
+    putchar('\n');
+    cJSON_ArrayForEach(finding, audit)
+    {
+        putchar('\n');
+        print_finding(finding, step_ms);
+    }
+}
+
+/* ---- the command ---- */
+
+static const option audit_rows[] = {
+    {.group = "Options", .name = "json", OPTION_FLAG_AT(audit_options, json), .help = "Print one JSON array instead"}};
+
+static int audit_main(int argc, char **argv)
+{
+    audit_options o = {0};
+    option_values values;
+    int           code = options_parse(&values, &audit_command, &o, argc, argv);
+
+    if (code >= 0)
+        return code;
+    cJSON *audit = run_document(o.run, "audit.json", true, maker);
+    if (!audit)
+        return EXIT_FAILED;
+    if (o.json)
+        return json_print(audit) ? EXIT_OK : EXIT_FAILED;
+    print_audit(audit, o.run);
+    cJSON_Delete(audit);
+    return EXIT_OK;
+}
+
+static const help_example audit_lines[] = {
+    {"haul train --profile 20 --run runs/first", NULL}, {"haul audit runs/first", NULL}, {NULL, NULL}};
+
+const command audit_command = {
+    .name = "audit",
+    .summary = "Show what costs time for nothing in a profiled run",
+    .usage = "[--json] RUN",
+    .description =
+        "Shows what the audit of a run found: waits in every step, tensors that go back and forth, data that "
+        "are sent again, many small copies, a loader or a host that does not keep up ... Each finding has "
+        "its place, its cost in a step, and a fix as code. The run needs a profile: haul train --profile, "
+        "or haul_profile_save in a program.",
+    .options = audit_rows,
+    .option_count = sizeof audit_rows / sizeof *audit_rows,
+    .operand = {.name = "RUN",
+                .help = "The folder of the run",
+                .offset = offsetof(audit_options, run),
+                .required = true,
+                .complete = COMPLETE_FOLDER},
+    .examples = audit_lines,
+    .run = audit_main,
+};

@@ -1,0 +1,229 @@
+#include "cli/profile/profile_table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/run_folder/document.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+
+const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
+                                                       .head = "operation",
+                                                       .keys = {"name", "device"},
+                                                       .times = {"host_ms", "device_ms"},
+                                                       .longest = 1,
+                                                       .rates = {"gflops", "gbps"},
+                                                       .memory = true,
+                                                       .where = "device",
+                                                       .width = 12},
+                                                      {.name = "modules",
+                                                       .head = "module",
+                                                       .keys = {"name"},
+                                                       .times = {"forward_ms", "backward_ms"},
+                                                       .memory = true,
+                                                       .where = "kind",
+                                                       .width = 16},
+                                                      {.name = "kernels",
+                                                       .head = "kernel",
+                                                       .keys = {"name", "operation", "device", "stream"},
+                                                       .times = {"ms"},
+                                                       .rates = {NULL, "gbps"},
+                                                       .where = "operation",
+                                                       .width = 29}};
+
+double profile_table_ms(const profile_table *table, const cJSON *profile, const cJSON *row)
+{
+    const double steps = document_number(profile, "steps");
+    double       ms = 0;
+
+    for (int i = 0; i < 3 && table->times[i]; i++) {
+        const double more = document_number(row, table->times[i]);
+        ms = table->longest ? fmax(ms, more) : ms + more;
+    }
+    return steps > 0 ? ms / steps : 0;
+}
+
+static bool same_row(const profile_table *table, const cJSON *a, const cJSON *b, bool anywhere)
+{
+    for (int i = 0; i < 4 && table->keys[i]; i++)
+        if (!(anywhere && !strcmp(table->keys[i], "device")) &&
+            strcmp(document_text(a, table->keys[i]), document_text(b, table->keys[i])) != 0)
+            return false;
+    /* what has no device, such as the program's own time, is not the same as what has one */
+    return !*document_text(a, "device") == !*document_text(b, "device");
+}
+
+/* The other run may have computed on another device. */
+const cJSON *profile_table_find(const profile_table *table, const cJSON *profile, const cJSON *row)
+{
+    const cJSON *other, *elsewhere = NULL;
+
+    cJSON_ArrayForEach(other, document_list(profile, table->name))
+    {
+        if (same_row(table, row, other, false))
+            return other;
+        if (!elsewhere && same_row(table, row, other, true))
+            elsewhere = other;
+    }
+    return elsewhere;
+}
+
+/* ---- the layout: columns that leave when the terminal is narrow ---- */
+
+enum { NAME = 30, LEAST_NAME = 14, MS = 9, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, BYTES = 11, AGAINST = 16 };
+
+typedef struct layout {
+    const profile_table *table;
+    const cJSON         *profile, *against;
+    int                  name;
+    bool                 share, calls, rates, memory, bound, where;
+} layout;
+
+static int columns_of(const layout *l)
+{
+    return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
+           (l->rates ? 2 * RATE : 0) + (l->memory ? 2 * BYTES : 0) + (l->bound ? BOUND : 0) +
+           (l->where ? l->table->width : 0);
+}
+
+static void lay_out(layout *l)
+{
+    const int room = output_room();
+
+    l->name = NAME;
+    l->where = l->calls = l->share = true;
+    l->memory = l->table->memory;
+    l->rates = l->table->rates[1] != NULL;
+    l->bound = l->table->rates[0] != NULL;
+    bool *const leave[] = {&l->memory, &l->calls, &l->bound, &l->rates, &l->where, &l->share};
+    for (int i = 0; i < 6 && columns_of(l) > room; i++)
+        if (leave[i] != &l->share || l->against)
+            *leave[i] = false;
+    if (columns_of(l) > room)
+        l->name = room - (columns_of(l) - l->name) > LEAST_NAME ? room - (columns_of(l) - l->name) : LEAST_NAME;
+}
+
+static void print_head(const layout *l)
+{
+    set_style(STYLE_DIM);
+    print_fitted(l->table->head, l->name);
+    printf("%*s", MS, "ms/step");
+    if (l->share)
+        printf("%*s", SHARE, "share");
+    if (l->against)
+        printf("%*s%*s", MS, "other ms", AGAINST - MS, "ratio");
+    if (l->calls)
+        printf("%*s", CALLS, "calls");
+    if (l->rates)
+        printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
+    if (l->memory)
+        printf("%*s%*s", BYTES, "made/step", BYTES, "at peak");
+    if (l->bound)
+        printf("  %-*s", BOUND - 2, "bound by");
+    if (l->where)
+        printf("  %s", l->table->where);
+    set_style(STYLE_PLAIN);
+    putchar('\n');
+}
+
+static void print_rate(const cJSON *row, const char *name)
+{
+    const double rate = name ? document_number(row, name) : 0;
+
+    if (rate > 0)
+        printf("%*.*f", RATE, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
+    else
+        printf("%*s", RATE, "");
+}
+
+static void print_against(const layout *l, const cJSON *row, double ms)
+{
+    const cJSON *other = l->against ? profile_table_find(l->table, l->against, row) : NULL;
+
+    if (!l->against)
+        return;
+    const double before = other ? profile_table_ms(l->table, l->against, other) : 0;
+    if (other && before > 0)
+        printf("%*.3f%*.2f", MS, before, AGAINST - MS, ms / before);
+    else
+        printf("%*s%*s", MS, "-", AGAINST - MS, "");
+}
+
+static void print_bytes(double bytes)
+{
+    printf("%*s", BYTES, bytes >= 1 ? text_bytes(whole_number(bytes)) : "");
+}
+
+static bool has_memory(const layout *l, const cJSON *row)
+{
+    return l->memory && (document_number(row, "made_bytes") > 0 || document_number(row, "peak_bytes") > 0);
+}
+
+/* The last columns; a row that has nothing there ends before them. */
+static void print_end(const layout *l, const cJSON *row)
+{
+    const double steps = fmax(1, document_number(l->profile, "steps"));
+    const char  *where = l->where ? document_text(row, l->table->where) : "";
+    const char  *bound = l->bound ? document_text(row, "bound") : "";
+
+    if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row))
+        return;
+    if (l->rates) {
+        print_rate(row, l->table->rates[0]);
+        print_rate(row, l->table->rates[1]);
+    }
+    if (l->memory) {
+        print_bytes(document_number(row, "made_bytes") / steps);
+        print_bytes(document_number(row, "peak_bytes"));
+    }
+    if (l->bound) {
+        printf("  ");
+        print_visible(bound, *where ? BOUND - 2 : 0);
+    }
+    if (*where) {
+        printf("  ");
+        print_visible(where, 0);
+    }
+}
+
+static void print_row(const layout *l, const cJSON *row)
+{
+    const double steps = document_number(l->profile, "steps"), ms = profile_table_ms(l->table, l->profile, row);
+
+    print_fitted(*document_text(row, "name") ? document_text(row, "name") : "(others)", l->name);
+    printf("%*.3f", MS, ms);
+    if (l->share)
+        printf("%*.1f %%", SHARE - 2, 100 * document_number(row, "share"));
+    print_against(l, row, ms);
+    if (l->calls)
+        printf("%*.4g", CALLS, steps > 0 ? document_number(row, "calls") / steps : 0);
+    print_end(l, row);
+    putchar('\n');
+}
+
+void profile_table_print(const profile_table *table, const cJSON *profile, const cJSON *against)
+{
+    layout       l = {.table = table, .profile = profile, .against = against};
+    const cJSON *row;
+    int          rest = 0;
+    double       rest_ms = 0;
+
+    lay_out(&l);
+    print_head(&l);
+    cJSON_ArrayForEach(row, document_list(profile, table->name))
+    {
+        if (document_number(row, "share") >= 0.001) {
+            print_row(&l, row);
+            continue;
+        }
+        rest++;
+        rest_ms += profile_table_ms(table, profile, row);
+    }
+    if (!rest)
+        return;
+    char name[40];
+    snprintf(name, sizeof name, "%d other%s", rest, rest == 1 ? "" : "s");
+    print_fitted(name, l.name);
+    printf("%*.3f\n", MS, rest_ms);
+}

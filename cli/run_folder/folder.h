@@ -1,0 +1,76 @@
+/* The folder of a training: log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors, ledger.json,
+ * memory.json. */
+#ifndef CLI_RUN_FOLDER_FOLDER_H
+#define CLI_RUN_FOLDER_FOLDER_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/model/input_form.h"
+
+typedef struct run_folder {
+    char   *path, *log, *config, *checkpoint, *weights, *best, *ledger, *memory; /* NULL: nothing is kept */
+    int     lock_fd, log_fd;
+    int64_t log_bytes; /* whole lines written */
+} run_folder;
+
+/* Only the names; nothing is made yet. False after a complaint, as with all of these. */
+bool run_name(run_folder *run, const char *path);
+
+/* What a folder holds: nothing to go on from (a complaint says what was found instead), a run that was stopped before
+ * its first checkpoint, or one with a checkpoint. */
+typedef enum run_state { RUN_NONE, RUN_BEGUN, RUN_SAVED } run_state;
+run_state run_look(const run_folder *run);
+
+/* Complains if there is no checkpoint. run_is_free complains if there is one, or if it cannot tell. */
+bool run_find(const run_folder *run);
+bool run_is_free(const run_folder *run);
+bool run_has_checkpoint(const run_folder *run); /* without a word */
+
+/* Make the folder where needed and lock it, so that no two trainings write there. */
+bool run_lock(run_folder *run);
+
+/* Is the folder still the one that was locked, and may each file of a run be written there? To ask before files are
+ * written. False after a complaint, which says what was exchanged. */
+bool run_check(const run_folder *run);
+
+/* The library's error of a file that could not be written; where the folder was exchanged, that. */
+void run_complain(const run_folder *run);
+
+/* True if the log is still in the folder; false after a complaint. */
+bool run_has_log(const run_folder *run);
+
+/* Does an event "done" follow in the log after so many bytes? */
+bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done);
+
+/* Open the log and cut it to `log_bytes`: what a checkpoint knows of it. */
+bool run_open(run_folder *run, int64_t log_bytes);
+
+/* Append a line, ended by a newline. After a failure (a full disk) no half line is left. */
+bool run_log(run_folder *run, const char *line);
+
+/* Bring the log to the disk. */
+bool run_sync(run_folder *run);
+void run_close(run_folder *run);
+
+/* A JSON object, or an array, in the checkpoint's metadata; NULL after a complaint. */
+cJSON *run_object(const run_folder *run, const char *key);
+cJSON *run_array(const run_folder *run, const char *key);
+
+/* Has the metadata that key at all? Where it cannot be read, it has: reading it complains. */
+bool run_has(const run_folder *run, const char *key);
+
+/* What the network's examples become before it sees them. False after a complaint. */
+bool run_input(const run_folder *run, input_form *out);
+
+/* The epoch that comes next, from 1; 0 after a complaint. */
+int64_t run_next_epoch(const run_folder *run);
+
+#define RUN_OPTIONS_KEY  "train.options"
+#define RUN_PROGRESS_KEY "train.progress"
+#define RUN_CLASSES_KEY  "train.classes"
+#define RUN_INPUT_KEY    "train.input"
+#define RUN_DATA_KEY     "train.data"
+
+#endif

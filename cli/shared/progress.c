@@ -1,0 +1,249 @@
+#include "cli/shared/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+
+static progress_bar *on_screen; /* the one that is shown */
+
+void progress_init(progress_bar *p, bool wanted)
+{
+    *p = (progress_bar){.on = wanted && terminal_moves(STDERR_FILENO)};
+}
+
+bool progress_due(const progress_bar *p)
+{
+    return p->on && (!p->shown || clock_seconds() - p->drawn_at >= 0.1);
+}
+
+void progress_clear(void)
+{
+    if (!on_screen)
+        return;
+    fputs("\r\033[K", stderr);
+    on_screen->shown = false;
+    on_screen = NULL;
+}
+
+/* ---- a line in parts ---- */
+
+/* Some terminals wrap after the last column, and "^C" that is typed must not: the bar could not be erased. */
+enum { MARGIN = 3 };
+
+enum { LEAST_BAR = 6, MOST_BAR = 400 };
+
+/* Texts are ASCII: a byte is a column. */
+typedef struct line {
+    char before[256], bar[MOST_BAR + 16], after[512];
+} line;
+
+static void append(char *text, size_t size, const char *more)
+{
+    size_t used = strlen(text);
+
+    snprintf(text + used, size - used, "%s", more);
+}
+
+enum {
+    EPOCH_WORD = 1 << 0,
+    BAR = 1 << 1,
+    COUNT = 1 << 2,
+    PERCENT = 1 << 3,
+    LOSS_WORD = 1 << 4,
+    LOSS = 1 << 5,
+    ACCURACY_WORD = 1 << 6,
+    ACCURACY = 1 << 7,
+    SPEED = 1 << 8,
+    ELAPSED = 1 << 9,
+    LEFT = 1 << 10,
+    LEFT_WORD = 1 << 11,
+    RUN = 1 << 12
+};
+
+/* What a line has, from the widest on. The first that fits is taken. */
+enum {
+    SHORTEST = PERCENT,
+    SHORT = PERCENT | LOSS | RUN,
+    NARROW = BAR | LOSS | LOSS_WORD | RUN | LEFT_WORD,
+    MEDIUM = NARROW | EPOCH_WORD | ACCURACY | LEFT,
+    NORMAL = MEDIUM | COUNT,
+    WIDE = NORMAL | SPEED
+};
+static const unsigned layouts[] = {WIDE | ELAPSED | ACCURACY_WORD, WIDE | ELAPSED, WIDE,  NORMAL,  MEDIUM,
+                                   MEDIUM & ~(unsigned)LEFT,       NARROW,         SHORT, SHORTEST};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts };
+
+/* "0:08", "2:14:05". */
+static const char *clock_text(double seconds, char out[32])
+{
+    int s = whole_within(seconds + 0.5, 0, 360000000);
+
+    if (s < 3600)
+        snprintf(out, 32, "%d:%02d", s / 60, s % 60);
+    else
+        snprintf(out, 32, "%d:%02d:%02d", s / 3600, s / 60 % 60, s % 60);
+    return out;
+}
+
+/* A part of what follows the bar. A line without a bar has no room for wide gaps. */
+static void HAUL_PRINTF(3, 4) add(line *l, unsigned parts, const char *format, ...)
+{
+    char    part[128];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(part, sizeof part, format, arguments);
+    va_end(arguments);
+    append(l->after, sizeof l->after, parts & BAR && *l->after ? "  " : " ");
+    append(l->after, sizeof l->after, part);
+}
+
+static void add_place(line *l, unsigned parts, const progress_state *s)
+{
+    if (parts & COUNT)
+        add(l, parts, "%lld/%lld", (long long)s->done, (long long)s->total);
+    if (parts & PERCENT)
+        add(l, parts, "%.0f %%", s->total > 0 ? floor(100 * (double)s->done / (double)s->total) : 0);
+}
+
+static void add_quality(line *l, unsigned parts, const progress_state *s)
+{
+    if (parts & LOSS && !isnan(s->loss))
+        add(l, parts, fabs(s->loss) < 1e4 ? "%s%.3f" : "%s%.3g", parts & LOSS_WORD ? "loss " : "", s->loss);
+    if (parts & ACCURACY && !isnan(s->accuracy))
+        add(l, parts, "%s%.1f %%", parts & ACCURACY_WORD ? "accuracy " : "", 100 * s->accuracy);
+    if (parts & SPEED && !isnan(s->per_second))
+        add(l, parts, "%s/s", text_count(whole_number(s->per_second)));
+}
+
+static void add_times(line *l, unsigned parts, const progress_state *s)
+{
+    char left[32], run[32];
+
+    if (parts & ELAPSED && !isnan(s->elapsed))
+        add(l, parts, "elapsed %s", clock_text(s->elapsed, left));
+    if (isnan(s->left) || isnan(s->run_left))
+        return;
+    clock_text(s->left, left);
+    clock_text(s->run_left, run);
+    if (parts & LEFT)
+        add(l, parts, "left %s, run %s", left, run);
+    else if (parts & RUN)
+        add(l, parts, "%s%s", parts & LEFT_WORD ? "left " : "", run);
+}
+
+static void make_before(line *l, unsigned parts, const progress_state *s)
+{
+    bool names_pass = s->pass && !(parts & BAR); /* else the bar names it */
+
+    snprintf(l->before, sizeof l->before, "%s%lld/%lld%s%s", parts & EPOCH_WORD ? "Epoch " : "", (long long)s->epoch,
+             (long long)s->epochs, names_pass ? " " : "", names_pass ? s->pass : "");
+}
+
+static void make_after(line *l, unsigned parts, const progress_state *s)
+{
+    *l->after = 0;
+    add_place(l, parts, s);
+    add_quality(l, parts, s);
+    add_times(l, parts, s);
+}
+
+/* " [=====>    ]" or, in another pass than training, " [tests ###---]", with so many columns between the brackets. */
+static void make_bar(line *l, const progress_state *s, int columns)
+{
+    int  word = s->pass ? (int)strlen(s->pass) + 1 : 0, cells = columns - word;
+    char filled = s->pass ? '#' : '=', edge = s->pass ? '-' : '>', rest = s->pass ? '-' : ' ';
+    int  full = s->total > 0 ? whole_within((double)s->done / (double)s->total * cells, 0, cells) : 0;
+
+    int at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
+    for (int i = 0; i < cells; i++)
+        l->bar[at++] = i < full ? filled : i == full ? edge : rest;
+    snprintf(l->bar + at, sizeof l->bar - (size_t)at, "]");
+}
+
+/* Does it fit? Fills the line. */
+static bool lay_out(line *l, unsigned parts, const progress_state *s, int width)
+{
+    enum { FRAME = 3 }; /* " [" and "]" */
+
+    *l->bar = 0;
+    make_before(l, parts, s);
+    make_after(l, parts, s);
+    int left = width - (int)strlen(l->before) - (int)strlen(l->after);
+    if (!(parts & BAR))
+        return left >= 0;
+    left -= FRAME;
+    if (left < LEAST_BAR + (s->pass ? (int)strlen(s->pass) + 1 : 0))
+        return false;
+    make_bar(l, s, left < MOST_BAR ? left : MOST_BAR);
+    return true;
+}
+
+/* What waits has no numbers. */
+static void make_note(line *l, const progress_state *s)
+{
+    make_before(l, EPOCH_WORD | BAR, s);
+    *l->bar = 0;
+    *l->after = 0;
+    add(l, BAR, "%s", s->note);
+    add_times(l, BAR | ELAPSED, s);
+}
+
+/* ---- drawing ---- */
+
+/* Add at most *room columns of the text, in a style. */
+static void put(char *out, size_t size, const char *text, text_style style, int *room)
+{
+    const char *code = style_code(STDERR_FILENO, style), *end = *code ? style_code(STDERR_FILENO, STYLE_PLAIN) : "";
+    size_t      used = strlen(out);
+    int         taken = (int)strlen(text) < *room ? (int)strlen(text) : *room;
+
+    snprintf(out + used, size - used, "%s%.*s%s", code, taken, text, end);
+    *room -= taken;
+}
+
+static void choose_layout(progress_bar *p, line *l, const progress_state *s, int width)
+{
+    if (p->epoch != s->epoch || p->width != width)
+        p->layout = 0;
+    p->epoch = s->epoch;
+    p->width = width;
+    while (!lay_out(l, layouts[p->layout], s, width) && p->layout + 1 < LAYOUTS)
+        p->layout++;
+}
+
+void progress_say(progress_bar *p, const char *text)
+{
+    if (!p->on)
+        return;
+    p->shown = true;
+    on_screen = p;
+    fprintf(stderr, "\r%.*s\033[K", terminal_width(STDERR_FILENO) - MARGIN, text);
+}
+
+void progress_draw(progress_bar *p, const progress_state *s)
+{
+    char out[2048] = "";
+    line l;
+    int  room = terminal_width(STDERR_FILENO) - MARGIN;
+
+    if (!p->on)
+        return;
+    p->drawn_at = clock_seconds();
+    p->shown = true;
+    on_screen = p;
+    if (s->note)
+        make_note(&l, s);
+    else
+        choose_layout(p, &l, s, room);
+    fflush(stdout);
+    put(out, sizeof out, l.before, STYLE_BOLD, &room);
+    put(out, sizeof out, l.bar, STYLE_GOOD, &room);
+    put(out, sizeof out, l.after, STYLE_PLAIN, &room);
+    fprintf(stderr, "\r%s\033[K", out);
+}

@@ -1,0 +1,36 @@
+/* The terminal: its width, whether it can move its cursor, and styles of text. */
+#ifndef CLI_SHARED_TERMINAL_H
+#define CLI_SHARED_TERMINAL_H
+
+#include <stdbool.h>
+
+/* Columns of the terminal that the descriptor is, asked anew at each call; 80 if it is none. */
+int terminal_width(int descriptor);
+
+/* Is the descriptor a terminal that can move its cursor? */
+bool terminal_moves(int descriptor);
+
+/* The columns of standard output. If it is not a terminal, they are so many that nothing is wrapped or cut. */
+int output_room(void);
+
+/* Styles only repeat what the text says, and look well on light and on dark backgrounds. */
+typedef enum text_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD } text_style;
+
+/* The escape sequence that begins the style on the descriptor; "" unless that is a terminal with colours and NO_COLOR
+ * is unset or empty. */
+const char *style_code(int descriptor, text_style style);
+
+/* Begin a style on standard output; STYLE_PLAIN ends it. */
+void set_style(text_style style);
+
+/* Columns that a text takes, once shown by print_visible. */
+int text_columns(const char *text);
+
+/* Print a text, as print_visible does, from the given column on, and end the line. Words that do not fit go to further
+ * lines, which begin at `indent`. */
+void print_wrapped(const char *text, int column, int indent);
+
+/* Print a text in exactly `width` columns: padded, or with ".." for what is left out of its middle. */
+void print_fitted(const char *text, int width);
+
+#endif

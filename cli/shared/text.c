@@ -1,0 +1,241 @@
+/* Guesses at what was meant, and texts for people. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/shared/cli.h"
+#include "core/spelling.h"
+#include "core/utf8.h"
+
+/* ---- what a terminal would obey ---- */
+
+/* No sequence contains the 0 that ends the text, so the bytes that are left need not be counted. */
+size_t character_at(const char *text, uint32_t *code)
+{
+    enum { LONGEST = 4 };
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t         length = haul__utf8_length(at, LONGEST);
+
+    *code = !length ? UINT32_MAX : length == 1 ? *at : *at & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++)
+        *code = *code << 6 | (at[i] & 0x3fu);
+    return length ? length : 1;
+}
+
+/* Control characters, and those that change the direction of what follows. */
+static bool is_obeyed(uint32_t code)
+{
+    return code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+bool is_utf8(const char *text)
+{
+    return haul__is_utf8((const uint8_t *)text, strlen(text));
+}
+
+size_t obeyed_length(const char *text, uint32_t *code)
+{
+    size_t length = character_at(text, code);
+
+    return is_obeyed(*code) ? length : 0;
+}
+
+/* The next character as it may be shown; moves *text on. */
+static void next_visible(const char **text, char out[8])
+{
+    const unsigned char first = (unsigned char)**text;
+    uint32_t            code;
+    size_t              length = character_at(*text, &code);
+
+    if (code == '\n' || code == '\r' || code == '\t')
+        snprintf(out, 8, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
+    else if (code == UINT32_MAX || (is_obeyed(code) && code < 0x80))
+        snprintf(out, 8, "\\x%02x", first);
+    else if (is_obeyed(code))
+        snprintf(out, 8, "\\u%04x", (unsigned)code & 0xffff);
+    else
+        snprintf(out, 8, "%.*s", (int)length, *text);
+    *text += length;
+}
+
+void visible_text(char *out, size_t size, const char *text)
+{
+    size_t used = 0;
+
+    while (*text) {
+        char shown[8];
+        next_visible(&text, shown);
+        size_t length = strlen(shown);
+        if (used + length >= size)
+            break;
+        memcpy(out + used, shown, length);
+        used += length;
+    }
+    out[used] = 0;
+}
+
+void print_visible(const char *text, int width)
+{
+    while (*text) {
+        char shown[8];
+        next_visible(&text, shown);
+        fputs(shown, stdout);
+        width -= *shown == '\\' ? (int)strlen(shown) : 1;
+    }
+    printf("%*s", width > 0 ? width : 0, "");
+}
+
+const char *did_you_mean(const char *wrong, const char *const *names)
+{
+    const char *near = NULL;
+    int         best = 3;
+
+    for (; *names; names++) {
+        int    far = haul__spelling_distance(wrong, *names);
+        size_t length = strlen(*names);
+        if (far < best && (size_t)far < length - length / 3) {
+            best = far;
+            near = *names;
+        }
+    }
+    return near;
+}
+
+const char *list_text(char *out, size_t size, const char *const *names, const char *before, const char *word)
+{
+    size_t used = 0;
+
+    *out = 0;
+    for (int i = 0; names[i] && used < size; i++) {
+        const char *between = !i ? "" : names[i + 1] ? ", " : " ";
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s%s%s", between, i && !names[i + 1] ? word : "",
+                                 i && !names[i + 1] ? " " : "", before, names[i]);
+    }
+    return out;
+}
+
+const char *shell_text(char *out, size_t size, const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=:@%,-";
+    size_t            used = 0;
+
+    if (*text && strspn(text, plain) == strlen(text)) {
+        snprintf(out, size, "%s", text);
+        return out;
+    }
+    used += (size_t)snprintf(out, size, "'");
+    for (; *text && used + 8 < size; text++)
+        used += (size_t)snprintf(out + used, size - used, *text == '\'' ? "'\\''" : "%c", *text);
+    snprintf(out + used, size - used, "'");
+    return out;
+}
+
+/* The next buffer of the ring. */
+enum { TEXT_SIZE = 128 };
+
+static char *next_text(void)
+{
+    static char ring[12][TEXT_SIZE];
+    static int  at;
+
+    at = (at + 1) % 12;
+    return ring[at];
+}
+
+const char *text_bytes(int64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    char                    *out = next_text();
+    double                   value = (double)bytes;
+    int                      unit = 0;
+
+    while (value >= 1000 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(out, TEXT_SIZE, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+const char *text_count(int64_t n)
+{
+    char  digits[32], *out = next_text(), *to = out;
+    int   length = snprintf(digits, sizeof digits, "%lld", (long long)n);
+    char *from = digits;
+
+    if (*from == '-')
+        *to++ = *from++, length--;
+    for (; length > 0; length--) {
+        *to++ = *from++;
+        if (length > 1 && length % 3 == 1)
+            *to++ = ',';
+    }
+    *to = 0;
+    return out;
+}
+
+const char *text_seconds(double seconds)
+{
+    char *out = next_text();
+
+    if (isnan(seconds))
+        snprintf(out, TEXT_SIZE, "-");
+    else if (seconds < 1e-3)
+        snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
+    else if (seconds < 1)
+        snprintf(out, TEXT_SIZE, "%.2f ms", seconds * 1e3);
+    else if (seconds < 120)
+        snprintf(out, TEXT_SIZE, "%.1f s", seconds);
+    else if (seconds < 1e12)
+        snprintf(out, TEXT_SIZE, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
+    else
+        snprintf(out, TEXT_SIZE, "%.3g s", seconds);
+    return out;
+}
+
+const char *text_flops(double flops)
+{
+    static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+    char                    *out = next_text();
+    int                      unit = 0;
+
+    for (; flops >= 1000 && unit < 5; unit++)
+        flops /= 1000;
+    snprintf(out, TEXT_SIZE, "%.*f %s", unit ? 2 : 0, flops, units[unit]);
+    return out;
+}
+
+const char *text_shape(const haul_shape *shape)
+{
+    char *out = next_text();
+    int   used = snprintf(out, TEXT_SIZE, "[");
+
+    for (int i = 0; i < shape->ndim && used < TEXT_SIZE - 24; i++)
+        used += snprintf(out + used, TEXT_SIZE - (size_t)used, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
+    snprintf(out + used, TEXT_SIZE - (size_t)used, "]");
+    return out;
+}
+
+int64_t whole_number(double value)
+{
+    const double limit = 9223372036854775808.0; /* 2^63 */
+
+    return isnan(value) ? 0 : value >= limit ? INT64_MAX : value <= -limit ? INT64_MIN : (int64_t)value;
+}
+
+int whole_within(double value, int low, int high)
+{
+    const double nearest = isnan(value) ? 0 : value;
+
+    return nearest <= low ? low : nearest >= high ? high : (int)nearest;
+}
+
+double clock_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,392 @@
+/* haul ops: every operation of the library, what it takes and gives. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/commands.h"
+#include "cli/options/options.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+
+enum { PREFIX = 5 /* "haul_" */, TEXT = 256 };
+
+static const char *short_name(const haul_operation_info *info)
+{
+    return info->name + PREFIX;
+}
+
+/* ---- texts ---- */
+
+static void append(char *text, const char *word, const char *before, const char *after)
+{
+    size_t used = strlen(text);
+    snprintf(text + used, TEXT - used, "%s%s%s%s", used ? " " : "", before, word, after);
+}
+
+/* "x weight [bias]"; a variadic operand is "xs..." */
+static const char *operands_text(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->operand_count; i++) {
+        bool optional = info->operands[i].optional;
+        append(text, info->operands[i].name, optional ? "[" : "", optional ? "]" : info->variadic ? "..." : "");
+    }
+    return text;
+}
+
+static const char *results_text(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->result_count; i++)
+        append(text, info->results[i], "", "");
+    return text;
+}
+
+static bool is_any(haul_dtype dtype)
+{
+    return dtype != HAUL_DTYPE_NONE;
+}
+
+static bool is_number(haul_dtype dtype)
+{
+    return dtype != HAUL_BOOL;
+}
+
+static const struct {
+    const char *name;
+    bool (*has)(haul_dtype dtype);
+} dtype_sets[] = {
+    {"all", is_any}, {"numbers", is_number}, {"floats", haul_dtype_is_float}, {"integers", haul_dtype_is_integer}};
+
+/* Do the operation's dtypes, which are different ones, make up the whole set? */
+static bool is_set(const haul_operation_info *info, bool (*has)(haul_dtype dtype))
+{
+    int size = 0;
+    for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END; d++)
+        size += has((haul_dtype)d);
+    for (int i = 0; i < info->dtype_count; i++)
+        if (!has(info->dtypes[i]))
+            return false;
+    return size == info->dtype_count;
+}
+
+static const char *dtype_names(const haul_operation_info *info, char *text)
+{
+    *text = 0;
+    for (int i = 0; i < info->dtype_count; i++)
+        append(text, haul_dtype_name(info->dtypes[i]), "", "");
+    return text;
+}
+
+static const char *dtypes_text(const haul_operation_info *info, char *text)
+{
+    for (size_t i = 0; i < sizeof dtype_sets / sizeof *dtype_sets; i++)
+        if (is_set(info, dtype_sets[i].has))
+            return strcpy(text, dtype_sets[i].name);
+    return dtype_names(info, text);
+}
+
+/* ---- the table ---- */
+
+typedef enum column { NAME, RESULTS, DTYPES, GRADIENT, FIXED } column;
+
+/* Operands come last: they may be many, and wrap. Columns that a narrow terminal has no room for have width 0. */
+static const char *const heads[FIXED] = {"operation", "results", "dtypes", "grad"};
+
+static void row_texts(const haul_operation_info *info, char texts[FIXED][TEXT])
+{
+    snprintf(texts[NAME], TEXT, "%s", short_name(info));
+    results_text(info, texts[RESULTS]);
+    dtypes_text(info, texts[DTYPES]);
+    snprintf(texts[GRADIENT], TEXT, "%s", info->differentiable ? "yes" : "no");
+}
+
+static int line_width(const int widths[FIXED])
+{
+    int width = 0;
+
+    for (int c = 0; c < FIXED; c++)
+        width += widths[c] ? widths[c] + 2 : 0;
+    return width;
+}
+
+/* Where even names have too little room they are cut. */
+static int fit_name(const int widths[FIXED], int room)
+{
+    enum { LEAST_NAME = 12 };
+    int excess = line_width(widths) - room, name = widths[NAME] - (excess > 0 ? excess : 0);
+
+    return name < LEAST_NAME ? LEAST_NAME : name;
+}
+
+/* Columns as wide as their widest texts, as far as the terminal has room. */
+static void measure(const haul_operation_info *all, int count, int widths[FIXED])
+{
+    enum { LEAST_OPERANDS = 18, LEAST_RESULTS = 15 };
+    static const column leaving[] = {DTYPES, GRADIENT, RESULTS};
+    char                texts[FIXED][TEXT];
+
+    for (int c = 0; c < FIXED; c++)
+        widths[c] = (int)strlen(heads[c]);
+    for (int i = 0; i < count; i++) {
+        row_texts(&all[i], texts);
+        for (int c = 0; c < FIXED; c++)
+            widths[c] = (int)strlen(texts[c]) > widths[c] ? (int)strlen(texts[c]) : widths[c];
+    }
+    if (line_width(widths) + LEAST_OPERANDS > output_room() && widths[RESULTS] > LEAST_RESULTS)
+        widths[RESULTS] = LEAST_RESULTS;
+    for (size_t i = 0; i < sizeof leaving / sizeof *leaving; i++)
+        if (line_width(widths) + LEAST_OPERANDS > output_room())
+            widths[leaving[i]] = 0;
+    widths[NAME] = fit_name(widths, output_room() - LEAST_OPERANDS);
+}
+
+static void print_row(const int widths[FIXED], const char *const texts[FIXED], const char *operands)
+{
+    int spaces = 0;
+
+    for (int c = 0; c < FIXED; c++)
+        if (widths[c]) {
+            int used = text_columns(texts[c]), shown = used < widths[c] ? used : widths[c];
+            if (used) {
+                printf("%*s", spaces, "");
+                print_fitted(texts[c], shown);
+                spaces = 0;
+            }
+            spaces += widths[c] - shown + 2;
+        }
+    printf("%*s", *operands ? spaces : 0, "");
+    print_wrapped(operands, line_width(widths), line_width(widths));
+}
+
+static void print_table(const haul_operation_info *all, int count)
+{
+    int  widths[FIXED];
+    char texts[FIXED][TEXT], operands[TEXT];
+
+    measure(all, count, widths);
+    set_style(STYLE_DIM);
+    print_row(widths, heads, "operands");
+    set_style(STYLE_PLAIN);
+    for (int i = 0; i < count; i++) {
+        row_texts(&all[i], texts);
+        print_row(widths, (const char *const[FIXED]){texts[0], texts[1], texts[2], texts[3]},
+                  operands_text(&all[i], operands));
+    }
+}
+
+/* ---- one operation ---- */
+
+/* A name and what it says, in two columns. */
+static void print_fact(const char *name, const char *text)
+{
+    enum { INDENT = 18 };
+
+    printf("  %-16s", name);
+    print_wrapped(text, INDENT, INDENT);
+}
+
+static void print_operation(const haul_operation_info *info)
+{
+    char text[TEXT];
+    printf("%s\n", info->name);
+    for (int i = 0; i < info->operand_count; i++) {
+        const haul_operation_operand *o = &info->operands[i];
+        snprintf(text, sizeof text, "%s%s%s%s", o->name, info->variadic ? ", any number of tensors" : "",
+                 o->optional ? ", optional" : "", o->written ? ", changed in place" : "");
+        print_fact(i ? "" : "operands", text);
+    }
+    if (info->result_count)
+        print_fact("results", results_text(info, text));
+    print_fact("dtypes", dtype_names(info, text));
+    print_fact("differentiable", info->differentiable ? "yes" : "no");
+    if (info->has_into) {
+        snprintf(text, sizeof text, "%s_into", info->name);
+        print_fact("into a tensor", text);
+    }
+}
+
+/* ---- JSON ---- */
+
+enum { DEVICES = 32 };
+
+/* The devices that compute; -1 if memory is exhausted. */
+static int find_devices(haul_device **out)
+{
+    haul_device_report reports[DEVICES];
+    int                count = haul_device_list(reports, DEVICES), found = 0;
+    for (int i = 0; i < count && i < DEVICES; i++) {
+        haul_device           *device = haul_device_get(reports[i].name);
+        haul_device_properties p;
+        haul_status            status = haul_device_describe(device, &p);
+        if (status == HAUL_OUT_OF_MEMORY)
+            return -1;
+        haul_error_clear();
+        if (!status && p.kind != HAUL_KIND_META)
+            out[found++] = device;
+    }
+    return found;
+}
+
+/* {"cpu": ["onednn", ...], ...} */
+static bool add_implementations(cJSON *object, const haul_operation_info *info, haul_device *const *devices, int count)
+{
+    const char *names[HAUL_OPERATION_MAX_IMPLEMENTATIONS];
+    cJSON      *by_device = cJSON_AddObjectToObject(object, "implementations");
+    for (int i = 0; i < count; i++) {
+        cJSON *list = json_array(by_device, haul_device_name(devices[i]));
+        int    length = haul_operation_implementations(haul_operation_find(info->name), devices[i], names,
+                                                       HAUL_OPERATION_MAX_IMPLEMENTATIONS);
+        if (length < 0)
+            return false;
+        for (int k = 0; k < length; k++)
+            json_push(list, cJSON_CreateString(names[k]));
+    }
+    return true;
+}
+
+static cJSON *operation_json(const haul_operation_info *info)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "name", info->name);
+    cJSON *operands = json_array(object, "operands");
+    for (int i = 0; i < info->operand_count; i++) {
+        cJSON *operand = cJSON_CreateObject();
+        json_text(operand, "name", info->operands[i].name);
+        json_bool(operand, "optional", info->operands[i].optional);
+        json_push(operands, operand);
+    }
+    cJSON *results = json_array(object, "results");
+    for (int i = 0; i < info->result_count; i++)
+        json_push(results, cJSON_CreateString(info->results[i]));
+    cJSON *dtypes = json_array(object, "dtypes");
+    for (int i = 0; i < info->dtype_count; i++)
+        json_push(dtypes, cJSON_CreateString(haul_dtype_name(info->dtypes[i])));
+    json_bool(object, "differentiable", info->differentiable);
+    return object;
+}
+
+static bool print_json(const haul_operation_info *all, int count)
+{
+    haul_device *devices[DEVICES];
+    int          device_count = find_devices(devices);
+    cJSON       *list = cJSON_CreateArray();
+    bool         fine = device_count >= 0;
+    for (int i = 0; fine && i < count; i++) {
+        cJSON *object = operation_json(&all[i]);
+        fine = add_implementations(object, &all[i], devices, device_count);
+        json_push(list, object);
+    }
+    if (fine)
+        return json_print(list);
+    complain_error();
+    cJSON_Delete(list);
+    return false;
+}
+
+/* ---- the command ---- */
+
+static int unknown(const haul_operation_info *all, int count, const char *name)
+{
+    const char **names = calloc((size_t)count + 1, sizeof *names);
+    for (int i = 0; names && i < count; i++)
+        names[i] = short_name(&all[i]);
+    const char *near = names ? did_you_mean(name, names) : NULL;
+    if (near)
+        complain("there is no operation '%s'; did you mean '%s'?", name, near);
+    else
+        complain("there is no operation '%s' (haul ops lists them)", name);
+    free(names);
+    return EXIT_USAGE;
+}
+
+static const haul_operation_info *find(const haul_operation_info *all, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(short_name(&all[i]), name))
+            return &all[i];
+    return NULL;
+}
+
+typedef struct ops_options {
+    const char *name;
+    bool        json, names;
+} ops_options;
+
+/* All of them, or with a name the one that has it. */
+static int show(const haul_operation_info *all, int count, const ops_options *o)
+{
+    const char *name = o->name;
+
+    if (name) {
+        if (!strncmp(name, "haul_", PREFIX))
+            name += PREFIX;
+        const haul_operation_info *one = find(all, count, name);
+        if (!one)
+            return unknown(all, count, name);
+        all = one;
+        count = 1;
+    }
+    if (o->names) {
+        for (int i = 0; i < count; i++)
+            printf("%s\n", short_name(&all[i]));
+        return EXIT_OK;
+    }
+    if (o->json)
+        return print_json(all, count) ? EXIT_OK : EXIT_FAILED;
+    if (name)
+        print_operation(all);
+    else
+        print_table(all, count);
+    return EXIT_OK;
+}
+
+static const option ops_rows[] = {
+    {.group = "Options", .name = "json", OPTION_FLAG_AT(ops_options, json), .help = "Print one JSON array instead"},
+    {.group = "Options",
+     .name = "names",
+     OPTION_FLAG_AT(ops_options, names),
+     .help = "Print only the names, one per line"}};
+
+static int ops_main(int argc, char **argv)
+{
+    ops_options   o = {0};
+    option_values values;
+    int           code = options_parse(&values, &ops_command, &o, argc, argv);
+
+    if (code >= 0)
+        return code;
+    if (o.json && o.names) {
+        complain("--json and --names exclude each other; give one of them");
+        return EXIT_USAGE;
+    }
+    int                  count = haul_operation_count();
+    haul_operation_info *all = calloc((size_t)count, sizeof *all);
+    if (!all)
+        return complain("memory is exhausted");
+    for (int i = 0; i < count && code < 0; i++)
+        if (haul_operation_describe(i, &all[i]))
+            code = complain_error();
+    if (code < 0)
+        code = show(all, count, &o);
+    free(all);
+    return code;
+}
+
+static const help_example ops_lines[] = {{"haul ops", NULL}, {"haul ops softmax", NULL}, {NULL, NULL}};
+
+const command ops_command = {
+    .name = "ops",
+    .summary = "List the operations of the library, their operands and results",
+    .usage = "[--json | --names] [NAME]",
+    .description = "Lists every operation of the library: its operands (optional ones in brackets), its results, the "
+                   "dtypes it accepts, and whether gradients flow through it.",
+    .options = ops_rows,
+    .option_count = sizeof ops_rows / sizeof *ops_rows,
+    .operand = {.name = "NAME",
+                .help = "Describe only this operation: softmax or haul_softmax",
+                .offset = offsetof(ops_options, name),
+                .complete = COMPLETE_OPERATION},
+    .examples = ops_lines,
+    .run = ops_main,
+};

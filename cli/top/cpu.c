@@ -1,0 +1,156 @@
+/* The processor and the machine's memory, from /proc and /sys. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/top/top.h"
+
+/* The number after `key` at the beginning of a line; NaN if there is none. */
+static double value_of(const char *text, const char *key)
+{
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, key, strlen(key)))
+            return strtod(line + strlen(key), NULL);
+        if (!strchr(line, '\n'))
+            break;
+    }
+    return NAN;
+}
+
+/* "cpu user nice system idle iowait irq softirq steal ...". Time of guests is in user already. */
+static double busy_share(top_cpu *c)
+{
+    enum { FIELDS = 8, IDLE = 3, WAITING = 4 };
+    char   text[256], *at = text + 3;
+    double total = 0, idle = 0;
+
+    if (!top_file_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
+        return NAN;
+    for (int i = 0; i < FIELDS; i++) {
+        const double value = strtod(at, &at);
+        total += value;
+        idle += i == IDLE || i == WAITING ? value : 0;
+    }
+    const double share = total > c->total && c->total > 0 ? 1 - (idle - c->idle) / (total - c->total) : NAN;
+    c->total = total;
+    c->idle = idle;
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static void read_memory(top_device *d)
+{
+    char text[4096];
+
+    if (!top_file_text(text, sizeof text, "/proc/meminfo"))
+        return;
+    d->total = value_of(text, "MemTotal:") * 1024;
+    d->used = d->total - value_of(text, "MemAvailable:") * 1024;
+}
+
+/* ---- clock ---- */
+
+/* The mean of the cores; in megahertz. */
+static double clock_of_cores(void)
+{
+    enum { MOST = 1024 };
+    double sum = 0;
+    int    count = 0;
+
+    for (int i = 0; i < MOST; i++) {
+        const double kilohertz = top_file_number("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
+        if (isnan(kilohertz))
+            break;
+        sum += kilohertz / 1000;
+        count++;
+    }
+    return count ? sum / count : NAN;
+}
+
+/* The first "KEY : VALUE" of /proc/cpuinfo. */
+static bool cpuinfo(const char *key, char *out, size_t size)
+{
+    char        text[4096];
+    const char *at = top_file_text(text, sizeof text, "/proc/cpuinfo") ? strstr(text, key) : NULL;
+
+    at = at ? strchr(at, ':') : NULL;
+    if (!at)
+        return false;
+    at += 1 + strspn(at + 1, " \t");
+    snprintf(out, size, "%.*s", (int)strcspn(at, "\n"), at);
+    return true;
+}
+
+static double clock_now(void)
+{
+    char         text[64];
+    const double mean = clock_of_cores();
+
+    return isnan(mean) && cpuinfo("cpu MHz", text, sizeof text) ? strtod(text, NULL) : mean;
+}
+
+/* ---- sensors ---- */
+
+static bool is_processor_sensor(const char *name)
+{
+    static const char *const names[] = {"coretemp", "k10temp", "zenpower", "cpu_thermal", "cputemp", NULL};
+
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
+static void read_temperature(top_device *d)
+{
+    enum { MOST = 32 };
+    char name[64];
+
+    for (int i = 0; i < MOST; i++) {
+        if (!top_file_text(name, sizeof name, "/sys/class/hwmon/hwmon%d/name", i) || !is_processor_sensor(name))
+            continue;
+        d->celsius = top_file_number("/sys/class/hwmon/hwmon%d/temp1_input", i) / 1000;
+        d->celsius_limit = top_file_number("/sys/class/hwmon/hwmon%d/temp1_max", i) / 1000;
+        if (isnan(d->celsius_limit))
+            d->celsius_limit = top_file_number("/sys/class/hwmon/hwmon%d/temp1_crit", i) / 1000;
+        return;
+    }
+    for (int i = 0; i < MOST; i++)
+        if (top_file_text(name, sizeof name, "/sys/class/thermal/thermal_zone%d/type", i) &&
+            (!strcmp(name, "x86_pkg_temp") || !strcmp(name, "cpu-thermal"))) {
+            d->celsius = top_file_number("/sys/class/thermal/thermal_zone%d/temp", i) / 1000;
+            return;
+        }
+}
+
+/* ---- all ---- */
+
+static int cores(void)
+{
+    enum { MOST = 4096 };
+    static char text[1 << 16];
+    int         count = 0;
+
+    if (!top_file_text(text, sizeof text, "/proc/stat"))
+        return 0;
+    for (const char *at = text; (at = strstr(at, "\ncpu")) && count < MOST; at++)
+        count++;
+    return count;
+}
+
+void top_cpu_read(top_cpu *c, top_device *out, double seconds)
+{
+    char model[64];
+
+    top_device_init(out, "cpu", "");
+    const int  count = cores();
+    const bool named = cpuinfo("model name", model, sizeof model);
+    snprintf(out->name, sizeof out->name, "%s%s%d core%s", named ? model : "", named ? ", " : "", count,
+             count == 1 ? "" : "s");
+    out->utilisation = busy_share(c);
+    out->megahertz = clock_now();
+    out->watts =
+        top_counter_rate(&c->energy, top_file_number("/sys/class/powercap/intel-rapl:0/energy_uj") / 1e6, seconds);
+    read_memory(out);
+    read_temperature(out);
+}

@@ -1,0 +1,176 @@
+#include "cli/top/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/shared/cli.h"
+
+enum { TEXTS = 32, ROOM = 640 };
+
+static char *next_text(void)
+{
+    static char ring[TEXTS][ROOM];
+    static int  at;
+
+    at = (at + 1) % TEXTS;
+    return ring[at];
+}
+
+static const char *dash(void)
+{
+    return "-";
+}
+
+const char *top_number(double value)
+{
+    char *out = next_text();
+
+    if (isnan(value))
+        return dash();
+    if (value >= 999.5)
+        return text_count(whole_number(value + 0.5));
+    snprintf(out, ROOM, value == 0 ? "0" : value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : "%.2f", value);
+    return out;
+}
+
+const char *top_percent(double share)
+{
+    char *out = next_text();
+
+    if (isnan(share))
+        return dash();
+    snprintf(out, ROOM, "%.0f %%", share * 100);
+    return out;
+}
+
+const char *top_bytes(double bytes)
+{
+    static const char units[] = "BKMGTP";
+    char             *out = next_text();
+    int               unit = 0;
+
+    if (isnan(bytes))
+        return dash();
+    if (bytes < 1)
+        return "0";
+    while (bytes >= 999.5 && units[unit + 1]) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(out, ROOM,
+             unit == 0 || bytes >= 99.95 ? "%.0f%c"
+             : bytes >= 9.995            ? "%.1f%c"
+                                         : "%.2f%c",
+             bytes, units[unit]);
+    return out;
+}
+
+const char *top_used(const top_device *d)
+{
+    return top_bytes(d->published ? d->reserved : d->used);
+}
+
+const char *top_of_total(const top_device *d)
+{
+    const double unit = 1024.0 * 1024 * 1024;
+    char        *out = next_text();
+
+    if (isnan(d->used) && isnan(d->total))
+        return d->published ? top_used(d) : dash();
+    if (isnan(d->used) || isnan(d->total))
+        snprintf(out, ROOM, "%s", top_bytes(isnan(d->used) ? d->total : d->used));
+    else
+        snprintf(out, ROOM, "%.1f%s/%.1fG", d->used / unit, top_is_full(d) ? "!" : "", d->total / unit);
+    return out;
+}
+
+const char *top_duration(double seconds)
+{
+    char *out = next_text();
+
+    if (isnan(seconds) || seconds < 0)
+        return dash();
+    const long s = seconds > 8e7 ? 80000000 : (long)(seconds + 0.5);
+    if (s < 60)
+        snprintf(out, ROOM, "%lds", s);
+    else if (s < 3600)
+        snprintf(out, ROOM, "%ldm%02lds", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, ROOM, "%ldh%02ldm", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, ROOM, "%ldd%ldh", s / 86400, s / 3600 % 24);
+    return out;
+}
+
+/* ---- attention ---- */
+
+bool top_is_full(const top_device *d)
+{
+    return d->used > 0.95 * d->total;
+}
+
+bool top_is_hot(const top_device *d)
+{
+    return d->celsius >= d->celsius_limit;
+}
+
+/* A wait now and then, for a line or a checkpoint, is nothing. */
+bool top_waits(const haul_published *p)
+{
+    return p->waiting > 0.05 && p->waits_per_second > 0;
+}
+
+/* ---- bars ---- */
+
+double top_history_high(const top_history *h)
+{
+    double high = 0;
+
+    for (int i = 0; i < h->count; i++)
+        if (h->values[i] > high)
+            high = h->values[i];
+    return high;
+}
+
+double top_history_last(const top_history *h)
+{
+    return h->count ? h->values[h->count - 1] : NAN;
+}
+
+static void append(char *out, const char *text)
+{
+    const size_t used = strlen(out);
+
+    snprintf(out + used, ROOM - used, "%s", text);
+}
+
+const char *top_spark(const top_history *h, int columns, double high, bool utf8)
+{
+    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const letters[] = {".", ":", "-", "=", "+", "*", "#", "#"};
+    char                    *out = next_text();
+
+    *out = 0;
+    for (int i = h->count - columns; i < h->count; i++) {
+        const double value = i < 0 ? NAN : h->values[i] / (high > 0 ? high : 1);
+        const int    height = value >= 1 ? 7 : value > 0 ? whole_within(value * 7 + 0.5, 0, 7) : 0;
+        append(out, isnan(value) ? " " : utf8 ? blocks[height] : letters[height]);
+    }
+    return out;
+}
+
+const char *top_bar(const top_device *d, int columns, bool utf8)
+{
+    static const char *const blocks[] = {"█", "▒", "░", "·"}, *const letters[] = {"#", "=", "-", "."};
+    char *out = next_text();
+
+    *out = 0;
+    if (isnan(d->used) || !(d->total > 0))
+        return out;
+    for (int i = 0; i < columns; i++) {
+        const double at = d->total * (i + 0.5) / columns;
+        const int    part = at < d->allocated ? 0 : at < d->reserved ? 1 : at < d->used ? 2 : 3;
+        append(out, utf8 ? blocks[part] : letters[part]);
+    }
+    return out;
+}

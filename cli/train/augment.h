@@ -1,0 +1,20 @@
+/* Random changes of training pictures: what --augment says, and the library's transforms for it. */
+#ifndef CLI_TRAIN_AUGMENT_H
+#define CLI_TRAIN_AUGMENT_H
+
+#include "cli/model/source.h"
+
+typedef struct augmentation {
+    bool crop, flip;
+} augmentation;
+
+/* "crop", "flip", "crop,flip" in any order, each once; NULL: none. False after a complaint. */
+bool augment_parse(const char *text, augmentation *out);
+
+/* Can such examples be augmented? False after a complaint. */
+bool augment_suits(const augmentation *a, const data_spec *spec, const char *data);
+
+/* `dataset` with pictures as they are, u8, and then changed at random. NULL with the library's error. */
+haul_dataset *augment_apply(const augmentation *a, haul_dataset *dataset);
+
+#endif

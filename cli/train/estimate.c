@@ -1,0 +1,186 @@
+/* haul train --estimate: what a step of the training would take. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+#include "cli/train/fit.h"
+#include "cli/train/log/form.h"
+#include "cli/train/log/summary.h"
+#include "cli/train/spill_cost.h"
+#include "cli/train/trainer.h"
+
+/* With --spill on, if it is needed. */
+static bool find_spill(trainer *t, spill_cost *out)
+{
+    const dry_run *d = &t->expected;
+
+    if (!t->options->spill || !d->limit || d->peak <= d->limit)
+        return false;
+    spill_cost_of(&d->spill, t->device, out);
+    return true;
+}
+
+static bool print_json(trainer *t, const dry_run *d)
+{
+    cJSON     *event = json_event("estimate");
+    spill_cost spill;
+
+    json_text(event, "device", haul_device_name(t->device));
+    json_number(event, "batch", (double)d->examples);
+    json_number(event, "flops", d->step.flops);
+    json_number(event, "bytes_touched", (double)d->step.bytes_touched);
+    json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
+    json_number(event, "training_peak_bytes", (double)d->peak);
+    json_number(event, "limit_bytes", (double)(d->limit + d->overhead));
+    if (trainer_recomputes(t))
+        json_parts(event, "recompute", &d->parts);
+    if (find_spill(t, &spill)) {
+        json_bool(event, "spill_fits", spill.fits);
+        json_number(event, "spilled_bytes", (double)spill.bytes);
+        json_number(event, "returned_bytes", (double)spill.back_bytes);
+        json_number(event, "spill_seconds", spill.seconds);
+    }
+    json_number(event, "parameter_bytes", (double)d->parameter_bytes);
+    json_number(event, "operations", (double)d->step.operation_count);
+    return json_print(event);
+}
+
+/* ---- the most expensive operations ---- */
+
+/* Calls of one operation with results of one shape. */
+typedef struct kind {
+    const haul_estimate_operation *first;
+    int64_t                        calls, bytes;
+    double                         flops;
+} kind;
+
+static bool same_kind(const haul_estimate_operation *a, const haul_estimate_operation *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->shape.ndim != b->shape.ndim)
+        return false;
+    return !memcmp(a->shape.dims, b->shape.dims, (size_t)a->shape.ndim * sizeof *a->shape.dims);
+}
+
+static int by_cost(const void *a, const void *b)
+{
+    const kind *x = a, *y = b;
+
+    if (x->flops != y->flops)
+        return (x->flops < y->flops) - (x->flops > y->flops);
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* Into `kinds`, which has room for all operations; how many there are, the most expensive first. */
+static size_t gather_kinds(kind *kinds, const haul_estimate_result *r)
+{
+    size_t count = 0;
+
+    for (int64_t i = 0; i < r->operation_count; i++) {
+        const haul_estimate_operation *o = &r->operations[i];
+        size_t                         k = 0;
+        while (k < count && !same_kind(kinds[k].first, o))
+            k++;
+        if (k == count)
+            kinds[count++] = (kind){.first = o};
+        kinds[k].calls++;
+        kinds[k].flops += o->flops;
+        kinds[k].bytes += o->bytes;
+    }
+    qsort(kinds, count, sizeof *kinds, by_cost);
+    return count;
+}
+
+/* Columns that a narrow terminal has no room for are left out. */
+static void print_kind(const char *name, const char *result, const char *calls, const char *flops, const char *share,
+                       const char *memory)
+{
+    enum { NAME = 27, SHORT_NAME = 18, ALL = 79, WITHOUT_MEMORY = 68, WITHOUT_RESULT = 52 };
+    int room = output_room();
+
+    print_fitted(name, room >= WITHOUT_RESULT ? NAME : SHORT_NAME);
+    if (room >= WITHOUT_MEMORY)
+        printf(" %-15s", result);
+    if (room >= WITHOUT_RESULT)
+        printf(" %5s", calls);
+    printf(" %12s %5s", flops, share);
+    if (room >= ALL)
+        printf(" %10s", memory);
+    putchar('\n');
+}
+
+static bool print_kinds(const haul_estimate_result *r)
+{
+    enum { MOST_SHOWN = 8 };
+    kind *kinds = calloc((size_t)r->operation_count + 1, sizeof *kinds);
+
+    if (!kinds) {
+        complain("memory is exhausted");
+        return false;
+    }
+    size_t count = gather_kinds(kinds, r);
+
+    putchar('\n');
+    set_style(STYLE_DIM);
+    print_kind("most expensive operations", "result", "calls", "arithmetic", "", "memory");
+    set_style(STYLE_PLAIN);
+    for (size_t i = 0; i < count && i < MOST_SHOWN; i++) {
+        const kind *k = &kinds[i];
+        char        share[16];
+        snprintf(share, sizeof share, "%.0f %%", r->flops > 0 ? 100 * k->flops / r->flops : 0);
+        print_kind(k->first->name, text_shape(&k->first->shape), text_count(k->calls), text_flops(k->flops), share,
+                   text_bytes(k->bytes));
+    }
+    free(kinds);
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static void print_spill(trainer *t)
+{
+    spill_cost spill;
+    char       text[160];
+
+    if (!find_spill(t, &spill))
+        return;
+    printf("spill   ");
+    print_wrapped(spill.fits ? spill_cost_text(text, sizeof text, &spill) : "an operation of the step does not fit", 8,
+                  8);
+}
+
+static bool print_text(trainer *t, const dry_run *d)
+{
+    const train_options *options = t->options;
+    char                 text[256];
+
+    snprintf(text, sizeof text, "one training step of %s on %s, batch %s, %s, %s", options->model,
+             haul_device_name(t->device), text_count(d->examples), options->optimizer, options->precision);
+    print_wrapped(text, 0, 2);
+    summary_print(d, t->device);
+    summary_print_parts(d);
+    print_spill(t);
+    snprintf(text, sizeof text, "%s read and written by %s operations", text_bytes(d->step.bytes_touched),
+             text_count(d->step.operation_count));
+    printf("traffic ");
+    print_wrapped(text, 8, 8);
+    if (!print_kinds(&d->step))
+        return false;
+    putchar('\n');
+    print_wrapped("Nothing was allocated, computed or saved. Leave out --estimate to train.", 0, 0);
+    return output_works();
+}
+
+int trainer_estimate(trainer *t)
+{
+    if (!trainer_open_data(t))
+        return EXIT_FAILED;
+    int code = trainer_expect(t);
+    if (code >= 0)
+        return code;
+    const dry_run *d = &t->expected;
+    if (!(t->options->json ? print_json(t, d) : print_text(t, d)))
+        return EXIT_FAILED;
+    return trainer_fits(t) ? EXIT_OK : trainer_tell_memory(t, false);
+}

@@ -1,0 +1,238 @@
+#include "cli/train/log/pace.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/shared/cli.h"
+#include "cli/train/trainer.h"
+
+static progress_bar *bar_of(trainer *t)
+{
+    return &t->report.bar;
+}
+
+/* ---- what is known ---- */
+
+/* Seconds of a mini-batch in this epoch; NaN before it can be told. */
+static double batch_seconds(const pace *p)
+{
+    double seconds = p->known_at - p->epoch_began;
+
+    return p->known > p->epoch_first && seconds > 0.2 ? seconds / (double)(p->known - p->epoch_first) : NAN;
+}
+
+static progress_state training_state(const trainer *t)
+{
+    const pace    *p = &t->pace;
+    double         now = clock_seconds(), each = batch_seconds(p);
+    int64_t        total = t->report.batches, epochs_left = t->options->epochs - t->position.epoch;
+    progress_state s = {.epoch = t->position.epoch,
+                        .epochs = t->options->epochs,
+                        .done = t->position.batch,
+                        .total = total,
+                        .loss = p->loss,
+                        .accuracy = p->accuracy,
+                        .elapsed = now - p->began};
+
+    s.per_second = (double)t->options->batch / each;
+    s.left = fmax(0, (double)(total - p->known) * each - (now - p->known_at));
+    s.run_left = s.left + (double)epochs_left * (double)total * each + (double)(epochs_left + 1) * p->passes;
+    if (isnan(each))
+        s.left = s.run_left = NAN;
+    return s;
+}
+
+static progress_state pass_state(const trainer *t, int64_t done)
+{
+    const pace    *p = &t->pace;
+    double         now = clock_seconds(), spent = now - p->pass_began;
+    progress_state s = training_state(t);
+
+    s.pass = p->pass;
+    s.done = done;
+    s.total = p->pass_batches;
+    s.per_second = s.left = NAN;
+    if (done > 0 && spent > 0.2) {
+        double each = spent / (double)done, rest = (double)(t->options->epochs - t->position.epoch);
+        s.per_second = (double)t->options->batch / each;
+        s.left = (double)(s.total - done) * each;
+        s.run_left = s.left + rest * ((double)t->report.batches * batch_seconds(p) + (double)s.total * each);
+    }
+    return s;
+}
+
+static void draw(trainer *t)
+{
+    progress_state s = training_state(t);
+
+    t->pace.compiled = 0;
+    progress_draw(bar_of(t), &s);
+}
+
+/* ---- for haul top ---- */
+
+static int64_t examples_seen(const trainer *t)
+{
+    const int64_t all = haul_dataset_count(t->data.train), now = t->position.batch * t->options->batch;
+
+    return (t->position.epoch - 1) * all + (now < all ? now : all);
+}
+
+/* Where nothing was read yet from which the bar would tell it: from the mini-batches that were begun. */
+static double seconds_left(const trainer *t, const progress_state *s, int64_t steps)
+{
+    const int64_t here = steps - t->pace.first;
+
+    if (isfinite(s->run_left))
+        return s->run_left;
+    return here > 0 ? s->elapsed / (double)here * (double)(s->epochs * t->report.batches - steps) : 0;
+}
+
+static void publish(const trainer *t, const progress_state *s)
+{
+    const int64_t steps = (s->epoch - 1) * t->report.batches + t->position.batch;
+
+    haul_publish_progress(.steps = steps, .examples = examples_seen(t), .epoch = s->epoch, .epochs = s->epochs,
+                          .seconds_left = seconds_left(t, s, steps));
+}
+
+/* A training that cannot be shown goes on all the same. */
+static void begin_publishing(const trainer *t)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s on %s", t->options->model, t->options->data);
+    if (haul_publish_begin(.name = t->run.path ? t->options->run : name))
+        haul_error_clear();
+}
+
+/* ---- a training ---- */
+
+/* The device is busy with something that has no numbers; the next step draws over it. */
+static void note(trainer *t, const char *text)
+{
+    progress_state s = training_state(t);
+
+    s.note = text;
+    progress_draw(bar_of(t), &s);
+}
+
+static void on_compiled(const haul_event *event, void *context)
+{
+    trainer *t = context;
+    char     text[160];
+
+    t->pace.compiled++;
+    t->pace.slowed = true;
+    if (!progress_due(bar_of(t)))
+        return;
+    snprintf(text, sizeof text, "compiling kernels for %s, %lld done", haul_device_name(event->device),
+             (long long)t->pace.compiled);
+    note(t, text);
+}
+
+haul_status pace_begin(trainer *t)
+{
+    t->pace = (pace){.began = clock_seconds(), .loss = NAN, .accuracy = NAN};
+    t->pace.first = (t->position.epoch - 1) * t->report.batches + t->position.batch;
+    begin_publishing(t);
+    if (!bar_of(t)->on)
+        return HAUL_OK;
+    t->pace.subscription = haul_events_subscribe(on_compiled, .kinds = HAUL_EVENT_KERNEL_COMPILED, .context = t);
+    return t->pace.subscription ? HAUL_OK : haul_error_status();
+}
+
+void pace_end(trainer *t)
+{
+    haul_publish_end();
+    haul_events_unsubscribe(t->pace.subscription);
+    t->pace.subscription = 0;
+}
+
+void pace_epoch(trainer *t)
+{
+    pace *p = &t->pace;
+
+    p->epoch_began = p->known_at = clock_seconds();
+    p->epoch_first = p->known = t->position.batch;
+    p->loss = p->accuracy = NAN;
+    if (bar_of(t)->on)
+        draw(t);
+}
+
+void pace_read(trainer *t, int64_t hits)
+{
+    pace *p = &t->pace;
+
+    p->known = t->position.batch;
+    p->known_at = clock_seconds();
+    if (p->slowed) {
+        p->epoch_first = p->known;
+        p->epoch_began = p->known_at;
+        p->slowed = false;
+    }
+    p->loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN;
+    p->accuracy = t->epoch_answers ? (double)hits / (double)t->epoch_answers : NAN;
+}
+
+/* Where a step has finished when it returns, its sums can be read at no cost. An error is found by the next step. */
+static void read_sums(trainer *t)
+{
+    pace   *p = &t->pace;
+    int64_t batches = t->epoch_batches + t->window_batches;
+
+    p->known = t->position.batch;
+    p->known_at = clock_seconds();
+    p->loss = batches ? (t->epoch_loss + haul_item(t->window_loss)) / (double)batches : NAN;
+    p->accuracy = t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN;
+}
+
+void pace_step(trainer *t)
+{
+    progress_state s = training_state(t);
+
+    publish(t, &s);
+    if (!progress_due(bar_of(t)))
+        return;
+    if (t->waits)
+        read_sums(t);
+    draw(t);
+}
+
+void pace_wait(trainer *t)
+{
+    char text[160];
+
+    if (t->waits || !bar_of(t)->on)
+        return;
+    snprintf(text, sizeof text, "waiting for %s, %lld/%lld submitted", haul_device_name(t->device),
+             (long long)t->position.batch, (long long)t->report.batches);
+    note(t, text);
+}
+
+/* ---- a pass without training ---- */
+
+void pace_pass_begin(trainer *t, const char *name, int64_t batches)
+{
+    pace *p = &t->pace;
+
+    p->pass = name;
+    p->pass_batches = batches;
+    p->pass_began = clock_seconds();
+}
+
+bool pace_pass_step(int64_t done, void *context)
+{
+    trainer       *t = context;
+    progress_state s = pass_state(t, done);
+
+    publish(t, &s);
+    if (progress_due(bar_of(t)))
+        progress_draw(bar_of(t), &s);
+    return !interrupted();
+}
+
+void pace_pass_end(trainer *t)
+{
+    t->pace.passes = clock_seconds() - t->pace.pass_began;
+}

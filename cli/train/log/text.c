@@ -1,0 +1,387 @@
+/* The events of a training as people read them. */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+#include "cli/train/log/form.h"
+#include "cli/train/log/summary.h"
+
+/* A name, and a text that wraps beside it. */
+static void HAUL_PRINTF(3, 4) print_fact(const char *name, int indent, const char *format, ...)
+{
+    char    text[8192];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    set_style(STYLE_DIM);
+    printf("%-*s", indent, name);
+    set_style(STYLE_PLAIN);
+    print_wrapped(text, indent, indent);
+}
+
+enum { START = 8, END = 13 }; /* columns before the facts of the start, and of the end */
+
+static const char *plural(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static const char *measured_on(bool validation)
+{
+    return validation ? "validation" : "test";
+}
+
+static void append(char *text, size_t size, const char *format, ...) HAUL_PRINTF(3, 4);
+static void append(char *text, size_t size, const char *format, ...)
+{
+    size_t  used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- the start ---- */
+
+static void print_model(const report_start *s)
+{
+    haul_device_properties p = {.model = ""};
+
+    haul_device_describe(s->device, &p);
+    print_fact("model", START, "%s on %s (%s)", s->model, haul_device_name(s->device), p.model);
+}
+
+/* "cifar10: 50,000 examples to train, 10,000 to test, 10 classes" */
+static void print_data(const report_start *s)
+{
+    char text[512] = "";
+
+    append(text, sizeof text, "%.*s: %s examples to train", (int)strcspn(s->train_name, " "), s->train_name,
+           text_count(s->train_count));
+    if (s->validation > 0)
+        append(text, sizeof text, ", %s to validate", text_count(s->validation_count));
+    if (s->test_name)
+        append(text, sizeof text, ", %s to test", text_count(s->test_count));
+    if (s->classes)
+        append(text, sizeof text, ", %d classes", s->classes);
+    print_fact("data", START, "%s", text);
+    if (s->size.height)
+        print_fact("size", START, "%s %lld x %lld%s",
+                   s->size.mixed ? "pictures differ in size and are resized to" : "pictures are resized to",
+                   (long long)s->size.width, (long long)s->size.height,
+                   s->size.mixed ? "; --size N chooses another size" : "");
+}
+
+/* "32 is the fastest that fits, with 5,120 examples/s; 128, the largest, has 4,800" */
+static void print_choice(const report_start *s)
+{
+    const batch_choice *c = s->choice;
+    const batch_trial  *chosen = batch_choice_find(c, s->batch), *most = batch_choice_find(c, c->largest);
+    char                text[256] = "";
+
+    append(text, sizeof text, "%s is ", text_count(s->batch));
+    if (s->batch == c->largest)
+        append(text, sizeof text, s->batch < s->train_count ? "the largest that fits" : "all examples");
+    else
+        append(text, sizeof text, "the fastest that fits");
+    if (chosen && chosen->peak_bytes > c->room_bytes)
+        append(text, sizeof text, ", and spills");
+    if (chosen)
+        append(text, sizeof text, "%s %s examples/s", s->batch == c->largest ? ", as fast as any:" : ", with",
+               text_count(whole_number(chosen->per_second)));
+    if (s->batch < c->largest)
+        append(text, sizeof text, "; %s, the largest, %s", text_count(c->largest),
+               most ? "has " : "takes too long to time");
+    if (s->batch < c->largest && most)
+        append(text, sizeof text, "%s", text_count(whole_number(most->per_second)));
+    print_fact("batch", START, "%s", text);
+}
+
+static void print_plan(const report_start *s)
+{
+    char text[1024] = "";
+
+    append(text, sizeof text, "%s epoch%s of %s step%s, batch ", text_count(s->epochs), plural(s->epochs),
+           text_count(s->steps), plural(s->steps));
+    if (s->accumulate > 1)
+        append(text, sizeof text, "%s x ", text_count(s->accumulate));
+    append(text, sizeof text, "%s, %s, lr %g", text_count(s->batch), s->optimizer, s->lr);
+    if (!isnan(s->momentum) && s->momentum > 0)
+        append(text, sizeof text, ", momentum %g", s->momentum);
+    if (s->weight_decay > 0)
+        append(text, sizeof text, ", weight decay %g", s->weight_decay);
+    if (strcmp(s->schedule, "constant") != 0)
+        append(text, sizeof text, ", schedule %s", s->schedule);
+    if (s->augment)
+        append(text, sizeof text, ", augment %s", s->augment);
+    if (strcmp(s->precision, "f32") != 0)
+        append(text, sizeof text, ", %s", s->precision);
+    if (s->patience)
+        append(text, sizeof text, ", patience %s", text_count(s->patience));
+    append(text, sizeof text, ", seed %lld", (long long)s->seed);
+    print_fact("train", START, "%s", text);
+    if (s->choice->room_bytes)
+        print_choice(s);
+}
+
+static void print_resumed(const report_start *s)
+{
+    if (s->resumed)
+        print_fact("resumed", START, "in epoch %lld after %s mini-batch%s", (long long)s->epoch, text_count(s->done),
+                   s->done == 1 ? "" : "es");
+    if (s->resumed && !strcmp(s->data_check, "unknown"))
+        print_fact("data", START,
+                   "is not compared with that of the training before: an older version of Haul wrote "
+                   "the checkpoint and did not keep what the data was");
+    if (*s->data_change)
+        print_fact("changed", START, "the data: %s%s", s->data_change, s->begins_anew ? ". The epoch begins anew" : "");
+    if (s->stored_epochs)
+        print_fact("changed", START, "the schedule %s covers %s epochs now, %s before", s->schedule,
+                   text_count(s->epochs), text_count(s->stored_epochs));
+}
+
+void print_start(const report *r, const report_start *s)
+{
+    print_model(s);
+    print_data(s);
+    print_plan(s);
+    if (r->run->path)
+        print_fact("run", START,
+                   "%s/ keeps log.jsonl, config.json, checkpoint, best.safetensors, weights.safetensors, ledger.json, "
+                   "memory.json",
+                   r->run->path);
+    print_resumed(s);
+    if (s->resumed)
+        summary_print_memory(s->step, s->device);
+    else
+        summary_print(s->step, s->device);
+    summary_print_parts(s->step);
+    putchar('\n');
+}
+
+/* ---- on the way ---- */
+
+/* Without the sign that NaN may have. */
+static double unsigned_nan(double value)
+{
+    return isnan(value) ? NAN : value;
+}
+
+void print_line(const report_line *l)
+{
+    printf("[Epoch: %lld, Mini-batch: %lld] loss: %.3f\n", (long long)l->epoch, (long long)l->batch,
+           unsigned_nan(l->loss));
+}
+
+/* The table of epochs. What a narrow terminal has no room for leaves it: the time, then the words of the head and the
+ * accuracy in training, then the loss in training. */
+typedef struct epoch_row {
+    char label[64], train_loss[32], train_accuracy[32], loss[32], accuracy[32], seconds[32];
+    bool best;
+} epoch_row;
+
+static void print_row(const epoch_row *row)
+{
+    enum { WIDE = 80, MEDIUM = 66, NARROW = 40 };
+    int  room = output_room(), loss = room < MEDIUM ? 6 : 10;
+    bool words = room >= MEDIUM;
+
+    printf("%s", row->label);
+    if (room >= NARROW)
+        printf("  %*s", loss, row->train_loss);
+    if (words)
+        printf("  %8s", row->train_accuracy);
+    printf("  %*s  %8s", words ? 16 : loss, row->loss, row->accuracy);
+    if (room >= WIDE)
+        printf("  %9s", row->seconds);
+    if (row->best) {
+        set_style(STYLE_GOOD);
+        printf(words ? "  best" : " *");
+        set_style(STYLE_PLAIN);
+    }
+    putchar('\n');
+}
+
+/* As many columns as the labels of epochs have: "Epoch 1/5". */
+static void label_text(const report_epoch *e, bool is_head, char out[64])
+{
+    char last[32];
+    int  digits = snprintf(last, sizeof last, "%lld", (long long)e->epochs);
+    bool word = output_room() >= 40;
+
+    if (is_head)
+        snprintf(out, 64, "%*s", (word ? 6 : 0) + 2 * digits + 1, "");
+    else
+        snprintf(out, 64, "%s%*lld/%s", word ? "Epoch " : "", digits, (long long)e->epoch, last);
+}
+
+static void print_head(const report_epoch *e)
+{
+    bool      words = output_room() >= 66;
+    epoch_row row = {.best = false};
+
+    label_text(e, true, row.label);
+    snprintf(row.train_loss, sizeof row.train_loss, words ? "train loss" : "train");
+    snprintf(row.train_accuracy, sizeof row.train_accuracy, "accuracy");
+    snprintf(row.loss, sizeof row.loss, words ? "%s loss" : "%.5s", measured_on(e->validation));
+    snprintf(row.accuracy, sizeof row.accuracy, "accuracy");
+    snprintf(row.seconds, sizeof row.seconds, "time");
+    set_style(STYLE_DIM);
+    print_row(&row);
+    set_style(STYLE_PLAIN);
+}
+
+static void loss_text(double loss, char out[32])
+{
+    snprintf(out, 32, fabs(loss) < 1e4 ? "%.3f" : "%.3g", unsigned_nan(loss));
+}
+
+static void accuracy_text(double accuracy, char out[32])
+{
+    snprintf(out, 32, isnan(accuracy) ? "-" : "%.1f %%", 100 * accuracy);
+}
+
+void print_epoch(report *r, const report_epoch *e)
+{
+    epoch_row row = {.best = e->best};
+
+    if (!r->head_told)
+        print_head(e);
+    r->head_told = true;
+    label_text(e, false, row.label);
+    loss_text(e->train_loss, row.train_loss);
+    accuracy_text(e->train_accuracy, row.train_accuracy);
+    loss_text(e->measured_loss, row.loss);
+    accuracy_text(e->measured_accuracy, row.accuracy);
+    snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds(e->seconds));
+    print_row(&row);
+}
+
+void print_early_stop(const report_early_stop *s)
+{
+    char text[256];
+
+    snprintf(
+        text, sizeof text,
+        "Stopped early after epoch %lld: the %s loss has not been lower than in epoch %lld (%.3f) for %lld epoch%s.",
+        (long long)s->epoch, measured_on(s->validation), (long long)s->best_epoch, s->best_loss, (long long)s->patience,
+        plural(s->patience));
+    print_wrapped(text, 0, 2);
+}
+
+void complain_diverged(const report_diverged *d, const run_folder *run)
+{
+    char before[64] = "", what[48], config[4096];
+
+    snprintf(what, sizeof what, "its %s %s", d->what, strcmp(d->what, "weights") != 0 ? "is" : "are");
+    if (isfinite(d->loss_before))
+        snprintf(before, sizeof before, "; the loss was %.4g before", d->loss_before);
+    if (!run_has_checkpoint(run))
+        complain("the training has diverged: %s not finite since epoch %lld, mini-batch %lld%s; try a smaller --lr "
+                 "than %g",
+                 what, (long long)d->epoch, (long long)d->batch, before, d->lr);
+    else
+        complain("the training has diverged: %s not finite since epoch %lld, mini-batch %lld%s; the last good "
+                 "checkpoint is kept in %s; start again with a smaller learning rate than %g: haul train --config %s "
+                 "--lr X --run NEW",
+                 what, (long long)d->epoch, (long long)d->batch, before, run->path, d->lr,
+                 shell_text(config, sizeof config, run->config));
+}
+
+void print_stopped(const report *r, int64_t epoch, int64_t batch)
+{
+    char text[256], quoted[4096];
+
+    putchar('\n');
+    snprintf(text, sizeof text, "Stopped in epoch %lld after mini-batch %lld of %lld. %s", (long long)epoch,
+             (long long)batch, (long long)r->batches,
+             r->run->path ? "Everything is saved." : "Nothing was saved: no --run DIR was given.");
+    print_wrapped(text, 0, 2);
+    if (r->run->path)
+        print_fact("  go on", END, "haul train --run %s --resume", shell_text(quoted, sizeof quoted, r->run->path));
+}
+
+/* ---- the end ---- */
+
+static void print_scores(const report *r, const report_done *d)
+{
+    if (d->tested)
+        print_fact("  test", END, "%.1f %% right, loss %.3f, with the weights of epoch %lld", 100 * d->test_accuracy,
+                   d->test_loss, (long long)d->best_epoch);
+    else if (isfinite(r->last_accuracy))
+        print_fact(d->validation ? "  validation" : "  test", END, "%.1f %% right in the last epoch",
+                   100 * r->last_accuracy);
+    if (d->best_epoch)
+        print_fact("  best", END, "epoch %lld, %s loss %.3f", (long long)d->best_epoch, measured_on(d->validation),
+                   d->best_loss);
+}
+
+static void print_moved(const haul_transfer_stats *moved, const char *device)
+{
+    if (moved->h2d_count + moved->d2h_count + moved->d2d_count)
+        print_fact("  moved", END, "%s to %s in %s copies, %s back in %s", text_bytes(moved->h2d_bytes), device,
+                   text_count(moved->h2d_count), text_bytes(moved->d2h_bytes), text_count(moved->d2h_count));
+    else
+        print_fact("  moved", END, "nothing: data and network are on %s", device);
+}
+
+static void print_saved(const report *r, const report_done *d)
+{
+    char quoted[4096];
+
+    if (!r->run->path) {
+        print_fact("  saved", END, "nothing: add --run DIR to keep the log and the weights");
+        return;
+    }
+    print_fact("  saved", END, "%s", d->best_epoch ? r->run->best : r->run->weights);
+    print_fact("", END, "%s", r->run->log);
+    print_fact("  next", END, "haul predict --run %s", shell_text(quoted, sizeof quoted, r->run->path));
+    print_fact("", END, "haul report %s", quoted);
+}
+
+void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)
+{
+    const char *device = haul_device_name(d->device);
+
+    chart_print(&r->losses, (double)d->epochs, measured_on(d->validation));
+    putchar('\n');
+    set_style(STYLE_BOLD);
+    printf("Done  ");
+    set_style(STYLE_PLAIN);
+    printf("%s epoch%s in %s on %s\n", text_count(d->epochs), plural(d->epochs), text_seconds(report_elapsed(r)),
+           device);
+    print_scores(r, d);
+    if (d->step_seconds > 0)
+        print_fact("  step", END, "%s median; %s examples/s in the last epoch", text_seconds(d->step_seconds),
+                   text_count(whole_number(r->last_speed)));
+    print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
+    if (d->spilled_bytes)
+        print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
+    print_moved(moved, device);
+    if (*d->audit)
+        print_fact("  audit", END, "%s", d->audit);
+    print_saved(r, d);
+}
+
+void print_finished(const report_end *end, const char *run)
+{
+    const char *epochs = text_count(end->epochs);
+    char        quoted[4096];
+
+    print_visible(run, 0);
+    if (end->patience)
+        printf(" is finished: it stopped early, after %s epoch%s", epochs, end->epochs == 1 ? "" : "s");
+    else
+        printf(" is finished: %s epoch%s trained", epochs, end->epochs == 1 ? " is" : "s are");
+    printf(". To train longer: haul train --run ");
+    print_visible(shell_text(quoted, sizeof quoted, run), 0);
+    if (end->patience)
+        printf(" --resume --patience %lld\n", (long long)(2 * end->patience));
+    else
+        printf(" --resume --epochs %lld\n", (long long)(2 * end->epochs));
+}

@@ -1,0 +1,202 @@
+/* The end of an epoch and of a training: measuring, the best weights, and patience. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/model/network.h"
+#include "cli/shared/cli.h"
+#include "cli/train/trainer.h"
+
+/* ---- measuring ---- */
+
+static haul_loader *new_loader(const trainer *t, haul_dataset *data)
+{
+    const train_options *o = t->options;
+
+    return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+}
+
+/* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
+static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, network_score *out)
+{
+    haul_scope  *scope = haul_scope_push();
+    haul_loader *loader = new_loader(t, data);
+    haul_status  status = loader ? HAUL_OK : haul_error_status();
+
+    if (!status) {
+        haul_autocast_state before = haul_autocast_begin("all", t->lower);
+        pace_pass_begin(t, pass, haul_loader_batches(loader));
+        status = network_evaluate(t->net, &t->data.spec, loader,
+                                  &(network_watch){.go_on = pace_pass_step, .context = t}, out);
+        pace_pass_end(t);
+        haul_autocast_end(before);
+    }
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status measure(trainer *t, network_score *out)
+{
+    const bool validates = t->data.validation != NULL;
+
+    haul_status status = haul_label_begin(validates ? "validation" : "test");
+    if (status)
+        return status;
+    status = validates ? evaluate(t, t->data.validation, "validates", out) : evaluate(t, t->data.test, "tests", out);
+    haul_label_end();
+    return status;
+}
+
+haul_status trainer_try_measuring(trainer *t)
+{
+    haul_dataset *data = t->data.validation ? t->data.validation : t->data.test;
+    haul_scope   *scope = haul_scope_push();
+
+    if (!scope)
+        return haul_error_status();
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_loader        *loader = data ? new_loader(t, data) : NULL;
+    haul_status         status = loader ? network_try(t->net, &t->data.spec, loader) : haul_error_status();
+    haul_autocast_end(before);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* ---- the best weights ---- */
+
+/* Where no file has them, and they will be measured on the test data. */
+static bool holds_best(const trainer *t)
+{
+    return !t->run.path && t->data.validation && t->data.test;
+}
+
+haul_status trainer_hold_best(trainer *t)
+{
+    if (holds_best(t) && !t->best_net && !(t->best_net = haul_module_clone(t->net)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+static bool is_better(const trainer *t, double loss)
+{
+    return isfinite(loss) && (!t->best.epoch || loss < t->best.loss);
+}
+
+static haul_status save_best(trainer *t)
+{
+    char           epoch[32], loss[64];
+    haul_text_pair metadata[] = {{"epoch", epoch}, {t->data.validation ? "validation_loss" : "test_loss", loss}};
+
+    snprintf(epoch, sizeof epoch, "%" PRId64, t->best.epoch);
+    snprintf(loss, sizeof loss, "%.9g", t->best.loss);
+    return haul_save_weights(t->run.best, t->net, .metadata = metadata, .metadata_count = 2);
+}
+
+bool trainer_keep_best(trainer *t)
+{
+    haul_status status = HAUL_OK;
+
+    if (!run_check(&t->run))
+        return false;
+    if (t->run.path)
+        status = save_best(t);
+    else if (t->best_net)
+        status = haul_module_copy(t->best_net, t->net);
+    else
+        status = trainer_hold_best(t);
+    if (status)
+        run_complain(&t->run);
+    return !status;
+}
+
+bool trainer_is_out_of_patience(const trainer *t)
+{
+    return t->options->patience > 0 && t->best.stalled >= t->options->patience;
+}
+
+bool trainer_test_best(trainer *t, report_done *out)
+{
+    network_score score = {0};
+
+    if (!t->data.validation || !t->data.test)
+        return true;
+    haul_status status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_module_copy(t->net, t->best_net);
+    if (!status)
+        status = evaluate(t, t->data.test, "tests", &score);
+    if (status)
+        complain_error();
+    out->tested = true;
+    out->test_loss = score.loss;
+    out->test_accuracy = score.accuracy;
+    return !status;
+}
+
+/* ---- the end of an epoch ---- */
+
+/* What the epoch's mini-batches and its measurement say; what added up begins anew. */
+static haul_status describe_epoch(trainer *t, const network_score *measured, report_epoch *e)
+{
+    double mean;
+
+    if (trainer_read_window(t, &mean))
+        return haul_error_status();
+    *e = (report_epoch){.epoch = t->position.epoch,
+                        .epochs = t->options->epochs,
+                        .train_loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN,
+                        .train_accuracy =
+                            t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN,
+                        .measured_loss = measured->loss,
+                        .measured_accuracy = measured->accuracy,
+                        .images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0,
+                        .lr = t->lr,
+                        .seconds = report_elapsed(&t->report) - t->epoch_start,
+                        .validation = t->data.validation != NULL,
+                        .best = is_better(t, measured->loss)};
+    t->epoch_loss = 0;
+    t->epoch_batches = t->epoch_answers = 0;
+    return haul_error_status() ? haul_error_status() : haul_zero_into(t->epoch_hits);
+}
+
+static void update_best(trainer *t, report_epoch *e)
+{
+    if (e->best)
+        t->best = (trainer_best){.epoch = e->epoch, .loss = e->measured_loss};
+    else
+        t->best.stalled++;
+    e->best_epoch = t->best.epoch;
+    e->best_loss = t->best.loss;
+}
+
+/* The checkpoint first: where it is written and the best weights are not, they are those of the checkpoint, and
+ * resuming writes them. */
+static bool save_epoch(trainer *t, bool best)
+{
+    t->position = (haul_training_position){.epoch = t->position.epoch + 1};
+    if (!trainer_save(t, true))
+        return false;
+    return t->diverged || !best || trainer_keep_best(t);
+}
+
+bool trainer_end_epoch(trainer *t)
+{
+    network_score measured = {0};
+    report_epoch  e;
+
+    if (measure(t, &measured)) {
+        complain_error();
+        return false;
+    }
+    if (interrupted())
+        return true;
+    if (describe_epoch(t, &measured, &e)) {
+        complain_error();
+        return false;
+    }
+    if (!isfinite(measured.loss))
+        trainer_note_divergence(t, e.validation ? "validation loss" : "test loss", t->position.batch);
+    update_best(t, &e);
+    bool told = report_tell_epoch(&t->report, &e);
+    if (t->diverged || (!told && output_works()))
+        return told;
+    return save_epoch(t, e.best) && told;
+}

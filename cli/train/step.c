@@ -1,0 +1,285 @@
+/* The steps of a training: learning, counting, and a line or a checkpoint when they are due. What adds up stays on the
+ * device, and is read when a line is due. */
+#include <math.h>
+#include <string.h>
+
+#include "cli/model/network.h"
+#include "cli/shared/cli.h"
+#include "cli/train/trainer.h"
+
+/* ---- groups of mini-batches whose gradients add up ---- */
+
+/* An epoch's last group may have fewer mini-batches than the others, and its last mini-batch fewer examples. */
+static bool ends_group(const trainer *t, int64_t index)
+{
+    return (index + 1) % t->options->accumulate == 0 || index + 1 == t->report.batches;
+}
+
+/* Weighted by its examples, each mini-batch gives what it would give to the mean loss of the whole group. */
+static group_part part_of(const trainer *t, const haul_batch *batch)
+{
+    const int64_t n = t->options->accumulate, most = n * t->options->batch, begin = batch->index / n * most;
+    const int64_t rest = haul_dataset_count(t->data.train) - begin, examples = rest < most ? rest : most;
+
+    return (group_part){.first = batch->index % n == 0,
+                        .last = ends_group(t, batch->index),
+                        .weight = (double)batch->size / (double)examples};
+}
+
+/* ---- the schedule ---- */
+
+haul_status trainer_make_schedule(trainer *t)
+{
+    const train_options  *o = t->options;
+    const standing_limits limits = trainer_limits(t);
+    schedule_span         span = {.epochs = o->epochs,
+                                  .steps = standing_epoch_updates(&limits),
+                                  .lr = o->lr,
+                                  .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
+
+    return schedule_make(&t->plans.schedule, &span, t->optimizer, &t->schedule);
+}
+
+/* ---- a step ---- */
+
+static haul_status update(trainer *t)
+{
+    if (!t->scaler)
+        return haul_optimizer_step(t->optimizer);
+    haul_status status = haul_grad_scaler_step(t->scaler, t->optimizer);
+    return status ? status : haul_grad_scaler_update(t->scaler);
+}
+
+static haul_status learn(trainer *t, haul_tensor *loss, const group_part *part)
+{
+    if (part->weight != 1)
+        loss = haul_mul_scalar(loss, part->weight);
+    if (t->scaler)
+        loss = haul_grad_scaler_scale(t->scaler, loss);
+    haul_status status = haul_backward(loss, HAUL_NONE, .once = true);
+    return status || !part->last ? status : update(t);
+}
+
+static haul_status forget_gradients(trainer *t, const group_part *part)
+{
+    return part->first ? haul_optimizer_zero_grad(t->optimizer) : HAUL_OK;
+}
+
+/* Nothing here waits for the device. The gradients of the last update are free before the forward pass needs memory,
+ * and a step that fails ends the training, so it may leave gradients that are not complete. */
+haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part)
+{
+    haul_scope *scope = haul_scope_push();
+
+    if (!scope || forget_gradients(t, part)) {
+        haul_scope_pop(scope);
+        return haul_error_status();
+    }
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_tensor        *logits = haul_call(t->net, batch->x);
+    haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
+    haul_status         status = haul_autocast_end(before);
+    if (!status)
+        status = learn(t, loss, part);
+    if (!status)
+        status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
+    if (!status)
+        status = haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
+    if (!status)
+        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, batch->y));
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* The most that was allocated on the device since the last reset. */
+static int64_t peak_since_reset(const trainer *t)
+{
+    haul_memory_stats memory = {0};
+
+    haul_memory_stats_get(t->device, &memory);
+    return memory.peak_allocated;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t trainer_peak_bytes(const trainer *t)
+{
+    return larger(t->peak_bytes, peak_since_reset(t));
+}
+
+/* The first two updates make what all later steps find: gradients, the optimizer's state. */
+static haul_status measured_step(trainer *t, const haul_batch *batch, const group_part *part)
+{
+    enum { FIRST_UPDATES = 2 };
+
+    t->peak_bytes = trainer_peak_bytes(t);
+    haul_status status = haul_memory_reset_peak(t->device);
+    double      began = clock_seconds();
+    if (!status)
+        status = trainer_step(t, batch, part);
+    if (t->waits)
+        samples_add(&t->steps, clock_seconds() - began);
+    if (t->updates >= FIRST_UPDATES)
+        t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
+    t->updates += part->last;
+    return status;
+}
+
+/* The learning rate of the update that was made, and that of the next one. */
+static haul_status advance_schedule(trainer *t, const group_part *part)
+{
+    t->lr = haul_optimizer_get(t->optimizer, 0, "lr");
+    t->momentum = haul_optimizer_get(t->optimizer, 0, strcmp(t->options->optimizer, "sgd") != 0 ? "beta1" : "momentum");
+    return t->schedule && part->last ? haul_schedule_step(t->schedule) : haul_error_status();
+}
+
+static haul_status count_step(trainer *t, const haul_batch *batch)
+{
+    const group_part part = part_of(t, batch);
+    haul_status      status = measured_step(t, batch, &part);
+
+    if (!status)
+        status = advance_schedule(t, &part);
+    t->window_steps++;
+    t->window_batches++;
+    t->epoch_answers += network_answers(batch->y);
+    t->epoch_examples += batch->size;
+    t->position.batch = batch->index + 1;
+    return status;
+}
+
+/* ---- divergence ---- */
+
+void trainer_note_divergence(trainer *t, const char *what, int64_t batch)
+{
+    if (t->diverged)
+        return;
+    t->diverged = true;
+    t->divergence = (report_diverged){.epoch = t->position.epoch,
+                                      .batch = batch,
+                                      .what = what,
+                                      .loss_before = t->report.last_loss,
+                                      .lr = t->options->lr};
+}
+
+/* The loss of the window is a sum: once it is not finite, it stays so. */
+static haul_status find_divergence(trainer *t)
+{
+    int64_t finite = haul_item_i64(t->window_finite);
+
+    trainer_note_divergence(t, "loss", t->position.batch - t->window_batches + finite + 1);
+    return haul_error_status();
+}
+
+/* ---- the lines ---- */
+
+/* Read what the mini-batches since the last line lost. Where a step does not wait for the device, this does: the time
+ * since the last reading then says how long its steps took. */
+haul_status trainer_read_window(trainer *t, double *mean)
+{
+    pace_wait(t);
+    double  sum = haul_item(t->window_loss);
+    int64_t hits = haul_item_i64(t->epoch_hits);
+
+    if (haul_error_status())
+        return haul_error_status();
+    if (!t->waits && t->window_steps)
+        samples_add(&t->steps, (clock_seconds() - t->window_began) / (double)t->window_steps);
+    *mean = t->window_batches ? sum / (double)t->window_batches : 0;
+    if (!isfinite(sum) && find_divergence(t))
+        return haul_error_status();
+    t->epoch_loss += sum;
+    t->epoch_batches += t->window_batches;
+    t->window_batches = t->window_steps = 0;
+    t->window_began = clock_seconds();
+    pace_read(t, hits);
+    haul_status status = haul_zero_into(t->window_loss);
+    return status ? status : haul_zero_into(t->window_finite);
+}
+
+/* ---- an epoch ---- */
+
+static bool tell_line(trainer *t)
+{
+    report_line line = {.epoch = t->position.epoch, .batch = t->position.batch};
+
+    if (trainer_read_window(t, &line.loss)) {
+        complain_error();
+        return false;
+    }
+    line.lr = t->lr;
+    line.momentum = t->momentum;
+    t->unheard = !report_tell_line(&t->report, &line);
+    return true;
+}
+
+/* Gradients are not saved, so a training is saved and left between groups only. */
+static bool is_between_groups(const trainer *t)
+{
+    return t->position.batch == 0 || ends_group(t, t->position.batch - 1);
+}
+
+/* If nobody reads the lines any more, what was trained is kept. */
+static bool end_unheard(trainer *t)
+{
+    if (!output_works() && !t->diverged)
+        trainer_save(t, true);
+    return false;
+}
+
+/* A line, a checkpoint, when they are due. */
+static bool after_step(trainer *t)
+{
+    if (t->position.batch % t->options->log_every == 0 && !t->unheard && !tell_line(t))
+        return false;
+    if (t->diverged)
+        return !t->unheard;
+    if (!is_between_groups(t))
+        return true;
+    if (t->unheard)
+        return end_unheard(t);
+    if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
+        return trainer_save(t, false);
+    return true;
+}
+
+bool trainer_train_epoch(trainer *t)
+{
+    double began = clock_seconds();
+
+    t->window_began = began;
+    t->epoch_examples = 0;
+    if (!t->position.batch)
+        t->epoch_start = report_elapsed(&t->report);
+    pace_epoch(t);
+    if (t->position.batch >= t->report.batches)
+        return true; /* resumed between the epoch's last step and its test */
+    if (haul_loader_start_at(t->loader, t->position.epoch, t->position.batch)) {
+        complain_error();
+        return false;
+    }
+    while (!t->diverged && !(interrupted() && is_between_groups(t))) {
+        if (t->position.batch < t->report.batches && !run_profile_before(&t->profile))
+            return false;
+        const haul_batch *batch = haul_loader_next(t->loader);
+        if (!batch)
+            break;
+        if (count_step(t, batch))
+            break;
+        if (!after_step(t) || !run_profile_after(&t->profile))
+            return false;
+        pace_step(t);
+    }
+    bool scaled = t->scaler && !t->diverged;
+    if (haul_error_status() || haul_device_sync(t->device) || (scaled && haul_grad_scaler_check(t->scaler))) {
+        complain_error();
+        return false;
+    }
+    if (!run_profile_end(&t->profile))
+        return false;
+    t->epoch_seconds = clock_seconds() - began;
+    return true;
+}

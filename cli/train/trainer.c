@@ -1,0 +1,434 @@
+/* The training loop. */
+#include "cli/train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/model/classes.h"
+#include "cli/model/network.h"
+#include "cli/options/config.h"
+#include "cli/run_folder/account.h"
+#include "cli/shared/cli.h"
+#include "cli/train/fit.h"
+
+/* ---- medians ---- */
+
+void samples_add(samples *s, double value)
+{
+    if (s->count == s->room) {
+        size_t  room = s->room ? 2 * s->room : 1024;
+        double *grown = realloc(s->values, room * sizeof *grown);
+        if (!grown)
+            return; /* the median is of those before */
+        s->values = grown;
+        s->room = room;
+    }
+    s->values[s->count++] = value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double samples_median(samples *s)
+{
+    if (!s->count)
+        return 0;
+    qsort(s->values, s->count, sizeof *s->values, by_value);
+    return s->values[s->count / 2];
+}
+
+/* ---- opening ---- */
+
+/* A run that goes on has the size with which it began, even if the pictures suggest another one now. */
+static bool choose_size(const trainer *t, picture_size *size)
+{
+    const train_options *o = t->options;
+    input_form           input;
+
+    *size = (picture_size){.height = o->size, .width = o->size};
+    if (!o->resume || !source_resizes(o->data))
+        return true;
+    if (!run_input(&t->run, &input))
+        return false;
+    if (input_is_picture(&input))
+        *size = (picture_size){.height = input.shape.dims[1], .width = input.shape.dims[2]};
+    return true;
+}
+
+/* What the device takes for its driver so far. */
+static int64_t overhead_of(const haul_device *device)
+{
+    haul_memory_stats memory = {.overhead = 0};
+
+    return haul_memory_stats_get(device, &memory) ? 0 : memory.overhead;
+}
+
+haul_status trainer_set_limit(const trainer *t)
+{
+    if (t->plans.limit.bytes)
+        return haul_memory_set_limit(t->device, t->plans.limit.bytes);
+    return haul_memory_set_tensor_limit(t->device, t->expected.limit);
+}
+
+bool trainer_open_data(trainer *t)
+{
+    train_options *o = t->options;
+
+    if (haul_set_num_threads((int)o->threads)) {
+        complain_error();
+        return false;
+    }
+    t->device = device_use(o->device);
+    if (!t->device)
+        return false;
+    if (t->plans.limit.bytes)
+        t->plans.limit.overhead = overhead_of(t->device);
+    training_data_plan plan = {
+        .source = o->data, .validation = o->validation, .seed = (uint64_t)o->seed, .augment = t->plans.augment};
+    if (!choose_size(t, &plan.size) || !training_data_open(&plan, &t->data))
+        return false;
+    if (!o->model)
+        o->model = network_default(&t->data.spec);
+    return true;
+}
+
+static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
+{
+    if (!strcmp(o->optimizer, "sgd"))
+        return haul_sgd(net, o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
+    if (!strcmp(o->optimizer, "adam"))
+        return haul_adam(net, o->lr, .weight_decay = o->weight_decay);
+    return haul_adamw(net, o->lr, .weight_decay = o->weight_decay != 0 ? o->weight_decay : HAUL_ZERO);
+}
+
+/* What --precision asks for, of this thread and of the optimizer. */
+static haul_status set_precision(trainer *t)
+{
+    const char *precision = t->options->precision;
+
+    t->lower = !strcmp(precision, "bf16") ? HAUL_BF16 : !strcmp(precision, "f16") ? HAUL_F16 : HAUL_DTYPE_NONE;
+    if (t->lower == HAUL_F16 && !(t->scaler = haul_grad_scaler_new(t->optimizer)))
+        return haul_error_status();
+    return haul_set_matmul_precision(strcmp(precision, "tf32") ? HAUL_PRECISION_HIGHEST : HAUL_PRECISION_HIGH);
+}
+
+haul_status trainer_build(trainer *t)
+{
+    const train_options *o = t->options;
+
+    t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
+                                .workers = (int)o->workers, .device = t->device);
+    haul_manual_seed((uint64_t)o->seed);
+    t->net = network_new(o->model, &t->data.spec);
+    t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
+    t->window_loss = haul_scalar(0);
+    t->window_finite = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||
+        haul_tensor_check(t->epoch_hits))
+        return haul_error_status();
+    return set_precision(t);
+}
+
+static bool open_network(trainer *t)
+{
+    const char *init = t->options->init;
+
+    if (!trainer_build(t) && !trainer_apply_parts(t, &t->expected.parts) && !trainer_make_schedule(t) &&
+        (!init || !haul_load_weights(init, t->net)))
+        return true;
+    complain_error();
+    return false;
+}
+
+bool trainer_covers_other_epochs(const trainer *t)
+{
+    return t->stored_epochs && t->stored_epochs != t->options->epochs &&
+           schedule_is_laid_over_epochs(&t->plans.schedule);
+}
+
+/* What the datasets are. */
+static void describe_data(const trainer *t, report_start *s)
+{
+    const training_data *d = &t->data;
+
+    s->data = t->options->data;
+    s->train_name = haul_dataset_name(d->train);
+    s->train_count = haul_dataset_count(d->train);
+    s->validation = t->options->validation;
+    s->validation_count = d->validation ? haul_dataset_count(d->validation) : 0;
+    s->test_name = d->test ? haul_dataset_name(d->test) : NULL;
+    s->test_count = d->test ? haul_dataset_count(d->test) : 0;
+    s->classes = d->spec.y.classes;
+    s->size = d->size;
+}
+
+haul_status trainer_apply_parts(trainer *t, const network_parts *parts)
+{
+    t->recomputes = parts_count_on(parts) > 0;
+    return parts_apply(parts, t->net);
+}
+
+bool trainer_recomputes(const trainer *t)
+{
+    return t->options->recompute && !strcmp(t->options->recompute, "auto");
+}
+
+static const char *data_check_name(data_check check)
+{
+    static const char *const names[] = {
+        [DATA_SAME] = "same", [DATA_VARIED] = "same", [DATA_CHANGED] = "changed", [DATA_UNKNOWN] = "unknown"};
+
+    return names[check];
+}
+
+static bool tell_start(trainer *t)
+{
+    const train_options  *o = t->options;
+    const standing_limits limits = trainer_limits(t);
+    report_start          s = {.device = t->device,
+                               .step = &t->expected,
+                               .model = o->model,
+                               .init = o->init,
+                               .augment = o->augment,
+                               .optimizer = o->optimizer,
+                               .schedule = o->schedule,
+                               .precision = o->precision,
+                               .parameters = haul_module_parameter_count(t->net),
+                               .epochs = o->epochs,
+                               .batch = o->batch,
+                               .accumulate = o->accumulate,
+                               .choice = &t->choice,
+                               .steps = standing_epoch_updates(&limits),
+                               .seed = o->seed,
+                               .patience = o->patience,
+                               .lr = o->lr,
+                               .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
+                               .weight_decay = o->weight_decay,
+                               .shuffle = o->shuffle,
+                               .recomputes = trainer_recomputes(t),
+                               .resumed = o->resume,
+                               .data_check = data_check_name(t->data_check),
+                               .data_change = t->data_change,
+                               .begins_anew = t->begins_epoch_anew,
+                               .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
+                               .epoch = t->position.epoch,
+                               .done = t->position.batch};
+
+    describe_data(t, &s);
+    if (haul_error_status()) {
+        complain_error();
+        return false;
+    }
+    return report_tell_start(&t->report, &s);
+}
+
+/* What a run keeps is JSON, in UTF-8. */
+static bool can_be_kept(const trainer *t)
+{
+    if (!t->run.path)
+        return true;
+    const char *names[] = {"data", t->options->data, "init", t->options->init ? t->options->init : ""};
+    for (int i = 0; i < 4; i += 2)
+        if (!is_utf8(names[i + 1])) {
+            complain("--%s %s is not UTF-8 and cannot be kept with the run; rename it", names[i], names[i + 1]);
+            return false;
+        }
+    return classes_are_text(t->data.train);
+}
+
+/* With the model that was chosen, so that the same options give the same training later. */
+static bool keep_options(const trainer *t)
+{
+    return !t->run.path || config_write(t->run.config, t->values);
+}
+
+/* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
+static bool begin_run(trainer *t)
+{
+    return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_options(t) && run_open(&t->run, 0);
+}
+
+/* From here on. What was allocated before is part of what the dry run counted. */
+static haul_status limit_memory(trainer *t)
+{
+    haul_status status = haul_memory_release_cached(t->device);
+
+    if (!status)
+        status = haul_memory_reset_peak(t->device);
+    return status || !t->expected.limit ? status : trainer_set_limit(t);
+}
+
+static bool open_training(trainer *t)
+{
+    if (limit_memory(t)) {
+        complain_error();
+        return false;
+    }
+    if (!open_network(t) || !trainer_identify_data(t))
+        return false;
+    report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
+    t->report.writes_events = t->options->tensorboard;
+    if (t->options->sync_report)
+        t->report.bar.on = false; /* the report is on standard error, too */
+    if (!(t->options->resume ? trainer_load(t) && keep_options(t) : begin_run(t)))
+        return false;
+    return tell_start(t);
+}
+
+int trainer_open(trainer *t)
+{
+    t->position = (haul_training_position){.epoch = 1};
+    if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
+        return EXIT_FAILED;
+    t->waits = t->device == haul_cpu();
+    if (!can_be_kept(t))
+        return EXIT_FAILED;
+    int code = trainer_expect(t);
+    if (code >= 0)
+        return code;
+    if (!trainer_fits(t))
+        return trainer_tell_memory(t, false);
+    if (t->run.path && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
+        return EXIT_FAILED;
+    return open_training(t) ? -1 : EXIT_FAILED;
+}
+
+void trainer_close(trainer *t)
+{
+    pace_end(t);
+    run_account_end(t->ledger);
+    run_profile_close(&t->profile);
+    if (t->device && t->expected.limit)
+        haul_memory_set_limit(t->device, 0);
+    if (t->device && t->options->spill)
+        haul_memory_set_spill(t->device, false);
+    dry_run_free(&t->expected);
+    report_close(&t->report);
+    run_close(&t->run);
+    free(t->steps.values);
+    cJSON_free(t->data_identity);
+}
+
+/* ---- running ---- */
+
+static int end_diverged(trainer *t)
+{
+    report_tell_diverged(&t->report, &t->divergence);
+    return EXIT_DIVERGED;
+}
+
+/* A closed terminal cannot be told. */
+static int tell_stopped(trainer *t, int64_t epoch, int64_t batch)
+{
+    bool told = report_tell_stopped(&t->report, epoch, batch);
+
+    return told || !output_works() ? EXIT_INTERRUPTED : EXIT_FAILED;
+}
+
+static int end_interrupted(trainer *t)
+{
+    if (!trainer_save(t, true))
+        return EXIT_FAILED;
+    if (t->diverged)
+        return end_diverged(t);
+    return tell_stopped(t, t->position.epoch, t->position.batch);
+}
+
+/* -1 to go on, else an exit code. */
+static int run_epoch(trainer *t)
+{
+    int64_t epoch = t->position.epoch;
+
+    if (haul_label_begin("training")) {
+        complain_error();
+        return EXIT_FAILED;
+    }
+    bool trained = trainer_train_epoch(t);
+    haul_label_end();
+    if (!trained)
+        return EXIT_FAILED;
+    if (!t->diverged && !interrupted() && !trainer_end_epoch(t))
+        return EXIT_FAILED;
+    if (t->diverged)
+        return end_diverged(t);
+    return t->position.epoch == epoch ? end_interrupted(t) : -1;
+}
+
+static bool tell_early_stop(trainer *t)
+{
+    report_early_stop s = {.epoch = t->position.epoch - 1,
+                           .patience = t->options->patience,
+                           .best_epoch = t->best.epoch,
+                           .best_loss = t->best.loss,
+                           .validation = t->data.validation != NULL};
+
+    return report_tell_early_stop(&t->report, &s);
+}
+
+int64_t trainer_spilled_bytes(const trainer *t)
+{
+    haul_memory_stats stats = {.spilled_total = 0};
+
+    return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total - t->spilled_before;
+}
+
+bool trainer_save_account(trainer *t)
+{
+    haul_ledger *ledger = t->ledger;
+
+    if (!ledger || t->run.log_fd < 0)
+        return true;
+    if (!run_check(&t->run))
+        return false;
+    t->ledger = NULL;
+    return run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
+}
+
+/* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
+static int finish(trainer *t, double began)
+{
+    report_done d = {.device = t->device,
+                     .step_seconds = samples_median(&t->steps),
+                     .epochs = t->position.epoch - 1,
+                     .peak_bytes = trainer_peak_bytes(t),
+                     .limit_bytes = t->expected.limit + t->expected.overhead,
+                     .spilled_bytes = trainer_spilled_bytes(t),
+                     .waits = haul_sync_count() - t->waits_before,
+                     .step_peak_bytes = t->step_peak_bytes,
+                     .best_epoch = t->best.epoch,
+                     .best_loss = t->best.loss,
+                     .validation = t->data.validation != NULL};
+
+    if (!trainer_test_best(t, &d))
+        return EXIT_FAILED;
+    if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
+        return tell_stopped(t, t->position.epoch - 1, t->report.batches);
+    d.seconds = clock_seconds() - began;
+    if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit) || !trainer_save_account(t))
+        return EXIT_FAILED;
+    return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
+}
+
+int trainer_run(trainer *t)
+{
+    double began = clock_seconds();
+    int    code;
+
+    t->saved_at = began;
+    run_profile_plan(&t->profile, t->options->profile, t->report.batches - t->position.batch, t->report.batches,
+                     t->options->epochs - t->position.epoch);
+    if (pace_begin(t))
+        return complain_error();
+    while (t->position.epoch <= t->options->epochs && !trainer_is_out_of_patience(t))
+        if ((code = run_epoch(t)) >= 0)
+            return code;
+    if (trainer_is_out_of_patience(t) && !tell_early_stop(t))
+        return EXIT_FAILED;
+    return finish(t, began);
+}

@@ -1,0 +1,234 @@
+/* A training under way: data, network, optimizer, and where it stands. */
+#ifndef CLI_TRAIN_TRAINER_H
+#define CLI_TRAIN_TRAINER_H
+
+#include <haul/haul.h>
+
+#include "cli/options/memory_limit.h"
+#include "cli/options/options.h"
+#include "cli/run_folder/folder.h"
+#include "cli/run_folder/profile.h"
+#include "cli/train/batch.h"
+#include "cli/train/fit.h"
+#include "cli/train/log/log.h"
+#include "cli/train/log/pace.h"
+#include "cli/train/schedule.h"
+#include "cli/train/standing.h"
+#include "cli/train/training_data.h"
+
+#define MOST_BATCH 1e6
+
+typedef struct train_options {
+    const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
+    const char *schedule, *augment;       /* augment: NULL for none */
+    const char *memory_limit, *recompute; /* NULL: none */
+    int64_t     batch;                    /* 0: as large as memory allows, until trainer_expect */
+    int64_t     epochs, seed, workers, threads, log_every;
+    int64_t     accumulate; /* mini-batches whose gradients add up to one update */
+    int64_t     patience;   /* 0: none */
+    int64_t     size;       /* of pictures; 0: their own */
+    int64_t     profile;    /* steps to record; 0: none */
+    double      lr, momentum, weight_decay, save_every;
+    double      validation; /* 0: none */
+    bool        shuffle, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
+} train_options;
+
+/* What the texts of --schedule, --augment and --memory-limit mean. */
+typedef struct train_plans {
+    schedule_plan schedule;
+    augmentation  augment;
+    memory_limit  limit;
+} train_plans;
+
+/* The epoch with the lowest measured loss. */
+typedef struct trainer_best {
+    int64_t epoch; /* 0: none yet */
+    double  loss;
+    int64_t stalled; /* epochs since then */
+} trainer_best;
+
+/* Seconds that steps took, for their median. */
+typedef struct samples {
+    double *values;
+    size_t  count, room;
+} samples;
+
+/* Of a resumed run: whether its data is that of its checkpoint. */
+typedef enum data_check {
+    DATA_SAME,
+    DATA_VARIED,  /* the same, but the run has gone on with other data before, or may have */
+    DATA_CHANGED, /* --allow-changed-data */
+    DATA_UNKNOWN  /* the checkpoint is of a version that did not keep it */
+} data_check;
+
+typedef struct trainer {
+    train_options       *options;
+    train_plans          plans;
+    const option_values *values; /* the same options by their names: saved with the run */
+    run_folder           run;
+    report               report;
+
+    haul_device      *device;
+    haul_ledger      *ledger; /* NULL: nothing is kept */
+    run_profile       profile;
+    training_data     data;
+    dry_run           expected;     /* what the training takes */
+    batch_choice      choice;       /* of --batch auto */
+    int64_t           waits_before; /* haul_sync_count before the training, and what was spilled before it: */
+    int64_t           spilled_before;
+    bool              plans_spill; /* a dry run finds out what spilling would move */
+    bool              recomputes;  /* parts of the network run again in the backward pass */
+    haul_module      *net;
+    haul_optimizer   *optimizer;
+    haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
+    haul_grad_scaler *scaler;   /* of f16, else NULL */
+    haul_schedule    *schedule; /* NULL: the rate is constant */
+    haul_loader      *loader;
+    int64_t           stored_epochs; /* of a resumed run, as it was stored; else 0 */
+    char             *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
+    data_check        data_check;
+    char              data_change[800];  /* what differs; "": nothing */
+    bool              begins_epoch_anew; /* where the training stood is not in the data as it is now */
+
+    /* Where it stands. What adds up on the device is read only when a line is due. */
+    haul_training_position position;
+    haul_tensor           *window_loss;   /* of the mini-batches since the last line, f32 */
+    haul_tensor           *window_finite; /* after how many of them it was finite, i64 */
+    int64_t                window_batches;
+    haul_tensor           *epoch_hits; /* right answers in this epoch, i64 */
+    int64_t                epoch_answers;
+    double                 epoch_loss; /* of the mini-batches whose lines were printed */
+    int64_t                epoch_batches;
+    double                 epoch_start;  /* report_elapsed when it began */
+    double                 lr, momentum; /* of the last mini-batch */
+    trainer_best           best;
+    haul_module           *best_net; /* holds the best weights where no file does and they are needed; else NULL */
+
+    /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
+    int64_t peak_bytes, step_peak_bytes;
+    int64_t updates; /* of the parameters, in this process */
+
+    pace            pace;
+    samples         steps;
+    bool            waits;        /* the device has finished when a step returns */
+    double          window_began; /* seconds */
+    int64_t         window_steps;
+    double          epoch_seconds; /* of this epoch, in this process */
+    int64_t         epoch_examples;
+    double          saved_at;
+    bool            unheard;  /* a line could not be told: training ends with the group of mini-batches */
+    bool            diverged; /* a loss, or a value about to be saved, was not finite: */
+    report_diverged divergence;
+} trainer;
+
+/* Open everything the options name; with --resume from the run's checkpoint. -1, or an exit code after a complaint. */
+int trainer_open(trainer *t);
+
+/* The parts of opening: device, data and the model's name (false after a complaint); loader, network and optimizer. */
+bool        trainer_open_data(trainer *t);
+haul_status trainer_build(trainer *t);
+
+/* Set which parts of the network run again. */
+haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
+
+/* What the training will need, by a dry run; with --batch auto, of the fastest batch that fits, and with --estimate,
+ * which computes nothing, of the largest. An exit code after a complaint, else -1. */
+int trainer_expect(trainer *t);
+
+/* Limit the device's memory: a size counts everything, a share the tensors. */
+haul_status trainer_set_limit(const trainer *t);
+
+/* Does that fit in --memory-limit, or can the rest be spilled? Where a refusal would not be certain, the training has
+ * to show it. */
+bool trainer_fits(const trainer *t);
+
+/* With --recompute auto? */
+bool trainer_recomputes(const trainer *t);
+
+/* For dry runs: make what holds the best weights, if the training keeps them in memory; measure an epoch as far as one
+ * mini-batch; and do what saving does with memory. */
+haul_status trainer_hold_best(trainer *t);
+haul_status trainer_try_measuring(trainer *t);
+haul_status trainer_try_saving(trainer *t);
+
+/* Tell on standard error that memory does not suffice, what was asked for, and what would fit; also in the log if the
+ * training has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
+int trainer_tell_memory(trainer *t, bool exhausted);
+
+/* What a mini-batch is in the group of mini-batches whose gradients add up. */
+typedef struct group_part {
+    bool   first, last; /* the gradients begin anew; the parameters are updated */
+    double weight;      /* its share of the group's examples */
+} group_part;
+
+/* One mini-batch of training, without waiting for the device. */
+haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part);
+
+/* What the training's data and options allow. */
+standing_limits trainer_limits(const trainer *t);
+
+/* The schedule of the learning rate, at step 0. */
+haul_status trainer_make_schedule(trainer *t);
+
+/* Is the run resumed with another number of epochs than before, and a schedule that depends on it? */
+bool trainer_covers_other_epochs(const trainer *t);
+
+/* One epoch's steps, from where the training stands. False after a complaint. */
+bool trainer_train_epoch(trainer *t);
+
+/* Read what the mini-batches since the last line lost. */
+haul_status trainer_read_window(trainer *t, double *mean);
+
+/* The most that was allocated on the device. */
+int64_t trainer_peak_bytes(const trainer *t);
+
+/* What was moved to host memory, each time counted. */
+int64_t trainer_spilled_bytes(const trainer *t);
+
+/* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
+void trainer_note_divergence(trainer *t, const char *what, int64_t batch);
+
+/* Measure the epoch that was trained, tell it, and save: checkpoint, weights, and the best weights if these are. An
+ * interruption leaves the epoch where it is. False after a complaint. */
+bool trainer_end_epoch(trainer *t);
+
+/* Has --patience run out? */
+bool trainer_is_out_of_patience(const trainer *t);
+
+/* With --validation and test data: measure the best weights, which become the network's, on the test data. False after
+ * a complaint. */
+bool trainer_test_best(trainer *t, report_done *out);
+
+/* Keep the network's weights as the best ones. False after a complaint. */
+bool trainer_keep_best(trainer *t);
+
+/* Print what a step costs, and train nothing. An exit code. */
+int trainer_estimate(trainer *t);
+
+/* With --run: end the ledger and the profile and save what they found, with what memory held if it ran out and the
+ * error stands. Does nothing before the run's log is open, or the second time. False after a complaint. */
+bool trainer_save_account(trainer *t);
+
+/* Train until the end, Ctrl-C, or a loss that is not finite. Returns an exit code. */
+int trainer_run(trainer *t);
+
+/* Write checkpoint and, if asked, weights into the run folder, if there is one. A training that has diverged is not
+ * saved: then `diverged` is set, and what was saved before stays. False after a complaint. */
+bool trainer_save(trainer *t, bool weights);
+
+/* Has the run that the checkpoint is of come to its end? False after a complaint. */
+bool trainer_find_end(const trainer *t, report_end *out);
+
+/* With --run: what the data is, to keep it with the run; of a resumed run, compared with what its checkpoint says.
+ * False after a complaint, also if the data has changed without --allow-changed-data. */
+bool trainer_identify_data(trainer *t);
+
+/* Continue from the checkpoint. Nothing of the run is changed before all of it is found to fit. */
+bool trainer_load(trainer *t);
+
+void trainer_close(trainer *t);
+
+void   samples_add(samples *s, double value);
+double samples_median(samples *s); /* 0 when there are none */
+
+#endif
