@@ -300,8 +300,9 @@ static haul_status launch(haul__call *c, const haul_custom_call *call)
         p.numbers[i] = haul__scalar_bits(dtype, asked.numbers[i]);
     if (!asked.items)
         return HAUL_OK;
-    return haul__launch_kernel(c, c->operation->kernel, dtype, buffers, c->result_count, buffers + c->result_count,
-                               c->count, &p, sizeof p, asked.items, grain_of(call, asked.items));
+    return haul__launch_kernel(c, c->operation->kernel, dtype, .outs = buffers, .out_count = c->result_count,
+                               .ins = buffers + c->result_count, .in_count = c->count, .params = &p,
+                               .params_size = sizeof p, .items = asked.items, .grain = grain_of(call, asked.items));
 }
 
 /* Everything that a call of a host function needs, so that a recording can repeat it. Buffers stay in place as long as

@@ -54,14 +54,14 @@ __attribute__((noinline)) haul_status haul__launch_command(haul__command *comman
 }
 
 /* The launch as a command. */
-__attribute__((noinline)) static haul_status submit(haul__command *command, int id, haul_tensor *const *outs,
-                                                    haul_tensor *const *ins)
+__attribute__((noinline)) static haul_status submit(haul__command *command, const haul__launch *l)
 {
     haul__storage *storages[HAUL__MAX_BUFFERS];
-    const int      out_count = command->write_count;
-    for (int i = 0; i < command->buffer_count; i++)
-        storages[i] = i < out_count ? outs[i]->storage : ins[i - out_count]->storage;
-    return haul__launch_command(command, id, storages);
+    for (int i = 0; i < l->out_count; i++)
+        storages[i] = l->outs[i]->storage;
+    for (int i = 0; i < l->in_count; i++)
+        storages[l->out_count + i] = l->ins[i]->storage;
+    return haul__launch_command(command, l->kernel, storages);
 }
 
 __attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, haul_tensor *const *outs, int out_count,
@@ -87,64 +87,36 @@ static inline bool take_hosts(haul_tensor *const *tensors, int count, void **hos
     return true;
 }
 
-__attribute__((always_inline)) static inline haul_status launch(const haul__call *c, int id, haul_dtype dtype,
-                                                                haul_tensor *const *outs, int out_count,
-                                                                haul_tensor *const *ins, int in_count,
-                                                                const void *params, size_t params_size,
-                                                                const haul__slot_use *slots, int slot_count,
-                                                                int64_t items, int64_t grain, bool checks)
+haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
 {
     void               *hosts[HAUL__MAX_BUFFERS];
     const haul__buffer *record = NULL;
-    if (items == 0 || !haul__device_computes(c->device))
+    if (l->items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
     if (haul__is_dry())
-        return haul__launch_dry(c->device, outs, out_count, ins, in_count);
-    const haul__kernel *kernel = haul__kernel_for(c->device, id, dtype);
-    if (!kernel || (checks && find_record(c, &record)))
+        return haul__launch_dry(c->device, l->outs, l->out_count, l->ins, l->in_count);
+    const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
+    if (!kernel || (l->checks && find_record(c, &record)))
         return haul_error_status();
-    if (!checks && haul__launches_now(c->device, kernel) && take_hosts(outs, out_count, hosts) &&
-        take_hosts(ins, in_count, hosts + out_count)) {
-        haul__function_run(kernel->function, hosts, params, items, grain);
+    if (!l->checks && haul__launches_now(c->device, kernel) && take_hosts(l->outs, l->out_count, hosts) &&
+        take_hosts(l->ins, l->in_count, hosts + l->out_count)) {
+        haul__function_run(kernel->function, hosts, l->params, l->items, l->grain);
         return HAUL_OK;
     }
     return submit(&(haul__command){.operation = c->operation->name,
                                    .device = c->device,
-                                   .write_count = out_count,
-                                   .buffer_count = out_count + in_count,
-                                   .params = params,
-                                   .params_size = params_size,
-                                   .slots = slots,
-                                   .slot_count = slot_count,
+                                   .write_count = l->out_count,
+                                   .buffer_count = l->out_count + l->in_count,
+                                   .params = l->params,
+                                   .params_size = l->params_size,
+                                   .slots = l->slots,
+                                   .slot_count = l->slot_count,
                                    .kernel = kernel,
-                                   .items = items,
-                                   .grain = grain,
-                                   .checks = checks,
+                                   .items = l->items,
+                                   .grain = l->grain,
+                                   .checks = l->checks,
                                    .record = record},
-                  id, outs, ins);
-}
-
-haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                int64_t items, int64_t grain)
-{
-    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items, grain, false);
-}
-
-haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
-                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
-                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
-                                    int64_t grain)
-{
-    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, slots, slot_count, items, grain,
-                  false);
-}
-
-haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                 int64_t items, int64_t grain)
-{
-    return launch(c, id, dtype, outs, out_count, ins, in_count, params, params_size, NULL, 0, items, grain, true);
+                  l);
 }
 
 /* ---- library calls ---- */

@@ -303,23 +303,34 @@ haul_tensor *haul__as_dtype(const haul__call *c, haul_tensor *x, haul_dtype dtyp
  * compilation repeated once. Returns NULL on failure. */
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
 
-/* Launches kernel `id`, compiled for `dtype`, with the buffers of `outs` and then of `ins`. The params begin with the
- * number of work items and carry the offsets of the buffers in elements. Does nothing for 0 items. */
-haul_status haul__launch_kernel(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                int64_t items, int64_t grain);
+/* A launch: kernel `kernel`, compiled for `dtype`, with the buffers of `outs`, which it writes, and then of `ins`. The
+ * params begin with the number of work items and carry the offsets of the buffers in elements. `slots` are the params
+ * that change from step to step. With `checks` the kernel checks indices: it gets one more buffer, after the others
+ * (backends/index_check.h). Then the call fails for an index out of range on a synchronous device, and a later function
+ * that waits on other devices. A thread takes at least `grain` items. */
+typedef struct haul__launch {
+    int                 kernel;
+    haul_dtype          dtype;
+    haul_tensor *const *outs, *const *ins;
+    int                   out_count, in_count;
+    const void           *params;
+    size_t                params_size;
+    const haul__slot_use *slots;
+    int                   slot_count;
+    bool                  checks;
+    int64_t               items, grain;
+} haul__launch;
 
-/* The same for a kernel that checks indices: it gets one more buffer, after the others (backends/index_check.h). On a
- * synchronous device the call fails for an index out of range. On other devices a later function that waits fails. */
-haul_status haul__launch_checked(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs, int out_count,
-                                 haul_tensor *const *ins, int in_count, const void *params, size_t params_size,
-                                 int64_t items, int64_t grain);
+/* Members of a launch: its tensors, and its params with the number of items. */
+#define HAUL__OUT(...)      .outs = (haul_tensor *[]){__VA_ARGS__}, .out_count = HAUL__COUNT_OF(__VA_ARGS__)
+#define HAUL__IN(...)       .ins = (haul_tensor *[]){__VA_ARGS__}, .in_count = HAUL__COUNT_OF(__VA_ARGS__)
+#define HAUL__COUNT_OF(...) ((int)(sizeof((haul_tensor *[]){__VA_ARGS__}) / sizeof(haul_tensor *)))
+#define HAUL__PARAMS(p)     .params = &(p), .params_size = sizeof(p), .items = (p).items
 
-/* The same as haul__launch_kernel; `slots` are the params that change from step to step. */
-haul_status haul__launch_with_slots(const haul__call *c, int id, haul_dtype dtype, haul_tensor *const *outs,
-                                    int out_count, haul_tensor *const *ins, int in_count, const void *params,
-                                    size_t params_size, const haul__slot_use *slots, int slot_count, int64_t items,
-                                    int64_t grain);
+/* Launches a kernel, for example haul__launch_kernel(c, HAUL__K_remap, y->dtype, HAUL__OUT(y), HAUL__IN(x),
+ * HAUL__PARAMS(p), .grain = 4096). It does nothing for 0 items. */
+#define haul__launch_kernel(c, ...) haul__launch_for((c), &(haul__launch){__VA_ARGS__})
+haul_status haul__launch_for(const haul__call *c, const haul__launch *launch);
 
 /* The place of a slot in params: bytes of A, the type in which kernels of `dtype` compute, and of an integer. */
 #define HAUL__SLOT_SCALAR(slot, type, field, dtype)                                                                    \

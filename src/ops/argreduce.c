@@ -141,8 +141,8 @@ static haul_status compute(haul__call *c)
     argreduce_params            p;
     describe(&p, c->operands[0], c->results[0], a->axis);
     return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernel->columns : c->operation->kernel,
-                               c->operands[0]->dtype, c->results, 1, c->operands, 1, &p, sizeof p, p.items,
-                               1 + 32768 / (p.length + 8));
+                               c->operands[0]->dtype, .outs = c->results, .out_count = 1, .ins = c->operands,
+                               .in_count = 1, HAUL__PARAMS(p), .grain = 1 + 32768 / (p.length + 8));
 }
 
 HAUL__OPERATION(argmax) = {

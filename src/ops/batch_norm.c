@@ -451,8 +451,9 @@ static haul_status run(const haul__call *c, int kernel, batch_norm_params *p, ha
     for (int i = 0; i < count; i++)
         p->offsets[i] = buffers[i]->offset;
     p->items = items;
-    return haul__launch_kernel(c, kernel, c->operands[X]->dtype, buffers, outs, buffers + outs, count - outs, p,
-                               sizeof *p, items, grain);
+    return haul__launch_kernel(c, kernel, c->operands[X]->dtype, .outs = buffers, .out_count = outs,
+                               .ins = buffers + outs, .in_count = count - outs, .params = p, .params_size = sizeof *p,
+                               .items = items, .grain = grain);
 }
 
 static haul_tensor *sums(const haul__call *c, haul_shape shape)

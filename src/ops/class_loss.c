@@ -330,13 +330,13 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
         return haul_error_status();
     p.at[0] = weights->offset;
     p.at[1] = y->offset;
-    if (haul__launch_kernel(c, HAUL__K_class_weights, x->dtype, &weights, 1, (haul_tensor *[]){y, weight}, 2, &p,
-                            sizeof p, p.items, 4096) ||
+    if (haul__launch_kernel(c, HAUL__K_class_weights, x->dtype, HAUL__OUT(weights), HAUL__IN(y, weight),
+                            HAUL__PARAMS(p), .grain = 4096) ||
         haul__sum_of_all(c, total, weights, 0) || haul__sum_of_all(c, sum, rows, 0))
         return haul_error_status();
     p = (class_params){.items = 1, .at = {c->results[0]->offset, sum->offset, total->offset}};
-    return haul__launch_kernel(c, HAUL__K_class_mean, x->dtype, c->results, 1, (haul_tensor *[]){sum, total}, 2, &p,
-                               sizeof p, p.items, 1);
+    return haul__launch_kernel(c, HAUL__K_class_mean, x->dtype, .outs = c->results, .out_count = 1,
+                               HAUL__IN(sum, total), HAUL__PARAMS(p), .grain = 1);
 }
 
 /* The tensor for the losses of rows: the result itself if that is all, and if nothing can fail after it is written. */
@@ -379,9 +379,9 @@ static haul_status backward_compute(haul__call *c)
     if (a->weighted)
         p.total = log_sum->offset + log_sum->count - 1;
     const int kernel = c->operation->kernel;
-    return haul__launch_checked(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, g->dtype, c->results, 1,
-                                (haul_tensor *[]){x, log_sum, y, weight, g}, 5, &p, sizeof p, p.items,
-                                grain(p.classes));
+    return haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, g->dtype,
+                               .outs = c->results, .out_count = 1, HAUL__IN(x, log_sum, y, weight, g), HAUL__PARAMS(p),
+                               .grain = grain(p.classes), .checks = true);
 }
 
 static void nll_second(haul__gradient *c);
@@ -444,8 +444,8 @@ static haul_status nll_compute(haul__call *c)
     if (!rows || !weight || (a->weighted && !total))
         return haul_error_status();
     p.at[0] = rows->offset, p.at[1] = log_p->offset, p.at[2] = y->offset;
-    if (haul__launch_checked(c, HAUL__K_nll_rows, log_p->dtype, &rows, 1, (haul_tensor *[]){log_p, y, weight}, 3, &p,
-                             sizeof p, p.items, 4096))
+    if (haul__launch_kernel(c, HAUL__K_nll_rows, log_p->dtype, HAUL__OUT(rows), HAUL__IN(log_p, y, weight),
+                            HAUL__PARAMS(p), .grain = 4096, .checks = true))
         return haul_error_status();
     return reduce_rows(c, p, rows, total);
 }
@@ -511,9 +511,9 @@ static haul_status cross_entropy_compute(haul__call *c)
         return haul_error_status();
     p.at[0] = rows->offset, p.at[1] = log_sum->offset, p.at[2] = x->offset, p.at[3] = y->offset;
     const int kernel = HAUL__K_cross_entropy;
-    if (haul__launch_checked(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, x->dtype,
-                             (haul_tensor *[]){rows, log_sum}, 2, (haul_tensor *[]){x, y, weight}, 3, &p, sizeof p,
-                             p.items, grain(p.classes)))
+    if (haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, x->dtype,
+                            HAUL__OUT(rows, log_sum), HAUL__IN(x, y, weight), HAUL__PARAMS(p),
+                            .grain = grain(p.classes), .checks = true))
         return haul_error_status();
     return reduce_rows(c, p, rows, total);
 }

@@ -251,8 +251,8 @@ static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes 
     p.phases_h = to->phases_h;
     p.phases_w = to->phases_w;
     p.items = images * channels * to->phases_h * to->phases_w * to->rows + 1;
-    return haul__launch_kernel(v->call, HAUL__K_conv2d_pad, t->dtype, &room, 1, &t, 1, &p, sizeof p, p.items,
-                               at_least_one(GRAIN / 4 / at_least_one(p.columns)));
+    return haul__launch_kernel(v->call, HAUL__K_conv2d_pad, t->dtype, HAUL__OUT(room), HAUL__IN(t), HAUL__PARAMS(p),
+                               .grain = at_least_one(GRAIN / 4 / at_least_one(p.columns)));
 }
 
 static haul_status pad_x(const haul__convolution *v, const planes *to, int64_t slack, haul_tensor *room, int64_t first,
@@ -300,8 +300,9 @@ static haul_status run_tiles(const haul__convolution *v, conv2d_tile_params *p, 
     p->bias_offset = v->bias ? v->bias->offset : 0;
     p->has_bias = v->bias != NULL;
     p->items = images * c->groups * p->tiles * haul__ceil_div(p->m, TILE_ROWS);
-    return haul__launch_kernel(v->call, HAUL__K_conv2d_tile, out->dtype, &out, 1, in, 3, p, sizeof *p, p->items,
-                               at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
+    return haul__launch_kernel(
+        v->call, HAUL__K_conv2d_tile, out->dtype, HAUL__OUT(out), .ins = in, .in_count = 3, HAUL__PARAMS(*p),
+        .grain = at_least_one(GRAIN / (TILE_ROWS * 4) / at_least_one(p->channels * c->kh * c->kw)));
 }
 
 static haul_status forward_chunk(const haul__convolution *v, const planes *from, haul_tensor *room, int64_t first,
@@ -436,8 +437,8 @@ static haul_tensor *weight_pieces(const haul__convolution *v, int64_t per_piece)
     };
     p.items = shape.dims[0] * c->groups * haul__ceil_div(m, CONV2D_ROWS) *
               haul__ceil_div(channels * c->kh * c->kw, CONV2D_ROWS);
-    if (haul__launch_kernel(v->call, HAUL__K_conv2d_weight, c->dtype, &sums, 1, (haul_tensor *[]){spread, padded}, 2,
-                            &p, sizeof p, p.items, at_least_one(GRAIN / at_least_one(per_piece * span))))
+    if (haul__launch_kernel(v->call, HAUL__K_conv2d_weight, c->dtype, HAUL__OUT(sums), HAUL__IN(spread, padded),
+                            HAUL__PARAMS(p), .grain = at_least_one(GRAIN / at_least_one(per_piece * span))))
         return NULL;
     return sums;
 }

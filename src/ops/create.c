@@ -282,7 +282,8 @@ static haul_status compute_arange(haul__call *c)
                                   .out_offset = y->offset,
                                   .start = haul__scalar_bits(a->dtype, a->start),
                                   .step = haul__scalar_bits(a->dtype, a->step)};
-    return haul__launch_kernel(c, HAUL__K_arange, a->dtype, c->results, 1, NULL, 0, &p, sizeof p, p.items, 16384);
+    return haul__launch_kernel(c, HAUL__K_arange, a->dtype, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
+                               .grain = 16384);
 }
 
 HAUL__OPERATION(arange) = {
@@ -324,7 +325,8 @@ static haul_status compute_arange_i64(haul__call *c)
     const arange_i64_attributes *a = haul__attributes(c);
     const haul_tensor           *y = c->results[0];
     arange_params p = {.items = y->count, .out_offset = y->offset, .start = (U64)a->start, .step = (U64)a->step};
-    return haul__launch_kernel(c, HAUL__K_arange, HAUL_I64, c->results, 1, NULL, 0, &p, sizeof p, p.items, 16384);
+    return haul__launch_kernel(c, HAUL__K_arange, HAUL_I64, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
+                               .grain = 16384);
 }
 
 HAUL__OPERATION(arange_i64) = {

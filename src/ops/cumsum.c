@@ -103,16 +103,16 @@ static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cum
     p.offsets[0] = y->offset;
     p.offsets[1] = totals->offset;
     p.offsets[2] = x->offset;
-    haul_status status = haul__launch_kernel(c, HAUL__K_cumsum, x->dtype, (haul_tensor *[]){y, totals}, 2, &x, 1, &p,
-                                             sizeof p, p.items, 1 + GRAIN / (x->count / p.items + 1));
+    haul_status status = haul__launch_kernel(c, HAUL__K_cumsum, x->dtype, HAUL__OUT(y, totals), HAUL__IN(x),
+                                             HAUL__PARAMS(p), .grain = 1 + GRAIN / (x->count / p.items + 1));
     if (status || p.blocks == 1)
         return status;
     cumsum_params of_totals = {.length = p.blocks, .inner = p.inner};
     status = scan(c, totals, totals, of_totals, outer);
     p.items = y->count;
-    return status
-               ? status
-               : haul__launch_kernel(c, HAUL__K_cumsum_add, y->dtype, &y, 1, &totals, 1, &p, sizeof p, p.items, GRAIN);
+    return status ? status
+                  : haul__launch_kernel(c, HAUL__K_cumsum_add, y->dtype, HAUL__OUT(y), HAUL__IN(totals),
+                                        HAUL__PARAMS(p), .grain = GRAIN);
 }
 
 /* Half precision is summed in f32. */

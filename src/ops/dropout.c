@@ -98,7 +98,8 @@ static haul_status compute(haul__call *c)
                         .offset = a->state.offset,
                         .threshold = (uint64_t)(a->p * 4294967296.0),
                         .scale = haul__scalar_bits(x->dtype, a->p < 1 ? 1 / (1 - a->p) : 0)};
-    return haul__launch_with_slots(c, HAUL__K_dropout, x->dtype, &y, 1, &x, 1, &p, sizeof p, slots, 1, p.items, 2048);
+    return haul__launch_kernel(c, HAUL__K_dropout, x->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .slots = slots,
+                               .slot_count = 1, .grain = 2048);
 }
 
 static void gradient(haul__gradient *c);

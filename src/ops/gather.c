@@ -263,8 +263,8 @@ static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, h
     if (!sorted || !order || haul__sort_rows(c, sorted, order, index, p.length, false))
         return haul_error_status();
     p.items = index->count;
-    return haul__launch_checked(c, HAUL__K_scatter_runs, y->dtype, &y, 1, (haul_tensor *[]){sorted, order, source}, 3,
-                                &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_scatter_runs, y->dtype, HAUL__OUT(y), HAUL__IN(sorted, order, source),
+                               HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
 }
 
 /* Adds source to its places in y, whose elements are set. */
@@ -275,8 +275,8 @@ static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, hau
     p.check = check;
     if (has_few_lines(c, &p))
         return add_runs(c, y, index, source, p);
-    return haul__launch_checked(c, HAUL__K_scatter_add, y->dtype, &y, 1, (haul_tensor *[]){index, source}, 2, &p,
-                                sizeof p, p.items, 1 + GRAIN / (p.length + 1));
+    return haul__launch_kernel(c, HAUL__K_scatter_add, y->dtype, HAUL__OUT(y), HAUL__IN(index, source), HAUL__PARAMS(p),
+                               .grain = 1 + GRAIN / (p.length + 1), .checks = true);
 }
 
 /* y = x + source; x NULL means zeros. Half precision is accumulated in f32. */
@@ -336,8 +336,8 @@ static haul_status backward_compute(haul__call *c)
     p.check = check;
     if (haul__fill_elements(dx, 0, c->operation->name))
         return haul_error_status();
-    return haul__launch_checked(c, HAUL__K_scatter, dx->dtype, &dx, 1, (haul_tensor *[]){index, g}, 2, &p, sizeof p,
-                                p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_scatter, dx->dtype, HAUL__OUT(dx), HAUL__IN(index, g), HAUL__PARAMS(p),
+                               .grain = GRAIN, .checks = true);
 }
 
 static void backward_gradient(haul__gradient *c);
@@ -380,7 +380,8 @@ static haul_status compute(haul__call *c)
     p.check = haul__index_check(HAUL__CHECK_gather, a->axis);
     if (haul__check_indices(c, index, p.size, p.check))
         return haul_error_status();
-    return haul__launch_checked(c, HAUL__K_gather, x->dtype, &y, 1, c->operands, 2, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_gather, x->dtype, HAUL__OUT(y), .ins = c->operands, .in_count = 2,
+                               HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
 }
 
 /* Only the picked elements are read. */

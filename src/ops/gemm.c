@@ -261,8 +261,8 @@ static haul_status compute_plain(void *task)
     product    *x = task;
     gemm_params p = params_of(x->problem);
     p.items = p.batch * p.m * p.n;
-    return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->problem->dtype, &x->c, 1, x->in, 3, &p, sizeof p,
-                               p.items, grain_for(p.k));
+    return haul__launch_kernel(x->call, HAUL__K_gemm_plain, x->problem->dtype, HAUL__OUT(x->c), .ins = x->in,
+                               .in_count = 3, HAUL__PARAMS(p), .grain = grain_for(p.k));
 }
 
 /* A tile reads a few rows of A at a time. If A is dense along its columns, each element that it reads is on another
@@ -306,14 +306,14 @@ static haul_status compute_tiles(void *task)
     if (!packed)
         return haul_error_status();
     p.items = shape.dims[0] * p.panels * g->k;
-    haul_status status = haul__launch_kernel(x->call, HAUL__K_gemm_pack, g->dtype, &packed, 1, &x->in[1], 1, &p,
-                                             sizeof p, p.items, grain_for(width * 16));
+    haul_status status = haul__launch_kernel(x->call, HAUL__K_gemm_pack, g->dtype, HAUL__OUT(packed), .ins = &x->in[1],
+                                             .in_count = 1, HAUL__PARAMS(p), .grain = grain_for(width * 16));
     if (status)
         return status;
     haul_tensor *tile_in[] = {a, packed, x->in[2]};
     p.items = g->batch * p.panels * ((g->m - 1) / TILE_ROWS + 1);
-    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, &x->c, 1, tile_in, 3, &p, sizeof p, p.items,
-                               grain_for(TILE_ROWS * g->k * 4));
+    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, HAUL__OUT(x->c), .ins = tile_in, .in_count = 3,
+                               HAUL__PARAMS(p), .grain = grain_for(TILE_ROWS * g->k * 4));
 }
 
 /* With shared memory, A and B are read in place. */
@@ -324,8 +324,8 @@ static haul_status compute_teams(void *task)
     gemm_params       p = params_of(g);
     p.panels = (g->n - 1) / GEMM_SIDE + 1;
     p.items = g->batch * p.panels * ((g->m - 1) / GEMM_SIDE + 1) * GEMM_TEAM;
-    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, &x->c, 1, x->in, 3, &p, sizeof p, p.items,
-                               GEMM_TEAM);
+    return haul__launch_kernel(x->call, HAUL__K_gemm_tile, g->dtype, HAUL__OUT(x->c), .ins = x->in, .in_count = 3,
+                               HAUL__PARAMS(p), .grain = GEMM_TEAM);
 }
 
 static const haul__implementation kernels[] = {

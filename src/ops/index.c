@@ -210,13 +210,14 @@ static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *
     p.offsets[1] = index->offset;
     p.items = 1;
     if (c->device->properties.kind != HAUL_KIND_GPU || p.count > HAUL__SORT_MOST)
-        return haul__launch_checked(c, HAUL__K_index_link, dtype, &links, 1, &index, 1, &p, sizeof p, p.items, 1);
+        return haul__launch_kernel(c, HAUL__K_index_link, dtype, HAUL__OUT(links), HAUL__IN(index), HAUL__PARAMS(p),
+                                   .grain = 1, .checks = true);
     haul_tensor *sorted, *order;
     if (!sort_indices(c, index, &sorted, &order) || haul__fill_elements(links, -1, c->operation->name))
         return haul_error_status();
     p.items = p.count;
-    return haul__launch_checked(c, HAUL__K_index_link_sorted, dtype, &links, 1, (haul_tensor *[]){sorted, order}, 2, &p,
-                                sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_index_link_sorted, dtype, HAUL__OUT(links), HAUL__IN(sorted, order),
+                               HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
 }
 
 static haul_status sum_few(haul__call *c, haul_tensor *dx, haul_tensor *g, haul_tensor *index, index_params p)
@@ -227,8 +228,8 @@ static haul_status sum_few(haul__call *c, haul_tensor *dx, haul_tensor *g, haul_
     p.items = p.outer * p.count; /* a part of g's count, or less than it */
     p.offsets[0] = dx->offset;
     p.offsets[1] = g->offset;
-    return haul__launch_checked(c, HAUL__K_index_sum_runs, g->dtype, &dx, 1, (haul_tensor *[]){g, sorted, order}, 3, &p,
-                                sizeof p, p.items, 1 + GRAIN / (p.inner + 1));
+    return haul__launch_kernel(c, HAUL__K_index_sum_runs, g->dtype, HAUL__OUT(dx), HAUL__IN(g, sorted, order),
+                               HAUL__PARAMS(p), .grain = 1 + GRAIN / (p.inner + 1), .checks = true);
 }
 
 static haul_status backward_compute(haul__call *c)
@@ -248,8 +249,8 @@ static haul_status backward_compute(haul__call *c)
     p.offsets[0] = dx->offset;
     p.offsets[1] = g->offset;
     p.offsets[2] = links->offset;
-    return haul__launch_kernel(c, HAUL__K_index_sum, g->dtype, &dx, 1, (haul_tensor *[]){g, links}, 2, &p, sizeof p,
-                               p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_index_sum, g->dtype, HAUL__OUT(dx), HAUL__IN(g, links), HAUL__PARAMS(p),
+                               .grain = GRAIN);
 }
 
 static haul__cost backward_cost(const haul__call *c)
@@ -359,12 +360,14 @@ static haul_status select_elements(const haul__call *c, haul_tensor *y, haul_ten
         return haul_error_status();
     if (!in[0]->contiguous) {
         index_pick_params q = pick_params(y, x, index, axis, &p);
-        return haul__launch_checked(c, HAUL__K_index_pick, x->dtype, &y, 1, in, 2, &q, sizeof q, q.items, GRAIN);
+        return haul__launch_kernel(c, HAUL__K_index_pick, x->dtype, HAUL__OUT(y), .ins = in, .in_count = 2,
+                                   HAUL__PARAMS(q), .grain = GRAIN, .checks = true);
     }
     p.offsets[0] = y->offset;
     p.offsets[1] = in[0]->offset;
     p.offsets[2] = index->offset;
-    return haul__launch_checked(c, HAUL__K_index_select, x->dtype, &y, 1, in, 2, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_index_select, x->dtype, HAUL__OUT(y), .ins = in, .in_count = 2,
+                               HAUL__PARAMS(p), .grain = GRAIN, .checks = true);
 }
 
 static haul_status compute(haul__call *c)
@@ -419,7 +422,8 @@ haul_status haul__check_indices(const haul__call *c, haul_tensor *index, int64_t
     index_params p = {.items = index->count, .size = size, .offsets = {index->offset}, .check = check};
     if (!c->into || !haul__device_is_synchronous(c->device))
         return HAUL_OK;
-    return haul__launch_checked(c, HAUL__K_index_check, HAUL_I64, NULL, 0, &index, 1, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_index_check, HAUL_I64, HAUL__IN(index), HAUL__PARAMS(p), .grain = GRAIN,
+                               .checks = true);
 }
 
 haul_status haul__select_elements(const haul__call *c, haul_tensor *y, haul_tensor *x, haul_tensor *index, int axis,

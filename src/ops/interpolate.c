@@ -399,8 +399,8 @@ static haul_status compute(haul__call *c)
                             .columns = a->axes[1],
                             .bilinear = a->mode == HAUL_BILINEAR};
     int64_t            work = y->count ? haul__ceil_div(x->count, y->count) : 1;
-    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype, &y, 1, &x,
-                               1, &p, sizeof p, p.items, work >= GRAIN ? 1 : GRAIN / work);
+    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype,
+                               HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = work >= GRAIN ? 1 : GRAIN / work);
 }
 
 /* ---- the operations ---- */

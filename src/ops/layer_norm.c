@@ -172,8 +172,8 @@ static haul_status compute(haul__call *c)
         if (p.at[i] < 0)
             buffers[i] = i < 2 ? c->results[0] : x;
     }
-    return haul__launch_kernel(c, c->operation->kernel, x->dtype, buffers, 2, buffers + 2, c->count, &p, sizeof p,
-                               p.items, haul__whole_sides(1 + 4096 / (p.n + 1)));
+    return haul__launch_kernel(c, c->operation->kernel, x->dtype, .outs = buffers, .out_count = 2, .ins = buffers + 2,
+                               .in_count = c->count, HAUL__PARAMS(p), .grain = haul__whole_sides(1 + 4096 / (p.n + 1)));
 }
 
 HAUL__OPERATION(layer_norm_backward) = {

@@ -70,8 +70,8 @@ haul_status haul__fill_where(const haul__call *c, haul_tensor *x, haul_tensor *m
     p.scalars[0] = haul__scalar_bits(y->dtype, value);
     p.scalars[1] = haul__scalar_bits(y->dtype, where);
     haul__layout_packs(&p, c->device, y->dtype, 3);
-    return haul__launch_kernel(c, HAUL__K_masked_fill, y->dtype, &y, 1, operands + 1, 2, &p, sizeof p, p.items,
-                               HAUL__POINTWISE_GRAIN);
+    return haul__launch_kernel(c, HAUL__K_masked_fill, y->dtype, HAUL__OUT(y), .ins = operands + 1, .in_count = 2,
+                               HAUL__PARAMS(p), .grain = HAUL__POINTWISE_GRAIN);
 }
 
 typedef struct masked_fill_attributes {

@@ -56,7 +56,8 @@ static haul_status compute(haul__call *c)
                         .check = haul__index_check(HAUL__CHECK_one_hot, 0)};
     if (haul__check_indices(c, index, p.classes, p.check))
         return haul_error_status();
-    return haul__launch_checked(c, HAUL__K_one_hot, HAUL_I64, &y, 1, &index, 1, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_one_hot, HAUL_I64, HAUL__OUT(y), HAUL__IN(index), HAUL__PARAMS(p),
+                               .grain = GRAIN, .checks = true);
 }
 
 HAUL__OPERATION(one_hot) = {

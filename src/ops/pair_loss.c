@@ -185,8 +185,8 @@ static haul_status backward_compute(haul__call *c)
 {
     const pair_attributes *a = haul__attributes(c);
     pair_params            p = params_of(c, c->results[0]);
-    return haul__launch_kernel(c, pairs[a->kind].backward, c->operands[0]->dtype, c->results, 1, c->operands, c->count,
-                               &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, pairs[a->kind].backward, c->operands[0]->dtype, .outs = c->results, .out_count = 1,
+                               .ins = c->operands, .in_count = c->count, HAUL__PARAMS(p), .grain = GRAIN);
 }
 
 /* The derivative of an element's loss by x, times g. */
@@ -224,8 +224,8 @@ static haul_status compute(haul__call *c)
     if (!losses)
         return haul_error_status();
     pair_params p = params_of(c, losses);
-    if (haul__launch_kernel(c, pairs[a->kind].losses, x->dtype, &losses, 1, c->operands, 2, &p, sizeof p, p.items,
-                            GRAIN))
+    if (haul__launch_kernel(c, pairs[a->kind].losses, x->dtype, HAUL__OUT(losses), .ins = c->operands, .in_count = 2,
+                            HAUL__PARAMS(p), .grain = GRAIN))
         return haul_error_status();
     return haul__reduce_losses(c, a->reduction, losses);
 }

@@ -248,8 +248,8 @@ static haul_status compute(haul__call *c)
     haul__layout_packs(&p, c->device, dtype, 1 + c->count);
     p.scalars[0] = haul__scalar_bits(dtype, s[0]);
     p.scalars[1] = haul__scalar_bits(dtype, s[1]);
-    return haul__launch_kernel(c, kernel, dtype, c->results, 1, c->operands, c->count, &p, sizeof p, p.items,
-                               HAUL__POINTWISE_GRAIN);
+    return haul__launch_kernel(c, kernel, dtype, .outs = c->results, .out_count = 1, .ins = c->operands,
+                               .in_count = c->count, HAUL__PARAMS(p), .grain = HAUL__POINTWISE_GRAIN);
 }
 
 static void gradient(haul__gradient *g)

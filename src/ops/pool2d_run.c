@@ -32,8 +32,9 @@ static haul_status launch(const haul__call *c, int kernel, const haul__pool2d_at
     int64_t row = a->channels_last ? 1 : outs[0]->shape.dims[3];
     int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
     p->items = outs[0]->count / row;
-    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype, outs,
-                               out_count, ins, in_count, p, sizeof *p, p->items, work >= GRAIN ? 1 : GRAIN / work);
+    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype,
+                               .outs = outs, .out_count = out_count, .ins = ins, .in_count = in_count, HAUL__PARAMS(*p),
+                               .grain = work >= GRAIN ? 1 : GRAIN / work);
 }
 
 haul_status haul__pool2d_max(haul__call *c)
@@ -80,6 +81,6 @@ haul_status haul__pool2d_pick(haul__call *c)
     p.channels = a->channels_last ? p.channels : 1;
     p.x_offset = x->offset;
     p.index_offset = index->offset;
-    return haul__launch_kernel(c, c->operation->kernel, y->dtype, &y, 1, (haul_tensor *[]){x, index}, 2, &p, sizeof p,
-                               p.items, GRAIN);
+    return haul__launch_kernel(c, c->operation->kernel, y->dtype, HAUL__OUT(y), HAUL__IN(x, index), HAUL__PARAMS(p),
+                               .grain = GRAIN);
 }

@@ -307,7 +307,8 @@ static haul_status draw(const haul__call *c, int kernel, haul_tensor *y)
                                      .offset = a->state.offset,
                                      .a = a->a,
                                      .b = a->b};
-    return haul__launch_with_slots(c, kernel, y->dtype, &y, 1, NULL, 0, &p, sizeof p, slots, 1, p.items, 2048);
+    return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), HAUL__PARAMS(p), .slots = slots, .slot_count = 1,
+                               .grain = 2048);
 }
 
 static haul_status compute(haul__call *c)

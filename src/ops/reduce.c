@@ -457,8 +457,8 @@ static haul_status launch(const haul__call *c, const haul__reduction *how, haul_
     p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
     const haul__kernel_info *info = &haul__kernel_infos[how->kernel];
     int                      kernel = !rows ? info->columns : p->units == 1 && p->run <= FEW ? info->few : how->kernel;
-    return haul__launch_kernel(c, kernel, x->dtype, &out, 1, ins, 2, p, sizeof *p, p->items,
-                               haul__whole_sides(width * (1 + GRAIN_WORK / (work + 1))));
+    return haul__launch_kernel(c, kernel, x->dtype, HAUL__OUT(out), .ins = ins, .in_count = 2, HAUL__PARAMS(*p),
+                               .grain = haul__whole_sides(width * (1 + GRAIN_WORK / (work + 1))));
 }
 
 /* Partial results of `items`, in which mended ones follow plain ones if there are any. */

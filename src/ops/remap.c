@@ -153,5 +153,5 @@ haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, con
     }
     if (!p.ndim)
         add_axis(&p, 1, 1, 1, (haul__axis_map){HAUL__WAY_PLAIN, 0});
-    return haul__launch_kernel(c, HAUL__K_remap, y->dtype, &y, 1, &x, 1, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_remap, y->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = GRAIN);
 }

@@ -204,9 +204,9 @@ static haul_status compute(haul__call *c)
     }
     p.items = y->count / p.length;
     int64_t width = p.inner < SOFTMAX_WIDTH ? p.inner : SOFTMAX_WIDTH;
-    return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, c->results, 1,
-                               c->operands, c->count, &p, sizeof p, p.items,
-                               haul__whole_sides(width * (1 + 4096 / (p.length * width + 1))));
+    return haul__launch_kernel(c, p.inner > 1 ? kernel->columns : c->operation->kernel, y->dtype, .outs = c->results,
+                               .out_count = 1, .ins = c->operands, .in_count = c->count, HAUL__PARAMS(p),
+                               .grain = haul__whole_sides(width * (1 + 4096 / (p.length * width + 1))));
 }
 
 /* ---- gradients of gradients ---- */

@@ -243,8 +243,8 @@ static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *
     int64_t rows = p->items / p->parts;
     p->parts = haul__ceil_div(p->length, p->chunk);
     p->items = rows * p->parts;
-    return haul__launch_kernel(c, HAUL__K_sort_merge, dtype, &merged, 1, &items, 1, p, sizeof *p, p->items,
-                               1 + GRAIN / p->chunk);
+    return haul__launch_kernel(c, HAUL__K_sort_merge, dtype, HAUL__OUT(merged), HAUL__IN(items), HAUL__PARAMS(*p),
+                               .grain = 1 + GRAIN / p->chunk);
 }
 
 /* Short rows, by one kernel. */
@@ -253,8 +253,8 @@ static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tenso
 {
     bool gpu = c->device->properties.kind == HAUL_KIND_GPU;
     p->items = gpu ? x->count : x->count / p->length;
-    return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, (haul_tensor *[]){values ? values : indices, indices}, 2,
-                               &x, 1, p, sizeof *p, p->items, 1 + GRAIN / (p->length + 1));
+    return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, HAUL__OUT(values ? values : indices, indices),
+                               HAUL__IN(x), HAUL__PARAMS(*p), .grain = 1 + GRAIN / (p->length + 1));
 }
 
 haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
@@ -279,8 +279,8 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
     p.parts = haul__ceil_div(length, p.run);
     p.items = rows * p.parts;
     haul_status status =
-        haul__launch_kernel(c, HAUL__K_sort_blocks, x->dtype, (haul_tensor *[]){items, other}, 2, &x, 1, &p, sizeof p,
-                            p.items, 1 + GRAIN / ((length < p.run ? length : p.run) + 1));
+        haul__launch_kernel(c, HAUL__K_sort_blocks, x->dtype, HAUL__OUT(items, other), HAUL__IN(x), HAUL__PARAMS(p),
+                            .grain = 1 + GRAIN / ((length < p.run ? length : p.run) + 1));
     for (; !status && p.run < length; p.run *= 2) {
         haul_tensor *merged = other;
         status = merge(c, merged, items, x->dtype, &p);
@@ -289,9 +289,8 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
     }
     p.items = x->count;
     return status ? status
-                  : haul__launch_kernel(c, HAUL__K_sort_finish, x->dtype,
-                                        (haul_tensor *[]){values ? values : indices, indices}, 2,
-                                        (haul_tensor *[]){items, x}, 2, &p, sizeof p, p.items, GRAIN);
+                  : haul__launch_kernel(c, HAUL__K_sort_finish, x->dtype, HAUL__OUT(values ? values : indices, indices),
+                                        HAUL__IN(items, x), HAUL__PARAMS(p), .grain = GRAIN);
 }
 
 /* ---- along an axis ---- */

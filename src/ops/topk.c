@@ -146,8 +146,8 @@ static haul_status compute(haul__call *c)
             add_dimension(&p, x->shape.dims[d], x->strides[d]);
         p.inner *= d > a->axis ? x->shape.dims[d] : 1; /* part of a product that was checked */
     }
-    return haul__launch_kernel(c, HAUL__K_topk, x->dtype, c->results, 2, &x, 1, &p, sizeof p, p.items,
-                               1 + 4096 / (a->length + 1));
+    return haul__launch_kernel(c, HAUL__K_topk, x->dtype, .outs = c->results, .out_count = 2, HAUL__IN(x),
+                               HAUL__PARAMS(p), .grain = 1 + 4096 / (a->length + 1));
 }
 
 static void gradient(haul__gradient *g)

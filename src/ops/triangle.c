@@ -59,7 +59,8 @@ static haul_status launch(haul__call *c, bool upper)
     p.diagonal = inside(a->diagonal, p.rows, p.columns);
     p.at[0] = y->offset;
     p.at[1] = c->operands[0]->offset;
-    return haul__launch_kernel(c, HAUL__K_triangle, y->dtype, &y, 1, c->operands, 1, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, HAUL__K_triangle, y->dtype, HAUL__OUT(y), .ins = c->operands, .in_count = 1,
+                               HAUL__PARAMS(p), .grain = GRAIN);
 }
 
 static haul_status lower(haul__call *c)

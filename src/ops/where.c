@@ -86,7 +86,8 @@ static haul_status launch(const haul__call *c, int kernel, haul_tensor *const *i
     p.scalars[0] = haul__scalar_bits(y->dtype, s0);
     p.scalars[1] = haul__scalar_bits(y->dtype, s1);
     haul__layout_packs(&p, c->device, y->dtype, 1 + count);
-    return haul__launch_kernel(c, kernel, y->dtype, &y, 1, ins, count, &p, sizeof p, p.items, GRAIN);
+    return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), .ins = ins, .in_count = count, HAUL__PARAMS(p),
+                               .grain = GRAIN);
 }
 
 /* The result has the dtype of operand 0. */

@@ -114,8 +114,9 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
                                     HAUL__SLOT_SCALAR(weight_shrink, adam_params, shrink, dtype),
                                     HAUL__SLOT_SCALAR(learning_rate, adam_params, lr, dtype),
                                     HAUL__SLOT_INTEGER(step_parity, adam_params, from)};
-    return haul__launch_with_slots(c, guarded ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, in, 3 + guarded, in + GRAD,
-                                   1 + guarded, params, sizeof *params, slots, 5, params->items, 8192);
+    return haul__launch_kernel(c, guarded ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, .outs = in,
+                               .out_count = 3 + guarded, .ins = in + GRAD, .in_count = 1 + guarded,
+                               HAUL__PARAMS(*params), .slots = slots, .slot_count = 5, .grain = 8192);
 }
 
 static haul_status compute(haul__call *c)

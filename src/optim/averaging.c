@@ -63,8 +63,8 @@ static averaging_params params_of(haul_tensor *const *in, double weight)
 static haul_status update_one(const haul__call *c, haul_tensor *const *in, void *weight)
 {
     averaging_params p = params_of(in, *(double *)weight);
-    return haul__launch_kernel(c, HAUL__K_average_update, in[AVERAGE]->dtype, in, 1, in + VALUE, 1, &p, sizeof p,
-                               p.items, 16384);
+    return haul__launch_kernel(c, HAUL__K_average_update, in[AVERAGE]->dtype, .outs = in, .out_count = 1,
+                               .ins = in + VALUE, .in_count = 1, HAUL__PARAMS(p), .grain = 16384);
 }
 
 static haul_status compute_update(haul__call *c)
@@ -89,8 +89,8 @@ static haul_status exchange_one(const haul__call *c, haul_tensor *const *in, voi
 {
     averaging_params p = params_of(in, 0);
     (void)unused;
-    return haul__launch_kernel(c, HAUL__K_average_swap, in[AVERAGE]->dtype, in, 2, NULL, 0, &p, sizeof p, p.items,
-                               16384);
+    return haul__launch_kernel(c, HAUL__K_average_swap, in[AVERAGE]->dtype, .outs = in, .out_count = 2, HAUL__PARAMS(p),
+                               .grain = 16384);
 }
 
 static haul_status compute_exchange(haul__call *c)

@@ -115,8 +115,9 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     params->b_at = momentum ? in[BUFFER]->offset : -1;
     params->g_at = in[GRAD]->offset;
     params->found_at = guarded ? in[FOUND]->offset : 0;
-    return haul__launch_with_slots(c, guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop, dtype, outs, 4, in + GRAD,
-                                   1 + guarded, params, sizeof *params, slots, 1, params->items, 8192);
+    return haul__launch_kernel(c, guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop, dtype, .outs = outs,
+                               .out_count = 4, .ins = in + GRAD, .in_count = 1 + guarded, HAUL__PARAMS(*params),
+                               .slots = slots, .slot_count = 1, .grain = 8192);
 }
 
 static haul_status compute(haul__call *c)

@@ -126,8 +126,8 @@ static haul_status compute_unscale(haul__call *c)
                                    .count = grad->count,
                                    .piece = piece_of(grad->count),
                                    .offsets = {grad->offset, marks->offset + a->at, scale->offset}};
-    return haul__launch_kernel(c, HAUL__K_grad_unscale, grad->dtype, c->operands, 2, c->operands + 2, 1, &p, sizeof p,
-                               p.items, 4);
+    return haul__launch_kernel(c, HAUL__K_grad_unscale, grad->dtype, .outs = c->operands, .out_count = 2,
+                               .ins = c->operands + 2, .in_count = 1, HAUL__PARAMS(p), .grain = 4);
 }
 
 HAUL__OPERATION(grad_scaler_unscale) = {
@@ -156,7 +156,8 @@ static haul_status compute_found(haul__call *c)
                             .count = marks->count,
                             .offsets = {outs[0]->offset, outs[1]->offset, marks->offset},
                             .counts = counts};
-    return haul__launch_kernel(c, HAUL__K_grad_found, HAUL_F32, outs, 2, c->operands + 2, 1, &p, sizeof p, p.items, 1);
+    return haul__launch_kernel(c, HAUL__K_grad_found, HAUL_F32, .outs = outs, .out_count = 2, .ins = c->operands + 2,
+                               .in_count = 1, HAUL__PARAMS(p), .grain = 1);
 }
 
 HAUL__OPERATION(grad_scaler_found) = {
@@ -194,8 +195,8 @@ static haul_status compute_update(haul__call *c)
         p.offsets[i] = c->results[i]->offset;
     for (int i = 0; i < 3; i++)
         p.offsets[2 + i] = c->operands[i]->offset;
-    return haul__launch_kernel(c, HAUL__K_grad_scale_update, HAUL_F32, c->results, 2, c->operands, 3, &p, sizeof p,
-                               p.items, 1);
+    return haul__launch_kernel(c, HAUL__K_grad_scale_update, HAUL_F32, .outs = c->results, .out_count = 2,
+                               .ins = c->operands, .in_count = 3, HAUL__PARAMS(p), .grain = 1);
 }
 
 HAUL__OPERATION(grad_scaler_update) = {

@@ -123,8 +123,9 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     params->g_at = in[GRAD]->offset;
     params->found_at = guarded ? in[FOUND]->offset : 0;
     params->made_at = momentum && guarded ? in[MADE]->offset : 0;
-    return haul__launch_with_slots(c, kernel_of(s, guarded), dtype, outs, 1 + momentum + (momentum && guarded), ins,
-                                   1 + guarded, params, sizeof *params, slots, 2, params->items, 16384);
+    return haul__launch_kernel(c, kernel_of(s, guarded), dtype, .outs = outs,
+                               .out_count = 1 + momentum + (momentum && guarded), .ins = ins, .in_count = 1 + guarded,
+                               HAUL__PARAMS(*params), .slots = slots, .slot_count = 2, .grain = 16384);
 }
 
 static haul_status compute(haul__call *c)
