@@ -297,10 +297,20 @@ static void push(run *r)
         r->depth++;
 }
 
+/* The objects in the outermost scope, among them ledgers that watch every call, live no longer than those of others. */
+static void renew(run *r)
+{
+    haul_scope_pop(r->scopes[--r->depth]);
+    push(r);
+}
+
 static void pop(run *r)
 {
-    if (r->depth < 2)
+    if (r->depth < 2) {
+        if (one_in(r, 4))
+            renew(r);
         return;
+    }
     haul_scope *scope = r->scopes[--r->depth];
     if (one_in(r, 3))
         hold(r, TENSOR, haul_scope_return(scope, tensor(r)));
