@@ -97,41 +97,31 @@ static int64_t rows_within(const work *w, int64_t elements, int64_t most)
 
 /* ---- transforms ---- */
 
-/* Transforms channels from `channel` on, as many as a vector has, of the rows of tiles [row, end) that are in the
- * picture of the first. Returns these rows. */
-static haul__winograd_planes enter(const work *w, int64_t row, int64_t end, int64_t channel, float *to, float *room,
-                                   float *magnitudes, bool adds)
+/* Transforms all channels of the rows of tiles [row, end), which are marked if they need plain sums. */
+static void enter(const work *w, int64_t row, int64_t end, float *to, float *room, float *magnitudes)
 {
-    haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, end, channel, room);
-    p.magnitudes = magnitudes;
-    p.adds = adds;
-    w->kernels->input(&p, &(haul__winograd_tiles){to + channel, w->in_point, w->in_tile});
-    return p;
-}
-
-/* All channels of the rows of tiles [row, end), which are marked if they need plain sums. */
-static void enter_all(const work *w, int64_t row, int64_t end, float *to, float *room, float *magnitudes)
-{
-    haul__winograd_planes p;
-    for (; row < end; row += p.rows, to += p.rows * w->columns * w->in_tile) {
-        for (int64_t channel = 0; channel < w->in.channels; channel += w->lanes)
-            p = enter(w, row, end, channel, to, room, magnitudes, channel > 0);
+    while (row < end) {
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, end, 0, room, magnitudes, false);
+        for (int64_t channel = 0; channel < w->in.channels; channel += w->lanes) {
+            w->kernels->input(&p, &(haul__winograd_tiles){to + channel, w->in_point, w->in_tile});
+            haul__winograd_next_channels(&p, w->lanes);
+        }
         haul__winograd_judge_tiles(w, &p, row);
+        row += p.rows;
+        to += p.rows * w->columns * w->in_tile;
     }
 }
 
 /* Transforms the products of a panel back, for the rows of tiles [row, end). */
 static void leave(const work *w, int64_t row, int64_t end, int64_t panel, float *from, float *room)
 {
+    int64_t channel = panel * w->width;
     while (row < end) {
-        haul__winograd_planes p;
-        for (int64_t i = 0; i < w->width; i += w->lanes) {
-            int64_t channel = panel * w->width + i;
-            if (channel >= w->out.channels)
-                break;
-            p = haul__winograd_planes_of(w, &w->out, row, end, channel, room);
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->out, row, end, channel, room, NULL, false);
+        for (int64_t i = 0; i < w->width && p.channels > 0; i += w->lanes) {
             w->kernels->result(&(haul__winograd_tiles){from + i, w->out_point, w->width}, &p,
-                               w->bias ? w->bias + channel : NULL, w->c->relu);
+                               w->bias ? w->bias + channel + i : NULL, w->c->relu);
+            haul__winograd_next_channels(&p, w->lanes);
         }
         row += p.rows;
         from += p.rows * w->columns * w->width;
@@ -230,7 +220,7 @@ static void run_tiles(void *context, int64_t first, int64_t last)
     int64_t panels = panels_of(w, w->out.channels);
     for (int64_t i = first; i < last; i++) {
         int64_t row = i * w->each, end = smaller(row + w->each, w->rows);
-        enter_all(w, row, end, in, room, magnitudes);
+        enter(w, row, end, in, room, magnitudes);
         for (int64_t panel = 0; panel < panels; panel++) {
             multiply(w, (end - row) * w->columns, in, w->memory + panel * POINTS * w->weight_point, panel, out);
             leave(w, row, end, panel, out, room);
@@ -269,9 +259,11 @@ static void run_pictures(void *context, int64_t first, int64_t last)
     int     slot;
     float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
-        int64_t row = i / blocks * w->picture_rows;
-        enter(w, row, row + w->picture_rows, i % blocks * w->lanes, w->memory + row * w->columns * w->in_tile, room,
-              w->magnitudes + i * w->in_magnitudes, false);
+        int64_t               row = i / blocks * w->picture_rows, channel = i % blocks * w->lanes;
+        float                *to = w->memory + row * w->columns * w->in_tile + channel;
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, channel, room,
+                                                           w->magnitudes + i * w->in_magnitudes, false);
+        w->kernels->input(&p, &(haul__winograd_tiles){to, w->in_point, w->in_tile});
     }
     haul__cpu_scratch_give(&w->scratch, slot);
 }
@@ -285,8 +277,8 @@ static void run_marks(void *context, int64_t first, int64_t last)
     float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t picture = first; picture < last; picture++) {
         int64_t               row = picture * w->picture_rows;
-        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, 0, room);
-        p.magnitudes = w->magnitudes + picture * blocks * w->in_magnitudes;
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, 0, room,
+                                                           w->magnitudes + picture * blocks * w->in_magnitudes, false);
         haul__winograd_merge(w, &p, haul__winograd_height(p.rows), blocks, w->in_magnitudes);
         haul__winograd_judge_tiles(w, &p, row);
     }
@@ -352,14 +344,13 @@ static void plan_gradient(work *w)
 /* The rows of a picture in the part, counted from its first. Sums are those of a block of channels. */
 static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t picture, int64_t block, float *room)
 {
-    const work           *w = p->w;
-    const side           *s = is_in ? &w->in : &w->out;
-    int64_t               row = larger(p->row, (p->row / w->picture_rows + picture) * w->picture_rows);
-    haul__winograd_planes planes = haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, room);
-    planes.most = true;
-    planes.magnitudes = (is_in ? p->in_magnitudes : p->out_magnitudes) +
-                        (picture * blocks_of(w, s) + block) * (is_in ? w->in_magnitudes : w->out_magnitudes);
-    return planes;
+    const work *w = p->w;
+    const side *s = is_in ? &w->in : &w->out;
+    float      *magnitudes = is_in ? p->in_magnitudes : p->out_magnitudes;
+    int64_t     apart = is_in ? w->in_magnitudes : w->out_magnitudes;
+    int64_t     row = larger(p->row, (p->row / w->picture_rows + picture) * w->picture_rows);
+    return haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, room,
+                                    magnitudes + (picture * blocks_of(w, s) + block) * apart, true);
 }
 
 /* The row of tiles, counted from the part's first, with which such planes begin. */

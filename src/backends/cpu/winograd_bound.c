@@ -131,8 +131,22 @@ static bool is_uneven(const region *r, int64_t y, int64_t x, int64_t rows, int64
     return false;
 }
 
-/* Is each tile of the picture even? It has no more than four windows together. */
-static bool are_even(const haul__winograd_work *w, const haul__winograd_planes *p)
+/* The most pixels of a tile's rows or columns for each of a window: all but `zeros` of 6 to all but `zeros` of 3. */
+static float widest(int64_t zeros)
+{
+    return zeros == 0 ? 2 : (float)(INPUT - zeros) / (float)(3 - zeros);
+}
+
+/* True if the range of pixels implies that each tile of the picture is even. */
+static bool have_even_pixels(const haul__winograd_work *w, const haul__winograd_planes *p, const region *r)
+{
+    haul__winograd_range pixels = w->kernels->range(r->magnitudes, (r->last - r->first) * r->w);
+    float                tile = widest(p->top) * widest(p->left) * pixels.most;
+    return pixels.least >= LEAST && pixels.most <= MOST / (INPUT * INPUT) && tile <= SLACK * SPREAD * pixels.least;
+}
+
+/* True if the range of windows does: a tile has no more than four windows together. */
+static bool have_even_windows(const haul__winograd_work *w, const haul__winograd_planes *p)
 {
     int64_t              rows = smaller(p->rows * TILE, w->out.h - p->row * TILE);
     haul__winograd_range windows = w->kernels->windows(p, rows, w->out.w);
@@ -144,7 +158,7 @@ void haul__winograd_judge_tiles(const haul__winograd_work *w, const haul__winogr
     uint32_t taps = atomic_load_explicit(&w->weights, memory_order_relaxed);
     int64_t *marks = w->marks + row * w->columns;
     region   r = region_of(p, haul__winograd_height(p->rows));
-    bool     even = !taps && are_even(w, p);
+    bool     even = !taps && (have_even_pixels(w, p, &r) || have_even_windows(w, p));
     for (int64_t y = 0; y < p->rows; y++)
         for (int64_t x = 0; x < w->columns; x++) {
             int64_t down = (p->row + y) * TILE, right = x * TILE;

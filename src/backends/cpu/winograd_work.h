@@ -45,9 +45,11 @@ typedef struct haul__winograd_work {
     atomic_uint       weights; /* what is known of them: bits */
 } haul__winograd_work;
 
-/* The part of the rows of tiles [row, end) that is in the picture of the first. */
+/* The part of the rows of tiles [row, end) that is in the picture of the first. All members are set at once, since a
+ * copy of members that were just written waits for the stores of the transforms before. */
 static inline haul__winograd_planes haul__winograd_planes_of(const haul__winograd_work *w, const haul__winograd_side *s,
-                                                             int64_t row, int64_t end, int64_t channel, float *room)
+                                                             int64_t row, int64_t end, int64_t channel, float *room,
+                                                             float *magnitudes, bool most)
 {
     int64_t picture = row / w->picture_rows, first = row - picture * w->picture_rows;
     return (haul__winograd_planes){
@@ -61,7 +63,18 @@ static inline haul__winograd_planes haul__winograd_planes_of(const haul__winogra
         .rows = smaller(w->picture_rows - first, end - row),
         .columns = w->columns,
         .room = room,
+        .magnitudes = magnitudes,
+        .most = most,
     };
+}
+
+/* The planes of the next channels of the same rows. */
+static inline void haul__winograd_next_channels(haul__winograd_planes *p, int64_t lanes)
+{
+    int64_t channels = smaller(lanes, p->channels);
+    p->data += channels * p->h * p->w;
+    p->channels -= channels;
+    p->adds = true;
 }
 
 /* ---- winograd_bound.c ---- */

@@ -119,10 +119,40 @@ INLINE vector magnitude(vector v)
 }
 
 /* As integers, numbers that are not negative have the same order, and NaN is above all of them. */
+#if defined(__AVX512F__)
+INLINE integers lane_max(integers a, integers b)
+{
+    return (integers)_mm512_max_epi32((__m512i)a, (__m512i)b);
+}
+INLINE integers lane_min(integers a, integers b)
+{
+    return (integers)_mm512_min_epi32((__m512i)a, (__m512i)b);
+}
+#elif defined(__AVX2__)
+INLINE integers lane_max(integers a, integers b)
+{
+    return (integers)_mm256_max_epi32((__m256i)a, (__m256i)b);
+}
+INLINE integers lane_min(integers a, integers b)
+{
+    return (integers)_mm256_min_epi32((__m256i)a, (__m256i)b);
+}
+#else
+INLINE integers lane_max(integers a, integers b)
+{
+    const integers first = a > b;
+    return (a & first) | (b & ~first);
+}
+INLINE integers lane_min(integers a, integers b)
+{
+    const integers first = a < b;
+    return (a & first) | (b & ~first);
+}
+#endif
+
 INLINE vector largest(vector a, vector b)
 {
-    const integers more = (integers)a > (integers)b;
-    return (vector)(((integers)a & more) | ((integers)b & ~more));
+    return (vector)lane_max((integers)a, (integers)b);
 }
 
 INLINE integers lanes_from(int first)
@@ -132,23 +162,32 @@ INLINE integers lanes_from(int first)
     return lane >= first;
 }
 
-/* LANES pixels of each channel, from the pixel of that number. Their magnitudes are added, but not those of the first
- * `known` pixels. */
-INLINE void load_square(const haul__winograd_planes *p, int64_t pixel, vector *r, float *magnitudes, int known)
+/* LANES pixels of each channel, from that element on. Returns the sums or the largest of their magnitudes. */
+INLINE vector load_square(const haul__winograd_planes *p, const float *from, vector *r)
 {
     const int64_t plane = p->h * p->w;
-    const float  *from = p->data + pixel;
-    vector        part[2] = {{0}}, before = LOAD(magnitudes);
+    vector        part[2] = {{0}};
     UNROLL for (int i = 0; i < LANES; i++) r[i] = i < p->channels ? LOAD(from + i * plane) : (vector){0};
     if (p->most) {
         UNROLL for (int i = 0; i < LANES; i++) part[i % 2] = largest(part[i % 2], magnitude(r[i]));
-        STORE(magnitudes, largest(before, largest(part[0], part[1])));
-    } else {
-        UNROLL for (int i = 0; i < LANES; i++) part[i % 2] += magnitude(r[i]);
-        part[0] += part[1];
-        STORE(magnitudes, before + (vector)((integers)part[0] & lanes_from(known)));
+        return largest(part[0], part[1]);
     }
-    turn(r);
+    UNROLL for (int i = 0; i < LANES; i++) part[i % 2] += magnitude(r[i]);
+    return part[0] + part[1];
+}
+
+/* Adds the magnitudes of LANES pixels, but not of the first `known` pixels, which are there already. */
+INLINE void note_magnitudes(const haul__winograd_planes *p, vector v, float *magnitudes, int known)
+{
+    vector before = {0};
+    if (p->adds)
+        before = LOAD(magnitudes);
+    else if (known)
+        before = (vector)((integers)LOAD(magnitudes) & ~lanes_from(known));
+    if (known)
+        v = (vector)((integers)v & lanes_from(known));
+    const vector sum = before + v, most = largest(before, v);
+    STORE(magnitudes, (p->most ? most : sum));
 }
 
 INLINE void enter_square(const haul__winograd_planes *p, int64_t pixel, float *magnitudes, int known)
@@ -156,7 +195,8 @@ INLINE void enter_square(const haul__winograd_planes *p, int64_t pixel, float *m
     vector  r[LANES];
     int64_t y = pixel / p->w, x = pixel - y * p->w;
     vector *to = cell(p, y, x);
-    load_square(p, pixel, r, magnitudes, known);
+    note_magnitudes(p, load_square(p, p->data + pixel, r), magnitudes, known);
+    turn(r);
     if (x + LANES <= p->w) {
         UNROLL for (int i = 0; i < LANES; i++) to[i] = r[i];
         return;
@@ -184,7 +224,8 @@ static void enter_pixel(const haul__winograd_planes *p, int64_t pixel, float *ma
         to[i] = i < p->channels ? p->data[i * p->h * p->w + pixel] : 0;
         part[i % 2] = combined(part[i % 2], __builtin_fabsf(to[i]), p->most);
     }
-    *magnitude_of = combined(*magnitude_of, combined(part[0], part[1], p->most), p->most);
+    part[0] = combined(part[0], part[1], p->most);
+    *magnitude_of = p->adds ? combined(*magnitude_of, part[0], p->most) : part[0];
 }
 
 /* Fills the first `height` rows of the room: pixels, and zeros around them. */
@@ -200,8 +241,6 @@ static void enter(const haul__winograd_planes *p, int64_t height)
         memset(row, 0, (size_t)left * sizeof *row);
         memset(row + right, 0, (size_t)(pitch - right) * sizeof *row);
     }
-    if (!p->adds)
-        memset(p->magnitudes, 0, (size_t)(end - pixel) * sizeof *p->magnitudes);
     for (; pixel + LANES <= end; pixel += LANES)
         enter_square(p, pixel, p->magnitudes + (pixel - first * p->w), 0);
     if (pixel < end && end - LANES >= first * p->w) {
@@ -332,10 +371,8 @@ INLINE extremes no_extremes(void)
 /* Lanes with the mask 0 do not count. */
 INLINE void widen(extremes *e, vector v, integers mask)
 {
-    const integers low = (integers)v | ~mask, high = (integers)v & mask;
-    const integers less = (low & INT32_MAX)<e->least, more = high> e->most;
-    e->least = (low & INT32_MAX & less) | (e->least & ~less);
-    e->most = (high & more) | (e->most & ~more);
+    e->least = lane_min(((integers)v | ~mask) & INT32_MAX, e->least);
+    e->most = lane_max((integers)v & mask, e->most);
 }
 
 INLINE integers first_lanes(int64_t count)
@@ -357,14 +394,14 @@ static void NAME(merge)(float *to, const float *from, int64_t count, bool most)
         to[i] = combined(to[i], from[i], most);
 }
 
-static haul__winograd_range range_of(const extremes *e, float total)
+static haul__winograd_range range_of(const extremes *e)
 {
     int32_t least = e->least[0], most = e->most[0];
     for (int i = 1; i < LANES; i++) {
         least = e->least[i] < least ? e->least[i] : least;
         most = e->most[i] > most ? e->most[i] : most;
     }
-    haul__winograd_range r = {.total = total};
+    haul__winograd_range r;
     memcpy(&r.least, &least, sizeof least);
     memcpy(&r.most, &most, sizeof most);
     return r;
@@ -373,28 +410,22 @@ static haul__winograd_range range_of(const extremes *e, float total)
 static haul__winograd_range NAME(range)(const float *magnitudes, int64_t count)
 {
     extremes e = no_extremes();
-    vector   sum = {0};
-    float    total = 0;
     int64_t  i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        const vector v = LOAD(magnitudes + i);
-        widen(&e, v, (integers){0} - 1);
-        sum += v;
-    }
+    for (; i + LANES <= count; i += LANES)
+        widen(&e, LOAD(magnitudes + i), (integers){0} - 1);
     if (i < count) {
         vector rest = {0};
         memcpy(&rest, magnitudes + i, (size_t)(count - i) * sizeof *magnitudes);
         widen(&e, rest, first_lanes(count - i));
-        sum += rest;
     }
-    for (int lane = 0; lane < LANES; lane++)
-        total += sum[lane];
-    return range_of(&e, total);
+    return range_of(&e);
 }
 
 /* Writes the sums of the pixels in the three rows of a row of results to the line, with zeros around them. */
 INLINE void add_rows(const haul__winograd_planes *p, int64_t row, int64_t first, int64_t last, float *line)
 {
+    STORE(line, (vector){0});
+    STORE(line + p->left + round_up(p->w, LANES), (vector){0});
     for (int64_t x = 0; x < p->w; x += LANES) {
         vector sum = {0};
         for (int64_t y = larger(row, first); y < row + 3 && y < last; y++)
@@ -403,19 +434,21 @@ INLINE void add_rows(const haul__winograd_planes *p, int64_t row, int64_t first,
     }
 }
 
+/* All lines are written before one is read, because a processor waits for stores that a load has only a part of. */
 static haul__winograd_range NAME(windows)(const haul__winograd_planes *p, int64_t h, int64_t w)
 {
     int64_t  top = p->row * TILE - p->top, first = larger(top, 0);
     int64_t  last = smaller(top + haul__winograd_height(p->rows), p->h);
-    float   *line = p->room;
+    int64_t  pitch = round_up(p->w, LANES) + 2 * LANES + 4;
     extremes e = no_extremes();
-    memset(line, 0, (size_t)(round_up(p->w, LANES) + 2 * LANES + 4) * sizeof *line);
+    for (int64_t y = 0; y < h; y++)
+        add_rows(p, top + y, first, last, p->room + y * pitch);
     for (int64_t y = 0; y < h; y++) {
-        add_rows(p, top + y, first, last, line);
+        const float *line = p->room + y * pitch;
         for (int64_t x = 0; x < w; x += LANES)
             widen(&e, LOAD(line + x) + LOAD(line + x + 1) + LOAD(line + x + 2), first_lanes(w - x));
     }
-    return range_of(&e, 0);
+    return range_of(&e);
 }
 
 /* ---- weights ---- */
