@@ -1,11 +1,4 @@
 /* CSV files as datasets: cells, numbers, the types of columns, labels; and what is refused, with its line. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <haul/haul.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,33 +6,7 @@
 
 #include "core/alloc.h"
 #include "data/csv.h"
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-}
-
-static void expect(haul_status status, const char *words)
-{
-    if (haul_error_status() != status || !strstr(haul_error_message(), words) || strchr(haul_error_message(), '\n'))
-        fail_msg("%s (expected: %s)", haul_error_message(), words);
-    haul_error_clear();
-}
-
-/* All examples as one batch. */
-static const haul_batch *whole(haul_dataset *data)
-{
-    haul_loader *loader = haul_loader_new(data, .batch = 1000, .device = haul_cpu());
-    if (!loader || haul_loader_start(loader, 0))
-        fail_msg("%s", haul_error_message());
-    const haul_batch *batch = haul_loader_next(loader);
-    if (!batch)
-        fail_msg("%s", haul_error_message());
-    return batch;
-}
+#include "support/datasets.h"
 
 static haul_dataset *csv(const char *text)
 {
@@ -88,7 +55,7 @@ static void test_csv__fields_name_their_columns(void **state)
                        {.name = "one", .columns = "c..c", .dtype = HAUL_F64},
                        {.name = "colour", .columns = "colour", .dtype = HAUL_U8, .classes = 3, .class_names = colours}});
     assert_null(data);
-    expect(HAUL_INVALID_ARGUMENT, "column \"c\" is in the fields points and one");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "column \"c\" is in the fields points and one");
     data = haul_csv_dataset(
         "wide.csv", .separator = ';', .missing = true,
         .fields = {{.name = "points", .columns = "d, a b"},
@@ -142,36 +109,36 @@ static void test_csv__malformed_lines_are_refused_with_their_number(void **state
     int64_t     blocks = haul__host_blocks();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(csv(cases[i].text));
-        expect(cases[i].status, cases[i].words);
+        expect(__func__, cases[i].status, cases[i].words);
     }
     assert_int_equal(haul__host_blocks(), blocks);
     assert_null(haul_csv_dataset("nowhere.csv"));
-    expect(HAUL_IO, "nowhere.csv");
+    expect(__func__, HAUL_IO, "nowhere.csv");
     assert_null(haul_csv_dataset(NULL));
-    expect(HAUL_INVALID_ARGUMENT, "path");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "path");
     write_text("some.csv", "a,b,c\n1,300,u\n2,4,v\n");
     assert_null(haul_csv_dataset("some.csv", .separator = '"'));
-    expect(HAUL_INVALID_ARGUMENT, "cannot separate");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "cannot separate");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a, z"}}));
-    expect(HAUL_INVALID_ARGUMENT, "no column \"z\", which field x names; it has \"a\", \"b\", \"c\"");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "no column \"z\", which field x names; it has \"a\", \"b\", \"c\"");
     write_text("twice.csv", "a,b,a\n1,2,3\n");
     assert_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b, a"}}));
-    expect(HAUL_INVALID_ARGUMENT, "twice.csv has two columns \"a\"; give them different names");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "twice.csv has two columns \"a\"; give them different names");
     assert_non_null(haul_csv_dataset("twice.csv", .fields = {{.name = "x", .columns = "b"}}));
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "a"}, {.columns = "b"}}));
-    expect(HAUL_INVALID_ARGUMENT, "the field with the columns \"b\" has no name");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "the field with the columns \"b\" has no name");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b..a"}}));
-    expect(HAUL_INVALID_ARGUMENT, "column \"b\" comes after \"a\"");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "column \"b\" comes after \"a\"");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b", .dtype = HAUL_U8}}));
-    expect(HAUL_FORMAT, "some.csv:2: \"300\" in column \"b\" is not a number that u8 represents");
+    expect(__func__, HAUL_FORMAT, "some.csv:2: \"300\" in column \"b\" is not a number that u8 represents");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "b,c"}}));
-    expect(HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
     const char *const names[] = {"u"};
     assert_null(
         haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "c", .classes = 1, .class_names = names}}));
-    expect(HAUL_FORMAT, "some.csv:3: \"v\" is none of the 1 classes of field x");
+    expect(__func__, HAUL_FORMAT, "some.csv:3: \"v\" is none of the 1 classes of field x");
     assert_null(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = ""}}));
-    expect(HAUL_INVALID_ARGUMENT, "names no columns");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "names no columns");
     haul_scope_pop(scope);
 }
 
@@ -271,10 +238,11 @@ static void test_csv__numbers_too_large_are_refused(void **state)
         if (!d == cases[i].fits)
             fail_msg("%s as %s: %s", cases[i].cell, haul_dtype_name(cases[i].dtype), haul_error_message());
         if (!d)
-            expect(HAUL_FORMAT, wanted);
+            expect(__func__, HAUL_FORMAT, wanted);
     }
     assert_null(csv("a,b\n1e39,1\n"));
-    expect(HAUL_FORMAT, "some.csv:2: \"1e39\" in column \"a\" is not a number that f32 represents; give the field");
+    expect(__func__, HAUL_FORMAT,
+           "some.csv:2: \"1e39\" in column \"a\" is not a number that f32 represents; give the field");
     haul_scope_pop(scope);
 }
 
@@ -283,11 +251,12 @@ static void test_csv__integers_are_not_rounded_in_silence(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     assert_null(csv("x,id\n1,18446744073709551615\n2,18446744073709551614\n"));
-    expect(HAUL_FORMAT, "some.csv:2: \"18446744073709551615\" in column \"id\" is a whole number beyond 2^53");
+    expect(__func__, HAUL_FORMAT,
+           "some.csv:2: \"18446744073709551615\" in column \"id\" is a whole number beyond 2^53");
     assert_null(csv("x,id\n1,1.5\n2,-9007199254740993\n"));
-    expect(HAUL_FORMAT, "some.csv:3: \"-9007199254740993\" in column \"id\" is a whole number beyond 2^53");
+    expect(__func__, HAUL_FORMAT, "some.csv:3: \"-9007199254740993\" in column \"id\" is a whole number beyond 2^53");
     assert_null(csv("id,y\n9007199254740993,1\n"));
-    expect(HAUL_FORMAT, "some.csv:2: \"9007199254740993\" in column \"id\"");
+    expect(__func__, HAUL_FORMAT, "some.csv:2: \"9007199254740993\" in column \"id\"");
     assert_non_null(csv("id,y\n9007199254740992,1.5\n"));
     int64_t       y = 0;
     haul_dataset *d = csv("x,y\n1,9223372036854775807\n"); /* exact */
@@ -333,7 +302,7 @@ static void test_csv__all_cells_decide_the_type_of_a_column(void **state)
     };
     for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++) {
         assert_null(csv(mixed[i].text));
-        expect(HAUL_FORMAT, mixed[i].words);
+        expect(__func__, HAUL_FORMAT, mixed[i].words);
     }
     haul_scope_pop(scope);
 }
@@ -354,9 +323,9 @@ static void test_csv__missing_texts_are_nan(void **state)
     /* integers and labels have no NaN */
     assert_null(haul_csv_dataset("some.csv", .missing_text = "NA",
                                  .fields = {{.name = "y", .columns = "y", .dtype = HAUL_I32}}));
-    expect(HAUL_FORMAT, "some.csv:2: \"100.5\" in column \"y\" is not a number that i32 represents; give");
+    expect(__func__, HAUL_FORMAT, "some.csv:2: \"100.5\" in column \"y\" is not a number that i32 represents; give");
     assert_null(haul_csv_dataset("some.csv", .missing_text = "NA", .fields = {{"y", "y", .labels = true}}));
-    expect(HAUL_FORMAT, "some.csv:3: column \"y\" has no label");
+    expect(__func__, HAUL_FORMAT, "some.csv:3: column \"y\" has no label");
     haul_scope_pop(scope);
 }
 
@@ -374,7 +343,7 @@ static void test_csv__labels_on_demand(void **state)
     assert_int_equal(haul_read(whole(d)->x, index, sizeof index), HAUL_OK);
     assert_true(index[0] == 0 && index[1] == 1 && index[2] == 2 && index[3] == 0);
     assert_null(haul_csv_dataset("some.csv", .fields = {{"y", "y", HAUL_F32, .labels = true}}));
-    expect(HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "give it one column and an integer dtype");
     haul_scope_pop(scope);
 }
 
@@ -397,7 +366,7 @@ static void test_csv__odd_labels_make_no_classes(void **state)
     haul_scope *scope = haul_scope_push();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_null(csv(cases[i].text));
-        expect(HAUL_FORMAT, cases[i].words);
+        expect(__func__, HAUL_FORMAT, cases[i].words);
     }
     assert_y("x,y\n1,\" yes\"\n2,yes\n3,\"\"\n4,caf\xc3\xa9\n", HAUL_I64, 4); /* quotes keep blanks and nothing */
     write_text("some.csv", "a, b ,\" c\"\n1, 2 ,\t3\n"); /* blanks around names and numbers are ignored */
@@ -410,7 +379,8 @@ static void test_csv__a_first_line_of_data_is_no_header(void **state)
     (void)state;
     haul_scope *scope = haul_scope_push();
     assert_null(csv("7,0.5,1\n3,1.5,0\n"));
-    expect(HAUL_FORMAT, "the first line of some.csv has numbers instead of names of columns; set .no_header = true");
+    expect(__func__, HAUL_FORMAT,
+           "the first line of some.csv has numbers instead of names of columns; set .no_header = true");
     assert_int_equal(haul_dataset_count(haul_csv_dataset("some.csv", .no_header = true)), 2);
     assert_int_equal(haul_dataset_count(haul_csv_dataset("some.csv", .fields = {{.name = "x", .columns = "7"}})), 1);
     assert_y("0,1,2\n3,1.5,0\n", HAUL_I64, 0); /* as pandas names columns */
@@ -428,11 +398,12 @@ static void test_csv__line_ends_and_encodings(void **state)
     assert_y("x,y\n1,2\r", HAUL_I64, 0);
     assert_y("x,y\n1,\"a\rb\"\n2,c\n", HAUL_I64, 2);
     assert_null(csv("a,b\r1,2\r3,4\r"));
-    expect(HAUL_FORMAT, "some.csv:1: a carriage return is not followed by a line feed, as in files of old Macs");
+    expect(__func__, HAUL_FORMAT,
+           "some.csv:1: a carriage return is not followed by a line feed, as in files of old Macs");
     assert_null(csv("a,b\n1,2\r3,4\n"));
-    expect(HAUL_FORMAT, "some.csv:2: a carriage return is not followed by a line feed");
+    expect(__func__, HAUL_FORMAT, "some.csv:2: a carriage return is not followed by a line feed");
     assert_null(csv("a,b\n\r1,2\n"));
-    expect(HAUL_FORMAT, "some.csv:2: a carriage return");
+    expect(__func__, HAUL_FORMAT, "some.csv:2: a carriage return");
     static const char marks[][2] = {{'\xff', '\xfe'}, {'\xfe', '\xff'}};
     for (int i = 0; i < 2; i++) {
         FILE *file = fopen("some.csv", "wb");
@@ -440,7 +411,7 @@ static void test_csv__line_ends_and_encodings(void **state)
         assert_int_equal(fwrite(marks[i], 1, 2, file) + fwrite("a\0,\0b\0\n\0", 1, 8, file), 10);
         fclose(file);
         assert_null(haul_csv_dataset("some.csv"));
-        expect(HAUL_FORMAT,
+        expect(__func__, HAUL_FORMAT,
                "some.csv is not a CSV file, but text in UTF-16; save it as UTF-8, for example with: iconv");
     }
     FILE *file = fopen("some.csv", "wb");
@@ -448,7 +419,7 @@ static void test_csv__line_ends_and_encodings(void **state)
     assert_int_equal(fwrite("a\0,\0b\0\n\0", 1, 8, file), 8);
     fclose(file);
     assert_null(haul_csv_dataset("some.csv"));
-    expect(HAUL_FORMAT, "some.csv:1: a cell has a 0 byte; if the file is UTF-16");
+    expect(__func__, HAUL_FORMAT, "some.csv:1: a cell has a 0 byte; if the file is UTF-16");
     haul_scope_pop(scope);
 }
 

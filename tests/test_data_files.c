@@ -1,11 +1,4 @@
 /* Datasets in files: npy, shards; also larger than the memory of the process. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <haul/haul.h>
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,33 +10,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
-    assert_int_equal(fclose(file), 0);
-}
-
-static void expect(haul_status status, const char *words)
-{
-    if (haul_error_status() != status || !strstr(haul_error_message(), words) || strchr(haul_error_message(), '\n'))
-        fail_msg("%s (expected: %s)", haul_error_message(), words);
-    haul_error_clear();
-}
-
-/* All examples as one batch. */
-static const haul_batch *whole(haul_dataset *data)
-{
-    haul_loader *loader = haul_loader_new(data, .batch = 1000, .device = haul_cpu());
-    if (!loader || haul_loader_start(loader, 0))
-        fail_msg("%s", haul_error_message());
-    const haul_batch *batch = haul_loader_next(loader);
-    if (!batch)
-        fail_msg("%s", haul_error_message());
-    return batch;
-}
+#include "support/datasets.h"
 
 /* ---- npy and shards ---- */
 
@@ -79,17 +46,17 @@ static void test_npy__files_are_fields(void **state)
         assert_true(x[i][2] == (float)(3 * i + 2) && y[i] == 10 + i && flag[i] == (i > 1));
     save("short.npy", haul_arange_i64(0, 3, 1));
     assert_null(haul_npy_dataset({"x", "x.npy"}, {"y", "short.npy"}));
-    expect(HAUL_SHAPE, "short.npy has 3 examples, and the files before it have 4");
+    expect(__func__, HAUL_SHAPE, "short.npy has 3 examples, and the files before it have 4");
     save("scalar.npy", haul_scalar(1));
     assert_null(haul_npy_dataset({"x", "scalar.npy"}));
-    expect(HAUL_SHAPE, "is 0-d");
+    expect(__func__, HAUL_SHAPE, "is 0-d");
     assert_null(haul_npy_dataset({"x", "x.npy"}, {"x", "x.npy"}));
-    expect(HAUL_INVALID_ARGUMENT, "two fields are named");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "two fields are named");
     assert_int_equal(truncate("x.npy", 150), 0);
     assert_null(haul_npy_dataset({"y", "y.npy"}, {"x", "x.npy"}));
-    expect(HAUL_FORMAT, "haul_npy_dataset: x.npy");
+    expect(__func__, HAUL_FORMAT, "haul_npy_dataset: x.npy");
     assert_null(haul_npy_dataset_list(NULL, 1));
-    expect(HAUL_INVALID_ARGUMENT, "files");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "files");
     haul_scope_pop(scope);
 }
 
@@ -113,7 +80,7 @@ static void test_npy__foreign_orders(void **state)
         haul_dataset *data = haul_npy_dataset({"x", "big.npy"});
         if (matrix) {
             assert_null(data);
-            expect(HAUL_UNSUPPORTED, "Fortran");
+            expect(__func__, HAUL_UNSUPPORTED, "Fortran");
         } else {
             int16_t x[2];
             assert_int_equal(haul_read(whole(data)->x, x, sizeof x), HAUL_OK);
@@ -139,7 +106,7 @@ static void test_shards__are_one_dataset(void **state)
     int64_t     y[9];
     mkdir("shards", 0777);
     assert_null(haul_shard_dataset("shards"));
-    expect(HAUL_IO, "no files that end in");
+    expect(__func__, HAUL_IO, "no files that end in");
     save_shard("shards/b.safetensors", 100, 2, "y");
     save_shard("shards/a.safetensors", 0, 4, "y");
     save_shard("shards/c.safetensors", 200, 3, "y");
@@ -157,25 +124,25 @@ static void test_shards__are_one_dataset(void **state)
     }
     save_shard("shards/d.safetensors", 300, 1, "z");
     assert_null(haul_shard_dataset("shards"));
-    expect(HAUL_FORMAT, "d.safetensors has a tensor 'z'; the files before it have y");
+    expect(__func__, HAUL_FORMAT, "d.safetensors has a tensor 'z'; the files before it have y");
     write_text("shards/d.safetensors", "short");
     assert_null(haul_shard_dataset("shards"));
-    expect(HAUL_FORMAT, "d.safetensors");
+    expect(__func__, HAUL_FORMAT, "d.safetensors");
     unlink("shards/d.safetensors");
     save("shards/d.npy", range(0, 2, 2));
     assert_null(haul_shard_dataset("shards"));
-    expect(HAUL_FORMAT, "both npy and safetensors");
+    expect(__func__, HAUL_FORMAT, "both npy and safetensors");
     mkdir("pieces", 0777);
     save("pieces/0.npy", range(0, 2, 2));
     save("pieces/1.npy", range(4, 3, 2));
     assert_int_equal(haul_dataset_count(haul_shard_dataset("pieces")), 5);
     save("pieces/2.npy", range(4, 3, 3));
     assert_null(haul_shard_dataset("pieces"));
-    expect(HAUL_FORMAT, "x of an example is f32[3] in pieces/2.npy, and f32[2] in the files before it");
+    expect(__func__, HAUL_FORMAT, "x of an example is f32[3] in pieces/2.npy, and f32[2] in the files before it");
     assert_null(haul_shard_dataset("nowhere"));
-    expect(HAUL_IO, "nowhere");
+    expect(__func__, HAUL_IO, "nowhere");
     assert_null(haul_shard_dataset(NULL));
-    expect(HAUL_INVALID_ARGUMENT, "directory");
+    expect(__func__, HAUL_INVALID_ARGUMENT, "directory");
     haul_scope_pop(scope);
 }
 
