@@ -114,8 +114,8 @@ int main(int argc, char **argv)
         haul_scope  *inner = haul_scope_push();
         haul_budget(.h2d_bytes = 2 * BATCH * CONTEXT, .d2h_bytes = 4, .waits = 1); /* the batch there, the loss back */
         batch_of(text, length, step, &x, &y);
-        haul_tensor *loss = haul_cross_entropy(haul_reshape(haul_call(net, x), HAUL_SHAPE(-1, CHARACTERS)), y);
         haul_optimizer_zero_grad(adamw);
+        haul_tensor *loss = haul_cross_entropy(haul_reshape(haul_call(net, x), HAUL_SHAPE(-1, CHARACTERS)), y);
         haul_backward(loss, HAUL_NONE);
         haul_optimizer_step(adamw);
         printf("step %d: loss %.7f\n", step + 1, haul_item(loss));

@@ -39,10 +39,10 @@ int main(int argc, char **argv)
         for (int64_t at = 0; at < CHUNKS * CHUNK; at += CHUNK) {
             haul_scope *inner = haul_scope_push();
             haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss; the state stays on the device */
+            haul_optimizer_zero_grad(adam);
             haul_tensor *x = haul_slice(signal, 1, at, at + CHUNK, 1), *hn, *cn;
             haul_tensor *y = haul_call(head, haul_call(lstm, x, h, c, .more = {&hn, &cn}));
             haul_tensor *loss = haul_mse_loss(y, haul_slice(signal, 1, at + 1, at + CHUNK + 1, 1));
-            haul_optimizer_zero_grad(adam);
             haul_backward(loss, HAUL_NONE);
             haul_clip_grad_norm(net, 1);
             haul_optimizer_step(adam);

@@ -45,9 +45,9 @@ int main(int argc, char **argv)
                     .everywhere = true); /* the workers copy */
         haul_loader_start(loader, epoch);
         for (const haul_batch *b; (b = haul_loader_next(loader));) {
-            haul_scope  *step = haul_scope_push();
-            haul_tensor *loss = haul_mse_loss(haul_reshape(haul_call(net, b->x), HAUL_SHAPE(-1)), b->y);
+            haul_scope *step = haul_scope_push();
             haul_optimizer_zero_grad(sgd);
+            haul_tensor *loss = haul_mse_loss(haul_reshape(haul_call(net, b->x), HAUL_SHAPE(-1)), b->y);
             haul_backward(loss, HAUL_NONE);
             haul_optimizer_step(sgd);
             sum += haul_item(loss);

@@ -18,11 +18,11 @@ static haul_status step(const training *t, const haul_batch *b, haul_tensor *sum
     haul_scope *scope = haul_scope_push();
     haul_budget(.waits = 0); /* nor is anything copied */
 
+    haul_optimizer_zero_grad(t->optimizer);
     haul_autocast_state before = haul_autocast_begin("all", t->dtype);
     haul_tensor        *loss = haul_bce_with_logits(haul_call(t->net, b->x), b->y);
     haul_autocast_end(before);
 
-    haul_optimizer_zero_grad(t->optimizer);
     if (t->scaler) {
         haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
         haul_grad_scaler_unscale(t->scaler, t->optimizer); /* so that the gradients can be clipped */

@@ -26,9 +26,9 @@ static haul_status train_batch(haul_module *net, haul_optimizer *sgd, const haul
 {
     haul_scope *step = haul_scope_push();
     haul_budget(.h2d_bytes = BATCH * 44, .d2h_bytes = BATCH * 4, .waits = 1); /* 11 f32 a row there, one back */
+    haul_optimizer_zero_grad(sgd);
     haul_tensor *x = haul_to(b->x, device), *y = haul_to(b->y, device);
     haul_tensor *logits = haul_call(net, x);
-    haul_optimizer_zero_grad(sgd);
     haul_backward(haul_bce_with_logits(logits, y), HAUL_NONE);
     haul_optimizer_step(sgd);
 

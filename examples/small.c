@@ -16,9 +16,9 @@ static double train(haul_module *net, haul_optimizer *sgd, haul_loader *loader, 
     double sum = 0;
     haul_loader_start(loader, epoch);
     for (const haul_batch *b; (b = haul_loader_next(loader));) {
-        haul_scope  *scope = haul_scope_push();
-        haul_tensor *loss = haul_cross_entropy(haul_call(net, b->x), b->y);
+        haul_scope *scope = haul_scope_push();
         haul_optimizer_zero_grad(sgd);
+        haul_tensor *loss = haul_cross_entropy(haul_call(net, b->x), b->y);
         haul_backward(loss, HAUL_NONE);
         haul_optimizer_step(sgd);
         sum += haul_item(loss);

@@ -23,10 +23,10 @@ int main(int argc, char **argv)
         haul_scope *inner = haul_scope_push();
         /* x and the gradients of the activations move there; the activations come back, for which the CPU waits. */
         haul_budget(.h2d_bytes = BATCH * (4 + 32) * 4, .d2h_bytes = BATCH * 32 * 4, .waits = 1);
+        haul_optimizer_zero_grad(adam);
         haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(BATCH, 4), -1, 1);
         haul_tensor *y = haul_sum(haul_square(x), HAUL_AXES(1), .keepdim = true);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
-        haul_optimizer_zero_grad(adam);
         haul_backward(loss, HAUL_NONE);
         haul_optimizer_step(adam);
         if (step % 100 == 0)

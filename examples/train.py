@@ -37,9 +37,9 @@ def train(net, adam, loader, epoch):
     while batch := haul.haul_loader_next(loader):
         scope = haul.haul_scope_push()
         haul.haul_budget_with(c.byref(Budget(d2h_bytes=4, waits=1)))  # the loss
+        haul.haul_optimizer_zero_grad(adam)
         logits = haul.haul_call_with(net, c.byref(Call((batch[0].x,))))
         loss = haul.haul_bce_with_logits_with(logits, c.byref(Loss(batch[0].y)))
-        haul.haul_optimizer_zero_grad(adam)
         haul.haul_backward_with(loss, c.byref(Backward(NONE)))
         haul.haul_optimizer_step(adam)
         total += haul.haul_item(loss)

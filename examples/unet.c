@@ -78,9 +78,9 @@ int main(int argc, char **argv)
     for (int step = 1; step <= STEPS && !haul_error_status(); step++) {
         haul_scope *scope = haul_scope_push();
         haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss; the batch is drawn on the device */
+        haul_optimizer_zero_grad(adam);
         batch        b = draw();
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b.picture, b.kind), b.mask);
-        haul_optimizer_zero_grad(adam);
         haul_backward(loss, HAUL_NONE);
         haul_optimizer_step(adam);
         if (step == 1 || step == STEPS)
