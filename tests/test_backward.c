@@ -275,7 +275,7 @@ static void test_backward__a_pass_that_fails(void **state)
     on_devices(check_failure);
 }
 
-/* Did a pass fail when the nth allocation did? All gradients are changed then, or none. */
+/* True if the pass failed with the nth allocation. All gradients are changed then, or none. */
 static bool fails_at(shared *s, haul_tensor **leaves, int64_t nth)
 {
     haul_scope  *scope = haul_scope_push();

@@ -31,8 +31,8 @@ bool run_has_checkpoint(const run_folder *run); /* without a word */
 /* Make the folder where needed and lock it, so that no two trainings write there. */
 bool run_lock(run_folder *run);
 
-/* Is the folder still the one that was locked, and may each file of a run be written there? To ask before files are
- * written. False after a complaint, which says what was exchanged. */
+/* True if the folder is still the one that was locked, and each file of a run may be written there. Called before files
+ * are written. False after a complaint, which names what was exchanged. */
 bool run_check(const run_folder *run);
 
 /* The library's error of a file that could not be written; where the folder was exchanged, that. */
@@ -41,7 +41,7 @@ void run_complain(const run_folder *run);
 /* True if the log is still in the folder; false after a complaint. */
 bool run_has_log(const run_folder *run);
 
-/* Does an event "done" follow in the log after so many bytes? */
+/* Sets *done to true if an event "done" follows in the log after so many bytes. */
 bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done);
 
 /* Open the log and cut it to `log_bytes`: what a checkpoint knows of it. */
@@ -58,7 +58,7 @@ void run_close(run_folder *run);
 cJSON *run_object(const run_folder *run, const char *key);
 cJSON *run_array(const run_folder *run, const char *key);
 
-/* Has the metadata that key at all? Where it cannot be read, it has: reading it complains. */
+/* True if the metadata has the key, or cannot be read: reading it complains then. */
 bool run_has(const run_folder *run, const char *key);
 
 /* What the network's examples become before it sees them. False after a complaint. */

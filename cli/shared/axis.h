@@ -6,8 +6,8 @@
  * holds with all its digits, `least` itself; 1 if it is not above 0. */
 double axis_step(double least);
 
-/* How many multiples of `step`, from 0 on, are at most `length`: at least 1 and at most AXIS_TICKS, whatever both
- * are. */
+/* The number of multiples of `step`, from 0 on, that are at most `length`: at least 1 and at most AXIS_TICKS, for all
+ * values of both. */
 enum { AXIS_TICKS = 24 };
 int axis_ticks(double length, double step);
 

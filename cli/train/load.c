@@ -187,7 +187,7 @@ static bool restore(trainer *t, standing *s)
     return !fill_sums(t, s) || !complain_error();
 }
 
-/* Was the run killed after it had written the checkpoint of its best epoch, and before the best weights? */
+/* Writes the best weights of a run that was killed after the checkpoint of its best epoch and before them. */
 static bool restore_best(trainer *t)
 {
     bool is_best =

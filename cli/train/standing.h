@@ -30,8 +30,8 @@ typedef struct standing_limits {
 int64_t standing_epoch_updates(const standing_limits *limits);
 int64_t standing_updates(const standing_limits *limits, const haul_training_position *at);
 
-/* Is the position one within the epochs of such a training, between two groups? The second also compares it with what
- * has added up. False after a complaint about `path`, which names the value and what was expected. */
+/* True if the position is within the epochs of such a training, between two groups. The second also compares it with
+ * the sums so far. False after a complaint about `path`, which names the value and what was expected. */
 bool standing_check_position(const standing_limits *limits, const haul_training_position *at, const char *path);
 bool standing_check(const standing *s, const haul_training_position *at, const char *path);
 

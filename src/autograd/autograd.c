@@ -113,7 +113,7 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 
 static const char backward[] = "haul_backward";
 
-/* May the leaf keep this very tensor? */
+/* True if the leaf may keep the tensor itself. */
 static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
 {
     return haul__tensor_same_layout(leaf, g) && haul__gradient_is_own(g);

@@ -137,7 +137,7 @@ static haul_status want(pass *p, haul_tensor *const *inputs, int count)
     return HAUL_OK;
 }
 
-/* Does the gradient of a wanted tensor depend on that of the node's operands? Second runs exist only where it does. */
+/* True if the gradient of a wanted tensor depends on that of the node's operands. Else there is no second run. */
 static bool leads(const pass *p, const haul__node *node)
 {
     return !p->selects || node->order > p->before || haul__map_find(&p->leading, node);

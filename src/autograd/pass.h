@@ -30,8 +30,8 @@ typedef struct haul__pass_request {
 
 haul_status haul__gradient_pass(const haul__pass_request *request);
 
-/* May the holder of the only reference to a gradient write to it? Not if somebody else sees its memory, or if it has
- * gaps or repeats elements. */
+/* True if the holder of the only reference to a gradient may write to it: no other tensor sees its memory, and it has
+ * neither gaps nor repeated elements. */
 bool haul__gradient_is_own(const haul_tensor *g);
 
 /* The gradient of a leaf or an input; NULL if none arrived. The pass holds the reference. */

@@ -20,7 +20,7 @@ static inline char haul__lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Are the first `length` characters the same but for capitals? Texts end with 0. */
+/* True if the first `length` characters are the same but for capitals. Texts end with 0. */
 static inline bool haul__same_letters(const char *a, const char *b, size_t length)
 {
     for (size_t i = 0; i < length; i++) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is every byte 0 or 1? */
+/* True if every byte is 0 or 1. */
 bool haul__bools_are_normal(const void *values, size_t count);
 
 /* Sets bytes other than 0 and 1 to 1. Memory whose bytes are normal is not written, so it may be read-only. */

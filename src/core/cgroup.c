@@ -22,7 +22,7 @@ bool haul__file_text(const char *path, char *out, size_t size)
     return used > 0;
 }
 
-/* Is the word in a list with commas, which ends at a colon? */
+/* True if the word is in a list with commas, which ends at a colon. */
 static bool is_listed(const char *list, const char *word)
 {
     const size_t length = strlen(word);

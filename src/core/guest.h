@@ -24,7 +24,7 @@ haul_status haul__guest_end(const haul__guest *before, haul_status status, const
 /* Calls a function that frees memory of the program, such as a deleter. NULL is ignored. Keeps the thread's error. */
 void haul__guest_free(void (*function)(void *context), void *context);
 
-/* May the running function close the scopes from `depth` on? Records an error for `operation` if not. */
+/* HAUL_OK if the running function may close the scopes from `depth` on. Else records an error for `operation`. */
 haul_status haul__guest_may_close(int depth, const char *operation);
 
 #endif

@@ -166,7 +166,7 @@ haul_status haul__scope_check(const haul_scope *scope, const char *operation)
     return check_open(scope, operation);
 }
 
-/* Is it open, and may the function that runs now close it? */
+/* HAUL_OK if the scope is open, and the function that runs now may close it. */
 static inline haul_status check_closable(const haul_scope *scope, const char *operation)
 {
     haul_status status = check_open(scope, operation);

@@ -10,7 +10,7 @@
  * forms, no surrogates, nothing above U+10FFFF). */
 size_t haul__utf8_length(const uint8_t *p, size_t left);
 
-/* Is the whole text UTF-8? */
+/* True if the whole text is UTF-8. */
 bool haul__is_utf8(const uint8_t *text, size_t size);
 
 /* Copies a text into a buffer of `size` bytes. One that is too long is cut between two characters. */

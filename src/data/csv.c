@@ -87,8 +87,8 @@ static haul_status assign_columns(haul__csv_table *t, int f, const char *text)
     return status;
 }
 
-/* Are the names of all columns numbers, other than 0, 1, 2 and so on, which pandas writes where columns have no names?
- */
+/* True if the names of all columns are numbers, but not 0, 1, 2 and so on, which pandas writes for columns without
+ * names. */
 static bool names_are_numbers(const haul__csv_table *t)
 {
     bool counted = true;

@@ -30,8 +30,8 @@ const char *haul__csv_next(haul__csv *csv, haul__csv_cell *cell);
  * bytes. */
 size_t haul__csv_text(const haul__csv_cell *cell, char *out);
 
-/* Does the cell stand for a value that is not known: is nothing between its separators, or only the text `mark`, if
- * that is not NULL? "" is an empty text instead. */
+/* True if the cell stands for an unknown value: nothing is between its separators, or only the text `mark`, if that is
+ * not NULL. "" is an empty text instead. */
 bool haul__csv_is_missing(const haul__csv_cell *cell, const char *mark);
 
 /* Reads the cell as a number: of an integer dtype that holds it, or the nearest of a floating dtype. Returns false if
@@ -39,10 +39,10 @@ bool haul__csv_is_missing(const haul__csv_cell *cell, const char *mark);
  * floating numbers. */
 bool haul__csv_number(const haul__csv_cell *cell, haul_dtype dtype, void *out);
 
-/* Is it a number? */
+/* True if the cell is a number. */
 bool haul__csv_is_number(const haul__csv_cell *cell);
 
-/* Is it a whole number, written with digits only, beyond 2^53 and -2^53? Floats would round it. */
+/* True for a whole number, written with digits only, beyond 2^53 and -2^53. Floats would round it. */
 bool haul__csv_is_large_integer(const haul__csv_cell *cell);
 
 /* Leaves out blanks at the beginning and at the end of a cell that is not quoted. */

@@ -151,7 +151,7 @@ static bool is_decimal(const char *text)
     return strspn(text, "0123456789.eE+-") == strlen(text) || !strpbrk(text, "xXpP(");
 }
 
-/* Is the nearest element of the dtype finite, or does the text say that it is not? */
+/* True if the nearest element of the dtype is finite, or the text is an infinity or NaN. */
 static bool fits(haul_dtype dtype, double value, const char *text)
 {
     const double nearest = haul__is_half(dtype) ? haul__half_decode(dtype, haul__half_encode(dtype, value))

@@ -62,7 +62,7 @@ static inline bool haul__device_peers(const haul_device *a, const haul_device *b
     return a->backend == b->backend && a->backend->peers;
 }
 
-/* Does the driver repeat at most 4 bytes in a fill, so that one of longer elements takes far longer than a kernel? */
+/* True if the driver repeats at most 4 bytes in a fill. A fill of longer elements takes far longer than a kernel. */
 static inline bool haul__device_fills_words(const haul_device *device)
 {
     return device->backend->fills_words;

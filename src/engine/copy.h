@@ -12,7 +12,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
 /* Sets all elements of `to`, of any layout, to a value that the dtype holds: haul__dtype_holds. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin);
 
-/* May two indices of `t` address one element? Exact for the views that Haul can make (expand). */
+/* True if two indices of `t` may address one element. Exact for the views that Haul can make (expand). */
 bool haul__overlaps_itself(const haul_tensor *t);
 
 /* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. Nobody may write to it. */

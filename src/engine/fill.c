@@ -47,7 +47,7 @@ static haul_status fill_by_kernel(haul_tensor *to, haul__storage *storage, doubl
     return status;
 }
 
-/* Does the device's own command set elements of this pattern one by one? Few elements are not worth a kernel. */
+/* True if the device's own command would set elements of this pattern one by one. Few are not worth a kernel. */
 static bool is_slow(const haul_tensor *to, double value)
 {
     enum { FEW = 1024 };

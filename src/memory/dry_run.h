@@ -69,7 +69,7 @@ haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *
 haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
                                      const char *operation);
 
-/* Did the node of this order exist before the run? */
+/* True if the node of this order existed before the run. */
 bool haul__dry_run_found(uint64_t order);
 
 /* Counts that a real run would release a reference to a storage, which existed before: its block is free with the last

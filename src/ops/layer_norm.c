@@ -61,7 +61,7 @@ TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
         SIDE_TREE(A, SUMS, SUM_OF)
 END_TEMPLATE
 
-/* Whether the variance and eps of this scale are outside of the range. */
+/* 1 if the variance and eps of this scale are outside of the range. */
 #define LAYER_NORM_IS_LOST(scale) ((I32) !((scale) > 0) | (I32) !((scale) * (scale) <= LIT(1.0) / SQUARES_LEAST))
 #define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
 /* Row I, whose mean and scale are known. */

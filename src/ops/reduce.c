@@ -42,7 +42,7 @@ typedef struct reduce_params {
 #define FINISH_ROOT   2
 #define FINISH_LOG    3
 
-/* Which sums are mended: none; sums; sums of x - first; of squares; of squared deviations. Several passes leave two
+/* The sums that are mended: none; sums; sums of x - first; of squares; of squared deviations. Several passes leave two
  * partial sums each, a plain one and, where that left the range, one of mended terms. */
 #define MENDS_NOTHING    0
 #define MENDS_SUM        1

@@ -107,7 +107,7 @@ static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer,
  * int64_t from there. */
 #define HAUL__MOST_STEPS ((int64_t)9000000000000000)
 
-/* Can so many steps, the argument of that name, have been made? */
+/* HAUL_OK if so many steps, the argument of that name, can have been made. */
 static inline haul_status haul__check_steps(int64_t steps, const char *operation, const char *argument)
 {
     if (steps >= 0 && steps <= HAUL__MOST_STEPS)

@@ -1,4 +1,4 @@
-/* Did a call that returns a tensor, or another pointer, fail? */
+/* Checks that a call that returns a tensor, or another pointer, failed. */
 #ifndef HAUL_TESTS_FAILURE_H
 #define HAUL_TESTS_FAILURE_H
 

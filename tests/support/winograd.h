@@ -31,7 +31,7 @@ static inline problem make_problem(haul__conv2d_pass pass, int64_t n, int64_t in
     return p;
 }
 
-/* Are at least half of its tiles full, as the implementation requires? */
+/* True if at least half of its tiles are full, as the implementation requires. */
 static inline bool fills_tiles(const problem *p)
 {
     bool    data = p->c.pass == HAUL__CONV2D_DATA;
@@ -171,7 +171,7 @@ static inline bool has_same_bits(problem *p)
     return fine;
 }
 
-/* What a check returns in a process that uses the level; 77 if there is none: a process chooses its level once. */
+/* Runs the check in a process that uses the level, because a process chooses its level once. 77 without the level. */
 static inline int run_at_level(const char *level, bool (*check)(void))
 {
     fflush(NULL);

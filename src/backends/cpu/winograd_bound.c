@@ -103,7 +103,7 @@ static float take(const region *r, int64_t y, int64_t x, int size, float *to)
 
 /* ---- tiles of a convolution ---- */
 
-/* Is a result's window, or its pixel at one of the uneven taps, too small for the tile? */
+/* True if a result's window, or its pixel at one of the uneven taps, is too small for the tile. */
 static bool exceeds(float total, const float *window, uint32_t taps)
 {
     float own = 0;

@@ -38,7 +38,7 @@ typedef struct haul__winograd_work {
     int64_t in_magnitudes, out_magnitudes; /* of the magnitudes of some channels of a picture */
     int64_t room, shared, slot;
 
-    /* What tasks share. A mark for each tile: not 0 if plain sums compute it. */
+    /* Shared by all tasks. A mark for each tile: not 0 if plain sums compute it. */
     float            *memory, *magnitudes;
     int64_t          *marks;
     haul__cpu_scratch scratch;
