@@ -535,6 +535,8 @@ ptx_module *ptx_module_new(const char *text, size_t size, char *why)
         blank_comments(m->text);
         r->at = m->text;
         done = read_module(r) && list_kernels(m);
+        m->local_bytes = (m->local_bytes + 15) / 16 * 16; /* each lane's begins aligned */
+        m->call_bytes = (m->call_bytes + 15) / 16 * 16;
     }
     free(r->names);
     free(r->labels);
