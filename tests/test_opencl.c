@@ -113,7 +113,7 @@ static void test_opencl__describes_its_devices(void **state)
     if (haul__cl_of(device)->platform->is_pocl) {
         assert_int_equal(p.kind, HAUL_KIND_CPU);
         assert_true(p.shares_host_memory);
-        assert_true(haul__cl_of(device)->chunked);
+        assert_false(device->strided);
     }
 }
 

@@ -111,8 +111,7 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
     static const int64_t sizes[] = {0, 1, 2, 7, 8, 9, 63, 64, 65, 1000, 4097, 100000};
     enum { ROOM = 100001 };
     haul_device        *device = device_at(0);
-    haul__cl_device    *d = haul__cl_of(device);
-    bool                chunked = d->chunked;
+    bool                strided = device->strided;
     haul__stream        s = {.device = device};
     haul__buffer        z;
     int32_t            *got = malloc(ROOM * sizeof *got);
@@ -132,7 +131,7 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
         };
         haul__kernel kernel;
 
-        d->chunked = !gpu;
+        device->strided = gpu;
         OK(table->compile(device, &unit, &kernel));
         for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
             axpy_params params = {.items = sizes[k], .scale = 3};
@@ -146,10 +145,74 @@ static void test_opencl_streams__launches_do_each_item_once(void **state)
         }
         kernel_free(&kernel);
     }
-    d->chunked = chunked;
+    device->strided = strided;
     table->stream_close(device, s.queue);
     table->free(device, &z);
     free(got);
+}
+
+/* Sums of rows of two lengths in turn: the params have the layout of axpy_params. */
+static const char sums_text[] =
+    "typedef struct sums_params { I64 items; I32 length[2]; } sums_params;\n"
+    "KERNEL2(first, sums_params, T, z, const T, x) { FOR_ITEMS(i) STORE(z, i, LOAD(x, 0)); }\n"
+    "KERNEL2(row_sums, sums_params, T, z, const T, x)\n"
+    "{\n"
+    "    FOR_ROWS(i) {\n"
+    "        const A s = ROW_SUM(x + i, p.length[i % 2]);\n"
+    "        if (IS_FIRST_LANE) STORE(z, i, s);\n"
+    "    }\n"
+    "}\n";
+
+/* Drivers differ in what they compile quickly. The text in each driver's form computes the same bits. */
+static void test_opencl_streams__forms_of_text_compute_the_same(void **state)
+{
+    enum { ROWS = 40, ROOM = 700 };
+    static const struct form {
+        const char *unit;
+        bool        late, strided, llvmpipe;
+    } forms[] = {{"test_pocl", true, false, false},
+                 {"test_one", false, false, false},
+                 {"test_gpu", false, true, false},
+                 {"test_llvmpipe", false, true, true}};
+    haul_device        *device = device_at(0);
+    haul__cl_device    *d = haul__cl_of(device);
+    const bool          late = d->late, llvmpipe = d->llvmpipe, strided = device->strided;
+    haul__stream        s = {.device = device};
+    haul__buffer        z, x;
+    const haul__buffer *buffers[] = {&z, &x};
+    float               in[ROOM], first[ROWS], got[ROWS];
+
+    (void)state;
+    for (int i = 0; i < ROOM; i++)
+        in[i] = 1.0f / (float)(i + 3);
+    OK(table->alloc(device, sizeof got, NULL, &z));
+    OK(table->alloc(device, sizeof in, NULL, &x));
+    OK(table->stream_open(device, &s.queue));
+    OK(table_write(table, &s, &x, 0, in, sizeof in));
+    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) {
+        haul__unit   unit = {.name = forms[k].unit, .text = sums_text, .kernel = "row_sums", .dtype = HAUL_F32};
+        axpy_params  params = {.items = ROWS, .scale = 29, .offset = 517};
+        haul__kernel kernel = {0};
+
+        d->late = forms[k].late;
+        device->strided = forms[k].strided;
+        d->llvmpipe = forms[k].llvmpipe;
+        OK(table->compile(device, &unit, &kernel));
+        OK(launch(&s, &kernel, buffers, 2, &params, 1));
+        OK(table_read(table, &s, got, &z, 0, sizeof got));
+        OK(table->sync(&s, NULL));
+        kernel_free(&kernel);
+        if (k == 0)
+            memcpy(first, got, sizeof first);
+        assert_memory_equal(got, first, sizeof first);
+        assert_true(got[1] > got[0] && got[0] > 0);
+    }
+    d->late = late;
+    d->llvmpipe = llvmpipe;
+    device->strided = strided;
+    table->stream_close(device, s.queue);
+    table->free(device, &z);
+    table->free(device, &x);
 }
 
 /* Two threads launch one kernel with other arguments on streams of their own, as fast as they can: each launch must
@@ -389,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opencl_streams__events_of_copies_stand_for_themselves),
         cmocka_unit_test(test_opencl_streams__launches_do_each_item_once),
+        cmocka_unit_test(test_opencl_streams__forms_of_text_compute_the_same),
         cmocka_unit_test(test_opencl_streams__threads_may_launch_one_kernel),
         cmocka_unit_test(test_opencl_streams__events_order_random_schedules),
     };

@@ -289,7 +289,7 @@ haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *
         haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, origin);
-    const bool          by_rows = to->dtype == from->dtype && device->properties.kind != HAUL_KIND_GPU;
+    const bool          by_rows = to->dtype == from->dtype && !device->strided;
     const int           id = by_rows ? HAUL__K_copy_rows : kernels[from->dtype];
     const haul__kernel *kernel = haul__kernel_for(device, id, to->dtype);
     if (!kernel)

@@ -148,7 +148,7 @@ static void set_divisor(uint32_t d, uint32_t *factor, int32_t *shift)
 void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands)
 {
     int64_t pack = POINTWISE_PACK((int64_t)haul__dtype_size(dtype));
-    if (device->properties.kind != HAUL_KIND_GPU || p->items == 0)
+    if (!device->strided || p->items == 0)
         return;
     p->count = p->items;
     p->narrow = is_narrow(p, operands);

@@ -83,7 +83,7 @@ bool haul__is_transpose(const pointwise_params *p, const haul_device *device)
 {
     enum { LEAST = 8 }; /* rows and columns from which tiles pay */
     const int dense = dense_dimension(p);
-    if (device->properties.kind == HAUL_KIND_GPU && !haul__device_shares_tiles(device))
+    if (device->strided && !haul__device_shares_tiles(device))
         return false;
     return dense >= 0 && p->dims[dense] >= LEAST && p->dims[p->ndim - 1] >= LEAST;
 }

@@ -135,11 +135,13 @@ INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *a
 #define IS_WHOLE(n)  ((n) == PACK && p.pack == PACK)
 
 /* An operand of a whole item, whose elements are side by side or all the same one. */
+#ifndef PACK_MOVE /* of the backend */
+#define PACK_MOVE(S, TO, to, FROM, from) *(TO pack_##S *)(to) = *(FROM const pack_##S *)(from)
+#endif
 #define PACK_LOAD(S, name, from, step)                                                                                 \
     pack_##S name;                                                                                                     \
-    if (step) name = *(GLOBAL const pack_##S *)(from);                                                                 \
-    else PACK_LOOP for (int j = 0; j < PACK; j++) name.of[j] = (from)[0];
-#define PACK_STORE(S, to, name) (*(GLOBAL pack_##S *)(to) = name)
+    if (step) PACK_MOVE(S, PRIVATE, &name, GLOBAL, from); else PACK_LOOP for (int j = 0; j < PACK; j++) name.of[j] = (from)[0];
+#define PACK_STORE(S, to, name) PACK_MOVE(S, GLOBAL, to, PRIVATE, &name)
 #endif
 
 /* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1.

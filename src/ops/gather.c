@@ -252,7 +252,7 @@ static gather_params describe(const haul_tensor *into, const haul_tensor *index,
 /* Are there too few lines for a GPU? Then the indices are sorted. */
 static bool has_few_lines(const haul__call *c, const gather_params *p)
 {
-    return c->device->properties.kind == HAUL_KIND_GPU && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&
+    return c->device->strided && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&
            p->length <= HAUL__SORT_MOST;
 }
 

@@ -122,7 +122,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
 
 int64_t haul__kernel_lanes(const haul_device *device, haul_dtype dtype)
 {
-    int64_t bytes = device->properties.kind == HAUL_KIND_CPU ? VECTOR_BYTES_CPU : VECTOR_BYTES_GPU;
+    int64_t bytes = device->strided ? VECTOR_BYTES_GPU : VECTOR_BYTES_CPU;
     return bytes / (int64_t)haul__dtype_size(haul__sum_dtype(dtype));
 }
 
@@ -272,8 +272,7 @@ static bool rows_are_apart(const product *x)
     enum { LONG = 768, PANELS = 4 };
     const haul__gemm *g = x->problem;
     int64_t           width = TILE_VECTORS * haul__kernel_lanes(x->call->device, g->dtype);
-    return x->call->device->properties.kind == HAUL_KIND_CPU && g->a_row == 1 && g->a_col > TILE_ROWS && g->k >= LONG &&
-           g->n > PANELS * width;
+    return !x->call->device->strided && g->a_row == 1 && g->a_col > TILE_ROWS && g->k >= LONG && g->n > PANELS * width;
 }
 
 /* A, or a copy of it with dense rows, which p then describes. */

@@ -209,7 +209,7 @@ static haul_status link_indices(haul__call *c, haul_tensor *links, haul_tensor *
     p.offsets[0] = links->offset;
     p.offsets[1] = index->offset;
     p.items = 1;
-    if (c->device->properties.kind != HAUL_KIND_GPU || p.count > HAUL__SORT_MOST)
+    if (!c->device->strided || p.count > HAUL__SORT_MOST)
         return haul__launch_kernel(c, HAUL__K_index_link, dtype, HAUL__OUT(links), HAUL__IN(index), HAUL__PARAMS(p),
                                    .grain = 1, .checks = true);
     haul_tensor *sorted, *order;
@@ -239,8 +239,7 @@ static haul_status backward_compute(haul__call *c)
     index_params            p = {.count = index->count, .skip = a->skip};
     split(&p, &dx->shape, a->axis);
     p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
-    if (c->device->properties.kind != HAUL_KIND_GPU && p.count > 0 && p.count <= p.size / FEW &&
-        p.count <= HAUL__SORT_MOST)
+    if (!c->device->strided && p.count > 0 && p.count <= p.size / FEW && p.count <= HAUL__SORT_MOST)
         return sum_few(c, dx, g, index, p);
     haul_tensor *links = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(p.size + p.count));
     if (!links || link_indices(c, links, index, g->dtype, p))

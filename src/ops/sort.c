@@ -251,8 +251,8 @@ static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *
 static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
                             sort_params *p)
 {
-    bool gpu = c->device->properties.kind == HAUL_KIND_GPU;
-    p->items = gpu ? x->count : x->count / p->length;
+    bool strided = c->device->strided;
+    p->items = strided ? x->count : x->count / p->length;
     return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, HAUL__OUT(values ? values : indices, indices),
                                HAUL__IN(x), HAUL__PARAMS(*p), .grain = 1 + GRAIN / (p->length + 1));
 }
@@ -261,12 +261,12 @@ haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tenso
                             int64_t length, bool descending)
 {
     int64_t words, rows = length ? x->count / length : 0;
-    bool    gpu = c->device->properties.kind == HAUL_KIND_GPU;
+    bool    strided = c->device->strided;
     if (!haul__mul_size(x->count, haul__dtype_size(x->dtype) > 4 ? 2 : 1, &words))
         return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of what is sorted overflows");
     sort_params p = {.length = length,
-                     .run = gpu ? SMALL_BLOCK : BLOCK,
-                     .chunk = gpu ? SMALL_CHUNK : CHUNK,
+                     .run = strided ? SMALL_BLOCK : BLOCK,
+                     .chunk = strided ? SMALL_CHUNK : CHUNK,
                      .offsets = {x->offset, values ? values->offset : 0, indices->offset},
                      .descending = descending,
                      .values = values != NULL};

@@ -113,7 +113,7 @@ static bool sorts(const haul__call *c, const topk_attributes *a, int64_t rows)
 {
     if (a->length > HAUL__SORT_MOST)
         return false;
-    if (c->device->properties.kind == HAUL_KIND_GPU)
+    if (c->device->strided)
         return a->length > FEW && rows < FEW_ROWS;
     return a->k > FEW && a->k > a->length / a->k;
 }

@@ -107,6 +107,7 @@ static haul_status describe(haul_device *device, haul__cuda_device *d)
     p->driver = device->driver;
     p->bus = d->bus;
     p->kind = HAUL_KIND_GPU;
+    device->strided = true;
     p->compute_units = (int)d->units;
     p->memory_bytes = (int64_t)bytes;
     p->shares_host_memory = attribute(d, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;

@@ -68,7 +68,9 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
     const haul_device_properties *p = &device->properties;
     cl_device_fp_config           f32 = PROPERTY(cl_device_fp_config, d->id, CL_DEVICE_SINGLE_FP_CONFIG);
 
-    d->chunked = p->kind != HAUL_KIND_GPU;
+    /* llvmpipe computes neighbouring work items in the lanes of a vector, as a GPU does. */
+    d->llvmpipe = strstr(device->model, "llvmpipe") != NULL;
+    device->strided = p->kind == HAUL_KIND_GPU || d->llvmpipe;
     d->units = p->compute_units > 0 ? (size_t)p->compute_units : 1;
     /* PoCL has its own cache. From binaries it compiles every kernel of a program for all work-group sizes: 150 ms per
      * kernel more on the first run, to save 22 ms per program on later ones. */

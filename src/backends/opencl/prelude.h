@@ -53,11 +53,17 @@ typedef float  F32;
 #define QUOTIENT(a, b)  ((a) / (b))
 #define REMAINDER(a, b) ((a) % (b))
 
-/* The lanes form: one work item does all lanes. */
+/* The lanes form: one work item does all lanes. Mesa unrolls every loop of up to 32 turns, and then needs minutes for a
+ * kernel with several, so there it does not know the number: grids have one dimension. */
+#ifdef HAUL_LLVMPIPE
+#define HAUL_TURNS(n)     ((int)(n) * (int)get_work_dim())
+#else
+#define HAUL_TURNS(n)     ((int)(n))
+#endif
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
-#define EACH_LANE(l, n)   for (int l = 0; l < (int)(n); l++)
+#define EACH_LANE(l, n)   for (int l = 0; l < HAUL_TURNS(n); l++)
 #define EACH_REST(l, n)   EACH_LANE(l, n)
 #define IN_REST(l, n, value, other) (value)
 #define EACH_PART(g, V)   for (int g = 0; g < 1; g++)
@@ -65,7 +71,7 @@ typedef float  F32;
 #define OF_PART(s, l)     (s)[l]
 #define EACH_OF_PART(l, V) EACH_LANE(l, SUM_LANES)
 #define EACH_OF_ROW(j, n) VECTOR_LOOP for (I64 j = 0; j < (n); j++)
-#define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < w; haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
+#define HAUL_LEVEL(s, STEP, w) for (int haul_l = 0; haul_l < HAUL_TURNS(w); haul_l++) (s)[haul_l] = STEP((s)[haul_l], (s)[haul_l + w]);
 #define LANE_TREE(V, s, STEP)                                                                                          \
     HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
 #define OF_FIRST_LANE(s)  (s)[0]
@@ -93,21 +99,44 @@ typedef float  F32;
 #else
 #define HAUL_KERNEL_OF(name)    __kernel void NAME(name)
 #endif
-#define KERNEL1(name, P, T0, b0) HAUL_KERNEL_OF(name)(__global T0 *b0, const P p)
-#define KERNEL2(name, P, T0, b0, T1, b1) HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, const P p)
+/* HAUL_KERNEL_FROM(name, (parameters), P, (arguments)) begins a kernel. llvmpipe of Mesa 22 cannot read a kernel's params at
+ * an index that differs between work items, so there the kernel copies its params and calls a function with its text. */
+#define HAUL_BUFFERS(...)       __VA_ARGS__
+#ifdef HAUL_LLVMPIPE
+#define HAUL_KERNEL_FROM(name, buffers, P, arguments)                                                                  \
+    static void NAME(of_##name)(HAUL_BUFFERS buffers, const P p);                                                      \
+    HAUL_KERNEL_OF(name)(HAUL_BUFFERS buffers, const P haul_p)                                                         \
+    {                                                                                                                  \
+        const P p = haul_p;                                                                                            \
+        NAME(of_##name)(HAUL_BUFFERS arguments, p);                                                                    \
+    }                                                                                                                  \
+    static void NAME(of_##name)(HAUL_BUFFERS buffers, const P p)
+#else
+#define HAUL_KERNEL_FROM(name, buffers, P, arguments) HAUL_KERNEL_OF(name)(HAUL_BUFFERS buffers, const P p)
+#endif
+#define KERNEL1(name, P, T0, b0)                                                                                       \
+    HAUL_KERNEL_FROM(name, (__global T0 *b0), P, (b0))
+#define KERNEL2(name, P, T0, b0, T1, b1)                                                                               \
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1), P, (b0, b1))
 #define KERNEL3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
-    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, const P p)
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2), P, (b0, b1, b2))
 #define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
-    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, const P p)
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3), P, (b0, b1, b2, b3))
 #define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
-    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
-                         const P p)
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3,                        \
+                            __global T4 *b4), P, (b0, b1, b2, b3, b4))
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
-    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
-                         __global T5 *b5, const P p)
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
+                            __global T5 *b5), P, (b0, b1, b2, b3, b4, b5))
 #define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
-    HAUL_KERNEL_OF(name)(__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,          \
-                         __global T5 *b5, __global T6 *b6, const P p)
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
+                            __global T5 *b5, __global T6 *b6), P, (b0, b1, b2, b3, b4, b5, b6))
+
+/* llvmpipe of Mesa 22 crashes when it compiles a load or store of a struct of a few bytes. */
+#ifdef HAUL_LLVMPIPE
+#define PACK_MOVE(S, TO, to, FROM, from)                                                                               \
+    for (int haul_k = 0; haul_k < PACK; haul_k++) ((TO S *)(to))[haul_k] = ((FROM const S *)(from))[haul_k]
+#endif
 
 #define BITS_F32(x)   as_float((uint)(x))
 #define F32_BITS(x)   as_uint(x)

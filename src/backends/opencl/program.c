@@ -30,14 +30,25 @@ static char *undefinitions(const haul__unit *unit)
     return text;
 }
 
+/* What the prelude needs to know of the driver: whether it compiles all kernels of a program at once, so that only one
+ * may be in it, and whether its compiler must be spared. */
+static char *definitions(const haul_device *device, const haul__unit *unit)
+{
+    const haul__cl_device *d = haul__cl_of(device);
+
+    if (d->late)
+        return haul__strdup("");
+    return haul__format("#define HAUL_WANTS_ONE 1\n"
+                        "#define HAUL_WANTED_%s HAUL_IS_WANTED\n"
+                        "%s",
+                        unit->kernel, d->llvmpipe ? "#define HAUL_LLVMPIPE 1\n" : "");
+}
+
 static char *program_text(const haul_device *device, const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
     char       *undefs = undefinitions(unit), *text = NULL;
-    char       *wanted = haul__cl_of(device)->late ? haul__strdup("")
-                                                   : haul__format("#define HAUL_WANTS_ONE 1\n"
-                                                                        "#define HAUL_WANTED_%s HAUL_IS_WANTED\n",
-                                                                  unit->kernel);
+    char       *wanted = definitions(device, unit);
 
     if (undefs && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
@@ -45,7 +56,7 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
                             "#define HAUL_KERNEL_SUFFIX %s\n"
                             "#define CHUNKED %d\n"
                             "%s%s%s\n%s\n%s%s\n%s\n",
-                            dtype, dtype, haul__cl_of(device)->chunked, wanted,
+                            dtype, dtype, !device->strided, wanted,
                             device->properties.has_f64 ? "#define HAS_F64 1\n" : "", haul__kernel_header("constants"),
                             haul__kernel_header("prelude_opencl"), undefs, haul__kernel_header("common"), unit->text);
     haul__free(undefs);

@@ -89,12 +89,13 @@ static haul_status copied(haul__stream *s, const char *call, cl_int code, cl_eve
  * elements for adjacent items. The local size is always given and always the same, and the grid is small and has no
  * offset: PoCL compiles a kernel again if these differ, so it does so only once. GPUs: enough groups to keep all units
  * busy, and smaller groups for little work. */
-static void choose_grid(const haul__cl_device *d, const haul__cl_kernel *kernel, const haul__command *launch,
+static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel, const haul__command *launch,
                         size_t *global, size_t *local)
 {
+    const haul__cl_device *d = haul__cl_of(device);
     size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
 
-    if (d->chunked) {
+    if (!device->strided) {
         *local = 1;
         groups = (items - 1) / grain + 1;
         most = d->units * CHUNKS_PER_UNIT;
@@ -159,7 +160,7 @@ static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_me
     size_t           global, local;
     cl_int           code;
 
-    choose_grid(haul__cl_of(s->device), kernel, launch, &global, &local);
+    choose_grid(s->device, kernel, launch, &global, &local);
     pthread_mutex_lock(&kernel->lock);
     code = set_arguments(kernel->kernel, launch, host, &call);
     if (code == CL_SUCCESS) {
