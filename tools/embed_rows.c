@@ -94,8 +94,16 @@ static void append_row(buffer *text, const char *form, span name, span formula)
     }
 }
 
-static void take_row(unit_list *list, const char *path, long number, const struct form *form, const char *arguments,
-                     int row)
+/* By a hash of the name (FNV-1a), so that a new row moves no other one. */
+static int group_of(span name)
+{
+    unsigned hash = 2166136261u;
+    for (size_t i = 0; i < name.size; i++)
+        hash = (hash ^ (unsigned char)name.at[i]) * 16777619u;
+    return (int)(hash % ROW_GROUPS);
+}
+
+static void take_row(unit_list *list, const char *path, long number, const struct form *form, const char *arguments)
 {
     span        name = next_argument(&arguments);
     span        dtypes = form->dtypes ? (span){form->dtypes, strlen(form->dtypes)} : next_argument(&arguments);
@@ -105,7 +113,7 @@ static void take_row(unit_list *list, const char *path, long number, const struc
     unit       *u = add_unit(list, path);
     appendf(&unit_name, "pointwise_%.*s", (int)name.size, name.at);
     u->name = unit_name.data;
-    u->group = row % ROW_GROUPS;
+    u->group = group_of(name);
     if (condition)
         append(&u->text, condition, strlen(condition));
     appendf(&u->text, "#line %ld \"%s\"\n", number, path);
@@ -117,14 +125,13 @@ static void take_row(unit_list *list, const char *path, long number, const struc
 void take_rows(unit_list *list, const char *path, const buffer *source)
 {
     long number = 0;
-    int  row = 0;
     for (const char *line = source->data; *line;) {
         size_t size = strcspn(line, "\n");
         number++;
         for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
             size_t word = strlen(forms[i].macro);
             if (strncmp(line, forms[i].macro, word) == 0 && line[word + strspn(line + word, " ")] == '(')
-                take_row(list, path, number, &forms[i], strchr(line, '(') + 1, row++);
+                take_row(list, path, number, &forms[i], strchr(line, '(') + 1);
         }
         line += size + (line[size] == '\n');
     }

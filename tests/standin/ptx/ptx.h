@@ -1,15 +1,14 @@
-/* PTX, NVIDIA's virtual instruction set, run instruction by instruction: modules as text, and launches of their
- * kernels. Instructions and their rules: "Parallel Thread Execution ISA", version 9.0.
+/* An interpreter of PTX, NVIDIA's virtual instruction set: it reads modules and runs their kernels. The rules are those
+ * of "Parallel Thread Execution ISA", version 9.0.
  *
- * A warp's 32 lanes take an instruction together. A register is an array of 32 values, one a lane, in the warp's file;
- * constants and special registers are further slots of it. Functions have slots and memory of their own, so that a
- * call moves nothing: they cannot be recursive. Each lane has a place in the code; of lanes at different places those
- * at the lowest go first, until the others are reached. Lanes that wait for others (shfl.sync, bar.sync) are passed
- * over.
+ * The 32 lanes of a warp take an instruction together. A register is an array of 32 values, one for each lane. It is a
+ * slot of the warp's file, and so are constants and special registers. Each function has slots and memory of its own,
+ * so functions cannot be recursive. Each lane has a place in the code. If lanes are at different places, those at the
+ * lowest place run until they reach the others. Lanes that wait for others (shfl.sync, bar.sync) do not run.
  *
- * Whatever a GPU would pass over in silence is a fault: an access outside of an allocation, of the wrong alignment or
- * of another device's memory, a race, a read of shared memory that no thread has written, lanes that wait in different
- * places. A fault is described on stderr, and ends the launch with an error. */
+ * These are faults: an access outside of an allocation, of the wrong alignment or of another device's memory; a race; a
+ * read of shared memory that no thread has written; lanes that wait in different places; a division by zero. A fault is
+ * described on stderr, and ends the launch with an error. */
 #ifndef HAUL_TESTS_STANDIN_PTX_H
 #define HAUL_TESTS_STANDIN_PTX_H
 
@@ -45,7 +44,7 @@ typedef enum ptx_access { PTX_LOAD, PTX_STORE, PTX_ATOMIC } ptx_access;
 typedef struct ptx_op {
     ptx_run    *run;
     const char *text;                                     /* in the module's text, up to the semicolon */
-    int         in[PTX_MAX_INPUTS], out[PTX_MAX_OUTPUTS]; /* slots; -1: none */
+    int         in[PTX_MAX_INPUTS], out[PTX_MAX_OUTPUTS]; /* slots; PTX_UNUSED: none */
     int         guard;                                    /* the slot of a predicate, or -1 */
     bool        guard_negated, negated;                   /* `negated`: the predicate that setp combines with */
     uint8_t     kind, space, combine, mode, count, size;
@@ -79,7 +78,7 @@ typedef struct ptx_module {
     ptx_function          *functions;
     ptx_entry             *entries;
     struct standin_kernel *kernels;   /* for each entry; a NULL name ends them */
-    uint64_t              *constants; /* in the slots from first_constant on */
+    uint64_t              *constants; /* pairs of a slot and its value */
     int                    op_count, function_count, entry_count, constant_count;
     int                    slots;                                 /* in all */
     unsigned               shared_bytes, local_bytes, call_bytes; /* of a block; of a thread */
@@ -88,13 +87,14 @@ typedef struct ptx_module {
     char                   error[256];
 } ptx_module;
 
-/* NULL for text that is no module, or that has an instruction which is not known here: why[256] says which. */
+/* Returns NULL if the text is not a module or has an instruction that the interpreter lacks; why[256] says which. */
 ptx_module *ptx_module_new(const char *text, size_t size, char *why);
 void        ptx_module_free(ptx_module *module);
 
-/* ---- what module.c and instruction.c have of each other ---- */
+/* ---- reading ---- */
 
-/* Adds the op of a statement, which is written over; `text` is where it stands. False with module->error. */
+/* Adds the op of a statement, and overwrites the statement; `text` is its place in the module. False with
+ * module->error. */
 bool ptx_add_instruction(ptx_module *module, char *statement, const char *text);
 
 /* The slot of a register, special register, number or address of a variable; -1 if there is none of that name. */
