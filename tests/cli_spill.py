@@ -165,7 +165,8 @@ def run_out():
 # The least that an operation of the small network needs by itself is two fifths of the whole, or somewhat more of what
 # cuDNN needs. On a GPU the workspace of libraries is a part of the whole, too.
 least = 47 if STANDIN else 60 if NVIDIA else 42
-# Estimates of little spilling depend on single tensors.
+# Workers copy mini-batches to the device ahead, and a dry run when they are used. So where little is spilled, a step
+# moves up to two mini-batches more than estimated.
 same_bits((55 if STANDIN else 75, 50, least), "--model", "simplecnn", "--batch", "32")
 if not os.environ.get("HAUL_SANITIZE") and not STANDIN:  # too slow, and nothing else than with the small one
     same_bits((50, 25), "--model", "resnet18", "--batch", "24")
