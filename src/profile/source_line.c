@@ -1,5 +1,6 @@
-/* libdw (elfutils) is loaded at run time, so that programs which never look for a line do not need it. The declarations
- * follow its documentation, elfutils/libdwfl.h. */
+/* libdw (elfutils) is loaded at run time, so that programs which never look for a line do not need it. It stays loaded:
+ * profiles are analysed again and again, also by several threads. The declarations follow its documentation,
+ * elfutils/libdwfl.h. */
 #include "profile/source_line.h"
 
 #include <dlfcn.h>
@@ -62,7 +63,7 @@ haul__lines *haul__lines_open(void)
     if (!l)
         return NULL;
     l->callbacks.find_debuginfo = find_none;
-    l->library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+    l->library = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (l->library && take_all(l))
         l->session = l->begin(&l->callbacks);
     if (l->session && l->report_process(l->session, getpid()) == 0 && l->report_end(l->session, NULL, NULL) == 0)
