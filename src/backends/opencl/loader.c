@@ -98,6 +98,7 @@ static void take_platform(haul__cl_platform *platform, cl_platform_id id)
     platform->id = id;
     platform_text(id, CL_PLATFORM_NAME, platform->name, sizeof platform->name);
     platform_text(id, CL_PLATFORM_VERSION, platform->version, sizeof platform->version);
+    platform->is_oclgrind = strcmp(platform->name, "Oclgrind") == 0;
     platform->is_pocl = strstr(platform->version, "PoCL") || strstr(platform->version, "pocl");
     if (haul__cl.GetDeviceIDs(id, CL_DEVICE_TYPE_ALL, HAUL__MAX_DEVICES, ids, &count) != CL_SUCCESS)
         return;

@@ -61,7 +61,7 @@ extern haul__cl_functions haul__cl; /* filled by haul__cl_count */
 typedef struct haul__cl_platform {
     cl_platform_id id;
     cl_context     context; /* NULL until a device is opened */
-    bool           is_pocl;
+    bool           is_pocl, is_oclgrind;
     char           name[96], version[160];
 } haul__cl_platform;
 
