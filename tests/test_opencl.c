@@ -191,16 +191,22 @@ static void test_opencl__counts_the_code_of_programs(void **state)
     atomic_store(&device->overhead, before);
 }
 
+/* Also where only an operand of the kernel has the dtype. */
 static void test_opencl__refuses_f64_where_there_is_none(void **state)
 {
-    haul_device *device = device_at(0);
-    bool         has = device->properties.has_f64;
-    haul__unit   unit = {.name = "test_axpy", .text = axpy_text, .kernel = "axpy", .dtype = HAUL_F64};
-    haul__kernel kernel;
+    const haul__unit units[] = {{.name = "test_axpy", .text = axpy_text, .kernel = "axpy", .dtype = HAUL_F64},
+                                {.name = "test_axpy", .text = axpy_text, .kernel = "cast_f64", .dtype = HAUL_F32}};
+    haul_device     *device = device_at(0);
+    const bool       has = device->properties.has_f64;
+    haul__kernel     kernel;
 
     (void)state;
     device->properties.has_f64 = false;
-    assert_int_equal(table->compile(device, &unit, &kernel), HAUL_DTYPE);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        assert_int_equal(table->compile(device, &units[i], &kernel), HAUL_DTYPE);
+        assert_non_null(strstr(haul_error_message(), "does not compute in f64"));
+        haul_error_clear();
+    }
     device->properties.has_f64 = has;
 }
 

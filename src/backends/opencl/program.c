@@ -248,9 +248,9 @@ haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__
     haul_status      status;
     cl_int           code;
 
-    if (unit->dtype == HAUL_F64 && !device->properties.has_f64)
-        return haul__fail(HAUL_DTYPE, device->name, NULL, "%s does not compute in f64; convert to f32 with haul_cast",
-                          device->model);
+    if (!device->properties.has_f64 && (unit->dtype == HAUL_F64 || strcmp(unit->kernel, "cast_f64") == 0))
+        return haul__fail(HAUL_DTYPE, device->name, NULL,
+                          "%s does not compute in f64; convert to f32 with haul_cast on the CPU", device->model);
     status = get_program(device, unit, &program);
     if (status != HAUL_OK)
         return status;
