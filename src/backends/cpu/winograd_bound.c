@@ -14,6 +14,8 @@
  * differ little. The numbers stay far from the limits of f32, so that no transform overflows and no digits are lost. */
 #include "backends/cpu/winograd_work.h"
 
+#include <math.h>
+
 #define TILE  HAUL__WINOGRAD_TILE
 #define INPUT HAUL__WINOGRAD_INPUT
 #define TAPS  9
@@ -169,17 +171,43 @@ void haul__winograd_judge_tiles(const haul__winograd_work *w, const haul__winogr
 
 /* ---- tiles of the gradient of the weights ---- */
 
-/* The harmonic mean of the numbers that are not zero: large ones do not raise it. */
-static float typical(const region *r)
+/* Of the magnitudes that are not zero. Large ones do not raise their harmonic mean. */
+typedef struct usual {
+    float harmonic, least; /* with none, 0 and infinity */
+} usual;
+
+typedef float   four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t four_integers __attribute__((vector_size(16)));
+
+static four four_of(float number)
 {
-    int64_t count = (r->last - r->first) * r->w, used = 0;
-    float   sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        if (r->magnitudes[i] > 0) {
-            sum += 1 / r->magnitudes[i];
-            used++;
-        }
-    return used ? (float)used / sum : 0;
+    return (four){number, number, number, number};
+}
+
+/* Adds the inverses of the numbers that are above zero to *sum, and lowers *least to the least of them. */
+static four_integers add_inverses(four v, four *sum, four *least)
+{
+    const four_integers used = v > four_of(0), less = used & (v < *least);
+    *sum += (four)((four_integers)(four_of(1) / v) & used);
+    *least = (four)(((four_integers)v & less) | ((four_integers)*least & ~less));
+    return used;
+}
+
+static usual usual_of(const region *r)
+{
+    int64_t       count = (r->last - r->first) * r->w, i = 0;
+    four          sum = {0}, least = four_of(INFINITY), rest = {0};
+    four_integers used = {0};
+    for (; i + 4 <= count; i += 4)
+        used += add_inverses(*(const four *)(r->magnitudes + i), &sum, &least);
+    for (int lane = 0; i + lane < count; lane++)
+        rest[lane] = r->magnitudes[i + lane];
+    used += add_inverses(rest, &sum, &least);
+    float total = sum[0] + sum[1] + sum[2] + sum[3], low = least[0];
+    for (int lane = 1; lane < 4; lane++)
+        low = least[lane] < low ? least[lane] : low;
+    int64_t all = -((int64_t)used[0] + used[1] + used[2] + used[3]);
+    return (usual){all ? (float)all / total : 0, low};
 }
 
 /* The largest of [size, size] magnitudes from row y and column x on; NaN is above all others. */
@@ -204,25 +232,39 @@ static bool is_uneven_pair(float in, float out, float typical_in, float typical_
     return in < LEAST_OF_2 || out < LEAST_OF_2 || in * out > PAIR_SPREAD * typical_in * typical_out;
 }
 
-static bool are_even_pairs(const haul__winograd_work *w, const region *in, const region *out)
+/* True if the largest and smallest pixels imply that all tiles are even. */
+static bool have_even_pairs(const haul__winograd_range *in, const haul__winograd_range *out)
 {
-    haul__winograd_range a = w->kernels->range(in->magnitudes, (in->last - in->first) * in->w);
-    haul__winograd_range b = w->kernels->range(out->magnitudes, (out->last - out->first) * out->w);
-    return a.least >= LEAST_OF_2 && b.least >= LEAST_OF_2 && a.most <= MOST_OF_2 && b.most <= MOST_OF_2 &&
-           a.most * b.most <= SLACK * PAIR_SPREAD * a.least * b.least;
+    return in->least >= LEAST_OF_2 && out->least >= LEAST_OF_2 && in->most <= MOST_OF_2 && out->most <= MOST_OF_2 &&
+           in->most * out->most <= SLACK * PAIR_SPREAD * in->least * out->least;
+}
+
+/* True if the largest and typical pixels do, where some are zero. */
+static bool have_usual_pairs(const haul__winograd_range *in, const haul__winograd_range *out, const usual *a,
+                             const usual *b)
+{
+    return a->least >= LEAST_OF_2 && b->least >= LEAST_OF_2 && in->most <= MOST_OF_2 && out->most <= MOST_OF_2 &&
+           in->most * out->most <= PAIR_SPREAD * a->harmonic * b->harmonic;
 }
 
 void haul__winograd_judge_gradient(const haul__winograd_work *w, const haul__winograd_planes *in,
                                    const haul__winograd_planes *out, int64_t row)
 {
-    int64_t *marks = w->marks + row * w->columns;
-    region   a = region_of(in, haul__winograd_height(in->rows)), b = region_of(out, out->rows * TILE);
-    bool     even = are_even_pairs(w, &a, &b);
-    float    typical_a = even ? 0 : typical(&a), typical_b = even ? 0 : typical(&b);
+    int64_t             *marks = w->marks + row * w->columns;
+    const region         a = region_of(in, haul__winograd_height(in->rows)), b = region_of(out, out->rows * TILE);
+    haul__winograd_range range_a = w->kernels->range(a.magnitudes, (a.last - a.first) * a.w);
+    haul__winograd_range range_b = w->kernels->range(b.magnitudes, (b.last - b.first) * b.w);
+    usual                usual_a = {0}, usual_b = {0};
+    bool                 even = have_even_pairs(&range_a, &range_b);
+    if (!even) {
+        usual_a = usual_of(&a);
+        usual_b = usual_of(&b);
+        even = have_usual_pairs(&range_a, &range_b, &usual_a, &usual_b);
+    }
     for (int64_t y = 0; y < in->rows; y++)
         for (int64_t x = 0; x < w->columns; x++) {
             int64_t down = (in->row + y) * TILE, right = x * TILE;
             *marks++ = !even && is_uneven_pair(largest(&a, down - in->top, right - in->left, INPUT),
-                                               largest(&b, down, right, TILE), typical_a, typical_b);
+                                               largest(&b, down, right, TILE), usual_a.harmonic, usual_b.harmonic);
         }
 }
