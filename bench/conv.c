@@ -49,7 +49,6 @@ static bool open_gradients(const bench_case *c)
 static bool run_gradients(const bench_case *c, int64_t times)
 {
     haul_tensor *gradients[3], *inputs[] = {x, weight, bias};
-
     (void)c;
     for (int64_t i = 0; i < times; i++) {
         haul_scope *scope = haul_scope_push();

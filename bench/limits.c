@@ -38,7 +38,6 @@ static void free_vectors(void)
 static bool make_vectors(int64_t count)
 {
     size_t size = ((size_t)count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-
     for (int i = 0; i < 3; i++) {
         vectors[i] = aligned_alloc(HUGE_PAGE, size);
         if (!vectors[i]) {
@@ -55,7 +54,6 @@ static bool make_vectors(int64_t count)
 static void *work(void *argument)
 {
     worker *w = argument;
-
     for (int64_t i = 0; i < w->times; i++)
         if (limit_run(w->kind, w->stores, w->vectors[0], w->vectors[1], w->vectors[2], w->count) > 0)
             atomic_store_explicit(&positive, 1, memory_order_relaxed);
@@ -66,7 +64,6 @@ static bool run_limit(const bench_case *c, int64_t times)
 {
     int  started = 0;
     bool ok = true;
-
     (void)c;
     for (int i = 0; i < threads; i++)
         workers[i].times = times;
@@ -91,7 +88,6 @@ static bool choose_stores(const bench_case *c)
 {
     double       seconds[LIMIT_STORES] = {INFINITY, INFINITY, INFINITY};
     limit_stores fastest = LIMIT_PLAIN;
-
     for (int i = 0; i < TRIALS * LIMIT_STORES; i++) {
         limit_stores stores = (limit_stores)(i / TRIALS); /* in turns they would empty each other's caches */
         use_stores(stores);
@@ -112,7 +108,6 @@ static bool open_limit(const bench_case *c)
     limit_kind kind = *(const limit_kind *)c->context;
     long       cores = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t    blocks = c->size / LIMIT_BLOCK;
-
     threads = cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : (int)cores;
     if (kind != LIMIT_MULTIPLY_ADD && !make_vectors(blocks * LIMIT_BLOCK))
         return false;

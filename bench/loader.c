@@ -9,14 +9,12 @@ static int64_t      epoch;
 static haul_dataset *data(void)
 {
     haul_tensor *x = haul_randint(HAUL_U8, HAUL_SHAPE(PICTURES, 3, 32, 32), 0, 256);
-
     return haul_dataset_from_tensors(x, haul_zeros(HAUL_I64, HAUL_SHAPE(PICTURES)));
 }
 
 static bool open_plain(const bench_case *c)
 {
     haul_dataset *normalised = haul_dataset_map(data(), haul_normalise("x"));
-
     loader = haul_loader_new(normalised, .batch = BATCH, .shuffle = true, .workers = (int)c->size);
     return !haul_error_status();
 }
@@ -25,7 +23,6 @@ static bool open_changing(const bench_case *c)
 {
     haul_dataset *changing =
         haul_dataset_map(data(), haul_random_crop("x", 4), haul_random_flip("x"), haul_normalise("x"));
-
     loader = haul_loader_new(changing, .batch = BATCH, .shuffle = true, .workers = (int)c->size);
     return !haul_error_status();
 }

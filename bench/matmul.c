@@ -16,14 +16,12 @@ static haul_tensor *operand(const product *p, int64_t rows, int64_t columns, boo
     int64_t      first = transposed ? columns : rows, second = transposed ? rows : columns;
     haul_shape   shape = p->batch ? HAUL_SHAPE(p->batch, first, second) : HAUL_SHAPE(first, second);
     haul_tensor *t = haul_cast(haul_uniform(HAUL_F32, shape, -1, 1), p->dtype ? p->dtype : HAUL_F32);
-
     return transposed ? haul_transpose(t, -2, -1) : t;
 }
 
 static bool open_product(const bench_case *c)
 {
     const product *p = c->context;
-
     a = operand(p, p->m, p->k, p->a_transposed);
     b = operand(p, p->k, p->n, p->b_transposed);
     return !haul_error_status();
@@ -32,7 +30,6 @@ static bool open_product(const bench_case *c)
 static bool open_into(const bench_case *c)
 {
     const product *p = c->context;
-
     out = haul_zeros(HAUL_F32, HAUL_SHAPE(p->m, p->n));
     return open_product(c);
 }

@@ -51,7 +51,6 @@ static bool run_read(const bench_case *c, int64_t times)
 static bool open_driver(const bench_case *c)
 {
     cl_int code = CL_SUCCESS;
-
     if (!open_haul(c))
         return false;
     const haul__cl_device *d = haul__cl_of(device);

@@ -22,7 +22,6 @@ static int enumerate(void)
     void    *loader = dlopen("libOpenCL.so.1", RTLD_NOW);
     void    *platforms[16], *devices[16];
     unsigned count = 0, found = 0, all = 0;
-
     if (!loader)
         return 0;
     platforms_fn *get_platforms = (platforms_fn *)(uintptr_t)dlsym(loader, "clGetPlatformIDs");
@@ -42,7 +41,6 @@ static bool run_program(const char *program, const char *argument)
 {
     int   status;
     pid_t child = fork();
-
     if (child == 0) {
         if (freopen("/dev/null", "w", stdout))
             execl(program, program, argument, (char *)NULL);
@@ -60,7 +58,6 @@ static const char *command(void)
 static bool open_command(const bench_case *c)
 {
     char text[4200];
-
     if (run_program(command(), c->context))
         return true;
     snprintf(text, sizeof text, "'%s %s' failed; say where the command is with HAUL=PATH", command(),
@@ -79,7 +76,6 @@ static bool run_command(const bench_case *c, int64_t times)
 static bool open_self(const bench_case *c)
 {
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-
     (void)c;
     if (length <= 0)
         return bench_out("this program cannot find itself in /proc");

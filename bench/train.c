@@ -23,7 +23,6 @@ static bool open_training(const bench_case *c)
 static bool step(void)
 {
     haul_scope *scope = haul_scope_push();
-
     haul_optimizer_zero_grad(optimizer);
     haul_backward(haul_cross_entropy(haul_call(net, pictures), labels), HAUL_NONE);
     haul_optimizer_step(optimizer);

@@ -53,7 +53,6 @@ static bool open_changed(const bench_case *c)
 {
     const change *how = c->context;
     const int64_t rows = c->size / 4096;
-
     there = haul_device_get("opencl:0");
     source = haul_full(how->from, HAUL_SHAPE(rows * (how->half_rows ? 2 : 1), 1024), 1);
     source = how->back ? haul_to(source, there) : source;
@@ -64,7 +63,6 @@ static bool open_changed(const bench_case *c)
 static bool run_changed(const bench_case *c, int64_t times)
 {
     const change *how = c->context;
-
     for (int64_t i = 0; i < times; i++) {
         haul_drop(haul_to(source, how->back ? haul_cpu() : there, .dtype = how->to));
         if (haul_device_sync(there))

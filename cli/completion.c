@@ -12,7 +12,6 @@ static const char *brief(const char *help, char *out, size_t size)
 {
     size_t length = strcspn(help, ".;:(,");
     size_t used = 0;
-
     for (size_t i = 0; i < length && used + 1 < size; i++)
         if (!strchr("[]'\"\\$`", help[i]))
             out[used++] = help[i];
@@ -41,7 +40,6 @@ static void print_sources(void)
 {
     const char *name;
     bool        needs_folder;
-
     for (int i = 0; (name = source_name(i, &needs_folder)); i++)
         printf("%s%s%s", i ? " " : "", name, needs_folder ? ":" : "");
 }
@@ -225,7 +223,6 @@ static void zsh_value(const char *name, const char *const *offers, option_comple
 static void zsh_option(const option *row)
 {
     char text[160];
-
     printf(" \\\n                '");
     if (row->letter)
         printf("(-%c --%s)'{-%c,--%s}'", row->letter, row->name, row->letter, row->name);
@@ -253,7 +250,6 @@ static void zsh_command(const command *c)
 static void print_zsh(void)
 {
     char text[160];
-
     fputs(zsh_head, stdout);
     print_sources();
     printf("\n    fi\n}\n");
@@ -304,7 +300,6 @@ static void fish_value(const char *const *offers, option_completion kind)
 static void fish_command(const command *c)
 {
     char text[160];
-
     printf("complete -c haul -n __fish_use_subcommand -a %s -d '%s'\n", c->name, brief(c->summary, text, sizeof text));
     for (int i = 0; i < c->option_count; i++) {
         const option *row = &c->options[i];
@@ -350,7 +345,6 @@ static int completion_main(int argc, char **argv)
     completion_options o = {0};
     option_values      values;
     int                code = options_parse(&values, &completion_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)

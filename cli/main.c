@@ -28,7 +28,6 @@ static int unknown_command(const char *name)
     enum { MOST = 31 };
     const char *names[MOST + 1] = {NULL};
     char        list[300];
-
     for (int i = 0; i < command_count && i < MOST; i++)
         names[i] = commands[i]->name;
     const char *near = did_you_mean(name, names);
@@ -43,7 +42,6 @@ static int unknown_command(const char *name)
 static void print_version(void)
 {
     const char *commit = build_commit();
-
     printf("haul %s%s%s (%s)\n", haul_version(), *commit ? ", commit " : "", commit, haul_build_features());
 }
 

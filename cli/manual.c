@@ -133,7 +133,6 @@ static void put_entries(const char *title, const help_entry *e)
 static void put_option(const option *row)
 {
     char text[1000];
-
     printf(".TP\n");
     if (row->letter)
         printf("\\fB\\-%c\\fR, ", row->letter);
@@ -153,7 +152,6 @@ static void put_command(const command *c)
 {
     const char *group = "";
     char        title[80];
-
     snprintf(title, sizeof title, "haul %s", c->name);
     put_heading(title);
     printf("\\fBhaul ");
@@ -223,7 +221,6 @@ static int manual_main(int argc, char **argv)
 {
     option_values values;
     int           code = options_parse(&values, &manual_command, NULL, argc, argv);
-
     if (code >= 0)
         return code;
     put_page();

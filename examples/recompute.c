@@ -14,7 +14,6 @@ static haul_tensor *residual(haul_module *self, haul_args *args)
 static haul_module *new_net(bool recompute)
 {
     haul_module *blocks[DEPTH];
-
     haul_manual_seed(0);
     for (int i = 0; i < DEPTH; i++) {
         blocks[i] = haul_module_new("residual", residual);
@@ -34,7 +33,6 @@ static double train_step(const char *name, bool recompute, haul_device *device)
     haul_tensor      *x = haul_normal(HAUL_F32, HAUL_SHAPE(BATCH, WIDTH), 0, 1), *sum = haul_scalar(0);
     haul_memory_stats before, after;
     haul_named_tensor all[6 * DEPTH];
-
     haul_budget(.d2h_bytes = 8, .waits = 2); /* the loss and the sum; recomputing moves nothing */
     haul_memory_reset_peak(device);
     haul_memory_stats_get(device, &before);

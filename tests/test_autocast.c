@@ -47,7 +47,6 @@ static void check_lower(haul_device *device, haul_dtype half)
     haul_tensor *picture = values(device, HAUL_F32, HAUL_SHAPE(2, 3, 5, 5), 4);
     haul_tensor *kernel = values(device, HAUL_F32, HAUL_SHAPE(4, 3, 3, 3), 5);
     haul_dtype   other = half == HAUL_F16 ? HAUL_BF16 : HAUL_F16;
-
     ASSERT_DTYPE(haul_matmul(x, haul_transpose(w, 0, 1)), half);
     ASSERT_DTYPE(haul_matmul(haul_cast(x, other), haul_transpose(w, 0, 1)), half);
     ASSERT_DTYPE(haul_linear(x, w, b), half);
@@ -61,7 +60,6 @@ static void check_wide(haul_device *device, haul_dtype half)
 {
     haul_tensor *x = haul_cast(values(device, HAUL_F32, HAUL_SHAPE(4, 6), 1), half);
     haul_tensor *y = haul_to(haul_from_host(HAUL_I64, HAUL_SHAPE(4), (int64_t[]){0, 5, 2, 1}), device);
-
     ASSERT_DTYPE(haul_softmax(x, 1), HAUL_F32);
     ASSERT_DTYPE(haul_log_softmax(x, 1), HAUL_F32);
     ASSERT_DTYPE(haul_cross_entropy(x, y), HAUL_F32);
@@ -82,7 +80,6 @@ static void check_widest_and_others(haul_device *device, haul_dtype half)
 {
     haul_tensor *f = values(device, HAUL_F32, HAUL_SHAPE(4, 3, 2, 2), 1), *h = haul_cast(f, half);
     haul_tensor *ones = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(3)), device);
-
     ASSERT_DTYPE(haul_add(h, f), HAUL_F32);
     ASSERT_DTYPE(haul_mul(h, h), half);
     ASSERT_DTYPE(haul_where(haul_gt_scalar(f, 0), h, f), HAUL_F32);
@@ -361,10 +358,9 @@ static int64_t use(haul_device *device, haul_tensor *x, haul_tensor *w)
 
 static void check_cache(haul_device *device)
 {
-    haul_tensor *x = values(device, HAUL_BF16, HAUL_SHAPE(4, 6), 1), *w = parameter(device, HAUL_SHAPE(3, 6), 2);
-    haul_tensor *plain = values(device, HAUL_F32, HAUL_SHAPE(3, 6), 2);
-    int64_t      before = live_blocks(device);
-
+    haul_tensor        *x = values(device, HAUL_BF16, HAUL_SHAPE(4, 6), 1), *w = parameter(device, HAUL_SHAPE(3, 6), 2);
+    haul_tensor        *plain = values(device, HAUL_F32, HAUL_SHAPE(3, 6), 2);
+    int64_t             before = live_blocks(device);
     haul_autocast_state outside = haul_autocast_begin("all", HAUL_BF16);
     assert_int_equal(use(device, x, w), 1);
     assert_int_equal(use(device, x, w), 0);
@@ -399,7 +395,6 @@ static void check_changed_parameter(haul_device *device)
 {
     haul_tensor *x = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1)), device),
                 *w = parameter(device, HAUL_SHAPE(1, 1), 1);
-
     haul_autocast_begin("all", HAUL_BF16);
     for (int i = 0; i < 3; i++) {
         bool before = haul_set_grad_enabled(false);

@@ -11,7 +11,7 @@
 
 static void assert_within(haul_scope *part)
 {
-    if (haul_scope_pop(part) != HAUL_OK)
+    if (haul_scope_pop(part))
         fail_msg("%s", haul_error_message());
     assert_int_equal(haul_error_status(), HAUL_OK);
 }

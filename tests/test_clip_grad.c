@@ -10,7 +10,6 @@ static void check_clip(haul_device *first, haul_device *second)
 {
     rig    r = rig_on(first, second, new_sgd);
     double sum = 0, g[SIZE], b[3];
-
     assert_true(haul_item(haul_clip_grad_norm(r.net, 1)) == 0); /* no gradients */
     set_gradients(&r, 1, 1, 0);
     assert_int_equal(read_values(haul_tensor_grad(r.a), g, SIZE), HAUL_OK);
@@ -95,7 +94,6 @@ static void check_value_here(haul_device *device)
 {
     rig    r = rig_on(haul_cpu(), device, new_sgd);
     double g[SIZE], b[3];
-
     set_gradients(&r, 1, 1, NAN);
     assert_int_equal(read_values(haul_tensor_grad(r.a), g, SIZE), HAUL_OK);
     assert_int_equal(read_values(haul_tensor_grad(r.b), b, 3), HAUL_OK);

@@ -79,7 +79,6 @@ static cudnnBackendDescriptor_t described(int capability, int units)
                              : 232448,
         capability == 750 ? 1024 : 2048);
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-
     return haul__cudnn_finish(
         d, haul__cudnn_set(d, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length, text));
 }
@@ -99,7 +98,6 @@ static bool is_planned(const haul__cudnn_target *target, const haul__cudnn_probl
     haul__cudnn_plan   plans[MOST] = {{0}}, again;
     haul__cudnn_choice choice, same;
     int                count = haul__cudnn_propose(target, p, (int64_t)1 << 30, plans, MOST);
-
     for (int i = 0; i < count; i++) {
         assert_true(plans[i].workspace >= 0 && plans[i].workspace <= (int64_t)1 << 30);
         assert_true(haul__cudnn_describe(&plans[i], &choice));
@@ -116,7 +114,6 @@ static bool is_planned(const haul__cudnn_target *target, const haul__cudnn_probl
 static int passes_without(const haul__cudnn_target *target, haul__cudnn_problem p, const char *gpu)
 {
     int missing = 0;
-
     for (p.pass = 0; p.pass < 3; p.pass++)
         for (p.channels_last = 0; p.channels_last < 2; p.channels_last++)
             for (int fused = 0; fused < (p.pass == 0 ? 3 : 1); fused++) {

@@ -40,7 +40,6 @@ static void check_algorithm(haul_device *first, haul_device *second, new_optimiz
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer, .growth_interval = 3);
     model             m = {.scale = 65536, .interval = 3, .growth = 2, .backoff = 0.5};
     int               made = 0;
-
     assert_non_null(scaler);
     for (int step = 0; step < STEPS; step++) {
         bool bad = pattern[step] != 0;
@@ -108,8 +107,7 @@ static void check_unscaling(haul_device *device)
     rig               r = rig_on(device, device, new_sgd), twin = rig_on(device, device, new_sgd);
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer, .init_scale = 1024);
     haul_tensor      *loss = haul_sum(haul_mul(r.a, r.a));
-
-    haul_tensor *scaled = haul_grad_scaler_scale(scaler, loss);
+    haul_tensor      *scaled = haul_grad_scaler_scale(scaler, loss);
     assert_true(haul_item(scaled) == 1024 * haul_item(loss));
     assert_int_equal(haul_backward(scaled, HAUL_NONE), HAUL_OK);
     assert_int_equal(haul_backward(haul_sum(haul_mul(twin.a, twin.a)), HAUL_NONE), HAUL_OK);
@@ -207,7 +205,6 @@ static void check_shared(haul_device *device)
     rig               one = rig_on(device, device, new_sgd), two = rig_on(device, device, new_adam);
     rig               still = rig_on(device, device, new_sgd);
     haul_grad_scaler *scaler = haul_grad_scaler_new(one.optimizer);
-
     set_gradients(&one, 1, 65536, INFINITY);
     set_gradients(&two, 1, 65536, 0);
     assert_int_equal(haul_grad_scaler_step(scaler, one.optimizer), HAUL_OK);
@@ -292,7 +289,6 @@ static void check_no_waits(haul_device *device)
     haul_optimizer   *both[2];
     haul_grad_scaler *scaler = NULL;
     int64_t           waits = 0;
-
     assert_int_equal(haul_module_to(net, device), HAUL_OK);
     both[0] = haul_sgd(net, 0.1, .momentum = 0.9);
     both[1] = haul_adam(net, 0.01);
@@ -421,7 +417,6 @@ static void check_state_errors(haul_device *device)
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer);
     haul_named_tensor state[4];
     haul_tensor      *negative = haul_from_host(HAUL_F32, HAUL_SCALAR_SHAPE, &(float){-1});
-
     assert_int_equal(haul_optimizer_state(r.optimizer, state, 4), 2);
     assert_string_equal(state[0].name, "grad_scaler.scale");
     assert_string_equal(state[1].name, "grad_scaler.growth_tracker");
@@ -494,7 +489,6 @@ static void check_order(haul_device *device)
 {
     rig               r = rig_on(device, device, new_sgd), none = rig_on(device, device, new_sgd);
     haul_grad_scaler *scaler = haul_grad_scaler_new(r.optimizer);
-
     check_refusal(haul_grad_scaler_update(scaler), HAUL_STATE, "haul_grad_scaler_step first");
     check_refusal(haul_grad_scaler_step(scaler, none.optimizer), HAUL_STATE, "no parameter has a gradient");
     set_gradients(&r, 0, 1, 0);

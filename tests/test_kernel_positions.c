@@ -162,7 +162,6 @@ static void test_pointwise__items_cover_the_result_in_every_layout(void **unused
         {{4, {3, 5, 7, 8}}, {{280, 56, 8, 1}, {280, 56, 8, 1}, {0, 8, 0, 0}}, {0, 8, 1}, 4},
         {{3, {7, 11, 13}}, {{143, 13, 1}, {1, 7, 77}, {0, 0, 1}}, {0, 0, 0}, 1},
     };
-
     (void)unused;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         haul_tensor        tensors[3];
@@ -190,7 +189,6 @@ static void test_pointwise__larger_tensors_take_64_bits(void **unused)
     haul_shape       shape = HAUL_SHAPE(65536, 65536);
     haul_tensor      y = operand(shape, (const int64_t[]){65536, 1}, 0), x = operand(shape, (const int64_t[]){0, 1}, 0);
     pointwise_params p;
-
     (void)unused;
     haul__layout(&p, &shape, (haul_tensor *[]){&y, &x}, 2);
     haul__layout_packs(&p, &gpu, HAUL_F16, 2);

@@ -157,7 +157,6 @@ static void check(const char *name, haul_module *net, haul_device *device)
     haul_call_options o = {.mode = HAUL_TRAIN};
     haul_tensor      *want, *y[MOST] = {NULL}, *loss = haul_scalar(0, .dtype = HAUL_F64);
     int               inputs = 0, results = 0;
-
     haul_module_cast(net, HAUL_F64);
     snprintf(prefix, sizeof prefix, "%s/weight.", name);
     haul_weights_report report;

@@ -48,7 +48,6 @@ static void test_nn__names_are_those_of_pytorch(void **state)
                                         "fc1.bias",     "fc2.weight", "fc2.bias",     "fc3.weight", "fc3.bias"};
     haul_named_tensor        found[16];
     haul_module             *net = haul_model_new("simplecnn");
-
     (void)state;
     assert_int_equal(haul_module_tensors(net, found, 16), 10);
     for (int i = 0; i < 10; i++) {
@@ -65,7 +64,6 @@ static void test_nn__parameters_come_before_buffers(void **state)
 {
     haul_named_tensor found[16];
     haul_module      *m = HAUL_SEQUENTIAL(haul_nn_batch_norm(3), haul_nn_linear(3, 2));
-
     (void)state;
     assert_int_equal(haul_module_tensors(m, found, 2), 7); /* tells how many there are beyond the capacity */
     assert_int_equal(haul_module_tensors(m, found, 16), 7);
@@ -81,7 +79,6 @@ static void test_nn__names_stay_when_modules_are_added(void **state)
 {
     haul_named_tensor before[4], after[8];
     haul_module      *outer = haul_module_new("outer", identity), *inner = haul_module_new("inner", identity);
-
     (void)state;
     haul_module_add(outer, "inner", inner);
     haul_module_add(inner, "a", haul_nn_linear(2, 2));
@@ -98,7 +95,6 @@ static void test_nn__names_stay_when_modules_are_added(void **state)
 static void test_nn__bad_names_are_refused(void **state)
 {
     haul_module *m = haul_module_new("outer", identity), *child = haul_nn_relu();
-
     (void)state;
     assert_int_equal(haul_module_add(m, "a.b", child), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_module_add(m, "", child), HAUL_INVALID_ARGUMENT);
@@ -117,7 +113,6 @@ static void test_nn__bad_names_are_refused(void **state)
 static void test_nn__unknown_names_list_what_there_is(void **state)
 {
     haul_module *net = haul_model_new("simplecnn");
-
     (void)state;
     assert_failed(haul_module_parameter(net, "conv9.weight"));
     assert_non_null(strstr(haul_error_message(), "conv1, "));
@@ -133,7 +128,6 @@ static void test_nn__parameters_must_be_floating_leaves(void **state)
 {
     haul_module *m = haul_module_new("m", identity);
     haul_tensor *a = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2)), true);
-
     (void)state;
     assert_int_equal(haul_module_add_parameter(m, "i", haul_ones(HAUL_I32, HAUL_SHAPE(2))), HAUL_DTYPE);
     assert_int_equal(haul_module_add_parameter(m, "r", haul_mul(a, a)), HAUL_INVALID_ARGUMENT);
@@ -151,7 +145,6 @@ typedef struct scale {
 static haul_tensor *scale_forward(haul_module *m, haul_args *args)
 {
     haul_tensor *hidden = haul_mul(haul_call_child(m, "inner", args->x[0]), haul_module_parameter(m, "gain"));
-
     return haul_mul_scalar(hidden, ((scale *)haul_module_state(m))->factor);
 }
 
@@ -159,7 +152,6 @@ static void test_nn__user_written_module(void **state)
 {
     haul_module *m = haul_module_new("scale", scale_forward, .state_bytes = sizeof(scale));
     haul_tensor *gain = haul_full(HAUL_F32, HAUL_SHAPE(2), 3);
-
     (void)state;
     ((scale *)haul_module_state(m))->factor = 2;
     assert_int_equal(haul_module_add(m, "inner", haul_nn_relu()), HAUL_OK);
@@ -179,7 +171,6 @@ static void test_nn__passing_the_input_through_gives_a_fresh_handle(void **state
     haul_module *m = haul_module_new("identity", identity);
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true);
     haul_tensor *y = haul_call(m, x);
-
     (void)state;
     assert_ptr_not_equal(x, y);
     assert_int_equal(haul_drop(y), HAUL_OK);
@@ -199,7 +190,6 @@ static void test_nn__errors_name_the_layer(void **state)
 {
     haul_module *net = haul_model_new("simplecnn");
     int          depth = haul_scope_depth();
-
     (void)state;
     assert_failed(haul_call(net, haul_zeros(HAUL_F32, HAUL_SHAPE(1, 4, 32, 32))));
     assert_non_null(strstr(haul_error_message(), "in layer 'conv1' (conv2d)"));
@@ -221,7 +211,6 @@ static void watch(const haul_call_event *event, void *context)
 {
     watched *w = context;
     size_t   used = strlen(w->text);
-
     snprintf(w->text + used, sizeof w->text - used, "%s%s%s ", event->done ? "-" : "+", event->path,
              event->done && !event->y->count ? "!" : "");
     w->depth = event->depth > w->depth ? event->depth : w->depth;
@@ -231,7 +220,6 @@ static void test_nn__calls_can_be_watched(void **state)
 {
     watched      w = {.depth = 0};
     haul_module *m = HAUL_SEQUENTIAL(haul_nn_relu(), HAUL_SEQUENTIAL(haul_nn_tanh(), haul_nn_sigmoid()));
-
     (void)state;
     haul_watch_calls(watch, &w);
     assert_valid(haul_call(m, haul_scalar(1)));
@@ -254,7 +242,6 @@ static void test_nn__sequential_drops_what_is_used_up(void **state)
     enum { LAYERS = 50, SIZE = 1 << 16 };
     haul_module      *layers[LAYERS];
     haul_memory_stats before, after;
-
     (void)state;
     for (int i = 0; i < LAYERS; i++)
         layers[i] = haul_nn_relu();
@@ -272,7 +259,6 @@ static void test_nn__sequential_drops_what_is_used_up(void **state)
 static void test_nn__nothing_is_left_of_a_module(void **state)
 {
     haul_memory_stats before, after;
-
     (void)state;
     haul_scope_pop(haul_scope_push());
     haul_memory_stats_get(haul_cpu(), &before);
@@ -294,7 +280,6 @@ static void test_nn__nothing_is_left_of_a_module(void **state)
 static int64_t device_allocations(haul_device *device)
 {
     haul_memory_stats stats = {0};
-
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     return stats.device_allocations;
 }
@@ -303,7 +288,6 @@ static int64_t device_allocations(haul_device *device)
 static void check_steady(haul_device *device)
 {
     haul_scope *outer = haul_scope_push();
-
     assert_int_equal(haul_set_device(device), HAUL_OK);
     haul_module    *net = haul_model_new("simplecnn");
     haul_optimizer *sgd = haul_sgd(net, 0.01, .momentum = 0.9);
@@ -325,7 +309,6 @@ static void check_steady(haul_device *device)
 static void test_nn__training_stops_allocating_device_memory(void **state)
 {
     haul_device *second = test_second_device();
-
     (void)state;
     check_steady(haul_cpu());
     if (second)
@@ -337,7 +320,6 @@ static void test_nn__building_that_fails_leaves_nothing(void **state)
 {
     int     failures = 0;
     int64_t blocks = -1;
-
     (void)state;
     for (int64_t nth = 1;; nth++) {
         haul_scope *inner = haul_scope_push();
@@ -366,7 +348,6 @@ static void test_nn__evaluation_reaches_children(void **state)
     haul_module *dropout = haul_nn_dropout(0.5), *norm = haul_nn_batch_norm(4);
     haul_module *m = HAUL_SEQUENTIAL(norm, dropout);
     haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(8, 4), 0, 1);
-
     (void)state;
     assert_true(haul_module_is_training(m));
     assert_valid(haul_call(m, x));
@@ -392,7 +373,6 @@ static void test_nn__moving_keeps_handles_and_values(void **state)
     haul_module *m = haul_nn_linear(5, 3);
     haul_tensor *weight = haul_module_parameter(m, "weight"), *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 5));
     double       before = haul_item(haul_sum(haul_call(m, x)));
-
     (void)state;
     if (!device)
         skip();
@@ -414,7 +394,6 @@ static void test_nn__layers_on_different_devices(void **state)
     haul_device *device = test_second_device();
     haul_module *m = HAUL_SEQUENTIAL(haul_nn_linear(4, 6), haul_nn_relu(), haul_nn_linear(6, 2));
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 4)), true);
-
     (void)state;
     if (!device)
         skip();
@@ -439,7 +418,6 @@ static void test_nn__layers_on_different_devices(void **state)
 static void test_nn__bad_device_changes_nothing(void **state)
 {
     haul_module *m = haul_nn_linear(5, 3);
-
     (void)state;
     assert_int_equal(haul_module_place(m, haul_device_get("nonsense:3")), HAUL_DEVICE);
     assert_non_null(strstr(haul_error_message(), "nonsense"));
@@ -469,7 +447,6 @@ static void test_nn__default_initialisation_is_pytorchs(void **state)
     haul_tensor *weight = haul_module_parameter(haul_nn_conv2d(3, 64, 5), "weight");
     haul_tensor *bias = haul_module_parameter(haul_nn_linear(400, 10000), "bias");
     double       bound = 1 / sqrt(3 * 5 * 5);
-
     (void)state;
     haul_set_grad_enabled(false);
     double high = haul_item(haul_max(weight)), low = haul_item(haul_min(weight));
@@ -483,7 +460,6 @@ static void test_nn__init_in_place(void **state)
 {
     haul_module *m = haul_nn_linear(300, 200);
     haul_tensor *w = haul_module_parameter(m, "weight");
-
     (void)state;
     assert_int_equal(haul_init_xavier_uniform(w, 2), HAUL_OK);
     haul_set_grad_enabled(false);
@@ -504,7 +480,6 @@ static void test_nn__init_in_place(void **state)
 static void test_nn__same_seed_same_network(void **state)
 {
     haul_module *a, *b;
-
     (void)state;
     haul_manual_seed(7);
     a = haul_model_new("simplecnn");
@@ -521,7 +496,6 @@ static void test_nn__layer_shapes(void **state)
     haul_module *conv = haul_nn_conv2d(4, 6, 3, .kernel_w = 2, .stride = {2, 1}, .padding = {1, HAUL_ZERO}, .groups = 2,
                                        .no_bias = true);
     haul_shape   shape = haul_tensor_shape(haul_call(conv, x));
-
     (void)state;
     assert_int_equal(shape.dims[1], 6);
     assert_int_equal(shape.dims[2], 5);
@@ -589,6 +563,5 @@ int main(void)
         TEST(layer_shapes),
         TEST(bad_sizes_are_refused),
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,6 @@ static void compile(job *j)
     haul__unit               unit = {.name = info->unit, .text = text, .dtype = j->dtype};
     haul__cuda_code          code;
     int                      major = 0, minor = 0;
-
     snprintf(target, sizeof target, "--gpu-architecture=sm_%d", j->architecture);
     haul__nvrtc.Version(&major, &minor);
     source = haul__cuda_program_text(&unit);
@@ -278,7 +277,6 @@ static void test_nvrtc__every_kernel_compiles_and_stays_in_registers(void **unus
     totals      t = {0};
     int         cached = 0;
     FILE       *table = fopen(HAUL_BUILD "/nvrtc.txt", "w");
-
     (void)unused;
     assert_non_null(table);
     for (size_t a = 0; a < sizeof architectures / sizeof architectures[0]; a++) {
@@ -319,7 +317,6 @@ static void test_nvrtc__a_spill_is_seen(void **unused)
     haul__unit        unit = {.name = "spilling", .text = whole, .kernel = "spilling", .dtype = HAUL_F32};
     haul__cuda_code   code;
     usage             u;
-
     (void)unused;
     source = haul__cuda_program_text(&unit);
     assert_int_equal(
@@ -345,7 +342,6 @@ static void test_nvrtc__pointwise_kernels_load_and_store_vectors(void **unused)
                  {HAUL_F16, "global.v4.u32"},
                  {HAUL_I64, "global.v2.u64"},
                  {HAUL_U8, "global.v4.u16"}};
-
     (void)unused;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         char           *text = haul__kernel_unit_text(HAUL__K_add), *source, load[32], store[32];
@@ -371,7 +367,6 @@ static int entries(const char *kernel)
     haul__unit      unit = {.name = "reduce", .text = text, .kernel = kernel, .dtype = HAUL_F32};
     haul__cuda_code code;
     int             count = 0;
-
     source = haul__cuda_program_text(&unit);
     assert_int_equal(haul__cuda_compile_text("test", "reduce", source, "--gpu-architecture=compute_90", NULL, &code),
                      HAUL_OK);
@@ -399,7 +394,6 @@ static void test_nvrtc__halves_by_the_hardware(void **unused)
     char           *text = haul__kernel_unit_text(HAUL__K_add), *source;
     haul__unit      unit = {.name = "add", .text = text, .kernel = "add", .dtype = HAUL_F16};
     haul__cuda_code code;
-
     (void)unused;
     source = haul__cuda_program_text(&unit);
     assert_int_equal(haul__cuda_compile_text("test", "add", source, "--gpu-architecture=compute_90", NULL, &code),
@@ -415,7 +409,6 @@ static void test_nvrtc__halves_by_the_hardware(void **unused)
 static void test_nvrtc__kernels_of_programs_compile(void **unused)
 {
     const haul_kernel *const added[] = {&swish_kernel, &rms_kernel};
-
     (void)unused;
     for (int i = 0; i < 2; i++) {
         int id;
@@ -452,7 +445,6 @@ int main(void)
     };
     const char *sanitize = getenv("HAUL_SANITIZE"), *folder = getenv("HAUL_TEST_NVRTC");
     char        why[300];
-
     if (sanitize && *sanitize) {
         printf("the plain build compiles the same text; a sanitizer adds nothing\n");
         return 77;

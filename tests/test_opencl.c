@@ -33,7 +33,6 @@ static haul_device *device_at(int index)
 {
     char         name[32];
     haul_device *device;
-
     snprintf(name, sizeof name, "opencl:%d", index);
     device = haul_device_get(name);
     if (!haul_device_is_valid(device))
@@ -45,7 +44,7 @@ static haul_device *device_at(int index)
 
 static void succeeded(haul_status status, const char *call, int line)
 {
-    if (status != HAUL_OK)
+    if (status)
         fail_msg("line %d: %s: %s", line, call, haul_error_message());
 }
 
@@ -72,7 +71,6 @@ static haul__kernel kernel_of(haul_device *device, const char *name)
 {
     haul__unit   unit = {.name = "test_axpy", .text = axpy_text, .kernel = name, .dtype = HAUL_I32};
     haul__kernel kernel = {0};
-
     OK(table->compile(device, &unit, &kernel));
     return kernel;
 }
@@ -80,7 +78,6 @@ static haul__kernel kernel_of(haul_device *device, const char *name)
 static void kernel_free(haul__kernel *kernel)
 {
     haul__cl_kernel *k = kernel->handle;
-
     haul__cl.ReleaseKernel(k->kernel);
     pthread_mutex_destroy(&k->lock);
     haul__free(k);
@@ -89,7 +86,6 @@ static void kernel_free(haul__kernel *kernel)
 static int program_count(const haul_device *device)
 {
     int count = 0;
-
     for (const haul__cl_program *p = haul__cl_of(device)->programs; p; p = p->next)
         count++;
     return count;
@@ -102,7 +98,6 @@ static void test_opencl__describes_its_devices(void **state)
 {
     haul_device_properties p;
     haul_device           *device = device_at(0);
-
     (void)state;
     OK(haul_device_describe(device, &p));
     assert_string_equal(p.name, "opencl:0");
@@ -122,7 +117,6 @@ static void test_opencl__refuses_devices_beyond_the_last(void **state)
     char        why[256];
     int         count = table->count(why, sizeof why);
     haul_device device = {.name = "opencl:9"};
-
     (void)state;
     assert_int_equal(table->open(&device, count), HAUL_DEVICE);
     assert_non_null(strstr(haul_error_message(), "fewer devices"));
@@ -136,7 +130,6 @@ static void test_opencl__names_the_kernel_that_does_not_compile(void **state)
     haul_device *device = device_at(0);
     haul__unit   unit = {.name = "test_bad", .text = "no_such_type x;\n", .kernel = "bad", .dtype = HAUL_F32};
     haul__kernel kernel;
-
     (void)state;
     assert_int_equal(table->compile(device, &unit, &kernel), HAUL_BACKEND);
     assert_non_null(strstr(haul_error_message(), "opencl:0"));
@@ -150,7 +143,6 @@ static void test_opencl__names_the_kernel_that_is_missing(void **state)
     haul_device *device = device_at(0);
     haul__unit   unit = {.name = "test_axpy", .text = axpy_text, .kernel = "ypxa", .dtype = HAUL_I32};
     haul__kernel kernel;
-
     (void)state;
     assert_int_equal(table->compile(device, &unit, &kernel), HAUL_BACKEND);
     assert_non_null(strstr(haul_error_message(), "k_ypxa_i32"));
@@ -161,7 +153,6 @@ static void test_opencl__kernels_of_a_unit_share_a_program(void **state)
     haul_device *device = device_at(0);
     haul__kernel first = kernel_of(device, "axpy"), second;
     int          programs = program_count(device);
-
     (void)state;
     second = kernel_of(device, "count_up");
     assert_int_equal(program_count(device), programs);
@@ -175,7 +166,6 @@ static void test_opencl__counts_the_code_of_programs(void **state)
     haul_device    *device = device_at(0);
     const bool      shares = device->properties.shares_host_memory;
     const long long before = atomic_load(&device->overhead);
-
     (void)state;
     for (int apart = 0; apart < 2; apart++) {
         haul__unit unit = {
@@ -199,7 +189,6 @@ static void test_opencl__refuses_f64_where_there_is_none(void **state)
     haul_device     *device = device_at(0);
     const bool       has = device->properties.has_f64;
     haul__kernel     kernel;
-
     (void)state;
     device->properties.has_f64 = false;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
@@ -218,9 +207,8 @@ static void test_opencl__compiling_survives_each_failed_allocation(void **state)
     haul__kernel kernel;
     haul_status  status = HAUL_OUT_OF_MEMORY;
     int          tries = 0;
-
     (void)state;
-    while (status != HAUL_OK) {
+    while (status) {
         int64_t before = haul__host_blocks();
         int     programs = program_count(device);
 
@@ -228,7 +216,7 @@ static void test_opencl__compiling_survives_each_failed_allocation(void **state)
         haul__fault_plan(HAUL__FAULT_HOST, tries);
         status = table->compile(device, &unit, &kernel);
         haul__fault_plan(0, 0);
-        if (status != HAUL_OK) {
+        if (status) {
             assert_int_equal(status, HAUL_OUT_OF_MEMORY);
             assert_int_equal(haul__host_blocks(), before + program_count(device) - programs);
         }
@@ -252,7 +240,6 @@ static bool build_plain(haul_device *device)
     size_t       one = 1;
     haul__buffer x;
     haul__stream s = {.device = device};
-
     OK(haul__cl_build(device, "plain", plain_source, &cached, &program));
     kernel = haul__cl.CreateKernel(program, "plain", &code);
     assert_int_equal(code, CL_SUCCESS);
@@ -279,7 +266,6 @@ static int damage_files(const char *folder)
     DIR           *entries = opendir(folder);
     struct dirent *entry;
     int            count = 0;
-
     assert_non_null(entries);
     while ((entry = readdir(entries)) != NULL) {
         char        path[512];
@@ -312,7 +298,6 @@ static void test_opencl__cached_programs_survive_damage(void **state)
 {
     haul_device *device = device_at(0);
     char        *key = haul__cl_cache_key(device, plain_source);
-
     (void)state;
     assert_non_null(key);
     assert_false(build_plain(device));
@@ -330,7 +315,6 @@ static void test_opencl__cache_keys_tell_programs_apart(void **state)
 {
     haul_device *device = device_at(0);
     char        *a = haul__cl_cache_key(device, "a"), *b = haul__cl_cache_key(device, "b");
-
     (void)state;
     assert_string_not_equal(a, b);
     assert_non_null(strstr(a, device->driver));
@@ -346,7 +330,6 @@ static void test_opencl__says_that_memory_is_exhausted(void **state)
 {
     haul_device *device = device_at(0);
     haul__buffer buffer = {0};
-
     (void)state;
     assert_int_equal(table->alloc(device, (size_t)1 << 50, NULL, &buffer), HAUL_OUT_OF_MEMORY);
     assert_null(buffer.handle);
@@ -359,7 +342,6 @@ static void test_opencl__fills_with_patterns_of_all_sizes(void **state)
     haul__buffer        buffer;
     const unsigned char pattern[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     unsigned char       sentinels[256], got[256];
-
     (void)state;
     memset(sentinels, 0xee, sizeof sentinels);
     OK(table->alloc(device, sizeof got, NULL, &buffer));
@@ -386,7 +368,6 @@ static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
     void          *host, *handle;
     unsigned char *bytes;
     bool           shares = device->properties.shares_host_memory;
-
     (void)state;
     OK(table->alloc(device, 64, NULL, &a));
     OK(table->alloc(device, 64, NULL, &b));
@@ -421,7 +402,6 @@ static void test_opencl__tensors_pass_through_two_devices(void **state)
     haul_device *first = device_at(0), *second = device_at(1);
     haul_scope  *scope = haul_scope_push();
     float        got[3];
-
     (void)state;
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3});
     haul_tensor *y = haul_add_scalar(haul_to(x, first), 1);
@@ -439,7 +419,6 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
                                      HAUL__FAULT_LAUNCH};
     haul_device          *device = device_at(0);
     int                   failures[5] = {0};
-
     (void)state;
     for (int k = 0; k < 5; k++) {
         for (int nth = 1, failed = 1; failed; nth++) {
@@ -480,7 +459,6 @@ static void count_with(const char *variable, const char *value, char *out, size_
     pid_t   child;
     size_t  length = 0;
     ssize_t got;
-
     assert_int_equal(pipe(ends), 0);
     child = fork();
     assert_true(child >= 0);
@@ -505,7 +483,6 @@ static int print_count(void)
     struct sigaction before, after;
     char             why[256] = "";
     int              count;
-
     sigaction(SIGFPE, NULL, &before);
     count = table->count(why, sizeof why);
     sigaction(SIGFPE, NULL, &after);
@@ -517,7 +494,6 @@ static int print_count(void)
 static void test_opencl__leaves_signal_handlers_alone(void **state)
 {
     char text[512];
-
     (void)state;
     device_at(0);
     count_with("POCL_DEVICES", "pthread", text, sizeof text);
@@ -528,7 +504,6 @@ static void test_opencl__leaves_signal_handlers_alone(void **state)
 static void test_opencl__says_that_no_driver_is_installed(void **state)
 {
     char text[512];
-
     (void)state;
     count_with("OCL_ICD_VENDORS", "/nonexistent", text, sizeof text);
     assert_string_equal(text, "0 the loader found no platform; install a driver, for example pocl-opencl-icd\n");
@@ -538,7 +513,6 @@ static void test_opencl__says_that_no_loader_is_installed(void **state)
 {
     char  text[512], folder[256];
     FILE *file;
-
     (void)state;
     assert_int_equal(mkdir("empty", 0777), 0);
     file = fopen("empty/libOpenCL.so.1", "w"); /* hides the real one and cannot be opened */
@@ -572,7 +546,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_opencl__says_that_no_driver_is_installed),
         cmocka_unit_test(test_opencl__says_that_no_loader_is_installed),
     };
-
     setenv("POCL_DEVICES", "pthread pthread", 0);
     setenv("HAUL_CACHE_DIR", "cache", 1); /* an empty one: tests run in a scratch folder */
     if (argc > 1 && strcmp(argv[1], "--count") == 0)
@@ -585,7 +558,6 @@ int main(int argc, char **argv)
 static void test_opencl__says_that_headers_were_missing(void **state)
 {
     haul_device *device = haul_device_get("opencl:0");
-
     (void)state;
     assert_false(haul_device_is_valid(device));
     assert_int_equal(haul_set_device(device), HAUL_DEVICE);
@@ -595,7 +567,6 @@ static void test_opencl__says_that_headers_were_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_opencl__says_that_headers_were_missing)};
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

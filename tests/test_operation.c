@@ -59,7 +59,6 @@ static uint32_t dtypes_of(const haul_operation_info *info)
 static void test_operation__names_are_sorted_and_found(void **state)
 {
     const char *before = "";
-
     (void)state;
     assert_true(haul_operation_count() > 70);
     for (int i = 0; i < haul_operation_count(); i++) {
@@ -85,7 +84,6 @@ static void test_operation__a_bad_index_is_refused(void **state)
 {
     haul_operation_info info = {.name = "untouched"};
     const int           bad[] = {-1, haul_operation_count(), 1 << 30};
-
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char number[16];
@@ -107,7 +105,6 @@ static void test_operation__a_bad_index_is_refused(void **state)
 static void test_operation__softmax(void **state)
 {
     haul_operation_info info = describe("haul_softmax");
-
     (void)state;
     assert_operands(&info, 1, (const char *const[]){"x"});
     assert_int_equal(info.result_count, 1);
@@ -126,7 +123,6 @@ static void test_operation__softmax(void **state)
 static void test_operation__creations_have_no_operands(void **state)
 {
     haul_operation_info info = describe("haul_arange");
-
     (void)state;
     assert_int_equal(info.operand_count, 0);
     assert_int_equal(dtypes_of(&info), HAUL__NUMBERS); /* of the result */
@@ -138,7 +134,6 @@ static void test_operation__creations_have_no_operands(void **state)
 static void test_operation__written_operands_and_lists(void **state)
 {
     haul_operation_info info = describe("haul_copy_into");
-
     (void)state;
     assert_int_equal(info.operand_count, 2);
     assert_true(info.operands[0].written);
@@ -169,7 +164,6 @@ static void test_operation__pointwise_rows(void **state)
         {"haul_lt_scalar", 1, HAUL__ALL, false},
         {"haul_isnan", 1, HAUL__ALL, false},
     };
-
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         haul_operation_info info = describe(rows[i].name);
@@ -211,7 +205,6 @@ static int check_dtypes(const haul__operation *operation)
     haul_operation_info        info = describe(operation->name);
     uint32_t                   listed = dtypes_of(&info);
     int                        accepted = 0;
-
     for (haul_dtype d = HAUL_BOOL; d < HAUL_DTYPE_END; d++) {
         haul_scope  *scope = haul_scope_push();
         haul_tensor *operands[HAUL__MAX_OPERANDS], *results[HAUL__MAX_RESULTS];
@@ -231,7 +224,6 @@ static int check_dtypes(const haul__operation *operation)
 static void test_operation__dtypes_are_those_that_calls_accept(void **state)
 {
     int checked = 0;
-
     (void)state;
     assert_int_equal(haul_set_device(haul_device_get("meta")), HAUL_OK);
     for (int i = 0; i < haul__catalog_count; i++) {
@@ -281,7 +273,6 @@ static void check_saves(const haul__operation *operation, unsigned saved_for, in
 static void check_descriptor(const haul__operation *operation)
 {
     int operands = count_operands(operation), results = count_results(operation);
-
     assert_int_equal(strncmp(operation->name, "haul_", 5), 0);
     assert_true(results > 0 || operands > 0);
     for (int i = 0; i < operands; i++) {

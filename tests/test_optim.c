@@ -40,7 +40,6 @@ static int load_golden(void **state)
     FILE  *f = fopen(HAUL_SOURCE "/tests/golden/optimizers.json", "r");
     char   text[40000];
     size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
-
     (void)state;
     if (f)
         fclose(f);
@@ -59,7 +58,6 @@ static int free_golden(void **state)
 static const cJSON *item(const cJSON *object, const char *name)
 {
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
-
     assert_non_null(found);
     return found;
 }
@@ -76,7 +74,6 @@ static haul_module *module_with_p(haul_dtype dtype)
     float        values[SIZE];
     haul_module *m = haul_module_new("one", identity);
     const cJSON *start = item(golden, "start");
-
     for (int i = 0; i < SIZE; i++)
         values[i] = (float)cJSON_GetArrayItem(start, i)->valuedouble;
     haul_tensor *p = haul_cast(haul_from_host(HAUL_F32, HAUL_SHAPE(SIZE), values), dtype);
@@ -88,7 +85,6 @@ static void set_gradient(haul_module *m, int step)
 {
     float        values[SIZE];
     haul_tensor *p = haul_module_parameter(m, "p");
-
     for (int i = 0; i < SIZE; i++)
         values[i] = (float)((i * 7 + step * 5) % 11 - 5) / 4;
     haul_tensor *g = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(SIZE), values), haul_tensor_device(p),
@@ -99,7 +95,6 @@ static void set_gradient(haul_module *m, int step)
 static void read_p(haul_module *m, double *out)
 {
     haul_tensor *p = haul_to(haul_detach(haul_module_parameter(m, "p")), haul_cpu(), .dtype = HAUL_F64);
-
     assert_int_equal(haul_read(p, out, SIZE * sizeof *out), HAUL_OK);
 }
 
@@ -145,7 +140,6 @@ static void check_golden(const cJSON *want, haul_dtype dtype, double tolerance)
     haul_scope     *inner = haul_scope_push();
     haul_module    *m = module_with_p(dtype);
     haul_optimizer *o = make(want->string, m);
-
     assert_non_null(o);
     for (int step = 0; step < STEPS; step++) {
         double got[SIZE];
@@ -166,7 +160,6 @@ static void test_optim__follows_pytorch(void **state)
     haul_device *devices[8];
     int          count = test_devices(devices, 8), cases = 0;
     const cJSON *want;
-
     (void)state;
     assert_true(count >= 1);
     for (int d = 0; d < count; d++) {
@@ -253,7 +246,6 @@ static void check_continues(const char *kind)
     haul_named_tensor saved[4];
     haul_module      *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
     haul_optimizer   *whole = make(kind, a), *first = make(kind, b), *second = make(kind, b);
-
     steps(a, whole, 0, STEPS);
     read_p(a, want);
     steps(b, first, 0, 2);
@@ -281,7 +273,6 @@ static void test_optim__state_is_named_by_parameter(void **state)
     haul_named_tensor saved[4];
     haul_module      *m = module_with_p(HAUL_F32);
     haul_optimizer   *o = make("adam", m);
-
     (void)state;
     assert_int_equal(haul_optimizer_state(o, saved, 4), 0);
     steps(m, o, 0, 3);
@@ -305,7 +296,6 @@ static void test_optim__wrong_state_is_refused_and_changes_nothing(void **state)
     haul_named_tensor saved[4];
     haul_module      *m = module_with_p(HAUL_F32);
     haul_optimizer   *o = make("adam", m);
-
     (void)state;
     steps(m, o, 0, 2);
     assert_int_equal(haul_optimizer_state(o, saved, 4), 3);
@@ -335,7 +325,6 @@ static void test_optim__parameters_without_a_gradient_are_left_alone(void **stat
     haul_module    *m = module_with_p(HAUL_F32);
     haul_optimizer *o = haul_adam(m, 0.001, .weight_decay = 0.1);
     uint64_t        version = haul_tensor_version(haul_module_parameter(m, "p"));
-
     (void)state;
     read_p(m, before);
     assert_int_equal(haul_optimizer_step(o), HAUL_OK);
@@ -353,7 +342,6 @@ static void test_optim__shared_parameter_is_updated_once(void **state)
 {
     double       once[SIZE], twice[SIZE];
     haul_module *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
-
     (void)state;
     assert_int_equal(haul_module_add_parameter(b, "again", haul_module_parameter(b, "p")), HAUL_OK);
     assert_int_equal(haul_module_parameter_count(b), SIZE);
@@ -370,7 +358,6 @@ static void test_optim__step_that_cannot_allocate_changes_nothing(void **state)
 {
     double before[SIZE], after[SIZE];
     int    failures = 0;
-
     (void)state;
     for (int64_t nth = 1;; nth++) {
         haul_scope     *inner = haul_scope_push();
@@ -401,7 +388,6 @@ static void test_optim__lr_can_be_changed(void **state)
     haul_module    *m = module_with_p(HAUL_F32);
     haul_optimizer *o = make("sgd", m);
     double          before[SIZE], after[SIZE];
-
     (void)state;
     assert_true(haul_optimizer_get(o, 0, "lr") == 0.1);
     assert_int_equal(haul_optimizer_set(o, 0, "lr", 0), HAUL_OK);
@@ -418,7 +404,6 @@ static void test_optim__lr_can_be_changed(void **state)
 static void test_optim__bad_settings_are_refused(void **state)
 {
     haul_module *m = module_with_p(HAUL_F32);
-
     (void)state;
     assert_null(haul_sgd(m, -1));
     assert_string_equal(haul_error_argument(), "lr");
@@ -470,7 +455,6 @@ static void test_optim__state_follows_a_module_that_is_moved(void **state)
 {
     haul_device *device = test_second_device();
     double       want[SIZE], got[SIZE];
-
     (void)state;
     if (!device)
         skip();
@@ -519,6 +503,5 @@ int main(void)
         TEST(state_follows_a_module_that_is_moved),
         TEST(runs_on_meta),
     };
-
     return cmocka_run_group_tests(tests, load_golden, free_golden);
 }

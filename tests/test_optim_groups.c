@@ -284,7 +284,6 @@ static void test_optim_groups__versions_count_what_a_failing_step_wrote(void **s
     haul_tensor      *p[PARAMETERS];
     haul_named_tensor list[PARAMETERS];
     uint64_t          before[PARAMETERS];
-
     (void)state;
     for (int i = 0; i < PARAMETERS; i++) {
         p[i] = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2)), true);

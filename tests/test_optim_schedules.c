@@ -39,7 +39,6 @@ static int load_golden(void **state)
     enum { ROOM = 1 << 18 };
     char *text = calloc(1, ROOM);
     FILE *f = fopen(HAUL_SOURCE "/tests/golden/schedules.json", "r");
-
     (void)state;
     if (f && fread(text, 1, ROOM - 1, f))
         golden = cJSON_Parse(text);
@@ -120,7 +119,6 @@ static void test_optim_schedules__follow_pytorch(void **state)
 {
     const cJSON *want;
     int          cases = 0;
-
     (void)state;
     cJSON_ArrayForEach(want, cJSON_GetObjectItem(golden, "rates"))
     {
@@ -142,7 +140,6 @@ static void test_optim_schedules__follow_pytorch(void **state)
 static void test_optim_schedules__continue_from_saved_state(void **state)
 {
     const cJSON *each;
-
     (void)state;
     cJSON_ArrayForEach(each, cJSON_GetObjectItem(golden, "rates"))
     {
@@ -176,7 +173,6 @@ static void test_optim_schedules__move_to_any_step_at_once(void **state)
 {
     const cJSON *each;
     int          cases = 0;
-
     (void)state;
     cJSON_ArrayForEach(each, cJSON_GetObjectItem(golden, "rates"))
     {

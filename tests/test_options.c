@@ -43,7 +43,6 @@ static void assert_null_options(haul_status status)
 static void test_options__null_is_refused(void **state)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 4, 4));
-
     (void)state;
     assert_refused(haul_to_with(x, NULL), "options");
     assert_refused(haul_sum_with(NULL), "options");
@@ -85,7 +84,6 @@ static void test_options__positional_operands_are_needed(void **state)
 static void test_options__none_need_be_given(void **state)
 {
     haul_module *net = haul_nn_linear(2, 2);
-
     (void)state;
     assert_true(haul_optimizer_get(haul_sgd(net, 0.25), 0, "lr") == 0.25);
     assert_true(haul_optimizer_get(haul_adam(net, 0), 0, "lr") == 0);
@@ -98,7 +96,6 @@ static void test_options__failed_seed_is_no_default(void **state)
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(1)), true);
     haul_tensor *y = haul_square(x), *wrong = haul_ones(HAUL_F32, HAUL_SHAPE(2));
     haul_tensor *g = NULL;
-
     (void)state;
     assert_int_equal(haul_grad(y, &x, 1, &g, .seed = haul_matmul(wrong, y)), HAUL_SHAPE);
     assert_failed(g);
@@ -123,7 +120,6 @@ static void check_message(bool refused, const char *name, const char *message)
 static void test_options__half_a_pair_is_refused(void **state)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3));
-
     (void)state;
     assert_message(
         haul_conv2d(x, w, HAUL_NONE, .padding = {1}), "padding",
@@ -150,7 +146,6 @@ static void test_options__half_a_pair_is_refused(void **state)
 static void test_options__half_a_pair_is_refused_by_layers(void **state)
 {
     haul_module *net = haul_nn_linear(2, 2);
-
     (void)state;
     assert_message(
         haul_nn_conv2d(1, 1, 3, .padding = {1}), "padding",
@@ -186,7 +181,6 @@ static void test_options__pairs_given_whole_are_taken(void **state)
     haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {1, 2}, .padding = {1, HAUL_ZERO});
     haul_module *conv = haul_nn_conv2d(1, 1, 3, .padding = {HAUL_ZERO, 1});
     haul_tensor *in = haul_ones(HAUL_F64, HAUL_SHAPE(2));
-
     (void)state;
     assert_true(haul_tensor_dim(y, 2) == 8 && haul_tensor_dim(y, 3) == 3);
     y = haul_conv2d(x, w, HAUL_NONE, .stride = {0, 0}, .padding = {0, 0}); /* counts as omitted */
@@ -210,7 +204,6 @@ static double after_two_steps(double beta1)
 {
     haul_module *m = haul_nn_linear(1, 1, .no_bias = true);
     haul_tensor *p = haul_module_parameter(m, "weight");
-
     haul_fill_into(haul_detach(p), 1);
     haul_optimizer *adam = haul_adam(m, 0.5, .betas = {beta1, 0.5});
     haul_set_grad(p, haul_full_like(p, 2));
@@ -225,7 +218,6 @@ static void test_options__zero_can_be_said(void **state)
     float        values[] = {0, 2, 0, 2};
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(4, 1), values), *mean, *var;
     double       last;
-
     (void)state;
     last = after_two_steps(HAUL_ZERO);
     assert_true(last > 0.4999 && last < 0.5001);

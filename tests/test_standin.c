@@ -23,7 +23,6 @@ static void test_standin__pinned_memory_is_read_late(void **unused)
 {
     CUdeviceptr x;
     float      *pinned, pageable, result;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -48,7 +47,6 @@ static void test_standin__early_order_runs_at_once(void **unused)
 {
     CUdeviceptr x;
     float      *pinned;
-
     (void)unused;
     gpu_set("STANDIN_ORDER", "early");
     gpu_start(1);
@@ -68,7 +66,6 @@ static void test_standin__a_stream_needs_the_event_of_another(void **unused)
     CUstream    other;
     CUevent     event;
     float      *pinned, result;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -98,7 +95,6 @@ static void test_standin__a_loop_of_queries_ends(void **unused)
     CUevent     event;
     int         questions = 0;
     CUresult    code;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -116,7 +112,6 @@ static void test_standin__a_loop_of_queries_ends(void **unused)
 static void test_standin__random_order_keeps_events_and_breaks_luck(void **unused)
 {
     int lucky = 0, unlucky = 0;
-
     (void)unused;
     for (int seed = 1; seed <= 20; seed++) {
         char        text[16];
@@ -153,7 +148,6 @@ static void test_standin__copies_are_checked(void **unused)
 {
     char        host[64];
     CUdeviceptr x, y;
-
     (void)unused;
     gpu_start(2);
     memset(host, 0, sizeof host);
@@ -186,7 +180,6 @@ static void test_standin__fills_repeat_their_pattern(void **unused)
     unsigned char bytes[12];
     uint16_t      halves[2];
     CUdeviceptr   x;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(sizeof bytes);
@@ -208,7 +201,6 @@ static void test_standin__a_device_has_a_limit(void **unused)
 {
     CUdeviceptr x, y;
     size_t      available, total;
-
     (void)unused;
     assert_int_equal(setenv("STANDIN_FOREIGN", "100000", 1), 0);
     gpu_set("STANDIN_MEMORY", "1000000");
@@ -231,7 +223,6 @@ static void test_standin__freeing_memory_in_use_waits_and_is_counted(void **unus
 {
     CUdeviceptr x, y;
     float      *pinned;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -258,7 +249,6 @@ static void test_standin__the_host_cannot_follow_a_device_address(void **unused)
     CUdeviceptr x;
     int         status;
     pid_t       child;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -284,7 +274,6 @@ static void test_standin__calls_need_a_current_context(void **unused)
     CUcontext   current;
     CUevent     event;
     int         count;
-
     (void)unused;
     assert_int_equal(cu.DeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
     gpu_start(2);
@@ -305,7 +294,6 @@ static void test_standin__contexts_are_not_mixed(void **unused)
     CUevent     event;
     gpu_params  p = {1, 1, 0};
     void       *arguments[] = {&y, &x, &p};
-
     (void)unused;
     gpu_start(2);
     x = gpu_device_memory(4);
@@ -329,7 +317,6 @@ static void test_standin__copies_between_devices_and_peer_access(void **unused)
     CUdeviceptr x, y;
     CUevent     event;
     void       *arguments[] = {&y, &x, &p};
-
     (void)unused;
     gpu_start(2);
     x = gpu_device_memory(4);
@@ -359,7 +346,6 @@ static void test_standin__copies_between_devices_and_peer_access(void **unused)
 static void test_standin__devices_without_peer_access(void **unused)
 {
     int can = 1;
-
     (void)unused;
     gpu_set("STANDIN_PEER", "0");
     gpu_start(2);
@@ -374,7 +360,6 @@ static void test_standin__a_kernel_cannot_use_freed_memory(void **unused)
     CUdeviceptr x, y;
     void       *arguments[] = {&y, &x, &p};
     CUfunction  f;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(4);
@@ -394,7 +379,6 @@ static void test_standin__what_devices_say(void **unused)
     const char       *error;
     unsigned          count = 1;
     int               major, minor, version, device;
-
     (void)unused;
     assert_int_equal(setenv("STANDIN_CAPABILITY", "7.5", 1), 0);
     assert_int_equal(setenv("STANDIN_DRIVER", "12040", 1), 0);
@@ -438,7 +422,6 @@ static void test_standin__threads_that_part_ways_lose_the_context(void **unused)
     CUdeviceptr out;
     void       *arguments[] = {&out};
     size_t      a, b;
-
     (void)unused;
     gpu_start(2);
     out = gpu_device_memory(64 * 4);
@@ -457,7 +440,6 @@ static void test_standin__any_call_can_fail(void **unused)
 {
     CUdeviceptr  x;
     nvrtcProgram program;
-
     (void)unused;
     gpu_set("STANDIN_FAIL", "cuMemAlloc_v2:2,cuStreamSynchronize:1:719,nvrtcCreateProgram:1");
     gpu_start(1);

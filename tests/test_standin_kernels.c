@@ -21,7 +21,6 @@ static void test_standin__a_grid_stride_loop_covers_all_items(void **unused)
     gpu_params  p = {1000, 2, 0};
     CUdeviceptr x, y;
     void       *arguments[] = {&y, &x, &p};
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(sizeof host);
@@ -45,7 +44,6 @@ static void test_standin__barriers_shuffles_and_shared_memory_work_together(void
     gpu_params   p = {LENGTH, 0, 0};
     CUdeviceptr  x, out;
     void        *arguments[] = {&out, &x, &p};
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(sizeof host);
@@ -66,7 +64,6 @@ static void test_standin__a_missing_barrier_shows(void **unused)
     float       host[256], result;
     CUdeviceptr x, out;
     void       *arguments[] = {&out, &x};
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(sizeof host);
@@ -85,7 +82,6 @@ static void test_standin__the_words_of_warps(void **unused)
     gpu_params  p = {64, 0, 0};
     CUdeviceptr out;
     void       *arguments[] = {&out, &p};
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(sizeof result);
@@ -101,7 +97,6 @@ static void test_standin__atomics(void **unused)
     gpu_params  p = {300, 0, 0};
     CUdeviceptr out;
     void       *arguments[] = {&out, &p};
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(sizeof result);
@@ -119,7 +114,6 @@ static int files_in(const char *folder)
 {
     DIR *entries = opendir(folder);
     int  count = 0;
-
     assert_non_null(entries);
     while (readdir(entries))
         count++;
@@ -135,7 +129,6 @@ static void test_standin__compile_errors_are_told(void **unused)
     char              log[8192];
     size_t            size;
     int               before = files_in(".");
-
     (void)unused;
     assert_int_equal(rtc.CreateProgram(&program, text, "broken", 1, texts, names), NVRTC_SUCCESS);
     assert_int_equal(rtc.CompileProgram(program, 1, options), NVRTC_ERROR_COMPILATION);
@@ -162,7 +155,6 @@ static void test_standin__options_have_their_effect(void **unused)
     void       *arguments[] = {&out, &x};
     CUmodule    module;
     CUfunction  f;
-
     (void)unused;
     gpu_start(1);
     x = gpu_device_memory(sizeof host);
@@ -190,7 +182,6 @@ static void test_standin__images_fit_devices_and_drivers(void **unused)
     char      *portable = gpu_compile(gpu_kernels, "--gpu-architecture=compute_80", "--fmad=false");
     CUmodule   module;
     CUfunction f;
-
     (void)unused;
     assert_non_null(portable);
     gpu_set("STANDIN_CAPABILITY", "8.6");
@@ -208,7 +199,6 @@ static void test_standin__images_fit_devices_and_drivers(void **unused)
 static void test_standin__what_the_compiler_supports(void **unused)
 {
     int archs[16], count, major, minor;
-
     (void)unused;
     assert_int_equal(rtc.Version(&major, &minor), NVRTC_SUCCESS);
     assert_int_equal(major, 13);
@@ -236,7 +226,6 @@ static void *work(void *argument)
     CUfunction  f;
     CUstream    s;
     void       *arguments[] = {&out, &x, &p};
-
     for (int i = 0; i < 512; i++)
         host[i] = 1;
     if (cu.CtxSetCurrent(gpu_contexts[w->device]) || cu.StreamCreate(&s, CU_STREAM_NON_BLOCKING) ||
@@ -255,7 +244,6 @@ static void *work(void *argument)
 static void test_standin__threads_have_their_own_context(void **unused)
 {
     worker workers[4] = {{0}};
-
     (void)unused;
     gpu_start(2);
     (void)gpu_image();

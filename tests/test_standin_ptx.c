@@ -31,7 +31,6 @@ static CUresult load(const char *text, CUmodule *out)
         .magic = STANDIN_MAGIC_PTX, .capability = 90, .version = 13000, .size = strlen(text)};
     char    *image = malloc(sizeof header + header.size);
     CUresult code;
-
     assert_non_null(image);
     memcpy(image, &header, sizeof header);
     memcpy(image + sizeof header, text, header.size);
@@ -44,7 +43,6 @@ static CUfunction kernel(const char *text)
 {
     CUmodule   module = NULL;
     CUfunction f = NULL;
-
     assert_int_equal(load(text, &module), CUDA_SUCCESS);
     assert_int_equal(cu.ModuleGetFunction(&f, module, "k"), CUDA_SUCCESS);
     return f;
@@ -54,7 +52,6 @@ static CUfunction kernel(const char *text)
 static CUresult run(const char *text, unsigned grid, unsigned block, CUdeviceptr out, CUdeviceptr in)
 {
     void *arguments[] = {&out, &in};
-
     assert_int_equal(gpu_launch(kernel(text), grid, block, gpu_streams[0], arguments), CUDA_SUCCESS);
     return cu.StreamSynchronize(gpu_streams[0]);
 }
@@ -200,7 +197,6 @@ static void test_ptx__instructions(void **unused)
     char        text[4096];
     CUdeviceptr in, out;
     uint64_t    result;
-
     (void)unused;
     gpu_start(1);
     in = gpu_device_memory(3 * sizeof result);
@@ -235,7 +231,6 @@ static void test_ptx__lanes_part_and_meet(void **unused)
                                              "mul.wide.u32 %rd1, t, 4; add.s64 o, o, %rd1; st.global.u32 [o], %r4;");
     int                               result[32];
     CUdeviceptr                       out;
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(sizeof result);
@@ -257,7 +252,6 @@ static void test_ptx__barriers(void **unused)
         "add.s64 o, o, %rd1; st.global.u32 [o], %r2;");
     int         result[256];
     CUdeviceptr out;
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(sizeof result);
@@ -287,7 +281,6 @@ static void test_ptx__calls(void **unused)
             "even: mul.wide.u32 %rd1, t, 4; add.s64 o, o, %rd1; st.global.u32 [o], %r2;");
     int         result[40];
     CUdeviceptr out;
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(sizeof result);
@@ -352,7 +345,6 @@ static CUresult run_fault(const struct fault *f, char *said, size_t size)
     FILE       *file = tmpfile();
     int         kept = dup(STDERR_FILENO);
     size_t      length;
-
     assert_non_null(file);
     gpu_start(2);
     assert_int_equal(cu.CtxSetCurrent(gpu_contexts[1]), CUDA_SUCCESS);
@@ -375,7 +367,6 @@ static CUresult run_fault(const struct fault *f, char *said, size_t size)
 static void test_ptx__faults_are_told(void **unused)
 {
     char said[2048];
-
     (void)unused;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         CUresult code = run_fault(&faults[i], said, sizeof said);
@@ -397,7 +388,6 @@ static void test_ptx__ordered_accesses_are_no_races(void **unused)
         HEADER KERNEL("atom.global.cas.b32 %r1, [o], 0, 1;"),
     };
     CUdeviceptr out;
-
     (void)unused;
     gpu_start(1);
     out = gpu_device_memory(1024);
@@ -418,7 +408,6 @@ static void test_ptx__what_is_not_known_is_refused(void **unused)
         HEADER ".visible .entry k( {",
         "not PTX at all",
     };
-
     (void)unused;
     gpu_start(1);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

@@ -17,7 +17,6 @@ enum { STEPS = 20, BATCH = 16 };
 static int64_t device_allocations(haul_device *device)
 {
     haul_memory_stats stats = {0};
-
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     return stats.device_allocations;
 }
@@ -25,7 +24,6 @@ static int64_t device_allocations(haul_device *device)
 static void step(haul_module *net, haul_optimizer *sgd, const haul_batch *batch)
 {
     haul_scope *scope = haul_scope_push();
-
     assert_int_equal(haul_optimizer_zero_grad(sgd), HAUL_OK);
     assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, batch->x), batch->y), HAUL_NONE), HAUL_OK);
     assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
@@ -39,7 +37,6 @@ static void check_training(const char *name, int workers)
     haul_device *device = haul_device_get(name);
     int64_t      after_three = 0;
     int          done = 0;
-
     assert_int_equal(haul_set_device(device), HAUL_OK);
     haul_memory_release_cached(device);
     haul_loader    *loader = haul_loader_new(haul_dataset_map(haul_shapes(STEPS / 2 * BATCH), haul_normalise("x")),
@@ -66,7 +63,6 @@ static void test_steady_state__every_device(void **state)
 {
     haul_device *devices[8];
     int          count = test_devices(devices, 8);
-
     (void)state;
     assert_true(count > 0);
     for (int d = 0; d < count; d++)

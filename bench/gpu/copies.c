@@ -62,7 +62,6 @@ static float *ordinary;
 static bool open_pageable(const bench_case *c)
 {
     size_t bytes = (size_t)c->size;
-
     gpu = haul_current_device();
     here = NULL;
     there = haul_full(HAUL_F32, HAUL_SHAPE(c->size / 4), 1);

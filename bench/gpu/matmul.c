@@ -14,7 +14,6 @@ static haul_tensor *a, *b;
 static bool open_product(const bench_case *c)
 {
     const kind *k = c->context;
-
     if (haul_set_matmul_precision(k->precision))
         return false;
     a = haul_cast(haul_uniform(HAUL_F32, HAUL_SHAPE(c->size, c->size), -0.5, 0.5), k->dtype);

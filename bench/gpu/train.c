@@ -15,7 +15,6 @@ static haul_tensor    *pictures, *labels;
 static bool open_training(const bench_case *c)
 {
     const network *n = c->context;
-
     haul_manual_seed(0);
     net = haul_model_new(n->model);
     autocast = n->autocast;
@@ -32,7 +31,6 @@ static bool open_training(const bench_case *c)
 static bool step(void)
 {
     haul_scope *scope = haul_scope_push();
-
     haul_optimizer_zero_grad(optimizer);
     haul_autocast_state before = haul_autocast_begin("all", autocast);
     haul_tensor        *loss = haul_cross_entropy(haul_call(net, pictures), labels);

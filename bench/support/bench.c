@@ -26,7 +26,6 @@ bool bench_out(const char *text)
 double bench_seconds(void)
 {
     struct timespec t;
-
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
@@ -40,7 +39,6 @@ static double of_timeval(struct timeval t)
 static double cpu_seconds(void)
 {
     struct rusage own, children;
-
     getrusage(RUSAGE_SELF, &own);
     getrusage(RUSAGE_CHILDREN, &children);
     return of_timeval(own.ru_utime) + of_timeval(own.ru_stime) + of_timeval(children.ru_utime) +
@@ -50,7 +48,6 @@ static double cpu_seconds(void)
 static bool measure_times(const bench_case *c, int64_t times, timing *out)
 {
     double cpu = cpu_seconds(), wall = bench_seconds();
-
     if (!c->run(c, times))
         return haul_error_status() ? bench_out(haul_error_message()) : false;
     out->wall = (bench_seconds() - wall) / (double)times;
@@ -79,7 +76,6 @@ static int64_t open_case(const bench_case *c)
 {
     timing  t;
     int64_t times = 1;
-
     reason[0] = 0;
     scope = haul_scope_push();
     if (haul_set_num_threads(c->threads) || haul_set_device(named_device()) || !c->open(c)) {
@@ -106,14 +102,12 @@ static int64_t open_case(const bench_case *c)
 static int by_wall(const void *a, const void *b)
 {
     const timing *x = a, *y = b;
-
     return (x->wall > y->wall) - (x->wall < y->wall);
 }
 
 static void print_json(const bench_case *c, const timing *t)
 {
     static int printed;
-
     printf("%s\n  {\"name\": \"%s\", ", printed++ ? "," : "", c->name);
     if (t)
         printf("\"ns\": %.9g, \"cpu_ns\": %.9g}", t->wall * 1e9, t->cpu * 1e9);
@@ -129,7 +123,6 @@ static void print_line(const bench_case *c, const timing *t)
     } units[] = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}};
     const char *unit = "s";
     double      wall = t->wall, cpu = t->cpu;
-
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         if (strcmp(c->unit, units[i].unit) == 0) {
             unit = units[i].unit;
@@ -156,7 +149,6 @@ static void measure_alone(const bench_case *c, bool json)
     timing  rounds[ROUNDS];
     int     done = 0;
     int64_t times = open_case(c);
-
     while (times && done < ROUNDS && measure_times(c, times, &rounds[done]))
         done++;
     if (done == ROUNDS) {
@@ -186,7 +178,6 @@ static void serve(const bench_case *cases, int count)
     char              name[256];
     const bench_case *open = NULL;
     int64_t           times = 0;
-
     while (fgets(name, sizeof name, stdin)) {
         name[strcspn(name, "\n")] = 0;
         const bench_case *c = find(name, cases, count);

@@ -51,7 +51,6 @@ static void fill_by_instruction(float *to, int64_t n)
 {
     const float one = 1;
     uint32_t    bits;
-
     memcpy(&bits, &one, sizeof bits);
     __asm__ volatile("rep stosl" : "+D"(to), "+c"(n) : "a"(bits) : "memory");
 }
@@ -60,7 +59,6 @@ float limit_run(limit_kind kind, limit_stores stores, float *to, const float *a,
 {
     const char *level = getenv("HAUL_CPU_LEVEL");
     bool        base = level && strcmp(level, "base") == 0, v3 = level && strcmp(level, "v3") == 0;
-
     if (kind == LIMIT_FILL && stores == LIMIT_OWN) {
         fill_by_instruction(to, n);
         return 1;

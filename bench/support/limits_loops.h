@@ -7,7 +7,6 @@
 TARGET static float NAME(total)(VECTOR v)
 {
     float lanes[WIDTH], sum = 0;
-
     memcpy(lanes, &v, sizeof lanes);
     for (int i = 0; i < WIDTH; i++)
         sum += lanes[i];
@@ -19,7 +18,6 @@ TARGET static float NAME(run)(limit_kind kind, limit_stores stores, float *to, c
 {
     const VECTOR one = SET(1.0f), half = SET(0.5f);
     VECTOR       sums[12];
-
     for (int j = 0; j < 12; j++)
         sums[j] = SET((float)j);
 #define LINES(PUT, value)                                                                                              \

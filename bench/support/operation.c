@@ -27,7 +27,6 @@ static haul_tensor *apply(const operation *o)
 static bool open_operation(const bench_case *c)
 {
     const operation *o = c->context;
-
     x = haul_cast(haul_uniform(HAUL_F32, shape_of(o), -1, 1), o->dtype ? o->dtype : HAUL_F32);
     if (o->prepare)
         x = o->prepare(x);
@@ -41,7 +40,6 @@ static bool open_operation(const bench_case *c)
 static bool run_forward(const bench_case *c, int64_t times)
 {
     const operation *o = c->context;
-
     for (int64_t i = 0; i < times; i++) {
         haul_scope *scope = haul_scope_push();
         apply(o);
@@ -54,7 +52,6 @@ static bool run_gradient(const bench_case *c, int64_t times)
 {
     const operation *o = c->context;
     haul_tensor     *gradient;
-
     for (int64_t i = 0; i < times; i++) {
         haul_scope *scope = haul_scope_push();
         haul_grad(apply(o), &x, 1, &gradient, .seed = seed);
@@ -69,7 +66,6 @@ static double elements(const operation *o)
 {
     haul_shape shape = shape_of(o);
     double     n = 1;
-
     for (int d = 0; d < shape.ndim; d++)
         n *= (double)shape.dims[d];
     return n;
@@ -79,7 +75,6 @@ static void write_sizes(char *text, size_t size, const operation *o)
 {
     haul_shape shape = shape_of(o);
     size_t     at = 0;
-
     for (int d = 0; d < shape.ndim && at < size; d++)
         at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? "x" : "", (long long)shape.dims[d]);
 }
@@ -89,7 +84,6 @@ static char *name_of(const operation *o, const char *sizes)
     char      *name = malloc(NAME);
     haul_shape shape = shape_of(o);
     bool       vector = shape.ndim == 1 && shape.dims[0] % M == 0;
-
     if (name && vector)
         snprintf(name, NAME, "%s, %lld M", o->label, (long long)(shape.dims[0] / M));
     else if (name)
@@ -101,7 +95,6 @@ static char *peers_of(const operation *o, const char *sizes)
 {
     char *peers = malloc(PEERS);
     int   at = peers ? snprintf(peers, PEERS, "torch:%s %s", o->label, sizes) : 0;
-
     for (int i = 0; i < 2 && peers && o->variants[i] && at < PEERS; i++)
         at += snprintf(peers + at, (size_t)(PEERS - at), ",torch:%s %s %s", o->label, o->variants[i], sizes);
     return peers;
@@ -112,7 +105,6 @@ int operation_main(int argc, char **argv, const operation *table, int count)
     bench_case *cases = calloc((size_t)count, sizeof *cases);
     char        sizes[SIZES];
     int         status = 1;
-
     if (!cases)
         return status;
     for (int i = 0; i < count; i++) {

@@ -18,7 +18,6 @@ static bool ok(const char *call, CUresult code)
 {
     char        text[128];
     const char *name = "?";
-
     if (code == CUDA_SUCCESS)
         return true;
     haul__cu.GetErrorName(code, &name);
@@ -32,7 +31,6 @@ static int wanted_index(void)
 {
     const char *name = getenv("BENCH_DEVICE");
     int         index = 0;
-
     if (!name || strcmp(name, "cuda") == 0)
         return 0;
     return sscanf(name, "cuda:%d", &index) == 1 ? index : -1;
@@ -43,7 +41,6 @@ static bool open_gpu(void)
 {
     char why[256];
     int  index = wanted_index();
-
     if (index < 0)
         return bench_out("the device is not one of CUDA");
     if (!haul__cuda_load_driver(why, sizeof why))
@@ -55,7 +52,6 @@ static bool open_gpu(void)
 bool raw_open(const bench_case *c)
 {
     size_t bytes = (size_t)c->size;
-
     if (!open_gpu() || !CU(MemAlloc, &there, bytes) || !CU(MemAlloc, &there_too, bytes) ||
         !CU(MemHostAlloc, &here, bytes, CU_MEMHOSTALLOC_PORTABLE))
         return false;
@@ -67,7 +63,6 @@ bool raw_open(const bench_case *c)
 void raw_close(void)
 {
     bool fine = true;
-
     if (module)
         fine &= CU(ModuleUnload, module);
     if (there)
@@ -121,7 +116,6 @@ static char *compile_empty(void)
     nvrtcProgram      program = NULL;
     size_t            bytes = 0;
     int               major = 0, minor = 0;
-
     if (!CU(DeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ||
         !CU(DeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device))
         return NULL;
@@ -144,7 +138,6 @@ static char *compile_empty(void)
 bool raw_open_launch(const bench_case *c)
 {
     char why[256];
-
     (void)c;
     if (!open_gpu())
         return false;

@@ -36,7 +36,6 @@ static bool measure_all(measurement *measure, double seconds, cJSON *json)
     enum { MOST = 64 };
     haul_device_report all[MOST];
     int                count = haul_device_list(all, MOST), measured = 0;
-
     for (int i = 0; i < count && i < MOST; i++) {
         haul_device_properties p;
         haul_device           *device = all[i].usable ? haul_device_get(all[i].name) : NULL;
@@ -58,7 +57,6 @@ static bool measure_all(measurement *measure, double seconds, cJSON *json)
 static bool measure_one(measurement *measure, const char *name, double seconds, cJSON *json)
 {
     haul_device *device = device_use(name);
-
     return device && computes_values(device, "measured", "") && !haul_set_device(haul_cpu()) &&
            measure(device, seconds, json);
 }
@@ -68,7 +66,6 @@ static int bench_main(int argc, char **argv)
     bench_options o = {0};
     option_values values;
     int           code = options_parse(&values, &bench_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     measurement *measure = !strcmp(o.what, "transfer") ? bench_transfer : bench_compute;

@@ -62,7 +62,6 @@ static haul_status with_transfer(const call *c)
 static double call_seconds(const call *c, contestant who, int64_t times)
 {
     double began = clock_seconds();
-
     for (int64_t i = 0; i < times; i++) {
         const compute_tensors *t = who == ON_CPU ? &c->here : &c->there;
         if (who == WITH_TRANSFER ? with_transfer(c) : c->family->run(c->family, t))
@@ -100,7 +99,6 @@ static bool measure_size(const call *c, compute_size *out, double until)
     bench_samples samples[CONTESTANTS] = {{.count = 0}};
     int64_t       times[CONTESTANTS];
     int           round;
-
     if (!warm_up(c, times))
         return false;
     for (round = 0; bench_another_round(round, until); round++)
@@ -125,7 +123,6 @@ static bool fits_time(const compute_group *g, compute_size *s, double until)
     enum { PASSES = LEAST_ROUNDS + 2 };
     const double short_enough = 0.05;
     double       pass = 0;
-
     if (s == g->sizes)
         return true;
     for (int who = 0; who < CONTESTANTS; who++)
@@ -140,7 +137,6 @@ static bool fits_memory(const compute_results *r, const compute_group *g, comput
 {
     const int64_t sides = r->is_cpu ? 1 : 3, available = available_memory(); /* pinned and ordinary, and the device */
     const int64_t elements = g->family->counts_bytes ? s->size : 0;
-
     if (!available || elements * 12 * sides <= available / 2)
         return true;
     snprintf(s->left_out, sizeof s->left_out,
@@ -156,7 +152,6 @@ static bool try_size(const compute_results *r, compute_group *g, compute_size *s
     call        c;
     bool        good = scope && call_open(&c, g->family, g->dtype, s->size, r->is_cpu ? NULL : r->device) &&
                 measure_size(&c, s, until);
-
     haul_status status = good ? HAUL_OK : haul_error_status();
     if (!good)
         snprintf(s->left_out, sizeof s->left_out, "%s", error_text());
@@ -175,7 +170,6 @@ static bool try_size(const compute_results *r, compute_group *g, compute_size *s
 static bool measure_group(const compute_results *r, compute_group *g, double until)
 {
     char what[96];
-
     snprintf(what, sizeof what, "%s %s, %s", g->family->operation, g->family->detail, haul_dtype_name(g->dtype));
     bench_progress(r->properties.name, what);
     for (int i = 0; i < COMPUTE_SIZES && g->family->sizes[i]; i++) {
@@ -201,7 +195,6 @@ static bool measure_group(const compute_results *r, compute_group *g, double unt
 static bool measure_groups(compute_results *r, double until)
 {
     double shares = 0;
-
     for (int i = 0; i < COMPUTE_FAMILIES; i++)
         shares += compute_families[i].share * COMPUTE_DTYPES;
     for (int i = 0; i < COMPUTE_FAMILIES * COMPUTE_DTYPES; i++) {
@@ -221,7 +214,6 @@ bool bench_compute(haul_device *device, double seconds, cJSON *json)
     const double     until = clock_seconds() + seconds;
     compute_results *r = calloc(1, sizeof *r);
     bool             good = false;
-
     if (!r) {
         complain("memory is exhausted");
         return false;

@@ -9,7 +9,6 @@
 winner compute_winner(const compute_group *g, double *size)
 {
     int last = -1, loses = -1;
-
     *size = NAN;
     for (int i = 0; i < g->count; i++)
         if (g->sizes[i].rounds) {
@@ -42,7 +41,6 @@ static cJSON *size_json(const compute_results *r, const compute_group *g, const 
 {
     static const char *const names[] = {"cpu", "device", "with_transfer"};
     cJSON                   *object = cJSON_CreateObject();
-
     json_number(object, "size", (double)s->size);
     json_number(object, "work", s->work);
     json_number(object, "rounds", s->rounds);
@@ -55,7 +53,6 @@ static void add_winner(cJSON *object, const compute_group *g)
 {
     static const char *const names[] = {"never", "always", "from", "unknown"};
     double                   size;
-
     json_text(object, "wins", names[compute_winner(g, &size)]);
     json_number(object, "wins_from", size);
 }
@@ -63,7 +60,6 @@ static void add_winner(cJSON *object, const compute_group *g)
 static cJSON *group_json(const compute_results *r, const compute_group *g)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "operation", g->family->operation);
     json_text(object, "detail", g->family->detail);
     json_text(object, "dtype", haul_dtype_name(g->dtype));
@@ -86,7 +82,6 @@ static cJSON *group_json(const compute_results *r, const compute_group *g)
 cJSON *compute_json(const compute_results *r)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "device", r->properties.name);
     json_text(object, "model", r->properties.model);
     json_number(object, "peak_flops_per_second", r->peaks.flops);
@@ -112,7 +107,6 @@ static void print_bar(const compute_results *r, const compute_group *g, const co
     const contestant who = r->is_cpu ? ON_CPU : ON_DEVICE;
     int              width = bench_columns() - columns_before_bar(r);
     double           best = 0;
-
     for (int i = 0; i < g->count; i++)
         if (g->sizes[i].rounds)
             best = fmax(best, g->sizes[i].work / g->sizes[i].times[who].median);
@@ -129,7 +123,6 @@ static void print_bar(const compute_results *r, const compute_group *g, const co
 static void print_size(const compute_results *r, const compute_group *g, const compute_size *s)
 {
     char rate[16];
-
     printf("%*s", SIZE, text_count(s->size));
     for (int who = 0; who < (r->is_cpu ? 1 : CONTESTANTS); who++)
         printf("%*s", RATE, bench_rate(rate, s->work / s->times[who].median));
@@ -140,7 +133,6 @@ static void print_winner(const compute_results *r, const compute_group *g)
 {
     double       size;
     const winner w = compute_winner(g, &size);
-
     if (w == WINS_FROM)
         bench_line("wins", "%s beats the CPU from %s %s on, transfers included", r->properties.name,
                    g->family->size_name, text_count(whole_number(ceil(size))));
@@ -155,7 +147,6 @@ static void print_title(const compute_group *g)
 {
     char text[160];
     int  used;
-
     set_style(STYLE_BOLD);
     used = printf("%s %s", g->family->operation, haul_dtype_name(g->dtype));
     set_style(STYLE_PLAIN);
@@ -185,7 +176,6 @@ static void print_group(const compute_results *r, const compute_group *g)
 void compute_print(const compute_results *r)
 {
     char flops[16], bytes[16], text[512];
-
     snprintf(text, sizeof text, "%s: peaks %s GFLOP/s (f32 products), %s GB/s (x + y)", r->properties.name,
              bench_rate(flops, r->peaks.flops), bench_rate(bytes, r->peaks.bytes));
     print_wrapped(text, 0, 0);

@@ -35,7 +35,6 @@ static int64_t pixels_out(const compute_family *f)
 static void make_conv(const compute_family *f, haul_dtype dtype, int64_t size, compute_tensors *out)
 {
     const int64_t side = f->conv.pixels, side_out = pixels_out(f), kernel = f->conv.kernel;
-
     out->x = haul_full(dtype, HAUL_SHAPE(size, f->conv.from, side, side), 1);
     out->w = haul_full(dtype, HAUL_SHAPE(f->conv.to, f->conv.from, kernel, kernel), 0.01);
     out->out = haul_zeros(dtype, HAUL_SHAPE(size, f->conv.to, side_out, side_out));
@@ -44,7 +43,6 @@ static void make_conv(const compute_family *f, haul_dtype dtype, int64_t size, c
 static haul_status run_conv(const compute_family *f, const compute_tensors *t)
 {
     const int64_t padding = f->conv.padding ? f->conv.padding : HAUL_ZERO;
-
     return haul_conv2d_into(t->out, t->x, t->w, HAUL_NONE, .stride = {f->conv.stride, f->conv.stride},
                             .padding = {padding, padding});
 }
@@ -52,7 +50,6 @@ static haul_status run_conv(const compute_family *f, const compute_tensors *t)
 static double work_conv(const compute_family *f, int64_t size, int64_t element_bytes)
 {
     const double taps = (double)(f->conv.from * f->conv.kernel * f->conv.kernel);
-
     (void)element_bytes;
     return 2 * taps * (double)(size * f->conv.to) * (double)(pixels_out(f) * pixels_out(f));
 }

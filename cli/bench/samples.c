@@ -21,7 +21,6 @@ void bench_sample(bench_samples *s, double value)
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -30,14 +29,12 @@ static double quantile(const double *sorted, int count, double part)
 {
     double at = part * (count - 1);
     int    below = (int)at, above = below + 1 < count ? below + 1 : below;
-
     return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
 }
 
 bench_spread bench_spread_of(const bench_samples *s)
 {
     double sorted[MOST_ROUNDS];
-
     if (!s->count)
         return (bench_spread){NAN, NAN, NAN};
     memcpy(sorted, s->values, (size_t)s->count * sizeof *sorted);
@@ -73,7 +70,6 @@ int64_t bench_repeats(double seconds)
 {
     enum { MOST = 256 };
     const double sample = 2e-4;
-
     return seconds >= sample ? 1 : seconds * MOST <= sample ? MOST : (int64_t)(sample / seconds);
 }
 
@@ -85,7 +81,6 @@ bool bench_another_round(int rounds, double until)
 bool bench_too_long(double expected, double until, char *why, size_t size)
 {
     const double left = until - clock_seconds();
-
     if (expected <= left)
         return false;
     if (left > 0)
@@ -102,7 +97,6 @@ int bench_columns(void)
 {
     enum { LEAST = 40, MOST = 200, ELSEWHERE = 80 };
     const int room = output_room();
-
     if (!isatty(STDOUT_FILENO))
         return ELSEWHERE;
     return room < LEAST ? LEAST : room > MOST ? MOST : room;
@@ -112,7 +106,6 @@ const char *bench_size(char out[16], int64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
     int                      unit = 0;
-
     while (bytes >= 1024 && unit < 3) {
         bytes /= 1024;
         unit++;
@@ -162,7 +155,6 @@ void bench_line(const char *label, const char *format, ...)
     enum { INDENT = 15 };
     char    text[512];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -173,7 +165,6 @@ void bench_line(const char *label, const char *format, ...)
 void bench_progress(const char *device, const char *what)
 {
     char text[160];
-
     if (!terminal_moves(STDERR_FILENO))
         return;
     snprintf(text, sizeof text, "%s: %s", device, what ? what : "");

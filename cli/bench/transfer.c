@@ -23,7 +23,6 @@ static void *touched(int64_t bytes)
 {
     const size_t page = 4096, size = ((size_t)bytes + page - 1) / page * page;
     void        *memory = aligned_alloc(page, size);
-
     if (memory)
         memset(memory, 1, size);
     return memory;
@@ -32,7 +31,6 @@ static void *touched(int64_t bytes)
 static bool buffers_open(copy_buffers *b, const transfer_curve *c, int64_t bytes)
 {
     const haul_shape shape = HAUL_SHAPE(bytes / 4);
-
     *b = (copy_buffers){.device = c->device, .bytes = bytes};
     for (int i = 0; i < 2; i++) {
         b->memory[i] = touched(bytes);
@@ -68,7 +66,6 @@ static void buffers_close(copy_buffers *b)
 static bool submit(const copy_buffers *b, copy_kind kind, copy_way way)
 {
     haul_tensor *const *here = kind == COPY_PAGEABLE ? b->host : b->pinned;
-
     if (way != COPY_DOWN && haul_copy_into(b->there[0], here[0]))
         return false;
     return way == COPY_UP || !haul_copy_into(here[1], b->there[1]);
@@ -78,7 +75,6 @@ static bool submit(const copy_buffers *b, copy_kind kind, copy_way way)
 static double copy_seconds(const copy_buffers *b, copy_kind kind, copy_way way, int64_t times, double *hand_over)
 {
     double began = clock_seconds();
-
     for (int64_t i = 0; i < times; i++)
         if (!submit(b, kind, way) || (kind != COPY_ASYNCHRONOUS && haul_device_sync(b->device)))
             return NAN;
@@ -91,7 +87,6 @@ static double copy_seconds(const copy_buffers *b, copy_kind kind, copy_way way, 
 static double memcpy_seconds(const copy_buffers *b, int64_t times)
 {
     double began = clock_seconds();
-
     for (int64_t i = 0; i < times; i++) {
         memcpy(b->memory[1], b->memory[0], (size_t)b->bytes);
         __asm__ volatile("" ::: "memory"); /* each of them */
@@ -117,7 +112,6 @@ static int64_t times_of(copy_kind kind, double seconds)
     enum { IN_A_ROW = 4 };
     const double short_enough = 5e-3;
     int64_t      times = bench_repeats(seconds);
-
     return kind == COPY_ASYNCHRONOUS && times < IN_A_ROW && seconds < short_enough ? IN_A_ROW : times;
 }
 
@@ -125,7 +119,6 @@ static int64_t times_of(copy_kind kind, double seconds)
 static bool warm_up(const transfer_curve *c, const copy_buffers *b, size_samples *s)
 {
     double ignored;
-
     memcpy_seconds(b, 1);
     s->memory_times = bench_repeats(memcpy_seconds(b, 1));
     for (int kind = 0; kind < COPY_KINDS; kind++)
@@ -145,7 +138,6 @@ static bool measure_round(const transfer_curve *c, const copy_buffers *b, int ro
 {
     enum { ALL = COPY_KINDS * COPY_WAYS };
     const double memory = memcpy_seconds(b, s->memory_times);
-
     bench_sample(&s->memory, memory);
     for (int i = 0; i < ALL; i++) {
         const int kind = (i + round) % ALL / COPY_WAYS, way = (i + round) % COPY_WAYS;
@@ -181,7 +173,6 @@ static bool measure_size(const transfer_curve *c, transfer_size *out, double unt
     copy_buffers b;
     size_samples s = {.memory = {.count = 0}};
     bool         good = buffers_open(&b, c, out->bytes) && warm_up(c, &b, &s);
-
     for (int round = 0; good && bench_another_round(round, until); round++)
         good = measure_round(c, &b, round, &s);
     if (good)
@@ -196,7 +187,6 @@ static bool measure_size(const transfer_curve *c, transfer_size *out, double unt
 static double pass_seconds(const transfer_curve *c, const transfer_size *s)
 {
     double sum = s->rounds ? s->memory.median : 0;
-
     for (int kind = 0; s->rounds && kind < COPY_KINDS; kind++)
         for (int way = 0; is_measured(c, kind) && way < COPY_WAYS; way++)
             sum += s->copies[kind][way].median;
@@ -208,7 +198,6 @@ static bool fits_memory(const transfer_curve *c, transfer_size *s)
 {
     const int     copies = c->is_host ? 2 : 2 + (c->pins ? 2 : 0) + (c->properties.shares_host_memory ? 2 : 0);
     const int64_t available = available_memory(), needed = copies * s->bytes;
-
     if (!available || needed <= available / 2)
         return true;
     snprintf(s->left_out, sizeof s->left_out,
@@ -222,7 +211,6 @@ static bool fits_time(transfer_curve *c, int i, double until)
 {
     enum { PASSES = LEAST_ROUNDS + 2, SHORT = 1 << 20 };
     transfer_size *s = &c->sizes[i];
-
     if (!i || s->bytes < SHORT)
         return true;
     const double expected = PASSES * pass_seconds(c, s - 1) * (double)s->bytes / (double)s[-1].bytes;
@@ -234,7 +222,6 @@ static bool fits_time(transfer_curve *c, int i, double until)
 static bool measure_sizes(transfer_curve *c, double until)
 {
     const char *why = NULL;
-
     for (int i = 0; i < TRANSFER_SIZES; i++) {
         transfer_size *s = &c->sizes[i];
         char           name[16];
@@ -267,7 +254,6 @@ static bool measure_sizes(transfer_curve *c, double until)
 static bool curve_begin(transfer_curve *c, haul_device *device)
 {
     haul_scope *scope = haul_scope_push();
-
     *c = (transfer_curve){.device = device, .is_host = device == haul_cpu()};
     bool good = scope && !haul_device_describe(device, &c->properties);
     c->pins = good && !c->is_host && haul_tensor_is_pinned(haul_pin(haul_zeros(HAUL_F32, HAUL_SHAPE(1)), device));
@@ -280,7 +266,6 @@ bool bench_transfer(haul_device *device, double seconds, cJSON *json)
 {
     const double    until = clock_seconds() + seconds;
     transfer_curve *c = malloc(sizeof *c);
-
     if (!c) {
         complain("memory is exhausted");
         return false;

@@ -14,7 +14,6 @@ double transfer_rate(const transfer_size *s, copy_kind kind, copy_way way)
 static const transfer_size *largest(const transfer_curve *c)
 {
     const transfer_size *found = NULL;
-
     for (int i = 0; i < TRANSFER_SIZES; i++)
         if (c->sizes[i].rounds)
             found = &c->sizes[i];
@@ -24,7 +23,6 @@ static const transfer_size *largest(const transfer_curve *c)
 static double best_rate(const transfer_curve *c, copy_kind kind, copy_way way)
 {
     double best = NAN;
-
     for (int i = 0; i < TRANSFER_SIZES; i++)
         best = fmax(best, transfer_rate(&c->sizes[i], kind, way)); /* NaN only while both are */
     return best;
@@ -51,7 +49,6 @@ void transfer_summarise(const transfer_curve *c, transfer_summary *out)
 {
     enum { HANDED = 5 }; /* 4 KiB */
     const transfer_size *last = largest(c);
-
     *out = (transfer_summary){.kind = c->pins ? COPY_PINNED : COPY_PAGEABLE,
                               .memory = last ? (double)last->bytes / last->memory.median : NAN,
                               .hand_over = c->sizes[HANDED].rounds ? c->sizes[HANDED].hand_over[COPY_UP] : NAN};
@@ -72,7 +69,6 @@ static cJSON *copy_json(const transfer_size *s, copy_kind kind, copy_way way)
 {
     cJSON *object =
         bench_json_spread(&s->copies[kind][way], (way == COPY_BOTH ? 2 : 1) * (double)s->bytes, "bytes_per_second");
-
     if (!object)
         return NULL;
     json_number(object, "of_memcpy", s->of_memcpy[kind][way]);
@@ -84,7 +80,6 @@ static cJSON *copy_json(const transfer_size *s, copy_kind kind, copy_way way)
 static cJSON *size_json(const transfer_curve *c, const transfer_size *s)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_number(object, "bytes", (double)s->bytes);
     json_number(object, "rounds", s->rounds);
     bench_json_add(object, "memcpy", bench_json_spread(&s->memory, (double)s->bytes, "bytes_per_second"));
@@ -100,7 +95,6 @@ static cJSON *size_json(const transfer_curve *c, const transfer_size *s)
 static cJSON *ways_json(const double values[COPY_WAYS])
 {
     cJSON *object = cJSON_CreateObject();
-
     for (int way = 0; way < COPY_WAYS; way++)
         json_number(object, way_names[way], values[way]);
     return object;
@@ -109,7 +103,6 @@ static cJSON *ways_json(const double values[COPY_WAYS])
 static void add_summary(cJSON *object, const transfer_curve *c)
 {
     transfer_summary s;
-
     transfer_summarise(c, &s);
     json_number(object, "memcpy_bytes_per_second", s.memory);
     if (c->is_host)
@@ -125,7 +118,6 @@ static void add_summary(cJSON *object, const transfer_curve *c)
 cJSON *transfer_json(const transfer_curve *c)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "device", c->properties.name);
     json_text(object, "model", c->properties.model);
     json_bool(object, "pins", c->pins);

@@ -25,7 +25,6 @@ typedef struct table {
 static int columns_of(const table *t)
 {
     const int rates = t->layout == WIDE ? COPY_KINDS * COPY_WAYS + 1 : t->layout == USUAL ? 4 : 2;
-
     if (t->curve->is_host)
         return SIZE + TIME + RATE + 1 + (t->layout == NARROW ? 0 : SPREAD);
     return SIZE + rates * RATE + 1 + (t->layout == NARROW ? 0 : TIME) + (t->layout == WIDE ? SPREAD : 0);
@@ -40,7 +39,6 @@ static double bar_rate(const table *t, const transfer_size *s)
 static void find_decades(table *t)
 {
     double low = INFINITY, high = 0;
-
     for (int i = 0; i < TRANSFER_SIZES; i++) {
         const transfer_size *s = &t->curve->sizes[i];
         if (!s->rounds)
@@ -57,7 +55,6 @@ static void lay_out(table *t, const transfer_curve *c)
 {
     enum { FOR_USUAL = 64, FOR_WIDE = 132 };
     const int room = bench_columns();
-
     *t = (table){.curve = c,
                  .layout = room < FOR_USUAL  ? NARROW
                            : room < FOR_WIDE ? USUAL
@@ -75,7 +72,6 @@ static void lay_out(table *t, const transfer_curve *c)
 static int column_of(const table *t, double rate)
 {
     const double part = (log10(rate) - t->first) / (t->last - t->first);
-
     return isfinite(part) ? 1 + whole_within(part * (t->chart - 1) + 0.5, 0, t->chart - 1) : 0;
 }
 
@@ -84,7 +80,6 @@ static void print_bar(const table *t, const transfer_size *s)
     char      bar[WIDEST_CHART + 2] = " ";
     const int end = column_of(t, bar_rate(t, s)), memory = column_of(t, (double)s->bytes / s->memory.median);
     int       length = end;
-
     memset(bar + 1, '#', (size_t)end);
     if (!t->curve->is_host && memory > 0) {
         if (memory > end)
@@ -108,7 +103,6 @@ static void print_scale(const table *t)
 {
     char scale[WIDEST_CHART + 16] = "";
     int  used = 0;
-
     for (int n = t->first; n <= t->last; n++) {
         char text[16];
         int  at = column_of(t, pow(10, n)) - 1;
@@ -127,7 +121,6 @@ static void print_scale(const table *t)
 static void print_rate(double rate)
 {
     char text[16];
-
     printf("%*s", RATE, bench_rate(text, rate));
 }
 
@@ -135,7 +128,6 @@ static void print_rate(double rate)
 static void print_spread(const bench_spread *s)
 {
     char text[32];
-
     snprintf(text, sizeof text, "+-%.0f%%", 50 * (s->high - s->low) / s->median);
     printf("%*s", SPREAD, text);
 }
@@ -143,7 +135,6 @@ static void print_spread(const bench_spread *s)
 static void print_head(const table *t)
 {
     static const char *const kinds[] = {"pageable", "pinned", "asynchronous"};
-
     if (t->layout == WIDE && !t->curve->is_host) {
         printf("%*s", SIZE + TIME + SPREAD, "");
         for (int kind = 0; kind < COPY_KINDS; kind++)
@@ -167,7 +158,6 @@ static void print_head(const table *t)
 static void print_host_row(const table *t, const transfer_size *s)
 {
     char time[16];
-
     printf("%*s", TIME, bench_time(time, s->memory.median));
     if (t->layout != NARROW)
         print_spread(&s->memory);
@@ -180,7 +170,6 @@ static void print_row(const table *t, const transfer_size *s)
     const copy_kind     first = t->layout == WIDE ? 0 : t->kind, end = t->layout == WIDE ? COPY_KINDS : t->kind + 1;
     const copy_way      ways = t->layout == NARROW ? COPY_BOTH : COPY_WAYS;
     const bench_spread *up = &s->copies[t->kind][COPY_UP];
-
     printf("%*s", SIZE, bench_size(name, s->bytes));
     if (t->curve->is_host) {
         print_host_row(t, s);
@@ -218,7 +207,6 @@ static void print_summary(const transfer_curve *c)
 {
     transfer_summary s;
     char             up[16], down[16], both[16], memory[16];
-
     transfer_summarise(c, &s);
     bench_rate(memory, s.memory);
     bench_line("latency", "%s up, %s down (4 B)", text_seconds(s.latency[COPY_UP]), text_seconds(s.latency[COPY_DOWN]));
@@ -242,7 +230,6 @@ void transfer_print(const transfer_curve *c)
     table       t;
     char        text[256];
     const char *memory = c->pins ? "pinned" : "ordinary", *spread = "; spread: half the range of the middle half";
-
     lay_out(&t, c);
     if (c->is_host)
         snprintf(text, sizeof text,

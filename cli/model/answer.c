@@ -14,7 +14,6 @@
 static int take_best(float *probabilities, int count)
 {
     int best = -1;
-
     for (int i = 0; i < count; i++)
         if (probabilities[i] >= 0 && (best < 0 || probabilities[i] > probabilities[best]))
             best = i;
@@ -35,7 +34,6 @@ static void take_all(float *probabilities, int count, int most, answer *out)
 static haul_status read_classes(haul_tensor *logits, int count, int most, answer *out)
 {
     float *probabilities = calloc((size_t)count, sizeof *probabilities);
-
     if (!probabilities)
         return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     haul_status status = haul_read(haul_softmax(logits, 1), probabilities, (size_t)count * sizeof *probabilities);
@@ -49,7 +47,6 @@ static haul_status read_yes(haul_tensor *logits, int most, answer *out)
 {
     double yes = haul_item(haul_sigmoid(haul_select(haul_reshape(logits, HAUL_SHAPE(-1)), 0, 0)));
     bool   is_yes = yes > 0.5;
-
     out->top[0] = (answer_class){is_yes, is_yes ? yes : 1 - yes};
     out->top[1] = (answer_class){!is_yes, is_yes ? 1 - yes : yes};
     out->count = most < 2 ? most : 2;
@@ -59,7 +56,6 @@ static haul_status read_yes(haul_tensor *logits, int most, answer *out)
 haul_status answer_read(const data_spec *spec, haul_tensor *logits, int most, answer *out)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     most = most < ANSWER_MOST ? most : ANSWER_MOST;
@@ -78,7 +74,6 @@ const char *answer_name(const cJSON *classes, int index)
     static char numbers[4][16];
     static int  at;
     const char *name = classes_name(classes, index);
-
     if (name)
         return name;
     at = (at + 1) % 4;
@@ -91,7 +86,6 @@ const char *answer_percent(double probability)
     static char texts[4][8];
     static int  at;
     int         percent = whole_within(round(100 * probability), 0, probability < 1 ? 99 : 100);
-
     at = (at + 1) % 4;
     if (isnan(probability))
         snprintf(texts[at], sizeof texts[at], "-");
@@ -103,7 +97,6 @@ const char *answer_percent(double probability)
 static void print_bar(double probability, int width)
 {
     int length = whole_within(round(probability * width), 0, width);
-
     printf("%s", length ? "  " : "");
     while (length-- > 0)
         putchar('#');
@@ -112,7 +105,6 @@ static void print_bar(double probability, int width)
 static int longest_name(const answer *a, const cJSON *classes)
 {
     int longest = 0;
-
     for (int i = 0; i < a->count; i++) {
         int columns = text_columns(answer_name(classes, a->top[i].index));
         longest = columns > longest ? columns : longest;
@@ -125,7 +117,6 @@ void answer_print(const answer *a, const cJSON *classes, const char *name, int n
     enum { BAR = 30, GAPS = 2 + 2 + 4 + 2, LEAST_BAR = 5 };
     int room = output_room() - name_width - GAPS, class_width = longest_name(a, classes);
     int bar = room - class_width < BAR ? room - class_width : BAR;
-
     if (bar < LEAST_BAR) {
         bar = 0;
         class_width = class_width < room ? class_width : room > 1 ? room : 1;

@@ -8,14 +8,12 @@
 static int count_of(const haul_dataset *data)
 {
     data_spec spec;
-
     return source_spec(data, &spec) ? 0 : spec.y.classes;
 }
 
 static const char *name_of(const haul_dataset *data, int index)
 {
     data_spec spec;
-
     return source_spec(data, &spec) || index >= spec.y.classes ? NULL : spec.y.class_names[index];
 }
 
@@ -23,7 +21,6 @@ cJSON *classes_to_json(const haul_dataset *data)
 {
     cJSON *array = cJSON_CreateArray();
     int    count = count_of(data);
-
     for (int i = 0; array && i < count; i++) {
         cJSON *name = cJSON_CreateString(name_of(data, i));
         if (!name || !cJSON_AddItemToArray(array, name)) {
@@ -38,7 +35,6 @@ cJSON *classes_to_json(const haul_dataset *data)
 bool classes_are_text(const haul_dataset *data)
 {
     int count = count_of(data);
-
     for (int i = 0; i < count; i++) {
         const char *name = name_of(data, i);
         if (is_utf8(name))
@@ -58,7 +54,6 @@ const char *classes_name(const cJSON *stored, int index)
 static bool has_class(const haul_dataset *data, const char *name)
 {
     int count = count_of(data);
-
     for (int i = 0; i < count; i++)
         if (!strcmp(name_of(data, i), name))
             return true;
@@ -71,7 +66,6 @@ static void complain_different(const haul_dataset *data, const cJSON *stored, co
     const char *ours = name_of(data, at), *theirs = classes_name(stored, at);
     const char *name = haul_dataset_name(data);
     int         count = count_of(data), stored_count = cJSON_GetArraySize(stored);
-
     if (theirs && ours && count == stored_count)
         complain("class %d is '%s' in %s and '%s' in %s: give the data that the network was trained on, with classes "
                  "of the same names",
@@ -91,7 +85,6 @@ bool classes_agree(const haul_dataset *data, const cJSON *stored, const char *wh
     int          at = 0, count = count_of(data);
     const cJSON *name = stored ? stored->child : NULL;
     const char  *text;
-
     for (; name && at < count; name = name->next, at++) {
         text = cJSON_GetStringValue(name);
         if (!text || strcmp(text, name_of(data, at)) != 0)

@@ -15,7 +15,6 @@ enum { MOST_COLUMNS = 20, MOST_PAIRS = 10, NAME_WIDTH = 20 };
 static bool is_yes_or_no(const data_spec *spec)
 {
     int64_t values = 1;
-
     for (int i = 0; i < spec->y.shape.ndim; i++)
         values *= spec->y.shape.dims[i];
     return spec->y.dtype != HAUL_I64 && values == 1;
@@ -44,7 +43,6 @@ static int64_t *at(const confusion *c, int64_t wanted, int64_t predicted)
 static int64_t *read_classes(haul_tensor *classes, int64_t count)
 {
     int64_t *out = malloc((size_t)count * sizeof *out);
-
     if (!out)
         haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     else if (!haul_read(haul_reshape(haul_cast(classes, HAUL_I64), HAUL_SHAPE(count)), out,
@@ -78,7 +76,6 @@ haul_status confusion_add(confusion *c, const data_spec *spec, haul_tensor *logi
 static int64_t examples_of(const confusion *c, int wanted)
 {
     int64_t sum = 0;
-
     for (int i = 0; i < c->classes; i++)
         sum += *at(c, wanted, i);
     return sum;
@@ -93,7 +90,6 @@ typedef struct table {
 static int digits_of(int64_t count)
 {
     int digits = 1;
-
     while (count /= 10)
         digits++;
     return digits;
@@ -104,7 +100,6 @@ static table lay_out(const confusion *c, const cJSON *names)
     enum { EXAMPLES = 8, RIGHT = 6, LEAST_CELL = 4 }; /* with the blanks before them */
     table t = {.examples = EXAMPLES};
     int   room = output_room(), longest = 0, digits = 1;
-
     for (int i = 0; i < c->classes; i++) {
         int columns = text_columns(answer_name(names, i)), width = digits_of(examples_of(c, i));
         longest = columns > longest ? columns : longest;
@@ -124,7 +119,6 @@ static table lay_out(const confusion *c, const cJSON *names)
 static void print_right(const char *text, int width)
 {
     int columns = text_columns(text), used = columns < width ? columns : width - 1;
-
     printf("%*s", width - used, "");
     print_fitted(text, used);
 }
@@ -143,7 +137,6 @@ static void print_head(const confusion *c, const cJSON *names, const table *t)
 static void print_row(const confusion *c, const cJSON *names, const table *t, int wanted)
 {
     int64_t examples = examples_of(c, wanted), right = *at(c, wanted, wanted);
-
     print_fitted(answer_name(names, wanted), t->name);
     printf("  %*s %5s", t->examples, text_count(examples),
            examples ? answer_percent((double)right / (double)examples) : "-");
@@ -169,7 +162,6 @@ typedef struct pair {
 static pair next_pair(const confusion *c, pair before)
 {
     pair best = {0};
-
     for (int i = 0; i < c->classes; i++)
         for (int j = 0; j < c->classes; j++) {
             int64_t count = *at(c, i, j);
@@ -183,7 +175,6 @@ static pair next_pair(const confusion *c, pair before)
 static void print_pairs(const confusion *c, const cJSON *names)
 {
     pair p = {0, 0, INT64_MAX};
-
     for (int i = 0; i < MOST_PAIRS; i++) {
         p = next_pair(c, p);
         if (!p.count)

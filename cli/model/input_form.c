@@ -5,14 +5,12 @@
 input_form input_form_of(const haul_field *x)
 {
     bool bytes = x->dtype == HAUL_U8;
-
     return (input_form){.shape = x->shape, .mean = bytes ? 0.5 : 0, .deviation = bytes ? 0.5 : 0};
 }
 
 haul_dataset *input_form_apply(const input_form *form, haul_dataset *raw)
 {
     haul_field x;
-
     if (haul_dataset_field(raw, 0, &x))
         return NULL;
     if (x.dtype != HAUL_U8 || form->deviation == 0)
@@ -29,7 +27,6 @@ bool input_is_picture(const input_form *form)
 cJSON *input_form_to_json(const input_form *form)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_shape(object, "shape", &form->shape);
     if (form->deviation > 0) {
         json_number(object, "mean", form->mean);
@@ -43,7 +40,6 @@ bool input_form_from_json(const cJSON *json, input_form *out)
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(json, "shape"), *size;
     const cJSON *mean = cJSON_GetObjectItemCaseSensitive(json, "mean");
     const cJSON *deviation = cJSON_GetObjectItemCaseSensitive(json, "deviation");
-
     *out = (input_form){.shape = HAUL_SCALAR_SHAPE};
     if (!cJSON_IsArray(shape) || (!mean) != (!deviation))
         return false;

@@ -3,14 +3,12 @@
 const char *network_default(const data_spec *spec)
 {
     bool picture = spec->x.shape.ndim == 3 && spec->x.shape.dims[1] >= 16 && spec->x.shape.dims[2] >= 16;
-
     return picture && spec->y.classes ? "simplecnn" : "dense";
 }
 
 haul_module *network_new(const char *model, const data_spec *spec)
 {
     int64_t outputs = spec->y.classes;
-
     if (spec->y.dtype != HAUL_I64) {
         outputs = 1;
         for (int i = 0; i < spec->y.shape.ndim; i++)
@@ -39,7 +37,6 @@ static haul_tensor *right(const data_spec *spec, haul_tensor *logits, haul_tenso
 haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
     haul_scope *scope = haul_scope_push();
-
     haul_set_grad_enabled(false);
     return haul_scope_return(scope, haul_sum(right(spec, logits, y)));
 }
@@ -53,7 +50,6 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
                                const network_watch *watch, haul_tensor *loss, haul_tensor *hits)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     haul_tensor *logits = haul_call(net, batch->x);
@@ -73,7 +69,6 @@ static haul_status score_all(haul_module *net, const data_spec *spec, haul_loade
     haul_tensor *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
     int64_t      examples = 0, answers = 0, batches = 0;
     haul_status  status = haul_loader_start(loader, 0);
-
     while (!status && (!watch || !watch->go_on || watch->go_on(batches, watch->context))) {
         const haul_batch *batch = haul_loader_next(loader);
         if (!batch)
@@ -97,8 +92,7 @@ static haul_status score_first(haul_module *net, const data_spec *spec, haul_loa
 {
     haul_tensor      *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
     const haul_batch *batch = haul_loader_start(loader, 0) ? NULL : haul_loader_next(loader);
-
-    haul_status status = batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
+    haul_status       status = batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
     return status ? status : score_batch(net, spec, batch, NULL, loss, hits); /* finds what the first has left */
 }
 
@@ -106,7 +100,6 @@ static haul_status score_first(haul_module *net, const data_spec *spec, haul_loa
 static haul_scope *begin_scoring(haul_module *net, bool *training)
 {
     haul_scope *scope = haul_scope_push();
-
     *training = haul_module_is_training(net);
     if (!scope)
         return NULL;
@@ -129,7 +122,6 @@ haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *lo
 {
     bool        training;
     haul_scope *scope = begin_scoring(net, &training);
-
     return scope ? end_scoring(net, training, scope, score_first(net, spec, loader)) : haul_error_status();
 }
 
@@ -138,6 +130,5 @@ haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loade
 {
     bool        training;
     haul_scope *scope = begin_scoring(net, &training);
-
     return scope ? end_scoring(net, training, scope, score_all(net, spec, loader, watch, out)) : haul_error_status();
 }

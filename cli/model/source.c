@@ -19,7 +19,6 @@ static haul_dataset *open_images(const char *where, bool test, picture_size *siz
 {
     enum { USUAL_SIZE = 64 };
     haul_dataset *dataset = haul_image_folder(where, .test = test, .size = {size->height, size->width});
-
     if (dataset || size->height || haul_error_status() != HAUL_SHAPE)
         return dataset;
     haul_error_clear();
@@ -34,7 +33,6 @@ static int64_t count_of(const char *name, const char *where, int64_t usual, bool
 {
     bool      digits = where && *where && strspn(where, "0123456789") == strlen(where) && strlen(where) < 16;
     long long count = digits ? strtoll(where, NULL, 10) : where ? 0 : usual;
-
     if (count < 1 || count > MOST_EXAMPLES) {
         complain("--data %s:%s: a number of examples from 1 to %s is expected after the colon, for example %s:%lld",
                  name, where, text_count(MOST_EXAMPLES), name, (long long)usual);
@@ -85,7 +83,6 @@ static void complain_unknown(const char *text, size_t length)
 {
     const char *names[SOURCE_COUNT + 1] = {NULL};
     char        name[64];
-
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     for (int i = 0; i < SOURCE_COUNT; i++)
         names[i] = sources[i].name;
@@ -103,7 +100,6 @@ static void complain_unknown(const char *text, size_t length)
 haul_status source_spec(const haul_dataset *dataset, data_spec *out)
 {
     haul_status status = haul_dataset_field(dataset, 0, &out->x);
-
     return status ? status : haul_dataset_field(dataset, 1, &out->y);
 }
 
@@ -111,7 +107,6 @@ haul_status source_spec(const haul_dataset *dataset, data_spec *out)
 static bool check(const char *text, const source *kind, const haul_dataset *dataset, const picture_size *size)
 {
     data_spec spec;
-
     if (source_spec(dataset, &spec)) {
         complain_error();
         return false;
@@ -134,7 +129,6 @@ haul_dataset *source_open(const char *text, bool test, picture_size *size)
     size_t        length = strcspn(text, ":");
     const char   *where = text[length] ? text + length + 1 : NULL;
     const source *found = find(text, length);
-
     if (!found) {
         complain_unknown(text, length);
         return NULL;
@@ -152,7 +146,6 @@ haul_dataset *source_open(const char *text, bool test, picture_size *size)
 bool source_resizes(const char *text)
 {
     const source *found = find(text, strcspn(text, ":"));
-
     return found && found->resizes;
 }
 
@@ -165,7 +158,6 @@ static bool has_test_folder(const char *where)
     bool           found = false;
     struct stat    status;
     struct dirent *entry;
-
     while (folder && !found && (entry = readdir(folder)))
         found =
             entry->d_name[0] != '.' && !fstatat(dirfd(folder), entry->d_name, &status, 0) && S_ISDIR(status.st_mode);
@@ -177,21 +169,18 @@ static bool has_test_folder(const char *where)
 bool source_has_test(const char *text)
 {
     const char *where = text + strcspn(text, ":");
-
     return !source_resizes(text) || !*where || access(where + 1, R_OK | X_OK) != 0 || has_test_folder(where + 1);
 }
 
 bool source_is_sorted_by_class(const char *text)
 {
     const source *found = find(text, strcspn(text, ":"));
-
     return found && found->sorted_by_class;
 }
 
 bool source_same_kind(const char *a, const char *b)
 {
     const source *kind = find(a, strcspn(a, ":"));
-
     return kind && kind == find(b, strcspn(b, ":")) && (kind->needs_folder || !strcmp(a, b));
 }
 

@@ -15,7 +15,6 @@ enum { MOST_BYTES = 1 << 20 };
 static cJSON *parse(const char *path, const char *text, size_t size)
 {
     const char *end = text;
-
     errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
     cJSON *object = cJSON_ParseWithLengthOpts(text, size, &end, true);
     if (!object && errno == ENOMEM)
@@ -36,7 +35,6 @@ cJSON *config_read(const char *path)
     size_t size = 0;
     char  *text = text_file_read(path, MOST_BYTES, &size);
     cJSON *object = text ? parse(path, text, size + 1) : NULL;
-
     free(text);
     return object;
 }

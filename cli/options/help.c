@@ -33,7 +33,6 @@ static void print_wrapped(const char *text, int column, int indent)
 static void append(char *out, size_t size, const char *separator, const char *text)
 {
     size_t used = strlen(out);
-
     snprintf(out + used, size - used, "%s%s", used ? separator : "", text);
 }
 
@@ -42,7 +41,6 @@ static void append(char *out, size_t size, const char *separator, const char *te
 static void add_facts(const option *row, char *out, size_t size)
 {
     char low[32], high[32], text[300];
-
     if (row->kind == OPTION_INTEGER || row->kind == OPTION_NUMBER) {
         limit_text(row->low, low, sizeof low);
         if (row->high < NO_LIMIT)
@@ -66,7 +64,6 @@ static void add_facts(const option *row, char *out, size_t size)
 const char *help_text(const option *row, char *out, size_t size)
 {
     char facts[400] = "";
-
     add_facts(row, facts, sizeof facts);
     snprintf(out, size, *facts ? "%s (%s)" : "%s", row->help, facts);
     return out;
@@ -75,7 +72,6 @@ const char *help_text(const option *row, char *out, size_t size)
 const char *help_form(const option *row, char *out, size_t size)
 {
     char letter[8] = "";
-
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
     snprintf(out, size, "%s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
@@ -87,7 +83,6 @@ const char *help_form(const option *row, char *out, size_t size)
 static void print_row(const char *form, const char *text)
 {
     int used = printf("  %s", form);
-
     if (used > INDENT - 2) {
         putchar('\n');
         used = 0;
@@ -100,7 +95,6 @@ static void print_options(const command *c)
 {
     const char *group = "";
     char        form[80], text[1000];
-
     for (int i = 0; i < c->option_count; i++) {
         if (strcmp(c->options[i].group, group) != 0) {
             group = c->options[i].group;

@@ -23,7 +23,6 @@ static const struct unit {
 static bool take_size(double number, const char *unit, memory_limit *out)
 {
     enum { MOST = 53 }; /* bits that JSON's numbers hold */
-
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         double bytes = floor(number * units[i].bytes);
         if (strcmp(unit, units[i].name) != 0)
@@ -39,7 +38,6 @@ bool memory_limit_parse(const char *text, memory_limit *out)
     char  *end;
     double number;
     bool   fine = false;
-
     *out = (memory_limit){0};
     if (!text)
         return true;

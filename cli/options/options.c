@@ -25,7 +25,6 @@ static bool is_given(const option_values *o, const option *row)
 bool option_given(const option_values *o, const char *name)
 {
     const option *row = option_find(o->command, name);
-
     return row && is_given(o, row);
 }
 
@@ -34,7 +33,6 @@ bool option_given(const option_values *o, const char *name)
 static int set_value(option_values *o, const option *row, const char *text)
 {
     char expected[300];
-
     if (option_take_text(row, (char *)o->values + row->offset, text)) {
         mark_given(o, row);
         return -1;
@@ -53,7 +51,6 @@ static int unknown(const command *c, const char *shown, const char *name)
 {
     const char *names[MOST_NAMES + 2] = {NULL};
     char        list[1200];
-
     for (int i = 0; i < c->option_count; i++)
         names[i] = c->options[i].name;
     names[c->option_count] = "help";
@@ -85,7 +82,6 @@ static int parse_long(option_values *o, int argc, char **argv, int *at)
     const char   *text = argv[*at] + 2;
     size_t        length = strcspn(text, "=");
     const option *row = option_named(o->command, text, length);
-
     if (!row) {
         char shown[80];
         snprintf(shown, sizeof shown, "--%.*s", (int)length, text);
@@ -103,7 +99,6 @@ static int parse_short(option_values *o, int argc, char **argv, int *at)
 {
     const char   *text = argv[*at] + 1;
     const option *row = text[1] ? NULL : option_of_letter(o->command, *text);
-
     return row ? parse_value(o, row, NULL, argc, argv, at) : unknown(o->command, argv[*at], text);
 }
 
@@ -117,7 +112,6 @@ static int one_too_many(const command *c, const char *text)
 static int parse_operand(option_values *o, char **argv, char *text)
 {
     const option_operand *taken = &o->command->operand;
-
     if (!taken->name)
         return one_too_many(o->command, text);
     void *at = (char *)o->values + taken->offset;
@@ -144,7 +138,6 @@ static int check_required(const option_values *o)
 {
     const command        *c = o->command;
     const option_operand *taken = &c->operand;
-
     for (int i = 0; i < c->option_count; i++)
         if ((c->options[i].flags & OPTION_REQUIRED) && !is_given(o, &c->options[i])) {
             complain("--%s is missing (usage: haul %s %s)", c->options[i].name, c->name, c->usage);
@@ -171,7 +164,6 @@ int options_parse(option_values *o, const command *c, void *values, int argc, ch
 {
     bool operands_only = false;
     int  code = -1;
-
     *o = (option_values){.command = c, .values = values};
     for (int i = 0; i < c->option_count; i++)
         if (c->options[i].initial)

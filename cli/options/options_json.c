@@ -21,7 +21,6 @@ static bool is_kept(const option *row)
 static cJSON *number_to_json(double value)
 {
     char digits[40];
-
     snprintf(digits, sizeof digits, "%.15g", value);
     if (strtod(digits, NULL) != value)
         snprintf(digits, sizeof digits, "%.17g", value);
@@ -32,7 +31,6 @@ static cJSON *value_to_json(const option *row, const void *values)
 {
     const void *at = (const char *)values + row->offset;
     char        digits[40];
-
     switch (row->kind) {
     case OPTION_FLAG:
     case OPTION_ON_OFF: return cJSON_CreateBool(*(const bool *)at);
@@ -51,7 +49,6 @@ static bool is_absent(const option *row, const void *values)
 cJSON *options_to_json(const option_values *o)
 {
     cJSON *object = cJSON_CreateObject();
-
     for (int i = 0; object && i < o->command->option_count; i++) {
         const option *row = &o->command->options[i];
         if (!is_kept(row) || is_absent(row, o->values))
@@ -79,7 +76,6 @@ typedef union any_value {
 static bool take_json(const option *row, void *at, const cJSON *json)
 {
     double number = json->valuedouble;
-
     switch (row->kind) {
     case OPTION_FLAG:
     case OPTION_ON_OFF:
@@ -105,10 +101,9 @@ static bool take_json(const option *row, void *at, const cJSON *json)
 
 static bool complain_value(const option *row, const cJSON *json, const char *where)
 {
-    char  expected[300];
-    char *text = cJSON_PrintUnformatted(json);
-    bool  is_switch = row->kind == OPTION_FLAG || row->kind == OPTION_ON_OFF;
-
+    char        expected[300];
+    char       *text = cJSON_PrintUnformatted(json);
+    bool        is_switch = row->kind == OPTION_FLAG || row->kind == OPTION_ON_OFF;
     const char *near = row->choices && cJSON_IsString(json) ? did_you_mean(json->valuestring, row->choices) : NULL;
     complain("%s: \"%s\" is %.200s; %s is expected%s%s%s", where, row->name, text ? text : "?",
              is_switch ? "true or false" : option_expected(row, expected, sizeof expected),
@@ -122,7 +117,6 @@ static bool complain_name(const command *c, const char *name, const char *where)
     const char *names[MOST_KEPT + 1] = {NULL};
     char        list[1200];
     int         count = 0;
-
     if (option_find(c, name)) {
         complain("%s: \"%s\" cannot be set in a file; give --%s on the command line", where, name, name);
         return false;
@@ -139,7 +133,6 @@ static bool complain_name(const command *c, const char *name, const char *where)
 bool options_from_json(option_values *o, const cJSON *object, const char *where)
 {
     const cJSON *json;
-
     cJSON_ArrayForEach(json, object)
     {
         const option *row = option_find(o->command, json->string);
@@ -193,7 +186,6 @@ static bool is_unchanged(const option_values *o, const option *row, const cJSON 
     const void *at = (const char *)o->values + row->offset;
     any_value   stored = {0};
     char        was[300], now[300];
-
     if (!json) {
         complain("the run was started without --%s; leave it out to continue, or start another run", row->name);
         return false;

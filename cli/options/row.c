@@ -40,7 +40,6 @@ const char *limit_text(double limit, char *out, size_t size)
 static const char *range_text(const option *row, const char *noun, char *out, size_t size)
 {
     char low[32], high[32];
-
     snprintf(out, size, "%s from %s to %s", noun, limit_text(row->low, low, sizeof low),
              limit_text(row->high, high, sizeof high));
     return out;
@@ -108,7 +107,6 @@ static bool take_number(const option *row, double *value, const char *text)
 bool option_take_text(const option *row, void *at, const char *text)
 {
     bool on = !strcmp(text, "on");
-
     switch (row->kind) {
     case OPTION_FLAG:
     case OPTION_ON_OFF:

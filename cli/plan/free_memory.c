@@ -5,7 +5,6 @@
 int64_t available_memory(void)
 {
     int64_t bytes;
-
     if (haul_stat_get("memory.cpu.free", &bytes)) {
         haul_error_clear();
         return 0;

@@ -16,7 +16,6 @@ struct probe {
 static double seconds_of(const probe *p, int64_t times)
 {
     double began = clock_seconds();
-
     for (int64_t i = 0; i < times; i++)
         if (p->run(p->out, p->a, p->b))
             return NAN;
@@ -31,7 +30,6 @@ static double fastest(const probe *p, double budget)
 {
     const double together = 2e-3, until = clock_seconds() + budget;
     double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
-
     best = isnan(first) ? first : seconds_of(p, 1);
     while (!isnan(best) && clock_seconds() < until) {
         int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
@@ -55,7 +53,6 @@ static double peak_flops(haul_device *device)
     enum { FIRST = 256, LAST = 8192 };
     const double long_enough = 4e-3, budget = 0.025;
     double       best = 0;
-
     for (int64_t n = FIRST; n <= LAST; n *= 2) {
         haul_scope *scope = haul_scope_push();
         probe       p = {.device = device, .run = haul_matmul_into};
@@ -75,7 +72,6 @@ static double peak_bytes(haul_device *device)
 {
     enum { FIRST = 16 << 20, LEAST = 1 << 16 };
     const double budget = 0.08;
-
     for (int64_t count = FIRST; count >= LEAST; count /= 2) {
         haul_scope *scope = haul_scope_push();
         probe       p = {.device = device, .run = haul_add_into};
@@ -92,7 +88,6 @@ static double peak_bytes(haul_device *device)
 static bool can_compute(const haul_device *device)
 {
     haul_device_properties p;
-
     if (haul_device_describe(device, &p))
         return false;
     if (p.kind == HAUL_KIND_META)
@@ -105,7 +100,6 @@ bool measure_peaks(haul_device *device, device_peaks *out)
 {
     haul_scope  *scope = haul_scope_push();
     device_peaks peaks = {NAN, NAN};
-
     if (scope && can_compute(device) && !haul_set_device(device)) {
         haul_set_grad_enabled(false);
         peaks.bytes = peak_bytes(device);

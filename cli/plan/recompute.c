@@ -16,7 +16,6 @@ static bool has_matrix(haul_module *layer)
     haul_named_tensor all[8];
     int               count = haul_module_tensors(layer, all, 8);
     bool              found = false;
-
     for (int i = 0; i < count && i < 8; i++)
         found = found || (!all[i].is_buffer && haul_tensor_ndim(all[i].tensor) >= 2);
     return found;
@@ -27,7 +26,6 @@ static bool is_stage(haul_module *m)
 {
     haul_named_module children[MOST_PARTS];
     int               count = haul_module_children(m, children, MOST_PARTS);
-
     if (strcmp(haul_module_kind(m), "sequential") != 0 || count < 1 || count > MOST_PARTS)
         return false;
     for (int i = 0; i < count; i++)
@@ -41,7 +39,6 @@ static void add(network_parts *out, const char *holder, const char *first, const
 {
     network_part *p = &out->items[out->count];
     const bool    one = !strcmp(first, last);
-
     if (out->count == MOST_PARTS || strlen(holder) >= sizeof p->holder || strlen(first) >= sizeof p->first ||
         strlen(last) >= sizeof p->last)
         return;
@@ -61,7 +58,6 @@ static void find(haul_module *m, const char *path, network_parts *out)
     int               count = haul_module_children(m, children, MOST_PARTS), begin = 0;
     bool              has = false;
     char              below[80];
-
     count = count > MOST_PARTS ? MOST_PARTS : count;
     for (int i = 0; i <= count; i++) {
         bool ends = i == count || child_count(children[i].module) > 0;
@@ -95,7 +91,6 @@ haul_status parts_find(haul_module *net, network_parts *out)
 haul_status parts_apply(const network_parts *p, haul_module *net)
 {
     haul_status status = HAUL_OK;
-
     for (int i = 0; i < p->count && !status; i++) {
         const network_part *one = &p->items[i];
         haul_module        *holder = *one->holder ? haul_module_child(net, one->holder) : net;
@@ -107,7 +102,6 @@ haul_status parts_apply(const network_parts *p, haul_module *net)
 int parts_count_on(const network_parts *p)
 {
     int count = 0;
-
     for (int i = 0; i < p->count; i++)
         count += p->items[i].on;
     return count;
@@ -127,7 +121,6 @@ typedef struct choice {
 static int64_t peak_of(choice *c)
 {
     int64_t peak = INT64_MAX;
-
     c->tries--;
     if (!c->status)
         c->status = c->measure(c->p, &peak, c->context);
@@ -139,7 +132,6 @@ static int64_t add_best(choice *c)
 {
     int64_t best = INT64_MAX;
     int     at = -1;
-
     for (int i = 0; i < c->p->count && !c->status; i++) {
         network_part *one = &c->p->items[i];
         if (one->on)
@@ -203,7 +195,6 @@ static int64_t choose_greedily(choice *c, int64_t peak)
 {
     network_parts best = *c->p;
     int64_t       lowest = peak;
-
     for (int k = 0; k < c->p->count && !c->status && !(c->limit && lowest <= c->limit); k++) {
         int64_t now = add_best(c);
         if (now < lowest) {
@@ -220,7 +211,6 @@ haul_status parts_choose(network_parts *p, int64_t limit, parts_measure *measure
 {
     enum { MOST_TRIES = 400 };
     choice c = {.p = p, .limit = limit, .measure = measure, .context = context};
-
     turn_off(p);
     *peak = choose_greedily(&c, *peak);
     if (c.status || !limit || *peak > limit)

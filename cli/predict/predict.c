@@ -19,7 +19,6 @@ static haul_status ask(const predictor *p, haul_tensor *x, answer *out)
 {
     const predict_options *o = p->options;
     haul_scope            *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     haul_tensor *logits = o->trace ? trace_call(p->net, x, p->device, o->json)
@@ -58,7 +57,6 @@ static bool print_picture(const predictor *p, const char *path, const answer *a,
 static void complain_picture(const char *path)
 {
     struct stat status;
-
     if (!stat(path, &status) && S_ISDIR(status.st_mode))
         complain("%s is a folder; name pictures in it, as in %s/*.jpg, or give --data images:%s if it has a folder for "
                  "each class",
@@ -73,7 +71,6 @@ static bool predict_picture(const predictor *p, const char *path, int name_width
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = scope ? predictor_picture(p, path) : NULL;
     bool         done = x && !ask(p, x, &a);
-
     if (!done)
         complain_picture(path);
     haul_scope_pop(scope);
@@ -87,7 +84,6 @@ static bool predict_picture(const predictor *p, const char *path, int name_width
 static int width_of_names(const operand_list *pictures)
 {
     int widest = 0, most = output_room() / 3;
-
     for (int i = 0; i < pictures->count; i++) {
         int columns = text_columns(pictures->items[i]);
         widest = columns > widest ? columns : widest;
@@ -101,7 +97,6 @@ static bool predict_pictures(const predictor *p)
     const operand_list *pictures = &p->options->pictures;
     int                 name_width = width_of_names(pictures);
     bool                done = true;
-
     print_weights(p);
     for (int i = 0; i < pictures->count && output_works(); i++)
         done = predict_picture(p, pictures->items[i], name_width) && done;
@@ -113,7 +108,6 @@ static bool predict_pictures(const predictor *p)
 static haul_status wanted_class(const predictor *p, haul_tensor *y, int *out)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     *out = p->spec.y.dtype == HAUL_I64 ? (int)haul_item_i64(y)
@@ -127,7 +121,6 @@ static void print_class(const char *name)
 {
     enum { USUAL = 12, LEAST = 3, OTHERS = 33 };
     int columns = text_columns(name), most = (output_room() - OTHERS) / 2;
-
     columns = columns < USUAL ? USUAL : columns;
     most = most < LEAST ? LEAST : most;
     print_fitted(name, columns < most ? columns : most);
@@ -137,7 +130,6 @@ static bool print_example(const predictor *p, int64_t index, const answer *a, in
 {
     const char *predicted = answer_name(p->classes, a->top[0].index), *name = answer_name(p->classes, wanted);
     bool        right = a->top[0].index == wanted;
-
     if (!p->options->json) {
         printf("example %-6lld ", (long long)index);
         print_class(predicted);
@@ -165,7 +157,6 @@ static bool predict_examples(const predictor *p)
 {
     const predict_options *o = p->options;
     haul_loader           *loader = haul_loader_new(p->data, .batch = 1, .device = haul_cpu());
-
     if (!loader || haul_loader_start_at(loader, 0, o->index)) {
         complain_error();
         return false;
@@ -193,7 +184,6 @@ static bool print_summary(const predictor *p, const confusion *c, const network_
 {
     const char *name = haul_dataset_name(p->data), *device = haul_device_name(p->device);
     int64_t     count = haul_dataset_count(p->data);
-
     if (!p->options->json) {
         putchar('\n');
         confusion_print(c, p->classes);
@@ -227,7 +217,6 @@ typedef struct counting {
 static haul_status count_batch(haul_tensor *logits, haul_tensor *y, void *context)
 {
     counting *c = context;
-
     return confusion_add(&c->confusion, c->spec, logits, y);
 }
 
@@ -238,7 +227,6 @@ static bool predict_all(const predictor *p)
     network_watch watch = {.see = count_batch, .context = &c};
     haul_loader  *loader = haul_loader_new(p->data, .batch = p->options->batch, .workers = 2, .device = p->device);
     bool          done = false;
-
     if (!confusion_init(&c.confusion, &p->spec))
         complain("memory is exhausted");
     else if (!loader || network_evaluate(p->net, &p->spec, loader, &watch, &score))
@@ -255,7 +243,6 @@ static bool predict_all(const predictor *p)
 static int check(const option_values *values, const predict_options *o)
 {
     static const char *const of_data[] = {"data", "split", "index", "count", "batch"};
-
     if (!o->pictures.count)
         return -1;
     for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
@@ -274,7 +261,6 @@ static int predict(const predict_options *o)
 {
     predictor p;
     bool      done = predictor_open(&p, o);
-
     if (done && o->pictures.count)
         done = predict_pictures(&p);
     else if (done)
@@ -363,7 +349,6 @@ static int predict_main(int argc, char **argv)
     predict_options o = {0};
     option_values   values;
     int             code = options_parse(&values, &predict_command, &o, argc, argv);
-
     if (code < 0)
         code = check(&values, &o);
     if (code >= 0)

@@ -14,7 +14,6 @@
 static const char *stored_text(const predictor *p, const char *name)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(p->stored, name));
-
     if (!text)
         complain("%s does not say which --%s the network was trained with", p->run.checkpoint, name);
     return text;
@@ -23,7 +22,6 @@ static const char *stored_text(const predictor *p, const char *name)
 static double stored_number(const predictor *p, const char *name)
 {
     const cJSON *number = cJSON_GetObjectItemCaseSensitive(p->stored, name);
-
     return cJSON_IsNumber(number) ? number->valuedouble : 0;
 }
 
@@ -50,7 +48,6 @@ static haul_dataset *open_part(const predictor *p, const char *source, picture_s
     haul_dataset *raw = source_open(source, !strcmp(p->part, "test"), size), *parts[2] = {raw, NULL};
     double        fraction = p->options->data ? 0 : stored_number(p, "validation");
     bool          validation = !strcmp(p->part, "validation");
-
     if (!raw || fraction <= 0 || (!validation && strcmp(p->part, "train") != 0))
         return raw;
     if (!validation_split(raw, fraction, (uint64_t)whole_number(stored_number(p, "seed")),
@@ -65,7 +62,6 @@ static const char *choose_part(const predictor *p, const char *source)
 {
     const predict_options *o = p->options;
     bool                   drawn = !o->data && stored_number(p, "validation") > 0;
-
     if (!o->split)
         return source_has_test(source) ? "test" : drawn ? "validation" : "";
     if (strcmp(o->split, "validation") != 0 || drawn)
@@ -82,7 +78,6 @@ static bool check_shape(const predictor *p)
 {
     const haul_shape *given = &p->spec.x.shape, *known = &p->input.shape;
     bool              same = given->ndim == known->ndim;
-
     for (int i = 0; same && i < known->ndim; i++)
         same = given->dims[i] == known->dims[i];
     if (!same)
@@ -94,7 +89,6 @@ static bool check_shape(const predictor *p)
 static bool check_index(const predictor *p)
 {
     int64_t index = p->options->index, count = haul_dataset_count(p->data);
-
     if (index >= count)
         complain("--index %lld: %s has %lld examples, counted from 0", (long long)index, haul_dataset_name(p->data),
                  (long long)count);
@@ -106,7 +100,6 @@ static bool open_data(predictor *p)
 {
     const char  *source = p->options->data ? p->options->data : stored_text(p, "data");
     picture_size size = {0};
-
     if (!source || !(p->part = choose_part(p, source)))
         return false;
     if (input_is_picture(&p->input) && source_resizes(source))
@@ -142,7 +135,6 @@ haul_tensor *predictor_picture(const predictor *p, const char *path)
     const haul_shape *shape = &p->input.shape;
     haul_scope       *scope = haul_scope_push();
     haul_tensor      *x = NULL;
-
     if (!scope || haul_set_device(haul_cpu())) {
         haul_scope_pop(scope);
         return NULL;
@@ -167,7 +159,6 @@ static bool choose_weights(predictor *p)
 {
     const char *wanted = p->options->weights;
     bool        has_best = !access(p->run.best, F_OK);
-
     if (wanted && !strcmp(wanted, "best") && !has_best) {
         complain("--weights best: there is no %s; give --weights last, or leave it out", p->run.best);
         return false;
@@ -180,7 +171,6 @@ static bool choose_weights(predictor *p)
 static bool open_network(predictor *p)
 {
     const char *model = choose_weights(p) ? stored_text(p, "model") : NULL;
-
     p->net = model ? network_new(model, &p->spec) : NULL;
     if (p->net && !haul_load_weights(p->weights, p->net) && !haul_module_train(p->net, false))
         return true;

@@ -25,7 +25,6 @@ static int first_values(haul_tensor *t, double *out)
     int64_t      count = haul_tensor_count(t), n = count < SHOWN ? count : SHOWN;
     haul_tensor *flat = haul_reshape(haul_detach(t), HAUL_SHAPE(-1));
     haul_tensor *some = haul_cast(haul_slice(flat, 0, 0, n, 1), HAUL_F64);
-
     if (haul_read(haul_to(some, haul_cpu()), out, (size_t)n * sizeof *out))
         n = -1;
     haul_scope_pop(scope);
@@ -42,7 +41,6 @@ static int print_row(const stage_row *row)
 {
     enum { KIND = 13, DEVICE = 11, ALL = 60 };
     int room = output_room(), used = ALL;
-
     print_fitted(row->stage, 10);
     if (room >= ALL)
         printf(" %-12s", row->kind);
@@ -60,7 +58,6 @@ static void print_stage(tracer *r, const char *stage, const char *what, haul_ten
     haul_shape  shape = haul_tensor_shape(t);
     const char *device = haul_device_name(haul_tensor_device(t));
     int         n = first_values(t, values);
-
     r->seconds += seconds;
     if (n < 0) {
         r->failed = true;
@@ -110,7 +107,6 @@ static void call_ended(tracer *r, const haul_call_event *event)
 static void on_call(const haul_call_event *event, void *context)
 {
     tracer *r = context;
-
     if (!event->done) {
         r->is_leaf = true;
         haul_device_sync(haul_tensor_device(event->x->tensors[0]));
@@ -127,7 +123,6 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
 {
     double       began = clock_seconds();
     haul_tensor *inside = haul_to(x, device);
-
     if (!haul_tensor_is_valid(inside) || haul_device_sync(device))
         return NULL;
     double seconds = clock_seconds() - began;
@@ -156,7 +151,6 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
 haul_tensor *trace_call(haul_module *net, haul_tensor *x, haul_device *device, bool json)
 {
     tracer warm = {0}, r = {.json = json, .printing = true};
-
     if (!run(&warm, net, x, device)) /* compiles kernels, so that the times are those of running */
         return NULL;
     if (!json) {

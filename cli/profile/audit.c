@@ -22,7 +22,6 @@ static double total_of(const cJSON *audit)
 {
     const cJSON *finding;
     double       ms = 0;
-
     cJSON_ArrayForEach(finding, audit) ms += document_number(finding, "ms_per_step");
     return ms;
 }
@@ -34,7 +33,6 @@ static void print_head(const cJSON *finding, double step_ms)
     const double ms = document_number(finding, "ms_per_step");
     const double bytes = document_number(finding, "bytes_per_step");
     size_t       used;
-
     visible_text(place, sizeof place, document_text(finding, "place"));
     used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place, text_seconds(ms / 1e3));
     if (step_ms > 0 && used < sizeof text)
@@ -74,7 +72,6 @@ static double step_of(const char *run)
 {
     char   unheard[256];
     double ms = 0;
-
     complain_into(unheard, sizeof unheard);
     cJSON *profile = run_document(run, "profile.json", false, maker);
     complain_into(NULL, 0);
@@ -89,7 +86,6 @@ static void print_audit(const cJSON *audit, const char *run)
     const int    count = cJSON_GetArraySize(audit);
     const double step_ms = step_of(run), total = total_of(audit);
     const cJSON *finding;
-
     if (count == 0) {
         printf("No findings.\n");
         return;
@@ -115,7 +111,6 @@ static int audit_main(int argc, char **argv)
     audit_options o = {0};
     option_values values;
     int           code = options_parse(&values, &audit_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     cJSON *audit = run_document(o.run, "audit.json", true, maker);

@@ -27,7 +27,6 @@ static void print_phases(const cJSON *profile)
 {
     const cJSON *phase;
     const double wall = document_number(profile, "wall_ms"), steps = document_number(profile, "steps");
-
     printf("%.0f step%s in %s: %s each\n", steps, steps == 1 ? "" : "s", text_seconds(wall / 1e3),
            text_seconds(document_number(profile, "step_ms") / 1e3));
     cJSON_ArrayForEach(phase, document_list(profile, "phases"))
@@ -43,7 +42,6 @@ static void print_phases(const cJSON *profile)
 static void print_memory(const cJSON *profile)
 {
     const cJSON *memory;
-
     cJSON_ArrayForEach(memory, document_list(profile, "memory"))
     {
         char name[64], text[128];
@@ -112,7 +110,6 @@ static int profile_main(int argc, char **argv)
     profile_options   o = {0};
     option_values     values;
     int               code = options_parse(&values, &profile_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     cJSON *profile = run_document(o.run, "profile.json", false, maker);

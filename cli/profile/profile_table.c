@@ -36,7 +36,6 @@ double profile_table_ms(const profile_table *table, const cJSON *profile, const 
 {
     const double steps = document_number(profile, "steps");
     double       ms = 0;
-
     for (int i = 0; i < 3 && table->times[i]; i++) {
         const double more = document_number(row, table->times[i]);
         ms = table->longest ? fmax(ms, more) : ms + more;
@@ -58,7 +57,6 @@ static bool same_row(const profile_table *table, const cJSON *a, const cJSON *b,
 const cJSON *profile_table_find(const profile_table *table, const cJSON *profile, const cJSON *row)
 {
     const cJSON *other, *elsewhere = NULL;
-
     cJSON_ArrayForEach(other, document_list(profile, table->name))
     {
         if (same_row(table, row, other, false))
@@ -90,7 +88,6 @@ static int columns_of(const layout *l)
 static void lay_out(layout *l)
 {
     const int room = output_room();
-
     l->name = NAME;
     l->where = l->calls = l->share = true;
     l->memory = l->table->memory;
@@ -130,7 +127,6 @@ static void print_head(const layout *l)
 static void print_rate(const cJSON *row, const char *name)
 {
     const double rate = name ? document_number(row, name) : 0;
-
     if (rate > 0)
         printf("%*.*f", RATE, rate < 10 ? 2 : rate < 100 ? 1 : 0, rate);
     else
@@ -140,7 +136,6 @@ static void print_rate(const cJSON *row, const char *name)
 static void print_against(const layout *l, const cJSON *row, double ms)
 {
     const cJSON *other = l->against ? profile_table_find(l->table, l->against, row) : NULL;
-
     if (!l->against)
         return;
     const double before = other ? profile_table_ms(l->table, l->against, other) : 0;
@@ -166,7 +161,6 @@ static void print_end(const layout *l, const cJSON *row)
     const double steps = fmax(1, document_number(l->profile, "steps"));
     const char  *where = l->where ? document_text(row, l->table->where) : "";
     const char  *bound = l->bound ? document_text(row, "bound") : "";
-
     if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row))
         return;
     if (l->rates) {
@@ -190,7 +184,6 @@ static void print_end(const layout *l, const cJSON *row)
 static void print_row(const layout *l, const cJSON *row)
 {
     const double steps = document_number(l->profile, "steps"), ms = profile_table_ms(l->table, l->profile, row);
-
     print_fitted(*document_text(row, "name") ? document_text(row, "name") : "(others)", l->name);
     printf("%*.3f", MS, ms);
     if (l->share)
@@ -208,7 +201,6 @@ void profile_table_print(const profile_table *table, const cJSON *profile, const
     const cJSON *row;
     int          rest = 0;
     double       rest_ms = 0;
-
     lay_out(&l);
     print_head(&l);
     cJSON_ArrayForEach(row, document_list(profile, table->name))

@@ -8,7 +8,6 @@
 static bool is_found(const cJSON *audit, const char *name)
 {
     const cJSON *finding;
-
     cJSON_ArrayForEach(finding, audit)
     {
         if (!strcmp(document_text(finding, "finding"), name))
@@ -20,7 +19,6 @@ static bool is_found(const cJSON *audit, const char *name)
 static void write_finding(html *h, const cJSON *finding, int number, double step)
 {
     double cost = page_finding_cost(finding), bytes = number_of(finding, "bytes_per_step");
-
     html_add(h, "<li id=\"finding-%s\"><span class=\"letter\">%s</span>", page_letter(number), page_letter(number));
     html_add(h, "<div><h3>%s</h3><p><code>", page_finding_title(finding));
     html_name(h, document_text(finding, "place"));
@@ -40,7 +38,6 @@ static void write_finding(html *h, const cJSON *finding, int number, double step
 static void write_clean(html *h, const cJSON *audit)
 {
     bool begun = false;
-
     for (int i = 0; i < PAGE_FINDING_KINDS; i++) {
         if (is_found(audit, page_finding_kinds[i].name))
             continue;
@@ -56,7 +53,6 @@ static void write_lead(html *h, const cJSON *audit, double step)
 {
     const double cost = page_dearest_cost(audit);
     const int    count = cJSON_GetArraySize(audit);
-
     if (!count) {
         html_put(h, "<p>No findings.</p>");
         return;
@@ -74,7 +70,6 @@ void page_audit(page *p)
     const cJSON *audit = p->runs[0].audit, *finding;
     double       step = number_of(p->runs[0].profile, "step_ms");
     int          number = 0;
-
     if (!audit) {
         page_lacks_profile(p, "Audit");
         return;

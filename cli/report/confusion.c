@@ -17,7 +17,6 @@ static double count_at(const confusion *c, int wanted, int predicted)
 static double examples_of(const confusion *c, int wanted)
 {
     double sum = 0;
-
     for (int i = 0; i < c->classes; i++)
         sum += count_at(c, wanted, i);
     return sum;
@@ -26,7 +25,6 @@ static double examples_of(const confusion *c, int wanted)
 static double predictions_of(const confusion *c, int predicted)
 {
     double sum = 0;
-
     for (int i = 0; i < c->classes; i++)
         sum += count_at(c, i, predicted);
     return sum;
@@ -50,7 +48,6 @@ static void write_cell(html *h, const confusion *c, int wanted, int predicted)
 {
     double count = count_at(c, wanted, predicted), examples = examples_of(c, wanted);
     double share = examples > 0 ? count / examples : 0;
-
     html_put(h, wanted == predicted ? "<td class=\"right\"" : "<td");
     if (count > 0 && wanted == predicted)
         html_add(h, " style=\"background:rgba(var(--heat),%.2f)\"", 0.06 + 0.44 * share);
@@ -75,7 +72,6 @@ static void write_head(html *h, const page_answers *a)
 static void write_matrix(html *h, const page_answers *a)
 {
     const confusion *c = &a->confusion;
-
     write_head(h, a);
     for (int i = 0; i < c->classes; i++) {
         html_put(h, "<tr><th scope=\"row\">");
@@ -104,7 +100,6 @@ typedef struct pair {
 static int by_count(const void *a, const void *b)
 {
     const pair *x = a, *y = b;
-
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : x->wanted - y->wanted;
 }
 
@@ -112,7 +107,6 @@ static int by_count(const void *a, const void *b)
 static int find_pairs(const confusion *c, pair *out)
 {
     int count = 0;
-
     for (int i = 0; i < c->classes; i++)
         for (int j = 0; j < c->classes; j++) {
             pair p = {i, j, count_at(c, i, j)};
@@ -129,7 +123,6 @@ static void write_pairs(html *h, const page_answers *a)
     const confusion *c = &a->confusion;
     pair             pairs[MOST_PAIRS];
     int              count = find_pairs(c, pairs);
-
     if (!count)
         return;
     page_table(h, "Classes that are confused most", "Class|Taken for|#Examples|#Of the class|=Share");
@@ -150,7 +143,6 @@ static void write_pairs(html *h, const page_answers *a)
 static void write_classes(html *h, const page_answers *a)
 {
     const confusion *c = &a->confusion;
-
     page_folded_table(h, "classes", "Class|#Examples|#Right|#Recall|#Precision");
     for (int i = 0; i < c->classes && i < 1000; i++) {
         html_put(h, "<tr><th scope=\"row\">");

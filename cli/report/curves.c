@@ -16,7 +16,6 @@ static int drawn_runs(const page *p)
 static double last_epoch(const page *p)
 {
     double last = 1;
-
     for (int i = 0; i < drawn_runs(p); i++) {
         const page_run *run = &p->runs[i];
         for (size_t j = 0; j < run->epoch_count; j++)
@@ -77,7 +76,6 @@ static void write_loss(const page *p, html *h)
 {
     plot figure = plot_of(p, "Loss", "by epoch", say_loss);
     char sentence[1200];
-
     for (int i = 0; i < drawn_runs(p); i++) {
         const page_run *run = &p->runs[i];
         plot_line      *raw = !i && run->batch_count ? plot_line_new(&figure, i, PLOT_RAW, "batch", NULL) : NULL;
@@ -115,7 +113,6 @@ static void write_accuracy(const page *p, html *h)
 {
     plot figure = plot_of(p, "Accuracy", "per cent, by epoch", say_hundredths);
     char sentence[1200];
-
     figure.per_cent = true;
     for (int i = 0; i < drawn_runs(p); i++) {
         const page_run *run = &p->runs[i];
@@ -141,7 +138,6 @@ static const char *say_rate_of_learning(double lr)
 {
     static char text[4][32];
     static int  at;
-
     at = (at + 1) % 4;
     snprintf(text[at], sizeof text[at], "%.3g", lr);
     return text[at];
@@ -151,7 +147,6 @@ static void write_rate(const page *p, html *h)
 {
     plot figure = plot_of(p, "Learning rate", "by epoch", say_rate_of_learning);
     char sentence[1200];
-
     figure.from_zero = true;
     for (int i = 0; i < drawn_runs(p); i++) {
         const page_run *run = &p->runs[i];
@@ -177,7 +172,6 @@ static void write_speed(const page *p, html *h)
 {
     plot figure = plot_of(p, "Examples per second", "while training, by epoch", say_count);
     char sentence[1200];
-
     figure.from_zero = true;
     for (int i = 0; i < drawn_runs(p); i++)
         if (p->runs[i].epoch_count)
@@ -194,7 +188,6 @@ static void write_epochs(html *h, const page *p, const page_run *run)
     enum { MOST = 250 };
     size_t every = run->epoch_count / MOST + 1;
     char   caption[400];
-
     if (!run->epoch_count)
         return;
     snprintf(caption, sizeof caption, "%s of %.300s", page_plural((double)run->epoch_count, "epoch"), run->name);
@@ -229,7 +222,6 @@ static void write_epochs(html *h, const page *p, const page_run *run)
 static void write_batches(html *h, const page_run *run)
 {
     enum { MOST = 400 };
-
     if (!run->batch_count)
         return;
     if (run->batch_count > MOST) {
@@ -256,7 +248,6 @@ static void write_lead(html *h, const page_run *run)
 {
     const page_epoch *best = page_run_best(run), *last = run->epoch_count ? &run->epochs[run->epoch_count - 1] : NULL;
     const char       *data = page_measured(run);
-
     if (!best) {
         html_put(h, last ? "<p>No epoch has a loss that is finite.</p>" : "<p>The log has no whole epoch yet.</p>");
         return;
@@ -286,7 +277,6 @@ static void write_key(html *h, const page *p)
 void page_curves(page *p)
 {
     html *h = page_begin(p, "learning", "Learning");
-
     write_lead(h, &p->runs[0]);
     write_key(h, p);
     page_body(p);

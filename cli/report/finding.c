@@ -25,7 +25,6 @@ const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS] = {
 double page_finding_cost(const cJSON *finding)
 {
     double ms = number_of(finding, "ms_per_step");
-
     return ms > 0 ? ms : 0;
 }
 
@@ -33,7 +32,6 @@ double page_dearest_cost(const cJSON *audit)
 {
     const cJSON *finding;
     double       cost = 0;
-
     cJSON_ArrayForEach(finding, audit)
     {
         cost = fmax(cost, page_finding_cost(finding));
@@ -45,7 +43,6 @@ const char *page_letter(int finding)
 {
     static char ring[4][8];
     static int  at;
-
     at = (at + 1) % 4;
     if (finding < 26)
         snprintf(ring[at], sizeof ring[at], "%c", 'A' + finding);
@@ -57,7 +54,6 @@ const char *page_letter(int finding)
 const char *page_finding_title(const cJSON *finding)
 {
     const char *name = document_text(finding, "finding");
-
     for (int i = 0; i < PAGE_FINDING_KINDS; i++)
         if (!strcmp(page_finding_kinds[i].name, name))
             return page_finding_kinds[i].title;
@@ -67,7 +63,6 @@ const char *page_finding_title(const cJSON *finding)
 static int count_of(const cJSON *audit)
 {
     const int count = cJSON_GetArraySize(audit);
-
     return count < PAGE_MOST_FINDINGS ? count : PAGE_MOST_FINDINGS;
 }
 
@@ -75,7 +70,6 @@ static int count_of(const cJSON *audit)
 static void write_rest(html *h, const cJSON *audit, int finding)
 {
     const char *letter = page_letter(finding);
-
     html_add(h, " href=\"#finding-%s\" aria-label=\"Finding %s: %s\">%s</a>", letter, letter,
              page_finding_title(cJSON_GetArrayItem(audit, finding)), letter);
 }
@@ -90,14 +84,12 @@ void page_mark(html *h, const cJSON *audit, int finding)
 static int finding_of(const cJSON *audit, const cJSON *number)
 {
     const double value = cJSON_IsNumber(number) ? number->valuedouble : -1;
-
     return value >= 0 && value < count_of(audit) && value == floor(value) ? (int)value : -1;
 }
 
 void page_span_marks(html *h, const cJSON *audit, const cJSON *span)
 {
     const cJSON *number;
-
     cJSON_ArrayForEach(number, document_list(span, "findings"))
     {
         if (finding_of(audit, number) >= 0)
@@ -123,7 +115,6 @@ static bool is_about(const cJSON *copy, const cJSON *row)
 int page_row_marks(html *h, const cJSON *audit, const cJSON *row)
 {
     int marks = 0;
-
     for (int i = 0; i < count_of(audit); i++) {
         const cJSON *copy;
         bool         about = false;
@@ -157,7 +148,6 @@ static void add(page_marks *m, int finding, double at)
 void page_marks_add_span(page_marks *m, const cJSON *audit, const cJSON *span, double at)
 {
     const cJSON *number;
-
     cJSON_ArrayForEach(number, document_list(span, "findings"))
     {
         if (finding_of(audit, number) >= 0)
@@ -178,7 +168,6 @@ void page_marks_add_idle(page_marks *m, const cJSON *audit, const char *device, 
 static int by_place(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b; /* the first member */
-
     return (x > y) - (x < y);
 }
 
@@ -186,7 +175,6 @@ void page_marks_place(page_marks *m)
 {
     enum { MOST_ROWS = 3 };
     double free_from[MOST_ROWS] = {0};
-
     qsort(m->items, (size_t)m->count, sizeof *m->items, by_place);
     for (int i = 0; i < m->count; i++) {
         double at = fmin(m->items[i].at, 1 - WIDE);

@@ -19,7 +19,6 @@ static double test_accuracy(const page_run *run)
 static double accuracy_of(const page_run *run)
 {
     const page_epoch *best = page_run_best(run);
-
     return isfinite(test_accuracy(run)) ? test_accuracy(run) : best ? best->accuracy : (double)NAN;
 }
 
@@ -31,7 +30,6 @@ static const char *accuracy_data(const page_run *run)
 static double loss_of(const page_run *run)
 {
     const page_epoch *best = page_run_best(run);
-
     return isfinite(number_of(run->done, "test_loss")) ? number_of(run->done, "test_loss")
            : best                                      ? best->loss
                                                        : (double)NAN;
@@ -42,7 +40,6 @@ static double speed_of(const page_run *run)
 {
     double values[101];
     int    count = 0;
-
     for (size_t i = run->epoch_count > 101 ? run->epoch_count - 101 : 0; i < run->epoch_count; i++) {
         double speed = run->epochs[i].speed;
         int    at = count;
@@ -59,7 +56,6 @@ static double speed_of(const page_run *run)
 static double step_of(const page_run *run)
 {
     double ms = number_of(run->done, "step_ms");
-
     return ms > 0 ? ms : (double)NAN;
 }
 
@@ -67,7 +63,6 @@ static double seconds_of(const page_run *run)
 {
     const cJSON *last = run->done ? run->done : run->end;
     double       sum = 0;
-
     if (last)
         return number_of(last, "elapsed");
     for (size_t i = 0; i < run->epoch_count; i++)
@@ -81,7 +76,6 @@ static void write_end(html *h, const page_run *run)
 {
     const char *kind = document_text(run->end, "event");
     double      epoch = number_of(run->end, "epoch"), batch = number_of(run->end, "batch");
-
     if (!strcmp(kind, "diverged"))
         html_add(h, "<b class=\"bad\">The training diverged</b> in epoch %s, mini-batch %s: the %s is not finite. ",
                  say_count(epoch), say_count(batch), document_text(run->end, "what"));
@@ -100,7 +94,6 @@ static void write_end(html *h, const page_run *run)
 static void write_others(html *h, const page *p)
 {
     enum { MOST = 3 };
-
     for (int i = 1; i < p->run_count && i <= MOST; i++) {
         if (!isfinite(accuracy_of(&p->runs[i])))
             continue;
@@ -114,7 +107,6 @@ static void write_findings(html *h, const page_run *run)
 {
     double step = number_of(run->profile, "step_ms");
     int    count = cJSON_GetArraySize(run->audit);
-
     if (!count)
         return;
     html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
@@ -126,7 +118,6 @@ static void write_sentence(html *h, const page *p)
 {
     const page_run   *run = &p->runs[0];
     const page_epoch *best = page_run_best(run);
-
     html_put(h, "<p class=\"verdict\">");
     write_end(h, run);
     if (best)
@@ -162,7 +153,6 @@ static void write_figure(html *h, const page *p, const char *name, const char *n
 static double peak_of(const page_run *run)
 {
     double bytes = number_of(run->done, "peak_bytes");
-
     return bytes > 0 ? bytes : (double)NAN;
 }
 
@@ -177,7 +167,6 @@ static void write_figures(html *h, const page *p)
     const page_epoch *best = page_run_best(run);
     const char       *data = accuracy_data(run);
     char              epoch[80] = "", copies[80] = "";
-
     if (best)
         snprintf(epoch, sizeof epoch, "%s data, epoch %.0f", data, best->epoch);
     double count = number_of(run->ledger, "copies");
@@ -221,7 +210,6 @@ void page_head(page *p)
 {
     html           *h = &p->head;
     const page_run *run = &p->runs[0];
-
     html_put(h, "<p class=\"kind\">Haul report</p><h1>");
     html_name(h, run->name);
     html_put(h, "</h1>\n");
@@ -288,7 +276,6 @@ static bool value_text(const cJSON *value, char *out, size_t size)
 static bool differs(const page *p, const char *name)
 {
     const cJSON *first = cJSON_GetObjectItemCaseSensitive(p->runs[0].start, name);
-
     for (int i = 1; i < p->run_count; i++)
         if (!cJSON_Compare(first, cJSON_GetObjectItemCaseSensitive(p->runs[i].start, name), true))
             return true;
@@ -298,7 +285,6 @@ static bool differs(const page *p, const char *name)
 static void write_option(html *h, const page *p, const char *name)
 {
     enum { MOST_COLUMNS = 8 };
-
     html_put(h, p->run_count > 1 && differs(p, name) ? "<tr class=\"best\">" : "<tr>");
     html_add(h, "<th scope=\"row\">%s</th>", name);
     for (int i = 0; i < p->run_count && i < MOST_COLUMNS; i++) {
@@ -320,7 +306,6 @@ static bool is_option(const cJSON *item)
 static void write_list(html *h, const page_run *run)
 {
     const cJSON *item;
-
     html_put(h, "<dl class=\"options\">\n");
     cJSON_ArrayForEach(item, run->start)
     {
@@ -339,7 +324,6 @@ static void write_table(html *h, const page *p)
 {
     char         heads[700] = "Option";
     const cJSON *item;
-
     for (int i = 0; i < p->run_count && i < 8; i++) {
         size_t used = strlen(heads);
         snprintf(heads + used, sizeof heads - used, "|%.70s", p->runs[i].name);

@@ -19,7 +19,6 @@ typedef struct area {
 static bool point_of(const cJSON *point, double *ms, double *bytes)
 {
     const cJSON *x = cJSON_GetArrayItem(point, 0), *y = cJSON_GetArrayItem(point, 1);
-
     if (!cJSON_IsNumber(x) || !cJSON_IsNumber(y) || !(x->valuedouble >= 0) || !(y->valuedouble >= 0) ||
         !(x->valuedouble < 1e9) || !(y->valuedouble < 1e18))
         return false;
@@ -39,7 +38,6 @@ static bool read_area(const cJSON *memory, double length, area *out)
     const cJSON *point;
     double       ms, bytes;
     int          count = 0;
-
     *out = (area){.points = document_list(memory, "points"), .ms = length > 0 ? length : 0};
     cJSON_ArrayForEach(point, out->points)
     {
@@ -63,7 +61,6 @@ static void write_path(html *h, const area *a, bool closed)
     const cJSON *point;
     double       ms, bytes;
     int          count = 0, every = cJSON_GetArraySize(a->points) / MOST_POINTS + 1;
-
     html_add(h, closed ? "<path class=\"live\" d=\"" : "<path class=\"edge\" data-line=\"live\" d=\"");
     cJSON_ArrayForEach(point, a->points)
     {
@@ -82,7 +79,6 @@ static void write_area(html *h, const area *a, const char *device)
 {
     const double step = axis_step(a->ms / 6);
     const int    levels = axis_ticks(a->high, a->step);
-
     html_add(h,
              "<figure><figcaption><b>Live on %s</b> <small>during a typical step</small></figcaption><div "
              "class=\"chart tall\" role=\"img\" aria-label=\"Live memory on %s over %s. The peak is %s, at %s.\"><div "
@@ -112,7 +108,6 @@ static void write_area(html *h, const area *a, const char *device)
 static double bytes_of(const cJSON *item)
 {
     double bytes = number_of(item, "bytes");
-
     return bytes > 0 ? bytes : 0;
 }
 
@@ -137,7 +132,6 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     const cJSON *item;
     double       sum = 0, listed = 0;
     int          count = 0;
-
     page_table(h, "What was live at the peak", "Made by|In module|~Since|~Tensors|=Bytes|#|#Share");
     cJSON_ArrayForEach(item, document_list(memory, "at_peak"))
     {
@@ -168,7 +162,6 @@ static void write_points(html *h, const area *a)
     const cJSON *point;
     double       ms, bytes;
     int          count = 0;
-
     page_folded_table(h, "memory over the step", "#Time|#Live");
     cJSON_ArrayForEach(point, a->points)
     {
@@ -188,8 +181,7 @@ static void write_device(html *h, const cJSON *memory, double length)
 {
     area   a;
     double peak = number_of(memory, "peak_bytes");
-
-    bool drawn = read_area(memory, length, &a);
+    bool   drawn = read_area(memory, length, &a);
     peak = peak > 0 ? peak : a.peak;
     if (drawn)
         write_area(h, &a, document_text(memory, "device"));
@@ -205,7 +197,6 @@ static void write_end(html *h, const cJSON *memory, bool folded)
 {
     const cJSON *item, *list = document_list(memory, "by_operation");
     double       all = number_of(memory, "allocated");
-
     if (!cJSON_GetArraySize(list))
         return;
     if (folded)
@@ -229,7 +220,6 @@ static void write_end(html *h, const cJSON *memory, bool folded)
 static const cJSON *largest_of(const cJSON *list)
 {
     const cJSON *item, *largest = NULL;
-
     cJSON_ArrayForEach(item, list)
     {
         if (!largest || bytes_of(item) > bytes_of(largest))
@@ -242,7 +232,6 @@ static const cJSON *largest_of(const cJSON *list)
 static double peak_of(const page_run *run)
 {
     double peak = number_of(run->done, "peak_bytes");
-
     return peak > 0 ? peak : number_of(run->memory, "peak_allocated");
 }
 
@@ -250,7 +239,6 @@ static void write_lead(html *h, const cJSON *list, const page_run *run)
 {
     const cJSON *end = run->memory;
     const cJSON *memory;
-
     cJSON_ArrayForEach(memory, list)
     {
         const cJSON *first = largest_of(document_list(memory, "at_peak"));
@@ -277,7 +265,6 @@ void page_memory(page *p)
 {
     const cJSON *list = document_list(p->runs[0].profile, "memory"), *end = p->runs[0].memory, *memory;
     double       length = number_of(cJSON_GetObjectItemCaseSensitive(p->runs[0].profile, "timeline"), "ms");
-
     if (!cJSON_GetArraySize(list))
         page_lacks_profile(p, "Memory over a step, and its peak");
     if (!end)

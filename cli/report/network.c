@@ -12,7 +12,6 @@ enum { ROOMY = 20, MOST_DRAWN = 120, BASE = 58 };
 static const char *shape_text(const cJSON *output, char *out, size_t size)
 {
     int count = cJSON_GetArraySize(output);
-
     snprintf(out, size, "-");
     for (int i = 1; i < count && i < 8; i++) {
         size_t used = i == 1 ? 0 : strlen(out);
@@ -25,7 +24,6 @@ static const char *shape_text(const cJSON *output, char *out, size_t size)
 static double size_at(const cJSON *output, int at)
 {
     const cJSON *item = cJSON_GetArrayItem(output, at);
-
     return cJSON_IsNumber(item) && item->valuedouble >= 1 && item->valuedouble < 1e12 ? item->valuedouble : 1;
 }
 
@@ -43,7 +41,6 @@ static void draw(html *h, const cJSON *output, bool learns)
     double high = picture ? length_of(size_at(output, 2)) : length_of(size_at(output, 1));
     double deep = picture ? 0.4 * length_of(size_at(output, 3)) : 3;
     double x = 2, y = BASE - high;
-
     html_add(h, "<svg viewBox=\"0 0 %.0f 62\" width=\"%.0f\" height=\"87\" aria-hidden=\"true\" class=\"%s\">",
              ceil(wide + deep + 4), 1.4 * ceil(wide + deep + 4), learns ? "learns" : "fixed");
     html_add(h, "<path d=\"M%.1f %.1fl%.1f %.1fh%.1fl%.1f %.1fz\" class=\"lit\"/>", x, y, deep, -deep / 2, wide, -deep,
@@ -58,7 +55,6 @@ static void write_layer(html *h, const cJSON *layer)
     const cJSON *output = document_list(layer, "output");
     double       parameters = number_of(layer, "parameters");
     char         shape[120];
-
     html_put(h, "<li>");
     draw(h, output, parameters > 0);
     html_put(h, "<b>");
@@ -76,7 +72,6 @@ static double sum_of(const cJSON *layers, const char *name, const cJSON **larges
 {
     const cJSON *layer;
     double       sum = 0, most = 0;
-
     *largest = NULL;
     cJSON_ArrayForEach(layer, layers)
     {
@@ -95,7 +90,6 @@ static void write_table(html *h, const cJSON *layers)
     const cJSON *layer, *largest;
     double       flops = sum_of(layers, "flops", &largest), parameters = sum_of(layers, "parameters", &largest);
     char         shape[120];
-
     page_folded_table(h, "layers, with the arithmetic of the forward pass for a mini-batch",
                       "Layer|Kind|Result of an example|#Parameters|#Forward|Share of the arithmetic|#");
     cJSON_ArrayForEach(layer, layers)
@@ -122,7 +116,6 @@ static void write_lead(html *h, const cJSON *network, const cJSON *layers)
 {
     const cJSON *wide, *slow;
     double       parameters = sum_of(layers, "parameters", &wide), flops = sum_of(layers, "flops", &slow);
-
     html_add(h, "<p>%s with %s parameters (%s).", page_plural(cJSON_GetArraySize(layers), "layer"),
              say_count(number_of(network, "parameters")), say_bytes(number_of(network, "parameter_bytes")));
     if (isfinite(number_of(network, "step_flops")))
@@ -143,7 +136,6 @@ void page_network(page *p)
 {
     const cJSON *network = p->runs[0].network, *layers = document_list(network, "layers"), *layer;
     int          drawn = 0;
-
     if (!cJSON_GetArraySize(layers)) {
         page_lacks(p, "Network", "the log has no network event; a training without --resume writes one");
         return;

@@ -16,7 +16,6 @@ static double positive(double value)
 static double steps_of(const cJSON *profile)
 {
     double steps = number_of(profile, "steps");
-
     return steps >= 1 ? steps : 1;
 }
 
@@ -24,7 +23,6 @@ static double sum_of(const cJSON *list, const char *name)
 {
     const cJSON *item;
     double       sum = 0;
-
     cJSON_ArrayForEach(item, list)
     {
         sum += positive(number_of(item, name));
@@ -36,7 +34,6 @@ static double most_of(const cJSON *list, const char *name)
 {
     const cJSON *item;
     double       most = 0;
-
     cJSON_ArrayForEach(item, list)
     {
         most = fmax(most, positive(number_of(item, name)));
@@ -48,7 +45,6 @@ static double most_of(const cJSON *list, const char *name)
 static double peak_of(const cJSON *profile, const char *device, const char *what)
 {
     const cJSON *peak;
-
     cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
         if (!strcmp(document_text(peak, "device"), device))
@@ -65,14 +61,12 @@ static double of_roof(const cJSON *profile, const cJSON *operation)
     const char *device = document_text(operation, "device");
     double      compute = number_of(operation, "gflops") / peak_of(profile, device, "gflops");
     double      memory = number_of(operation, "gbps") / peak_of(profile, device, "gbps");
-
     return isfinite(compute) && isfinite(memory) ? fmax(compute, memory) : isfinite(compute) ? compute : memory;
 }
 
 static bool is_above(const cJSON *profile, const cJSON *list, const char *what)
 {
     const cJSON *o;
-
     cJSON_ArrayForEach(o, list)
     {
         if (number_of(o, what) > 1.05 * peak_of(profile, document_text(o, "device"), what))
@@ -90,7 +84,6 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
 {
     const char *device = document_text(o, "device"), *bound = document_text(o, "bound");
     double      steps = steps_of(profile), roof = of_roof(profile, o);
-
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, document_text(o, "name"));
     html_put(h, "</th><td class=\"words\">");
@@ -116,7 +109,6 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
     const cJSON *o;
     double       steps = steps_of(profile), most = most_of(list, "share");
     int          count = 0;
-
     page_table(h, "Time by operation, mean of a step", operation_heads);
     cJSON_ArrayForEach(o, list)
     {
@@ -151,7 +143,6 @@ static void write_halves(html *h, const cJSON *m, double most)
 {
     double forward = positive(number_of(m, "forward_ms")) / most,
            backward = positive(number_of(m, "backward_ms")) / most;
-
     html_add(h,
              "<td class=\"barred\"><span class=\"bar\"><i class=\"a\" style=\"width:%.2f%%\"></i><i class=\"a pale\" "
              "style=\"left:%.2f%%;width:%.2f%%\"></i></span></td>",
@@ -177,7 +168,6 @@ static double slowest(const cJSON *list)
 {
     const cJSON *m;
     double       most = 0;
-
     cJSON_ArrayForEach(m, list)
     {
         most = fmax(most, positive(number_of(m, "forward_ms")) + positive(number_of(m, "backward_ms")));
@@ -190,7 +180,6 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     const cJSON *m;
     double       steps = steps_of(profile), most = slowest(list);
     int          count = 0;
-
     if (!cJSON_GetArraySize(list))
         return;
     page_table(h, "Time by module, mean of a step; full colour: forward, pale: backward",
@@ -218,7 +207,6 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
     const cJSON *k;
     double       steps = steps_of(profile), most = most_of(list, "share");
     int          count = 0;
-
     if (!cJSON_GetArraySize(list))
         return;
     page_folded_table(h, "kernels", "Kernel|Device|Stream|Operation|#Calls|=Share of the time|#|#Time|#GB/s");
@@ -246,7 +234,6 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
 static const cJSON *first_by_share(const cJSON *list)
 {
     const cJSON *item, *first = NULL;
-
     cJSON_ArrayForEach(item, list)
     {
         if (!first || positive(number_of(item, "share")) > positive(number_of(first, "share")))
@@ -258,7 +245,6 @@ static const cJSON *first_by_share(const cJSON *list)
 static void write_lead(html *h, const cJSON *profile, const cJSON *list)
 {
     const cJSON *first = first_by_share(list), *peak;
-
     if (first) {
         html_put(h, "<p>");
         html_name(h, document_text(first, "name"));
@@ -283,7 +269,6 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
 void page_operations(page *p)
 {
     const cJSON *profile = p->runs[0].profile, *list = document_list(profile, "operations");
-
     if (!cJSON_GetArraySize(list)) {
         page_lacks_profile(p, "Time by operation, module and kernel");
         return;

@@ -66,7 +66,6 @@ static bool save(const char *path, const html *h)
 {
     haul__writer *writer = haul__writer_open(path, "report");
     haul_status   status = writer ? haul__writer_put(writer, h->text, h->length) : haul_error_status();
-
     if (writer && status)
         haul__writer_abandon(writer);
     else if (writer)
@@ -96,7 +95,6 @@ static void write_sections(page *p)
 static bool write_page(page *p, const char *path)
 {
     html document = {0};
-
     write_sections(p);
     assemble(&document, p);
     bool saved = !document.failed && save(path, &document);
@@ -149,7 +147,6 @@ static char *default_path(const char *folder)
     static const char name[] = "/report.html";
     size_t            size = strlen(folder) + sizeof name;
     char             *path = malloc(size);
-
     if (path)
         snprintf(path, size, "%s%s", folder, name);
     else
@@ -162,7 +159,6 @@ static int report_runs(const page_values *o)
     page  p = {0};
     char *path = read_runs(&p, &o->runs) ? (o->output ? strdup(o->output) : default_path(p.runs[0].path)) : NULL;
     bool  done = path && write_page(&p, path);
-
     done = done && !p.failed;
     free(path);
     page_free(&p);
@@ -185,7 +181,6 @@ static int page_main(int argc, char **argv)
     page_values   o = {0};
     option_values values;
     int           code = options_parse(&values, &report_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     if (o.runs.count > PAGE_MOST_RUNS) {

@@ -41,7 +41,6 @@ void page_lacks_profile(page *p, const char *what)
 static void write_heads(html *h, const char *heads)
 {
     char head[80] = "", bars[80] = "";
-
     html_put(h, "<thead><tr>");
     while (*heads) {
         size_t length = strcspn(heads, "|");
@@ -110,7 +109,6 @@ const char *page_plural(double count, const char *one)
 {
     static char ring[6][80];
     static int  at;
-
     at = (at + 1) % 6;
     snprintf(ring[at], sizeof ring[at], "%s %s%s", say_count(count), one, count == 1 ? "" : "s");
     return ring[at];

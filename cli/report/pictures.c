@@ -13,7 +13,6 @@ enum { SIDE = 40 }; /* larger pictures are reduced to it */
 static unsigned char byte_of(const input_form *form, float value)
 {
     double byte = round(255 * ((double)value * form->deviation + form->mean));
-
     return (unsigned char)(byte > 0 ? fmin(byte, 255) : 0);
 }
 
@@ -21,7 +20,6 @@ static unsigned char byte_of(const input_form *form, float value)
 static float mean_of(const float *channel, int64_t width, const int64_t from[2], const int64_t to[2])
 {
     double sum = 0;
-
     for (int64_t y = from[0]; y < to[0]; y++)
         for (int64_t x = from[1]; x < to[1]; x++)
             sum += (double)channel[y * width + x];
@@ -32,7 +30,6 @@ static float mean_of(const float *channel, int64_t width, const int64_t from[2],
 static void reduce(const input_form *form, const float *values, int wide, int high, unsigned char *out)
 {
     int64_t channels = form->shape.dims[0], height = form->shape.dims[1], width = form->shape.dims[2];
-
     for (int y = 0; y < high; y++)
         for (int x = 0; x < wide; x++)
             for (int64_t c = 0; c < channels; c++) {
@@ -50,7 +47,6 @@ static bool write_picture(html *h, const input_form *form, const float *values)
     size_t         size = 0;
     unsigned char  pixels[3 * SIDE * SIDE];
     unsigned char *png = NULL;
-
     wide = wide < 1 ? 1 : wide;
     high = high < 1 ? 1 : high;
     reduce(form, values, wide, high, pixels);
@@ -68,7 +64,6 @@ static void write_answer(html *h, const page_answers *a, const page_answer *give
     const char *wanted = answer_name(a->network.classes, given->wanted);
     const char *predicted = answer_name(a->network.classes, given->predicted);
     bool        right = given->wanted == given->predicted;
-
     html_add(h, " alt=\"%s%s, taken for %s\">", right ? "" : "wrong: ", wanted, predicted);
     html_add(h, "<span class=\"sure\"><i style=\"width:%.0f%%\"></i></span>", 100 * (double)given->probability);
     html_put(h, right ? "<span>\xe2\x9c\x93\xc2\xa0" : "<b class=\"bad\">\xe2\x9c\x97\xc2\xa0");
@@ -88,7 +83,6 @@ static bool read_example(const page_answers *a, int64_t index, float *values, si
     haul_scope  *scope = haul_scope_push();
     haul_loader *loader = scope ? haul_loader_new(a->network.data, .batch = 1, .device = haul_cpu()) : NULL;
     bool         done = loader && !haul_loader_start_at(loader, 0, index);
-
     if (done) {
         const haul_batch *batch = haul_loader_next(loader);
         done = batch && !haul_read(batch->x, values, bytes);
@@ -103,7 +97,6 @@ bool page_pictures(html *h, const page_answers *a, const int64_t *chosen, int co
     size_t            values = (size_t)(form->shape.dims[0] * form->shape.dims[1] * form->shape.dims[2]);
     float            *example = calloc(values, sizeof *example);
     bool              done = example != NULL;
-
     html_put(h, "<ul class=\"pictures\">\n");
     for (int i = 0; i < count && done; i++) {
         const page_answer *given = &a->list[chosen[i]];

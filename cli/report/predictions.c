@@ -35,7 +35,6 @@ static haul_status read_answers(page_answers *a, haul_tensor *logits, haul_tenso
     float           *probabilities = fits ? calloc((size_t)(count * classes), sizeof *probabilities) : NULL;
     int64_t         *wanted = fits ? calloc((size_t)count, sizeof *wanted) : NULL;
     haul_status      status = HAUL_OK;
-
     if (fits && (!probabilities || !wanted))
         status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     else if (fits)
@@ -54,7 +53,6 @@ static haul_status see(haul_tensor *logits, haul_tensor *y, void *context)
 {
     page_answers *a = context;
     haul_status   status = confusion_add(&a->confusion, &a->network.spec, logits, y);
-
     return status || !a->list ? status : read_answers(a, logits, y);
 }
 
@@ -62,7 +60,6 @@ static haul_status see(haul_tensor *logits, haul_tensor *y, void *context)
 static bool ask(page_answers *a)
 {
     network_watch watch = {.see = see, .context = a};
-
     a->room = haul_dataset_count(a->network.data);
     if (a->network.spec.y.dtype == HAUL_I64 && a->room > 0 && a->room < INT32_MAX)
         a->list = calloc((size_t)a->room, sizeof *a->list);
@@ -89,7 +86,6 @@ static void close_answers(page_answers *a)
 static bool open_answers(page_answers *a, const page_run *run, char *why, size_t size, bool *exhausted)
 {
     const char *devices[] = {document_text(run->start, "device"), "auto"};
-
     for (int i = 0; i < 2; i++) {
         if (!*devices[i])
             continue;
@@ -117,7 +113,6 @@ static bool is_wrong(const page_answer *given)
 static int choose_surest(const page_answers *a, int64_t *chosen)
 {
     int count = 0;
-
     for (int64_t i = 0; i < a->count; i++) {
         if (!is_wrong(&a->list[i]) ||
             (count == SUREST && a->list[i].probability <= a->list[chosen[count - 1]].probability))
@@ -133,7 +128,6 @@ static int choose_surest(const page_answers *a, int64_t *chosen)
 static int64_t count_wrong(const page_answers *a)
 {
     int64_t wrong = 0;
-
     for (int64_t i = 0; i < a->count; i++)
         wrong += is_wrong(&a->list[i]);
     return wrong;
@@ -145,7 +139,6 @@ static void write_lead(html *h, const page_answers *a)
 {
     const predictor *n = &a->network;
     int64_t          examples = haul_dataset_count(n->data);
-
     html_add(h, "<p>The network of the %s epoch answered for all %s examples of ", n->best ? "best" : "last",
              say_count((double)examples));
     html_name(h, haul_dataset_name(n->data));
@@ -158,7 +151,6 @@ static void write_pictures(html *h, const page_answers *a)
 {
     int64_t chosen[FIRST > SUREST ? FIRST : SUREST];
     int     count = a->count < FIRST ? (int)a->count : FIRST, wrong = 0;
-
     for (int i = 0; i < count; i++) {
         chosen[i] = i;
         wrong += is_wrong(&a->list[i]);
@@ -184,7 +176,6 @@ void page_predictions(page *p)
     char         why[900] = "memory is exhausted";
     bool         exhausted = true;
     haul_scope  *scope = haul_scope_push();
-
     if (!scope || !open_answers(&a, &p->runs[0], why, sizeof why, &exhausted)) {
         page_lacks(p, "Predictions and confusion matrix", why);
         p->sections.failed = p->sections.failed || exhausted;

@@ -33,7 +33,6 @@ typedef struct roofline {
 static int by_share(const void *a, const void *b)
 {
     double x = ((const mark *)a)->share, y = ((const mark *)b)->share;
-
     return (x < y) - (x > y);
 }
 
@@ -50,7 +49,6 @@ static void add_mark(roofline *r, const mark *m)
 static void read_marks(roofline *r, const cJSON *operations)
 {
     const cJSON *o;
-
     cJSON_ArrayForEach(o, operations)
     {
         mark m = {.name = document_text(o, "name"),
@@ -67,7 +65,6 @@ static void read_marks(roofline *r, const cJSON *operations)
 static void set_axes(roofline *r)
 {
     double bend = r->gflops / r->gbps;
-
     r->x0 = r->x1 = log10(bend);
     r->y0 = r->y1 = log10(r->gflops);
     for (int i = 0; i < r->count; i++) {
@@ -96,7 +93,6 @@ static double down(const roofline *r, double gflops)
 static void write_roof(html *h, const roofline *r)
 {
     double left = pow(10, fmax(r->x0, r->y0 - log10(r->gbps))), bend = r->gflops / r->gbps;
-
     html_put(h, "<path class=\"grid\" d=\"");
     for (int i = 0; i < axis_ticks(r->y1 - r->y0, 1); i++)
         html_add(h, "M0 %.2fH1000", 10 * down(r, pow(10, r->y0 + i)));
@@ -119,7 +115,6 @@ static void write_axes(html *h, const roofline *r)
 static bool is_near(const roofline *r, int i, int j)
 {
     const mark *a = &r->marks[i], *b = &r->marks[j];
-
     return fabs(across(r, a->intensity) - across(r, b->intensity)) < 4 &&
            fabs(down(r, a->gflops) - down(r, b->gflops)) < 9;
 }
@@ -128,7 +123,6 @@ static bool is_near(const roofline *r, int i, int j)
 static void label_text(const roofline *r, int i, char out[64])
 {
     size_t used = 0;
-
     *out = 0;
     for (int j = 0; j < i; j++)
         if (is_near(r, i, j))
@@ -164,7 +158,6 @@ static void write_number(html *h, roofline *r, int i)
 {
     static const char *const sides[] = {"", " left", " above", " below"};
     char                     text[64];
-
     label_text(r, i, text);
     if (!*text)
         return;
@@ -225,7 +218,6 @@ static void write_roofline(html *h, roofline *r)
 void page_rooflines(html *h, const cJSON *profile)
 {
     const cJSON *peak;
-
     cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
         roofline r = {.device = document_text(peak, "device"),

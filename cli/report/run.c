@@ -26,7 +26,6 @@ static char *join(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
     char  *path = malloc(size);
-
     if (path)
         snprintf(path, size, "%s/%s", folder, name);
     return path;
@@ -63,7 +62,6 @@ static cJSON *read_json(page_run *run, const char *name, cJSON_bool (*wanted)(co
     file_text   f;
     cJSON      *value = NULL;
     const char *end = NULL;
-
     if (read_text(&f, run->path, name, &run->damaged)) {
         errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
         value = cJSON_ParseWithLengthOpts(f.text, f.size + 1, &end, true);
@@ -118,7 +116,6 @@ static const char *take_epoch(page_run *run, const cJSON *event)
                     .seconds = number_of(event, "seconds"),
                     .speed = number_of(event, "images_per_second"),
                     .best = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(event, "best"))};
-
     if (!(e.epoch >= 1 && e.epoch < 1e9))
         return "the event epoch needs the number epoch, from 1";
     if (!make_room((void **)&run->epochs, run->epoch_count, &run->epoch_room, sizeof e))
@@ -134,7 +131,6 @@ static const char *take_batch(page_run *run, const cJSON *event)
                     .batch = number_of(event, "batch"),
                     .loss = number_of(event, "loss"),
                     .lr = number_of(event, "lr")};
-
     if (!(b.epoch >= 1 && b.epoch < 1e9 && b.batch >= 1 && b.batch < 1e12))
         return "the event batch needs the numbers epoch and batch, from 1";
     if (!make_room((void **)&run->batches, run->batch_count, &run->batch_room, sizeof b))
@@ -163,7 +159,6 @@ static void take_start(page_run *run, cJSON **event)
 static const char *take_event(page_run *run, cJSON **event)
 {
     const char *kind = document_text(*event, "event");
-
     if (!cJSON_IsObject(*event) || !*kind)
         return "this is not an object with the text event";
     if (!strcmp(kind, "epoch"))
@@ -184,7 +179,6 @@ static const char *take_event(page_run *run, cJSON **event)
 static void take_lines(page_run *run, const file_text *f)
 {
     int complaints = 0, number = 0;
-
     for (const char *line = f->text; line < f->text + f->size;) {
         const char *end = memchr(line, '\n', (size_t)(f->text + f->size - line));
         size_t      length = end ? (size_t)(end - line) : (size_t)(f->text + f->size - line);
@@ -209,7 +203,6 @@ static void count_batches(page_run *run)
 {
     double examples = number_of(run->start, "train_examples"), batch = number_of(run->start, "batch");
     double count = batch >= 1 && examples >= 1 ? ceil(examples / batch) : 1;
-
     for (size_t i = 0; i < run->batch_count; i++)
         count = fmax(count, run->batches[i].batch);
     run->epoch_batches = count;
@@ -220,7 +213,6 @@ static bool read_log(page_run *run)
     file_text f;
     char      quoted[4096];
     bool      there = read_text(&f, run->path, "log.jsonl", &run->damaged);
-
     if (there) {
         take_lines(run, &f);
         count_batches(run);
@@ -244,7 +236,6 @@ static char *name_of(const char *path)
     char  *whole = realpath(path, NULL);
     char  *copy = strdup(whole && (!strcmp(path, ".") || strstr(path, "..")) ? whole : path);
     size_t length = copy ? strlen(copy) : 0;
-
     free(whole);
     while (length > 1 && copy[length - 1] == '/')
         copy[--length] = 0;
@@ -274,7 +265,6 @@ bool page_run_read(page_run *run, const char *path)
 void page_run_free(page_run *run)
 {
     cJSON *kept[] = {run->start, run->network, run->done, run->end, run->profile, run->audit, run->ledger, run->memory};
-
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         cJSON_Delete(kept[i]);
     free(run->name);
@@ -291,7 +281,6 @@ double page_run_position(const page_run *run, const page_batch *batch)
 const page_epoch *page_run_best(const page_run *run)
 {
     const page_epoch *best = NULL;
-
     for (size_t i = 0; i < run->epoch_count; i++)
         if (isfinite(run->epochs[i].loss) && (!best || run->epochs[i].loss < best->loss))
             best = &run->epochs[i];

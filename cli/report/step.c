@@ -32,7 +32,6 @@ static const char *words_of(const char *name, int *number)
 static double ms_of(const cJSON *phase)
 {
     double ms = number_of(phase, "ms");
-
     return ms > 0 ? ms : 0;
 }
 
@@ -40,7 +39,6 @@ static double sum_of(const cJSON *list)
 {
     const cJSON *phase;
     double       sum = 0;
-
     cJSON_ArrayForEach(phase, list)
     {
         sum += ms_of(phase);
@@ -51,7 +49,6 @@ static double sum_of(const cJSON *list)
 static const cJSON *longest_of(const cJSON *list)
 {
     const cJSON *phase, *longest = NULL;
-
     cJSON_ArrayForEach(phase, list)
     {
         if (!longest || ms_of(phase) > ms_of(longest))
@@ -64,7 +61,6 @@ static void write_bar(html *h, const cJSON *list, double wall)
 {
     const cJSON *phase;
     int          number;
-
     html_put(h, "<div class=\"whole\" role=\"img\" aria-label=\"One bar, which is a step:");
     cJSON_ArrayForEach(phase, list)
     {
@@ -89,7 +85,6 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
 {
     const cJSON *phase;
     int          number;
-
     page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share");
     cJSON_ArrayForEach(phase, list)
     {
@@ -110,7 +105,6 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
 static void write_lead(html *h, const cJSON *profile, const cJSON *list, double wall, double steps)
 {
     const cJSON *longest = longest_of(list);
-
     html_add(h, "<p>A step takes %s, in the mean of %s that took %s.</p>", say_ms(wall / steps),
              page_plural(steps, "step"), say_time(wall));
     if (longest)
@@ -128,7 +122,6 @@ void page_step(page *p)
     const cJSON *profile = p->runs[0].profile, *list = document_list(profile, "phases");
     double       wall = number_of(profile, "wall_ms"), steps = number_of(profile, "steps");
     bool         phased = list && wall > 0 && steps >= 1;
-
     if (!phased && !page_timeline_is_there(profile)) {
         page_lacks_profile(p, "Where the time of a step goes, and its timeline");
         return;

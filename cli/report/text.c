@@ -13,7 +13,6 @@ static char *next(void)
 {
     static char ring[24][SIZE];
     static int  at;
-
     at = (at + 1) % 24;
     ring[at][0] = '-';
     ring[at][1] = 0;
@@ -29,7 +28,6 @@ static int decimals_of(double value)
 const char *say_ms(double ms)
 {
     char *out = next();
-
     if (isfinite(ms) && fabs(ms) < 1e12)
         snprintf(out, SIZE, "%.2f" SPACE "ms", ms);
     return out;
@@ -38,7 +36,6 @@ const char *say_ms(double ms)
 const char *say_seconds(double seconds)
 {
     char *out = next();
-
     if (!isfinite(seconds) || fabs(seconds) > 1e12)
         return out;
     if (seconds < 119.95)
@@ -59,7 +56,6 @@ static const char *scaled(double value, double factor, const char *const *units,
 {
     char *out = next();
     int   unit = 0;
-
     if (!isfinite(value) || fabs(value) > 1e30)
         return out;
     while (fabs(value) >= 999.5 && unit < count - 1) {
@@ -73,21 +69,18 @@ static const char *scaled(double value, double factor, const char *const *units,
 const char *say_bytes(double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-
     return scaled(bytes, 1024, units, 5);
 }
 
 const char *say_flop(double flop)
 {
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
-
     return scaled(flop, 1000, units, 6);
 }
 
 const char *say_rate(double giga)
 {
     char *out = next();
-
     if (isfinite(giga) && fabs(giga) < 1e30)
         snprintf(out, SIZE, "%.*f", decimals_of(giga), giga);
     return out;
@@ -96,7 +89,6 @@ const char *say_rate(double giga)
 const char *say_share(double share)
 {
     char *out = next();
-
     if (isfinite(share) && fabs(share) < 1e12)
         snprintf(out, SIZE, "%.1f" SPACE "%%", 100 * share);
     return out;
@@ -106,7 +98,6 @@ const char *say_percent(double share)
 {
     char  *out = next();
     double whole = floor(100 * share + 0.5);
-
     if (isfinite(share) && fabs(share) <= 1)
         snprintf(out, SIZE, whole > 0 || share <= 0 ? "%.0f" SPACE "%%" : "<1" SPACE "%%",
                  share < 1 ? fmin(whole, 99) : whole);
@@ -116,7 +107,6 @@ const char *say_percent(double share)
 const char *say_loss(double loss)
 {
     char *out = next();
-
     if (isfinite(loss))
         snprintf(out, SIZE, fabs(loss) < 1e5 && (fabs(loss) >= 5e-4 || loss == 0) ? "%.3f" : "%.2e", loss);
     return out;
@@ -126,7 +116,6 @@ const char *say_count(double count)
 {
     char  digits[64], *out = next(), *to = out;
     char *from = digits;
-
     if (!isfinite(count) || fabs(count) > 1e18)
         return out;
     int length = snprintf(digits, sizeof digits, "%.0f", count);
@@ -146,7 +135,6 @@ const char *say_count(double count)
 const char *say_number(double number)
 {
     char *out = next();
-
     for (int digits = 6; isfinite(number) && digits <= 17; digits++) {
         snprintf(out, SIZE, "%.*g", digits, number);
         if (strtod(out, NULL) == number)
@@ -158,7 +146,6 @@ const char *say_number(double number)
 const char *say_join(const char *before, const char *after)
 {
     char *out = next();
-
     snprintf(out, SIZE, "%s%s", before, after);
     return out;
 }
@@ -166,6 +153,5 @@ const char *say_join(const char *before, const char *after)
 double number_of(const cJSON *object, const char *name)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
-
     return cJSON_IsNumber(value) && isfinite(value->valuedouble) ? value->valuedouble : NAN;
 }

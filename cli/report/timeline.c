@@ -39,7 +39,6 @@ typedef struct span {
 static bool read_span(const cJSON *from, double length, span *out)
 {
     double begin = number_of(from, "begin_ms"), ms = number_of(from, "ms"), depth = number_of(from, "depth");
-
     if (!(begin < length) || !(ms >= 0) || begin + ms < 0)
         return false;
     *out = (span){.from = from, .begin = fmax(begin, 0)};
@@ -51,7 +50,6 @@ static bool read_span(const cJSON *from, double length, span *out)
 static int by_begin(const void *a, const void *b)
 {
     double x = ((const span *)a)->begin, y = ((const span *)b)->begin;
-
     return (x > y) - (x < y);
 }
 
@@ -60,7 +58,6 @@ static span *read_spans(const cJSON *track, double length, int *count)
 {
     const cJSON *list = document_list(track, "spans"), *from;
     span        *spans = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *spans);
-
     *count = 0;
     cJSON_ArrayForEach(from, list)
     {
@@ -85,7 +82,6 @@ typedef struct idle {
 static double covered(const span *spans, int count, bool waits)
 {
     double sum = 0, end = 0;
-
     for (int i = 0; i < count; i++) {
         double to = spans[i].begin + spans[i].ms;
         if (waits && !is_wait(&spans[i]))
@@ -101,7 +97,6 @@ static idle idle_of(const span *spans, int count, double length)
 {
     idle   out = {.busy = covered(spans, count, false) - covered(spans, count, true)};
     double end = 0;
-
     for (int i = 0; i <= count; i++) {
         double begin = i < count ? spans[i].begin : length;
         if (begin - end > out.gap) {
@@ -119,7 +114,6 @@ void page_timeline_lead(html *h, const cJSON *profile)
 {
     const cJSON *track;
     double       length = length_of(profile);
-
     if (!page_timeline_is_there(profile))
         return;
     cJSON_ArrayForEach(track, tracks_of(profile))
@@ -164,7 +158,6 @@ typedef struct drawing {
 static bool has_streams(const cJSON *profile)
 {
     const cJSON *track;
-
     cJSON_ArrayForEach(track, tracks_of(profile))
     {
         if (!strcmp(document_text(track, "kind"), "device"))
@@ -178,7 +171,6 @@ static bool is_on_cpu(const cJSON *profile, const char *operation)
 {
     const cJSON *o;
     bool         found = false;
-
     cJSON_ArrayForEach(o, document_list(profile, "operations"))
     {
         if (strcmp(document_text(o, "name"), operation) != 0)
@@ -193,7 +185,6 @@ static bool is_on_cpu(const cJSON *profile, const char *operation)
 static look look_of(const cJSON *profile, const cJSON *track, const span *s)
 {
     const char *kind = document_text(s->from, "kind");
-
     if (!strcmp(kind, "wait"))
         return WAIT;
     if (!strcmp(kind, "copy"))
@@ -212,7 +203,6 @@ static look look_of(const cJSON *profile, const cJSON *track, const span *s)
 static int rows_of(const span *spans, int count)
 {
     int rows = 1;
-
     for (int i = 0; i < count; i++)
         rows = spans[i].depth + 1 > rows ? spans[i].depth + 1 : rows;
     return rows;
@@ -222,7 +212,6 @@ static int rows_of(const span *spans, int count)
 static const char *label_of(const span *s)
 {
     const char *module = document_text(s->from, "module"), *name = document_text(s->from, "name");
-
     return *module && strcmp(document_text(s->from, "kind"), "operation") != 0 ? module : name;
 }
 
@@ -237,7 +226,6 @@ static void write_span(drawing *d, const cJSON *track, const span *s, const page
     html  *h = &d->tracks;
     double share = s->ms / d->length;
     look   of = look_of(d->profile, track, s);
-
     d->used[of] = true;
     html_add(h, "<i class=\"k-%s%s\" style=\"left:%.3f%%;width:%.3f%%", looks[of].class_name,
              share < 0.004 ? " thin" : "", 100 * s->begin / d->length, 100 * share);
@@ -267,7 +255,6 @@ static bool next_gap(const drawing *d, const span *spans, int count, int *i, dou
 static void write_gaps(drawing *d, const span *spans, int count, const page_marks *marks)
 {
     double begin, end = 0, length = d->length;
-
     for (int i = 0; next_gap(d, spans, count, &i, &begin, &end);) {
         d->used[IDLE] = true;
         html_add(&d->tracks, "<i class=\"k-idle\" style=\"left:%.3f%%;width:%.3f%%;top:%dpx\">%s</i>",
@@ -286,7 +273,6 @@ static page_marks marks_of(const drawing *d, const cJSON *track, const span *spa
 {
     page_marks m = {.count = 0};
     double     begin, end = 0;
-
     for (int i = 0; i < count; i++)
         page_marks_add_span(&m, d->audit, spans[i].from, spans[i].begin / d->length);
     for (int i = 0; count && shows_gaps(track) && next_gap(d, spans, count, &i, &begin, &end);)
@@ -297,12 +283,11 @@ static page_marks marks_of(const drawing *d, const cJSON *track, const span *spa
 
 static void write_track(drawing *d, const cJSON *track)
 {
-    html  *h = &d->tracks;
-    double length = d->length;
-    int    count;
-    span  *spans = read_spans(track, length, &count);
-    idle   i = idle_of(spans, spans ? count : 0, length);
-
+    html      *h = &d->tracks;
+    double     length = d->length;
+    int        count;
+    span      *spans = read_spans(track, length, &count);
+    idle       i = idle_of(spans, spans ? count : 0, length);
     page_marks m = marks_of(d, track, spans, spans ? count : 0);
     h->failed = h->failed || !spans;
     html_put(h, "<div class=\"lane\">");
@@ -323,7 +308,6 @@ static void write_track(drawing *d, const cJSON *track)
 static double least_drawn(const cJSON *tracks, double length, int *left_out)
 {
     double least = 0;
-
     for (int times = 0; times < 40; times++) {
         const cJSON *track, *from;
         int          drawn = 0;
@@ -349,14 +333,12 @@ static double least_drawn(const cJSON *tracks, double length, int *left_out)
 static int rank_of(const cJSON *track)
 {
     const char *kind = document_text(track, "kind");
-
     return !strcmp(kind, "host") ? 0 : !strcmp(kind, "worker") ? 1 : 2;
 }
 
 static int by_rank(const void *a, const void *b)
 {
     const cJSON *x = *(const cJSON *const *)a, *y = *(const cJSON *const *)b;
-
     return rank_of(x) != rank_of(y) ? rank_of(x) - rank_of(y)
                                     : strcmp(document_text(x, "name"), document_text(y, "name"));
 }
@@ -367,7 +349,6 @@ static int write_sorted(drawing *d)
     const cJSON  *tracks = tracks_of(d->profile);
     const cJSON **sorted = calloc((size_t)cJSON_GetArraySize(tracks) + 1, sizeof *sorted), *track;
     int           count = 0;
-
     d->tracks.failed = d->tracks.failed || !sorted;
     cJSON_ArrayForEach(track, tracks)
     {
@@ -385,7 +366,6 @@ static int write_sorted(drawing *d)
 static void write_axis(html *h, double length)
 {
     const double step = axis_step(length / 6);
-
     html_put(h, "<div class=\"lane\"></div><div class=\"ms\">");
     for (int i = 0; i < axis_ticks(length * 0.97, step); i++)
         html_add(h, "<span style=\"left:%.2f%%\">%.4g%s</span>", 100 * (i * step / length), i * step,
@@ -397,7 +377,6 @@ static void write_table(html *h, const cJSON *tracks, const cJSON *audit)
 {
     const cJSON *track, *from;
     int          listed = 0;
-
     page_folded_table(h, "the spans of the timeline", "Track|Span|Kind|Module|#Begins|#Takes|#Bytes");
     cJSON_ArrayForEach(track, tracks)
     {
@@ -438,7 +417,6 @@ void page_timeline(html *h, const cJSON *profile, const cJSON *audit)
     const cJSON *tracks = tracks_of(profile);
     drawing      d = {.profile = profile, .audit = audit, .length = length_of(profile)};
     int          left_out;
-
     if (!page_timeline_is_there(profile))
         return;
     d.least = least_drawn(tracks, d.length, &left_out);

@@ -45,7 +45,6 @@ static void add_row(matrix *m, const cJSON *row)
 {
     int    from = device_at(m, document_text(row, "from")), to = device_at(m, document_text(row, "to"));
     double bytes = positive(number_of(row, "bytes")), count = positive(number_of(row, "count"));
-
     if (from >= 0 && to >= 0) {
         m->cells[from][to].bytes += bytes;
         m->cells[from][to].count += count;
@@ -64,7 +63,6 @@ static void add_row(matrix *m, const cJSON *row)
 static double most_bytes(const matrix *m)
 {
     double most = 1;
-
     for (int i = 0; i < m->count; i++)
         for (int j = 0; j < m->count; j++)
             most = fmax(most, m->cells[i][j].bytes);
@@ -121,7 +119,6 @@ typedef struct group {
 static int by_group(const void *a, const void *b)
 {
     double x = ((const group *)a)->bytes, y = ((const group *)b)->bytes;
-
     return (x < y) - (x > y);
 }
 
@@ -130,7 +127,6 @@ static int group_rows(const cJSON *rows, group *out)
 {
     const cJSON *row;
     int          count = 0;
-
     cJSON_ArrayForEach(row, rows)
     {
         const char *name = document_text(row, "operation");
@@ -165,7 +161,6 @@ static void write_groups(html *h, const cJSON *rows, const matrix *m)
 {
     group groups[MOST_OPERATIONS], rest = {0};
     int   count = group_rows(rows, groups);
-
     page_table(h, "By operation", "Operation|#Copies|=Bytes|#|#Share|#Host waits");
     for (int i = 0; i < count; i++) {
         if (i < LISTED_OPERATIONS) {
@@ -186,14 +181,12 @@ static void write_groups(html *h, const cJSON *rows, const matrix *m)
 static int by_bytes(const void *a, const void *b)
 {
     double x = number_of(*(const cJSON *const *)a, "bytes"), y = number_of(*(const cJSON *const *)b, "bytes");
-
     return (x < y) - (x > y);
 }
 
 static void write_what(html *h, const cJSON *row, const matrix *m)
 {
     const char *tensor = document_text(row, "tensor"), *conversion = document_text(row, "conversion");
-
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, *tensor ? tensor : "(no name)");
     page_row_marks(h, m->audit, row);
@@ -215,14 +208,12 @@ static void write_what(html *h, const cJSON *row, const matrix *m)
 static const char *memory_kind(const cJSON *row)
 {
     double pinned = number_of(row, "pinned_bytes"), pageable = number_of(row, "pageable_bytes");
-
     return pinned > 0 && pageable > 0 ? "both" : pinned > 0 ? "pinned" : pageable > 0 ? "pageable" : "-";
 }
 
 static void write_row(html *h, const cJSON *row, const matrix *m)
 {
     double device = number_of(row, "device_ms");
-
     write_what(h, row, m);
     page_number(h, say_count(number_of(row, "count")));
     page_number(h, say_bytes(number_of(row, "bytes")));
@@ -251,7 +242,6 @@ static void write_list(html *h, const cJSON **sorted, int count, const matrix *m
     const char *heads = m->kinds
                             ? "Tensor|Direction|Operation|#Copies|#Bytes|Host memory|#Host waits|#On the link|#Hidden"
                             : "Tensor|Direction|Operation|#Copies|#Bytes|#Host waits|#On the link|#Hidden";
-
     page_table(h, count > LISTED ? "The largest of the run" : "Copies of the run", heads);
     for (int i = 0; i < count && i < LISTED; i++)
         write_row(h, sorted[i], m);
@@ -293,7 +283,6 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
 {
     const cJSON *row;
     int          count = 0;
-
     m->audit = p->runs[0].audit;
     device_at(m, "cpu");
     cJSON_ArrayForEach(row, rows)
@@ -324,7 +313,6 @@ static void write_section(page *p, const cJSON *rows, const cJSON **sorted, matr
 void page_transfers(page *p)
 {
     const cJSON *rows = document_list(p->runs[0].ledger, "rows");
-
     if (!rows) {
         page_lacks(p, "Transfers", "a training with --run writes ledger.json at its end");
         return;

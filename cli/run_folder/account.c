@@ -11,7 +11,6 @@
 static bool records_memory(const haul_device *device, double step_flops)
 {
     const double long_step = 3e7;
-
     return device != haul_cpu() || step_flops >= long_step;
 }
 
@@ -19,7 +18,6 @@ haul_ledger *run_account_begin(haul_device *device, double step_flops)
 {
     haul_scope  *scope = haul_scope_push();
     haul_ledger *ledger = haul_ledger_begin(.everywhere = true, .device_times = device != haul_cpu());
-
     ledger = ledger ? haul_keep(ledger) : NULL;
     if (!ledger || (records_memory(device, step_flops) && haul_memory_record(true))) {
         complain_error();
@@ -33,7 +31,6 @@ haul_ledger *run_account_begin(haul_device *device, double step_flops)
 static cJSON *form_row(const haul_ledger_row *r)
 {
     cJSON *row = cJSON_CreateObject();
-
     json_text(row, "from", haul_device_name(r->from));
     json_text(row, "to", haul_device_name(r->to));
     json_text(row, "operation", r->operation);
@@ -55,7 +52,6 @@ static cJSON *form_row(const haul_ledger_row *r)
 static haul_ledger_row *read_rows(haul_ledger *ledger, int *count)
 {
     haul_ledger_row *rows = NULL;
-
     *count = haul_ledger_rows(ledger, NULL, 0);
     if (*count > 0 && !(rows = calloc((size_t)*count, sizeof *rows))) {
         complain("memory is exhausted");
@@ -73,7 +69,6 @@ static bool save_rows(haul_ledger *ledger, const haul_device *device, const char
     haul_ledger_row *rows = read_rows(ledger, &count);
     cJSON           *object = count >= 0 ? cJSON_CreateObject() : NULL;
     int64_t          copies = 0, bytes = 0;
-
     for (int i = 0; i < count; i++) {
         copies += rows[i].count;
         bytes += rows[i].bytes;
@@ -123,7 +118,6 @@ static cJSON *snapshot_object(snapshot_writer *write, const haul_device *device)
 {
     char  *text = snapshot_text(write, device);
     cJSON *object = text ? cJSON_Parse(text) : NULL;
-
     if (text && !object)
         complain("memory is exhausted");
     free(text);
@@ -136,7 +130,6 @@ static cJSON *find_failure(void)
 {
     haul_memory_report report;
     char               text[4096];
-
     if (haul_error_status() != HAUL_OUT_OF_MEMORY || haul_memory_report_get(&report) ||
         haul_memory_report_snapshot_json(NULL, 0) < 0)
         return NULL;
@@ -150,7 +143,6 @@ static cJSON *find_failure(void)
 static bool save_memory(const haul_device *device, cJSON *failure, const char *path)
 {
     cJSON *object = snapshot_object(haul_memory_snapshot_json, device);
-
     if (object && failure && !cJSON_AddItemReferenceToObject(object, "at_failure", failure)) {
         cJSON_Delete(object);
         return !complain("memory is exhausted");

@@ -14,7 +14,6 @@
 static cJSON *parse(const char *path, const char *text, size_t size, bool array)
 {
     const char *end = text;
-
     errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
     cJSON *value = cJSON_ParseWithLengthOpts(text, size + 1, &end, true);
     if (!value && errno == ENOMEM)
@@ -37,7 +36,6 @@ cJSON *run_document(const char *folder, const char *name, bool array, const char
     char        *path = malloc(room), *text = NULL;
     cJSON       *value = NULL;
     size_t       size = 0;
-
     if (!path) {
         complain("memory is exhausted");
         return NULL;
@@ -57,20 +55,17 @@ cJSON *run_document(const char *folder, const char *name, bool array, const char
 double document_number(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-
     return cJSON_IsNumber(item) && isfinite(item->valuedouble) ? item->valuedouble : 0;
 }
 
 const char *document_text(const cJSON *object, const char *name)
 {
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-
     return text ? text : "";
 }
 
 const cJSON *document_list(const cJSON *object, const char *name)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, name);
-
     return cJSON_IsArray(list) ? list : NULL;
 }

@@ -26,7 +26,6 @@ static bool is_fit(const char *path, const struct stat *info)
 bool run_file_fits(const char *path)
 {
     struct stat info;
-
     if (!lstat(path, &info))
         return is_fit(path, &info);
     if (errno == ENOENT)
@@ -39,7 +38,6 @@ bool run_file_fits(const char *path)
 int run_file_open(const char *path, int flags)
 {
     struct stat info;
-
     if (!run_file_fits(path))
         return -1;
     int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
@@ -58,7 +56,6 @@ int run_file_open(const char *path, int flags)
 run_file_state run_file_read(const char *path, long long offset, FILE **out)
 {
     struct stat info;
-
     *out = NULL;
     if (lstat(path, &info) && errno == ENOENT)
         return RUN_FILE_ABSENT;
@@ -75,7 +72,6 @@ run_file_state run_file_read(const char *path, long long offset, FILE **out)
 bool run_file_is_named(int fd, const char *path, bool is_folder)
 {
     struct stat open_one, named;
-
     return !fstat(fd, &open_one) && !(is_folder ? stat(path, &named) : lstat(path, &named)) &&
            open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }

@@ -17,7 +17,6 @@ static char *join(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
     char  *path = malloc(size);
-
     if (path)
         snprintf(path, size, "%s/%s", folder, name);
     return path;
@@ -47,7 +46,6 @@ bool run_name(run_folder *run, const char *path)
 static int checkpoint_error(const run_folder *run)
 {
     struct stat status;
-
     if (stat(run->checkpoint, &status))
         return errno;
     return 0;
@@ -65,7 +63,6 @@ static const char *contents_text(const char *path, char *out, size_t size)
     DIR   *folder = opendir(path);
     int    count = 0;
     size_t used = 0;
-
     snprintf(out, size, "it cannot be read");
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..") || count++ >= MOST || used >= size)
@@ -85,7 +82,6 @@ static void complain_no_run(const run_folder *run)
 {
     struct stat status;
     char        contents[900], quoted[4096];
-
     if (stat(run->path, &status))
         complain("there is no run in %s: %s", run->path, strerror(errno));
     else if (!S_ISDIR(status.st_mode))
@@ -101,7 +97,6 @@ run_state run_look(const run_folder *run)
 {
     struct stat status;
     int         error = checkpoint_error(run);
-
     if (!error)
         return RUN_SAVED;
     if (error != ENOENT && error != ENOTDIR && !stat(run->path, &status)) {
@@ -118,7 +113,6 @@ bool run_find(const run_folder *run)
 {
     char      quoted[4096];
     run_state state = run_look(run);
-
     if (state == RUN_BEGUN)
         complain("%s has no checkpoint yet: the training was stopped before its first save; start it again with haul "
                  "train --run %s --resume",
@@ -129,7 +123,6 @@ bool run_find(const run_folder *run)
 bool run_is_free(const run_folder *run)
 {
     int error = run->path ? checkpoint_error(run) : ENOENT;
-
     if (error == ENOENT)
         return true;
     if (error)
@@ -144,7 +137,6 @@ static bool make_folder(const char *path)
 {
     char *copy = strdup(path);
     bool  made = copy != NULL;
-
     for (char *at = copy; made && *at; at++) {
         if (*at != '/' || at == copy)
             continue;
@@ -196,7 +188,6 @@ bool run_check(const run_folder *run)
     static const char *const names[] = {"log.jsonl",        "config.json", "checkpoint",  "weights.safetensors",
                                         "best.safetensors", "ledger.json", "memory.json", "trace.json",
                                         "profile.json",     "audit.json"};
-
     if (!run->path)
         return true;
     bool fits = is_folder_kept(run);
@@ -219,7 +210,6 @@ void run_complain(const run_folder *run)
 bool run_has_log(const run_folder *run)
 {
     char quoted[4096];
-
     if (run->log_fd < 0 || run_file_is_named(run->log_fd, run->log, false))
         return true;
     if (!is_folder_kept(run))
@@ -236,7 +226,6 @@ bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done)
     FILE             *log;
     char             *line = NULL;
     size_t            room = 0;
-
     *done = false;
     run_file_state state = run_file_read(run->log, log_bytes, &log);
     while (log && !*done && getline(&line, &room, log) > 0)
@@ -250,7 +239,6 @@ bool run_log_says_done(const run_folder *run, int64_t log_bytes, bool *done)
 bool run_open(run_folder *run, int64_t log_bytes)
 {
     struct stat status;
-
     if (!run->path)
         return true;
     if (!run_check(run) || (run->log_fd = run_file_open(run->log, O_RDWR | O_CREAT)) < 0)
@@ -274,7 +262,6 @@ bool run_open(run_folder *run, int64_t log_bytes)
 bool run_log(run_folder *run, const char *line)
 {
     size_t left = strlen(line), length = left;
-
     if (run->log_fd < 0)
         return true;
     while (left) {
@@ -326,7 +313,6 @@ static char *metadata_text(const run_folder *run, const char *key)
     haul_scope       *scope = haul_scope_push();
     haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
     char             *text = file ? strdup(haul_safetensors_metadata(file, key)) : NULL;
-
     if (!file)
         complain_error();
     else if (!text)
@@ -339,7 +325,6 @@ static cJSON *metadata(const run_folder *run, const char *key, cJSON_bool (*is_w
 {
     char  *text = metadata_text(run, key);
     cJSON *value;
-
     errno = 0; /* cJSON does not say whether memory was exhausted, malloc does */
     value = text ? cJSON_Parse(text) : NULL;
     if (text && !value && errno == ENOMEM) {
@@ -358,7 +343,6 @@ bool run_has(const run_folder *run, const char *key)
     haul_scope       *scope = haul_scope_push();
     haul_safetensors *file = scope ? haul_open_safetensors(run->checkpoint) : NULL;
     bool              has = !file || *haul_safetensors_metadata(file, key);
-
     haul_error_clear();
     haul_scope_pop(scope);
     return has;
@@ -378,7 +362,6 @@ bool run_input(const run_folder *run, input_form *out)
 {
     cJSON *object = run_object(run, RUN_INPUT_KEY);
     bool   read = object && input_form_from_json(object, out);
-
     if (object && !read)
         complain("%s was not written by haul train: its %s is damaged", run->checkpoint, RUN_INPUT_KEY);
     cJSON_Delete(object);
@@ -389,7 +372,6 @@ int64_t run_next_epoch(const run_folder *run)
 {
     char   *text = metadata_text(run, "haul.epoch");
     int64_t epoch = text ? strtoll(text, NULL, 10) : 0;
-
     if (text && epoch < 1) {
         complain("%s was not written by haul train: its metadata has no haul.epoch", run->checkpoint);
         epoch = 0;

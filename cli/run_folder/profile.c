@@ -38,7 +38,6 @@ static bool begin(run_profile *r)
 {
     haul_scope   *scope = haul_scope_push();
     haul_profile *profile = scope ? haul_profile_begin(.everywhere = true) : NULL;
-
     r->profile = profile ? haul_keep(profile) : NULL;
     if (!profile)
         complain_error();
@@ -76,7 +75,6 @@ bool run_profile_end(run_profile *r)
 static void set_peaks(haul_profile *profile, haul_device *device)
 {
     device_peaks peaks;
-
     if (measure_peaks(device, &peaks))
         haul_profile_set_peak(profile, device, peaks.flops, peaks.bytes);
     haul_error_clear();
@@ -88,7 +86,6 @@ static void tell_audit(const haul_finding *findings, int count, double step_ms, 
 {
     char   name[1024];
     double ms = 0;
-
     for (int i = 0; i < count && i < MOST_FINDINGS; i++)
         ms += findings[i].ms_per_step;
     if (count == 0)
@@ -102,7 +99,6 @@ bool run_profile_audit(run_profile *r, const char *folder, char *out, size_t siz
 {
     haul_finding         findings[MOST_FINDINGS];
     haul_profile_summary summary;
-
     if (!r->profile)
         return true;
     if (!run_profile_end(r))

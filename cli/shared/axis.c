@@ -8,7 +8,6 @@
 double axis_step(double least)
 {
     double power = pow(10, floor(log10(least)));
-
     if (!(power >= DBL_MIN && power <= DBL_MAX / 10))
         return least > 0 ? least : 1;
     return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;

@@ -65,7 +65,6 @@ static scale make_scale(double low, double high, int height)
 {
     enum { INTERVALS = 4 };
     scale s;
-
     if (high - low < 1e-6 * fmax(fabs(high), 1e-30)) { /* flat */
         double around = fmax(0.05 * fabs(high), 1e-30);
         low -= around;
@@ -84,7 +83,6 @@ static scale make_scale(double low, double high, int height)
 static int label_text(const scale *s, int tick, char out[LABEL])
 {
     double value = s->low + tick * s->step;
-
     if (fabs(value) < 1e-6 * s->step)
         value = 0; /* and not -0 */
     return s->decimals < 0 ? snprintf(out, LABEL, "%.4g", value) : snprintf(out, LABEL, "%.*f", s->decimals, value);
@@ -94,7 +92,6 @@ static int label_width(const scale *s)
 {
     char text[LABEL];
     int  width = 0;
-
     for (int tick = 0; tick * s->rows <= s->height; tick++)
         width = label_text(s, tick, text) > width ? (int)strlen(text) : width;
     return width;
@@ -125,7 +122,6 @@ static void draw_points(canvas *v, const chart *c)
 {
     double means[MOST_WIDTH + 1] = {0};
     int    counts[MOST_WIDTH + 1] = {0}, last = -1;
-
     for (size_t i = 0; i < c->point_count; i++) {
         int at = column(v, c->points[i].x);
         means[at] += (c->points[i].y - means[at]) / ++counts[at];
@@ -155,7 +151,6 @@ static int epoch_step(const canvas *v)
 {
     char text[LABEL];
     int  room = snprintf(text, sizeof text, "%.0f", v->x_max) + 3;
-
     return whole_within(axis_step(v->x_max * room / v->width), 1, MOST_EPOCHS);
 }
 
@@ -164,7 +159,6 @@ static void print_epochs(const canvas *v, int margin)
     static const char unit[] = "epochs";
     char              axis[MOST_WIDTH + 3], labels[MOST_WIDTH + LABEL + sizeof unit];
     int               step = epoch_step(v), last = whole_within(v->x_max, 0, MOST_EPOCHS) / step * step;
-
     memset(axis, '-', sizeof axis);
     memset(labels, ' ', sizeof labels);
     for (int epoch = 0; epoch <= last; epoch += step) {
@@ -201,7 +195,6 @@ void chart_print(const chart *c, double x_max, const char *marks)
     canvas v = {.x_max = x_max >= 1 ? x_max : 1};
     double low = INFINITY, high = -INFINITY;
     int    columns = terminal_width(STDOUT_FILENO), margin;
-
     if (c->point_count < 2)
         return;
     include(&low, &high, c->points, c->point_count);

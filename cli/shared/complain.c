@@ -63,7 +63,6 @@ const char *error_text(void)
 {
     const char *message = haul_error_message(), *operation = haul_error_operation();
     size_t      length = strlen(operation);
-
     /* The function's name says nothing to who typed a command. */
     if (length && !strncmp(message, operation, length) && !strncmp(message + length, ": ", 2))
         message += length + 2;
@@ -79,7 +78,6 @@ int complain_error(void)
 bool output_works(void)
 {
     static bool failed;
-
     if (!failed && (fflush(stdout) || ferror(stdout))) {
         int why = errno;
         failed = true;

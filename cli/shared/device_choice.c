@@ -20,7 +20,6 @@ static const char *device_like(const char *name)
     static haul_device_report all[MOST]; /* the answer points into it; it is too large for small stacks */
     const char               *names[MOST + 3];
     int                       count = haul_device_list(all, MOST);
-
     device_names(all, count < 0 ? 0 : count > MOST ? MOST : count, names);
     return did_you_mean(name, names);
 }
@@ -28,7 +27,6 @@ static const char *device_like(const char *name)
 haul_device *device_use(const char *name)
 {
     haul_device *device = haul_device_get(name);
-
     if (!haul_set_device(device))
         return device;
     char text[1024];
@@ -44,7 +42,6 @@ haul_device *device_use(const char *name)
 bool computes_values(const haul_device *device, const char *done, const char *instead)
 {
     haul_device_properties p;
-
     if (haul_device_describe(device, &p)) {
         complain_error();
         return false;

@@ -17,7 +17,6 @@ typedef struct head {
 static int complain_type(const char *path, const haul__file_type *type)
 {
     static const char shown[] = "haul inspect shows safetensors and npy files";
-
     if (!type)
         return complain("%s is of no type that haul inspect knows; it shows safetensors and npy files", path);
     return complain("%s is %s; %s", path, type->name, type->advice ? type->advice : shown);
@@ -29,7 +28,6 @@ static int complain_folder(const char *path)
 {
     char        file[4096], quoted[8192];
     struct stat status;
-
     snprintf(file, sizeof file, "%s/checkpoint", path);
     if (!stat(file, &status))
         return complain("%s is a folder of haul train; name a file in it: haul inspect %s", path,
@@ -44,7 +42,6 @@ const char *file_kind_name(mode_t mode)
         const char *name;
     } names_of[] = {{S_IFDIR, "a folder"},  {S_IFLNK, "a symbolic link"}, {S_IFIFO, "a FIFO (a named pipe)"},
                     {S_IFSOCK, "a socket"}, {S_IFCHR, "a device"},        {S_IFBLK, "a device"}};
-
     for (size_t i = 0; i < sizeof names_of / sizeof *names_of; i++)
         if ((mode & S_IFMT) == names_of[i].mode)
             return names_of[i].name;
@@ -61,7 +58,6 @@ static int complain_mode(const char *path, mode_t mode)
 static bool read_head(int fd, head *h)
 {
     ssize_t n = 1;
-
     while (h->length < sizeof h->bytes && n > 0) {
         n = read(fd, h->bytes + h->length, sizeof h->bytes - h->length);
         h->length += n > 0 ? (size_t)n : 0;
@@ -74,7 +70,6 @@ bool file_type_find(const char *path, file_type *out)
 {
     struct stat info;
     head        h = {.length = 0};
-
     /* Opening a FIFO would wait for somebody who writes, and opening a device may do something. */
     int fd = stat(path, &info) ? -1 : S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -2;
     if (fd == -2)

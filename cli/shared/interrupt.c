@@ -15,7 +15,6 @@ static void on_signal(int number)
 static void catch_hangup(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
-
     sigemptyset(&action.sa_mask);
     if (!sigaction(SIGHUP, NULL, &before) && before.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &action, NULL);
@@ -24,7 +23,6 @@ static void catch_hangup(void)
 void interrupt_catch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -15,7 +15,6 @@ static void note(const void *added)
 cJSON *json_event(const char *name)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "event", name);
     return object;
 }
@@ -38,7 +37,6 @@ void json_bool(cJSON *object, const char *name, bool value)
 cJSON *json_array(cJSON *object, const char *name)
 {
     cJSON *array = cJSON_AddArrayToObject(object, name);
-
     note(array);
     return array;
 }
@@ -54,7 +52,6 @@ void json_push(cJSON *array, cJSON *item)
 void json_shape(cJSON *object, const char *name, const haul_shape *shape)
 {
     cJSON *array = json_array(object, name);
-
     for (int i = 0; i < shape->ndim; i++)
         json_push(array, cJSON_CreateNumber((double)shape->dims[i]));
 }
@@ -64,7 +61,6 @@ static unsigned escaped_code(const char *text, size_t *length)
 {
     enum { REPLACEMENT = 0xfffd };
     uint32_t code;
-
     *length = character_at(text, &code);
     if (code == UINT32_MAX)
         return REPLACEMENT;
@@ -77,7 +73,6 @@ static char *escape_odd(char *text)
 {
     enum { ESCAPE = 6 }; /* bytes of \u009b */
     size_t found = 0, length;
-
     for (const char *at = text; *at; at += length)
         found += escaped_code(at, &length) > 0;
     if (!found)
@@ -101,7 +96,6 @@ static char *escape_odd(char *text)
 char *json_compact(cJSON *object)
 {
     char *text = object && !incomplete ? cJSON_PrintUnformatted(object) : NULL;
-
     if (text)
         text = escape_odd(text);
 
@@ -114,7 +108,6 @@ char *json_line(cJSON *object)
 {
     char *text = json_compact(object);
     char *line = NULL;
-
     if (text) {
         size_t length = strlen(text);
         line = cJSON_malloc(length + 2);
@@ -130,7 +123,6 @@ char *json_line(cJSON *object)
 bool json_print(cJSON *object)
 {
     char *line = json_line(object);
-
     if (!line) {
         complain("memory is exhausted");
         return false;

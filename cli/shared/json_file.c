@@ -57,7 +57,6 @@ static haul_status put_object(const char *path, cJSON *object)
 {
     haul__writer *writer = haul__writer_open(path, "json");
     haul_status   status = writer ? put(writer, "{\n") : haul_error_status();
-
     while (!status && object->child) {
         cJSON *item = cJSON_DetachItemViaPointer(object, object->child);
         status = put_member(writer, item, !object->child);
@@ -73,7 +72,6 @@ static haul_status put_object(const char *path, cJSON *object)
 bool json_save(const char *path, cJSON *object)
 {
     haul_status status = object ? put_object(path, object) : HAUL_OUT_OF_MEMORY;
-
     if (!object)
         complain("memory is exhausted");
     else if (status)

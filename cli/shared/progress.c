@@ -45,7 +45,6 @@ typedef struct line {
 static void append(char *text, size_t size, const char *more)
 {
     size_t used = strlen(text);
-
     snprintf(text + used, size - used, "%s", more);
 }
 
@@ -82,7 +81,6 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 static const char *clock_text(double seconds, char out[32])
 {
     int s = whole_within(seconds + 0.5, 0, 360000000);
-
     if (s < 3600)
         snprintf(out, 32, "%d:%02d", s / 60, s % 60);
     else
@@ -95,7 +93,6 @@ static void HAUL_PRINTF(3, 4) add(line *l, unsigned parts, const char *format, .
 {
     char    part[128];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(part, sizeof part, format, arguments);
     va_end(arguments);
@@ -124,7 +121,6 @@ static void add_quality(line *l, unsigned parts, const progress_state *s)
 static void add_times(line *l, unsigned parts, const progress_state *s)
 {
     char left[32], run[32];
-
     if (parts & ELAPSED && !isnan(s->elapsed))
         add(l, parts, "elapsed %s", clock_text(s->elapsed, left));
     if (isnan(s->left) || isnan(s->run_left))
@@ -140,7 +136,6 @@ static void add_times(line *l, unsigned parts, const progress_state *s)
 static void make_before(line *l, unsigned parts, const progress_state *s)
 {
     bool names_pass = s->pass && !(parts & BAR); /* else the bar names it */
-
     snprintf(l->before, sizeof l->before, "%s%lld/%lld%s%s", parts & EPOCH_WORD ? "Epoch " : "", (long long)s->epoch,
              (long long)s->epochs, names_pass ? " " : "", names_pass ? s->pass : "");
 }
@@ -159,8 +154,7 @@ static void make_bar(line *l, const progress_state *s, int columns)
     int  word = s->pass ? (int)strlen(s->pass) + 1 : 0, cells = columns - word;
     char filled = s->pass ? '#' : '=', edge = s->pass ? '-' : '>', rest = s->pass ? '-' : ' ';
     int  full = s->total > 0 ? whole_within((double)s->done / (double)s->total * cells, 0, cells) : 0;
-
-    int at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
+    int  at = snprintf(l->bar, sizeof l->bar, " [%s%s", s->pass ? s->pass : "", s->pass ? " " : "");
     for (int i = 0; i < cells; i++)
         l->bar[at++] = i < full ? filled : i == full ? edge : rest;
     snprintf(l->bar + at, sizeof l->bar - (size_t)at, "]");
@@ -170,7 +164,6 @@ static void make_bar(line *l, const progress_state *s, int columns)
 static bool lay_out(line *l, unsigned parts, const progress_state *s, int width)
 {
     enum { FRAME = 3 }; /* " [" and "]" */
-
     *l->bar = 0;
     make_before(l, parts, s);
     make_after(l, parts, s);
@@ -202,7 +195,6 @@ static void put(char *out, size_t size, const char *text, text_style style, int 
     const char *code = style_code(STDERR_FILENO, style), *end = *code ? style_code(STDERR_FILENO, STYLE_PLAIN) : "";
     size_t      used = strlen(out);
     int         taken = (int)strlen(text) < *room ? (int)strlen(text) : *room;
-
     snprintf(out + used, size - used, "%s%.*s%s", code, taken, text, end);
     *room -= taken;
 }
@@ -231,7 +223,6 @@ void progress_draw(progress_bar *p, const progress_state *s)
     char out[2048] = "";
     line l;
     int  room = terminal_width(STDERR_FILENO) - MARGIN;
-
     if (!p->on)
         return;
     p->drawn_at = clock_seconds();

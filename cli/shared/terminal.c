@@ -12,14 +12,12 @@
 int terminal_width(int descriptor)
 {
     struct winsize size;
-
     return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col < 1 ? 80 : size.ws_col;
 }
 
 bool terminal_moves(int descriptor)
 {
     const char *terminal = getenv("TERM");
-
     return isatty(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
 }
 
@@ -37,7 +35,6 @@ const char *style_code(int descriptor, text_style style)
         [STYLE_GOOD] = "\033[32m", [STYLE_BAD] = "\033[31m",
     };
     const char *none = getenv("NO_COLOR");
-
     return (none && *none) || !terminal_moves(descriptor) ? "" : codes[style];
 }
 
@@ -51,7 +48,6 @@ void set_style(text_style style)
 static size_t character_bytes(const char *text)
 {
     uint32_t code;
-
     return character_at(text, &code);
 }
 
@@ -59,7 +55,6 @@ static size_t character_bytes(const char *text)
 static int character_columns(const char *text)
 {
     uint32_t code;
-
     if (!obeyed_length(text, &code) && code != UINT32_MAX)
         return 1;
     return strchr("\n\r\t", *text) ? 2 : code < 0x80 || code == UINT32_MAX ? 4 : 6;
@@ -68,7 +63,6 @@ static int character_columns(const char *text)
 static int columns_of(const char *text, size_t size)
 {
     int columns = 0;
-
     for (size_t at = 0; at < size; at += character_bytes(text + at))
         columns += character_columns(text + at);
     return columns;
@@ -100,7 +94,6 @@ static size_t word_bytes(const char *text, int room)
 {
     size_t word = strcspn(text, " "), piece = 0;
     int    columns = 0;
-
     for (size_t at = 0; at < word; at += character_bytes(text + at)) {
         columns += character_columns(text + at);
         if (columns > room)
@@ -115,7 +108,6 @@ void print_wrapped(const char *text, int column, int indent)
 {
     int  room = output_room(), least = 10; /* where so little is left, lines are longer than the terminal is wide */
     bool fresh = column <= indent, spaced = false; /* the line is empty; a space comes before the word */
-
     if (room < indent + least)
         room = indent + least;
     while (*text) {
@@ -142,7 +134,6 @@ void print_wrapped(const char *text, int column, int indent)
 static size_t bytes_of(const char *text, int columns)
 {
     size_t bytes = 0;
-
     while (columns-- > 0 && text[bytes])
         bytes += character_bytes(text + bytes);
     return bytes;
@@ -151,7 +142,6 @@ static size_t bytes_of(const char *text, int columns)
 void print_fitted(const char *text, int width)
 {
     int columns = text_columns(text), tail = (width - 2) / 2;
-
     if (columns <= width) {
         print_visible(text, width);
     } else if (width < 6) {

@@ -16,7 +16,6 @@ size_t character_at(const char *text, uint32_t *code)
     enum { LONGEST = 4 };
     const unsigned char *at = (const unsigned char *)text;
     const size_t         length = haul__utf8_length(at, LONGEST);
-
     *code = !length ? UINT32_MAX : length == 1 ? *at : *at & (0x7fu >> length);
     for (size_t i = 1; i < length; i++)
         *code = *code << 6 | (at[i] & 0x3fu);
@@ -38,7 +37,6 @@ bool is_utf8(const char *text)
 size_t obeyed_length(const char *text, uint32_t *code)
 {
     size_t length = character_at(text, code);
-
     return is_obeyed(*code) ? length : 0;
 }
 
@@ -48,7 +46,6 @@ static void next_visible(const char **text, char out[8])
     const unsigned char first = (unsigned char)**text;
     uint32_t            code;
     size_t              length = character_at(*text, &code);
-
     if (code == '\n' || code == '\r' || code == '\t')
         snprintf(out, 8, "\\%c", code == '\n' ? 'n' : code == '\r' ? 'r' : 't');
     else if (code == UINT32_MAX || (is_obeyed(code) && code < 0x80))
@@ -63,7 +60,6 @@ static void next_visible(const char **text, char out[8])
 void visible_text(char *out, size_t size, const char *text)
 {
     size_t used = 0;
-
     while (*text) {
         char shown[8];
         next_visible(&text, shown);
@@ -91,7 +87,6 @@ const char *did_you_mean(const char *wrong, const char *const *names)
 {
     const char *near = NULL;
     int         best = 3;
-
     for (; *names; names++) {
         int    far = haul__spelling_distance(wrong, *names);
         size_t length = strlen(*names);
@@ -106,7 +101,6 @@ const char *did_you_mean(const char *wrong, const char *const *names)
 const char *list_text(char *out, size_t size, const char *const *names, const char *before, const char *word)
 {
     size_t used = 0;
-
     *out = 0;
     for (int i = 0; names[i] && used < size; i++) {
         const char *between = !i ? "" : names[i + 1] ? ", " : " ";
@@ -120,7 +114,6 @@ const char *shell_text(char *out, size_t size, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+=:@%,-";
     size_t            used = 0;
-
     if (*text && strspn(text, plain) == strlen(text)) {
         snprintf(out, size, "%s", text);
         return out;
@@ -139,7 +132,6 @@ static char *next_text(void)
 {
     static char ring[12][TEXT_SIZE];
     static int  at;
-
     at = (at + 1) % 12;
     return ring[at];
 }
@@ -150,7 +142,6 @@ const char *text_bytes(int64_t bytes)
     char                    *out = next_text();
     double                   value = (double)bytes;
     int                      unit = 0;
-
     while (value >= 1000 && unit < 4) {
         value /= 1024;
         unit++;
@@ -164,7 +155,6 @@ const char *text_count(int64_t n)
     char  digits[32], *out = next_text(), *to = out;
     int   length = snprintf(digits, sizeof digits, "%lld", (long long)n);
     char *from = digits;
-
     if (*from == '-')
         *to++ = *from++, length--;
     for (; length > 0; length--) {
@@ -179,7 +169,6 @@ const char *text_count(int64_t n)
 const char *text_seconds(double seconds)
 {
     char *out = next_text();
-
     if (isnan(seconds))
         snprintf(out, TEXT_SIZE, "-");
     else if (seconds < 1e-3)
@@ -200,7 +189,6 @@ const char *text_flops(double flops)
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
     char                    *out = next_text();
     int                      unit = 0;
-
     for (; flops >= 1000 && unit < 5; unit++)
         flops /= 1000;
     snprintf(out, TEXT_SIZE, "%.*f %s", unit ? 2 : 0, flops, units[unit]);
@@ -211,7 +199,6 @@ const char *text_shape(const haul_shape *shape)
 {
     char *out = next_text();
     int   used = snprintf(out, TEXT_SIZE, "[");
-
     for (int i = 0; i < shape->ndim && used < TEXT_SIZE - 24; i++)
         used += snprintf(out + used, TEXT_SIZE - (size_t)used, "%s%lld", i ? "," : "", (long long)shape->dims[i]);
     snprintf(out + used, TEXT_SIZE - (size_t)used, "]");
@@ -221,21 +208,18 @@ const char *text_shape(const haul_shape *shape)
 int64_t whole_number(double value)
 {
     const double limit = 9223372036854775808.0; /* 2^63 */
-
     return isnan(value) ? 0 : value >= limit ? INT64_MAX : value <= -limit ? INT64_MIN : (int64_t)value;
 }
 
 int whole_within(double value, int low, int high)
 {
     const double nearest = isnan(value) ? 0 : value;
-
     return nearest <= low ? low : nearest >= high ? high : (int)nearest;
 }
 
 double clock_seconds(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

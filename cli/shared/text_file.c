@@ -10,7 +10,6 @@
 char *text_file_read(const char *path, uint64_t limit, size_t *size)
 {
     uint8_t *data = NULL;
-
     if (haul__file_read_all(path, "haul", limit, 0, &data, size)) {
         complain_error();
         return NULL;
@@ -29,7 +28,6 @@ char *text_file_read(const char *path, uint64_t limit, size_t *size)
 int text_file_line(const char *text, const char *place)
 {
     int line = 1;
-
     for (; text < place; text++)
         line += *text == '\n';
     return line;

@@ -24,7 +24,6 @@ static void print_line(const char *name, const char *text)
 static void print_device(const haul_device_report *report, const haul_device_properties *p)
 {
     char text[256];
-
     print_line(report->name, p->model);
     if (p->kind == HAUL_KIND_META)
         return;
@@ -41,7 +40,6 @@ static void print_device(const haul_device_report *report, const haul_device_pro
 static cJSON *device_json(const haul_device_report *report, const haul_device_properties *p)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "name", report->name);
     json_bool(object, "usable", report->usable);
     if (!report->usable) {
@@ -65,7 +63,6 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
 static bool describe(haul_device_report *report, haul_device_properties *p)
 {
     haul_status status = haul_device_describe(haul_device_get(report->name), p);
-
     if (status && report->usable)
         snprintf(report->reason, sizeof report->reason, "%s", error_text());
     report->usable = !status;
@@ -76,7 +73,6 @@ static bool describe(haul_device_report *report, haul_device_properties *p)
 static bool print_all(haul_device_report *all, int count)
 {
     bool complete = true;
-
     for (int i = 0; i < count; i++) {
         haul_device_properties p = {0};
         complete = describe(&all[i], &p) && complete;
@@ -100,7 +96,6 @@ static bool print_all_json(haul_device_report *all, int count)
     cJSON *object = cJSON_CreateObject();
     cJSON *list = json_array(object, "devices");
     bool   complete = true;
-
     for (int i = 0; i < count; i++) {
         haul_device_properties p = {0};
         complete = describe(&all[i], &p) && complete;
@@ -138,7 +133,6 @@ static int devices_main(int argc, char **argv)
     devices_options o = {0};
     option_values   values;
     int             code = options_parse(&values, &devices_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     if (o.json && o.names) {

@@ -13,7 +13,6 @@ static int print_npy(const char *path, bool json)
 {
     haul_tensor *t = haul_load_npy(path);
     char         text[4096];
-
     if (!haul_tensor_is_valid(t))
         return complain_error();
     haul_shape shape = haul_tensor_shape(t);
@@ -47,7 +46,6 @@ enum { TEXT = 1024, INDENT = 2, GAP = 2 };
 static bool read_row(haul_safetensors *file, int index, char texts[COLUMNS][TEXT])
 {
     haul_file_tensor t;
-
     if (haul_safetensors_entry(file, index, &t)) {
         complain_error();
         return false;
@@ -64,7 +62,6 @@ static void make_fit(int widths[COLUMNS])
 {
     enum { LEAST_NAME = 8 };
     int excess = INDENT - GAP - output_room();
-
     for (int c = 0; c < COLUMNS; c++)
         excess += GAP + widths[c];
     for (column c = BYTES; excess > 0 && c != NAME; c = c == BYTES ? DTYPE : NAME) {
@@ -79,7 +76,6 @@ static void make_fit(int widths[COLUMNS])
 static bool measure(haul_safetensors *file, int widths[COLUMNS])
 {
     char texts[COLUMNS][TEXT];
-
     for (int i = 0; i < haul_safetensors_count(file); i++) {
         if (!read_row(file, i, texts))
             return false;
@@ -94,7 +90,6 @@ static bool print_tensors(haul_safetensors *file)
 {
     int  widths[COLUMNS] = {0};
     char texts[COLUMNS][TEXT];
-
     if (!measure(file, widths))
         return false;
     for (int i = 0; i < haul_safetensors_count(file); i++) {
@@ -120,7 +115,6 @@ static void print_value(const char *value, int first, int indent)
     enum { SHOWN = 1000 };
     char         text[SHOWN + 100];
     const size_t size = strlen(value);
-
     if (size <= SHOWN) {
         print_wrapped(value, first, indent);
         return;
@@ -135,7 +129,6 @@ static void print_value(const char *value, int first, int indent)
 static bool print_metadata(haul_safetensors *file)
 {
     int pairs = haul_safetensors_metadata_count(file);
-
     if (pairs)
         printf("metadata:\n");
     for (int i = 0; i < pairs; i++) {
@@ -161,7 +154,6 @@ static int print_table(haul_safetensors *file, const char *path)
 {
     int      count = haul_safetensors_count(file);
     uint64_t bytes = 0;
-
     for (int i = 0; i < count; i++) {
         haul_file_tensor t;
         if (haul_safetensors_entry(file, i, &t))
@@ -209,7 +201,6 @@ static int print_table_json(haul_safetensors *file)
 static int inspect(const char *path, bool json)
 {
     file_type type;
-
     if (!file_type_find(path, &type))
         return EXIT_FAILED;
     if (type == FILE_NPY)
@@ -235,7 +226,6 @@ static int inspect_main(int argc, char **argv)
     inspect_options o = {0};
     option_values   values;
     int             code = options_parse(&values, &inspect_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     haul_scope *scope = haul_scope_push();

@@ -104,7 +104,6 @@ static void row_texts(const haul_operation_info *info, char texts[FIXED][TEXT])
 static int line_width(const int widths[FIXED])
 {
     int width = 0;
-
     for (int c = 0; c < FIXED; c++)
         width += widths[c] ? widths[c] + 2 : 0;
     return width;
@@ -115,7 +114,6 @@ static int fit_name(const int widths[FIXED], int room)
 {
     enum { LEAST_NAME = 12 };
     int excess = line_width(widths) - room, name = widths[NAME] - (excess > 0 ? excess : 0);
-
     return name < LEAST_NAME ? LEAST_NAME : name;
 }
 
@@ -125,7 +123,6 @@ static void measure(const haul_operation_info *all, int count, int widths[FIXED]
     enum { LEAST_OPERANDS = 18, LEAST_RESULTS = 15 };
     static const column leaving[] = {DTYPES, GRADIENT, RESULTS};
     char                texts[FIXED][TEXT];
-
     for (int c = 0; c < FIXED; c++)
         widths[c] = (int)strlen(heads[c]);
     for (int i = 0; i < count; i++) {
@@ -144,7 +141,6 @@ static void measure(const haul_operation_info *all, int count, int widths[FIXED]
 static void print_row(const int widths[FIXED], const char *const texts[FIXED], const char *operands)
 {
     int spaces = 0;
-
     for (int c = 0; c < FIXED; c++)
         if (widths[c]) {
             int used = text_columns(texts[c]), shown = used < widths[c] ? used : widths[c];
@@ -163,7 +159,6 @@ static void print_table(const haul_operation_info *all, int count)
 {
     int  widths[FIXED];
     char texts[FIXED][TEXT], operands[TEXT];
-
     measure(all, count, widths);
     set_style(STYLE_DIM);
     print_row(widths, heads, "operands");
@@ -181,7 +176,6 @@ static void print_table(const haul_operation_info *all, int count)
 static void print_fact(const char *name, const char *text)
 {
     enum { INDENT = 18 };
-
     printf("  %-16s", name);
     print_wrapped(text, INDENT, INDENT);
 }
@@ -317,7 +311,6 @@ typedef struct ops_options {
 static int show(const haul_operation_info *all, int count, const ops_options *o)
 {
     const char *name = o->name;
-
     if (name) {
         if (!strncmp(name, "haul_", PREFIX))
             name += PREFIX;
@@ -353,7 +346,6 @@ static int ops_main(int argc, char **argv)
     ops_options   o = {0};
     option_values values;
     int           code = options_parse(&values, &ops_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     if (o.json && o.names) {

@@ -29,7 +29,6 @@ static void print_row(int name_width, int unit_width, const char *name, const ch
 {
     enum { LEAST = 20, INDENT = 4 };
     const int indent = name_width + unit_width + 4;
-
     if (output_room() < indent + LEAST) { /* a narrow terminal: two lines or more */
         printf("%s, %s\n%*s", name, unit, INDENT, "");
         print_wrapped(description, INDENT, INDENT);
@@ -43,7 +42,6 @@ static bool print_table(void)
 {
     haul_stat_info s;
     int            name = (int)strlen("statistic"), unit = (int)strlen("unit");
-
     for (int i = 0; i < haul_stat_count(); i++) {
         if (haul_stat_describe(i, &s))
             return false;
@@ -64,7 +62,6 @@ static bool print_table(void)
 static bool print_json(void)
 {
     cJSON *list = cJSON_CreateArray();
-
     for (int i = 0; i < haul_stat_count(); i++) {
         haul_stat_info s;
         cJSON         *object = cJSON_CreateObject();
@@ -87,7 +84,6 @@ static int stats_main(int argc, char **argv)
     stats_options o = {0};
     option_values values;
     int           code = options_parse(&values, &stats_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     if (o.json)

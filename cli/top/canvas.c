@@ -10,7 +10,6 @@ static size_t character(const top_canvas *c, const char *text, int *columns, boo
 {
     const size_t bytes = haul__utf8_length((const uint8_t *)text, strnlen(text, 4));
     wchar_t      wide = 0;
-
     *columns = 1;
     *shown = true;
     if ((unsigned char)*text >= ' ' && (unsigned char)*text < 0x7f)
@@ -31,7 +30,6 @@ int canvas_columns(const top_canvas *c, const char *text)
 {
     int  sum = 0, columns;
     bool shown;
-
     while (*text) {
         text += character(c, text, &columns, &shown);
         sum += columns;
@@ -60,7 +58,6 @@ static int put(top_canvas *c, top_line *line, const char *text, int room)
 {
     int  taken = 0, columns;
     bool shown;
-
     while (*text) {
         const size_t bytes = character(c, text, &columns, &shown);
         if (taken + columns > room || line->used + bytes + 1 > sizeof line->text)
@@ -88,7 +85,6 @@ void canvas_put(top_canvas *c, top_style style, const char *text)
 {
     top_line    *line = &c->lines[c->count - 1];
     const size_t from = line->used;
-
     put(c, line, text, c->width - line->columns);
     add_span(line, from, style);
 }
@@ -97,7 +93,6 @@ static void cell(top_canvas *c, top_style style, int columns, const char *text, 
 {
     top_line *line = &c->lines[c->count - 1];
     const int there = canvas_columns(c, text), end = line->columns + columns;
-
     if (columns <= 0 || line->columns >= c->width)
         return;
     if (right)
@@ -123,14 +118,12 @@ void canvas_right(top_canvas *c, top_style style, int columns, const char *text)
 void canvas_tab(top_canvas *c, int column)
 {
     top_line *line = &c->lines[c->count - 1];
-
     spaces(c, line, column - line->columns);
 }
 
 void canvas_select(top_canvas *c)
 {
     top_line *line = &c->lines[c->count - 1];
-
     line->spans[0] = (top_span){0, line->used, TOP_SELECTED};
     line->span_count = 1;
 }

@@ -10,7 +10,6 @@
 static bool uevent(int card, const char *key, char *out, size_t size)
 {
     char text[1024];
-
     if (!top_file_text(text, sizeof text, "/sys/class/drm/card%d/device/uevent", card))
         return false;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
@@ -24,7 +23,6 @@ static bool uevent(int card, const char *key, char *out, size_t size)
 static void name_card(int card, const char *driver, char *out, size_t size)
 {
     char id[32];
-
     if (top_file_text(out, size, "/sys/class/drm/card%d/device/product_name", card))
         return;
     snprintf(out, size, "%s %s", driver, uevent(card, "PCI_ID", id, sizeof id) ? id : "GPU");
@@ -42,7 +40,6 @@ static int sensor_of(int card)
 {
     char path[512];
     int  number = -1;
-
     top_file_path(path, sizeof path, "/sys/class/drm/card%d/device/hwmon", card);
     DIR *folder = opendir(path);
     for (struct dirent *e; folder && number < 0 && (e = readdir(folder));)
@@ -59,7 +56,6 @@ static int sensor_of(int card)
 static void read_sensors(int card, top_card *c, top_device *d, double seconds)
 {
     const int sensor = sensor_of(card);
-
     if (sensor < 0)
         return;
     d->celsius = first_of(SENSOR("temp1_input"), SENSOR("temp2_input")) / 1000;
@@ -77,7 +73,6 @@ static double busy_share(int card, top_card *c, double seconds)
     const double idle = first_of(first_of(CARD("gt/gt0/rc6_residency_ms"), CARD("power/rc6_residency_ms")),
                                  CARD("device/tile0/gt0/gtidle/idle_residency_ms"));
     const double share = 1 - top_counter_rate(&c->idle, idle / 1000, seconds);
-
     return !isnan(percent) ? percent / 100 : share < 0 ? 0 : share;
 }
 
@@ -97,7 +92,6 @@ static void read_card(int card, top_card *c, top_device *d, double seconds)
 static bool is_gpu(int card, const char *driver)
 {
     static const char *const drivers[] = {"amdgpu", "radeon", "i915", "xe", "nouveau", "nvidia", NULL};
-
     for (int i = 0; drivers[i]; i++)
         if (!strcmp(driver, drivers[i]))
             return true;
@@ -108,7 +102,6 @@ int top_cards_read(top_card cards[TOP_CARDS], top_device *out, int room, double 
 {
     char driver[64], name[96], id[32];
     int  count = 0;
-
     for (int card = 0; card < TOP_CARDS && count < room; card++) {
         if (!uevent(card, "DRIVER", driver, sizeof driver) || !is_gpu(card, driver))
             continue;

@@ -24,7 +24,6 @@ static double busy_share(top_cpu *c)
     enum { FIELDS = 8, IDLE = 3, WAITING = 4 };
     char   text[256], *at = text + 3;
     double total = 0, idle = 0;
-
     if (!top_file_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
         return NAN;
     for (int i = 0; i < FIELDS; i++) {
@@ -41,7 +40,6 @@ static double busy_share(top_cpu *c)
 static void read_memory(top_device *d)
 {
     char text[4096];
-
     if (!top_file_text(text, sizeof text, "/proc/meminfo"))
         return;
     d->total = value_of(text, "MemTotal:") * 1024;
@@ -56,7 +54,6 @@ static double clock_of_cores(void)
     enum { MOST = 1024 };
     double sum = 0;
     int    count = 0;
-
     for (int i = 0; i < MOST; i++) {
         const double kilohertz = top_file_number("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
         if (isnan(kilohertz))
@@ -72,7 +69,6 @@ static bool cpuinfo(const char *key, char *out, size_t size)
 {
     char        text[4096];
     const char *at = top_file_text(text, sizeof text, "/proc/cpuinfo") ? strstr(text, key) : NULL;
-
     at = at ? strchr(at, ':') : NULL;
     if (!at)
         return false;
@@ -85,7 +81,6 @@ static double clock_now(void)
 {
     char         text[64];
     const double mean = clock_of_cores();
-
     return isnan(mean) && cpuinfo("cpu MHz", text, sizeof text) ? strtod(text, NULL) : mean;
 }
 
@@ -94,7 +89,6 @@ static double clock_now(void)
 static bool is_processor_sensor(const char *name)
 {
     static const char *const names[] = {"coretemp", "k10temp", "zenpower", "cpu_thermal", "cputemp", NULL};
-
     for (int i = 0; names[i]; i++)
         if (!strcmp(name, names[i]))
             return true;
@@ -105,7 +99,6 @@ static void read_temperature(top_device *d)
 {
     enum { MOST = 32 };
     char name[64];
-
     for (int i = 0; i < MOST; i++) {
         if (!top_file_text(name, sizeof name, "/sys/class/hwmon/hwmon%d/name", i) || !is_processor_sensor(name))
             continue;
@@ -130,7 +123,6 @@ static int cores(void)
     enum { MOST = 4096 };
     static char text[1 << 16];
     int         count = 0;
-
     if (!top_file_text(text, sizeof text, "/proc/stat"))
         return 0;
     for (const char *at = text; (at = strstr(at, "\ncpu")) && count < MOST; at++)
@@ -141,7 +133,6 @@ static int cores(void)
 void top_cpu_read(top_cpu *c, top_device *out, double seconds)
 {
     char model[64];
-
     top_device_init(out, "cpu", "");
     const int  count = cores();
     const bool named = cpuinfo("model name", model, sizeof model);

@@ -47,7 +47,6 @@ static void put_used(top_canvas *c, const top_model *m, int place, int width)
 {
     char              text[32];
     const top_device *d = device_at(m, place);
-
     snprintf(text, sizeof text, "%s%s", top_used(d), top_is_full(d) ? "!" : "");
     canvas_right(c, alert(top_is_full(d)), width, text);
 }
@@ -70,7 +69,6 @@ static void put_celsius(top_canvas *c, const top_model *m, int place, int width)
 {
     const top_device *d = device_at(m, place);
     char              number[24], text[32];
-
     snprintf(text, sizeof text, "%s%s", whole(d->celsius, number), top_is_hot(d) ? "!" : "");
     canvas_right(c, alert(top_is_hot(d)), width, text);
 }
@@ -78,7 +76,6 @@ static void put_celsius(top_canvas *c, const top_model *m, int place, int width)
 static void put_watts(top_canvas *c, const top_model *m, int place, int width)
 {
     char number[24];
-
     canvas_right(c, TOP_PLAIN, width, whole(device_at(m, place)->watts, number));
 }
 
@@ -86,7 +83,6 @@ static void put_watts_of(top_canvas *c, const top_model *m, int place, int width
 {
     const top_device *d = device_at(m, place);
     char              number[24], limit[24], text[64];
-
     if (isnan(d->watts) || isnan(d->watts_limit))
         put_watts(c, m, place, width);
     else {
@@ -98,7 +94,6 @@ static void put_watts_of(top_canvas *c, const top_model *m, int place, int width
 static void put_clock(top_canvas *c, const top_model *m, int place, int width)
 {
     const double clock = device_at(m, place)->megahertz;
-
     canvas_right(c, TOP_PLAIN, width, top_number(clock >= 1 ? floor(clock) : clock));
 }
 
@@ -141,7 +136,6 @@ void top_put_device_titles(top_canvas *c)
 void top_put_device(top_canvas *c, const top_model *m, int place)
 {
     const top_device *d = device_at(m, place);
-
     canvas_line(c);
     if (*d->why) {
         canvas_left(c, TOP_BOLD, columns[0].width, d->id);

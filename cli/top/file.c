@@ -15,7 +15,6 @@ static void path_of(char *out, size_t size, const char *format, va_list list)
 {
     const char *root = getenv("HAUL_TOP_ROOT");
     int         used = snprintf(out, size, "%s", root ? root : "");
-
     if (used >= 0 && (size_t)used < size)
         vsnprintf(out + used, size - (size_t)used, format, list);
 }
@@ -23,7 +22,6 @@ static void path_of(char *out, size_t size, const char *format, va_list list)
 void top_file_path(char *out, size_t size, const char *format, ...)
 {
     va_list list;
-
     va_start(list, format);
     path_of(out, size, format, list);
     va_end(list);
@@ -33,7 +31,6 @@ static bool read_text(const char *path, char *out, size_t size)
 {
     size_t used = 0;
     int    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
     *out = 0;
     if (file < 0)
         return false;
@@ -50,7 +47,6 @@ bool top_file_text(char *out, size_t size, const char *format, ...)
 {
     char    path[512];
     va_list list;
-
     va_start(list, format);
     path_of(path, sizeof path, format, list);
     va_end(list);
@@ -61,7 +57,6 @@ double top_file_number(const char *format, ...)
 {
     char    path[512], text[64], *end;
     va_list list;
-
     va_start(list, format);
     path_of(path, sizeof path, format, list);
     va_end(list);
@@ -75,7 +70,6 @@ double top_counter_rate(top_counter *c, double value, double seconds)
 {
     const double by = value - c->value, time = seconds - c->seconds;
     const bool   known = c->known && by >= 0 && time > 0;
-
     *c = (top_counter){value, seconds, isfinite(value)};
     return known ? by / time : NAN;
 }

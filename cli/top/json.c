@@ -14,7 +14,6 @@ static void put_known(cJSON *object, const char *name, double value)
 static cJSON *put_object(cJSON *parent, const char *name)
 {
     cJSON *object = cJSON_AddObjectToObject(parent, name);
-
     if (!object)
         json_push(NULL, NULL); /* notes that memory is exhausted */
     return object;
@@ -25,7 +24,6 @@ static cJSON *put_object(cJSON *parent, const char *name)
 static cJSON *device_json(const top_device *d)
 {
     cJSON *object = cJSON_CreateObject();
-
     json_text(object, "name", *d->name ? d->name : d->id);
     json_text(object, "device", d->id);
     if (*d->bus)
@@ -60,14 +58,12 @@ static cJSON *device_json(const top_device *d)
 static const char *state_of(const top_process *p)
 {
     static const char *const names[] = {"running", "stopped", "unreadable"};
-
     return isnan(p->ended) ? names[p->page.state] : "ended";
 }
 
 static void put_devices(cJSON *object, const haul_published *g)
 {
     cJSON *list = json_array(object, "devices");
-
     for (int i = 0; i < g->device_count; i++) {
         cJSON *device = cJSON_CreateObject();
         json_text(device, "device", g->devices[i].name);
@@ -102,7 +98,6 @@ static cJSON *process_json(const top_process *p)
 {
     const haul_published *g = &p->page;
     cJSON                *object = cJSON_CreateObject();
-
     json_text(object, "name", *g->name ? g->name : g->command);
     json_number(object, "pid", (double)g->pid);
     json_text(object, "command", g->command);
@@ -127,7 +122,6 @@ bool top_print_json(const top_model *m)
     struct tm    utc;
     char         text[40] = "";
     cJSON       *object = cJSON_CreateObject();
-
     if (gmtime_r(&now, &utc))
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
     json_text(object, "time", text);

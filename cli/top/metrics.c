@@ -123,7 +123,6 @@ static double value_of(const haul_published *page, const process_metric *metric)
 {
     double  real;
     int64_t integer;
-
     memcpy(&real, (const char *)page + metric->at, sizeof real);
     memcpy(&integer, (const char *)page + metric->at, sizeof integer);
     const double value = metric->real ? real : (double)integer;
@@ -138,7 +137,6 @@ typedef struct names {
 static names names_of(const top_process *p)
 {
     names n = {.name = *p->page.name ? p->page.name : p->page.command};
-
     snprintf(n.pid, sizeof n.pid, "%lld", (long long)p->page.pid);
     return n;
 }
@@ -151,7 +149,6 @@ static bool lives(const top_process *p)
 static void put_states(metrics *x, const top_model *m)
 {
     static const char *const states[] = {"running", "stopped", "unreadable"};
-
     begin(x, "haul_process_state", "gauge", "A Haul process with its state; always 1.");
     for (int i = 0; i < m->process_count; i++) {
         const names n = names_of(&m->processes[i]);
@@ -200,7 +197,6 @@ char *top_metrics(const top_model *m, size_t *size)
 {
     char   *text = NULL;
     metrics x = {.to = open_memstream(&text, size)};
-
     if (!x.to)
         return NULL;
     put_devices(&x, m);

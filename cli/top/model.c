@@ -13,7 +13,6 @@ enum { ENDED_SECONDS = 10 };
 top_model *top_model_new(void)
 {
     top_model *m = calloc(1, sizeof *m);
-
     if (!m) {
         complain("memory is exhausted");
         return NULL;
@@ -46,7 +45,6 @@ static void read_devices(top_model *m)
     char       why[sizeof m->devices->why] = "";
     int        count = top_nvidia_read(m->devices, TOP_DEVICES - 1, why, sizeof why);
     const bool nvidia = count >= 0;
-
     if (!nvidia)
         count = 0;
     if (!nvidia && *why) {
@@ -64,7 +62,6 @@ static void read_devices(top_model *m)
 static bool same_bus(const char *a, const char *b)
 {
     size_t i = strlen(a), k = strlen(b);
-
     if (i < 7 || k < 7)
         return false;
     while (i && k && haul__lower(a[i - 1]) == haul__lower(b[k - 1])) {
@@ -87,7 +84,6 @@ top_device *top_device_of(top_model *m, const haul_published_device *d)
 static top_device *add_published(top_model *m, const haul_published_device *d)
 {
     bool taken = false;
-
     if (m->device_count == TOP_DEVICES)
         return NULL;
     for (int i = 0; i < m->device_count; i++)
@@ -114,7 +110,6 @@ static top_process *find(top_model *m, const haul_published *page)
 static top_process *find_or_add(top_model *m, const haul_published *page)
 {
     top_process *p = find(m, page);
-
     if (p || m->process_count == TOP_PROCESSES)
         return p;
     p = &m->processes[m->process_count++];
@@ -131,7 +126,6 @@ static double known(double value)
 static void add_memory(top_model *m, top_process *p)
 {
     int64_t most = -1;
-
     p->allocated = p->reserved = p->spilled = p->page.state == HAUL_PUBLISHED_UNREADABLE ? NAN : 0;
     snprintf(p->device, sizeof p->device, "-");
     for (int i = 0; i < p->page.device_count; i++) {
@@ -156,7 +150,6 @@ static void add_memory(top_model *m, top_process *p)
 static void note_stop(const top_model *m, top_process *p)
 {
     haul_published *g = &p->page;
-
     if (g->state != HAUL_PUBLISHED_STOPPED) {
         p->stopped = NAN;
         return;
@@ -171,7 +164,6 @@ static void note_stop(const top_model *m, top_process *p)
 static void take_page(top_model *m, const haul_published *page)
 {
     top_process *p = find_or_add(m, page);
-
     if (!p) {
         m->processes_left_out++;
         return;
@@ -191,7 +183,6 @@ static void take_page(top_model *m, const haul_published *page)
 static void drop_ended(top_model *m)
 {
     int kept = 0;
-
     for (int i = 0; i < m->process_count; i++) {
         const double ended = m->processes[i].ended;
         if (isnan(ended) || m->seconds - ended < ENDED_SECONDS)
@@ -203,7 +194,6 @@ static void drop_ended(top_model *m)
 static bool read_processes(top_model *m)
 {
     const int count = haul_published_list(m->pages, TOP_PROCESSES);
-
     if (count < 0)
         return false;
     for (int i = 0; i < m->process_count; i++)

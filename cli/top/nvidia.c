@@ -20,7 +20,6 @@ static void *open_library(void)
 {
     const char *folder = getenv("HAUL_CUDA_LIBRARIES");
     char        path[1024] = "libnvidia-ml.so.1";
-
     if (folder && snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", folder) >= (int)sizeof path)
         return NULL;
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -66,14 +65,12 @@ typedef int ask_which(nvml_device, int, unsigned *);
 static double number(ask *function, nvml_device device)
 {
     unsigned value = 0;
-
     return function && !function(device, &value) ? (double)value : NAN;
 }
 
 static double number_of(ask_which *function, nvml_device device, int which)
 {
     unsigned value = 0;
-
     return function && !function(device, which, &value) ? (double)value : NAN;
 }
 
@@ -81,7 +78,6 @@ static void read_numbers(nvml_device device, top_device *d)
 {
     nvml_utilisation busy;
     nvml_memory      memory;
-
     if (nvml.Utilisation && !nvml.Utilisation(device, &busy))
         d->utilisation = busy.gpu / 100.0;
     if (nvml.Memory && !nvml.Memory(device, &memory)) {
@@ -117,7 +113,6 @@ static void read_uses(int (*list)(nvml_device, unsigned *, nvml_process *), nvml
     enum { MOST = 64 };
     nvml_process all[MOST];
     unsigned     count = MOST;
-
     if (!list || list(device, &count, all))
         return;
     d->tells_uses = true;
@@ -129,7 +124,6 @@ static void read_uses(int (*list)(nvml_device, unsigned *, nvml_process *), nvml
 static void write_bus(const nvml_pci *pci, char *out, size_t size)
 {
     const bool longer = strcspn(pci->bus_id, ":") == 8 && !strncmp(pci->bus_id, "0000", 4);
-
     snprintf(out, size, "%.31s", pci->bus_id + (longer ? 4 : 0));
 }
 
@@ -138,7 +132,6 @@ static void read_device(unsigned index, top_device *d)
     nvml_device device;
     nvml_pci    pci = {.bus_id = ""};
     char        id[32];
-
     snprintf(id, sizeof id, "cuda:%u", index);
     top_device_init(d, id, "NVIDIA GPU");
     const int code = nvml.Handle(index, &device);
@@ -160,7 +153,6 @@ int top_nvidia_read(top_device *out, int room, char *why, size_t size)
 {
     unsigned count = 0;
     int      code;
-
     *why = 0;
     if (!start(why, size))
         return -1;

@@ -24,7 +24,6 @@ static double known(double value)
 static void put_pid(top_canvas *c, const top_model *m, int place, int width)
 {
     char text[24];
-
     snprintf(text, sizeof text, "%lld", (long long)page_at(m, place)->pid);
     canvas_right(c, TOP_PLAIN, width, text);
 }
@@ -33,7 +32,6 @@ static void put_pid(top_canvas *c, const top_model *m, int place, int width)
 static void put_name(top_canvas *c, const top_model *m, int place, int width)
 {
     const haul_published *p = page_at(m, place);
-
     canvas_put(c, TOP_PLAIN, " ");
     canvas_left(c, TOP_BOLD, width - 1, *p->name ? p->name : p->command);
 }
@@ -48,7 +46,6 @@ static void put_epoch(top_canvas *c, const top_model *m, int place, int width)
 {
     const haul_published *p = page_at(m, place);
     char                  text[48];
-
     if (p->epoch < 0)
         snprintf(text, sizeof text, "-");
     else if (p->epochs < 0)
@@ -66,7 +63,6 @@ static void put_step(top_canvas *c, const top_model *m, int place, int width)
 static void put_examples(top_canvas *c, const top_model *m, int place, int width)
 {
     const double rate = known(page_at(m, place)->examples_per_second);
-
     canvas_right(c, TOP_PLAIN, width, top_number(rate >= 10 ? floor(rate + 0.5) : rate));
 }
 
@@ -94,7 +90,6 @@ static void put_waits(top_canvas *c, const top_model *m, int place, int width)
 {
     const haul_published *p = page_at(m, place);
     char                  text[48];
-
     snprintf(text, sizeof text, "%s%s", top_number(known(p->waits_per_second)), top_waits(p) ? "!" : "");
     canvas_right(c, top_waits(p) ? TOP_ALERT : TOP_PLAIN, width, text);
 }
@@ -165,7 +160,6 @@ static void put_state(top_canvas *c, const top_model *m, int place, const char *
     const haul_published *p = page_at(m, place);
     const char           *name = *p->name ? p->name : p->command;
     const int             most = c->width / 4 < 10 ? 10 : c->width / 4, there = canvas_columns(c, name);
-
     if (c->width >= columns[0].from)
         put_pid(c, m, place, columns[0].width);
     canvas_put(c, TOP_PLAIN, " ");
@@ -178,7 +172,6 @@ void top_put_process(top_canvas *c, const top_model *m, int place, bool selected
 {
     char       text[256];
     const bool other = state_text(m, process_at(m, place), c->width < 60, text, sizeof text);
-
     canvas_line(c);
     canvas_put(c, TOP_PLAIN, selected ? ">" : " ");
     if (other)
@@ -196,7 +189,6 @@ static void put_graph(top_canvas *c, const char *title, const top_history *h, co
     enum { TITLE = 10, NUMBER = 10 };
     const int room = c->width - TITLE - NUMBER, columns_used = room < TOP_HISTORY ? room : TOP_HISTORY;
     char      range[64];
-
     canvas_line(c);
     canvas_line(c);
     canvas_left(c, TOP_BOLD, TITLE, title);
@@ -213,7 +205,6 @@ void top_put_history(top_canvas *c, const top_model *m, int place)
     const top_process *p = process_at(m, place);
     const top_history *h = p->history;
     char               text[192];
-
     canvas_line(c);
     snprintf(text, sizeof text, "%lld %s on %s", (long long)p->page.pid, *p->page.name ? p->page.name : p->page.command,
              p->device);

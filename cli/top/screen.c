@@ -30,7 +30,6 @@ static attr_t attributes_of(top_style style)
 static void draw_line(int y, const top_line *line)
 {
     size_t at = 0;
-
     move(y, 0);
     for (int i = 0; i < line->span_count; i++) {
         const top_span *span = &line->spans[i];
@@ -59,7 +58,6 @@ static void draw(top_model *m, top_view *v, top_canvas *c)
 static void type_filter(top_view *v, int key)
 {
     const size_t length = strlen(v->filter);
-
     if (key == ENTER || key == KEY_ENTER || key == ESCAPE)
         v->typing = false;
     if (key == ESCAPE)
@@ -75,7 +73,6 @@ static void type_filter(top_view *v, int key)
 static void change_interval(top_view *v, double factor)
 {
     const double interval = v->interval * factor;
-
     if (interval >= 0.5 && interval <= 32)
         v->interval = interval;
 }
@@ -122,7 +119,6 @@ static bool take_key(top_model *m, top_view *v, int key)
 static void begin_colours(void)
 {
     const char *none = getenv("NO_COLOR");
-
     if ((none && *none) || !has_colors() || start_color() == ERR || use_default_colors() == ERR)
         return;
     init_pair(ALERT_PAIR, COLOR_RED, -1);
@@ -132,7 +128,6 @@ static void begin_colours(void)
 static bool has_terminal(void)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-
     return poll(&p, 1, 0) >= 0 && !(p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
@@ -172,7 +167,6 @@ int top_screen(top_model *m, top_view *v)
 {
     top_canvas *c = calloc(1, sizeof *c);
     SCREEN     *screen = c ? newterm(NULL, stdout, stdin) : NULL;
-
     if (!screen) {
         free(c);
         return complain(c ? "this terminal has no screen that can be drawn on; use haul top --once"

@@ -39,7 +39,6 @@ static bool take_address(const char *text, size_t length, top_target *out)
 bool top_target_parse(const char *text, top_target *out)
 {
     const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
-
     *out = (top_target){.address = "127.0.0.1"};
     if (strchr(text, '/') || (!colon && strspn(text, "0123456789") != strlen(text))) {
         out->file = text;
@@ -89,7 +88,6 @@ static void answer(int socket, const char *status, const char *more, const char 
 {
     const double until = clock_seconds() + MOST_MILLISECONDS / 1e3;
     char         text[512];
-
     snprintf(text, sizeof text,
              "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\nConnection: close\r\nCache-Control: no-store\r\n\r\n", status,
              more, size);
@@ -109,7 +107,6 @@ static void answer_metrics(int socket, top_model *m, bool head)
 {
     size_t size = 0;
     char  *text = top_model_read(m) ? top_metrics(m, &size) : NULL;
-
     if (text)
         answer(socket, "200 OK", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n", text, size, head);
     else
@@ -124,7 +121,6 @@ static int read_request(int socket, char out[MOST_REQUEST + 1])
 {
     const double until = clock_seconds() + MOST_MILLISECONDS / 1e3;
     size_t       used = 0;
-
     while (used < MOST_REQUEST && wait_for(socket, POLLIN, until)) {
         const ssize_t got = recv(socket, out + used, MOST_REQUEST - used, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
@@ -141,7 +137,6 @@ static int read_request(int socket, char out[MOST_REQUEST + 1])
 static bool is_metrics(const char *target, size_t length)
 {
     const char *query = memchr(target, '?', length);
-
     length = query ? (size_t)(query - target) : length;
     return length == strlen("/metrics") && !strncmp(target, "/metrics", length);
 }
@@ -153,7 +148,6 @@ static void answer_request(int socket, top_model *m, const char *request)
     const char  *target = request + method + (request[method] == ' ');
     const size_t length = strcspn(target, " \r\n");
     const bool   head = method == 4 && !strncmp(request, "HEAD", 4);
-
     if (!method || !length || strncmp(target + length, " HTTP/1.", 8) != 0)
         answer_text(socket, "400 Bad Request", PLAIN, "this is not a request of HTTP/1.1\n");
     else if (!is_metrics(target, length))
@@ -168,7 +162,6 @@ static void talk(int socket, top_model *m)
 {
     char      request[MOST_REQUEST + 1];
     const int size = read_request(socket, request);
-
     if (size > 0)
         answer_request(socket, m, request);
     else if (size < 0)
@@ -182,7 +175,6 @@ static void talk(int socket, top_model *m)
 static int listen_at(const struct addrinfo *a)
 {
     const int on = 1, s = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-
     if (s < 0)
         return -1;
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -200,7 +192,6 @@ static int open_server(const top_target *target)
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo      *found = NULL;
     const int             code = getaddrinfo(target->address, target->port, &wanted, &found);
-
     if (code) {
         complain("--prometheus: the address %s was not found: %s", target->address, gai_strerror(code));
         return -1;
@@ -219,7 +210,6 @@ static void tell_address(int server, const char *address)
     socklen_t               size = sizeof at;
     char                    port[16] = "?";
     const bool              brackets = strchr(address, ':') != NULL;
-
     if (!getsockname(server, (struct sockaddr *)&at, &size))
         getnameinfo((struct sockaddr *)&at, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     printf("metrics at http://%s%s%s:%s/metrics until Ctrl-C\n", brackets ? "[" : "", address, brackets ? "]" : "",
@@ -230,7 +220,6 @@ static void tell_address(int server, const char *address)
 int top_serve(top_model *m, const top_target *target)
 {
     const int server = open_server(target);
-
     if (server < 0)
         return EXIT_FAILED;
     tell_address(server, target->address);

@@ -14,7 +14,6 @@ static bool is_shown(const top_column *column, int width)
 static int rest_of(const top_column *columns, int count, int width)
 {
     int rest = width;
-
     for (int i = 0; i < count; i++)
         if (is_shown(&columns[i], width))
             rest -= columns[i].width;
@@ -24,7 +23,6 @@ static int rest_of(const top_column *columns, int count, int width)
 void top_put_titles(top_canvas *c, int margin, const top_column *columns, int count)
 {
     const int rest = rest_of(columns, count, c->width) - margin;
-
     canvas_line(c);
     canvas_tab(c, margin);
     for (int i = 0; i < count; i++) {
@@ -38,7 +36,6 @@ void top_put_titles(top_canvas *c, int margin, const top_column *columns, int co
 void top_put_row(top_canvas *c, int margin, const top_column *columns, int count, const top_model *m, int place)
 {
     const int rest = rest_of(columns, count, c->width) - margin;
-
     for (int i = 0; i < count; i++)
         if (is_shown(&columns[i], c->width))
             columns[i].put(c, m, place, columns[i].width ? columns[i].width : rest);

@@ -11,7 +11,6 @@ static char *next_text(void)
 {
     static char ring[TEXTS][ROOM];
     static int  at;
-
     at = (at + 1) % TEXTS;
     return ring[at];
 }
@@ -24,7 +23,6 @@ static const char *dash(void)
 const char *top_number(double value)
 {
     char *out = next_text();
-
     if (isnan(value))
         return dash();
     if (value >= 999.5)
@@ -36,7 +34,6 @@ const char *top_number(double value)
 const char *top_percent(double share)
 {
     char *out = next_text();
-
     if (isnan(share))
         return dash();
     snprintf(out, ROOM, "%.0f %%", share * 100);
@@ -48,7 +45,6 @@ const char *top_bytes(double bytes)
     static const char units[] = "BKMGTP";
     char             *out = next_text();
     int               unit = 0;
-
     if (isnan(bytes))
         return dash();
     if (bytes < 1)
@@ -74,7 +70,6 @@ const char *top_of_total(const top_device *d)
 {
     const double unit = 1024.0 * 1024 * 1024;
     char        *out = next_text();
-
     if (isnan(d->used) && isnan(d->total))
         return d->published ? top_used(d) : dash();
     if (isnan(d->used) || isnan(d->total))
@@ -87,7 +82,6 @@ const char *top_of_total(const top_device *d)
 const char *top_duration(double seconds)
 {
     char *out = next_text();
-
     if (isnan(seconds) || seconds < 0)
         return dash();
     const long s = seconds > 8e7 ? 80000000 : (long)(seconds + 0.5);
@@ -125,7 +119,6 @@ bool top_waits(const haul_published *p)
 double top_history_high(const top_history *h)
 {
     double high = 0;
-
     for (int i = 0; i < h->count; i++)
         if (h->values[i] > high)
             high = h->values[i];
@@ -140,7 +133,6 @@ double top_history_last(const top_history *h)
 static void append(char *out, const char *text)
 {
     const size_t used = strlen(out);
-
     snprintf(out + used, ROOM - used, "%s", text);
 }
 
@@ -149,7 +141,6 @@ const char *top_spark(const top_history *h, int columns, double high, bool utf8)
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const letters[] = {".", ":", "-", "=", "+", "*", "#", "#"};
     char                    *out = next_text();
-
     *out = 0;
     for (int i = h->count - columns; i < h->count; i++) {
         const double value = i < 0 ? NAN : h->values[i] / (high > 0 ? high : 1);
@@ -163,7 +154,6 @@ const char *top_bar(const top_device *d, int columns, bool utf8)
 {
     static const char *const blocks[] = {"█", "▒", "░", "·"}, *const letters[] = {"#", "=", "-", "."};
     char *out = next_text();
-
     *out = 0;
     if (isnan(d->used) || !(d->total > 0))
         return out;

@@ -55,7 +55,6 @@ static bool read_twice(top_model *m)
 static void print_line(const top_line *line)
 {
     size_t end = line->used;
-
     while (end && line->text[end - 1] == ' ')
         end--;
     fwrite(line->text, 1, end, stdout);
@@ -66,7 +65,6 @@ static int print_once(top_model *m, bool utf8)
 {
     top_view    v = {.utf8 = utf8, .others = true};
     top_canvas *c = calloc(1, sizeof *c);
-
     if (!c)
         return complain("memory is exhausted");
     c->utf8 = utf8;
@@ -101,7 +99,6 @@ static bool write_metrics(const top_model *m, const char *path)
     char         *text = top_metrics(m, &size);
     haul__writer *w = text ? haul__writer_open(path, "top") : NULL;
     bool          done = false;
-
     if (w) {
         haul__writer_put(w, text, size);
         done = !haul__writer_commit(w);
@@ -146,7 +143,6 @@ static int show_screen(top_model *m, bool utf8)
 {
     const char *terminal = getenv("TERM");
     top_view    v = {.utf8 = utf8, .interval = 1};
-
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
         return complain("standard input or output is not a terminal; use haul top --once");
     if (!terminal || !*terminal || !strcmp(terminal, "dumb"))
@@ -161,7 +157,6 @@ static int show(top_model *m, const top_options *o)
 {
     const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
     top_target target = {.file = NULL};
-
     if (o->prometheus && !top_target_parse(o->prometheus, &target))
         return EXIT_USAGE;
     if (o->prometheus && o->once && !target.file) {
@@ -188,7 +183,6 @@ static int top_main(int argc, char **argv)
     top_options   o = {0};
     option_values values;
     int           code = options_parse(&values, &top_command, &o, argc, argv);
-
     if (code >= 0)
         return code;
     if (o.json && o.prometheus) {

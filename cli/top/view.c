@@ -16,7 +16,6 @@ static const char *const sort_names[] = {"EX./S", "MEMORY", "WAITS", "LEFT", "NA
 static bool passes(const top_view *v, const top_process *p)
 {
     char pid[24];
-
     snprintf(pid, sizeof pid, "%lld", (long long)p->page.pid);
     return !*v->filter || strcasestr(p->page.name, v->filter) || strcasestr(p->page.command, v->filter) ||
            strcasestr(p->device, v->filter) || strstr(pid, v->filter);
@@ -40,7 +39,6 @@ static double key_of(const top_view *v, const top_process *p)
 static bool comes_before(const top_view *v, const top_process *a, const top_process *b)
 {
     const double x = key_of(v, a), y = key_of(v, b);
-
     if (isnan(a->ended) != isnan(b->ended))
         return isnan(a->ended);
     if (x > y || (!isnan(x) && isnan(y)))
@@ -54,7 +52,6 @@ static bool comes_before(const top_view *v, const top_process *a, const top_proc
 int top_view_list(const top_view *v, const top_model *m, int places[TOP_PROCESSES])
 {
     int count = 0;
-
     for (int i = 0; i < m->process_count; i++) {
         if (!passes(v, &m->processes[i]))
             continue;
@@ -81,7 +78,6 @@ void top_view_move(top_view *v, const top_model *m, int by)
     int       places[TOP_PROCESSES];
     const int count = top_view_list(v, m, places);
     int       at = selected_of(v, m, places, count) + by;
-
     at = at >= count ? count - 1 : at;
     if (count)
         v->selected = m->processes[places[at < 0 ? 0 : at]].page.pid;
@@ -93,7 +89,6 @@ static const char *clock_text(char out[16])
 {
     const time_t now = time(NULL);
     struct tm    local;
-
     if (!localtime_r(&now, &local) || !strftime(out, 16, "%H:%M:%S", &local))
         snprintf(out, 16, "-");
     return out;
@@ -102,7 +97,6 @@ static const char *clock_text(char out[16])
 static int living(const top_model *m)
 {
     int count = 0;
-
     for (int i = 0; i < m->process_count; i++)
         count += isnan(m->processes[i].ended);
     return count;
@@ -111,7 +105,6 @@ static int living(const top_model *m)
 static void put_head(const top_view *v, const top_model *m, top_canvas *c)
 {
     char left[200], right[96], time_text[16], counts[80] = "";
-
     if (c->width >= 80)
         snprintf(counts, sizeof counts, "  %d device%s, %d Haul process%s", m->device_count,
                  m->device_count == 1 ? "" : "s", living(m) + m->processes_left_out,
@@ -144,7 +137,6 @@ static void put_waste(const top_model *m, top_canvas *c)
 {
     const top_process *most = NULL;
     char               text[256];
-
     for (int i = 0; i < m->process_count; i++) {
         const top_process *p = &m->processes[i];
         if (isnan(p->ended) && p->page.state == HAUL_PUBLISHED_RUNNING && top_waits(&p->page) &&
@@ -162,7 +154,6 @@ static void put_details(const top_process *p, top_canvas *c)
 {
     const haul_published *g = &p->page;
     char                  text[256];
-
     snprintf(text, sizeof text, "%s on %s", *g->name ? g->name : g->command, p->device);
     put_text(c, TOP_BOLD, text);
     snprintf(text, sizeof text, "%s ex./s  %s copies/s  %s waits/s",
@@ -178,7 +169,6 @@ static void put_details(const top_process *p, top_canvas *c)
 static void put_legend(top_canvas *c)
 {
     const bool wide = c->width >= 80;
-
     put_text(c, TOP_DIM,
              c->utf8 ? wide ? "memory: █ allocated ▒ reserved ░ others · free     UP, DOWN: link in GB/s"
                             : "█ alloc. ▒ reserved ░ others · free"
@@ -189,7 +179,6 @@ static void put_legend(top_canvas *c)
 static void put_keys(const top_view *v, top_canvas *c)
 {
     char text[TOP_FILTER + 40];
-
     if (v->typing) {
         snprintf(text, sizeof text, "filter: %s_  (enter, esc)", v->filter);
         put_text(c, TOP_BOLD, text);
@@ -215,7 +204,6 @@ static int put_others(const top_model *m, top_canvas *c, bool print)
 {
     char text[160];
     int  count = 0;
-
     for (int i = 0; i < m->device_count; i++)
         for (int k = 0; k < m->devices[i].use_count; k++) {
             const top_use *u = &m->devices[i].uses[k];
@@ -241,7 +229,6 @@ static bool tells_processes(const top_model *m)
 static void put_nothing(const top_view *v, const top_model *m, top_canvas *c)
 {
     char text[160];
-
     if (*v->filter && m->process_count) {
         snprintf(text, sizeof text, "No process matches \"%s\".", v->filter);
         put_text(c, TOP_PLAIN, text);
@@ -275,7 +262,6 @@ void top_put_help(top_canvas *c)
                                         "memory over 95 %, temperature at its",
                                         "limit, or over 5 % spent waiting.",
                                         "Sizes are powers of 1024."};
-
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         put_text(c, i ? TOP_PLAIN : TOP_BOLD, lines[i]);
 }
@@ -303,7 +289,6 @@ static layout lay_out(const top_view *v, const top_model *m, int width, int coun
     const int wanted = count ? count : 4;
     int       room = v->height - HEAD - KEYS;
     layout    l = {.devices = m->device_count, .processes = wanted};
-
     if (!v->height)
         return (layout){m->device_count, wanted, 0, true, true, true, true};
     if (l.devices > room - LEAST_PROCESSES)
@@ -326,7 +311,6 @@ static void put_devices(const top_model *m, top_canvas *c, const layout *l)
 {
     char text[64];
     int  shown = l->devices < m->device_count ? l->devices - 1 : m->device_count;
-
     if (l->titles)
         top_put_device_titles(c);
     for (int i = 0; i < shown; i++)
@@ -341,7 +325,6 @@ static void put_devices(const top_model *m, top_canvas *c, const layout *l)
 static void put_processes(top_view *v, const top_model *m, top_canvas *c, const layout *l, const int *places, int count)
 {
     const int selected = selected_of(v, m, places, count);
-
     if (l->titles)
         top_put_process_titles(c);
     if (v->first > selected)
@@ -381,7 +364,6 @@ static void draw_all(top_view *v, const top_model *m, top_canvas *c)
     int          places[TOP_PROCESSES];
     const int    count = top_view_list(v, m, places);
     const layout l = lay_out(v, m, c->width, count);
-
     put_head(v, m, c);
     if (l.gaps)
         canvas_line(c);
@@ -398,7 +380,6 @@ void top_view_draw(top_view *v, const top_model *m, top_canvas *c)
 {
     int       places[TOP_PROCESSES];
     const int count = v->history ? top_view_list(v, m, places) : 0;
-
     c->count = 0;
     if (v->height && (c->width < TOP_LEAST_WIDTH || v->height < TOP_LEAST_HEIGHT))
         put_text(c, TOP_PLAIN, "haul top needs 36 x 8");

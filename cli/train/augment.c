@@ -13,7 +13,6 @@ static bool wrong(const char *text, const char *reason)
 static bool take(bool *change)
 {
     bool first = !*change;
-
     *change = true;
     return first;
 }
@@ -58,7 +57,6 @@ bool augment_suits(const augmentation *a, const data_spec *spec, const char *dat
 static int64_t padding(const data_spec *spec)
 {
     int64_t height = spec->x.shape.dims[1], width = spec->x.shape.dims[2];
-
     return (height < width ? height : width) / 8;
 }
 
@@ -67,7 +65,6 @@ haul_dataset *augment_apply(const augmentation *a, haul_dataset *dataset)
     haul_transform *changes[2];
     int             count = 0;
     data_spec       spec;
-
     if (source_spec(dataset, &spec))
         return NULL;
     if (a->crop)

@@ -20,7 +20,6 @@ int64_t batch_choice_fastest(const batch_choice *c)
     const double same = 0.95;
     double       best = 0;
     int64_t      batch = 0;
-
     for (int i = 0; i < c->count; i++)
         best = fmax(best, c->trials[i].per_second);
     for (int i = 0; i < c->count; i++)
@@ -35,7 +34,6 @@ static haul_status try_batch_dry(trainer *t, int64_t batch, const char *recomput
 {
     train_options      *o = t->options;
     const train_options kept_options = *o;
-
     o->batch = batch;
     o->recompute = recompute;
     haul_status status = o->spill ? dry_run_try_spilling(t, limit, out) : dry_run_try_within(t, limit, out);
@@ -47,7 +45,6 @@ static haul_status try_batch_dry(trainer *t, int64_t batch, const char *recomput
 static bool host_has_room(int64_t bytes)
 {
     const int64_t available = available_memory();
-
     return !available || bytes <= available / 10 * 9;
 }
 
@@ -56,7 +53,6 @@ haul_status batch_find_need(trainer *t, int64_t batch, const char *recompute, in
 {
     dry_run     d;
     haul_status status = try_batch_dry(t, batch, recompute, limit, &d);
-
     if (status) {
         haul_error_clear();
         return status;
@@ -72,7 +68,6 @@ haul_status batch_find_need(trainer *t, int64_t batch, const char *recompute, in
 static bool fits_in(trainer *t, int64_t batch, int64_t limit, batch_need *need, network_parts *parts)
 {
     batch_need now;
-
     if (batch_find_need(t, batch, t->options->recompute, limit, &now, parts) || !now.fits)
         return false;
     *need = now;
@@ -83,7 +78,6 @@ static bool fits_in(trainer *t, int64_t batch, int64_t limit, batch_need *need, 
 int64_t batch_largest(trainer *t, int64_t bound, int64_t limit, batch_need *need)
 {
     int64_t fits = 0, fails = bound;
-
     for (;;) {
         while (fails - fits > 1) {
             int64_t middle = fits + (fails - fits) / 2;
@@ -114,7 +108,6 @@ static const haul_batch *take_batch(timing *w)
 {
     haul_loader      *loader = w->trainer->loader;
     const haul_batch *batch = w->epoch ? haul_loader_next(loader) : NULL;
-
     if (batch || haul_error_status() || haul_loader_start(loader, ++w->epoch))
         return batch;
     return haul_loader_next(loader);
@@ -126,7 +119,6 @@ static haul_status run_steps(timing *w, int64_t steps, double *per_second)
     const int64_t n = w->trainer->options->accumulate;
     const double  began = clock_seconds();
     int64_t       examples = 0;
-
     for (int64_t i = 0; i < steps && !interrupted(); i++, w->steps++) {
         const haul_batch *batch = take_batch(w);
         const group_part  part = {.first = w->steps % n == 0, .last = w->steps % n == n - 1, .weight = 1 / (double)n};
@@ -148,7 +140,6 @@ static haul_status measure(timing *w, double *per_second)
     double       now;
     haul_status  status = run_steps(w, FIRST, &now);
     const double began = clock_seconds();
-
     if (!status)
         status = run_steps(w, 1, &now);
     const double step = fmax(clock_seconds() - began, 1e-9);
@@ -167,7 +158,6 @@ static haul_status time_batch(trainer *t, int64_t batch, const network_parts *pa
     const int64_t kept_batch = t->options->batch;
     haul_scope   *scope = haul_scope_push();
     timing        w = {.trainer = t};
-
     if (!scope)
         return haul_error_status();
     t->options->batch = batch;
@@ -188,7 +178,6 @@ static bool try_batch(trainer *t, batch_choice *c, int64_t batch)
     network_parts parts;
     batch_need    need;
     batch_trial   trial = {.batch = batch};
-
     if (c->count == MOST_BATCH_TRIALS || !fits_in(t, batch, c->room_bytes, &need, &parts))
         return false;
     trial.peak_bytes = need.bytes;
@@ -212,7 +201,6 @@ static int64_t next_batch(int64_t batch, int64_t largest)
 static void say_timing(progress_bar *bar, int64_t batch)
 {
     char text[64];
-
     snprintf(text, sizeof text, "Timing batch %s", text_count(batch));
     progress_say(bar, text);
 }
@@ -223,7 +211,6 @@ void batch_time(trainer *t, batch_choice *c)
     const double seconds = 10, began = clock_seconds();
     progress_bar bar;
     int64_t      next;
-
     progress_init(&bar, !t->options->quiet && !t->options->json);
     haul_sync_report(false); /* they are not waits of the training */
     if (t->plans.limit.bytes)

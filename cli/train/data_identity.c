@@ -24,7 +24,6 @@ typedef struct hash {
 static void hash_add(hash *h, const void *data, size_t size)
 {
     const unsigned char *at = data;
-
     for (size_t i = 0; i < size; i++)
         h->value = (h->value ^ at[i]) * UINT64_C(0x100000001b3);
 }
@@ -32,7 +31,6 @@ static void hash_add(hash *h, const void *data, size_t size)
 static void hash_add_size(hash *h, uint64_t size)
 {
     unsigned char bytes[8];
-
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)(size >> 8 * i);
     hash_add(h, bytes, sizeof bytes);
@@ -48,7 +46,6 @@ static bool add_file(files *f, const haul__data_file *file)
 {
     struct stat info;
     char        name[4096];
-
     if (stat(file->path, &info)) {
         complain("%s cannot be examined: %s", file->path, strerror(errno));
         return false;
@@ -70,7 +67,6 @@ static bool put_files(cJSON *part, const haul_dataset *data)
     haul__data_file file;
     char            text[24];
     bool            read = true;
-
     while (read && (file = haul__dataset_file(data, f.count)).path)
         read = add_file(&f, &file);
     if (f.count) {
@@ -88,7 +84,6 @@ static bool put_files(cJSON *part, const haul_dataset *data)
 static void put_form(cJSON *part, const char *name, const haul_field *field)
 {
     char text[192];
-
     snprintf(text, sizeof text, "%s %s", haul_dtype_name(field->dtype), text_shape(&field->shape));
     json_text(part, name, text);
 }
@@ -97,7 +92,6 @@ static bool put_part(cJSON *identity, const char *name, const haul_dataset *data
 {
     data_spec spec;
     cJSON    *part = data ? cJSON_AddObjectToObject(identity, name) : NULL;
-
     if (!data)
         return true;
     if (source_spec(data, &spec)) {
@@ -113,7 +107,6 @@ static bool put_part(cJSON *identity, const char *name, const haul_dataset *data
 cJSON *data_identity_new(const training_data *data)
 {
     cJSON *identity = cJSON_CreateObject();
-
     if (data->validation)
         json_number(identity, "validation_examples", (double)haul_dataset_count(data->validation));
     if (put_part(identity, "train", data->raw) && put_part(identity, "test", data->raw_test))
@@ -144,7 +137,6 @@ static void HAUL_PRINTF(2, 3) say(words *w, const char *format, ...)
 {
     size_t  used = strlen(w->text);
     va_list arguments;
-
     if (used && used + 3 < w->size)
         used += (size_t)snprintf(w->text + used, w->size - used, "; ");
     va_start(arguments, format);
@@ -160,7 +152,6 @@ static const cJSON *item(const cJSON *object, const char *name)
 static const char *text_in(const cJSON *object, const char *name)
 {
     const char *text = cJSON_GetStringValue(item(object, name));
-
     return text ? text : "";
 }
 
@@ -168,7 +159,6 @@ static const char *text_in(const cJSON *object, const char *name)
 static int64_t count_in(const cJSON *object, const char *name)
 {
     const cJSON *number = item(object, name);
-
     return cJSON_IsNumber(number) && number->valuedouble >= 0 ? whole_number(number->valuedouble) : 0;
 }
 
@@ -203,7 +193,6 @@ static int by_name(const void *a, const void *b)
 static const cJSON **sorted(const cJSON *object, size_t *count)
 {
     const cJSON **list = calloc((size_t)cJSON_GetArraySize(object) + 1, sizeof *list);
-
     *count = 0;
     for (const cJSON *member = list ? object->child : NULL; member; member = member->next)
         if (member->string)
@@ -223,7 +212,6 @@ static int compare_heads(const cJSON *before, const cJSON *now)
 static void say_found(words *w, const char *part, const found *f, size_t of, const char *is, const char *are)
 {
     char all[48] = "";
-
     if (!f->count)
         return;
     if (of)
@@ -237,7 +225,6 @@ static void compare_lists(words *w, const char *part, const cJSON *before, const
     size_t        old_count, new_count, i = 0, k = 0;
     const cJSON **old_list = sorted(before, &old_count), **new_list = sorted(now, &new_count);
     found         gone = {0}, added = {0}, resized = {0};
-
     while (old_list && new_list && (i < old_count || k < new_count)) {
         const cJSON *a = i < old_count ? old_list[i] : NULL, *b = k < new_count ? new_list[k] : NULL;
         int          order = compare_heads(a, b);
@@ -262,7 +249,6 @@ static void compare_files(words *w, const char *part, const cJSON *before, const
     const cJSON  *old_sizes = item(before, "sizes"), *new_sizes = item(now, "sizes");
     const int64_t old_count = count_in(before, "files"), new_count = count_in(now, "files");
     const size_t  length = strlen(w->text);
-
     if (same_text(before, now, "hash") && old_count == new_count && same_count(before, now, "bytes"))
         return;
     if (old_sizes && new_sizes)
@@ -279,7 +265,6 @@ static void compare_files(words *w, const char *part, const cJSON *before, const
 static void compare_part(words *w, const char *part, const cJSON *before, const cJSON *now)
 {
     const size_t length = strlen(w->text);
-
     compare_files(w, part, before, now);
     if (strlen(w->text) == length && !same_count(before, now, "examples"))
         say(w, "%s%s examples now, %s before", part, text_count(count_in(now, "examples")),
@@ -293,7 +278,6 @@ void data_identity_compare(const cJSON *before, const cJSON *now, char *out, siz
 {
     const cJSON *old_test = item(before, "test"), *new_test = item(now, "test");
     words        w = {out, size};
-
     *out = 0;
     compare_part(&w, "", item(before, "train"), item(now, "train"));
     if (!old_test != !new_test)

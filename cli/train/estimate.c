@@ -15,7 +15,6 @@
 static bool find_spill(trainer *t, spill_cost *out)
 {
     const dry_run *d = &t->expected;
-
     if (!t->options->spill || !d->limit || d->peak <= d->limit)
         return false;
     spill_cost_of(&d->spill, t->device, out);
@@ -26,7 +25,6 @@ static bool print_json(trainer *t, const dry_run *d)
 {
     cJSON     *event = json_event("estimate");
     spill_cost spill;
-
     json_text(event, "device", haul_device_name(t->device));
     json_number(event, "batch", (double)d->examples);
     json_number(event, "flops", d->step.flops);
@@ -66,7 +64,6 @@ static bool same_kind(const haul_estimate_operation *a, const haul_estimate_oper
 static int by_cost(const void *a, const void *b)
 {
     const kind *x = a, *y = b;
-
     if (x->flops != y->flops)
         return (x->flops < y->flops) - (x->flops > y->flops);
     return (x->bytes < y->bytes) - (x->bytes > y->bytes);
@@ -76,7 +73,6 @@ static int by_cost(const void *a, const void *b)
 static size_t gather_kinds(kind *kinds, const haul_estimate_result *r)
 {
     size_t count = 0;
-
     for (int64_t i = 0; i < r->operation_count; i++) {
         const haul_estimate_operation *o = &r->operations[i];
         size_t                         k = 0;
@@ -98,7 +94,6 @@ static void print_kind(const char *name, const char *result, const char *calls, 
 {
     enum { NAME = 27, SHORT_NAME = 18, ALL = 79, WITHOUT_MEMORY = 68, WITHOUT_RESULT = 52 };
     int room = output_room();
-
     print_fitted(name, room >= WITHOUT_RESULT ? NAME : SHORT_NAME);
     if (room >= WITHOUT_MEMORY)
         printf(" %-15s", result);
@@ -114,7 +109,6 @@ static bool print_kinds(const haul_estimate_result *r)
 {
     enum { MOST_SHOWN = 8 };
     kind *kinds = calloc((size_t)r->operation_count + 1, sizeof *kinds);
-
     if (!kinds) {
         complain("memory is exhausted");
         return false;
@@ -142,7 +136,6 @@ static void print_spill(trainer *t)
 {
     spill_cost spill;
     char       text[160];
-
     if (!find_spill(t, &spill))
         return;
     printf("spill   ");
@@ -154,7 +147,6 @@ static bool print_text(trainer *t, const dry_run *d)
 {
     const train_options *options = t->options;
     char                 text[256];
-
     snprintf(text, sizeof text, "one training step of %s on %s, batch %s, %s, %s", options->model,
              haul_device_name(t->device), text_count(d->examples), options->optimizer, options->precision);
     print_wrapped(text, 0, 2);

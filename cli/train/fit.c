@@ -54,7 +54,6 @@ static void on_call(const haul_call_event *event, void *context)
 {
     making *m = context;
     layer  *known = find_layer(m->out, event->path);
-
     if (!event->done) {
         if (!known)
             m->failed = !add_layer(m->out, event) || m->failed;
@@ -68,7 +67,6 @@ static void on_call(const haul_call_event *event, void *context)
 static bool belongs_to(const char *name, const layer *l)
 {
     size_t length = strlen(l->path);
-
     return !length || (!strncmp(name, l->path, length) && (!name[length] || name[length] == '.'));
 }
 
@@ -86,7 +84,6 @@ static haul_status count_parameters(dry_run *d, haul_module *net)
 {
     int                count = haul_module_tensors(net, NULL, 0);
     haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
-
     d->parameters = haul_module_parameter_count(net);
     if (count >= 0 && !all)
         return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
@@ -112,7 +109,6 @@ static haul_status make_step(void *context)
     making          *m = context;
     const int64_t    accumulate = m->trainer->options->accumulate;
     const group_part part = {.first = accumulate == 1, .last = true, .weight = 1 / (double)accumulate};
-
     return trainer_step(m->trainer, m->batch, &part);
 }
 
@@ -120,7 +116,6 @@ static haul_status make_step(void *context)
 static haul_status take_batch(making *m)
 {
     haul_loader *loader = m->trainer->loader;
-
     m->batch = haul_loader_start(loader, 1) ? NULL : haul_loader_next(loader);
     if (!m->batch)
         return haul_error_status();
@@ -131,7 +126,6 @@ static haul_status take_batch(making *m)
 static haul_status watched_step(making *m)
 {
     haul_status status = take_batch(m);
-
     haul_watch_calls(on_call, m);
     if (!status)
         status = make_step(m);
@@ -145,7 +139,6 @@ static haul_status watched_step(making *m)
 static haul_status estimate_step(making *m)
 {
     haul_status status = take_batch(m);
-
     if (!status)
         status = make_step(m);
     if (!status)
@@ -162,7 +155,6 @@ static haul_status pass_epoch(void *context)
 {
     making     *m = context;
     haul_status status = trainer_try_measuring(m->trainer);
-
     if (!status)
         status = trainer_try_saving(m->trainer);
     return status ? status : make_step(m);
@@ -179,7 +171,6 @@ const haul_estimate_device *dry_run_device(const haul_estimate_result *r, const 
 static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
 {
     const haul_estimate_device *d = dry_run_device(r, device);
-
     return d ? d->peak_bytes : 0;
 }
 
@@ -187,7 +178,6 @@ static haul_status estimate_epoch(making *m)
 {
     dry_run    *d = m->out;
     haul_status status = haul_estimate(pass_epoch, m, &d->epoch);
-
     d->plain_peak = d->peak = peak_in(&d->epoch, m->trainer->device);
     d->limit = memory_limit_bytes(&m->trainer->plans.limit, d->plain_peak);
     d->overhead = m->trainer->plans.limit.overhead;
@@ -202,7 +192,6 @@ static haul_status make_steps(void *context)
     making      *m = context;
     haul_loader *loader = m->trainer->loader;
     haul_status  status = haul_loader_start(loader, 1);
-
     for (int i = 0; i < SPILLED_STEPS && !status; i++) {
         m->batch = haul_loader_next(loader);
         if (!m->batch && !haul_error_status() && !haul_loader_start(loader, 1))
@@ -218,7 +207,6 @@ static haul_status estimate_spilling(making *m)
     dry_run    *d = m->out;
     const bool  is_within = d->limit && d->peak <= d->limit;
     haul_status status = is_within ? HAUL_OK : haul_estimate(make_steps, m, &d->steps);
-
     if (status)
         return status;
     const haul_estimate_device *steps = dry_run_device(&d->steps, m->trainer->device),
@@ -238,7 +226,6 @@ static haul_status measure_parts(const network_parts *p, int64_t *peak, void *co
     making              *m = context;
     haul_estimate_result r;
     haul_status          status = trainer_apply_parts(m->trainer, p);
-
     if (!status)
         status = haul_estimate(pass_epoch, m, &r);
     if (status)
@@ -252,7 +239,6 @@ static haul_status choose_parts(making *m)
 {
     dry_run    *d = m->out;
     haul_status status = parts_find(m->trainer->net, &d->parts);
-
     if (status || (d->limit && d->plain_peak <= d->limit))
         return status;
     status = parts_choose(&d->parts, d->limit, measure_parts, m, &d->peak);
@@ -272,7 +258,6 @@ static haul_status run_training(void *context)
 {
     making     *m = context;
     haul_status status = trainer_build(m->trainer);
-
     if (!status)
         status = watched_step(m);
     if (!status)
@@ -290,7 +275,6 @@ haul_status dry_run_try(trainer *t, dry_run *out)
 {
     making               m = {.trainer = t, .out = out};
     haul_estimate_result all;
-
     *out = (dry_run){0};
     t->recomputes = false;
     haul_status status = haul_estimate(run_training, &m, &all);
@@ -307,7 +291,6 @@ haul_status dry_run_try(trainer *t, dry_run *out)
 static haul_status begin_spilling(const trainer *t, int64_t limit, haul_memory_stats *before)
 {
     haul_status status = haul_memory_stats_get(t->device, before);
-
     if (!status)
         status = haul_memory_set_spill(t->device, true);
     return status ? status : haul_memory_set_tensor_limit(t->device, limit + before->allocated - t->expected.start);
@@ -326,7 +309,6 @@ static void end_spilling(const trainer *t, const haul_memory_stats *before)
 haul_status dry_run_try_within(trainer *t, int64_t limit, dry_run *out)
 {
     const trainer kept = *t;
-
     t->plans.limit = (memory_limit){.bytes = limit};
     haul_status status = dry_run_try(t, out);
     *t = kept; /* the dry run has built a training of its own */
@@ -337,7 +319,6 @@ haul_status dry_run_try_spilling(trainer *t, int64_t limit, dry_run *out)
 {
     haul_memory_stats before = {0};
     haul_status       status = begin_spilling(t, limit, &before);
-
     t->plans_spill = true;
     if (!status)
         status = dry_run_try_within(t, limit, out);
@@ -362,7 +343,6 @@ int64_t dry_run_peak(const dry_run *d, const haul_device *device)
 int64_t dry_run_room(const haul_device *device)
 {
     haul_device_properties p = {0};
-
     return haul_device_describe(device, &p) ? 0 : p.memory_bytes;
 }
 

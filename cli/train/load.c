@@ -15,7 +15,6 @@
 standing_limits trainer_limits(const trainer *t)
 {
     const int64_t wanted = t->options->epochs, stored = t->stored_epochs;
-
     return (standing_limits){.epochs = stored > wanted ? stored : wanted,
                              .batches = haul_loader_batches(t->loader),
                              .group = t->options->accumulate};
@@ -28,7 +27,6 @@ static bool check_classes(const trainer *t)
 {
     cJSON *classes = run_array(&t->run, RUN_CLASSES_KEY);
     bool   same = classes && classes_agree(t->data.train, classes, t->run.path);
-
     cJSON_Delete(classes);
     return same;
 }
@@ -37,7 +35,6 @@ static bool check_classes(const trainer *t)
 static bool check_identity(trainer *t, cJSON *now)
 {
     cJSON *before = NULL;
-
     t->data_check = DATA_UNKNOWN;
     if (!run_has(&t->run, RUN_DATA_KEY))
         return true;
@@ -57,7 +54,6 @@ static bool check_identity(trainer *t, cJSON *now)
 bool trainer_identify_data(trainer *t)
 {
     cJSON *now = t->run.path ? data_identity_new(&t->data) : NULL;
-
     if (!t->run.path)
         return true;
     bool fits = now && (!t->options->resume || (check_classes(t) && check_identity(t, now)));
@@ -78,7 +74,6 @@ bool trainer_identify_data(trainer *t)
 static void place_in_changed_data(trainer *t, standing *s)
 {
     const standing_limits limits = trainer_limits(t);
-
     if (standing_has_batch(&limits, t->position.batch))
         return;
     t->position.batch = 0;
@@ -93,7 +88,6 @@ static bool check_steps(const trainer *t, const standing_limits *limits)
     const int64_t updates = standing_updates(limits, &t->position), steps = haul_optimizer_steps(t->optimizer);
     const int64_t scheduled = t->schedule ? haul_schedule_steps(t->schedule) : updates;
     const bool    skips = t->scaler != NULL;
-
     if (steps == updates || (skips && steps >= 0 && steps < updates)) {
         if (scheduled == updates)
             return true;
@@ -114,7 +108,6 @@ static bool check_steps(const trainer *t, const standing_limits *limits)
 static bool check_standing(trainer *t, standing *s)
 {
     const standing_limits limits = trainer_limits(t);
-
     if (t->data_check == DATA_CHANGED || (t->data_check == DATA_UNKNOWN && t->options->allow_changed_data))
         place_in_changed_data(t, s);
     if (!standing_check_position(&limits, &t->position, t->run.checkpoint) ||
@@ -130,7 +123,6 @@ static haul_status lay_schedule_anew(trainer *t)
 {
     const standing_limits limits = trainer_limits(t);
     haul_status           status = haul_optimizer_set(t->optimizer, 0, "lr", t->options->lr);
-
     if (!status)
         status = trainer_make_schedule(t);
     if (!status && t->position.epoch <= t->options->epochs)
@@ -141,7 +133,6 @@ static haul_status lay_schedule_anew(trainer *t)
 static haul_status fill_sums(trainer *t, const standing *s)
 {
     haul_status status = HAUL_OK;
-
     if (trainer_covers_other_epochs(t) || (t->schedule && t->data_check == DATA_CHANGED))
         status = lay_schedule_anew(t);
     if (!status)
@@ -167,7 +158,6 @@ static bool read_standing(const trainer *t, standing *out)
 {
     cJSON *object = run_object(&t->run, RUN_PROGRESS_KEY);
     bool   whole = object && standing_from_json(object, out);
-
     if (object && !whole)
         complain("%s lacks a part of where the training stood", t->run.checkpoint);
     cJSON_Delete(object);
@@ -192,14 +182,12 @@ static bool restore_best(trainer *t)
 {
     bool is_best =
         t->best.epoch && !t->begins_epoch_anew && !t->position.batch && t->position.epoch == t->best.epoch + 1;
-
     return !is_best || trainer_keep_best(t);
 }
 
 bool trainer_load(trainer *t)
 {
     standing s = {0};
-
     if (!read_standing(t, &s) || !restore(t, &s) || !run_open(&t->run, s.log_bytes))
         return false;
     report_restore(&t->report, s.elapsed);
@@ -217,7 +205,6 @@ bool trainer_find_end(const trainer *t, report_end *out)
     const standing_limits limits = {
         .epochs = t->stored_epochs > o->epochs ? t->stored_epochs : o->epochs, .batches = 0, .group = 1};
     standing s = {0};
-
     if (!epoch || !standing_check_position(&limits, &(haul_training_position){.epoch = epoch}, t->run.checkpoint) ||
         !read_standing(t, &s))
         return false;

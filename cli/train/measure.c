@@ -12,7 +12,6 @@
 static haul_loader *new_loader(const trainer *t, haul_dataset *data)
 {
     const train_options *o = t->options;
-
     return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
 }
 
@@ -22,7 +21,6 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
     haul_scope  *scope = haul_scope_push();
     haul_loader *loader = new_loader(t, data);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
-
     if (!status) {
         haul_autocast_state before = haul_autocast_begin("all", t->lower);
         pace_pass_begin(t, pass, haul_loader_batches(loader));
@@ -37,8 +35,7 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
 
 static haul_status measure(trainer *t, network_score *out)
 {
-    const bool validates = t->data.validation != NULL;
-
+    const bool  validates = t->data.validation != NULL;
     haul_status status = haul_label_begin(validates ? "validation" : "test");
     if (status)
         return status;
@@ -51,7 +48,6 @@ haul_status trainer_try_measuring(trainer *t)
 {
     haul_dataset *data = t->data.validation ? t->data.validation : t->data.test;
     haul_scope   *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
@@ -86,7 +82,6 @@ static haul_status save_best(trainer *t)
 {
     char           epoch[32], loss[64];
     haul_text_pair metadata[] = {{"epoch", epoch}, {t->data.validation ? "validation_loss" : "test_loss", loss}};
-
     snprintf(epoch, sizeof epoch, "%" PRId64, t->best.epoch);
     snprintf(loss, sizeof loss, "%.9g", t->best.loss);
     return haul_save_weights(t->run.best, t->net, .metadata = metadata, .metadata_count = 2);
@@ -95,7 +90,6 @@ static haul_status save_best(trainer *t)
 bool trainer_keep_best(trainer *t)
 {
     haul_status status = HAUL_OK;
-
     if (!run_check(&t->run))
         return false;
     if (t->run.path)
@@ -117,7 +111,6 @@ bool trainer_is_out_of_patience(const trainer *t)
 bool trainer_test_best(trainer *t, report_done *out)
 {
     network_score score = {0};
-
     if (!t->data.validation || !t->data.test)
         return true;
     haul_status status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_module_copy(t->net, t->best_net);
@@ -137,7 +130,6 @@ bool trainer_test_best(trainer *t, report_done *out)
 static haul_status describe_epoch(trainer *t, const network_score *measured, report_epoch *e)
 {
     double mean;
-
     if (trainer_read_window(t, &mean))
         return haul_error_status();
     *e = (report_epoch){.epoch = t->position.epoch,
@@ -181,7 +173,6 @@ bool trainer_end_epoch(trainer *t)
 {
     network_score measured = {0};
     report_epoch  e;
-
     if (measure(t, &measured)) {
         complain_error();
         return false;

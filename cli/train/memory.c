@@ -14,7 +14,6 @@
 static int64_t free_memory(const trainer *t)
 {
     haul_device_properties p = {.memory_bytes = 0};
-
     if (haul_device_describe(t->device, &p))
         return 0;
     int64_t available = t->device == haul_cpu() || p.shares_host_memory ? available_memory() : p.memory_bytes;
@@ -41,7 +40,6 @@ static int choose_batch(trainer *t)
     batch_choice     *c = &t->choice;
     haul_memory_stats memory = {0};
     batch_need        need;
-
     if (t->options->batch)
         return -1;
     if (haul_memory_stats_get(t->device, &memory))
@@ -70,7 +68,6 @@ static bool is_within_limit(const dry_run *d)
 static haul_status expect_spilling(trainer *t)
 {
     dry_run *d = &t->expected, spilling;
-
     if (!t->options->spill || is_within_limit(d))
         return HAUL_OK;
     haul_status status = dry_run_try_spilling(t, d->limit, &spilling);
@@ -103,14 +100,12 @@ int trainer_expect(trainer *t)
 static bool is_refusal_certain(const trainer *t)
 {
     haul_device_properties p = {.backend = ""};
-
     return !haul_device_describe(t->device, &p) && strcmp(p.backend, "cuda") != 0;
 }
 
 bool trainer_fits(const trainer *t)
 {
     const dry_run *d = &t->expected;
-
     return is_within_limit(d) || (t->options->spill && (d->spill.fits || !is_refusal_certain(t)));
 }
 
@@ -124,7 +119,6 @@ typedef struct size {
 static size size_of(int64_t bytes)
 {
     size s;
-
     snprintf(s.text, sizeof s.text, "%s (%s bytes)", text_bytes(bytes), text_count(bytes));
     return s;
 }
@@ -135,7 +129,6 @@ static void tell_origins(const haul_estimate_device *d)
     enum { SHOWN = 5 };
     char   text[1024] = "";
     size_t used = 0;
-
     for (int i = 0; i < d->origin_count && i < SHOWN && used < sizeof text; i++) {
         const haul_estimate_origin *o = &d->origins[i];
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s %s", i ? ", " : "", o->name,
@@ -153,7 +146,6 @@ static void tell_need(const trainer *t)
     const bool is_step = step && (!epoch || epoch->peak_bytes <= step->peak_bytes);
     const int  on = parts_count_on(&d->parts);
     char       parts[64] = "";
-
     if (on)
         snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
@@ -183,7 +175,6 @@ static void tell_batch(trainer *t, int64_t limit)
 static void tell_recompute(trainer *t, int64_t limit)
 {
     batch_need need;
-
     if (trainer_recomputes(t) || batch_find_need(t, t->options->batch, "auto", limit, &need, NULL))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
@@ -197,7 +188,6 @@ static void tell_spill(trainer *t, int64_t limit)
 {
     spill_cost c;
     char       text[160];
-
     if (t->options->spill && !is_within_limit(&t->expected) && !t->expected.spill.fits)
         complain_more("--spill on does not suffice: one of its operations needs more than the limit by itself.");
     if (t->options->spill || !spill_cost_find(t, limit, &c))
@@ -214,7 +204,6 @@ static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
 {
     const int64_t limit = t->expected.limit, overhead = t->expected.overhead;
     const char   *device = haul_device_name(t->device);
-
     if (!limit)
         complain_more("No --memory-limit was given; %s could be allocated on %s.", size_of(bound).text, device);
     else if (exhausted)
@@ -233,7 +222,6 @@ static void log_failure(trainer *t)
     const dry_run     *d = &t->expected;
     haul_memory_report failure;
     const bool         is_known = !haul_memory_report_get(&failure);
-
     report_tell_memory(&t->report, &(report_memory){.epoch = t->position.epoch,
                                                     .batch = t->position.batch,
                                                     .limit_bytes = d->limit + d->overhead,
@@ -245,7 +233,6 @@ int trainer_tell_memory(trainer *t, bool exhausted)
 {
     const dry_run *d = &t->expected;
     const int64_t  bound = d->limit ? d->limit : trainer_peak_bytes(t);
-
     /* What memory held at the failure is known as long as its error stands. */
     if (exhausted) {
         log_failure(t);

@@ -26,7 +26,6 @@ static cJSON *standing_json(trainer *t)
                         .best_loss = t->best.loss,
                         .stalled = t->best.stalled,
                         .elapsed = report_elapsed(&t->report)};
-
     return standing_to_json(&s);
 }
 
@@ -37,7 +36,6 @@ static bool write_files(trainer *t, const char *const texts[4], bool weights)
                               {RUN_CLASSES_KEY, texts[2]},
                               {RUN_INPUT_KEY, texts[3]},
                               {RUN_DATA_KEY, t->data_identity}};
-
     if (weights && haul_save_weights(t->run.weights, t->net)) {
         run_complain(&t->run);
         return false;
@@ -55,7 +53,6 @@ static bool write_files(trainer *t, const char *const texts[4], bool weights)
 static haul_named_tensor *list_state(trainer *t, int *count)
 {
     int tensors = haul_module_tensors(t->net, NULL, 0), states = haul_optimizer_state(t->optimizer, NULL, 0);
-
     if (tensors < 0 || states < 0)
         return NULL;
     *count = tensors + states;
@@ -73,7 +70,6 @@ static haul_named_tensor *list_state(trainer *t, int *count)
 static haul_status add_zeros(haul_tensor *sum, haul_tensor *values)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
@@ -90,7 +86,6 @@ static haul_status sum_zeros(trainer *t, haul_tensor **sum)
     int                count = 0;
     haul_named_tensor *all = list_state(t, &count);
     haul_status        status = HAUL_OK;
-
     if (!all)
         return haul_error_status();
     *sum = haul_mul_scalar(t->window_loss, 0);
@@ -105,7 +100,6 @@ static haul_status check_finite(trainer *t, bool *finite)
 {
     haul_tensor *sum = NULL;
     haul_scope  *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     haul_status status = sum_zeros(t, &sum);
@@ -124,7 +118,6 @@ haul_status trainer_try_saving(trainer *t)
     haul_scope *scope = t->run.path ? haul_scope_push() : NULL;
     int         count = scope ? haul_module_tensors(t->net, NULL, 0) : 0;
     haul_status status = haul_error_status();
-
     if (!scope)
         return status;
     haul_named_tensor *all = count >= 0 ? calloc((size_t)count + 1, sizeof *all) : NULL;
@@ -145,7 +138,6 @@ static bool save_now(trainer *t, bool weights)
     char *texts[] = {json_compact(options_to_json(t->values)), json_compact(standing_json(t)),
                      json_compact(classes_to_json(t->data.train)), json_compact(input_form_to_json(&t->data.input))};
     bool  saved = false;
-
     if (haul_error_status())
         complain_error();
     else if (!texts[0] || !texts[1] || !texts[2] || !texts[3])
@@ -162,7 +154,6 @@ static haul_status note_divergence(trainer *t)
 {
     double      mean;
     haul_status status = trainer_read_window(t, &mean);
-
     if (status || t->diverged)
         return status;
     if (!t->position.batch) /* the epoch before has just ended */
@@ -174,7 +165,6 @@ static haul_status note_divergence(trainer *t)
 bool trainer_save(trainer *t, bool weights)
 {
     bool finite = false;
-
     if (!t->run.path)
         return true;
     if (check_finite(t, &finite) || (!finite && note_divergence(t))) {

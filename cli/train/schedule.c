@@ -13,7 +13,6 @@ static const char *take_number(const char *text, double *out)
 {
     size_t length = strcspn(text, ":");
     char  *end;
-
     if (!length || strspn(text, "0123456789.") < length)
         return NULL;
     *out = strtod(text, &end);
@@ -31,7 +30,6 @@ static bool parse_step(const char *parameters, schedule_plan *plan)
     double      every, factor;
     const char *next = *parameters == ':' ? take_number(parameters + 1, &every) : NULL;
     const char *end = next && *next == ':' ? take_number(next + 1, &factor) : NULL;
-
     if (!end || *end || every < 1 || every > 1e6 || every != floor(every) || !(factor > 0 && factor <= 1))
         return false;
     plan->every = (int64_t)every;
@@ -69,7 +67,6 @@ static bool complain_unknown(const char *text, size_t length)
 {
     const char *names[FORM_COUNT + 1] = {NULL};
     char        name[64];
-
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     for (int i = 0; i < FORM_COUNT; i++)
         names[i] = forms[i].name;
@@ -83,7 +80,6 @@ static bool complain_unknown(const char *text, size_t length)
 bool schedule_parse(const char *text, schedule_plan *out)
 {
     size_t length = strcspn(text, ":");
-
     for (int i = 0; i < FORM_COUNT; i++) {
         const form *f = &forms[i];
         if (strlen(f->name) != length || memcmp(f->name, text, length) != 0)
@@ -117,7 +113,6 @@ bool schedule_fits(const schedule_plan *plan, int64_t epochs)
 static haul_schedule *make_cosine(double warm_up, const schedule_span *span, haul_optimizer *optimizer)
 {
     int64_t total = span->epochs * span->steps, steps = llround(warm_up * (double)span->steps);
-
     if (steps >= total)
         steps = total - 1;
     if (steps < 1)

@@ -36,7 +36,6 @@ cJSON *standing_to_json(const standing *s)
 {
     cJSON *object = cJSON_CreateObject();
     char   text[64];
-
     for (int i = 0; i < MEMBER_COUNT; i++) {
         const void *at = (const char *)s + members[i].offset;
         if (members[i].is_count)
@@ -51,7 +50,6 @@ cJSON *standing_to_json(const standing *s)
 static bool take_count(const char *text, int64_t *out)
 {
     char *end;
-
     errno = 0;
     *out = strtoll(text, &end, 10);
     return end != text && !*end && !errno && *out >= 0;
@@ -60,7 +58,6 @@ static bool take_count(const char *text, int64_t *out)
 static bool take_number(const char *text, double *out)
 {
     char *end;
-
     *out = strtod(text, &end);
     return end != text && !*end && isfinite(*out);
 }
@@ -131,7 +128,6 @@ bool standing_check_position(const standing_limits *l, const haul_training_posit
         {"haul.batch", at->batch, 0, at->epoch <= l->epochs ? l->batches : 0,
          at->epoch <= l->epochs ? "as an epoch has so many mini-batches" : "as all epochs are trained"},
     };
-
     if (!check_all(list, 2, path))
         return false;
     if (standing_has_batch(l, at->batch))
@@ -158,7 +154,6 @@ bool standing_check(const standing *s, const haul_training_position *at, const c
         const char *name;
         double      value;
     } numbers[] = {{"epoch_start", s->epoch_start}, {"lr", s->lr}, {"momentum", s->momentum}, {"elapsed", s->elapsed}};
-
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value <= (double)most)) {
             complain("%s cannot be continued: its %s is %g; 0 to %g is expected", path, numbers[i].name,

@@ -20,7 +20,6 @@ static group_part part_of(const trainer *t, const haul_batch *batch)
 {
     const int64_t n = t->options->accumulate, most = n * t->options->batch, begin = batch->index / n * most;
     const int64_t rest = haul_dataset_count(t->data.train) - begin, examples = rest < most ? rest : most;
-
     return (group_part){.first = batch->index % n == 0,
                         .last = ends_group(t, batch->index),
                         .weight = (double)batch->size / (double)examples};
@@ -36,7 +35,6 @@ haul_status trainer_make_schedule(trainer *t)
                                   .steps = standing_epoch_updates(&limits),
                                   .lr = o->lr,
                                   .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
-
     return schedule_make(&t->plans.schedule, &span, t->optimizer, &t->schedule);
 }
 
@@ -70,7 +68,6 @@ static haul_status forget_gradients(trainer *t, const group_part *part)
 haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope || forget_gradients(t, part)) {
         haul_scope_pop(scope);
         return haul_error_status();
@@ -95,7 +92,6 @@ haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *
 static int64_t peak_since_reset(const trainer *t)
 {
     haul_memory_stats memory = {0};
-
     haul_memory_stats_get(t->device, &memory);
     return memory.peak_allocated;
 }
@@ -114,7 +110,6 @@ int64_t trainer_peak_bytes(const trainer *t)
 static haul_status measured_step(trainer *t, const haul_batch *batch, const group_part *part)
 {
     enum { FIRST_UPDATES = 2 };
-
     t->peak_bytes = trainer_peak_bytes(t);
     haul_status status = haul_memory_reset_peak(t->device);
     double      began = clock_seconds();
@@ -140,7 +135,6 @@ static haul_status count_step(trainer *t, const haul_batch *batch)
 {
     const group_part part = part_of(t, batch);
     haul_status      status = measured_step(t, batch, &part);
-
     if (!status)
         status = advance_schedule(t, &part);
     t->window_steps++;
@@ -169,7 +163,6 @@ void trainer_note_divergence(trainer *t, const char *what, int64_t batch)
 static haul_status find_divergence(trainer *t)
 {
     int64_t finite = haul_item_i64(t->window_finite);
-
     trainer_note_divergence(t, "loss", t->position.batch - t->window_batches + finite + 1);
     return haul_error_status();
 }
@@ -205,7 +198,6 @@ haul_status trainer_read_window(trainer *t, double *mean)
 static bool tell_line(trainer *t)
 {
     report_line line = {.epoch = t->position.epoch, .batch = t->position.batch};
-
     if (trainer_read_window(t, &line.loss)) {
         complain_error();
         return false;
@@ -249,7 +241,6 @@ static bool after_step(trainer *t)
 bool trainer_train_epoch(trainer *t)
 {
     double began = clock_seconds();
-
     t->window_began = began;
     t->epoch_examples = 0;
     if (!t->position.batch)

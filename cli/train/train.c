@@ -80,7 +80,6 @@ static cJSON *read_stored(const run_folder *run, run_state state, const char **w
 static bool take_stored(option_values *values, const trainer *t, run_state state, cJSON **stored)
 {
     const char *given = option_given(values, "data") ? t->options->data : NULL, *where;
-
     *stored = read_stored(&t->run, state, &where);
     if (!*stored)
         return false;
@@ -97,7 +96,6 @@ static int find_rest(trainer *t, const cJSON *stored)
 {
     const train_options *o = t->options;
     report_end           end;
-
     t->stored_epochs = whole_number(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs")));
     if (!trainer_find_end(t, &end))
         return EXIT_FAILED;
@@ -121,7 +119,6 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
 {
     train_options *o = t->options;
     run_state      state = run_look(&t->run);
-
     if (state == RUN_NONE || (!o->estimate && !run_lock(&t->run)))
         return EXIT_FAILED;
     state = run_look(&t->run); /* before the lock another training may have saved */
@@ -138,7 +135,6 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
 static int begin(option_values *values, const trainer *t, cJSON **stored)
 {
     const train_options *o = t->options;
-
     if (o->config) {
         *stored = config_read(o->config);
         if (!*stored || !options_from_json(values, *stored, o->config))
@@ -171,7 +167,6 @@ static int train(option_values *values, train_options *o)
     trainer *t = calloc(1, sizeof *t); /* too large for small stacks */
     cJSON   *stored = NULL;
     int      code = EXIT_FAILED;
-
     if (!t)
         return complain("memory is exhausted");
     t->options = o;
@@ -490,7 +485,6 @@ static int train_main(int argc, char **argv)
     train_options o = {0};
     option_values values;
     int           code = options_parse(&values, &train_command, &o, argc, argv);
-
     if (code < 0)
         code = check(&o);
     if (code >= 0)

@@ -30,7 +30,6 @@ void samples_add(samples *s, double value)
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -49,7 +48,6 @@ static bool choose_size(const trainer *t, picture_size *size)
 {
     const train_options *o = t->options;
     input_form           input;
-
     *size = (picture_size){.height = o->size, .width = o->size};
     if (!o->resume || !source_resizes(o->data))
         return true;
@@ -64,7 +62,6 @@ static bool choose_size(const trainer *t, picture_size *size)
 static int64_t overhead_of(const haul_device *device)
 {
     haul_memory_stats memory = {.overhead = 0};
-
     return haul_memory_stats_get(device, &memory) ? 0 : memory.overhead;
 }
 
@@ -78,7 +75,6 @@ haul_status trainer_set_limit(const trainer *t)
 bool trainer_open_data(trainer *t)
 {
     train_options *o = t->options;
-
     if (haul_set_num_threads((int)o->threads)) {
         complain_error();
         return false;
@@ -110,7 +106,6 @@ static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
 static haul_status set_precision(trainer *t)
 {
     const char *precision = t->options->precision;
-
     t->lower = !strcmp(precision, "bf16") ? HAUL_BF16 : !strcmp(precision, "f16") ? HAUL_F16 : HAUL_DTYPE_NONE;
     if (t->lower == HAUL_F16 && !(t->scaler = haul_grad_scaler_new(t->optimizer)))
         return haul_error_status();
@@ -120,7 +115,6 @@ static haul_status set_precision(trainer *t)
 haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
-
     t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
                                 .workers = (int)o->workers, .device = t->device);
     haul_manual_seed((uint64_t)o->seed);
@@ -138,7 +132,6 @@ haul_status trainer_build(trainer *t)
 static bool open_network(trainer *t)
 {
     const char *init = t->options->init;
-
     if (!trainer_build(t) && !trainer_apply_parts(t, &t->expected.parts) && !trainer_make_schedule(t) &&
         (!init || !haul_load_weights(init, t->net)))
         return true;
@@ -156,7 +149,6 @@ bool trainer_covers_other_epochs(const trainer *t)
 static void describe_data(const trainer *t, report_start *s)
 {
     const training_data *d = &t->data;
-
     s->data = t->options->data;
     s->train_name = haul_dataset_name(d->train);
     s->train_count = haul_dataset_count(d->train);
@@ -183,7 +175,6 @@ static const char *data_check_name(data_check check)
 {
     static const char *const names[] = {
         [DATA_SAME] = "same", [DATA_VARIED] = "same", [DATA_CHANGED] = "changed", [DATA_UNKNOWN] = "unknown"};
-
     return names[check];
 }
 
@@ -219,7 +210,6 @@ static bool tell_start(trainer *t)
                                .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
                                .epoch = t->position.epoch,
                                .done = t->position.batch};
-
     describe_data(t, &s);
     if (haul_error_status()) {
         complain_error();
@@ -258,7 +248,6 @@ static bool begin_run(trainer *t)
 static haul_status limit_memory(trainer *t)
 {
     haul_status status = haul_memory_release_cached(t->device);
-
     if (!status)
         status = haul_memory_reset_peak(t->device);
     return status || !t->expected.limit ? status : trainer_set_limit(t);
@@ -327,7 +316,6 @@ static int end_diverged(trainer *t)
 static int tell_stopped(trainer *t, int64_t epoch, int64_t batch)
 {
     bool told = report_tell_stopped(&t->report, epoch, batch);
-
     return told || !output_works() ? EXIT_INTERRUPTED : EXIT_FAILED;
 }
 
@@ -344,7 +332,6 @@ static int end_interrupted(trainer *t)
 static int run_epoch(trainer *t)
 {
     int64_t epoch = t->position.epoch;
-
     if (haul_label_begin("training")) {
         complain_error();
         return EXIT_FAILED;
@@ -367,21 +354,18 @@ static bool tell_early_stop(trainer *t)
                            .best_epoch = t->best.epoch,
                            .best_loss = t->best.loss,
                            .validation = t->data.validation != NULL};
-
     return report_tell_early_stop(&t->report, &s);
 }
 
 int64_t trainer_spilled_bytes(const trainer *t)
 {
     haul_memory_stats stats = {.spilled_total = 0};
-
     return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total - t->spilled_before;
 }
 
 bool trainer_save_account(trainer *t)
 {
     haul_ledger *ledger = t->ledger;
-
     if (!ledger || t->run.log_fd < 0)
         return true;
     if (!run_check(&t->run))
@@ -404,7 +388,6 @@ static int finish(trainer *t, double began)
                      .best_epoch = t->best.epoch,
                      .best_loss = t->best.loss,
                      .validation = t->data.validation != NULL};
-
     if (!trainer_test_best(t, &d))
         return EXIT_FAILED;
     if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
@@ -419,7 +402,6 @@ int trainer_run(trainer *t)
 {
     double began = clock_seconds();
     int    code;
-
     t->saved_at = began;
     run_profile_plan(&t->profile, t->options->profile, t->report.batches - t->position.batch, t->report.batches,
                      t->options->epochs - t->position.epoch);

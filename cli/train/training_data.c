@@ -6,7 +6,6 @@
 static bool prepare(const training_data_plan *plan, haul_dataset *raw, training_data *out)
 {
     haul_dataset *parts[2] = {raw, NULL};
-
     if (plan->validation > 0 &&
         validation_split(raw, plan->validation, plan->seed, source_is_sorted_by_class(plan->source), parts))
         return false;
@@ -21,7 +20,6 @@ static bool open_test(const training_data_plan *plan, training_data *out)
 {
     picture_size  size = {0};
     haul_dataset *raw;
-
     if (!source_has_test(plan->source))
         return true;
     if (source_resizes(plan->source))
@@ -48,7 +46,6 @@ static bool can_measure(const training_data_plan *plan)
 bool training_data_open(const training_data_plan *plan, training_data *out)
 {
     data_spec spec;
-
     *out = (training_data){.size = plan->size};
     haul_dataset *raw = can_measure(plan) ? source_open(plan->source, false, &out->size) : NULL;
     out->raw = raw;

@@ -17,7 +17,6 @@ static haul_status no_memory(void)
 static haul_status read_classes(haul_tensor *y, int64_t count, int64_t *out)
 {
     haul_scope *scope = haul_scope_push();
-
     if (!scope)
         return haul_error_status();
     if (haul_tensor_dtype(y) != HAUL_I64)
@@ -33,7 +32,6 @@ static haul_status read_all_classes(haul_dataset *all, int64_t *classes)
     haul_scope  *scope = haul_scope_push();
     haul_loader *loader = scope ? haul_loader_new(all, .batch = BATCH, .device = haul_cpu()) : NULL;
     haul_status  status = loader ? haul_loader_start(loader, 0) : haul_error_status();
-
     for (int64_t at = 0; !status;) {
         const haul_batch *batch = haul_loader_next(loader);
         if (!batch) {
@@ -54,7 +52,6 @@ typedef struct placed {
 static int by_class(const void *a, const void *b)
 {
     const placed *x = a, *y = b;
-
     if (x->class != y->class)
         return (x->class > y->class) - (x->class < y->class);
     return (x->index > y->index) - (x->index < y->index);
@@ -65,7 +62,6 @@ static haul_status group_by_class(haul_dataset *all, int64_t *order, int64_t cou
 {
     placed     *items = calloc((size_t)count, sizeof *items);
     haul_status status = items ? read_all_classes(all, order) : no_memory();
-
     for (int64_t i = 0; i < count && !status; i++)
         items[i] = (placed){order[i], i};
     if (!status)
@@ -80,7 +76,6 @@ static haul_status group_by_class(haul_dataset *all, int64_t *order, int64_t cou
 static bool has_classes(const data_spec *spec)
 {
     int64_t targets = 1;
-
     for (int i = 0; i < spec->y.shape.ndim; i++)
         targets *= spec->y.shape.dims[i];
     return targets == 1;
@@ -90,7 +85,6 @@ static haul_status list_by_class(haul_dataset *all, bool sorted, int64_t *order,
 {
     data_spec   spec;
     haul_status status = source_spec(all, &spec);
-
     if (!status && !sorted && has_classes(&spec))
         return group_by_class(all, order, count);
     for (int64_t i = 0; i < count && !status; i++)
@@ -121,7 +115,6 @@ static haul_status make_parts(haul_dataset *all, const bool *chosen, int64_t *in
                               haul_dataset *parts[2])
 {
     int64_t at[2] = {0, count - wanted};
-
     for (int64_t i = 0; i < count; i++)
         indices[at[chosen[i]]++] = i;
     parts[0] = haul_dataset_subset(all, indices, count - wanted);
@@ -133,7 +126,6 @@ haul_status validation_split(haul_dataset *all, double fraction, uint64_t seed, 
                              haul_dataset *parts[2])
 {
     int64_t count = haul_dataset_count(all), wanted = whole_number(round(fraction * (double)count));
-
     if (count < 2)
         return haul_error_set(HAUL_INVALID_ARGUMENT, NULL, NULL,
                               "%s has too few examples to keep some for validation; leave --validation out",

@@ -134,7 +134,6 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
 {
     haul_device *device = leaf->storage->device;
     haul_tensor *g = arrived;
-
     if (g->storage->device != device || g->dtype != leaf->dtype)
         g = haul_to(g, device, .dtype = leaf->dtype);
     if (!haul__failed(g) && leaf->grad)

@@ -11,7 +11,6 @@ bool haul__file_text(const char *path, char *out, size_t size)
 {
     size_t    used = 0;
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
     out[0] = 0;
     if (file < 0)
         return false;
@@ -26,7 +25,6 @@ bool haul__file_text(const char *path, char *out, size_t size)
 static bool is_listed(const char *list, const char *word)
 {
     const size_t length = strlen(word);
-
     for (;;) {
         const size_t here = strcspn(list, ",:");
         if (here == length && strncmp(list, word, length) == 0)
@@ -41,7 +39,6 @@ static bool is_listed(const char *list, const char *word)
 static const char *path_in_line(const char *line, const char *controller)
 {
     const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-
     if (!path)
         return NULL;
     return (controller ? is_listed(list + 1, controller) : strncmp(line, "0::", 3) == 0) ? path + 1 : NULL;
@@ -50,7 +47,6 @@ static const char *path_in_line(const char *line, const char *controller)
 bool haul__cgroup_find(haul__cgroup *group, const char *root, const char *controller)
 {
     char text[4096];
-
     snprintf(group->path, sizeof group->path, "%s/proc/self/cgroup", root);
     if (!haul__file_text(group->path, text, sizeof text))
         return false;
@@ -78,7 +74,6 @@ bool haul__cgroup_find(haul__cgroup *group, const char *root, const char *contro
 bool haul__cgroup_leave(haul__cgroup *group)
 {
     char *slash = strrchr(group->path + group->mount, '/');
-
     if (slash)
         *slash = 0;
     return slash != NULL;
@@ -88,7 +83,6 @@ bool haul__cgroup_read(const haul__cgroup *group, const char *name, char *out, s
 {
     char      path[sizeof group->path + 64];
     const int length = snprintf(path, sizeof path, "%s/%s", group->path, name);
-
     out[0] = 0;
     return length > 0 && (size_t)length < sizeof path && haul__file_text(path, out, size);
 }

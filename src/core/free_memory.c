@@ -28,7 +28,6 @@ static int64_t number_of(const char *text)
 static int64_t number_after(const char *text, const char *key)
 {
     const size_t length = strlen(key);
-
     for (const char *line = text; *line; line++) {
         if (strncmp(line, key, length) == 0)
             return number_of(line + length);
@@ -43,7 +42,6 @@ static int64_t number_after(const char *text, const char *key)
 static int64_t kib_of_file(const char *root, const char *file, const char *key)
 {
     char path[4096], text[TEXT];
-
     snprintf(path, sizeof path, "%s%s", root, file);
     if (!haul__file_text(path, text, sizeof text))
         return NOT_KNOWN;
@@ -68,7 +66,6 @@ static int64_t left_in_group(const haul__cgroup *group, const group_files *files
 {
     char    text[TEXT];
     int64_t limit = NOT_KNOWN;
-
     for (int i = 0; i < 2 && files->limits[i]; i++)
         if (haul__cgroup_read(group, files->limits[i], text, sizeof text))
             limit = least(limit, number_of(text));
@@ -86,7 +83,6 @@ static int64_t left_in_groups(const char *root, const group_files *files)
 {
     haul__cgroup group;
     int64_t      left = NOT_KNOWN;
-
     if (!haul__cgroup_find(&group, root, files->controller))
         return NOT_KNOWN;
     do
@@ -101,7 +97,6 @@ static int64_t left_in_groups(const char *root, const group_files *files)
 static int64_t left_of_limit(const char *root, int resource, const char *key)
 {
     struct rlimit limit;
-
     if (getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > INT64_MAX)
         return NOT_KNOWN;
     const int64_t used = kib_of_file(root, "/proc/self/status", key), most = (int64_t)limit.rlim_cur;
@@ -111,7 +106,6 @@ static int64_t left_of_limit(const char *root, int resource, const char *key)
 int64_t haul__free_memory(const char *root)
 {
     int64_t left = kib_of_file(root, "/proc/meminfo", "MemAvailable:");
-
     for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
         left = least(left, left_in_groups(root, &versions[i]));
     left = least(left, left_of_limit(root, RLIMIT_AS, "VmSize:"));

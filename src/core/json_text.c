@@ -21,7 +21,6 @@ static void put_quoted(haul__json_text *t, const char *text)
     static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
     const size_t      all = strlen(text);
     char              escape[8];
-
     put(t, "\"", 1);
     for (size_t i = 0, length; i < all; i += length) {
         const unsigned char c = (unsigned char)text[i];

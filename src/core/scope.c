@@ -170,7 +170,7 @@ haul_status haul__scope_check(const haul_scope *scope, const char *operation)
 static inline haul_status check_closable(const haul_scope *scope, const char *operation)
 {
     haul_status status = check_open(scope, operation);
-    if (status != HAUL_OK || __builtin_expect(scope->depth > haul__tls.guest.floor, 1))
+    if (status || __builtin_expect(scope->depth > haul__tls.guest.floor, 1))
         return status;
     return haul__guest_may_close(scope->depth, operation);
 }
@@ -199,7 +199,7 @@ haul_status haul_scope_pop(haul_scope *scope)
     if (!scope)
         return HAUL_OK;
     haul_status status = check_closable(scope, "haul_scope_pop");
-    if (status != HAUL_OK)
+    if (status)
         return status;
     haul__tls.outcome = HAUL_OK;
     pop_to(scope);
@@ -269,7 +269,7 @@ static void pop_around(haul_scope *scope, haul__object *result)
 
 void *haul_scope_return(haul_scope *scope, void *result)
 {
-    if (check_closable(scope, "haul_scope_return") != HAUL_OK)
+    if (check_closable(scope, "haul_scope_return"))
         return NULL;
     if (haul__refuse_object(result, NULL, "haul_scope_return", "result")) {
         result = NULL;

@@ -33,7 +33,7 @@ haul_status haul__shape_count(const haul_shape *shape, const char *operation, in
     char    text[TEXT];
     int64_t elements = 1, bytes;
     bool    empty = false;
-    if (check_ndim(shape, operation) != HAUL_OK)
+    if (check_ndim(shape, operation))
         return haul_error_status();
     for (int i = 0; i < shape->ndim; i++) {
         int64_t dim = shape->dims[i];
@@ -134,7 +134,7 @@ bool haul__shape_same_strides(const haul_shape *shape, const int64_t *a, const i
 
 haul_status haul__shape_broadcast(const haul_shape *a, const haul_shape *b, const char *operation, haul_shape *out)
 {
-    if (check_ndim(a, operation) != HAUL_OK || check_ndim(b, operation) != HAUL_OK)
+    if (check_ndim(a, operation) || check_ndim(b, operation))
         return haul_error_status();
     if (haul__shape_equal(a, b)) {
         *out = *a;

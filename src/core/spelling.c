@@ -13,7 +13,6 @@ int haul__spelling_distance(const char *a, const char *b)
 {
     unsigned char d[MOST][MOST]; /* of the first i letters of a and the first j of b */
     size_t        n = strlen(a), m = strlen(b);
-
     if (n >= MOST || m >= MOST)
         return MOST;
     for (size_t i = 0; i <= n; i++)

@@ -97,7 +97,7 @@ haul_status haul__arrays_add_field(haul__arrays *a, const char *name, size_t len
                           (int)length, name, a->name);
     haul_field  field = {.dtype = dtype, .shape = without_first(shape)};
     haul_status status = haul__shape_count(&field.shape, operation, &count);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (!(field.name = haul__format("%.*s", (int)length, name)))
         return haul__fail_memory(operation, length);
@@ -166,7 +166,7 @@ haul_status haul__array_open_npy(haul__array *array, const char *path, haul__npy
     uint8_t     start[HAUL__NPY_HEAD_LIMIT];
     haul_status status = haul__file_open(&file, path, operation);
     *head = (haul__npy){0};
-    if (status != HAUL_OK)
+    if (status)
         return status;
     size_t size = file.size < sizeof start ? (size_t)file.size : sizeof start;
     if ((status = haul__file_read(&file, 0, start, size)) == HAUL_OK)

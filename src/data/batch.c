@@ -180,7 +180,7 @@ static haul_status fetch_in_order(haul__batch_slot *slot, const haul__recipe *re
         if (row < 0)
             e->draws = haul_draws_new(recipe->seed, portion->epoch, e->index);
         status = haul__dataset_fetch(recipe->dataset, e);
-        if (status != HAUL_OK)
+        if (status)
             break;
         stream->position++;
         slot->size += row >= 0;
@@ -258,12 +258,12 @@ static haul_status build_column(haul__column *c, const haul__recipe *recipe, int
         else if (d > vary)
             inner *= (size_t)shape->dims[d];
     haul_status status = haul__shape_count(shape, ORIGIN, &count);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (!haul__mul_size(count * (int64_t)element, n, &bytes))
         return haul__fail_memory(ORIGIN, SIZE_MAX);
-    if ((status = renew(&c->host, &c->device, recipe->device, (size_t)bytes)) != HAUL_OK || !bytes ||
-        (status = haul__host_before(c->host, true, ORIGIN)) != HAUL_OK)
+    if ((status = renew(&c->host, &c->device, recipe->device, (size_t)bytes)) || !bytes ||
+        (status = haul__host_before(c->host, true, ORIGIN)))
         return status;
     haul__element_store(field->dtype, field->padding, padding);
     const uint8_t *in = c->pile;
@@ -288,7 +288,7 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
         return t;
     const char *before = haul__cargo_name(name);
     haul__cargo_now.ahead = true;
-    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN) != HAUL_OK) {
+    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN)) {
         haul__object_release(t);
         t = NULL;
     }
@@ -303,7 +303,7 @@ static haul_status make_column(haul__column *c, const haul__recipe *recipe, int 
     haul_shape          shape = fields->items[f].shape;
     if (fields->varying[f] >= 0) {
         haul_status status = build_column(c, recipe, f, n, &shape);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         c->lengths =
             as_tensor(c->host_lengths, c->device_lengths, HAUL_I64, &HAUL_SCALAR_SHAPE, n, fields->items[f].name);
@@ -321,7 +321,7 @@ static haul_status read_batch(haul__batch_slot *slot, const haul__recipe *recipe
     if (haul__is_dry())
         return HAUL_OK;
     haul_status status = await_memory(slot, recipe->dataset->fields);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     return portion->indices ? read_examples(slot, recipe, portion, stop)
                             : read_in_order(slot, recipe, portion, stream, stop);
@@ -331,7 +331,7 @@ static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, cons
                         haul__sequence *stream, const atomic_bool *stop)
 {
     haul_status status = read_batch(slot, recipe, portion, stream, stop);
-    if (status != HAUL_OK || atomic_load(stop))
+    if (status || atomic_load(stop))
         return status;
     for (int f = 0; f < recipe->dataset->fields->count && status == HAUL_OK; f++)
         status = make_column(&slot->columns[f], recipe, f, slot->size);
@@ -345,7 +345,7 @@ haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *re
     haul__error_save(&before);
     haul_error_clear();
     haul_status status = fill(slot, recipe, portion, stream, stop);
-    if (status != HAUL_OK)
+    if (status)
         haul__error_save(error);
     haul__error_restore(&before);
     return status;

@@ -91,7 +91,7 @@ static haul_status read_file(records *r, const char *folder, const char *name)
     if (!path)
         return haul__fail_memory(OPEN, strlen(folder));
     haul_status status = haul__file_read_all(path, OPEN, FILE_LIMIT, 0, &r->files[r->count], &size);
-    if (status != HAUL_OK) {
+    if (status) {
         haul__free(path);
         return status;
     }
@@ -140,7 +140,7 @@ haul_dataset *haul_cifar10_with(const haul_split_options *options)
     for (int i = 0; names[i] && status == HAUL_OK; i++)
         status = read_file(r, folder, names[i]);
     haul__free(folder);
-    if (status != HAUL_OK) {
+    if (status) {
         if (r)
             close_records(r);
         return NULL;

@@ -218,7 +218,7 @@ static haul_status copy_given_labels(haul__csv_table *t)
             if (!field->given_names[i])
                 return haul__fail_null(OPEN, "class_names");
             haul_status status = haul__csv_add_label(t, f, field->given_names[i], i);
-            if (status != HAUL_OK)
+            if (status)
                 return status;
         }
     }
@@ -286,7 +286,7 @@ haul_dataset *haul_csv_dataset_with(const haul_csv_options *options)
         haul__csv_free(t);
         return NULL;
     }
-    if (open_table(t, options) != HAUL_OK) {
+    if (open_table(t, options)) {
         haul__csv_free(t);
         return NULL;
     }

@@ -143,7 +143,7 @@ haul_status haul__csv_index(haul__csv_table *t, bool no_header)
     const haul__file_type *type = haul__file_type_of(t->data, t->size);
     if (type && !type->is_text)
         return haul__refuse_file_type(type, OPEN, t->path, "a CSV file");
-    if ((status = read_columns(t, &csv, no_header)) != HAUL_OK)
+    if ((status = read_columns(t, &csv, no_header)))
         return status;
     for (bool more = true; more && status == HAUL_OK;) {
         if (!haul__grow(&t->begin, &t->begin_capacity, (size_t)t->rows + 1, sizeof *t->begin))
@@ -162,7 +162,7 @@ haul_status haul__csv_scan(haul__csv_table *t, const char *path, bool no_header)
     if (!(t->path = haul__strdup(path)))
         return haul__fail_memory(OPEN, strlen(path));
     haul_status status = haul__file_open(&file, path, OPEN);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (!file.size)
         status = haul__fail(HAUL_FORMAT, OPEN, "path", "%s has no lines", path);
@@ -170,7 +170,7 @@ haul_status haul__csv_scan(haul__csv_table *t, const char *path, bool no_header)
         status = haul_error_status();
     t->size = (size_t)file.size;
     haul__file_close(&file);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     t->data = (const char *)haul__mapping_at(t->mapping, 0);
     return haul__csv_index(t, no_header);

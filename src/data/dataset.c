@@ -59,7 +59,7 @@ static haul_status explain(const haul_dataset *d, haul_status status, int64_t in
     if (status == HAUL_END_OF_DATA)
         return haul__fail(HAUL_IO, READ, "dataset", "%s ended at example %lld; its count is %lld", d->name,
                           (long long)index, (long long)d->count);
-    if (status != HAUL_OK && haul_error_status() == HAUL_OK)
+    if (status && haul_error_status() == HAUL_OK)
         haul__fail(status, READ, "dataset", "example %lld of %s could not be %s", (long long)index, d->name, what);
     return status;
 }
@@ -260,7 +260,7 @@ static haul_status allocate_ahead(haul_dataset *d, const char *operation)
         bytes += bytes_of(d, i);
     if (bytes >= KEPT_FROM && !haul__is_dry())
         d->kept = haul__storage_alloc_spare(haul_cpu(), bytes, operation);
-    if (d->kept && haul__host_before(d->kept, true, operation) != HAUL_OK)
+    if (d->kept && haul__host_before(d->kept, true, operation))
         return haul_error_status();
     if (!d->kept && !(d->own = haul__malloc_large(bytes)))
         return haul__fail_memory(operation, bytes);
@@ -275,7 +275,7 @@ static haul_status read_all(haul_dataset *d, const char *operation)
     ahead a = {.dataset = d, .threads = haul__pool_threads(), .failed = d->count};
     if (!fit_ahead(d))
         return HAUL_OK;
-    if (allocate_ahead(d, operation) != HAUL_OK)
+    if (allocate_ahead(d, operation))
         return haul_error_status();
     pthread_mutex_init(&a.lock, NULL); /* cannot fail on Linux */
     haul__parallel_for(a.threads, 1, read_some, &a);

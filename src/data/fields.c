@@ -88,7 +88,7 @@ static haul_status check_field(const haul_field *fields, int index, const char *
 {
     const haul_field *field = &fields[index];
     haul_status       status = check_name(fields, index, operation);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (field->dtype <= HAUL_DTYPE_NONE || field->dtype >= HAUL_DTYPE_END)
         return haul__fail(HAUL_DTYPE, operation, "fields", "field %s has no valid dtype", field->name);

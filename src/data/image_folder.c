@@ -91,7 +91,7 @@ static haul_status measure_all(pictures *p)
     for (size_t i = 0; i < p->count; i++) {
         haul__image image = image_of(p, i);
         haul_status status = haul__image_measure_file(&image);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         if (i && (image.height != p->form.height || image.width != p->form.width))
             return haul__fail(HAUL_SHAPE, OPEN, "size",
@@ -261,7 +261,7 @@ static haul_status find_roots(const char *directory, bool test, roots *out)
 {
     splits      s;
     haul_status status = find_splits(directory, &s);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (test && !s.test)
         return haul__fail(HAUL_IO, OPEN, "directory",

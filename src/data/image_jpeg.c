@@ -190,7 +190,7 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     haul_status status = haul__image_set_size(image, (int64_t)s->jpeg.image_height, (int64_t)s->jpeg.image_width,
                                               orientation_of(&s->jpeg), rows != NULL);
     image->can_shrink = true;
-    if (status != HAUL_OK || !rows)
+    if (status || !rows)
         return status;
     const bool inks = channels_of(&s->jpeg) == 4;
     image->height = haul__image_shrunk(image->height, rows->shrink);

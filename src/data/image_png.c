@@ -123,7 +123,7 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     png_read_info(s->png, s->info);
     haul_status status = haul__image_set_size(image, png_get_image_height(s->png, s->info),
                                               png_get_image_width(s->png, s->info), orientation_of(s), rows != NULL);
-    if (status != HAUL_OK || !rows)
+    if (status || !rows)
         return status;
     const int passes = ask_for_pixels(s);
     if (png_get_rowbytes(s->png, s->info) != HAUL__PIXEL * (size_t)haul__image_stored_width(image))

@@ -31,7 +31,7 @@ haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2],
 {
     static const int64_t none[2] = {0, 0};
     int64_t              pair[2] = {size[0], size[1]};
-    if (haul__option_pair(operation, "size", pair, none, 1) != HAUL_OK)
+    if (haul__option_pair(operation, "size", pair, none, 1))
         return haul_error_status();
     if (pair[0] > HAUL__IMAGE_MAX_SIDE || pair[1] > HAUL__IMAGE_MAX_SIDE)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "size", "size is {%lld, %lld}; both must be at most %d",
@@ -55,7 +55,7 @@ haul_status haul__image_open(haul__image *image)
         memcpy(image->owned + image->size + image->padding, ends, sizeof ends);
     if (status == HAUL_OK)
         status = haul__image_measure(image);
-    if (status != HAUL_OK)
+    if (status)
         haul__image_close(image);
     return status;
 }
@@ -264,8 +264,7 @@ haul_tensor *haul_read_image_with(const haul_read_image_options *options)
     haul__image   image = {.path = options->path, .operation = READ, .argument = "path"};
     haul__loading loading;
     haul_tensor  *result = NULL;
-    if (haul__image_form_init(&form, options->size, options->channels, READ) != HAUL_OK ||
-        haul__image_open(&image) != HAUL_OK)
+    if (haul__image_form_init(&form, options->size, options->channels, READ) || haul__image_open(&image))
         return haul__failed_tensor();
     form.draft = options->draft;
     haul_shape shape =

@@ -293,11 +293,11 @@ static haul_status check_options(const haul_dataset *dataset, const haul_loader_
 {
     haul_status status;
     int64_t     bytes;
-    if ((status = check_number("batch", o->batch, INT32_MAX)) != HAUL_OK ||
-        (status = check_number("workers", o->workers, MAX_WORKERS)) != HAUL_OK ||
-        (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) != HAUL_OK ||
-        (status = check_number("samples", o->samples, INT64_MAX / 16)) != HAUL_OK ||
-        (status = check_unknown(dataset, o)) != HAUL_OK || (status = check_sizes(dataset)) != HAUL_OK)
+    if ((status = check_number("batch", o->batch, INT32_MAX)) ||
+        (status = check_number("workers", o->workers, MAX_WORKERS)) ||
+        (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) ||
+        (status = check_number("samples", o->samples, INT64_MAX / 16)) || (status = check_unknown(dataset, o)) ||
+        (status = check_sizes(dataset)))
         return status;
     for (int f = 0; f < dataset->fields->count; f++)
         if (!haul__mul_size(o->batch, (int64_t)dataset->fields->bytes[f], &bytes))
@@ -352,7 +352,7 @@ haul_loader *haul_loader_new_with(const haul_loader_options *options)
     if (haul__check_dataset(dataset, NEW))
         return NULL;
     haul_device *device = options->device ? options->device : haul__device_current(NEW);
-    if (!device || haul__device_check(device, NEW, "device") != HAUL_OK || check_options(dataset, options) != HAUL_OK)
+    if (!device || haul__device_check(device, NEW, "device") || check_options(dataset, options))
         return NULL;
     haul_loader *l = haul__object_new_zeroed(sizeof *l, &class);
     if (!l) {
@@ -393,7 +393,7 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
     halt(l);
     for (int i = 0; i < l->place_count && status == HAUL_OK; i++)
         status = haul__batch_slot_prepare(&l->places[i].slot, &l->recipe, START);
-    if (status != HAUL_OK || (status = start_workers(l)) != HAUL_OK)
+    if (status || (status = start_workers(l)))
         return status;
     l->epoch = epoch;
     haul__order_begin(&l->order, epoch);
@@ -435,7 +435,7 @@ static haul_status retire(haul_loader *l)
     l->holding = false;
     *l->current = (haul_batch){0};
     haul_status status = haul__batch_slot_prepare(&p->slot, &l->recipe, NEXT);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     pthread_mutex_lock(&l->lock);
     p->state = SLOT_FREE;
@@ -454,7 +454,7 @@ static haul_status obtain(haul_loader *l, place *p)
     while (p->state != SLOT_READY)
         pthread_cond_wait(&l->ready, &l->lock);
     pthread_mutex_unlock(&l->lock);
-    if (p->status != HAUL_OK && p->status != HAUL_END_OF_DATA)
+    if (p->status && p->status != HAUL_END_OF_DATA)
         haul__error_restore(&p->error);
     return p->status;
 }

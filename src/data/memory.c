@@ -69,7 +69,7 @@ static haul_status check_all(const haul_named_tensor *list, int count, const cha
     for (int i = 0; i < count; i++) {
         const char *name = list[i].name ? list[i].name : "tensors";
         haul_status status = check_tensor(list[i].tensor, name, operation);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         if (list[i].tensor->shape.dims[0] != list[0].tensor->shape.dims[0])
             return haul__fail(HAUL_SHAPE, operation, name, "%s has %lld examples, %s has %lld", list[0].name,
@@ -106,7 +106,7 @@ static haul_status count_classes(const arrays *a, int *classes)
     int64_t highest = -1, label = 0;
     for (int64_t i = 0; i < a->tensors[1]->count; i++) {
         haul_status status = copy_example(a->tensors[1], i, &label, sizeof label);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         if (label < 0 || label >= INT32_MAX)
             return haul__fail(HAUL_INVALID_ARGUMENT, PAIR, "y", "label %lld of example %lld is not a class index",
@@ -119,7 +119,7 @@ static haul_status count_classes(const arrays *a, int *classes)
 
 static haul_dataset *make(const haul_named_tensor *list, int count, bool labelled, const char *operation)
 {
-    if (check_all(list, count, operation) != HAUL_OK)
+    if (check_all(list, count, operation))
         return NULL;
     arrays *a = haul__calloc(1, sizeof *a);
     if (!a) {

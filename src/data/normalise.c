@@ -211,7 +211,7 @@ haul_transform *haul_normalise_with(const haul_normalise_options *o)
     }
     int means = given(o->mean), deviations = given(o->deviation);
     int channels = means > deviations ? means : deviations ? deviations : 1;
-    if (check(o, means, deviations) != HAUL_OK)
+    if (check(o, means, deviations))
         return NULL;
     normalisation *n = haul__named_new(sizeof *n + (size_t)channels * sizeof *n->of, o->fields, plan, NEW);
     if (!n)

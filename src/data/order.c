@@ -34,7 +34,7 @@ static haul_status cumulate(haul__order *order, haul_tensor *t, const char *oper
     haul__host_view view;
     double          sum = 0;
     haul_status     status = haul__host_view_begin(&view, t, operation);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     for (int64_t i = 0; i < order->examples && status == HAUL_OK; i++) {
         double weight = t->dtype == HAUL_F64 ? ((const double *)view.data)[i] : (double)((const float *)view.data)[i];
@@ -73,7 +73,7 @@ haul_status haul__order_init(haul__order *order, const haul_dataset *dataset, co
     *order = (haul__order){.shuffle = o->shuffle, .seed = o->seed};
     if (dataset->count == HAUL_UNKNOWN)
         return HAUL_OK;
-    if (weighted && check_weights(o->weights, dataset, operation) != HAUL_OK)
+    if (weighted && check_weights(o->weights, dataset, operation))
         return haul_error_status();
     order->examples = dataset->count;
     order->count = o->samples ? o->samples : dataset->count;

@@ -67,7 +67,7 @@ static haul_dataset *make_subset(haul_dataset *dataset, const int64_t *indices, 
 
 haul_dataset *haul_dataset_subset(haul_dataset *dataset, const int64_t *indices, int64_t count)
 {
-    if (check_known(dataset, SUBSET) != HAUL_OK)
+    if (check_known(dataset, SUBSET))
         return NULL;
     if (count < 0 || (count && !indices)) {
         if (count < 0)
@@ -183,8 +183,7 @@ haul_status haul_dataset_split_with(haul_dataset **parts, const haul_dataset_spl
     haul_status status;
     if (!parts || !options)
         return haul__fail_null(SPLIT, parts ? "options" : "parts");
-    if ((status = check_known(options->dataset, SPLIT)) != HAUL_OK ||
-        (status = part_sizes(options, &count, sizes)) != HAUL_OK)
+    if ((status = check_known(options->dataset, SPLIT)) || (status = part_sizes(options, &count, sizes)))
         return status;
     return make_parts(parts, options, count, sizes);
 }
@@ -254,7 +253,7 @@ haul_dataset *haul_dataset_concat_list(haul_dataset *const *datasets, int count)
         return NULL;
     }
     for (int i = 0; i < count; i++) {
-        if (check_known(datasets[i], CONCAT) != HAUL_OK || check_alike(datasets[0], datasets[i], i) != HAUL_OK)
+        if (check_known(datasets[i], CONCAT) || check_alike(datasets[0], datasets[i], i))
             return NULL;
         if (!haul__add_size(all, datasets[i]->count, &all)) {
             haul__fail(HAUL_INVALID_ARGUMENT, CONCAT, "datasets", "there are more examples than can be counted");

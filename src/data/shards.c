@@ -140,9 +140,9 @@ static haul_status add_safetensors(haul__arrays *a, const char *path)
     haul__safetensors_header header;
     uint64_t                 data = 0;
     haul_status              status = haul__file_open(&file, path, OPEN);
-    if (status != HAUL_OK)
+    if (status)
         return status;
-    if (haul__safetensors_read_header(&file, &header, &data) != HAUL_OK) {
+    if (haul__safetensors_read_header(&file, &header, &data)) {
         status = haul__fail_within(OPEN);
     } else {
         status = match_fields(a, &header, path);

@@ -133,7 +133,7 @@ static haul_status plan(const haul_transform *t, haul_field *fields, int *count)
     haul_error_clear();
     haul__guest guest = haul__guest_begin();
     haul_status status = haul__guest_end(&guest, t->options.fields(t->options.context, fields, count), MAP);
-    if (status != HAUL_OK && haul_error_status() == HAUL_OK)
+    if (status && haul_error_status() == HAUL_OK)
         haul__fail(status, MAP, "transforms", "a transform refuses the fields of the dataset");
     else if (status == HAUL_OK)
         haul__error_restore(&before);
@@ -152,8 +152,7 @@ haul_dataset *haul_dataset_map_list(haul_dataset *dataset, haul_transform *const
     int field_count = dataset->fields->count;
     memcpy(fields, dataset->fields->items, (size_t)field_count * sizeof *fields);
     for (int i = 0; i < count; i++)
-        if (haul__check_object(transforms[i], &class, MAP, "transforms") != HAUL_OK ||
-            plan(transforms[i], fields, &field_count) != HAUL_OK)
+        if (haul__check_object(transforms[i], &class, MAP, "transforms") || plan(transforms[i], fields, &field_count))
             return NULL;
     return haul__dataset_map(dataset, transforms, count, fields, field_count, MAP);
 }

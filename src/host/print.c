@@ -286,7 +286,7 @@ static void add_values(const picture *p, int dim, int64_t first, text *out)
 static haul_status add_picture(picture *p, text *out)
 {
     char number[NUMBER];
-    if (fetch(p) != HAUL_OK)
+    if (fetch(p))
         return haul_error_status();
     choose_width(p);
     if (p->shape.ndim > 0) {

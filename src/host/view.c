@@ -21,8 +21,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     haul_status    status;
     *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
     if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
-        if ((status = haul__host_before(storage, false, operation)) != HAUL_OK ||
-            (status = haul__index_faults_report(NULL)) != HAUL_OK)
+        if ((status = haul__host_before(storage, false, operation)) || (status = haul__index_faults_report(NULL)))
             return status;
         view->data = (const char *)storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
         return HAUL_OK;
@@ -64,7 +63,7 @@ haul_status haul__loading_begin(haul__loading *loading, haul_dtype dtype, const 
         return haul_error_status();
     if (!(loading->scope = haul__scope_push(NULL)))
         return haul_error_status();
-    if ((status = haul_set_device(haul_cpu())) != HAUL_OK)
+    if ((status = haul_set_device(haul_cpu())))
         goto failed;
     loading->host = host_tensor(loading->device, dtype, shape, operation);
     if (!loading->host) {
@@ -82,7 +81,7 @@ failed:
 
 haul_tensor *haul__loading_end(haul__loading *loading, haul_status status)
 {
-    if (status != HAUL_OK) {
+    if (status) {
         haul_scope_pop(loading->scope);
         return haul__failed_tensor();
     }

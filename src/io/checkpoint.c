@@ -361,7 +361,6 @@ static haul_status save(const char *path, const haul__checkpoint_parts *p, const
 haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_options *options)
 {
     haul__checkpoint_parts parts;
-
     if (!path)
         return haul__fail_null(SAVE_CHECKPOINT, "path");
     haul_status status = haul__checkpoint_parts_of(options, true, SAVE_CHECKPOINT, &parts);

@@ -379,7 +379,6 @@ static haul_status load(reading *r)
 {
     haul__weights       weights;
     haul__weights_rules rules = {.path = r->path, .operation = LOAD_CHECKPOINT, .prefix = MODEL, .add_prefix = ""};
-
     r->file = haul_open_safetensors(r->path);
     if (!r->file || read_texts(r) || haul__weights_match(&weights, r->file, r->parts->module, &rules))
         return haul_error_status();
@@ -391,7 +390,6 @@ static haul_status load(reading *r)
 haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_options *options)
 {
     haul__checkpoint_parts parts;
-
     if (!path)
         return haul__fail_null(LOAD_CHECKPOINT, "path");
     if (haul__checkpoint_parts_of(options, false, LOAD_CHECKPOINT, &parts))

@@ -57,7 +57,7 @@ haul_status haul__file_open(haul__file *file, const char *path, const char *oper
     else if (!S_ISREG(info.st_mode))
         status = haul__fail(HAUL_IO, operation, "path", "%s is %s, not a file", path,
                             S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
-    if (status != HAUL_OK) {
+    if (status) {
         close(fd);
         return status;
     }
@@ -95,7 +95,7 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
     haul__file  file;
     uint8_t    *bytes = NULL;
     haul_status status = haul__file_open(&file, path, operation);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (file.size > limit) {
         status = haul__fail(HAUL_FORMAT, operation, "path", "%s has %llu bytes; Haul reads at most %llu", path,
@@ -106,7 +106,7 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
         status = haul__fail_memory(operation, (size_t)file.size + room);
         goto out;
     }
-    if ((status = haul__file_read(&file, 0, bytes, (size_t)file.size)) != HAUL_OK)
+    if ((status = haul__file_read(&file, 0, bytes, (size_t)file.size)))
         goto out;
     *data = bytes;
     *size = (size_t)file.size;
@@ -255,7 +255,7 @@ static haul_status remove_open(const haul__writer *w, int fd)
         return haul__fail(HAUL_IO, w->operation, "path",
                           "the temporary file %s cannot be written: something that is not a file has its name",
                           w->temporary);
-    if (lock(w, fd) != HAUL_OK)
+    if (lock(w, fd))
         return haul_error_status();
     if (is_named(fd, w->temporary) && (injected() || unlink(w->temporary) != 0))
         return fail_errno(w->operation, "remove", w->temporary, errno);
@@ -279,11 +279,11 @@ static haul_status open_temporary(haul__writer *w)
         w->fd = injected() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, w->mode | 0600);
         if (w->fd < 0 && errno != EEXIST)
             return fail_errno(w->operation, "create", w->temporary, errno);
-        if (w->fd < 0 && remove_left(w) != HAUL_OK)
+        if (w->fd < 0 && remove_left(w))
             return haul_error_status();
         if (w->fd < 0)
             continue;
-        if (lock(w, w->fd) != HAUL_OK)
+        if (lock(w, w->fd))
             return haul_error_status();
         if (is_named(w->fd, w->temporary))
             break;
@@ -307,7 +307,7 @@ haul__writer *haul__writer_open(const char *path, const char *operation)
     }
     w->fd = -1;
     w->operation = operation;
-    if (resolve(w, path) != HAUL_OK || open_temporary(w) != HAUL_OK) {
+    if (resolve(w, path) || open_temporary(w)) {
         writer_free(w);
         return NULL;
     }

@@ -210,7 +210,7 @@ haul_status haul__weights_match(haul__weights *weights, const haul_safetensors *
         return haul__fail_within(rules->operation);
     haul_status status = match(weights, haul__safetensors_header_of(file), all, count, rules);
     haul__free(all);
-    if (status != HAUL_OK)
+    if (status)
         haul__weights_free(weights);
     return status;
 }

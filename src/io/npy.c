@@ -181,7 +181,7 @@ static haul_status take_dictionary(cursor *c, haul__npy *out)
         if (!comma)
             return malformed(c, "its header is not a dictionary");
         haul_status status = take_pair(c, out, &seen);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         comma = take(c, ',');
     }
@@ -307,11 +307,10 @@ haul_tensor *haul_load_npy(const char *path)
     uint8_t       start[HAUL__NPY_HEAD_LIMIT];
     haul__loading loading;
     haul_tensor  *result = NULL;
-    if (haul__file_open(&file, path, LOAD) != HAUL_OK)
+    if (haul__file_open(&file, path, LOAD))
         return haul__failed_tensor();
     size_t size = file.size < sizeof start ? (size_t)file.size : sizeof start;
-    if (haul__file_read(&file, 0, start, size) != HAUL_OK ||
-        haul__npy_parse(start, size, file.size, path, &head) != HAUL_OK)
+    if (haul__file_read(&file, 0, start, size) || haul__npy_parse(start, size, file.size, path, &head))
         goto out;
     if (haul__loading_begin(&loading, head.dtype, &head.shape, LOAD) == HAUL_OK)
         result = haul__loading_end(&loading, read_elements(&file, &head, loading.memory));
@@ -358,7 +357,7 @@ haul_status haul_save_npy(const char *path, haul_tensor *t)
                           haul_dtype_name(t->dtype));
     haul__host_view view;
     haul_status     status = haul__host_view_begin(&view, t, SAVE);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     haul__writer *writer = haul__writer_open(path, SAVE);
     if (!writer)

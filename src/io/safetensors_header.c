@@ -139,7 +139,7 @@ static haul_status check_text(const uint8_t *json, size_t size, const char *path
         } else if (!quoted && strchr("+-.0123456789", byte)) {
             size_t      length;
             haul_status status = check_number(json + i, size - i, path, &length);
-            if (status != HAUL_OK)
+            if (status)
                 return status;
             i += length - 1;
         } else if (!quoted) {
@@ -251,7 +251,7 @@ static haul_status read_entry(const haul__json *item, const char *path, uint64_t
             return unsound(path, out->name, "has a key twice");
         seen |= 1u << f;
         haul_status status = fields[f].read(i, path, out);
-        if (status != HAUL_OK)
+        if (status)
             return status;
     }
     if (seen != (1u << FIELDS) - 1)
@@ -308,7 +308,7 @@ static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size
         h->by_name[i] = &h->entries[i];
     qsort(h->by_name, count, sizeof *h->by_name, compare_names);
     haul_status status = check_names(h, path);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     qsort(h->by_name, count, sizeof *h->by_name, compare_ranges);
     status = check_ranges(h, data_size, path);
@@ -362,7 +362,7 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
 {
     *out = (haul__safetensors_header){0};
     haul_status status = check_text(json, size, path);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     haul__json *object = NULL;
     size_t      end = 0;
@@ -375,7 +375,7 @@ haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t d
     if (status == HAUL_OK)
         status = read_object(object, data_size, path, out);
     haul__json_free(object);
-    if (status != HAUL_OK)
+    if (status)
         haul__safetensors_free(out);
     return status;
 }

@@ -51,8 +51,8 @@ static haul_status read_header(const haul__file *file, haul__safetensors_header 
     if (file->size < 8)
         return haul__fail(HAUL_FORMAT, OPEN, "path",
                           "%s is not a valid safetensors file: it is shorter than eight bytes", file->path);
-    if ((status = haul__file_read(file, 0, first, 8)) != HAUL_OK ||
-        (status = haul__safetensors_length(first, file->size, file->path, &length)) != HAUL_OK)
+    if ((status = haul__file_read(file, 0, first, 8)) ||
+        (status = haul__safetensors_length(first, file->size, file->path, &length)))
         return status;
     if (!(json = haul__malloc(length)))
         return haul__fail_memory(OPEN, length);
@@ -150,7 +150,7 @@ static bool fits_in_place(const haul_safetensors *file, const haul__safetensors_
 /* A tensor in the mapping, to which it holds a reference. */
 static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensors_entry *e)
 {
-    if (haul__file_check_size(&file->file) != HAUL_OK) {
+    if (haul__file_check_size(&file->file)) {
         haul__fail_within(LOAD);
         return NULL;
     }
@@ -162,7 +162,7 @@ static haul_tensor *load_in_place(haul_safetensors *file, const haul__safetensor
 static haul_tensor *load_copy(haul_safetensors *file, const haul__safetensors_entry *e)
 {
     haul__loading loading;
-    if (haul__loading_begin(&loading, e->dtype, &e->shape, LOAD) != HAUL_OK)
+    if (haul__loading_begin(&loading, e->dtype, &e->shape, LOAD))
         return NULL;
     haul_status status = haul__file_read(&file->file, file->data + e->begin, loading.memory, loading.bytes);
     if (status == HAUL_OK && e->dtype == HAUL_BOOL)

@@ -181,7 +181,7 @@ static haul_status arrange(const haul_named_tensor *tensors, int count, const ha
     char quoted[HAUL__QUOTED_SIZE];
     for (int i = 0; i < count; i++) {
         haul_status status = check_tensor(&tensors[i]);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         order[i] = &tensors[i];
     }
@@ -202,7 +202,7 @@ static haul_status put_tensor(haul__writer *writer, const haul_named_tensor *t)
     const char     *before = haul__cargo_name(t->name);
     haul_status     status = haul__host_view_begin(&view, t->tensor, SAVE);
     haul__cargo_now.tensor = before;
-    if (status != HAUL_OK)
+    if (status)
         return status;
     status = haul__writer_put(writer, view.data, view.bytes);
     haul__host_view_end(&view);

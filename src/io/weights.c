@@ -118,7 +118,7 @@ static haul_status write_tensor(const change *c, haul_tensor *from, const char *
 {
     haul__host_view view;
     haul_status     status = haul__host_view_begin(&view, from, operation);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     const char *before = haul__cargo_name(c->name);
     status = haul_write(c->tensor, view.data, view.bytes);
@@ -133,7 +133,7 @@ static haul_status compare(const change *a, const change *b, const char *path, c
     char            first[HAUL__QUOTED_SIZE], second[HAUL__QUOTED_SIZE];
     haul__host_view x, y;
     haul_status     status = haul__host_view_begin(&x, a->fresh, operation);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     status = haul__host_view_begin(&y, b->fresh, operation);
     if (status == HAUL_OK) {
@@ -172,7 +172,7 @@ static haul_status apply(const change *changes, int count, const char *operation
     for (; done < count && status == HAUL_OK; done++)
         if (changes[done].old)
             status = write_tensor(&changes[done], changes[done].fresh, operation);
-    if (status != HAUL_OK) {
+    if (status) {
         haul__error_record why;
         haul__error_save(&why);
         while (done-- > 0)
@@ -289,7 +289,7 @@ static haul_status load(const char *path, const haul_load_weights_options *o, na
     if (!file)
         return haul__fail_within(LOAD);
     haul_status status = haul__weights_match(&weights, file, o->module, &rules);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (n)
         status = fill_names(n, &weights);
@@ -317,7 +317,7 @@ haul_status haul_load_weights_with(const char *path, const haul_load_weights_opt
     haul_status status = scope ? load(path, options, n) : haul__fail_within(LOAD);
     if (scope)
         haul_scope_pop(scope);
-    if (status != HAUL_OK && n)
+    if (status && n)
         haul_drop(n);
     return status;
 }

@@ -125,7 +125,7 @@ haul_status haul__report_lacks(const char *operation, const char *what)
 {
     haul__error_record before;
     haul__error_save(&before);
-    if (before.status != HAUL_OK && !before.settled)
+    if (before.status && !before.settled)
         return HAUL_STATE; /* the error stays, because the program is about to report it */
     return haul__fail(HAUL_STATE, operation, NULL, "%s", what);
 }

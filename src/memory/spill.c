@@ -235,7 +235,7 @@ static haul_status move_back(haul__block *block, bool ahead)
         haul__free(rest);
         return status;
     }
-    if ((status = copy(ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD, &block->own, host)) != HAUL_OK) {
+    if ((status = copy(ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD, &block->own, host))) {
         part(block, rest, host);
         return status;
     }

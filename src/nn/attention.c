@@ -21,7 +21,6 @@ static haul_tensor *project(haul_module *m, haul_tensor *x, int first, int last)
     const heads *s = haul_module_state(m);
     haul_tensor *weight = haul_module_parameter(m, "in_proj_weight"), *bias = HAUL_NONE;
     int64_t      begin = first * s->features, end = last * s->features;
-
     if (s->has_bias)
         bias = haul_slice(haul_module_parameter(m, "in_proj_bias"), 0, begin, end, 1);
     return haul_linear(x, haul_slice(weight, 0, begin, end, 1), bias);
@@ -40,7 +39,6 @@ static haul_tensor *split_heads(const heads *s, haul_tensor *x, int i)
 static haul_status check_input(const heads *s, const haul_tensor *x, const char *name)
 {
     char text[160];
-
     if (haul__is_none(x) || (x->shape.ndim == 3 && x->shape.dims[2] == s->features))
         return HAUL_OK;
     return haul__fail(HAUL_SHAPE, "haul_nn_multi_head_attention", name, "%s is %s; [N, length, %lld] is expected", name,
@@ -51,7 +49,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const heads *s = haul_module_state(m);
     haul_tensor *query = args->x[0], *key = args->x[1], *value = args->x[2], *q, *k, *v;
-
     if (check_input(s, query, "query") || check_input(s, key, "key") || check_input(s, value, "value"))
         return haul__failed_tensor();
     if (haul__is_none(key) && haul__is_none(value)) {
@@ -76,7 +73,6 @@ static haul_status add_parameters(haul_module *m, const heads *s)
     haul_tensor *weight = haul_empty(HAUL_F32, HAUL_SHAPE(3 * s->features, s->features));
     haul_module *out = NULL;
     haul_status  status = haul__status_of(weight);
-
     if (!status)
         status = haul_init_xavier_uniform(weight, 1);
     if (!status)
@@ -94,7 +90,6 @@ static haul_status add_parameters(haul_module *m, const heads *s)
 haul_module *haul_nn_multi_head_attention_with(int64_t features, const haul_nn_multi_head_attention_options *options)
 {
     static const char operation[] = "haul_nn_multi_head_attention";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;

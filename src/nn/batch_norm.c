@@ -20,7 +20,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
              .running_mean = haul_module_buffer(m, "running_mean"), .running_var = haul_module_buffer(m, "running_var"),
              .training = args->training, .momentum = s->momentum, .eps = s->eps);
     haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");
-
     if (!haul__failed(y) && args->training && !haul_recomputing() && haul_add_scalar_into(seen, seen, 1))
         return NULL;
     return y;
@@ -32,7 +31,6 @@ static haul_status add_tensors(haul_module *m, int64_t channels)
     haul_tensor *weight = haul_ones(HAUL_F32, shape), *bias = haul_zeros(HAUL_F32, shape);
     haul_tensor *mean = haul_zeros(HAUL_F32, shape), *var = haul_ones(HAUL_F32, shape);
     haul_tensor *seen = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-
     if (haul__failed(weight) || haul__failed(bias) || haul__failed(mean) || haul__failed(var) || haul__failed(seen))
         return haul_error_status();
     haul_status status = haul_module_add_parameter(m, "weight", weight);

@@ -44,7 +44,6 @@ static haul_status wrong_count(const call *c, const char *operation, int given)
     char               list[200];
     size_t             used = 0;
     const haul__names *names = &c->module->inputs;
-
     list[0] = 0;
     for (int i = 0; i < names->count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s", i ? ", " : "", names->items[i],
@@ -63,7 +62,6 @@ static haul_status take_inputs(call *c, const char *operation)
     const haul_call_options *o = c->options;
     const haul__names       *names = &c->module->inputs;
     int                      n = 0;
-
     for (; n < HAUL_MAX_ARGUMENTS && o->x[n]; n++)
         if (check_input(c, operation, n))
             return haul_error_status();
@@ -90,7 +88,6 @@ static haul_status check_more(const call *c, const char *operation)
 {
     const haul__names *names = &c->module->results;
     int                n = HAUL_MAX_ARGUMENTS - 1;
-
     if ((unsigned)c->options->mode > HAUL_EVALUATE)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "mode",
                           "%d is not a mode; use HAUL_MODE_OF_MODULE, HAUL_TRAIN or HAUL_EVALUATE",
@@ -109,7 +106,6 @@ static haul_status check_more(const call *c, const char *operation)
 static haul_status enter(call *c)
 {
     haul_device *place = c->module->place;
-
     if (!place)
         return HAUL_OK;
     if (haul_set_device(place))
@@ -131,7 +127,6 @@ static haul_status enter(call *c)
 static haul_status settle_result(call *c, int i)
 {
     haul_tensor **y = &c->args.y[i];
-
     if (haul__check_optional("haul_call", i ? haul__names_at(&c->module->results, i) : "the result of forward", *y))
         return haul_error_status();
     if (haul__is_none(*y))
@@ -164,7 +159,6 @@ haul_status haul__forward(haul_module *m, haul_args *args)
 static haul_status run(call *c)
 {
     haul_module *m = c->module;
-
     if (enter(c) || (m->hook_count && haul__run_hooks(m, &c->args, false)))
         return haul_error_status();
     haul_status status = m->run(m, &c->args);
@@ -186,7 +180,6 @@ static void name_layer(const haul_module *module, const char *name)
 {
     haul__error_record error;
     size_t             used;
-
     haul__error_save(&error);
     used = strlen(error.message);
     snprintf(error.message + used, sizeof error.message - used, ", in layer '%s' (%s)", name, module->kind);
@@ -210,7 +203,6 @@ static int64_t tell_begin(const call *c)
 {
     names_of         names;
     haul_call_values x = values(&names, &c->module->inputs, c->given, c->args.count), y = {0};
-
     return haul__emit_begin(
         &(haul_event){.kind = HAUL_EVENT_CALL_BEGIN, .module = c->module, .x = &x, .y = &y, .text = c->module->kind});
 }
@@ -220,7 +212,6 @@ static void tell_end(const call *c, int64_t began)
     names_of         in, out;
     haul_call_values x = values(&in, &c->module->inputs, c->given, c->args.count);
     haul_call_values y = values(&out, &c->module->results, c->args.y, c->results);
-
     haul__emit_end(
         &(haul_event){.kind = HAUL_EVENT_CALL_END, .module = c->module, .x = &x, .y = &y, .text = c->module->kind},
         began);
@@ -233,7 +224,6 @@ static haul_tensor *deliver(call *c, haul_status status)
 {
     haul_tensor *const *y = c->args.y;
     haul_tensor      ***more = (haul_tensor ***)(uintptr_t)c->options->more;
-
     for (int i = 1; i < HAUL_MAX_ARGUMENTS && !status; i++)
         if (more[i - 1]) {
             if (!haul__is_none(y[i]))
@@ -246,7 +236,6 @@ static haul_tensor *deliver(call *c, haul_status status)
 static haul_tensor *fail_all(const haul_call_options *options)
 {
     haul_tensor *failed = haul__failed_tensor();
-
     for (int i = 0; i < HAUL_MAX_ARGUMENTS - 1; i++)
         if (options->more[i])
             *options->more[i] = failed;
@@ -271,7 +260,6 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     call                    c; /* filled in on demand, because it is large and calls are frequent */
     const haul__call_frame *outer = haul__call_now();
     haul__call_frame        here = {outer, name, module, outer ? outer->depth + 1 : 0, options->mode};
-
     c.module = module;
     c.options = options;
     if (haul__stack_left() < LEAST_STACK)
@@ -305,7 +293,6 @@ static const char *name_in_caller(const haul_module *module)
 {
     const haul__call_frame *outer = haul__call_now();
     const haul_module      *m = outer ? outer->module : NULL;
-
     for (size_t i = 0; m && i < m->child_count; i++)
         if (m->children[i].module == module)
             return m->children[i].name;
@@ -315,7 +302,6 @@ static const char *name_in_caller(const haul_module *module)
 haul_tensor *haul_call_with(haul_module *module, const haul_call_options *options)
 {
     static const char operation[] = "haul_call";
-
     if (!options)
         haul__fail_null(operation, "options");
     if (!options)
@@ -328,7 +314,6 @@ haul_tensor *haul_call_with(haul_module *module, const haul_call_options *option
 haul_tensor *haul_call_child_with(haul_module *module, const char *path, const haul_call_options *options)
 {
     static const char operation[] = "haul_call_child";
-
     if (!options)
         haul__fail_null(operation, "options");
     if (!options)
@@ -350,7 +335,6 @@ static haul_tensor *call_numbered(haul_module *module, size_t i, haul_tensor *x)
 haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, haul_tensor *x)
 {
     haul_tensor *now = x;
-
     for (size_t i = first; i < end; i++) {
         haul_tensor *next = call_numbered(module, i, now);
         if (now != x)
@@ -365,7 +349,6 @@ haul_tensor *haul__call_children(haul_module *module, size_t first, size_t end, 
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
 {
     haul_tensor *now = args->x[0];
-
     for (size_t i = 0; i < module->child_count;) {
         size_t       part = module->children[i].part;
         haul_tensor *next = part ? module->run_part(module, i, i + part, now) : call_numbered(module, i, now);

@@ -20,7 +20,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const conv2d       *s = haul_module_state(m);
     haul_conv2d_options options = s->options;
-
     options.bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE;
     return haul_conv2d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
 }
@@ -46,8 +45,7 @@ haul_status haul__conv_check_pairs(const char *of, const int64_t stride[2], cons
 {
     static const int64_t ones[2] = {1, 1}, zeros[2];
     int64_t              pairs[3][2] = {{stride[0], stride[1]}, {padding[0], padding[1]}, {dilation[0], dilation[1]}};
-
-    haul_status status = haul__option_pair(of, "stride", pairs[0], ones, 1);
+    haul_status          status = haul__option_pair(of, "stride", pairs[0], ones, 1);
     if (!status)
         status = haul__option_pair(of, "padding", pairs[1], zeros, 0);
     return status ? status : haul__option_pair(of, "dilation", pairs[2], ones, 1);

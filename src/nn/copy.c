@@ -38,7 +38,6 @@ static haul_status note_copy(haul__map *done, const void *from, void *to)
 static haul_status clone_tensor(haul_module *m, const haul__module_tensor *t, haul__map *done)
 {
     haul_tensor *copy = copy_of(done, t->tensor);
-
     if (!copy) {
         haul_tensor *plain = haul_detach(t->tensor);
         copy = haul_empty_like(plain);
@@ -62,14 +61,13 @@ static haul_status clone_state(haul_module *m, const haul_module *from)
 static haul_status fill(haul_module *m, haul_module *from, haul__map *done)
 {
     haul_status status = HAUL_OK;
-
     if (from->destroy_state && !from->clone_state)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_clone", "module",
                           "the state of the %s has a destructor, but nothing that copies what it owns: make the module "
                           "with .clone",
                           from->kind);
     memcpy(m->state, from->state, from->state_bytes);
-    if ((status = clone_state(m, from)) != HAUL_OK)
+    if ((status = clone_state(m, from)))
         return status;
     m->destroy_state = from->destroy_state; /* not earlier, because it would free what belongs to the original */
     m->training = from->training;
@@ -90,7 +88,6 @@ static haul_module *clone_one(haul_module *from, haul__map *done)
                                       .state_bytes = from->state_bytes,
                                       .clone = from->clone_state};
     haul_module              *m = haul__module_make(from->kind, &like, "haul_module_clone");
-
     return m && !fill(m, from, done) && !note_copy(done, from, m) ? m : NULL;
 }
 
@@ -100,7 +97,6 @@ static haul_status add_copy(const haul__walk *w, haul_module *copy)
     const haul__module_child *child = haul__walk_child(w);
     haul_module              *outer = w->steps[w->count - 2].of;
     haul_status               status = haul_module_add(outer, child->name, copy);
-
     if (!status)
         outer->children[outer->child_count - 1].part = child->part;
     return status;
@@ -111,7 +107,6 @@ static haul_module *clone(haul_module *from, haul__map *done)
     haul__walk       w = {.root = from};
     haul__walk_step *step;
     haul_status      status = HAUL_OK;
-
     while (!status && (step = haul__walk_next(&w))) {
         haul_module *copy = copy_of(done, step->module);
         if (copy)
@@ -131,7 +126,6 @@ haul_module *haul_module_clone(haul_module *module)
 {
     static const char operation[] = "haul_module_clone";
     haul__map         done = {0};
-
     if (haul__check_module(module, operation))
         return NULL;
     haul_scope *scope = haul__scope_push(NULL);
@@ -150,7 +144,6 @@ haul_module *haul_module_clone(haul_module *module)
 static haul_status check_pair(const haul_named_tensor *to, const haul_named_tensor *from)
 {
     char there[80], here[80];
-
     if (strcmp(to->name, from->name) != 0 || to->is_buffer != from->is_buffer)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_module_copy", "from",
                           "'%s' is expected where `from` has '%s'; both modules must have the same structure", to->name,
@@ -165,7 +158,6 @@ static haul_status check_pair(const haul_named_tensor *to, const haul_named_tens
 static haul_status copy_all(const haul_named_tensor *to, int to_count, const haul_named_tensor *from, int from_count)
 {
     haul_status status = HAUL_OK;
-
     for (int i = 0; i < to_count && i < from_count && !status; i++)
         status = check_pair(&to[i], &from[i]);
     if (!status && to_count != from_count)
@@ -185,7 +177,6 @@ haul_status haul_module_copy(haul_module *to, haul_module *from)
     static const char  operation[] = "haul_module_copy";
     int                to_count = 0, from_count = 0;
     haul_named_tensor *old = NULL, *new = NULL;
-
     if (haul__check_object(to, &haul__module_class, operation, "to") ||
         haul__check_object(from, &haul__module_class, operation, "from"))
         return haul_error_status();

@@ -16,7 +16,6 @@ typedef struct embedding {
 static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const embedding *s = haul_module_state(m);
-
     return haul_embedding(haul_module_parameter(m, "weight"), args->x[0], .padding_idx = s->padding_idx);
 }
 
@@ -34,7 +33,6 @@ static haul_status find_padding(int64_t count, int64_t given, int64_t *row)
 static haul_status draw(haul_module *m, int64_t count, int64_t size, int64_t padding)
 {
     haul_tensor *weight = haul_empty(HAUL_F32, HAUL_SHAPE(count, size));
-
     if (haul__failed(weight) || haul_init_normal(weight, 0, 1))
         return haul_error_status();
     if (padding >= 0 && haul_zero_into(haul_select(weight, 0, padding)))
@@ -46,7 +44,6 @@ haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_optio
 {
     static const char operation[] = "haul_nn_embedding";
     int64_t           padding;
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;

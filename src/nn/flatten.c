@@ -15,7 +15,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 haul_module *haul_nn_flatten(int first_axis)
 {
     haul_module *m = haul_module_new("flatten", forward, .state_bytes = sizeof(flatten));
-
     if (m)
         ((flatten *)haul_module_state(m))->first_axis = first_axis;
     return m;

@@ -6,7 +6,6 @@
 int64_t haul_module_add_hook_with(const haul_hook_options *options)
 {
     static const char operation[] = "haul_module_add_hook";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return 0;
@@ -30,7 +29,6 @@ int64_t haul_module_add_hook_with(const haul_hook_options *options)
 haul_status haul_module_remove_hook(haul_module *module, int64_t id)
 {
     static const char operation[] = "haul_module_remove_hook";
-
     if (haul__check_module(module, operation))
         return haul_error_status();
     size_t i = 0;

@@ -62,7 +62,6 @@ haul_status haul_init_kaiming_uniform(haul_tensor *t, double a)
 {
     double      in, out;
     haul_status status = fans(t, "haul_init_kaiming_uniform", &in, &out);
-
     if (status)
         return status;
     double bound = in > 0 ? sqrt(2 / (1 + a * a)) * sqrt(3 / in) : 0;
@@ -73,7 +72,6 @@ haul_status haul_init_xavier_uniform(haul_tensor *t, double gain)
 {
     double      in, out;
     haul_status status = fans(t, "haul_init_xavier_uniform", &in, &out);
-
     if (status)
         return status;
     double bound = in + out > 0 ? gain * sqrt(6 / (in + out)) : 0;

@@ -13,7 +13,6 @@ typedef struct linear {
 static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const linear *s = haul_module_state(m);
-
     return haul_linear(args->x[0], haul_module_parameter(m, "weight"),
                        s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE, .relu = s->relu);
 }
@@ -21,7 +20,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options)
 {
     static const char operation[] = "haul_nn_linear";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;

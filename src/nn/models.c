@@ -28,7 +28,6 @@ static haul_status add(haul_module *m, const char *name, haul_module *layer)
 static haul_status build_simplecnn(haul_module *m, const haul_shape *input, int64_t outputs)
 {
     char text[96];
-
     if (input->ndim != 3 || input->dims[1] < 16 || input->dims[2] < 16)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
                           "simplecnn needs pictures [channels, height, width] of at least 16x16, but an example is "
@@ -68,7 +67,6 @@ static haul_status build_dense_layers(haul_module *m, const haul_shape *input, c
 {
     int64_t     in;
     haul_status status = haul__shape_count(input, "haul_model_new", &in);
-
     if (!status && input->ndim != 1)
         status = add(m, "flatten", haul_nn_flatten(1));
     for (int i = 0; !status; i++) {
@@ -107,7 +105,6 @@ static const model *find(const char *name)
 {
     char   names[200] = "";
     size_t used = 0;
-
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (!strcmp(models[i].name, name))
             return &models[i];

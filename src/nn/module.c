@@ -18,7 +18,6 @@
 static void destroy(void *object)
 {
     haul_module *m = object;
-
     for (size_t i = 0; i < m->tensor_count; i++) {
         haul__object_release(m->tensors[i].tensor);
         haul__free(m->tensors[i].name);
@@ -138,7 +137,6 @@ haul_status haul__module_draw_parameter(haul_module *module, const char *name, h
 {
     double       bound = fan_in > 0 ? 1 / sqrt((double)fan_in) : 0;
     haul_tensor *t = haul_uniform(HAUL_F32, shape, -bound, bound);
-
     return haul__failed(t) ? haul_error_status() : haul_module_add_parameter(module, name, t);
 }
 
@@ -163,7 +161,6 @@ static haul_status check_new_name(const haul_module *m, const char *operation, c
 haul_status haul_module_add(haul_module *module, const char *name, haul_module *child)
 {
     static const char operation[] = "haul_module_add";
-
     if (haul__check_module(module, operation))
         return haul_error_status();
     if (!name)
@@ -191,7 +188,6 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
                               bool is_buffer)
 {
     haul_status status = check_new_name(module, operation, name);
-
     if (status)
         return status;
     char *copy = haul__strdup(name);
@@ -227,7 +223,6 @@ static haul_status check_parameter(const haul_module *module, const char *operat
                                    haul_tensor *parameter)
 {
     haul_status status = check_tensor(module, operation, name, parameter, "parameter");
-
     if (status)
         return status;
     if (!haul_dtype_is_float(parameter->dtype))
@@ -240,7 +235,6 @@ haul_status haul_module_add_parameter(haul_module *module, const char *name, hau
 {
     static const char operation[] = "haul_module_add_parameter";
     haul_status       status = check_parameter(module, operation, name, parameter);
-
     if (status)
         return status;
     const bool required = parameter->requires_grad;
@@ -256,7 +250,6 @@ haul_status haul_module_add_buffer(haul_module *module, const char *name, haul_t
 {
     static const char operation[] = "haul_module_add_buffer";
     haul_status       status = check_tensor(module, operation, name, buffer, "buffer");
-
     if (status)
         return status;
     if (buffer->requires_grad)
@@ -286,7 +279,6 @@ haul_status haul_module_replace(haul_module *module, const char *path, haul_modu
     static const char operation[] = "haul_module_replace";
     const char       *name;
     haul_module      *owner = holder(module, path, &name, operation);
-
     if (!owner || haul__check_object(child, &haul__module_class, operation, "child"))
         return haul_error_status();
     if (!haul__module_walk(owner, name, strlen(name), operation) || !*name)
@@ -307,7 +299,6 @@ haul_status haul_module_replace_parameter(haul_module *module, const char *path,
     static const char operation[] = "haul_module_replace_parameter";
     const char       *name;
     haul_module      *owner = holder(module, path, &name, operation);
-
     if (!owner)
         return haul_error_status();
     if (haul__failed(haul__module_tensor_at(module, path, false, operation)))
@@ -336,7 +327,6 @@ haul_status haul_module_train(haul_module *module, bool training)
 {
     static const char operation[] = "haul_module_train";
     haul__walk        w = {.root = module};
-
     if (haul__check_module(module, operation) || haul__walk_reserve(&w, operation))
         return haul_error_status();
     haul__walk_visit(&w, set_training, &training);

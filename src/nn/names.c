@@ -30,7 +30,6 @@ haul_status haul__module_check_outside(haul_module *m, const haul_module *holder
     haul__walk       w = {.root = m};
     haul__walk_step *step = NULL;
     bool             inside = m == holder;
-
     if (!inside && haul__object_is_shared(holder)) /* else it is in no module */
         while (!inside && (step = haul__walk_next(&w)))
             inside = step->module == holder;
@@ -47,7 +46,6 @@ haul_status haul__module_check_outside(haul_module *m, const haul_module *holder
 static const char *list_names(const haul_module *m, bool children, bool buffers, char *out, size_t size)
 {
     size_t used = 0, total = children ? m->child_count : m->tensor_count;
-
     out[0] = 0;
     for (size_t i = 0; i < total; i++) {
         if (!children && m->tensors[i].is_buffer != buffers)
@@ -67,7 +65,6 @@ haul_module *haul__module_walk(haul_module *module, const char *path, size_t len
 {
     haul_module *m = module;
     size_t       at = 0;
-
     while (at < length) {
         const char         *dot = memchr(path + at, '.', length - at);
         size_t              end = dot ? (size_t)(dot - path) : length;
@@ -140,7 +137,6 @@ static haul_status add_name(haul__names *names, char *name, const char *text, co
 {
     size_t length;
     bool   optional = false;
-
     name += strspn(name, " ");
     length = strcspn(name, " ?.");
     if (!length)
@@ -173,7 +169,6 @@ void haul__names_free(haul__names *names)
 haul_status haul__names_parse(haul__names *names, const char *text, const char *operation, const char *what)
 {
     haul_status status = HAUL_OK;
-
     *names = (haul__names){.given = haul__strdup(text), .text = haul__strdup(text)};
     if (!names->given || !names->text)
         status = haul__fail_memory(operation, strlen(text) + 1);

@@ -69,7 +69,6 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *to)
     size_t      count = 0;
     haul_status status = HAUL_OK;
     move       *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
-
     if (!moves)
         return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
@@ -90,7 +89,6 @@ static haul_status move_module(haul_module *module, const target *to)
 {
     int         n = 0;
     haul_status status;
-
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
@@ -105,7 +103,6 @@ static haul_status move_module(haul_module *module, const target *to)
 haul_status haul_module_cast(haul_module *module, haul_dtype dtype)
 {
     static const char operation[] = "haul_module_cast";
-
     if (haul__check_module(module, operation))
         return haul_error_status();
     if (!haul_dtype_is_float(dtype))
@@ -129,7 +126,6 @@ static void change_place(haul_module *m, const void *device)
 static haul_status move_to_device(haul_module *module, haul_device *device, haul__visit *set, const char *operation)
 {
     haul__walk w = {.root = module};
-
     if (haul__check_module(module, operation) || haul__device_check(device, operation, "device") ||
         haul__walk_reserve(&w, operation))
         return haul_error_status();
@@ -154,7 +150,6 @@ haul_status haul_module_place(haul_module *module, haul_device *device)
 haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format format)
 {
     static const char operation[] = "haul_module_to_memory_format";
-
     if (haul__check_module(module, operation))
         return haul_error_status();
     if (format != HAUL_CONTIGUOUS && format != HAUL_CHANNELS_LAST)

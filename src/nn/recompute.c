@@ -24,7 +24,6 @@ static haul_status run_module(void *context, haul_tensor *const *inputs, int cou
 {
     const module_run *r = context;
     haul_args         args = {.count = count, .training = r->training};
-
     for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++) {
         args.x[i] = i < count ? inputs[i] : HAUL_NONE;
         args.y[i] = HAUL_NONE;
@@ -37,7 +36,6 @@ static haul_status run_module(void *context, haul_tensor *const *inputs, int cou
 static haul_status run_children(void *context, haul_tensor *const *inputs, int count, haul_tensor **results)
 {
     const module_run *r = context;
-
     (void)count;
     results[0] = haul__call_children(r->module, r->first, r->end, inputs[0]);
     return haul__status_of(results[0]);
@@ -46,7 +44,6 @@ static haul_status run_children(void *context, haul_tensor *const *inputs, int c
 static void release_run(void *context)
 {
     module_run *r = context;
-
     haul__object_release(r->module);
     haul__free(r);
 }
@@ -55,7 +52,6 @@ static haul_status run_twice(const module_run *what, haul__recompute_body *body,
                              haul_tensor **results)
 {
     module_run *r = haul__malloc(sizeof *r);
-
     if (!r)
         return haul__fail_memory("haul_call", sizeof *r);
     *r = *what;
@@ -76,7 +72,6 @@ static haul_status forward_twice(haul_module *m, haul_args *args)
 static haul_tensor *call_children_twice(haul_module *module, size_t first, size_t end, haul_tensor *x)
 {
     haul_tensor *y;
-
     return run_twice(&(module_run){.module = module, .first = first, .end = end},
                      &(haul__recompute_body){.run = run_children, .result_count = 1}, &x, 1, &y)
                ? haul__failed_tensor()
@@ -102,7 +97,6 @@ bool haul_module_recomputes(const haul_module *module)
 static size_t number_of(haul_module *m, const char *name, const char *operation)
 {
     size_t i = 0;
-
     if (haul__module_walk(m, name, strlen(name), operation))
         while (i < m->child_count && strcmp(m->children[i].name, name) != 0)
             i++;
@@ -125,7 +119,6 @@ static void dissolve(haul_module *m, size_t first, size_t last)
 haul_status haul_module_recompute_children(haul_module *module, const char *first, const char *last, bool on)
 {
     static const char operation[] = "haul_module_recompute_children";
-
     if (haul__check_module(module, operation))
         return haul_error_status();
     if (!first || !last)

@@ -45,7 +45,6 @@ static void lstm_cell(const recurrent *r, haul_tensor *x, const cell_weights *w,
     haul_tensor *gates = haul_add(x, haul_linear(before[0], w->hh, w->bias_hh));
     haul_tensor *i = haul_sigmoid(gate(r, gates, 0)), *f = haul_sigmoid(gate(r, gates, 1));
     haul_tensor *g = haul_tanh(gate(r, gates, 2)), *o = haul_sigmoid(gate(r, gates, 3));
-
     after[1] = haul_add(haul_mul(f, before[1]), haul_mul(i, g));
     after[0] = haul_mul(o, haul_tanh(after[1]));
 }
@@ -58,7 +57,6 @@ static void gru_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, 
     haul_tensor *reset = haul_sigmoid(haul_add(gate(r, x, 0), gate(r, h, 0)));
     haul_tensor *update = haul_sigmoid(haul_add(gate(r, x, 1), gate(r, h, 1)));
     haul_tensor *new = haul_tanh(haul_add(gate(r, x, 2), haul_mul(reset, gate(r, h, 2))));
-
     after[0] = haul_add(new, haul_mul(update, haul_sub(before[0], new)));
 }
 
@@ -82,7 +80,6 @@ static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cel
     haul_tensor *after[MAX_STATES] = {NULL};
     haul_status  status = HAUL_OK;
     haul_scope  *scope = haul__scope_push(NULL);
-
     if (!scope)
         return haul_error_status();
     r->cell(r, haul_select(x, 1, t), w, states, after);
@@ -104,7 +101,6 @@ static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool ba
     cell_weights     w = {parameter(m, "weight_hh", layer, backward), HAUL_NONE};
     haul_tensor     *bias = HAUL_NONE;
     haul_status      status = HAUL_OK;
-
     if (r->has_bias) {
         bias = parameter(m, "bias_ih", layer, backward);
         w.bias_hh = parameter(m, "bias_hh", layer, backward);
@@ -134,7 +130,6 @@ static haul_status check_input(const recurrent *r, haul_module *m, const haul_ar
     char                     text[160];
     const haul_tensor       *x = args->x[0];
     const char              *kind = haul_module_kind(m);
-
     if (haul__is_none(x) || x->shape.ndim != 3 || x->shape.dims[2] != r->in)
         return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; [N, T, %lld] is expected",
                           haul__is_none(x) ? "HAUL_NONE" : haul__tensor_text(x, text, sizeof text), (long long)r->in);
@@ -168,7 +163,6 @@ static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const h
 {
     const recurrent *r = haul_module_state(m);
     haul_tensor     *outputs[2], *states[MAX_STATES];
-
     for (int d = 0; d < r->directions; d++) {
         int row = layer * r->directions + d;
         for (int i = 0; i < r->states; i++)
@@ -187,7 +181,6 @@ static haul_tensor *run_layers(haul_module *m, haul_args *args, haul_tensor **la
 {
     const recurrent *r = haul_module_state(m);
     haul_tensor     *y = args->x[0];
-
     for (int layer = 0; layer < r->layers; layer++) {
         if (layer && args->training && r->dropout > 0)
             y = haul_dropout(y, r->dropout, true);
@@ -205,7 +198,6 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const recurrent *r = haul_module_state(m);
     size_t           rows = (size_t)r->layers * (size_t)r->directions;
-
     if (check_input(r, m, args))
         return haul__failed_tensor();
     haul_tensor **room = haul__calloc(MAX_STATES * rows, sizeof *room);
@@ -224,7 +216,6 @@ static haul_status add_parameters(haul_module *m, const recurrent *r)
     static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
     char                     name[40];
     int64_t                  rows = r->gates * r->hidden;
-
     for (int layer = 0; layer < r->layers; layer++)
         for (int d = 0; d < r->directions; d++) {
             int64_t    in = layer ? r->hidden * r->directions : r->in;

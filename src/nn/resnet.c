@@ -82,7 +82,6 @@ static haul_tensor *average(haul_module *m, haul_args *args)
 haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_t outputs)
 {
     char text[96];
-
     if (input->ndim != 3)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
                           "resnet18 needs pictures [channels, height, width], but an example is %s; use dense or mlp",

@@ -25,7 +25,6 @@ typedef struct listing {
 static const char *interned(listing *l)
 {
     haul_module *m = l->root;
-
     for (size_t i = 0; i < m->name_count; i++) {
         size_t at = (l->next_name + i) % m->name_count;
         if (!strcmp(m->names[at], l->path)) {
@@ -45,7 +44,6 @@ static const char *interned(listing *l)
 static bool path_push(listing *l, const char *name)
 {
     size_t length = strlen(name);
-
     if (!haul__grow(&l->path, &l->path_capacity, l->length + length + 2, 1))
         return false;
     if (l->length)
@@ -65,7 +63,6 @@ static void path_cut(listing *l, size_t length)
 static bool list_own(listing *l, const haul_module *m)
 {
     size_t length = l->length;
-
     for (size_t i = 0; i < m->tensor_count; i++) {
         const haul__module_tensor *t = &m->tensors[i];
         if (t->is_buffer != l->buffers)
@@ -87,7 +84,6 @@ static bool list(listing *l)
     haul__walk       w = {.root = l->root};
     haul__walk_step *step;
     bool             fine = true;
-
     path_cut(l, 0);
     while (fine && (step = haul__walk_next(&w))) {
         if (w.count > 1) {
@@ -105,7 +101,6 @@ static bool list(listing *l)
 int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacity)
 {
     static const char operation[] = "haul_module_tensors";
-
     if (haul__check_module(module, operation))
         return -1;
     if (!out && capacity > 0) {
@@ -127,7 +122,6 @@ int haul_module_tensors(haul_module *module, haul_named_tensor *out, int capacit
 haul_named_tensor *haul__module_tensor_list(haul_module *module, int *count)
 {
     int n = haul_module_tensors(module, NULL, 0);
-
     if (n < 0)
         return NULL;
     haul_named_tensor *all = haul__calloc((size_t)n + 1, sizeof *all);
@@ -148,7 +142,6 @@ int64_t haul_module_parameter_count(haul_module *module)
     int                n = 0;
     int64_t            elements = 0;
     haul_named_tensor *all = NULL;
-
     if (haul__check_module(module, "haul_module_parameter_count") == HAUL_OK)
         all = haul__module_tensor_list(module, &n);
     if (!all)
@@ -170,7 +163,6 @@ int64_t haul_module_parameter_count(haul_module *module)
 int haul_module_children(haul_module *module, haul_named_module *out, int capacity)
 {
     static const char operation[] = "haul_module_children";
-
     if (haul__check_module(module, operation))
         return -1;
     if (!out && capacity > 0) {

@@ -22,7 +22,6 @@ static haul_status check(const haul__call *c)
 {
     const haul_shape *q = &c->operands[QUERY]->shape, *k = &c->operands[KEY]->shape, *v = &c->operands[VALUE]->shape;
     char              sk[80], sv[80];
-
     if (q->ndim < 2)
         return haul__refuse_shape(c, QUERY, "at least two dimensions are expected, [..., length, features]");
     if (k->ndim < 2 || k->dims[k->ndim - 1] != q->dims[q->ndim - 1])
@@ -92,7 +91,6 @@ static haul_status attention(haul__call *c)
 {
     const attention_attributes *a = haul__attributes_of(c);
     const haul_tensor          *q = c->operands[QUERY];
-
     if (check(c) || haul_set_device(c->device)) /* the call's scope restores the setting */
         return haul_error_status();
     int64_t      features = q->shape.dims[q->shape.ndim - 1];
@@ -132,7 +130,6 @@ static haul_status attributes_of(const haul_attention_options *o, attention_attr
 haul_tensor *haul_attention_with(haul_tensor *query, haul_tensor *key, const haul_attention_options *options)
 {
     attention_attributes a;
-
     if (!options)
         return haul__no_options(&haul__operation_attention);
     if (attributes_of(options, &a))

@@ -415,7 +415,6 @@ static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
     int64_t  outputs = runs_count(kept, kept_count), elements = runs_count(gone, gone_count);
     bool     rows = kept_count == 0 || kept[kept_count - 1].stride != 1;
     axis_run run = {1, 1};
-
     if (rows && gone_count)
         run = gone[--gone_count];
     else if (!rows)

@@ -171,7 +171,6 @@ static haul_status update(const double *values, const haul__update *updates, int
                        .decoupled = decoupled,
                        .step = updates->entry->steps,
                        .from = guarded ? updates->guard.from : 0};
-
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
         in[PARAMETER] = u->entry->parameter;
@@ -243,7 +242,6 @@ static haul_optimizer *make(const haul__optimizer_kind *kind, const haul_adam_op
 haul_optimizer *haul_adam_with(const haul_adam_options *options)
 {
     static const char operation[] = "haul_adam";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -254,7 +252,6 @@ haul_optimizer *haul_adam_with(const haul_adam_options *options)
 haul_optimizer *haul_adamw_with(const haul_adamw_options *o)
 {
     static const char operation[] = "haul_adamw";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;

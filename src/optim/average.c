@@ -38,7 +38,6 @@ struct haul_average {
 static void destroy(void *object)
 {
     haul_average *a = object;
-
     for (int i = 0; i < a->count; i++) {
         haul__object_release(a->entries[i].parameter);
         haul__object_release(a->entries[i].average);
@@ -132,7 +131,6 @@ static haul_average *make(const haul_average_options *o, double decay, const cha
 haul_average *haul_average_new_with(const haul_average_options *options)
 {
     static const char operation[] = "haul_average_new";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -239,7 +237,6 @@ static double weight_of(const haul_average *a, double n)
 haul_status haul_average_update(haul_average *average)
 {
     static const char operation[] = "haul_average_update";
-
     if (check_home(average, operation))
         return haul_error_status();
     haul_status status = prepare_and_run(average, weight_of(average, (double)average->updates + 1), operation);
@@ -250,7 +247,6 @@ haul_status haul_average_update(haul_average *average)
 haul_status haul_average_swap(haul_average *average)
 {
     static const char operation[] = "haul_average_swap";
-
     if (haul__average_check(average, operation))
         return haul_error_status();
     haul_status status = prepare_and_run(average, 0, operation);
@@ -290,7 +286,6 @@ haul_status haul_average_copy_to(haul_average *average, haul_module *module)
 {
     static const char operation[] = "haul_average_copy_to";
     int               n = 0;
-
     if (check_home(average, operation) || haul__check_module(module, operation))
         return haul_error_status();
     haul_scope *scope = haul__scope_push(NULL);
@@ -317,7 +312,6 @@ haul_status haul_average_copy_to(haul_average *average, haul_module *module)
 int haul_average_tensors(haul_average *average, haul_named_tensor *out, int capacity)
 {
     static const char operation[] = "haul_average_tensors";
-
     if (check_home(average, operation))
         return -1;
     if (!out && capacity > 0) {
@@ -339,7 +333,6 @@ static haul_status take(const haul_average *a, const haul_named_tensor *t, haul_
     static const char operation[] = "haul_average_load_state";
     char              have[160], want[160];
     int               i = 0;
-
     if (!t->name)
         return haul__fail_null(operation, "tensors");
     if (haul__check_tensor(operation, "tensors", t->tensor))
@@ -363,7 +356,6 @@ static haul_status take(const haul_average *a, const haul_named_tensor *t, haul_
 haul_status haul_average_load_state(haul_average *average, const haul_named_tensor *tensors, int count, int64_t updates)
 {
     static const char operation[] = "haul_average_load_state";
-
     if (check_home(average, operation))
         return haul_error_status();
     if (!tensors)

@@ -87,7 +87,6 @@ static haul_tensor *norm_of_one(haul_tensor *g, haul_device *home)
 {
     haul_tensor *plain = haul_detach(g);
     haul_tensor *wide = !haul__failed(plain) && haul__is_half(plain->dtype) ? haul_cast(plain, HAUL_F32) : plain;
-
     return haul_to(haul_norm(wide), home);
 }
 
@@ -95,7 +94,6 @@ static haul_tensor *norm_of_one(haul_tensor *g, haul_device *home)
 static haul_tensor *norm_of(gradients *all)
 {
     haul_device *home = all->count ? all->items[0]->storage->device : haul_current_device();
-
     if (!all->count)
         return haul_to(haul_scalar(0), home);
     for (int i = 0; i < all->count; i++)
@@ -121,7 +119,6 @@ static haul_status scale_all(gradients *all, haul_tensor *norm, double limit)
 {
     haul_tensor *factor = haul_clamp(haul_mul_scalar(haul_reciprocal(haul_add_scalar(norm, 1e-6)), limit), 0, 1);
     haul_status  status = haul__status_of(factor);
-
     for (int i = 0; i < all->count && !status; i++) {
         all->numbers[i] = factor_for(all->items[i], factor);
         status = haul__status_of(all->numbers[i]);
@@ -145,8 +142,7 @@ static haul_tensor *clip_norm(const haul_clip_options *o, const char *operation)
 haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options)
 {
     static const char operation[] = "haul_clip_grad_norm";
-
-    haul_status status = check(options, operation);
+    haul_status       status = check(options, operation);
     if (!status && !haul__tls.innermost)
         status = haul__fail(HAUL_STATE, operation, NULL,
                             "no scope is open on this thread to own the norm; call haul_scope_push() first");
@@ -162,9 +158,8 @@ haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options)
 haul_status haul_clip_grad_value_with(const haul_clip_options *options)
 {
     static const char operation[] = "haul_clip_grad_value";
-
-    haul_status status = check(options, operation);
-    haul_scope *scope = status ? NULL : haul__scope_push(NULL);
+    haul_status       status = check(options, operation);
+    haul_scope       *scope = status ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     gradients all = {0};

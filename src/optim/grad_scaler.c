@@ -32,7 +32,6 @@ struct haul_grad_scaler {
 static void destroy(void *object)
 {
     haul_grad_scaler *s = object;
-
     haul__object_release(s->scale);
     haul__object_release(s->tracker);
     haul__object_release(s->found);
@@ -96,7 +95,6 @@ static haul_tensor *number_on(haul_device *device, haul_dtype dtype, double valu
 static haul_status check_options(const haul_grad_scaler_options *o)
 {
     static const char operation[] = "haul_grad_scaler_new";
-
     if (haul__optimizer_number(o->init_scale, 0, INFINITY, operation, "init_scale") ||
         haul__optimizer_number(o->backoff, 0, 1, operation, "backoff"))
         return haul_error_status();
@@ -117,7 +115,6 @@ static haul_grad_scaler *new_scaler(const haul_grad_scaler_options *o)
     haul_device *device = o->optimizer->entries[0].parameter->storage->device;
     haul_tensor *scale = number_on(device, HAUL_F32, o->init_scale != 0 ? o->init_scale : 65536);
     haul_tensor *tracker = haul__failed(scale) ? NULL : number_on(device, HAUL_I32, 0);
-
     if (haul__failed(tracker))
         return NULL;
     haul_grad_scaler *s = haul__object_new_zeroed(sizeof *s, &scaler_class);
@@ -149,7 +146,6 @@ static void attach(haul_optimizer *optimizer, haul_grad_scaler *scaler)
 haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *options)
 {
     static const char operation[] = "haul_grad_scaler_new";
-
     if (!options) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -175,8 +171,7 @@ haul_grad_scaler *haul_grad_scaler_new_with(const haul_grad_scaler_options *opti
 haul_tensor *haul_grad_scaler_scale(haul_grad_scaler *scaler, haul_tensor *loss)
 {
     static const char operation[] = "haul_grad_scaler_scale";
-
-    haul_status status = check_scaler(scaler, operation);
+    haul_status       status = check_scaler(scaler, operation);
     if (!status)
         status = haul__check_tensor(operation, "loss", loss);
     if (!status && !haul_dtype_is_float(loss->dtype))
@@ -198,7 +193,6 @@ haul_status haul_grad_scaler_check(haul_grad_scaler *scaler)
 {
     static const char operation[] = "haul_grad_scaler_check";
     enum { PATIENCE = 20 }; /* skipped steps in a row: single mini-batches may overflow */
-
     int32_t tracker;
     if (check_scaler(scaler, operation) || haul_read(scaler->tracker, &tracker, sizeof tracker))
         return haul_error_status();
@@ -230,7 +224,6 @@ typedef struct unscaling {
 static group *group_of(unscaling *u, haul_device *device)
 {
     int i = 0;
-
     while (i < u->count && u->groups[i].device != device)
         i++;
     if (i == u->count)
@@ -242,7 +235,6 @@ static group *group_of(unscaling *u, haul_device *device)
 static haul_status gather(unscaling *u)
 {
     static const char operation[] = "haul_grad_scaler_unscale";
-
     for (int i = 0; i < u->optimizer->count; i++) {
         const haul__optimizer_entry *e = &u->optimizer->entries[i];
         haul_tensor                 *g = e->parameter->grad;
@@ -295,7 +287,6 @@ static haul_status settle(haul_grad_scaler *s, haul_device *device)
 static haul_status unscale_all(unscaling *u)
 {
     int64_t at[HAUL__MAX_DEVICES] = {0};
-
     for (int i = 0; i < u->optimizer->count; i++) {
         haul_tensor *g = u->gradients[i];
         if (!g)
@@ -314,7 +305,6 @@ static haul_status unscale_all(unscaling *u)
 static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
 {
     haul_tensor *each[HAUL__MAX_DEVICES];
-
     for (int i = 0; i < u->count; i++) {
         group *g = &u->groups[i];
         if (haul__grad_found(g->found, u->count == 1 ? skipped : HAUL_NONE, g->left) ||
@@ -361,7 +351,6 @@ static bool is_done(const haul_grad_scaler *s, const haul_optimizer *o, int64_t 
 static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 {
     static const char operation[] = "haul_grad_scaler_unscale";
-
     if (keep_scaler(s, operation) || keep_optimizer(o, operation))
         return haul_error_status();
     unscaling u = {.optimizer = o, .gradients = haul__calloc((size_t)o->count, sizeof *u.gradients)};
@@ -382,7 +371,6 @@ static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 haul_status haul_grad_scaler_unscale(haul_grad_scaler *scaler, haul_optimizer *optimizer)
 {
     static const char operation[] = "haul_grad_scaler_unscale";
-
     if (check_scaler(scaler, operation) || haul__check_optimizer(optimizer, operation))
         return haul_error_status();
     if (is_done(scaler, optimizer, optimizer->unscaled_round))
@@ -396,7 +384,6 @@ haul_status haul_grad_scaler_unscale(haul_grad_scaler *scaler, haul_optimizer *o
 haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *optimizer)
 {
     static const char operation[] = "haul_grad_scaler_step";
-
     if (check_scaler(scaler, operation) || haul__check_optimizer(optimizer, operation))
         return haul_error_status();
     if (is_done(scaler, optimizer, optimizer->stepped_round))
@@ -415,7 +402,6 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
 static haul_status update(haul_grad_scaler *s)
 {
     haul_tensor *scale = s->scale, *tracker = s->tracker;
-
     if (keep_scaler(s, "haul_grad_scaler_update") || haul__grad_scale_update(&scale, &tracker, s->found, &s->how))
         return haul_error_status();
     hold(&s->scale, scale);
@@ -450,7 +436,6 @@ haul_status haul__grad_scaler_check_state(haul_tensor *t, bool is_scale)
 {
     static const char operation[] = "haul_optimizer_load_state";
     const char       *name = is_scale ? HAUL__SCALER_SCALE : HAUL__SCALER_TRACKER;
-
     if (t->count != 1 || t->shape.ndim || t->dtype != (is_scale ? HAUL_F32 : HAUL_I32))
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' must be a single %s", name, is_scale ? "f32" : "i32");
     double value = haul_item(t);

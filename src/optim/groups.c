@@ -98,7 +98,6 @@ static void drop_unused(haul_optimizer *o)
 double haul_optimizer_get(const haul_optimizer *optimizer, int group, const char *setting)
 {
     static const char operation[] = "haul_optimizer_get";
-
     if (haul__check_optimizer(optimizer, operation))
         return NAN;
     if (!setting) {
@@ -119,7 +118,6 @@ static bool is_meant(int group, int i)
 haul_status haul_optimizer_set(haul_optimizer *optimizer, int group, const char *setting, double value)
 {
     static const char operation[] = "haul_optimizer_set";
-
     if (haul__check_optimizer(optimizer, operation))
         return haul_error_status();
     if (!setting)
@@ -168,7 +166,6 @@ int haul_optimizer_parameters(haul_optimizer *optimizer, int group, haul_named_t
 {
     static const char operation[] = "haul_optimizer_parameters";
     int               count = 0;
-
     if (haul__check_optimizer(optimizer, operation) || check_group(optimizer, group, true, operation))
         return -1;
     if (!out && capacity > 0) {
@@ -274,7 +271,6 @@ static haul_status read_settings(const haul_optimizer *o, const haul_optimizer_g
         {"alpha", options->alpha}, {"beta1", options->betas[0]},           {"beta2", options->betas[1]},
         {"eps", options->eps},     {"weight_decay", options->weight_decay}};
     double betas[2] = {options->betas[0], options->betas[1]};
-
     if (haul__option_reals(ADD_GROUP, "betas", betas, (const double[2]){0, 0})) /* both or neither */
         return haul_error_status();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
@@ -330,7 +326,6 @@ static int add_group(haul_optimizer *o, const addition *a, const haul__optimizer
     haul__optimizer_entry *entries = haul__calloc(room + 1, sizeof *entries), *before = o->entries;
     haul__optimizer_group *groups = haul__calloc((size_t)o->group_count + 1, sizeof *groups);
     haul_status            status = HAUL_OK;
-
     if (!entries || !groups)
         status = haul__fail_memory(ADD_GROUP, room * sizeof *entries);
     if (!status)
@@ -357,7 +352,6 @@ int haul_optimizer_add_group_with(haul_optimizer *optimizer, const haul_optimize
 {
     haul__optimizer_group group = {.has_base = false};
     addition              a = {0};
-
     if (haul__check_optimizer(optimizer, ADD_GROUP))
         return -1;
     if (!options) {

@@ -137,7 +137,6 @@ void haul__optimizer_free_entry(haul__optimizer_entry *e)
 static void destroy(void *object)
 {
     haul_optimizer *o = object;
-
     delist(o);
     for (int i = 0; i < o->count; i++)
         haul__optimizer_free_entry(&o->entries[i]);

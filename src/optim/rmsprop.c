@@ -107,7 +107,6 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     haul_tensor         *any = in[SQUARE_AVG]; /* stands in for an absent state */
     haul_tensor         *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
     const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, rmsprop_params, lr, dtype)};
-
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->s_at = in[SQUARE_AVG]->offset;
@@ -168,7 +167,6 @@ static haul_status update(const double *values, const haul__update *updates, int
                                 .eps = values[EPS],
                                 .momentum = values[MOMENTUM],
                                 .weight_decay = values[WEIGHT_DECAY]};
-
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
         in[PARAMETER] = u->entry->parameter;
@@ -199,7 +197,6 @@ static const haul__optimizer_kind kind = {
 haul_optimizer *haul_rmsprop_with(const haul_rmsprop_options *o)
 {
     static const char operation[] = "haul_rmsprop";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;

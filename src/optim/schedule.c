@@ -12,7 +12,6 @@
 static void destroy(void *object)
 {
     haul_schedule *s = object;
-
     for (int i = 0; i < s->child_count; i++)
         haul__object_release(s->children[i]);
     haul__object_release(s->optimizer);
@@ -152,7 +151,6 @@ static const haul_schedule *next_of(const haul_schedule *s)
 haul_status haul_schedule_step(haul_schedule *schedule)
 {
     static const char operation[] = "haul_schedule_step";
-
     if (haul__schedule_check(schedule, operation))
         return haul_error_status();
     if (next_of(schedule)->kind->needs_metric)
@@ -236,7 +234,6 @@ static haul_status check_chain(haul_schedule *const *schedules, const int64_t *m
 haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_t *milestones, int count)
 {
     static const char operation[] = "haul_schedule_chain";
-
     if (check_chain(schedules, milestones, count, operation))
         return NULL;
     haul_schedule *s = haul__object_new_zeroed(sizeof *s, &schedule_class);
@@ -269,7 +266,6 @@ haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_
 static haul_status move_chain(haul_schedule *s, int64_t steps)
 {
     haul_status status = HAUL_OK;
-
     for (int i = 0; i < s->child_count && !status; i++) {
         const int64_t begin = i ? s->milestones[i - 1] : 0;
         const bool    ends = i < s->child_count - 1 && s->milestones[i] <= steps;
@@ -283,7 +279,6 @@ static haul_status move_chain(haul_schedule *s, int64_t steps)
 haul_status haul__schedule_move(haul_schedule *s, int64_t steps)
 {
     haul_status status = haul__schedule_begin(s);
-
     if (!status && s->kind->needs_metric && steps)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_schedule_step", "schedule", "the steps of a %s need metrics",
                           s->kind->name);
@@ -320,7 +315,6 @@ int haul_schedule_state(const haul_schedule *schedule, double *out, int capacity
 {
     static const char operation[] = "haul_schedule_state";
     int               count = 0;
-
     if (haul__schedule_check(schedule, operation))
         return -1;
     if (!out && capacity > 0) {
@@ -367,7 +361,6 @@ haul_status haul_schedule_load_state(haul_schedule *schedule, const double *stat
 {
     static const char operation[] = "haul_schedule_load_state";
     int               wanted = 0;
-
     if (haul__schedule_check(schedule, operation))
         return haul_error_status();
     if (!state)

@@ -45,7 +45,6 @@ static const haul__schedule_kind staircase = {.name = "staircase", .apply = appl
 haul_schedule *haul_schedule_staircase_with(const haul_schedule_staircase_options *o)
 {
     static const char operation[] = "haul_schedule_staircase";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -75,7 +74,6 @@ static const haul__schedule_kind cosine = {.name = "cosine", .apply = apply_cosi
 haul_schedule *haul_schedule_cosine_with(const haul_schedule_cosine_options *o)
 {
     static const char operation[] = "haul_schedule_cosine";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -106,7 +104,6 @@ static const haul__schedule_kind warm_up = {.name = "warm_up", .apply = apply_wa
 haul_schedule *haul_schedule_warm_up_with(const haul_schedule_warm_up_options *o)
 {
     static const char operation[] = "haul_schedule_warm_up";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -170,7 +167,6 @@ static const haul__schedule_kind one_cycle = {.name = "one_cycle", .apply = appl
 haul_schedule *haul_schedule_one_cycle_with(const haul_schedule_one_cycle_options *o)
 {
     static const char operation[] = "haul_schedule_one_cycle";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;
@@ -249,7 +245,6 @@ static const haul__schedule_kind plateau = {
 haul_schedule *haul_schedule_plateau_with(const haul_schedule_plateau_options *o)
 {
     static const char operation[] = "haul_schedule_plateau";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;

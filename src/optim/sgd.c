@@ -189,7 +189,6 @@ static haul_status update(const double *values, const haul__update *updates, int
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     sgd_settings s = settings_of(values);
     bool         momentum = s.momentum != 0, guarded = updates->guard.found != NULL;
-
     s.first = updates->first;
     s.from = guarded ? updates->guard.from : 0;
     for (int i = 0; i < count; i++, in += OPERANDS) {
@@ -222,7 +221,6 @@ static const haul__optimizer_kind kind = {
 haul_optimizer *haul_sgd_with(const haul_sgd_options *o)
 {
     static const char operation[] = "haul_sgd";
-
     if (!o) {
         haul__fail_null(operation, "options");
         return NULL;

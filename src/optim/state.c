@@ -22,7 +22,6 @@ static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL
 static haul_status refresh_steps(haul__optimizer_entry *e)
 {
     haul_scope *scope = haul__scope_push(NULL);
-
     if (!scope)
         return haul_error_status();
     int64_t     steps = e->steps;
@@ -53,7 +52,6 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
 {
     static const char operation[] = "haul_optimizer_state";
     int               count = 0;
-
     if (haul__check_optimizer(optimizer, operation))
         return -1;
     if (!out && capacity > 0) {
@@ -94,7 +92,6 @@ typedef struct incoming {
 static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
 {
     static const char operation[] = "haul_optimizer_load_state";
-
     if (t->tensor->count != 1)
         return haul__fail(HAUL_SHAPE, operation, "tensors", "'%s' is not a single number", t->name);
     double value = haul_item(t->tensor);
@@ -117,7 +114,6 @@ static haul_status take_state(const haul_optimizer *o, const haul__optimizer_ent
     static const char  operation[] = "haul_optimizer_load_state";
     const haul_tensor *p = e->parameter;
     char               have[160], want[160];
-
     if (!uses(o, e, k))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "tensors",
                           "'%s' is state that this optimizer (%s) does not use with its settings; make the "
@@ -138,7 +134,6 @@ static haul_status take_scaler(haul_optimizer *o, const haul_named_tensor *t, in
 {
     static const char operation[] = "haul_optimizer_load_state";
     haul_tensor      *of_scaler[SCALER_STATES];
-
     if (!o->scaler)
         return haul__fail(
             HAUL_INVALID_ARGUMENT, operation, "tensors",
@@ -158,7 +153,6 @@ static haul_status take(haul_optimizer *o, const haul_named_tensor *t, incoming 
 {
     static const char           operation[] = "haul_optimizer_load_state";
     const haul__optimizer_kind *kind = o->kind;
-
     if (!t->name)
         return haul__fail_null(operation, "tensors");
     if (haul__check_tensor(operation, "tensors", t->tensor))
@@ -219,7 +213,6 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
                                       int64_t steps)
 {
     static const char operation[] = "haul_optimizer_load_state";
-
     if (haul__check_optimizer(optimizer, operation))
         return haul_error_status();
     if (!tensors && count > 0)

@@ -23,7 +23,6 @@ haul_status haul__infer_step(haul__call *c)
 {
     const haul__operand *specs = c->operation->operands;
     const int            each = c->operation->repeat;
-
     for (int first = 0; first < c->count; first += each) {
         const haul_tensor *p = c->operands[first];
         for (int k = 1; k < each; k++) {
@@ -39,7 +38,6 @@ haul_status haul__infer_step(haul__call *c)
 haul__cost haul__step_cost(const haul__call *c)
 {
     double elements = 0;
-
     for (int i = 0; i < c->count; i += c->operation->repeat)
         elements += (double)c->operands[i]->count;
     return (haul__cost){.flops = c->operation->flops * elements, .bytes = haul__call_bytes(c)};
@@ -73,7 +71,6 @@ static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor 
     static const char  operation[] = "haul_optimizer_step";
     const haul_tensor *p = e->parameter;
     char               have[160], want[160];
-
     if (!haul__shape_equal(&g->shape, &p->shape) || g->dtype != p->dtype)
         return haul__fail(HAUL_SHAPE, operation, "gradient", "the gradient of '%s' is %s, the parameter %s", e->name,
                           haul__tensor_text(g, have, sizeof have), haul__tensor_text(p, want, sizeof want));
@@ -99,8 +96,7 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
 {
     haul_tensor *p = e->parameter;
     haul_device *device = p->storage->device;
-
-    unsigned used = o->kind->states(values_of(o, e));
+    unsigned     used = o->kind->states(values_of(o, e));
     for (int i = 0; i < o->kind->state_count; i++) {
         haul_tensor *s = e->states[i];
         if (!(used & 1u << i))
@@ -119,7 +115,6 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
 static haul_status prepare_guard(const haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_device *device = e->parameter->storage->device;
-
     if (!found && !e->made)
         return HAUL_OK;
     if (haul_set_device(device)) /* the scope restores the setting */
@@ -142,7 +137,6 @@ static haul_status prepare_kernel(const haul_optimizer *o, const haul__optimizer
 static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *found, prepared *out)
 {
     haul_tensor *g = e->parameter->grad;
-
     if (!g)
         return HAUL_OK;
     haul_status status = check_grad(e, g);
@@ -198,7 +192,6 @@ static haul__update take(const haul_optimizer *o, haul__optimizer_entry *e, cons
                       .grad = found->grad,
                       .first = is_first(o, e),
                       .guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)}};
-
     for (int i = 0; i < o->kind->state_count; i++)
         adopt(&e->states[i], found->states[i]);
     adopt(&e->made, found->made);
@@ -210,7 +203,6 @@ static bool is_alike(const haul_optimizer *o, const haul__update *u, const haul_
                      const prepared *found)
 {
     const haul_tensor *a = u->entry->parameter, *b = e->parameter;
-
     return found->grad && a->storage->device == b->storage->device && a->dtype == b->dtype &&
            u->entry->steps == e->steps + 1 && u->first == is_first(o, e) && u->entry->group == e->group &&
            !u->guard.found == !found->found;
@@ -221,7 +213,6 @@ static int update(haul_optimizer *o, int first, const prepared *found, haul_stat
 {
     haul__update updates[HAUL__MAX_UPDATES];
     int          count = 0;
-
     for (int i = first; i < o->count && count < HAUL__MAX_UPDATES; i++, count++) {
         if (count && !is_alike(o, updates, &o->entries[i], &found[i]))
             break;
@@ -249,7 +240,6 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
     haul_status  status = HAUL_OK;
     const size_t bytes = (size_t)o->count * sizeof(prepared);
     prepared    *found = haul__small_alloc(bytes);
-
     if (!found)
         return haul__fail_memory("haul_optimizer_step", bytes);
     memset(found, 0, bytes);

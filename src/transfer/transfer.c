@@ -260,7 +260,7 @@ haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const voi
         return HAUL_OK;
     if (haul__is_dry())
         return plan(to, offset, haul_cpu(), bytes, fresh, origin);
-    if ((status = haul__recording_refuse(origin, "a write from the program's memory")) != HAUL_OK)
+    if ((status = haul__recording_refuse(origin, "a write from the program's memory")))
         return status;
     if (haul__device_is_host(to->device))
         return write_from(to, offset, host, bytes, origin);
@@ -311,7 +311,7 @@ haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offse
         return refuse_meta(origin);
     if (haul__refuse_dry(origin) || haul__refuse_planned(from, origin))
         return haul_error_status();
-    if ((status = haul__recording_refuse(origin, "a read into the program's memory")) != HAUL_OK)
+    if ((status = haul__recording_refuse(origin, "a read into the program's memory")))
         return status;
     status = HAUL_UNSUPPORTED;
     crossing_begin(&x, origin, bytes);

@@ -16,8 +16,7 @@ int main(void)
     haul_tensor *x = haul_from_host(HAUL_F32, HAUL_SHAPE(3), (float[]){1, 2, 3});
     haul_tensor *sum = haul_sum(haul_mul(x, x));
     double       value = haul_item(haul_apply(&twice, NULL, sum));
-
-    if (haul_error_status() != HAUL_OK)
+    if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());
     printf("%g\n", value);
     haul_scope_pop(scope);

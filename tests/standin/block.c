@@ -59,7 +59,6 @@ static void prepare(saved *at, char *stack, size_t size, void (*begin)(void))
 {
     uintptr_t top = ((uintptr_t)stack + size) & ~(uintptr_t)15;
     void    **words = (void **)top - 8;
-
     memset(words, 0, 8 * sizeof *words);
     words[6] = (void *)(uintptr_t)begin;
     *at = words;
@@ -138,7 +137,6 @@ static void switch_fiber(fiber *from, fiber *to)
 static void set_thread(unsigned t)
 {
     const struct standin_dim size = state.blockDim;
-
     state.threadIdx = (struct standin_dim){t % size.x, t / size.x % size.y, t / (size.x * size.y)};
 }
 
@@ -168,7 +166,6 @@ static fiber *take_fiber(void)
 {
     fiber *f = pool;
     char  *stack;
-
     if (f) {
         pool = f->next;
         return f;
@@ -199,7 +196,6 @@ static void go_on(fiber *f)
 static void wait_in(enum thread_state where)
 {
     fiber *self = current;
-
     block.states[self->thread] = where;
     switch_fiber(self, &scheduler);
     block.states[self->thread] = RUNNING;
@@ -214,7 +210,6 @@ static void barrier(void)
 static unsigned long long *put_slot(unsigned long long value)
 {
     const unsigned t = current->thread, turn = block.turns[t] ^= 1;
-
     block.slots[turn][t] = value;
     wait_in(AT_EXCHANGE);
     return block.slots[turn];
@@ -224,7 +219,6 @@ static unsigned long long exchange(unsigned long long value, int to)
 {
     const unsigned            t = current->thread, source = t / STANDIN_WARP * STANDIN_WARP + (unsigned)to;
     const unsigned long long *slots = put_slot(value);
-
     return to >= 0 && to < STANDIN_WARP && source < block.threads ? slots[source] : value;
 }
 
@@ -233,7 +227,6 @@ static unsigned vote(int predicate)
     const unsigned            t = current->thread, first = t / STANDIN_WARP * STANDIN_WARP;
     const unsigned long long *slots = put_slot(predicate != 0);
     unsigned                  bits = 0;
-
     for (unsigned lane = 0; lane < STANDIN_WARP && first + lane < block.threads; lane++)
         bits |= (unsigned)(slots[first + lane] & 1) << lane;
     return bits;
@@ -259,7 +252,6 @@ static bool release(unsigned from, unsigned to, enum thread_state where)
 static CUresult report_parting(void)
 {
     unsigned at[STATES] = {0};
-
     for (unsigned t = 0; t < block.threads; t++)
         at[block.states[t]]++;
     fprintf(stderr,
@@ -294,7 +286,6 @@ CUresult standin_run(const standin_launch *launch)
 {
     const struct standin_dim grid = launch->grid;
     CUresult                 code = CUDA_SUCCESS;
-
     state.gridDim = grid;
     state.blockDim = launch->block;
     block.launch = launch;

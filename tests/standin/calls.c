@@ -58,7 +58,6 @@ static bool parse(const char *text, size_t length, fault *out)
     const char *colon = memchr(text, ':', length);
     char       *end;
     int         function;
-
     if (!colon || colon == text)
         return false;
     function = find(text, (size_t)(colon - text));
@@ -82,7 +81,6 @@ static bool parse(const char *text, size_t length, fault *out)
 int standin_fail(const char *plan)
 {
     bool valid = true;
-
     pthread_mutex_lock(&lock);
     fault_count = 0;
     while (plan && *plan && valid) {
@@ -105,7 +103,6 @@ static __attribute__((constructor)) void read_environment(void)
 int standin_call(enum standin_function function)
 {
     int code = 0;
-
     pthread_mutex_lock(&lock);
     counts[function]++;
     for (int i = 0; i < fault_count; i++) {
@@ -121,7 +118,6 @@ long standin_count(const char *function)
 {
     int  i = find(function, strlen(function));
     long count = -1;
-
     pthread_mutex_lock(&lock);
     if (i >= 0)
         count = counts[i];

@@ -15,7 +15,6 @@ static CUresult run_copy(standin_command *c)
 static CUresult run_crossing(standin_command *c)
 {
     uint64_t ns = standin_set.latency;
-
     if (standin_set.bandwidth)
         ns += (uint64_t)((double)c->bytes * 1e9 / (double)standin_set.bandwidth);
     if (ns)
@@ -36,7 +35,6 @@ static CUresult run_fill(standin_command *c)
 static char *place(CUcontext context, CUdeviceptr at, size_t bytes)
 {
     const standin_allocation *a = standin_find(at, bytes);
-
     return a && a->context == context ? STANDIN_UNTAG(at) : NULL;
 }
 
@@ -48,7 +46,6 @@ static bool is_device_address(const void *at)
 static CUresult enqueue_copy(CUstream s, CUresult (*run)(standin_command *), char *to, const char *from, size_t bytes)
 {
     standin_command *c = standin_command_new(run, 0);
-
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->to = to;
@@ -61,7 +58,6 @@ static CUresult enqueue_copy(CUstream s, CUresult (*run)(standin_command *), cha
 static CUresult enqueue_staged(CUstream s, char *to, const void *from, size_t bytes)
 {
     standin_command *c = standin_command_new(run_crossing, bytes);
-
     if (!c)
         return CUDA_ERROR_OUT_OF_MEMORY;
     c->to = to;
@@ -74,7 +70,6 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 {
     CUresult code = standin_enter(CALL_cuMemcpyHtoDAsync_v2, IN_CONTEXT);
     char    *target = NULL;
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS) {
@@ -92,7 +87,6 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 {
     CUresult    code = standin_enter(CALL_cuMemcpyDtoHAsync_v2, IN_CONTEXT);
     const char *source = NULL;
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS) {
@@ -114,7 +108,6 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     CUresult    code = standin_enter(CALL_cuMemcpyDtoDAsync_v2, IN_CONTEXT);
     char       *target = NULL;
     const char *source = NULL;
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS) {
@@ -135,7 +128,6 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     CUresult    code = standin_enter(CALL_cuMemcpyPeerAsync, IN_CONTEXT);
     char       *target = NULL;
     const char *source = NULL;
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS && s->context != to_context && s->context != from_context)
@@ -159,7 +151,6 @@ static CUresult fill(CUresult code, CUdeviceptr to, unsigned pattern, size_t wid
 {
     standin_command *c;
     char            *target;
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code != CUDA_SUCCESS || count == 0)
@@ -183,21 +174,18 @@ static CUresult fill(CUresult code, CUdeviceptr to, unsigned pattern, size_t wid
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream s)
 {
     CUresult code = standin_enter(CALL_cuMemsetD8Async, IN_CONTEXT);
-
     return standin_leave(fill(code, to, value, 1, 1, count, s));
 }
 
 CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream s)
 {
     CUresult code = standin_enter(CALL_cuMemsetD16Async, IN_CONTEXT);
-
     return standin_leave(fill(code, to, value, 2, 2, count, s));
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream s)
 {
     CUresult code = standin_enter(CALL_cuMemsetD32Async, IN_CONTEXT);
-
     return standin_leave(fill(code, to, value, 4, 4, count, s));
 }
 
@@ -205,7 +193,6 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream
 CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width, size_t height, CUstream s)
 {
     CUresult code = standin_enter(CALL_cuMemsetD2D32Async, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS && (width != 1 || pitch % 4 != 0 || pitch == 0))
         code = CUDA_ERROR_INVALID_VALUE;
     return standin_leave(fill(code, to, value, 4, pitch, height, s));

@@ -50,7 +50,6 @@ struct cublasLtContext {
 static cublasStatus_t create(void **out, unsigned kind)
 {
     bag *made = calloc(1, sizeof *made);
-
     if (!made)
         return CUBLAS_STATUS_ALLOC_FAILED;
     made->kind = kind;
@@ -61,7 +60,6 @@ static cublasStatus_t create(void **out, unsigned kind)
 static cublasStatus_t destroy(void *descriptor, unsigned kind)
 {
     bag *b = descriptor;
-
     if (!b || b->kind != kind)
         return CUBLAS_STATUS_INVALID_VALUE;
     b->kind = 0;
@@ -72,7 +70,6 @@ static cublasStatus_t destroy(void *descriptor, unsigned kind)
 static cublasStatus_t set(void *descriptor, unsigned kind, int number, const void *value, size_t size)
 {
     bag *b = descriptor;
-
     for (size_t i = 0; b && b->kind == kind && value && i < sizeof attributes / sizeof attributes[0]; i++) {
         const attribute *a = &attributes[i];
         if ((unsigned)a->kind != kind || a->number != number || a->size != size)
@@ -88,7 +85,6 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
 {
     void          *made = NULL;
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmulDescCreate);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         code = create(&made, OPERATION);
     if (code == CUBLAS_STATUS_SUCCESS) {
@@ -105,7 +101,6 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
 {
     void          *made = NULL;
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatrixLayoutCreate);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         code = create(&made, LAYOUT);
     if (code == CUBLAS_STATUS_SUCCESS) {
@@ -124,7 +119,6 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
     void          *made = NULL;
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmulPreferenceCreate);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         code = create(&made, PREFERENCE);
     if (code == CUBLAS_STATUS_SUCCESS) {
@@ -159,7 +153,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d, cublasLtMa
                                               const void *value, size_t size)
 {
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmulDescSetAttribute);
-
     return code ? code : set(d, OPERATION, number, value, size);
 }
 
@@ -167,7 +160,6 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t d, cublas
                                                 const void *value, size_t size)
 {
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatrixLayoutSetAttribute);
-
     return code ? code : set(d, LAYOUT, number, value, size);
 }
 
@@ -176,7 +168,6 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t  
                                                     size_t size)
 {
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmulPreferenceSetAttribute);
-
     return code ? code : set(d, PREFERENCE, number, value, size);
 }
 
@@ -190,7 +181,6 @@ CUresult                   cuCtxGetCurrent(CUcontext *out);
 size_t cublasLtGetVersion(void)
 {
     const char *version = getenv("STANDIN_CUBLASLT");
-
     return version ? (size_t)strtol(version, NULL, 10) : 130100;
 }
 
@@ -212,7 +202,6 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 {
     CUcontext      context = NULL;
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtCreate);
-
     if (code != CUBLAS_STATUS_SUCCESS)
         return code;
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
@@ -227,7 +216,6 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 {
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtDestroy);
-
     if (code == CUBLAS_STATUS_SUCCESS && (!handle || handle->kind != HANDLE))
         code = CUBLAS_STATUS_NOT_INITIALIZED;
     if (code == CUBLAS_STATUS_SUCCESS) {
@@ -258,7 +246,6 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static const bag *as(const void *descriptor, unsigned kind)
 {
     const bag *b = descriptor;
-
     return b && b->kind == kind ? b : NULL;
 }
 
@@ -275,7 +262,6 @@ static cublasStatus_t check(const bag *op, const bag *a, const bag *b, const bag
     bool     ta = op && op->values[CUBLASLT_MATMUL_DESC_TRANSA], tb = op && op->values[CUBLASLT_MATMUL_DESC_TRANSB];
     uint64_t depth, batch, epilogue;
     bool     f64;
-
     if (!op || !a || !b || !c || !d)
         return CUBLAS_STATUS_INVALID_VALUE;
     depth = ta ? a->rows : a->columns;
@@ -302,7 +288,6 @@ static cublasStatus_t check(const bag *op, const bag *a, const bag *b, const bag
 static uint64_t hash_of(const bag *op, const bag *const *layouts)
 {
     uint64_t hash = mix((uint64_t)op->type, op->values[CUBLASLT_MATMUL_DESC_EPILOGUE]);
-
     hash = mix(hash, op->values[CUBLASLT_MATMUL_DESC_TRANSA] << 1 | op->values[CUBLASLT_MATMUL_DESC_TRANSB]);
     for (int i = 0; i < 4; i++) {
         const bag *l = layouts[i];
@@ -328,7 +313,6 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     found          f = {.pieces = 1};
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmulAlgoGetHeuristic);
     uint64_t       depth, need;
-
     if (code == CUBLAS_STATUS_SUCCESS && (!handle || handle->kind != HANDLE))
         code = CUBLAS_STATUS_NOT_INITIALIZED;
     if (code == CUBLAS_STATUS_SUCCESS && (!p || wanted < 1 || !results || !count))
@@ -367,7 +351,6 @@ static bool locate(CUstream stream, const bag *l, const void *at, uint32_t align
     size_t      size = lt_size(l->type);
     uint64_t    last = (batch - 1) * (uint64_t)stride + (l->columns - 1) * (uint64_t)l->ld + l->rows;
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
-
     *out = (lt_matrix){.rows = (int64_t)l->rows, .columns = (int64_t)l->columns, .ld = l->ld, .stride = stride};
     out->at = stride >= 0 && address % alignment == 0 ? standin_place(stream, address, last * size) : NULL;
     return out->at != NULL;
@@ -377,7 +360,6 @@ static double scalar(const bag *op, const void *at)
 {
     double d;
     float  f;
-
     if (op->scale == CUDA_R_64F) {
         memcpy(&d, at, sizeof d);
         return d;
@@ -389,7 +371,6 @@ static double scalar(const bag *op, const void *at)
 static bool place_rest(CUstream stream, const bag *op, const found *f, void *workspace, lt_job *job)
 {
     CUdeviceptr at = (CUdeviceptr)(uintptr_t)workspace;
-
     if (op->values[CUBLASLT_MATMUL_DESC_EPILOGUE] & CUBLASLT_EPILOGUE_BIAS) {
         job->bias = standin_place(stream, op->values[CUBLASLT_MATMUL_DESC_BIAS_POINTER],
                                   (size_t)job->d.rows * lt_size(job->type));
@@ -416,7 +397,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
     lt_matrix     *matrices[] = {&job.a, &job.b, &job.c, &job.d};
     found          f;
     cublasStatus_t code = (cublasStatus_t)standin_call(CALL_cublasLtMatmul);
-
     if (code == CUBLAS_STATUS_SUCCESS && (!handle || handle->kind != HANDLE))
         code = CUBLAS_STATUS_NOT_INITIALIZED;
     if (code == CUBLAS_STATUS_SUCCESS && (!alpha || !beta || !algorithm))

@@ -24,7 +24,6 @@ static double load(int type, const char *at)
     float    f;
     double   d;
     uint16_t h;
-
     if (type == CUDA_R_64F) {
         memcpy(&d, at, sizeof d);
         return d;
@@ -41,7 +40,6 @@ static void store(int type, char *at, double value)
 {
     float    f = (float)value;
     uint16_t h;
-
     if (type == CUDA_R_64F) {
         memcpy(at, &value, sizeof value);
     } else if (type == CUDA_R_32F) {
@@ -60,7 +58,6 @@ static double factor(const lt_job *job, const lt_matrix *m, bool transpose, int6
 {
     int64_t at = z * m->stride + (transpose ? k + i * m->ld : i + k * m->ld);
     double  value = load(job->type, m->at + at * (int64_t)lt_size(job->type));
-
     return job->tf32 ? (double)float_of(round_bits(bits_of((float)value), 13)) : value;
 }
 
@@ -77,7 +74,6 @@ static double multiply(int type, double a, double b)
 static double dot(const lt_job *job, int64_t z, int64_t i, int64_t j)
 {
     double total = 0;
-
     for (int64_t piece = 0; piece < job->pieces; piece++) {
         int64_t first = job->depth * piece / job->pieces, last = job->depth * (piece + 1) / job->pieces;
         double  sum = 0;
@@ -96,7 +92,6 @@ int lt_run(void *data)
 {
     const lt_job *job = data;
     int64_t       size = (int64_t)lt_size(job->type);
-
     if (job->workspace)
         memset(job->workspace, 0xA5, job->workspace_size);
     for (int64_t z = 0; z < job->batch; z++) {

@@ -54,7 +54,6 @@ const char *cudnnGetErrorString(cudnnStatus_t status)
 size_t cudnnGetVersion(void)
 {
     const char *words = getenv("STANDIN_CUDNN");
-
     return words && strstr(words, "old") ? 8907 : 91900;
 }
 
@@ -77,7 +76,6 @@ static size_t type_size(int type)
 dnn_descriptor *dnn_new(int type)
 {
     dnn_descriptor *d = calloc(1, sizeof *d);
-
     if (d)
         *d = (dnn_descriptor){.magic = DESCRIPTOR, .type = type, .refs = 1};
     return d;
@@ -114,21 +112,18 @@ const dnn_attribute *dnn_find(const dnn_descriptor *d, int name)
 int64_t dnn_int(const dnn_descriptor *d, int name, int64_t i)
 {
     const dnn_attribute *a = dnn_find(d, name);
-
     return a && i < a->count ? ((const int64_t *)a->values)[i] : 0;
 }
 
 int dnn_enum(const dnn_descriptor *d, int name)
 {
     const dnn_attribute *a = dnn_find(d, name);
-
     return a ? *(const int *)a->values : -1;
 }
 
 dnn_descriptor *dnn_child(const dnn_descriptor *d, int name, int64_t i)
 {
     const dnn_attribute *a = dnn_find(d, name);
-
     return a && i < a->count ? ((dnn_descriptor **)a->values)[i] : NULL;
 }
 
@@ -138,7 +133,6 @@ cudnnStatus_t dnn_put(dnn_descriptor *d, int name, int type, int64_t count, cons
     dnn_attribute *a = (dnn_attribute *)dnn_find(d, name);
     size_t         bytes = (size_t)count * type_size(type);
     void          *copy = malloc(bytes ? bytes : 1);
-
     if (!copy || (!a && d->count == DNN_MAX_ATTRIBUTES)) {
         free(copy);
         return dnn_refuse(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED, "host memory");
@@ -229,7 +223,6 @@ static bool is_known(int type)
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out)
 {
     cudnnStatus_t status = (cudnnStatus_t)standin_call(CALL_cudnnBackendCreateDescriptor);
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     *out = is_known((int)type) ? dnn_new((int)type) : NULL;
@@ -239,7 +232,6 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cu
 static dnn_descriptor *as(cudnnBackendDescriptor_t d)
 {
     dnn_descriptor *known = d;
-
     if (known && known->magic != DESCRIPTOR) {
         fprintf(stderr, "standin: a descriptor is used that was destroyed or never was one\n");
         known = NULL;
@@ -250,7 +242,6 @@ static dnn_descriptor *as(cudnnBackendDescriptor_t d)
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
 {
     cudnnStatus_t status = (cudnnStatus_t)standin_call(CALL_cudnnBackendDestroyDescriptor);
-
     if (status == CUDNN_STATUS_SUCCESS && !as(d))
         status = CUDNN_STATUS_BAD_PARAM;
     if (status != CUDNN_STATUS_SUCCESS)
@@ -262,7 +253,6 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
 static cudnnStatus_t check_attribute(const dnn_descriptor *d, int name, int type, int64_t count, const void *values)
 {
     bool named = false;
-
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         const rule *r = &rules[i];
         if (r->descriptor != d->type || r->name != name)
@@ -286,7 +276,6 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 {
     dnn_descriptor *d = as(descriptor);
     cudnnStatus_t   status = (cudnnStatus_t)standin_call(CALL_cudnnBackendSetAttribute);
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     if (!d || d->finalized)
@@ -299,7 +288,6 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
 {
     dnn_descriptor *d = as(descriptor);
     cudnnStatus_t   status = (cudnnStatus_t)standin_call(CALL_cudnnBackendFinalize);
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     if (!d || d->finalized)
@@ -316,7 +304,6 @@ static cudnnStatus_t assign(cudnnBackendDescriptor_t to, const dnn_descriptor *f
 {
     dnn_descriptor *d = as(to);
     cudnnStatus_t   status = CUDNN_STATUS_SUCCESS;
-
     if (!d || d->type != from->type || d->finalized)
         return dnn_refuse(CUDNN_STATUS_BAD_PARAM, "a fresh descriptor of the type that is asked for is needed");
     clear(d);
@@ -334,7 +321,6 @@ static cudnnStatus_t get_results(const dnn_descriptor *d, int64_t room, int64_t 
     dnn_descriptor *graph = dnn_child(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
     int             found[ENGINES], n = dnn_propose(graph, dnn_enum(d, CUDNN_ATTR_ENGINEHEUR_MODE), found);
     cudnnStatus_t   status = CUDNN_STATUS_SUCCESS;
-
     *count = n + (n > 0);
     if (room == 0)
         return CUDNN_STATUS_SUCCESS;
@@ -366,7 +352,6 @@ static cudnnStatus_t get(const dnn_descriptor *d, int name, int type, int64_t ro
 {
     const dnn_attribute *a = dnn_find(d, name);
     cudnnStatus_t        status = CUDNN_STATUS_SUCCESS;
-
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
         return type == CUDNN_TYPE_BACKEND_DESCRIPTOR ? get_results(d, room, count, out)
                                                      : dnn_refuse(CUDNN_STATUS_BAD_PARAM, "results are descriptors");
@@ -404,7 +389,6 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
     dnn_descriptor *d = as(descriptor);
     cudnnStatus_t   status = (cudnnStatus_t)standin_call(CALL_cudnnBackendGetAttribute);
     int64_t         unused;
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     if (!d)
@@ -423,7 +407,6 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {
     CUcontext     context = NULL;
     cudnnStatus_t status = (cudnnStatus_t)standin_call(CALL_cudnnCreate);
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
@@ -440,7 +423,6 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 static cudnnStatus_t check_handle(cudnnHandle_t handle)
 {
     CUcontext context = NULL;
-
     if (!handle || handle->magic != HANDLE)
         return dnn_refuse(CUDNN_STATUS_BAD_PARAM, "no handle");
     if (cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != handle->context)
@@ -451,7 +433,6 @@ static cudnnStatus_t check_handle(cudnnHandle_t handle)
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream)
 {
     cudnnStatus_t status = (cudnnStatus_t)standin_call(CALL_cudnnSetStream);
-
     if (status == CUDNN_STATUS_SUCCESS)
         status = check_handle(handle);
     if (status == CUDNN_STATUS_SUCCESS)
@@ -463,7 +444,6 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 {
     dnn_descriptor *p = as(plan), *v = as(pack);
     cudnnStatus_t   status = (cudnnStatus_t)standin_call(CALL_cudnnBackendExecute);
-
     if (status != CUDNN_STATUS_SUCCESS)
         return dnn_refuse(status, "asked to fail");
     status = check_handle(handle);

@@ -26,7 +26,6 @@ static cudnnStatus_t check_tensor(const dnn_descriptor *d)
     const dnn_attribute *dims = dnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS);
     const dnn_attribute *strides = dnn_find(d, CUDNN_ATTR_TENSOR_STRIDES);
     int64_t              alignment = dnn_int(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0);
-
     if (!dims || !strides || !HAS(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_UNIQUE_ID))
         return bad("a tensor needs dimensions, strides, a data type and a number");
     if (dims->count != 4 || strides->count != dims->count)
@@ -42,7 +41,6 @@ static cudnnStatus_t check_tensor(const dnn_descriptor *d)
 static bool has_two(const dnn_descriptor *d, int name, int64_t least)
 {
     const dnn_attribute *a = dnn_find(d, name);
-
     return a && a->count == 2 && dnn_int(d, name, 0) >= least && dnn_int(d, name, 1) >= least;
 }
 
@@ -63,7 +61,6 @@ static bool has_factors(const dnn_descriptor *d, int alpha, int beta, int comput
 {
     const dnn_attribute *a = dnn_find(d, alpha), *b = dnn_find(d, beta);
     int                  type = computed == CUDNN_DATA_DOUBLE ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
-
     if (!a || !b || a->type != type || b->type != type)
         return false;
     return computed == CUDNN_DATA_DOUBLE ? *(double *)a->values == 1 && *(double *)b->values == 0
@@ -75,7 +72,6 @@ static bool output_fits(const dnn_descriptor *how, const dnn_tensor *x, const dn
     int64_t padded = x->dims[2 + i] + dnn_int(how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) +
                      dnn_int(how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i);
     int64_t reach = dnn_int(how, CUDNN_ATTR_CONVOLUTION_DILATIONS, i) * (w->dims[2 + i] - 1) + 1;
-
     return padded >= reach &&
            y->dims[2 + i] == (padded - reach) / dnn_int(how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i) + 1;
 }
@@ -86,7 +82,6 @@ static cudnnStatus_t check_operation(const dnn_descriptor *d, int alpha, int bet
 {
     const dnn_descriptor *how = dnn_child(d, convolution, 0);
     dnn_tensor            tx, tw, ty;
-
     if (!is(how, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) || !dnn_read_tensor(dnn_child(d, x, 0), &tx) ||
         !dnn_read_tensor(dnn_child(d, weight, 0), &tw) || !dnn_read_tensor(dnn_child(d, y, 0), &ty))
         return dnn_refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "an operation needs finalized descriptors");
@@ -107,7 +102,6 @@ static cudnnStatus_t check_pointwise(const dnn_descriptor *d)
     const dnn_descriptor *how = dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
     const dnn_descriptor *b = dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 0);
     dnn_tensor            x, other, y;
-
     if (!is(how, CUDNN_BACKEND_POINTWISE_DESCRIPTOR) ||
         !dnn_read_tensor(dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0), &x) ||
         !dnn_read_tensor(dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0), &y) ||
@@ -125,7 +119,6 @@ static cudnnStatus_t check_graph(const dnn_descriptor *d)
 {
     const dnn_attribute *operations = dnn_find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     dnn_job              job;
-
     if (!operations || !HAS(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE))
         return bad("a graph needs operations and a handle");
     for (int64_t i = 0; i < operations->count; i++)
@@ -138,7 +131,6 @@ static cudnnStatus_t check_graph(const dnn_descriptor *d)
 static cudnnStatus_t check_engine(const dnn_descriptor *d)
 {
     int64_t number = dnn_int(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);
-
     if (!is(dnn_child(d, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0), CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) ||
         !HAS(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX) || number < 0 || number >= ENGINES)
         return bad("an engine needs a graph, and a number that there is");
@@ -149,7 +141,6 @@ static cudnnStatus_t check_config(const dnn_descriptor *d)
 {
     const dnn_descriptor *engine = dnn_child(d, CUDNN_ATTR_ENGINECFG_ENGINE, 0);
     const dnn_attribute  *knobs = dnn_find(d, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
-
     if (!is(engine, CUDNN_BACKEND_ENGINE_DESCRIPTOR))
         return bad("a configuration needs an engine");
     for (int64_t i = 0; knobs && i < knobs->count; i++) {
@@ -168,7 +159,6 @@ static cudnnStatus_t check_plan(dnn_descriptor *d)
 {
     const dnn_descriptor *config = dnn_child(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0), *engine, *graph;
     int                   number;
-
     if (!is(config, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR) || !HAS(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE))
         return bad("a plan needs a configuration and a handle");
     engine = dnn_child(config, CUDNN_ATTR_ENGINECFG_ENGINE, 0);
@@ -184,7 +174,6 @@ static cudnnStatus_t check_pack(const dnn_descriptor *d)
 {
     const dnn_attribute *numbers = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     const dnn_attribute *pointers = dnn_find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
-
     if (!numbers || !pointers || numbers->count != pointers->count)
         return bad("a variant pack needs as many pointers as numbers");
     return CUDNN_STATUS_SUCCESS;
@@ -193,7 +182,6 @@ static cudnnStatus_t check_pack(const dnn_descriptor *d)
 cudnnStatus_t dnn_check(dnn_descriptor *d)
 {
     const dnn_descriptor *graph;
-
 #define OPERATION(name, x, w, y)                                                                                       \
     check_operation(                                                                                                   \
         d, CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_##name##_BETA,            \

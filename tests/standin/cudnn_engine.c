@@ -35,7 +35,6 @@ const dnn_engine dnn_engines[ENGINES] = {
 static bool is_asked(const char *word)
 {
     const char *words = getenv("STANDIN_CUDNN");
-
     return words && strstr(words, word);
 }
 
@@ -43,7 +42,6 @@ bool dnn_supports(int engine, const dnn_descriptor *graph)
 {
     const dnn_engine *e = &dnn_engines[engine];
     dnn_job           job;
-
     if (!dnn_take_apart(graph, &job) || is_asked("none"))
         return false;
     if ((job.has_bias || job.has_relu) && (!e->fused || is_asked("unfused")))
@@ -55,7 +53,6 @@ int64_t dnn_workspace(int engine, const dnn_descriptor *graph)
 {
     dnn_job           job;
     const dnn_tensor *out;
-
     if (!dnn_take_apart(graph, &job))
         return 0;
     out = job.pass == 0 ? &job.y : job.pass == 1 ? &job.x : &job.weight;
@@ -68,7 +65,6 @@ int dnn_propose(const dnn_descriptor *graph, int mode, int out[ENGINES])
     static const int order[] = {ENGINE_ATOMIC,    ENGINE_HUGE,        ENGINE_WINOGRAD, ENGINE_REFUSING,
                                 ENGINE_HALF_SUMS, ENGINE_TENSOR_CORE, ENGINE_TILED,    ENGINE_PLAIN};
     int              count = 0;
-
     if (mode == CUDNN_HEUR_MODE_FALLBACK) {
         out[0] = ENGINE_PLAIN;
         return dnn_supports(ENGINE_PLAIN, graph);

@@ -36,7 +36,6 @@ size_t dnn_size(int type)
 bool dnn_read_tensor(const dnn_descriptor *d, dnn_tensor *out)
 {
     const dnn_attribute *is_virtual = dnn_find(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
-
     if (!d || d->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || !d->finalized)
         return false;
     *out = (dnn_tensor){.number = dnn_int(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0),
@@ -66,7 +65,6 @@ static bool take_convolution(const dnn_descriptor *d, dnn_job *out)
          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
     };
     const dnn_descriptor *how;
-
     for (out->pass = 0; out->pass < 3 && passes[out->pass].type != d->type;)
         out->pass++;
     if (out->pass == 3)
@@ -88,7 +86,6 @@ static bool take_pointwise(const dnn_descriptor *d, dnn_job *out)
     const dnn_descriptor *how = dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
     int                   mode = dnn_enum(how, CUDNN_ATTR_POINTWISE_MODE);
     dnn_tensor            from;
-
     if (d->type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || out->pass != 0 || out->has_relu ||
         !dnn_read_tensor(dnn_child(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0), &from) ||
         from.number != out->y.number || !from.is_virtual ||
@@ -108,7 +105,6 @@ static bool take_pointwise(const dnn_descriptor *d, dnn_job *out)
 bool dnn_take_apart(const dnn_descriptor *graph, dnn_job *out)
 {
     const dnn_attribute *operations = dnn_find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
-
     memset(out, 0, sizeof *out);
     if (!operations || !take_convolution(dnn_child(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), out))
         return false;
@@ -123,7 +119,6 @@ bool dnn_take_apart(const dnn_descriptor *graph, dnn_job *out)
 static char *element(const dnn_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     int64_t at = a * t->strides[0] + b * t->strides[1] + c * t->strides[2] + d * t->strides[3];
-
     return t->at + at * (int64_t)dnn_size(t->type);
 }
 
@@ -132,7 +127,6 @@ static double load(const dnn_tensor *t, const char *at)
     float    f;
     double   d;
     uint16_t h;
-
     if (t->type == CUDNN_DATA_DOUBLE) {
         memcpy(&d, at, sizeof d);
         return d;
@@ -149,7 +143,6 @@ static void store(const dnn_tensor *t, char *at, double value)
 {
     float    f = (float)value;
     uint16_t h;
-
     if (t->type == CUDNN_DATA_DOUBLE) {
         memcpy(at, &value, sizeof value);
     } else if (t->type == CUDNN_DATA_FLOAT) {
@@ -165,7 +158,6 @@ static double *unpack(const dnn_job *job, const dnn_tensor *t)
 {
     bool    rounds = job->engine == ENGINE_TENSOR_CORE && t->type == CUDNN_DATA_FLOAT;
     double *values = malloc(sizeof *values * (size_t)(t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3])), *at = values;
-
     for (int64_t a = 0; values && a < t->dims[0]; a++)
         for (int64_t b = 0; b < t->dims[1]; b++)
             for (int64_t c = 0; c < t->dims[2]; c++)
@@ -200,7 +192,6 @@ static span span_of(const dnn_job *job, int64_t tap)
 {
     span    s = {.end = job->y.dims[3], .stride = job->stride[1], .shift = tap * job->dilation[1] - job->padding[1]};
     int64_t width = job->x.dims[3];
-
     while (s.first < s.end && s.first * s.stride + s.shift < 0)
         s.first++;
     while (s.end > s.first && (s.end - 1) * s.stride + s.shift >= width)
@@ -230,7 +221,6 @@ static int64_t group_of(const dnn_job *job, int64_t k)
 {
     const dnn_tensor *w = &job->weight;
     int64_t           groups = job->x.dims[1] / w->dims[1];
-
     return k / (w->dims[0] / groups) * w->dims[1];
 }
 
@@ -239,7 +229,6 @@ static void forward_row(const dnn_work *work, int64_t n, int64_t k, int64_t p, d
     const dnn_job    *job = work->job;
     const dnn_tensor *w = &job->weight;
     int64_t           y;
-
     for (int64_t c = 0; c < w->dims[1]; c++)
         for (int64_t r = 0; r < w->dims[2]; r++) {
             if (!reads(job, p, r, &y))
@@ -265,7 +254,6 @@ static void data_row(const dnn_work *work, int64_t n, int64_t c, int64_t h, doub
     const dnn_job    *job = work->job;
     const dnn_tensor *w = &job->weight;
     int64_t           size = w->dims[0] / (job->x.dims[1] / w->dims[1]), first = c / w->dims[1] * size, p;
-
     for (int64_t k = first; k < first + size; k++)
         for (int64_t r = 0; r < w->dims[2]; r++) {
             if (!is_read_by(job, h, r, &p))
@@ -284,7 +272,6 @@ static void weight_row(const dnn_work *work, int64_t k, int64_t c, int64_t r, do
 {
     const dnn_job *job = work->job;
     int64_t        y;
-
     for (int64_t s = 0; s < job->weight.dims[3]; s++) {
         span   at = span_of(job, s);
         double sum[4] = {0}; /* processors add several at a time */
@@ -313,7 +300,6 @@ static void compute(const dnn_work *work, double *sums)
                                                                                           weight_row};
     const dnn_job    *job = work->job;
     const dnn_tensor *out = result_of(job);
-
     for (int64_t a = 0; a < out->dims[0]; a++)
         for (int64_t b = 0; b < out->dims[1]; b++)
             for (int64_t c = 0; c < out->dims[2]; c++) {
@@ -330,7 +316,6 @@ static int run(void *data)
     dnn_work       work = {.job = job};
     double        *sums = malloc(sizeof *sums * (size_t)result_of(job)->dims[3]);
     bool           good;
-
     if (job->workspace)
         memset(job->workspace, 0xA5, job->workspace_bytes);
     work.x = job->pass == 1 ? NULL : unpack(job, &job->x);
@@ -352,7 +337,6 @@ static cudnnStatus_t place(CUstream stream, const dnn_descriptor *pack, dnn_tens
 {
     const dnn_attribute *numbers = dnn_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     int64_t              extent = 1;
-
     for (int i = 0; i < 4; i++)
         extent += (t->dims[i] - 1) * t->strides[i];
     for (int64_t i = 0; i < numbers->count; i++) {
@@ -374,7 +358,6 @@ cudnnStatus_t dnn_submit(CUstream stream, const dnn_descriptor *plan, const dnn_
         dnn_child(dnn_child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0), CUDNN_ATTR_ENGINECFG_ENGINE, 0);
     dnn_job       job;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-
     if (!dnn_take_apart(dnn_child(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0), &job))
         return dnn_refuse(CUDNN_STATUS_INTERNAL_ERROR, "the plan has no graph");
     job.engine = (int)dnn_int(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 0);

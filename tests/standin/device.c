@@ -18,7 +18,6 @@ static _Thread_local CUcontext current;
 static unsigned long long number(const char *name, unsigned long long usual)
 {
     const char *text = getenv(name);
-
     return text && *text ? strtoull(text, NULL, 0) : usual;
 }
 
@@ -26,7 +25,6 @@ static __attribute__((constructor)) void read_environment(void)
 {
     const char *order = getenv("STANDIN_ORDER"), *capability = getenv("STANDIN_CAPABILITY");
     unsigned    major = 9, minor = 0;
-
     standin_set.order = !order || strcmp(order, "late") == 0 ? LATE : strcmp(order, "early") == 0 ? EARLY : RANDOM;
     standin_set.devices = (int)number("STANDIN_DEVICES", 1);
     if (standin_set.devices > STANDIN_MAX_DEVICES)
@@ -64,7 +62,6 @@ static bool is_fatal(CUresult code)
 CUresult standin_enter(enum standin_function function, enum standin_need need)
 {
     CUresult code;
-
     pthread_mutex_lock(&lock);
     if (function == CALLS) /* not a function of CUDA's */
         return CUDA_SUCCESS;
@@ -101,7 +98,6 @@ void standin_lose(CUcontext context, CUresult code)
 CUresult cuInit(unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuInit, NOTHING);
-
     if (code == CUDA_SUCCESS)
         code = flags ? CUDA_ERROR_INVALID_VALUE : (CUresult)standin_set.init;
     if (code == CUDA_SUCCESS)
@@ -112,7 +108,6 @@ CUresult cuInit(unsigned flags)
 CUresult cuDriverGetVersion(int *version)
 {
     CUresult code = standin_enter(CALL_cuDriverGetVersion, NOTHING);
-
     if (code == CUDA_SUCCESS)
         *version = standin_set.driver;
     return standin_leave(code);
@@ -149,7 +144,6 @@ static CUresult check_device(CUresult code, CUdevice device)
 CUresult cuDeviceGetCount(int *count)
 {
     CUresult code = standin_enter(CALL_cuDeviceGetCount, INITIALISED);
-
     if (code == CUDA_SUCCESS)
         *count = standin_set.devices;
     return standin_leave(code);
@@ -158,7 +152,6 @@ CUresult cuDeviceGetCount(int *count)
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceGet, INITIALISED), ordinal);
-
     if (code == CUDA_SUCCESS)
         *device = ordinal;
     return standin_leave(code);
@@ -167,7 +160,6 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceGetName, INITIALISED), device);
-
     if (code == CUDA_SUCCESS && size <= 0)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS)
@@ -178,7 +170,6 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceTotalMem_v2, INITIALISED), device);
-
     if (code == CUDA_SUCCESS)
         *bytes = standin_set.memory;
     return standin_leave(code);
@@ -187,7 +178,6 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceGetAttribute, INITIALISED), device);
-
     if (code == CUDA_SUCCESS)
         switch ((int)attribute) {
         case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = STANDIN_MAX_THREADS; break;
@@ -206,7 +196,6 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceGetPCIBusId, INITIALISED), device);
-
     if (code == CUDA_SUCCESS && size < 13)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS)
@@ -217,7 +206,6 @@ CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)
 CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 {
     CUresult code = check_device(standin_enter(CALL_cuDeviceCanAccessPeer, INITIALISED), device);
-
     code = check_device(code, peer);
     if (code == CUDA_SUCCESS)
         *can = standin_set.peer && device != peer;
@@ -229,7 +217,6 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
 CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
 {
     CUresult code = check_device(standin_enter(CALL_cuDevicePrimaryCtxRetain, INITIALISED), device);
-
     if (code == CUDA_SUCCESS)
         code = contexts[device].lost;
     if (code == CUDA_SUCCESS) {
@@ -251,7 +238,6 @@ static CUresult check_context(CUcontext context)
 CUresult cuCtxSetCurrent(CUcontext context)
 {
     CUresult code = standin_enter(CALL_cuCtxSetCurrent, INITIALISED);
-
     if (code == CUDA_SUCCESS && context)
         code = check_context(context);
     if (code == CUDA_SUCCESS)
@@ -262,7 +248,6 @@ CUresult cuCtxSetCurrent(CUcontext context)
 CUresult cuCtxGetCurrent(CUcontext *context)
 {
     CUresult code = standin_enter(CALL_cuCtxGetCurrent, INITIALISED);
-
     if (code == CUDA_SUCCESS)
         *context = current;
     return standin_leave(code);
@@ -272,7 +257,6 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuCtxEnablePeerAccess, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS && flags)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS)
@@ -303,7 +287,6 @@ void standin_restart(void)
 int64_t standin_live(int device)
 {
     int64_t bytes = -1;
-
     (void)standin_enter(CALLS, NOTHING);
     if (device >= 0 && device < STANDIN_MAX_DEVICES)
         bytes = (int64_t)contexts[device].used;

@@ -29,7 +29,6 @@ static size_t              pinned_bytes;
 static size_t position(const char *at)
 {
     size_t low = 0, high = count;
-
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if ((uintptr_t)table[middle].at <= (uintptr_t)at)
@@ -43,7 +42,6 @@ static size_t position(const char *at)
 static const standin_allocation *find(const char *at, size_t size)
 {
     size_t i = position(at), offset;
-
     if (i == count)
         return NULL;
     offset = (size_t)((uintptr_t)at - (uintptr_t)table[i].at);
@@ -53,21 +51,18 @@ static const standin_allocation *find(const char *at, size_t size)
 const standin_allocation *standin_find(CUdeviceptr at, size_t size)
 {
     const standin_allocation *a = (at & STANDIN_TAG_MASK) == STANDIN_TAG ? find(STANDIN_UNTAG(at), size) : NULL;
-
     return a && !a->pinned ? a : NULL;
 }
 
 const standin_allocation *standin_find_pinned(const void *at, size_t size)
 {
     const standin_allocation *a = find(at, size);
-
     return a && a->pinned ? a : NULL;
 }
 
 void *standin_shadow(const standin_allocation *a, size_t size)
 {
     standin_allocation *entry = &table[a - table];
-
     if (!entry->shadow)
         entry->shadow = calloc(entry->size, size);
     return entry->shadow;
@@ -83,7 +78,6 @@ static bool make_room(void)
 {
     size_t              larger = capacity ? 2 * capacity : 64;
     standin_allocation *more;
-
     if (count < capacity)
         return true;
     more = realloc(table, larger * sizeof *more);
@@ -98,7 +92,6 @@ static CUresult allocate(CUcontext context, size_t size, bool pinned, char **out
 {
     void  *at = NULL;
     size_t i;
-
     if (size == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (size > SIZE_MAX - GUARDED || !make_room() || posix_memalign(&at, ALIGNMENT, size + GUARDED) != 0)
@@ -139,7 +132,6 @@ static CUresult release(const standin_allocation *a)
     size_t             i = (size_t)(a - table);
     standin_allocation gone = *a;
     CUresult           code = CUDA_SUCCESS;
-
     standin_drain_users(gone.at, gone.size);
     if (!intact(&gone)) {
         standin_lose(gone.context, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -166,7 +158,6 @@ void standin_forget_memory(void)
 static size_t room(CUcontext context)
 {
     size_t taken = context->used + context->spent + standin_set.foreign;
-
     return taken < standin_set.memory ? standin_set.memory - taken : 0;
 }
 
@@ -175,7 +166,6 @@ static size_t room(CUcontext context)
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     CUresult code = standin_enter(CALL_cuMemGetInfo_v2, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS) {
         *free_bytes = room(standin_context());
         *total = standin_set.memory;
@@ -188,7 +178,6 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size)
     CUresult  code = standin_enter(CALL_cuMemAlloc_v2, IN_CONTEXT);
     CUcontext context = standin_context();
     char     *at = NULL;
-
     if (code == CUDA_SUCCESS && (size > SIZE_MAX - PAGE || taken_for(size) > room(context)))
         code = CUDA_ERROR_OUT_OF_MEMORY;
     if (code == CUDA_SUCCESS)
@@ -204,7 +193,6 @@ CUresult cuMemFree_v2(CUdeviceptr at)
 {
     CUresult                  code = standin_enter(CALL_cuMemFree_v2, IN_CONTEXT);
     const standin_allocation *a = code == CUDA_SUCCESS ? standin_find(at, 0) : NULL;
-
     if (code == CUDA_SUCCESS && at != 0)
         code = a && a->at == STANDIN_UNTAG(at) ? release(a) : CUDA_ERROR_INVALID_VALUE;
     return standin_leave(code);
@@ -214,7 +202,6 @@ CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuMemHostAlloc, IN_CONTEXT);
     char    *at = NULL;
-
     if (code == CUDA_SUCCESS && flags & ~(unsigned)CU_MEMHOSTALLOC_PORTABLE)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS)
@@ -230,7 +217,6 @@ CUresult cuMemFreeHost(void *at)
 {
     CUresult                  code = standin_enter(CALL_cuMemFreeHost, IN_CONTEXT);
     const standin_allocation *a = code == CUDA_SUCCESS ? standin_find_pinned(at, 0) : NULL;
-
     if (code == CUDA_SUCCESS)
         code = a && a->at == at ? release(a) : CUDA_ERROR_INVALID_VALUE;
     return standin_leave(code);
@@ -239,7 +225,6 @@ CUresult cuMemFreeHost(void *at)
 int64_t standin_live_pinned(void)
 {
     int64_t bytes;
-
     (void)standin_enter(CALLS, NOTHING);
     bytes = (int64_t)pinned_bytes;
     (void)standin_leave(CUDA_SUCCESS);

@@ -69,7 +69,6 @@ static void *open_library(const struct standin_image *image)
     char        path[512];
     void       *library = NULL;
     int         file, length;
-
     length = snprintf(path, sizeof path, "%s/standin-module-XXXXXX", folder && *folder ? folder : "/tmp");
     if (length < 0 || (size_t)length >= sizeof path || (file = mkstemp(path)) < 0)
         return NULL;
@@ -86,7 +85,6 @@ static void *open_library(const struct standin_image *image)
 static bool bind_library(CUmodule m, const struct standin_image *image)
 {
     void (*bind)(const struct standin_api *, char **, size_t *) = NULL;
-
     m->library = open_library(image);
     if (m->library) {
         *(void **)&bind = dlsym(m->library, "standin_bind");
@@ -104,7 +102,6 @@ static bool bind_library(CUmodule m, const struct standin_image *image)
 static bool read_ptx(CUmodule m, const struct standin_image *image)
 {
     char why[256];
-
     m->ptx = ptx_module_new((const char *)(image + 1), image->size, why);
     if (!m->ptx) {
         fprintf(stderr, "standin: PTX cannot be read: %s\n", why);
@@ -117,7 +114,6 @@ static bool read_ptx(CUmodule m, const struct standin_image *image)
 static CUresult load(const struct standin_image *image, CUmodule *out)
 {
     CUmodule m = calloc(1, sizeof *m);
-
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (is_ptx(image) ? !read_ptx(m, image) : !bind_library(m, image)) {
@@ -137,7 +133,6 @@ CUresult cuModuleLoadData(CUmodule *out, const void *bytes)
 {
     CUresult             code = standin_enter(CALL_cuModuleLoadData, IN_CONTEXT);
     struct standin_image image;
-
     if (code == CUDA_SUCCESS && !bytes)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS) {
@@ -160,7 +155,6 @@ static CUresult check_module(CUmodule m)
 CUresult cuModuleUnload(CUmodule m)
 {
     CUresult code = standin_enter(CALL_cuModuleUnload, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_module(m);
     if (code == CUDA_SUCCESS) {
@@ -180,7 +174,6 @@ CUresult cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name)
 {
     CUresult   code = standin_enter(CALL_cuModuleGetFunction, IN_CONTEXT);
     CUfunction f = NULL;
-
     if (code == CUDA_SUCCESS)
         code = check_module(m);
     if (code == CUDA_SUCCESS) {
@@ -207,7 +200,6 @@ static CUresult check_function(CUfunction f)
 CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction f)
 {
     CUresult code = standin_enter(CALL_cuFuncGetAttribute, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_function(f);
     if (code == CUDA_SUCCESS)
@@ -226,7 +218,6 @@ CUresult cuFuncGetAttribute(int *out, CUfunction_attribute attribute, CUfunction
 static CUresult check_pointers(const standin_command *c)
 {
     const struct standin_kernel *kernel = c->launch.kernel;
-
     for (int i = 0; i < kernel->count; i++) {
         const standin_allocation *a;
         CUdeviceptr               at;
@@ -248,7 +239,6 @@ static CUresult check_pointers(const standin_command *c)
 static CUresult run_launch(standin_command *c)
 {
     CUresult code = check_pointers(c);
-
     if (code)
         return code;
     return c->launch.ptx ? ptx_launch(&c->launch, c->context) : standin_run(&c->launch);
@@ -274,7 +264,6 @@ static standin_command *launch_command(CUfunction f, void **arguments)
     size_t                       bytes = pointers;
     standin_command             *c;
     char                        *at;
-
     for (int i = 0; i < kernel->count; i++)
         bytes += rounded(kernel->sizes[i]);
     c = standin_command_new(run_launch, bytes);
@@ -299,7 +288,6 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
     CUresult                 code = standin_enter(CALL_cuLaunchKernel, IN_CONTEXT);
     const struct standin_dim grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
     standin_command         *c;
-
     if (code == CUDA_SUCCESS)
         code = check_function(f);
     if (code == CUDA_SUCCESS)

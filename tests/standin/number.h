@@ -8,7 +8,6 @@
 static inline float float_of(uint32_t bits)
 {
     float value;
-
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -16,7 +15,6 @@ static inline float float_of(uint32_t bits)
 static inline uint32_t bits_of(float value)
 {
     uint32_t bits;
-
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
@@ -33,7 +31,6 @@ static inline uint32_t round_bits(uint32_t bits, int dropped)
 static inline float half_to_float(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31u, mantissa = h & 1023u;
-
     if (exponent == 31)
         return float_of(sign | 0x7F800000u | mantissa << 13);
     if (exponent == 0) {
@@ -46,7 +43,6 @@ static inline float half_to_float(uint16_t h)
 static inline uint16_t float_to_half(float value)
 {
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7FFFFFFFu;
-
     if (rest > 0x7F800000u)
         return (uint16_t)(sign | 0x7E00u);
     if (rest < 0x38800000u) { /* the sum's last bit is worth 2^-24: the hardware rounds */

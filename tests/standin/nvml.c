@@ -22,7 +22,6 @@ nvmlReturn_t nvmlInit_v2(void)
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned size)
 {
     nvmlReturn_t code = standin_call(CALL_nvmlSystemGetDriverVersion);
-
     if (code == 0 && (size_t)snprintf(version, size, "580.0 (stand-in)") >= size)
         code = INSUFFICIENT_SIZE;
     return code;
@@ -32,7 +31,6 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out)
 {
     nvmlReturn_t code = standin_call(CALL_nvmlDeviceGetHandleByPciBusId_v2);
     unsigned     domain, bus;
-
     if (code != 0)
         return code;
     if (sscanf(id, "%x:%x:00.0", &domain, &bus) != 2)
@@ -58,7 +56,6 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
     const unsigned long long all = shared ? 24ull << 30 : bytes_in("STANDIN_MEMORY", 1ull << 30);
     const unsigned long long used =
         shared ? (device->number % 2 ? 23ull << 30 : 6ull << 30) : bytes_in("STANDIN_FOREIGN", 0);
-
     if (code == 0 && !device)
         code = INVALID_ARGUMENT;
     if (code == 0)
@@ -73,7 +70,6 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
     nvmlReturn_t             code = standin_call(CALL_nvmlDeviceGetComputeRunningProcesses_v3);
     const unsigned long long foreign = bytes_in("STANDIN_FOREIGN", 0);
     const unsigned           room = *count, there = foreign ? 2 : 1;
-
     if (code != 0)
         return code;
     if (!device)

@@ -22,7 +22,6 @@ struct _nvrtcProgram {
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcVersion);
-
     *major = STANDIN_VERSION / 1000;
     *minor = STANDIN_VERSION % 1000 / 10;
     return code;
@@ -31,7 +30,6 @@ nvrtcResult nvrtcVersion(int *major, int *minor)
 nvrtcResult nvrtcGetNumSupportedArchs(int *count)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetNumSupportedArchs);
-
     *count = standin_capability_count;
     return code;
 }
@@ -39,7 +37,6 @@ nvrtcResult nvrtcGetNumSupportedArchs(int *count)
 nvrtcResult nvrtcGetSupportedArchs(int *archs)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetSupportedArchs);
-
     memcpy(archs, standin_capabilities, (size_t)standin_capability_count * sizeof *archs);
     return code;
 }
@@ -79,7 +76,6 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
 {
     nvrtcResult  code = (nvrtcResult)standin_call(CALL_nvrtcCreateProgram);
     nvrtcProgram p;
-
     (void)name;
     if (code != NVRTC_SUCCESS)
         return code;
@@ -103,7 +99,6 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcDestroyProgram);
-
     if (program && *program) {
         destroy(*program);
         *program = NULL;
@@ -116,7 +111,6 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 static bool write_inputs(const standin_folder *folder, const struct _nvrtcProgram *p)
 {
     bool written = standin_folder_put(folder, "source.c", p->source);
-
     for (int i = 0; i < p->header_count && written; i++)
         written = standin_folder_put(folder, p->names[i], p->headers[i]);
     return written;
@@ -130,7 +124,6 @@ static bool preprocess(const standin_folder *folder, const standin_options *o)
     const int    fixed_count = sizeof fixed / sizeof fixed[0];
     const char **arguments = calloc((size_t)(fixed_count + o->definition_count), sizeof *arguments);
     bool         done;
-
     if (!arguments)
         return false;
     snprintf(arch, sizeof arch, "-D__CUDA_ARCH__=%d", o->capability * 10);
@@ -148,7 +141,6 @@ static bool add_entries(const standin_folder *folder)
     char  *text = standin_folder_get(folder, "expanded.c", &size);
     char  *all = text ? standin_with_entries(text) : NULL;
     bool   done = all && standin_folder_put(folder, "kernels.i", all);
-
     free(text);
     free(all);
     return done;
@@ -192,7 +184,6 @@ static nvrtcResult take_image(const standin_folder *folder, const standin_option
                                    .capability = o->capability,
                                    .version = STANDIN_VERSION,
                                    .size = size};
-
     p->image = object ? malloc(sizeof header + size) : NULL;
     if (p->image) {
         memcpy(p->image, &header, sizeof header);
@@ -208,7 +199,6 @@ static nvrtcResult compile_in(const standin_folder *folder, const standin_option
 {
     nvrtcResult code = NVRTC_SUCCESS;
     size_t      size;
-
     if (!write_inputs(folder, p))
         return NVRTC_ERROR_OUT_OF_MEMORY;
     if (!preprocess(folder, o) || !add_entries(folder) || !compile(folder, o))
@@ -221,7 +211,6 @@ static nvrtcResult compile_in(const standin_folder *folder, const standin_option
 static void say_refused(nvrtcProgram p, const char *option)
 {
     size_t size = strlen(option) + 64;
-
     free(p->log);
     p->log = malloc(size);
     if (p->log)
@@ -234,7 +223,6 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
     standin_options o = {0};
     standin_folder  folder;
     const char     *refused;
-
     if (code != NVRTC_SUCCESS)
         return code;
     if (!p || count < 0 || (count > 0 && !options))
@@ -263,7 +251,6 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetProgramLogSize);
-
     *size = p->log ? strlen(p->log) + 1 : 1;
     return code;
 }
@@ -271,7 +258,6 @@ nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *size)
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *log)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetProgramLog);
-
     strcpy(log, p->log ? p->log : "");
     return code;
 }
@@ -285,7 +271,6 @@ static size_t size_of(const struct _nvrtcProgram *p, bool ptx)
 static nvrtcResult get(const struct _nvrtcProgram *p, bool ptx, char *out)
 {
     int mark = ptx;
-
     if (size_of(p, ptx) == 0)
         return NVRTC_ERROR_INVALID_INPUT;
     memcpy(out, p->image, p->image_size);
@@ -296,7 +281,6 @@ static nvrtcResult get(const struct _nvrtcProgram *p, bool ptx, char *out)
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetCUBINSize);
-
     *size = size_of(p, false);
     return code;
 }
@@ -304,14 +288,12 @@ nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size)
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetCUBIN);
-
     return code ? code : get(p, false, out);
 }
 
 nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetPTXSize);
-
     *size = size_of(p, true);
     return code;
 }
@@ -319,6 +301,5 @@ nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *size)
 nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out)
 {
     nvrtcResult code = (nvrtcResult)standin_call(CALL_nvrtcGetPTX);
-
     return code ? code : get(p, true, out);
 }

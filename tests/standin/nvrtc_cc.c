@@ -22,7 +22,6 @@ bool standin_folder_make(standin_folder *folder)
     const char *parent = getenv("TMPDIR");
     int         length =
         snprintf(folder->path, sizeof folder->path, "%s/standin-nvrtc-XXXXXX", parent && *parent ? parent : "/tmp");
-
     return length > 0 && (size_t)length < sizeof folder->path && mkdtemp(folder->path);
 }
 
@@ -31,7 +30,6 @@ static char *path_of(const standin_folder *folder, const char *name)
 {
     size_t size = strlen(folder->path) + strlen(name) + 2;
     char  *path = malloc(size);
-
     if (path)
         snprintf(path, size, "%s/%s", folder->path, name);
     return path;
@@ -40,7 +38,6 @@ static char *path_of(const standin_folder *folder, const char *name)
 void standin_folder_remove(const standin_folder *folder)
 {
     DIR *entries = opendir(folder->path);
-
     for (struct dirent *e; entries && (e = readdir(entries));) {
         char *path = path_of(folder, e->d_name);
         if (path && strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
@@ -57,7 +54,6 @@ bool standin_folder_put(const standin_folder *folder, const char *name, const ch
     char *path = path_of(folder, name);
     FILE *file = path ? fopen(path, "we") : NULL;
     bool  written = file && fputs(text, file) >= 0;
-
     if (file)
         written = fclose(file) == 0 && written;
     free(path);
@@ -69,7 +65,6 @@ char *standin_folder_get(const standin_folder *folder, const char *name, size_t 
     char *path = path_of(folder, name), *bytes = NULL;
     FILE *file = path ? fopen(path, "rbe") : NULL;
     long  length = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-
     if (length >= 0)
         bytes = malloc((size_t)length + 1);
     if (bytes) {
@@ -90,7 +85,6 @@ static bool run(const standin_folder *folder, const char *const *arguments)
     posix_spawn_file_actions_t actions;
     pid_t                      child;
     int                        status = -1;
-
     if (posix_spawn_file_actions_init(&actions) != 0)
         return false;
     if (posix_spawn_file_actions_addchdir_np(&actions, folder->path) == 0 &&
@@ -109,7 +103,6 @@ bool standin_cc(const standin_folder *folder, const char *const *arguments, int 
     const char **all = calloc((size_t)count + MAX_FLAGS + 2, sizeof *all);
     int          n = 0;
     bool         done = false;
-
     if (words && all) {
         all[n++] = cc && *cc ? cc : STANDIN_COMPILER;
         for (char *w = strtok_r(words, " ", &rest); w && n <= MAX_FLAGS; w = strtok_r(NULL, " ", &rest))

@@ -50,7 +50,6 @@ static const char *const ignored[] = {"--modify-stack-limit=",
 static const char *value_of(const char *option, const char *name, const char *short_name)
 {
     const char *const names[] = {name, short_name};
-
     for (int i = 0; i < 2; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(option, names[i], length) == 0 && option[length] == '=')
@@ -63,7 +62,6 @@ static bool parse_architecture(const char *value, standin_options *out)
 {
     char *end;
     long  capability;
-
     out->real = strncmp(value, "sm_", 3) == 0;
     if (!out->real && strncmp(value, "compute_", 8) != 0)
         return false;
@@ -97,7 +95,6 @@ static bool is_ignored(const char *option)
 static bool parse_option(const char *option, standin_options *out)
 {
     const char *value;
-
     if ((value = value_of(option, "--gpu-architecture", "-arch")))
         return parse_architecture(value, out);
     if ((value = value_of(option, "--fmad", "-fmad")))
@@ -132,7 +129,6 @@ bool standin_parse_options(int count, const char *const *options, standin_option
 char *standin_without_linkage(const char *text)
 {
     char *copy = strdup(text);
-
     for (char *at = copy; at && (at = strstr(at, "extern \"C\"")); at += 10)
         memset(at + 7, ' ', 3);
     return copy;
@@ -147,7 +143,6 @@ static bool is_word(char c)
 static const char *closing(const char *open)
 {
     int depth = 0;
-
     for (const char *at = open; *at; at++) {
         depth += (*at == '(') - (*at == ')');
         if (depth == 0)
@@ -196,7 +191,6 @@ static int type_length(const char *argument, const char *end)
 static void write_entry(FILE *out, const declaration *d)
 {
     int count = 0;
-
     fprintf(out, "static void standin_call_%.*s(void **arguments) { %.*s(", d->length, d->name, d->length, d->name);
     for (const char *at = d->arguments, *end; at < d->end; at = end + 1, count++) {
         end = memchr(at, ',', (size_t)(d->end - at));
@@ -215,7 +209,6 @@ static void write_entry(FILE *out, const declaration *d)
 static int write_tables(FILE *out, const declaration *d)
 {
     int count = 0;
-
     fprintf(out, "static const unsigned standin_sizes_%.*s[] = {", d->length, d->name);
     for (const char *at = d->arguments, *end; at < d->end; at = end + 1, count++) {
         end = memchr(at, ',', (size_t)(d->end - at));
@@ -237,7 +230,6 @@ static bool is_known(const char *table, const declaration *d)
 {
     char   row[300];
     size_t length = (size_t)snprintf(row, sizeof row, "{\"%.*s\", ", d->length, d->name);
-
     return length < sizeof row && strstr(table, row) != NULL;
 }
 
@@ -245,7 +237,6 @@ static void write_all(FILE *out, FILE *rows, char *const *table, const char *tex
 {
     static const char word[] = "__global__";
     const char       *at = text;
-
     for (const char *next; (next = strstr(at, word)); at = next + strlen(word))
         fprintf(out, "%.*s", (int)(next - at), at);
     fprintf(out, "%s\n", at);
@@ -271,7 +262,6 @@ char *standin_with_entries(const char *text)
     size_t size, table_size;
     FILE  *out = open_memstream(&result, &size), *rows = open_memstream(&table, &table_size);
     bool   written = false;
-
     if (out && rows) {
         write_all(out, rows, &table, text);
         written = !ferror(out) && !ferror(rows);

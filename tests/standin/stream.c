@@ -32,7 +32,6 @@ static size_t   gone_next;
 standin_command *standin_command_new(CUresult (*run)(standin_command *), size_t extra)
 {
     standin_command *c = calloc(1, sizeof *c + extra);
-
     if (c)
         c->run = run;
     return c;
@@ -97,7 +96,6 @@ void standin_forget_streams(void)
 static uint64_t random_bits(void)
 {
     static uint64_t x;
-
     if (x == 0)
         x = standin_set.seed * 0x9E3779B97F4A7C15ull | 1;
     x ^= x << 13;
@@ -123,7 +121,6 @@ static bool overlap(const char *a, size_t size, const char *b, size_t bytes)
 static bool uses(const standin_command *c, const char *at, size_t size)
 {
     const struct standin_kernel *kernel = c->launch.kernel;
-
     if ((c->to && overlap(c->to, c->bytes, at, size)) || (c->from && overlap(c->from, c->bytes, at, size)))
         return true;
     for (int i = 0; i < STANDIN_MAX_PLACES; i++)
@@ -143,7 +140,6 @@ static bool uses(const standin_command *c, const char *at, size_t size)
 void standin_drain_users(const char *at, size_t size)
 {
     bool waited = false;
-
     for (CUstream s = streams; s; s = s->next) {
         uint64_t last = 0;
         for (const standin_command *c = s->head; c; c = c->next)
@@ -158,7 +154,6 @@ void standin_drain_users(const char *at, size_t size)
 int64_t standin_pending(void)
 {
     int64_t n;
-
     (void)standin_enter(CALLS, NOTHING);
     n = pending;
     (void)standin_leave(CUDA_SUCCESS);
@@ -168,7 +163,6 @@ int64_t standin_pending(void)
 long standin_implicit_waits(void)
 {
     long n;
-
     (void)standin_enter(CALLS, NOTHING);
     n = implicit_waits;
     (void)standin_leave(CUDA_SUCCESS);
@@ -190,7 +184,6 @@ CUresult cuStreamCreate(CUstream *out, unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuStreamCreate, IN_CONTEXT);
     CUstream s = NULL;
-
     if (code == CUDA_SUCCESS && flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS && !(s = calloc(1, sizeof *s)))
@@ -207,7 +200,6 @@ CUresult cuStreamCreate(CUstream *out, unsigned flags)
 CUresult cuStreamDestroy_v2(CUstream s)
 {
     CUresult code = standin_enter(CALL_cuStreamDestroy_v2, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS) {
@@ -221,7 +213,6 @@ CUresult cuStreamDestroy_v2(CUstream s)
 CUresult cuStreamSynchronize(CUstream s)
 {
     CUresult code = standin_enter(CALL_cuStreamSynchronize, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = standin_check_stream(s);
     if (code == CUDA_SUCCESS) {
@@ -241,7 +232,6 @@ static CUresult check_event(CUevent e)
 CUresult cuEventCreate(CUevent *out, unsigned flags)
 {
     CUresult code = standin_enter(CALL_cuEventCreate, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS && flags & ~(unsigned)CU_EVENT_DISABLE_TIMING)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS && !(*out = calloc(1, sizeof **out)))
@@ -259,7 +249,6 @@ CUresult cuEventCreate(CUevent *out, unsigned flags)
 CUresult cuEventDestroy_v2(CUevent e)
 {
     CUresult code = standin_enter(CALL_cuEventDestroy_v2, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_event(e);
     if (code == CUDA_SUCCESS) {
@@ -279,7 +268,6 @@ static CUresult run_record(standin_command *c)
 {
     CUevent         e = events;
     struct timespec now;
-
     if (c->timed) {
         while (e && e != c->timed)
             e = e->next;
@@ -294,7 +282,6 @@ CUresult cuEventRecord(CUevent e, CUstream s)
 {
     CUresult         code = standin_enter(CALL_cuEventRecord, IN_CONTEXT);
     standin_command *c;
-
     if (code == CUDA_SUCCESS)
         code = check_event(e);
     if (code == CUDA_SUCCESS)
@@ -318,7 +305,6 @@ CUresult cuEventRecord(CUevent e, CUstream s)
 CUresult cuEventElapsedTime(float *ms, CUevent first, CUevent last)
 {
     CUresult code = standin_enter(CALL_cuEventElapsedTime, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_event(first);
     if (code == CUDA_SUCCESS)
@@ -339,7 +325,6 @@ CUresult cuEventElapsedTime(float *ms, CUevent first, CUevent last)
 CUresult cuEventQuery(CUevent e)
 {
     CUresult code = standin_enter(CALL_cuEventQuery, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_event(e);
     if (code == CUDA_SUCCESS && e->stream) {
@@ -356,7 +341,6 @@ CUresult cuEventQuery(CUevent e)
 CUresult cuEventSynchronize(CUevent e)
 {
     CUresult code = standin_enter(CALL_cuEventSynchronize, IN_CONTEXT);
-
     if (code == CUDA_SUCCESS)
         code = check_event(e);
     if (code == CUDA_SUCCESS && e->stream) {
@@ -377,7 +361,6 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
 {
     CUresult         code = standin_enter(CALL_cuStreamWaitEvent, IN_CONTEXT);
     standin_command *c;
-
     if (code == CUDA_SUCCESS && flags)
         code = CUDA_ERROR_INVALID_VALUE;
     if (code == CUDA_SUCCESS)
@@ -400,7 +383,6 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
 void *standin_place(CUstream s, unsigned long long at, size_t bytes)
 {
     const standin_allocation *a = NULL;
-
     (void)standin_enter(CALLS, NOTHING);
     if (standin_check_stream(s) == CUDA_SUCCESS)
         a = standin_find(at, bytes);
@@ -419,7 +401,6 @@ int standin_submit(CUstream s, int (*run)(void *), const void *data, size_t size
 {
     CUresult         code;
     standin_command *c;
-
     (void)standin_enter(CALLS, NOTHING);
     standin_drain_some();
     code = standin_check_stream(s);

@@ -44,7 +44,7 @@ static inline void step(const training *t)
     haul_optimizer_zero_grad(t->optimizer);
     haul_backward(loss, HAUL_NONE);
     haul_optimizer_step(t->optimizer);
-    if (haul_error_status() != HAUL_OK)
+    if (haul_error_status())
         fail_msg("%s", haul_error_message());
     haul_scope_pop(scope);
 }

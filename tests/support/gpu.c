@@ -29,7 +29,6 @@ static void *lib(const char *name)
 {
     char  path[1024];
     void *library;
-
     snprintf(path, sizeof path, "%s/tests/standin/%s", HAUL_BUILD, name);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -40,7 +39,6 @@ static void *lib(const char *name)
 static void *symbol(void *library, const char *name)
 {
     void *at = dlsym(library, name);
-
     if (!at)
         fail_msg("%s", dlerror());
     return at;
@@ -49,9 +47,7 @@ static void *symbol(void *library, const char *name)
 int gpu_load(void **unused)
 {
     void *cuda = lib("libcuda.so.1"), *nvrtc = lib("libnvrtc.so.13"), *nvml = lib("libnvidia-ml.so.1");
-
-    char folder[1024];
-
+    char  folder[1024];
     (void)unused;
     if (!getcwd(folder, sizeof folder) || setenv("TMPDIR", folder, 1) != 0)
         return -1;
@@ -115,7 +111,6 @@ void gpu_start(int devices)
 CUdeviceptr gpu_device_memory(size_t bytes)
 {
     CUdeviceptr at = 0;
-
     assert_int_equal(cu.MemAlloc(&at, bytes), CUDA_SUCCESS);
     return at;
 }
@@ -123,7 +118,6 @@ CUdeviceptr gpu_device_memory(size_t bytes)
 void *gpu_pinned_memory(size_t bytes)
 {
     void *at = NULL;
-
     assert_int_equal(cu.MemHostAlloc(&at, bytes, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
     return at;
 }
@@ -197,7 +191,6 @@ char *gpu_compile(const char *text, const char *target, const char *more)
     size_t       size = 0;
     char        *image = NULL;
     bool         portable = strstr(target, "compute_") != NULL;
-
     assert_int_equal(rtc.CreateProgram(&program, text, "test", 1, texts, names), NVRTC_SUCCESS);
     if (rtc.CompileProgram(program, 2, options) == NVRTC_SUCCESS) {
         assert_int_equal(portable ? rtc.GetPTXSize(program, &size) : rtc.GetCUBINSize(program, &size), NVRTC_SUCCESS);
@@ -214,7 +207,6 @@ char *gpu_compile(const char *text, const char *target, const char *more)
 const char *gpu_image(void)
 {
     static char *made;
-
     if (!made)
         made = gpu_compile(gpu_kernels, "--gpu-architecture=sm_90", "--fmad=false");
     assert_non_null(made);
@@ -225,7 +217,6 @@ CUfunction gpu_kernel(const char *name)
 {
     CUmodule   module = NULL;
     CUfunction function = NULL;
-
     assert_int_equal(cu.ModuleLoadData(&module, gpu_image()), CUDA_SUCCESS);
     assert_int_equal(cu.ModuleGetFunction(&function, module, name), CUDA_SUCCESS);
     return function;

@@ -185,7 +185,7 @@ static haul_status late_alloc(haul_device *device, size_t bytes, const haul__pla
     if (status)
         return status;
     *out = (haul__buffer){.handle = memory};
-    if (device->parts && (status = handle_new(memory, bytes, NULL, out)) != HAUL_OK)
+    if (device->parts && (status = handle_new(memory, bytes, NULL, out)))
         memory_free(memory);
     return status;
 }

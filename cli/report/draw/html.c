@@ -19,7 +19,6 @@ static bool grow(html *h, size_t count)
 {
     enum { FIRST = 1 << 14 };
     size_t room = h->room ? h->room : FIRST;
-
     if (h->failed || count < h->room - h->length)
         return !h->failed;
     while (room - h->length <= count && room <= SIZE_MAX / 2)
@@ -95,7 +94,6 @@ void html_name(html *h, const char *name)
 static void add_real(html *h, char kind, int digits, double value)
 {
     char text[400];
-
     if (!isfinite(value))
         snprintf(text, sizeof text, "-");
     else if (kind == 'f' && fabs(value) < 1e300)
@@ -108,7 +106,6 @@ static void add_real(html *h, char kind, int digits, double value)
 static void add_integer(html *h, long long value)
 {
     char text[32];
-
     snprintf(text, sizeof text, "%lld", value);
     html_put(h, text);
 }
@@ -118,7 +115,6 @@ static const char *add_value(html *h, const char *at, va_list *values)
 {
     int         digits = 6;
     const char *kind = at + 1;
-
     if (*kind == '.' && kind[1] == '*') {
         digits = va_arg(*values, int);
         kind += 2;
@@ -143,7 +139,6 @@ static const char *add_value(html *h, const char *at, va_list *values)
 void html_add(html *h, const char *format, ...)
 {
     va_list values;
-
     va_start(values, format);
     while (*format) {
         size_t plain = strcspn(format, "%");
@@ -160,7 +155,6 @@ void html_add(html *h, const char *format, ...)
 void html_png(html *h, const unsigned char *bytes, size_t count)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
     html_put(h, " src=\"data:image/png;base64,");
     for (size_t i = 0; i < count; i += 3) {
         uint32_t three = (uint32_t)bytes[i] << 16 | (i + 1 < count ? (uint32_t)bytes[i + 1] << 8 : 0) |

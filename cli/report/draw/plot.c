@@ -15,7 +15,6 @@ enum { UNITS = 1000, MOST_POINTS = 800 };
 plot_line *plot_line_new(plot *p, int run, plot_form form, const char *what, const char *name)
 {
     plot_line *line = &p->lines[p->line_count++];
-
     *line = (plot_line){.run = run, .form = form, .what = what, .name = name};
     return line;
 }
@@ -57,7 +56,6 @@ typedef struct range {
 static range range_of(const plot *p)
 {
     range r = {INFINITY, -INFINITY, 0};
-
     for (int i = 0; i < p->line_count; i++)
         for (size_t j = 0; j < p->lines[i].count; j++)
             if (isfinite(p->lines[i].points[j].y)) {
@@ -77,7 +75,6 @@ static axis logarithmic_axis(double low, double high)
 {
     enum { DECADES = 5 };
     axis a = {.logarithmic = true, .low = floor(log10(low)), .high = ceil(log10(high) - 1e-9)};
-
     a.step = ceil((a.high - a.low) / DECADES);
     a.high = a.low + ceil((a.high - a.low) / a.step) * a.step;
     return a;
@@ -87,7 +84,6 @@ static axis linear_axis(double low, double high, bool per_cent)
 {
     enum { INTERVALS = 4 };
     axis a;
-
     if (high - low < 1e-6 * fmax(fabs(high), 1e-30)) { /* flat */
         double around = fmax(0.05 * fabs(high), 1e-30);
         low -= low == 0 ? 0 : around;
@@ -107,7 +103,6 @@ static axis linear_axis(double low, double high, bool per_cent)
 static axis axis_of(const plot *p)
 {
     range r = range_of(p);
-
     if (!p->from_zero && !p->per_cent && r.low > 0 && r.high / r.low > 200)
         return logarithmic_axis(r.low, r.high);
     if (p->from_zero || (r.low > 0 && r.low < 0.5 * r.high))
@@ -119,7 +114,6 @@ static axis axis_of(const plot *p)
 static double place(const axis *a, double y)
 {
     double at = a->logarithmic ? log10(y) : y;
-
     return UNITS * (1 - (at - a->low) / (a->high - a->low));
 }
 
@@ -191,7 +185,6 @@ static void write_line(html *h, const plot *p, const axis *a, const plot_line *l
 {
     static const char *const forms[] = {"raw", "soft", "main"};
     bool                     drawn = false;
-
     begin_path(h, line, forms[line->form]);
     for (size_t i = 0; i < line->count; i++) {
         const chart_point *point = &line->points[i];
@@ -210,7 +203,6 @@ static void write_dots(html *h, const plot *p, const axis *a, const plot_line *l
 {
     enum { MOST_DOTS = 50 };
     bool dense = line->count > MOST_DOTS || p->x_max > MOST_DOTS || line->form == PLOT_SOFT;
-
     if (line->form == PLOT_RAW || (dense && line->count > 1))
         return;
     begin_path(h, line, "dots");
@@ -225,7 +217,6 @@ static void write_gaps(html *h, const plot *p)
 {
     enum { MOST_GAPS = 60 };
     int count = 0;
-
     for (int i = 0; i < p->line_count; i++)
         for (size_t j = 0; j < p->lines[i].count && count < MOST_GAPS; j++)
             if (!isfinite(p->lines[i].points[j].y) && ++count)
@@ -243,14 +234,12 @@ typedef struct label {
 static int by_place(const void *a, const void *b)
 {
     double x = ((const label *)a)->at, y = ((const label *)b)->at;
-
     return (x > y) - (x < y);
 }
 
 static int collect_labels(const plot *p, const axis *a, label *out)
 {
     int count = 0;
-
     for (int i = 0; i < p->line_count; i++) {
         const plot_line *line = &p->lines[i];
         size_t           last = line->count;
@@ -267,7 +256,6 @@ static int collect_labels(const plot *p, const axis *a, label *out)
 static void spread(label *labels, int count)
 {
     const double apart = 9.5;
-
     for (int i = 1; i < count; i++)
         labels[i].at = fmax(labels[i].at, labels[i - 1].at + apart);
     for (int i = count - 1; i >= 0; i--) {
@@ -281,7 +269,6 @@ static void write_labels(html *h, const plot *p, const axis *a)
     static const char *const forms[] = {"raw", "soft", "main"};
     label                    labels[PLOT_LINES];
     int                      count = collect_labels(p, a, labels);
-
     spread(labels, count);
     html_put(h, "<div class=\"ends\">");
     for (int i = 0; i < count; i++) {

@@ -22,7 +22,6 @@ static uint32_t crc_of(uint32_t crc, const unsigned char *bytes, size_t count)
 static uint32_t adler_of(const unsigned char *bytes, size_t count)
 {
     uint32_t a = 1, b = 0;
-
     for (size_t i = 0; i < count; i++) {
         a = (a + bytes[i]) % 65521;
         b = (b + a) % 65521;
@@ -51,7 +50,6 @@ static unsigned char *put_header(unsigned char *at, int width, int height, int c
 {
     const unsigned char rest[] = {8, channels == 3 ? 2 : 0, 0, 0, 0};
     unsigned char      *data = put_number(put_number(at + 8, (uint32_t)width), (uint32_t)height);
-
     memcpy(data, rest, sizeof rest);
     return close_chunk(at, "IHDR", 8 + sizeof rest);
 }
@@ -60,7 +58,6 @@ static unsigned char *put_header(unsigned char *at, int width, int height, int c
 static unsigned char *put_rows(unsigned char *at, const unsigned char *rows, size_t count)
 {
     unsigned char *data = at + 8;
-
     *data++ = 0x78;
     *data++ = 0x01;
     for (size_t done = 0; done < count;) {
@@ -83,7 +80,6 @@ unsigned char *png_encode(const unsigned char *pixels, int width, int height, in
     static const unsigned char signature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
     size_t                     line = (size_t)width * (size_t)channels, count = (line + 1) * (size_t)height;
     unsigned char             *rows = calloc(count, 1), *out = malloc(count + 5 * (count / 65535 + 1) + 128), *at = out;
-
     if (rows && out) {
         for (int y = 0; y < height; y++)
             memcpy(rows + (line + 1) * (size_t)y + 1, pixels + line * (size_t)y, line);

@@ -15,7 +15,6 @@ static void put_time(cJSON *event)
     struct timespec now = {0};
     struct tm       utc = {0};
     char            day[32], text[48];
-
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
     strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &utc);
@@ -26,7 +25,6 @@ static void put_time(cJSON *event)
 void json_parts(cJSON *object, const char *name, const network_parts *parts)
 {
     cJSON *array = json_array(object, name);
-
     for (int i = 0; i < parts->count; i++)
         if (parts->items[i].on)
             json_push(array, cJSON_CreateString(parts->items[i].name));
@@ -41,7 +39,6 @@ static void put_seconds(cJSON *event, const char *name, double seconds)
 static cJSON *begin(const char *name, double elapsed)
 {
     cJSON *event = json_event(name);
-
     put_time(event);
     put_seconds(event, "elapsed", elapsed);
     return event;
@@ -62,7 +59,6 @@ static void put_text(cJSON *event, const char *name, const char *text)
 static void put_host(cJSON *event)
 {
     char host[256] = "";
-
     if (gethostname(host, sizeof host - 1) || !is_utf8(host))
         host[0] = 0;
     json_text(event, "host", host);
@@ -116,7 +112,6 @@ static void put_choice(cJSON *event, const batch_choice *c)
 cJSON *form_start(double elapsed, const report_start *s)
 {
     cJSON *event = begin("start", elapsed);
-
     json_text(event, "version", haul_version());
     put_host(event);
     json_text(event, "device", haul_device_name(s->device));
@@ -152,7 +147,6 @@ cJSON *form_network(double elapsed, const report_start *s)
 {
     const dry_run *d = s->step;
     cJSON         *event = begin("network", elapsed), *layers = json_array(event, "layers");
-
     for (size_t i = 0; i < d->layer_count; i++) {
         const layer *l = &d->layers[i];
         if (!l->is_leaf)
@@ -176,7 +170,6 @@ cJSON *form_network(double elapsed, const report_start *s)
 cJSON *form_line(double elapsed, const report_line *l)
 {
     cJSON *event = begin("batch", elapsed);
-
     put_count(event, "epoch", l->epoch);
     put_count(event, "batch", l->batch);
     json_number(event, "loss", l->loss);
@@ -188,7 +181,6 @@ cJSON *form_line(double elapsed, const report_line *l)
 cJSON *form_epoch(double elapsed, const report_epoch *e)
 {
     cJSON *event = begin("epoch", elapsed);
-
     put_count(event, "epoch", e->epoch);
     json_number(event, "train_loss", e->train_loss);
     json_number(event, "train_accuracy", e->train_accuracy);
@@ -204,7 +196,6 @@ cJSON *form_epoch(double elapsed, const report_epoch *e)
 cJSON *form_early_stop(double elapsed, const report_early_stop *s)
 {
     cJSON *event = begin("early_stop", elapsed);
-
     put_count(event, "epoch", s->epoch);
     put_count(event, "patience", s->patience);
     put_count(event, "best_epoch", s->best_epoch);
@@ -215,7 +206,6 @@ cJSON *form_early_stop(double elapsed, const report_early_stop *s)
 cJSON *form_stopped(double elapsed, int64_t epoch, int64_t batch)
 {
     cJSON *event = begin("stopped", elapsed);
-
     put_count(event, "epoch", epoch);
     put_count(event, "batch", batch);
     return event;
@@ -224,7 +214,6 @@ cJSON *form_stopped(double elapsed, int64_t epoch, int64_t batch)
 cJSON *form_diverged(double elapsed, const report_diverged *d)
 {
     cJSON *event = begin("diverged", elapsed);
-
     put_count(event, "epoch", d->epoch);
     put_count(event, "batch", d->batch);
     json_text(event, "what", d->what);
@@ -250,7 +239,6 @@ static void put_known_text(cJSON *event, const char *name, const char *text)
 static void put_origins(cJSON *event, const haul_memory_report *r)
 {
     cJSON *origins = json_array(event, "origins");
-
     for (int i = 0; i < r->origin_count; i++) {
         cJSON *row = cJSON_CreateObject();
         json_text(row, "name", r->origins[i].name);
@@ -273,7 +261,6 @@ static void put_failure(cJSON *event, const haul_memory_report *known)
                                                .spill_bytes = -1,
                                                .spill_nanoseconds = -1};
     const haul_memory_report       *r = known ? known : &unknown;
-
     put_known_text(event, "device", known ? haul_device_name(r->device) : NULL);
     put_known_text(event, "operation", known ? r->operation : NULL);
     put_known_text(event, "module", known ? r->module : NULL);
@@ -293,7 +280,6 @@ static void put_failure(cJSON *event, const haul_memory_report *known)
 cJSON *form_memory(double elapsed, const report_memory *m)
 {
     cJSON *event = begin("out_of_memory", elapsed);
-
     put_count(event, "epoch", m->epoch);
     put_count(event, "batch", m->batch);
     put_count(event, "limit_bytes", m->limit_bytes);
@@ -305,7 +291,6 @@ cJSON *form_memory(double elapsed, const report_memory *m)
 cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats *moved)
 {
     cJSON *event = begin("done", elapsed);
-
     json_text(event, "device", haul_device_name(d->device));
     put_count(event, "epochs", d->epochs);
     put_count(event, "best_epoch", d->best_epoch);
@@ -330,7 +315,6 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
 cJSON *form_finished(const report_end *end)
 {
     cJSON *event = begin("finished", end->elapsed);
-
     put_count(event, "epochs", end->epochs);
     return event;
 }

@@ -42,7 +42,6 @@ double report_elapsed(const report *r)
 static bool tell(report *r, cJSON *event)
 {
     char *line = json_line(event);
-
     progress_clear();
     if (!line) {
         complain("memory is exhausted");
@@ -72,7 +71,6 @@ static bool open_events(report *r, const report_start *s)
 static bool add_line(report *r, const report_line *l)
 {
     const tensorboard_value values[] = {{"loss/train", l->loss}, {"learning_rate", l->lr}};
-
     /* The learning rate of an epoch's last mini-batch comes with the epoch. */
     return tensorboard_add(&r->events, step_of(r, l->epoch, l->batch), values, l->batch < r->batches ? 2 : 1);
 }
@@ -86,7 +84,6 @@ static bool add_epoch(report *r, const report_epoch *e)
                                         {e->validation ? "accuracy/validation" : "accuracy/test", e->measured_accuracy},
                                         {"learning_rate", e->lr},
                                         {"examples_per_second", e->images_per_second}};
-
     return tensorboard_add(&r->events, step_of(r, e->epoch, r->batches), values, e->images_per_second > 0 ? 6 : 5);
 }
 
@@ -177,7 +174,6 @@ bool report_nothing_left(const report_end *end, const char *run, bool json)
 bool report_tell_done(report *r, const report_done *d)
 {
     haul_transfer_stats moved = {0};
-
     haul_transfer_stats_get(&moved);
     if (!tell(r, form_done(report_elapsed(r), d, &moved)))
         return false;
@@ -191,7 +187,6 @@ bool report_tell_done(report *r, const report_done *d)
 static double number_in(const cJSON *object, const char *name)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
-
     return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
@@ -206,7 +201,6 @@ static void restore_line(report *r, const char *line)
     cJSON      *event = cJSON_Parse(line);
     const char *kind = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(event, "event"));
     double      epoch = number_in(event, "epoch");
-
     if (kind && !strcmp(kind, "batch") && r->batches > 0) {
         r->last_loss = number_in(event, "loss");
         chart_add(&r->losses, epoch - 1 + number_in(event, "batch") / (double)r->batches, r->last_loss);
@@ -225,7 +219,6 @@ void report_restore(report *r, double elapsed)
     FILE  *log;
     char  *line = NULL;
     size_t room = 0;
-
     r->began = clock_seconds() - elapsed;
     run_file_read(r->run->log, 0, &log);
     while (log && getline(&line, &room, log) > 0)

@@ -17,7 +17,6 @@ static progress_bar *bar_of(trainer *t)
 static double batch_seconds(const pace *p)
 {
     double seconds = p->known_at - p->epoch_began;
-
     return p->known > p->epoch_first && seconds > 0.2 ? seconds / (double)(p->known - p->epoch_first) : NAN;
 }
 
@@ -33,7 +32,6 @@ static progress_state training_state(const trainer *t)
                         .loss = p->loss,
                         .accuracy = p->accuracy,
                         .elapsed = now - p->began};
-
     s.per_second = (double)t->options->batch / each;
     s.left = fmax(0, (double)(total - p->known) * each - (now - p->known_at));
     s.run_left = s.left + (double)epochs_left * (double)total * each + (double)(epochs_left + 1) * p->passes;
@@ -47,7 +45,6 @@ static progress_state pass_state(const trainer *t, int64_t done)
     const pace    *p = &t->pace;
     double         now = clock_seconds(), spent = now - p->pass_began;
     progress_state s = training_state(t);
-
     s.pass = p->pass;
     s.done = done;
     s.total = p->pass_batches;
@@ -64,7 +61,6 @@ static progress_state pass_state(const trainer *t, int64_t done)
 static void draw(trainer *t)
 {
     progress_state s = training_state(t);
-
     t->pace.compiled = 0;
     progress_draw(bar_of(t), &s);
 }
@@ -74,7 +70,6 @@ static void draw(trainer *t)
 static int64_t examples_seen(const trainer *t)
 {
     const int64_t all = haul_dataset_count(t->data.train), now = t->position.batch * t->options->batch;
-
     return (t->position.epoch - 1) * all + (now < all ? now : all);
 }
 
@@ -82,7 +77,6 @@ static int64_t examples_seen(const trainer *t)
 static double seconds_left(const trainer *t, const progress_state *s, int64_t steps)
 {
     const int64_t here = steps - t->pace.first;
-
     if (isfinite(s->run_left))
         return s->run_left;
     return here > 0 ? s->elapsed / (double)here * (double)(s->epochs * t->report.batches - steps) : 0;
@@ -91,7 +85,6 @@ static double seconds_left(const trainer *t, const progress_state *s, int64_t st
 static void publish(const trainer *t, const progress_state *s)
 {
     const int64_t steps = (s->epoch - 1) * t->report.batches + t->position.batch;
-
     haul_publish_progress(.steps = steps, .examples = examples_seen(t), .epoch = s->epoch, .epochs = s->epochs,
                           .seconds_left = seconds_left(t, s, steps));
 }
@@ -100,7 +93,6 @@ static void publish(const trainer *t, const progress_state *s)
 static void begin_publishing(const trainer *t)
 {
     char name[96];
-
     snprintf(name, sizeof name, "%s on %s", t->options->model, t->options->data);
     if (haul_publish_begin(.name = t->run.path ? t->options->run : name))
         haul_error_clear();
@@ -112,7 +104,6 @@ static void begin_publishing(const trainer *t)
 static void note(trainer *t, const char *text)
 {
     progress_state s = training_state(t);
-
     s.note = text;
     progress_draw(bar_of(t), &s);
 }
@@ -121,7 +112,6 @@ static void on_compiled(const haul_event *event, void *context)
 {
     trainer *t = context;
     char     text[160];
-
     t->pace.compiled++;
     t->pace.slowed = true;
     if (!progress_due(bar_of(t)))
@@ -152,7 +142,6 @@ void pace_end(trainer *t)
 void pace_epoch(trainer *t)
 {
     pace *p = &t->pace;
-
     p->epoch_began = p->known_at = clock_seconds();
     p->epoch_first = p->known = t->position.batch;
     p->loss = p->accuracy = NAN;
@@ -163,7 +152,6 @@ void pace_epoch(trainer *t)
 void pace_read(trainer *t, int64_t hits)
 {
     pace *p = &t->pace;
-
     p->known = t->position.batch;
     p->known_at = clock_seconds();
     if (p->slowed) {
@@ -180,7 +168,6 @@ static void read_sums(trainer *t)
 {
     pace   *p = &t->pace;
     int64_t batches = t->epoch_batches + t->window_batches;
-
     p->known = t->position.batch;
     p->known_at = clock_seconds();
     p->loss = batches ? (t->epoch_loss + haul_item(t->window_loss)) / (double)batches : NAN;
@@ -190,7 +177,6 @@ static void read_sums(trainer *t)
 void pace_step(trainer *t)
 {
     progress_state s = training_state(t);
-
     publish(t, &s);
     if (!progress_due(bar_of(t)))
         return;
@@ -202,7 +188,6 @@ void pace_step(trainer *t)
 void pace_wait(trainer *t)
 {
     char text[160];
-
     if (t->waits || !bar_of(t)->on)
         return;
     snprintf(text, sizeof text, "waiting for %s, %lld/%lld submitted", haul_device_name(t->device),
@@ -215,7 +200,6 @@ void pace_wait(trainer *t)
 void pace_pass_begin(trainer *t, const char *name, int64_t batches)
 {
     pace *p = &t->pace;
-
     p->pass = name;
     p->pass_batches = batches;
     p->pass_began = clock_seconds();
@@ -225,7 +209,6 @@ bool pace_pass_step(int64_t done, void *context)
 {
     trainer       *t = context;
     progress_state s = pass_state(t, done);
-
     publish(t, &s);
     if (progress_due(bar_of(t)))
         progress_draw(bar_of(t), &s);

@@ -18,7 +18,6 @@ static bool is_row(const layer *l, int depth)
 static int count_rows(const dry_run *d, int depth)
 {
     int rows = 0;
-
     for (size_t i = 0; i < d->layer_count; i++)
         rows += is_row(&d->layers[i], depth);
     return rows;
@@ -28,7 +27,6 @@ static int count_rows(const dry_run *d, int depth)
 static int choose_depth(const dry_run *d)
 {
     int depth = 1, deepest = 1;
-
     for (size_t i = 0; i < d->layer_count; i++)
         deepest = d->layers[i].depth > deepest ? d->layers[i].depth : deepest;
     while (depth < deepest && count_rows(d, depth + 1) <= MOST_ROWS)
@@ -55,7 +53,6 @@ typedef struct table {
 static void widen(table *t, column c, const char *text)
 {
     int columns = text_columns(text);
-
     if (columns > t->widths[c])
         t->widths[c] = columns;
 }
@@ -76,7 +73,6 @@ static const char *parameters_text(int64_t count)
 static int line_width(const table *t)
 {
     int width = INDENT;
-
     for (int c = 0; c < COLUMNS; c++)
         width += t->widths[c] ? t->widths[c] + GAP : 0;
     return width - GAP;
@@ -87,7 +83,6 @@ static void measure(table *t)
     enum { LEAST_NAME = 8, MOST_NAME = 40, SHARES = 16 };
     static const char *const heads[COLUMNS] = {"layer", "kind", "output", "parameters", "", "of forward"};
     char                     text[32];
-
     for (int c = 0; c < COLUMNS; c++)
         widen(t, (column)c, heads[c]);
     widen(t, FLOPS, t->unit_name);
@@ -116,7 +111,6 @@ static void share_text(const table *t, double flops, char out[32])
 {
     enum { CELLS = 10 };
     double share = t->flops > 0 ? flops / t->flops : 0;
-
     *out = 0;
     if (share >= 0.005)
         snprintf(out, 32, "%-*.*s %3.0f %%", CELLS, whole_within(share * CELLS + 0.5, 0, CELLS), "##########",
@@ -127,7 +121,6 @@ static void share_text(const table *t, double flops, char out[32])
 static void print_row(const table *t, const char *const texts[COLUMNS])
 {
     int spaces = INDENT;
-
     for (int c = 0; c < COLUMNS; c++) {
         int width = t->widths[c], used = text_columns(texts[c]);
         if (!width)
@@ -147,7 +140,6 @@ static void print_row(const table *t, const char *const texts[COLUMNS])
 static void print_layer(const table *t, const layer *l, const char *name)
 {
     char flops[32], share[32];
-
     flops_text(t, l->flops, flops);
     share_text(t, l->depth < 0 ? 0 : l->flops, share);
     print_row(t, (const char *const[COLUMNS]){name, l->kind, l->output.ndim ? text_shape(&l->output) : "",
@@ -159,7 +151,6 @@ static void print_layers(const table *t)
     int   total = count_rows(t->data, t->depth), shown = total > MOST_ROWS ? MOST_ROWS - 1 : total, at = 0;
     char  name[32];
     layer rest = {.depth = 1}; /* those that the rows do not suffice for */
-
     for (size_t i = 0; i < t->data->layer_count; i++) {
         const layer *l = &t->data->layers[i];
         if (!is_row(l, t->depth))
@@ -179,7 +170,6 @@ static void print_layers(const table *t)
 static void print_table(table *t)
 {
     const layer sum = {.depth = -1, .parameters = t->data->parameters, .flops = t->flops};
-
     measure(t);
     set_style(STYLE_DIM);
     print_row(t, (const char *const[COLUMNS]){"layer", "kind", "output", "parameters", t->unit_name, "of forward"});
@@ -194,7 +184,6 @@ static void choose_unit(table *t)
 {
     static const char *const names[] = {"kFLOP", "MFLOP", "GFLOP", "TFLOP"};
     int                      unit = 0;
-
     for (t->unit = 1e3; unit < 3 && t->flops >= 1e3 * t->unit; unit++)
         t->unit *= 1e3;
     t->unit_name = names[unit];
@@ -204,7 +193,6 @@ void summary_print_memory(const dry_run *d, const haul_device *device)
 {
     char    text[256];
     int64_t peak = dry_run_peak(d, device), room = dry_run_room(device);
-
     if (!room)
         snprintf(text, sizeof text, "%s at the peak on %s (estimated)", text_bytes(peak), haul_device_name(device));
     else if (peak <= room)
@@ -232,7 +220,6 @@ void summary_print_parts(const dry_run *d)
     char      text[2048];
     const int on = parts_count_on(&d->parts);
     size_t    used;
-
     if (d->limit) {
         snprintf(text, sizeof text, "%s; the training needs %s%s", text_bytes(d->limit), text_bytes(d->peak),
                  d->peak <= d->limit ? " of it" : "");
@@ -258,7 +245,6 @@ void summary_print(const dry_run *d, const haul_device *device)
 {
     char  text[128];
     table t = {.data = d, .depth = choose_depth(d), .flops = d->layer_count ? d->layers[0].flops : 0};
-
     choose_unit(&t);
     putchar('\n');
     if (count_rows(d, t.depth))

@@ -16,7 +16,6 @@
 static uint32_t crc_of(const unsigned char *bytes, size_t count)
 {
     uint32_t crc = UINT32_MAX;
-
     for (size_t i = 0; i < count; i++) {
         crc ^= bytes[i];
         for (int bit = 0; bit < 8; bit++)
@@ -29,7 +28,6 @@ static uint32_t crc_of(const unsigned char *bytes, size_t count)
 static uint32_t masked_crc_of(const unsigned char *bytes, size_t count)
 {
     uint32_t crc = crc_of(bytes, count);
-
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
@@ -74,7 +72,6 @@ static void put_bytes(message *m, int field, const void *bytes, size_t count)
 static void put_double(message *m, int field, double value)
 {
     uint64_t bits;
-
     memcpy(&bits, &value, sizeof bits);
     put_key(m, field, FIXED64);
     put_fixed(m, bits, 8);
@@ -83,7 +80,6 @@ static void put_double(message *m, int field, double value)
 static void put_float(message *m, int field, float value)
 {
     uint32_t bits;
-
     memcpy(&bits, &value, sizeof bits);
     put_key(m, field, FIXED32);
     put_fixed(m, bits, 4);
@@ -95,7 +91,6 @@ static void put_float(message *m, int field, float value)
 static void begin_event(message *m, int64_t step)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_REALTIME, &now);
     m->length = 0;
     put_double(m, 1, (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
@@ -107,7 +102,6 @@ static void begin_event(message *m, int64_t step)
 static void put_value(message *summary, const tensorboard_value *value)
 {
     message m = {.length = 0};
-
     put_bytes(&m, 1, value->tag, strnlen(value->tag, TENSORBOARD_TAG));
     put_float(&m, 2, (float)value->value);
     put_bytes(summary, 1, m.bytes, m.length);
@@ -139,7 +133,6 @@ static bool write_record(tensorboard *t, const message *m)
 {
     unsigned char bytes[MESSAGE + 16];
     message       frame = {.length = 0};
-
     put_fixed(&frame, m->length, 8);
     put_fixed(&frame, masked_crc_of(frame.bytes, 8), 4);
     memcpy(bytes, frame.bytes, frame.length);
@@ -156,7 +149,6 @@ static bool write_version(tensorboard *t)
 {
     static const char version[] = "brain.Event:2";
     message           m;
-
     begin_event(&m, 0);
     put_bytes(&m, 3, version, sizeof version - 1);
     return write_record(t, &m);
@@ -166,7 +158,6 @@ static bool write_version(tensorboard *t)
 static bool write_restart(tensorboard *t, int64_t step)
 {
     message m;
-
     begin_event(&m, step);
     put_bytes(&m, 7, (const unsigned char[]){1 << 3 | VARINT, 1}, 2);
     return write_record(t, &m);
@@ -185,7 +176,6 @@ bool tensorboard_open(tensorboard *t, const char *folder, int64_t trained)
 {
     char   host[128] = "";
     size_t size = strlen(folder) + sizeof host + 96;
-
     *t = (tensorboard){.path = malloc(size), .fd = -1};
     if (!t->path) {
         complain("memory is exhausted");
@@ -220,7 +210,6 @@ void tensorboard_close(tensorboard *t)
 bool tensorboard_add(tensorboard *t, int64_t step, const tensorboard_value *values, int count)
 {
     message event, summary = {.length = 0};
-
     if (!t->path)
         return true;
     for (int i = 0; i < count && i < TENSORBOARD_MOST; i++)

@@ -13,7 +13,6 @@ static void HAUL_PRINTF(3, 4) print_fact(const char *name, int indent, const cha
 {
     char    text[8192];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -40,7 +39,6 @@ static void append(char *text, size_t size, const char *format, ...)
 {
     size_t  used = strlen(text);
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(text + used, size - used, format, arguments);
     va_end(arguments);
@@ -51,7 +49,6 @@ static void append(char *text, size_t size, const char *format, ...)
 static void print_model(const report_start *s)
 {
     haul_device_properties p = {.model = ""};
-
     haul_device_describe(s->device, &p);
     print_fact("model", START, "%s on %s (%s)", s->model, haul_device_name(s->device), p.model);
 }
@@ -60,7 +57,6 @@ static void print_model(const report_start *s)
 static void print_data(const report_start *s)
 {
     char text[512] = "";
-
     append(text, sizeof text, "%.*s: %s examples to train", (int)strcspn(s->train_name, " "), s->train_name,
            text_count(s->train_count));
     if (s->validation > 0)
@@ -83,7 +79,6 @@ static void print_choice(const report_start *s)
     const batch_choice *c = s->choice;
     const batch_trial  *chosen = batch_choice_find(c, s->batch), *most = batch_choice_find(c, c->largest);
     char                text[256] = "";
-
     append(text, sizeof text, "%s is ", text_count(s->batch));
     if (s->batch == c->largest)
         append(text, sizeof text, s->batch < s->train_count ? "the largest that fits" : "all examples");
@@ -105,7 +100,6 @@ static void print_choice(const report_start *s)
 static void print_plan(const report_start *s)
 {
     char text[1024] = "";
-
     append(text, sizeof text, "%s epoch%s of %s step%s, batch ", text_count(s->epochs), plural(s->epochs),
            text_count(s->steps), plural(s->steps));
     if (s->accumulate > 1)
@@ -190,7 +184,6 @@ static void print_row(const epoch_row *row)
     enum { WIDE = 80, MEDIUM = 66, NARROW = 40 };
     int  room = output_room(), loss = room < MEDIUM ? 6 : 10;
     bool words = room >= MEDIUM;
-
     printf("%s", row->label);
     if (room >= NARROW)
         printf("  %*s", loss, row->train_loss);
@@ -213,7 +206,6 @@ static void label_text(const report_epoch *e, bool is_head, char out[64])
     char last[32];
     int  digits = snprintf(last, sizeof last, "%lld", (long long)e->epochs);
     bool word = output_room() >= 40;
-
     if (is_head)
         snprintf(out, 64, "%*s", (word ? 6 : 0) + 2 * digits + 1, "");
     else
@@ -224,7 +216,6 @@ static void print_head(const report_epoch *e)
 {
     bool      words = output_room() >= 66;
     epoch_row row = {.best = false};
-
     label_text(e, true, row.label);
     snprintf(row.train_loss, sizeof row.train_loss, words ? "train loss" : "train");
     snprintf(row.train_accuracy, sizeof row.train_accuracy, "accuracy");
@@ -249,7 +240,6 @@ static void accuracy_text(double accuracy, char out[32])
 void print_epoch(report *r, const report_epoch *e)
 {
     epoch_row row = {.best = e->best};
-
     if (!r->head_told)
         print_head(e);
     r->head_told = true;
@@ -265,7 +255,6 @@ void print_epoch(report *r, const report_epoch *e)
 void print_early_stop(const report_early_stop *s)
 {
     char text[256];
-
     snprintf(
         text, sizeof text,
         "Stopped early after epoch %lld: the %s loss has not been lower than in epoch %lld (%.3f) for %lld epoch%s.",
@@ -277,7 +266,6 @@ void print_early_stop(const report_early_stop *s)
 void complain_diverged(const report_diverged *d, const run_folder *run)
 {
     char before[64] = "", what[48], config[4096];
-
     snprintf(what, sizeof what, "its %s %s", d->what, strcmp(d->what, "weights") != 0 ? "is" : "are");
     if (isfinite(d->loss_before))
         snprintf(before, sizeof before, "; the loss was %.4g before", d->loss_before);
@@ -296,7 +284,6 @@ void complain_diverged(const report_diverged *d, const run_folder *run)
 void print_stopped(const report *r, int64_t epoch, int64_t batch)
 {
     char text[256], quoted[4096];
-
     putchar('\n');
     snprintf(text, sizeof text, "Stopped in epoch %lld after mini-batch %lld of %lld. %s", (long long)epoch,
              (long long)batch, (long long)r->batches,
@@ -333,7 +320,6 @@ static void print_moved(const haul_transfer_stats *moved, const char *device)
 static void print_saved(const report *r, const report_done *d)
 {
     char quoted[4096];
-
     if (!r->run->path) {
         print_fact("  saved", END, "nothing: add --run DIR to keep the log and the weights");
         return;
@@ -347,7 +333,6 @@ static void print_saved(const report *r, const report_done *d)
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)
 {
     const char *device = haul_device_name(d->device);
-
     chart_print(&r->losses, (double)d->epochs, measured_on(d->validation));
     putchar('\n');
     set_style(STYLE_BOLD);
@@ -372,7 +357,6 @@ void print_finished(const report_end *end, const char *run)
 {
     const char *epochs = text_count(end->epochs);
     char        quoted[4096];
-
     print_visible(run, 0);
     if (end->patience)
         printf(" is finished: it stopped early, after %s epoch%s", epochs, end->epochs == 1 ? "" : "s");

@@ -120,7 +120,6 @@ static bool           has_tiles;
 static void ask_for_tiles(void)
 {
     unsigned eax, ebx, ecx, edx;
-
     has_tiles = haul__cpu_has_bf16_pairs() && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & AMX_BF16) &&
                 (edx & AMX_TILE) && !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
 }

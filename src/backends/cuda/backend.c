@@ -19,7 +19,6 @@ static pthread_once_t    once = PTHREAD_ONCE_INIT;
 CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope)
 {
     CUresult code = haul__cu.CtxGetCurrent(&scope->before);
-
     scope->ours = d->context;
     if (code == CUDA_SUCCESS && scope->before != d->context)
         code = haul__cu.CtxSetCurrent(d->context);
@@ -39,7 +38,6 @@ static void find_gpus(void)
 {
     int      count = 0;
     CUresult code;
-
     if (!haul__cuda_load_driver(reason, sizeof reason))
         return;
     code = haul__cu.DeviceGetCount(&count);
@@ -70,7 +68,6 @@ static int count_gpus(char *why, size_t why_size)
 static int attribute(const haul__cuda_device *d, CUdevice_attribute what)
 {
     int value = 0;
-
     return haul__cu.DeviceGetAttribute(&value, what, d->id) == CUDA_SUCCESS ? value : 0;
 }
 
@@ -81,7 +78,6 @@ static haul_status describe(haul_device *device, haul__cuda_device *d)
     int                     driver = haul__cuda_driver_version(), major = 0, minor = 0;
     size_t                  bytes = 0;
     CUresult                code = haul__cu.DeviceGet(&d->id, device->index);
-
     if (code != CUDA_SUCCESS)
         return haul__cuda_check(device, "cuDeviceGet", code);
     if (haul__cu.DeviceGetName(device->model, (int)sizeof device->model, d->id) != CUDA_SUCCESS)
@@ -120,7 +116,6 @@ static haul_status choose_target(const haul_device *device, haul__cuda_device *d
 {
     int  known[64], count = 0, best = 0;
     bool exact = false;
-
     if (haul__nvrtc.GetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
         haul__nvrtc.GetSupportedArchs(known) != NVRTC_SUCCESS)
         return haul__fail(HAUL_BACKEND, device->name, NULL, "NVRTC does not report which GPUs it supports");
@@ -168,7 +163,6 @@ static haul_status start_gpu(haul_device *device)
 {
     haul__cuda_device *d = haul__cuda_of(device);
     CUresult           code;
-
     if (d->context) /* retried after memory was exhausted */
         return HAUL_OK;
     const haul__cuda_spending spent = haul__cuda_spend_begin_context(device);
@@ -187,11 +181,10 @@ static haul_status open_gpu(haul_device *device, int index)
     char               why[256] = "there are fewer GPUs";
     haul__cuda_device *d = &gpus[index];
     haul_status        status;
-
     if (count_gpus(why, sizeof why) <= index || !haul__cuda_load_nvrtc(why, sizeof why))
         return haul__fail(HAUL_DEVICE, device->name, NULL, "%s", why);
     status = describe(device, d);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
         return haul__fail(HAUL_DEVICE, device->name, NULL,
@@ -202,7 +195,7 @@ static haul_status open_gpu(haul_device *device, int index)
                           "%s has compute capability %d.%d, but Haul needs at least 7.5 (Turing, 2018)", device->model,
                           d->capability / 10, d->capability % 10);
     status = choose_target(device, d);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     if (!d->identity) /* otherwise opened again, after memory was exhausted */
         d->identity = haul__format("%s\n%s\n", device->driver, d->target);

@@ -80,7 +80,6 @@ static bool is_memory(cudnnStatus_t status)
 static void explain(cudnnStatus_t status, char *out, size_t size)
 {
     char more[512] = "";
-
     haul__cudnn.GetLastErrorString(more, sizeof more);
     more[sizeof more - 1] = '\0';
     more[strcspn(more, "\r\n")] = '\0';
@@ -91,7 +90,6 @@ static void explain(cudnnStatus_t status, char *out, size_t size)
 static haul_status fail(const haul_device *device, cudnnStatus_t status)
 {
     char text[700];
-
     explain(status, text, sizeof text);
     return haul__fail(is_memory(status) ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,
                       "cuDNN's convolution failed: %s; with HAUL_WITHOUT=cudnn Haul uses kernels of its own", text);
@@ -102,7 +100,6 @@ static haul_status fail(const haul_device *device, cudnnStatus_t status)
 static const char *version_words(char *out, size_t size)
 {
     size_t version = haul__cudnn_version();
-
     snprintf(out, size, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return out;
 }
@@ -112,7 +109,6 @@ static bool is_usable(const haul_device *device, gpu *g)
 {
     char          text[32];
     cudnnStatus_t status;
-
     if (g->tried)
         return g->target.handle != NULL;
     g->tried = true;
@@ -135,7 +131,6 @@ void haul__cudnn_words(haul_device *device, char *out, size_t size)
     gpu             *g = gpu_of(device);
     char             version[32];
     haul__cuda_scope scope;
-
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS) {
         snprintf(out, size, "no cuDNN: own kernels serve");
         return;
@@ -169,7 +164,6 @@ static void find_buffers(const haul__conv2d *c, CUdeviceptr out[HAUL__CUDNN_BIAS
 static int64_t alignment(const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1])
 {
     CUdeviceptr all = 16;
-
     for (int i = HAUL__CUDNN_X; i <= HAUL__CUDNN_BIAS; i++)
         all |= buffers[i];
     return (int64_t)(all & ~(all - 1));
@@ -207,7 +201,6 @@ static unsigned bucket_of(const haul__cudnn_problem *p)
 {
     uint64_t hash = 0xcbf29ce484222325u;
     int64_t  words[sizeof *p / sizeof(int64_t)];
-
     memcpy(words, p, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         hash = (hash ^ (uint64_t)words[i]) * 0x100000001b3u;
@@ -222,7 +215,6 @@ static char *choice_key(const haul_device *device, const haul__cudnn_problem *p)
     int64_t words[sizeof *p / sizeof(int64_t)];
     char    text[sizeof words / sizeof words[0] * 21 + 1] = "";
     size_t  length = 0;
-
     memcpy(words, p, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         length += (size_t)snprintf(text + length, sizeof text - length, " %lld", (long long)words[i]);
@@ -234,7 +226,6 @@ static void store_choice(const haul_device *device, const entry *e)
 {
     haul__cudnn_choice choice;
     char              *key = choice_key(device, &e->problem);
-
     if (key && haul__cudnn_describe(&e->plans[0], &choice))
         haul__cache_store(key, &choice, sizeof choice);
     haul__free(key);
@@ -245,7 +236,6 @@ static bool load_choice(const haul_device *device, const gpu *g, int64_t most, e
     size_t              size = 0;
     char               *key = choice_key(device, &e->problem);
     haul__cudnn_choice *choice = key ? haul__cache_load(key, &size) : NULL;
-
     if (choice && size == sizeof *choice && haul__cudnn_rebuild(&g->target, &e->problem, choice, most, &e->plans[0]))
         e->count = 1;
     haul__free(choice);
@@ -264,7 +254,6 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
 {
     int64_t most = most_scratch(device), start = haul__now_ns();
     bool    autotune = haul__cudnn_autotunes();
-
     e->hopeless = -1;
     if (!autotune || !load_choice(device, g, most, e)) {
         e->count = haul__cudnn_propose(&g->target, &e->problem, most, e->plans, autotune ? MAX_PLANS : 1);
@@ -283,7 +272,6 @@ static void plan(const haul_device *device, const gpu *g, entry *e)
 static void drop_old(entry *e)
 {
     entry *kept = e;
-
     for (int i = 1; i < BUCKET_ROOM && kept->next; i++)
         kept = kept->next;
     e = kept->next;
@@ -303,7 +291,6 @@ static void drop_old(entry *e)
 static entry *find(const haul_device *device, gpu *g, const haul__cudnn_problem *problem)
 {
     entry **at = &g->entries[bucket_of(problem)], *e;
-
     if (!is_usable(device, g))
         return NULL;
     for (e = *at; e; e = e->next)
@@ -350,7 +337,6 @@ static cudnnStatus_t execute(const run *r, const haul__cudnn_plan *p)
 {
     CUstream      stream = haul__cuda_stream(r->stream);
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
-
     if (r->gpu->stream != stream)
         status = haul__cudnn.SetStream(r->gpu->target.handle, stream);
     if (status != CUDNN_STATUS_SUCCESS)
@@ -379,7 +365,6 @@ static haul_status measure(const run *r, const haul__cudnn_plan *p, int64_t *out
 {
     int64_t     best = INT64_MAX;
     haul_status status = HAUL_OK;
-
     for (int round = 0; round <= ROUNDS && status == HAUL_OK; round++) { /* round 0 warms up */
         int64_t start = haul__now_ns(), took;
 
@@ -407,7 +392,6 @@ static haul_status time_plans(run *r)
     int64_t     times[MAX_PLANS];
     int         best = 0;
     haul_status status = HAUL_OK;
-
     for (int i = 0; i < e->count; i++)
         if (e->plans[i].workspace > r->scratch_bytes)
             return HAUL_OK;
@@ -417,7 +401,7 @@ static haul_status time_plans(run *r)
         if (status == HAUL_OK && (double)times[i] < (double)times[best] * MARGIN)
             best = i;
     }
-    if (status != HAUL_OK)
+    if (status)
         return status;
     for (int i = 0; i < e->count; i++)
         if (i != best || times[best] == INT64_MAX)
@@ -437,7 +421,6 @@ static bool is_usable_on(haul_device *device)
     bool             usable;
     gpu             *g = gpu_of(device);
     haul__cuda_scope scope;
-
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
         return false;
     pthread_mutex_lock(&g->lock);
@@ -452,7 +435,6 @@ static bool is_usable_on(haul_device *device)
 bool haul__cudnn_wants_channels_last(haul_device *device, const void *problem)
 {
     const haul__conv2d *call = problem;
-
     return (call->channels_last || call->tf32 || haul__dtype_size(call->dtype) == 2) && is_usable_on(device);
 }
 
@@ -465,7 +447,6 @@ const char *haul__cudnn_refuses(haul_device *device, const void *problem)
     haul__cuda_scope    scope;
     const entry        *e;
     const char         *why = NULL;
-
     if (!haul__cuda_load_cudnn(NULL, 0))
         return "it was not found, or cannot be used";
     if (!problem)
@@ -498,7 +479,6 @@ size_t haul__cudnn_scratch(haul_device *device, const void *problem)
     haul__cuda_scope    scope;
     const entry        *e;
     int64_t             bytes = 0;
-
     find_buffers(problem, buffers);
     described = describe(problem, buffers);
     if (haul__cuda_enter(haul__cuda_of(device), &scope) != CUDA_SUCCESS)
@@ -521,12 +501,11 @@ static haul_status run_best(run *r)
     const haul__cudnn_plan *p;
     haul_status             status = HAUL_OK;
     cudnnStatus_t           code;
-
     if (!r->entry)
         return HAUL_UNSUPPORTED;
     if (r->entry->untimed)
         status = time_plans(r);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     p = choose(r->gpu, r->entry, r->scratch_bytes);
     if (!p)
@@ -544,7 +523,6 @@ haul_status haul__cudnn_compute(haul__stream *s, const void *problem)
     haul__cudnn_problem described;
     haul__cuda_scope    scope;
     haul_status         status;
-
     find_buffers(call, r.buffers);
     described = describe(call, r.buffers);
     if (call->scratch) {

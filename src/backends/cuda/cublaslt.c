@@ -36,7 +36,6 @@ static void load(void)
     static const char *const of_12[] = {"libcublasLt.so.12", "libcublasLt.so", NULL};
     void                    *library;
     size_t                   version;
-
     snprintf(lt.text, sizeof lt.text, "no cuBLASLt");
     if (haul__implementation_left_out(HAUL__BY_cublaslt)) {
         snprintf(lt.text, sizeof lt.text, "no cuBLASLt (HAUL_WITHOUT names it)");
@@ -67,7 +66,6 @@ bool haul__cublaslt_load(char *why, size_t why_size)
 haul_status haul__cublaslt_check(const haul_device *device, const char *call, cublasStatus_t code)
 {
     const char *name = code == CUBLAS_STATUS_SUCCESS ? NULL : haul__lt.GetStatusName(code);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         return HAUL_OK;
     return haul__fail(code == CUBLAS_STATUS_ALLOC_FAILED ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND, device->name, NULL,

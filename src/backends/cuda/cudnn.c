@@ -36,7 +36,6 @@ static bool find_functions(void *library)
 static void say_what_is_missing(void)
 {
     void *old = haul__cuda_open_library((const char *const[]){"libcudnn.so.8", NULL});
-
     snprintf(cudnn.why, sizeof cudnn.why, old ? "no cuDNN 9 (version 8 is too old)" : "no cuDNN 9");
     if (old)
         dlclose(old);
@@ -45,7 +44,6 @@ static void say_what_is_missing(void)
 static void load_cudnn(void)
 {
     void *library;
-
     cudnn.autotunes = haul__cuda_names("HAUL_CUDNN", "autotune");
     cudnn.any_order = haul__cuda_names("HAUL_CUDNN", "nondeterministic");
     if (haul__implementation_left_out(HAUL__BY_cudnn)) {

@@ -12,7 +12,6 @@
 cudnnBackendDescriptor_t haul__cudnn_make(cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t d = NULL;
-
     return haul__cudnn.CreateDescriptor(type, &d) == CUDNN_STATUS_SUCCESS ? d : NULL;
 }
 
@@ -65,7 +64,6 @@ static bool stored_type(haul_dtype dtype, int *out)
                  {HAUL_F64, CUDNN_DATA_DOUBLE},
                  {HAUL_F16, CUDNN_DATA_HALF},
                  {HAUL_BF16, CUDNN_DATA_BFLOAT16}};
-
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == dtype) {
             *out = types[i].type;
@@ -95,7 +93,6 @@ static cudnnBackendDescriptor_t tensor(const haul__cudnn_problem *p, int64_t num
     int64_t                  last[4] = {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]};
     int                      type = 0;
     bool                     good = stored_type((haul_dtype)p->dtype, &type);
-
     if (is_virtual)
         type = computed_type(p);
     good = good && set_enum(d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type) &&
@@ -129,7 +126,6 @@ static cudnnBackendDescriptor_t result_tensor(const haul__cudnn_problem *p, int6
 static cudnnBackendDescriptor_t convolution(const haul__cudnn_problem *p)
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-
     return haul__cudnn_finish(
         d, set_enum(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, computed_type(p)) &&
                set_enum(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION) &&
@@ -166,7 +162,6 @@ static bool set_factor(cudnnBackendDescriptor_t d, const haul__cudnn_problem *p,
                        double value)
 {
     float single = (float)value;
-
     return p->dtype == HAUL_F64 ? haul__cudnn_set(d, name, CUDNN_TYPE_DOUBLE, 1, &value)
                                 : haul__cudnn_set(d, name, CUDNN_TYPE_FLOAT, 1, &single);
 }
@@ -176,7 +171,6 @@ static cudnnBackendDescriptor_t convolve(const haul__cudnn_problem *p, cudnnBack
     const pass_names        *names = &passes[p->pass];
     cudnnBackendDescriptor_t d = haul__cudnn_make(names->type), how = convolution(p);
     cudnnBackendDescriptor_t x = x_tensor(p), weight = weight_tensor(p);
-
     d = haul__cudnn_finish(
         d, set_factor(d, p, names->alpha, 1) && set_factor(d, p, names->beta, 0) &&
                haul__cudnn_set_descriptor(d, names->convolution, how) && haul__cudnn_set_descriptor(d, names->x, x) &&
@@ -194,7 +188,6 @@ static cudnnBackendDescriptor_t pointwise(const haul__cudnn_problem *p, int mode
     cudnnBackendDescriptor_t how = haul__cudnn_make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     bool                     good = true;
-
     if (mode == CUDNN_POINTWISE_RELU_FWD)
         good = set_enum(how, CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, CUDNN_PROPAGATE_NAN);
     how = haul__cudnn_finish(how,
@@ -216,7 +209,6 @@ static cudnnBackendDescriptor_t graph_of(const haul__cudnn_target *target, const
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     bool                     good = true;
-
     for (int i = 0; i < count; i++)
         good = good && operations[i];
     good = good && haul__cudnn_set(d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, operations);
@@ -230,7 +222,6 @@ cudnnBackendDescriptor_t haul__cudnn_graph(const haul__cudnn_target *target, con
     cudnnBackendDescriptor_t convolved = NULL, biased = NULL, bias = NULL, d;
     cudnnBackendDescriptor_t y = result_tensor(p, HAUL__CUDNN_Y), from, to, operations[3] = {NULL};
     int                      count = 0;
-
     if (p->bias || p->relu)
         convolved = result_tensor(p, CONVOLVED);
     if (p->bias && p->relu)

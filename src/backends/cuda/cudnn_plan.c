@@ -12,7 +12,6 @@ static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
                    int64_t room, void *out)
 {
     int64_t count = 0;
-
     if (haul__cudnn.GetAttribute(d, name, type, room, &count, out) != CUDNN_STATUS_SUCCESS)
         return 0;
     return count < room ? count : room;
@@ -22,7 +21,6 @@ static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
 static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
 {
     cudnnBackendDescriptor_t engine = haul__cudnn_make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-
     if (engine && get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine) == 1)
         return engine;
     haul__cudnn_drop(engine);
@@ -35,7 +33,6 @@ static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
 static bool note_is_fine(const haul__cudnn_problem *p, int note)
 {
     bool exact = p->dtype == HAUL_F32 && !p->tf32;
-
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
         return p->any_order != 0;
     if (note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
@@ -55,7 +52,6 @@ static bool is_fine(const haul__cudnn_problem *p, cudnnBackendDescriptor_t confi
                 haul__cudnn.GetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, 64,
                                          &count, notes) == CUDNN_STATUS_SUCCESS &&
                 count <= 64;
-
     for (int64_t i = 0; i < count && fine; i++)
         fine = note_is_fine(p, notes[i]);
     haul__cudnn_drop(engine);
@@ -70,7 +66,6 @@ static bool make_plan(const haul__cudnn_target *target, cudnnBackendDescriptor_t
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     bool                     good = haul__cudnn_set_descriptor(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-
     if (target->handle)
         good = good && haul__cudnn_set(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &target->handle);
     else
@@ -96,7 +91,6 @@ static cudnnBackendDescriptor_t heuristics(const haul__cudnn_target *target, cud
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     bool                     good = haul__cudnn_set_descriptor(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph) &&
                 haul__cudnn_set(d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-
     if (!target->handle)
         good = good && haul__cudnn_set_descriptor(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target->properties);
     return haul__cudnn_finish(d, good);
@@ -108,7 +102,6 @@ static cudnnBackendDescriptor_t *proposals(cudnnBackendDescriptor_t found, int64
 {
     cudnnBackendDescriptor_t *configs = NULL;
     int64_t                   room = 0, made = 0, given = 0;
-
     if (haul__cudnn.GetAttribute(found, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &room, NULL) ==
             CUDNN_STATUS_SUCCESS &&
         room > 0)
@@ -129,7 +122,6 @@ int haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_prob
     static const int         modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     cudnnBackendDescriptor_t graph = haul__cudnn_graph(target, problem);
     int                      found = 0;
-
     for (size_t m = 0; graph && m < sizeof modes / sizeof modes[0] && found < most; m++) {
         cudnnBackendDescriptor_t  how = heuristics(target, graph, modes[m]);
         int64_t                   count = 0;
@@ -153,7 +145,6 @@ int haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_prob
 static bool describe_knob(cudnnBackendDescriptor_t knob, int64_t out[2])
 {
     int type = 0;
-
     if (get(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) != 1 ||
         get(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &out[1]) != 1)
         return false;
@@ -166,7 +157,6 @@ bool haul__cudnn_describe(const haul__cudnn_plan *plan, haul__cudnn_choice *out)
     cudnnBackendDescriptor_t engine = engine_of(plan->config), knobs[HAUL__CUDNN_MAX_KNOBS];
     int64_t                  made = 0, count = 0;
     bool                     good;
-
     *out = (haul__cudnn_choice){0};
     while (made < HAUL__CUDNN_MAX_KNOBS && (knobs[made] = haul__cudnn_make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)))
         made++;
@@ -190,7 +180,6 @@ static cudnnBackendDescriptor_t make_engine(const haul__cudnn_target *target, cu
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     bool                     good = haul__cudnn_set_descriptor(d, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph) &&
                 haul__cudnn_set(d, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &number);
-
     if (!target->handle)
         good = good && haul__cudnn_set_descriptor(d, CUDNN_ATTR_ENGINE_DEVICEPROP, target->properties);
     return haul__cudnn_finish(d, good);
@@ -200,7 +189,6 @@ static cudnnBackendDescriptor_t make_knob(const int64_t knob[2])
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     int                      type = (int)knob[0];
-
     return haul__cudnn_finish(d,
                               haul__cudnn_set(d, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type) &&
                                   haul__cudnn_set(d, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &knob[1]));
@@ -210,7 +198,6 @@ static cudnnBackendDescriptor_t make_config(cudnnBackendDescriptor_t engine, con
 {
     cudnnBackendDescriptor_t d = haul__cudnn_make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR), knobs[HAUL__CUDNN_MAX_KNOBS];
     int64_t                  made = 0;
-
     while (made < choice->knob_count && (knobs[made] = make_knob(choice->knobs[made])))
         made++;
     d = haul__cudnn_finish(d, made == choice->knob_count &&
@@ -227,7 +214,6 @@ bool haul__cudnn_rebuild(const haul__cudnn_target *target, const haul__cudnn_pro
 {
     cudnnBackendDescriptor_t graph, engine, config;
     bool                     good = false;
-
     if (choice->knob_count < 0 || choice->knob_count > HAUL__CUDNN_MAX_KNOBS)
         return false;
     graph = haul__cudnn_graph(target, problem);
@@ -252,7 +238,6 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
     void                    *addresses[HAUL__CUDNN_BIAS], *scratch = (void *)(uintptr_t)workspace;
     int64_t                  count = 0;
     cudnnStatus_t            status = haul__cudnn.CreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-
     for (int i = HAUL__CUDNN_X; i <= HAUL__CUDNN_BIAS; i++)
         if (buffers[i]) {
             numbers[count] = i;

@@ -7,7 +7,6 @@
 const char *haul__cuda_error_name(CUresult code)
 {
     const char *name = NULL;
-
     if (haul__cu.GetErrorName && haul__cu.GetErrorName(code, &name) == CUDA_SUCCESS && name)
         return name;
     return "an unknown error";
@@ -34,7 +33,6 @@ static bool is_final(CUresult code)
         226 /* CUDA_ERROR_CONTAINED */,
         721 /* CUDA_ERROR_TENSOR_MEMORY_LEAK; both are newer than the first headers of CUDA 12 */,
     };
-
     for (size_t i = 0; i < sizeof final / sizeof final[0]; i++)
         if ((int)code == final[i])
             return true;
@@ -55,7 +53,6 @@ static const char *advice(CUresult code)
 haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code)
 {
     haul_status status = code == CUDA_ERROR_OUT_OF_MEMORY ? HAUL_OUT_OF_MEMORY : HAUL_BACKEND;
-
     if (code == CUDA_SUCCESS)
         return HAUL_OK;
     haul__fail(status, device->name, NULL, "%s failed: %s (error %d)%s", call, haul__cuda_error_name(code), (int)code,

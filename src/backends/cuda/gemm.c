@@ -12,7 +12,6 @@
 static int64_t alignment_of(CUdeviceptr address)
 {
     int64_t alignment = 256;
-
     while (alignment > 1 && address % (CUdeviceptr)alignment != 0)
         alignment /= 2;
     return alignment;
@@ -104,7 +103,6 @@ static haul_status start(haul_device *device, haul__cuda_device *d)
 {
     haul__cuda_blas *blas;
     cublasStatus_t   code;
-
     if (d->blas)
         return d->blas->handle ? HAUL_OK : HAUL_UNSUPPORTED;
     blas = haul__calloc(1, sizeof *blas);
@@ -132,14 +130,13 @@ static haul_status enter(haul_device *device, session *s)
 {
     CUresult    code;
     haul_status status;
-
     s->d = haul__cuda_of(device);
     code = haul__cuda_enter(s->d, &s->scope);
     if (code != CUDA_SUCCESS)
         return haul__cuda_check(device, "cuCtxSetCurrent", code);
     pthread_mutex_lock(&s->d->blas_lock);
     status = start(device, s->d);
-    if (status != HAUL_OK) {
+    if (status) {
         pthread_mutex_unlock(&s->d->blas_lock);
         haul__cuda_leave(&s->scope);
     }
@@ -164,7 +161,6 @@ static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt
     haul__lt_plan     *plan = NULL;
     session            s;
     haul_status        status;
-
     haul__error_save(&before);
     problem->scratch = (int64_t)HAUL__LT_SCRATCH;
     status = enter(device, &s);
@@ -174,7 +170,7 @@ static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt
             *scratch = plan->scratch;
         leave(&s);
     }
-    if (status != HAUL_OK)
+    if (status)
         haul__error_restore(&before);
     return status;
 }
@@ -185,7 +181,6 @@ const char *haul__cublaslt_refuses(haul_device *device, const void *problem)
     haul__lt_problem  translated;
     size_t            scratch = 0;
     operands          at;
-
     if (!haul__cublaslt_load(NULL, 0))
         return "it was not found, or cannot be used";
     if (!call)
@@ -206,7 +201,6 @@ size_t haul__cublaslt_scratch(haul_device *device, const void *problem)
     operands          at = addresses(call);
     haul__lt_problem  translated;
     size_t            scratch = 0;
-
     if (translate(call, &at, &translated))
         look_up(device, call, &translated, &scratch);
     return scratch;
@@ -221,7 +215,6 @@ static cublasStatus_t multiply(const session *s, const haul__lt_plan *plan, cons
     CUdeviceptr    scratch = plan->scratch ? haul__cuda_address(call->scratch) : 0;
     uintptr_t      bias = (uintptr_t)at->bias;
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
-
     if (at->bias)
         code = haul__lt.MatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (code != CUBLAS_STATUS_SUCCESS)
@@ -242,11 +235,10 @@ haul_status haul__cublaslt_run(haul__stream *stream, const void *problem)
     haul__lt_plan    *plan = NULL;
     session           s;
     haul_status       status;
-
     if (!translate(call, &at, &translated))
         return HAUL_UNSUPPORTED;
     status = enter(stream->device, &s);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     translated.scratch = (int64_t)HAUL__LT_SCRATCH;
     status = haul__lt_plan_get(stream->device, s.d->blas, &translated, at.bias, &plan);

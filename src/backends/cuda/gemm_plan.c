@@ -30,7 +30,6 @@ static cublasStatus_t make_layout(cublasLtMatrixLayout_t *out, const haul__lt_pr
     int32_t        count = (int32_t)p->batch;
     cublasStatus_t code =
         haul__lt.MatrixLayoutCreate(out, data_type(p->dtype), (uint64_t)m->rows, (uint64_t)m->columns, m->ld);
-
     if (code == CUBLAS_STATUS_SUCCESS && p->batch > 1)
         code = haul__lt.MatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
     if (code == CUBLAS_STATUS_SUCCESS && p->batch > 1)
@@ -47,7 +46,6 @@ static cublasStatus_t make_operation(haul__lt_plan *plan, CUdeviceptr bias)
     uintptr_t               address = (uintptr_t)bias;
     cublasStatus_t          code =
         haul__lt.MatmulDescCreate(&plan->operation, compute_type(p), p->dtype == HAUL_F64 ? CUDA_R_64F : CUDA_R_32F);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         code = haul__lt.MatmulDescSetAttribute(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left);
     if (code == CUBLAS_STATUS_SUCCESS)
@@ -68,7 +66,6 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, cublasLtMatm
                              int64_t value)
 {
     uint32_t small = (uint32_t)value;
-
     return haul__lt.MatmulPreferenceSetAttribute(preference, what, &small, sizeof small);
 }
 
@@ -79,7 +76,6 @@ static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference, con
     uint64_t       scratch = (uint64_t)p->scratch;
     cublasStatus_t code = haul__lt.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                                 &scratch, sizeof scratch);
-
     if (code == CUBLAS_STATUS_SUCCESS)
         code = prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                       CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
@@ -102,7 +98,6 @@ static cublasStatus_t choose(const haul__cuda_blas *blas, haul__lt_plan *plan)
     cublasLtMatmulPreference_t      preference = NULL;
     int                             count = 0;
     cublasStatus_t                  code = haul__lt.MatmulPreferenceCreate(&preference);
-
     if (code != CUBLAS_STATUS_SUCCESS)
         return code;
     code = set_preferences(preference, &plan->problem);
@@ -151,7 +146,6 @@ static void forget_all(haul__cuda_blas *blas)
 static size_t bin_of(const haul__lt_problem *problem)
 {
     uint64_t words[sizeof *problem / sizeof(uint64_t)], hash = 0;
-
     memcpy(words, problem, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
@@ -164,7 +158,6 @@ static haul_status plan_make(const haul_device *device, const haul__cuda_blas *b
 {
     haul__lt_plan *plan = haul__calloc(1, sizeof *plan);
     cublasStatus_t code;
-
     if (!plan)
         return haul__fail_memory(device->name, sizeof *plan);
     plan->problem = *problem;
@@ -193,12 +186,11 @@ haul_status haul__lt_plan_get(const haul_device *device, haul__cuda_blas *blas, 
     size_t         bin = bin_of(problem);
     haul__lt_plan *plan = blas->plans[bin];
     haul_status    status = HAUL_OK;
-
     while (plan && memcmp(&plan->problem, problem, sizeof *problem) != 0)
         plan = plan->next;
     if (!plan) {
         status = plan_make(device, blas, problem, bias, &plan);
-        if (status != HAUL_OK)
+        if (status)
             return status;
         if (blas->plan_count == HAUL__LT_MOST_PLANS)
             forget_all(blas);

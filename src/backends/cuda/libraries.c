@@ -8,7 +8,6 @@ static void name_libraries(haul_device *device, char *out, size_t size)
 {
     char products[64], convolutions[128];
     bool blas = haul__cublaslt_load(products, sizeof products), broken;
-
     pthread_mutex_lock(&haul__cuda_of(device)->blas_lock);
     broken = blas && haul__cuda_of(device)->blas && !haul__cuda_of(device)->blas->handle;
     pthread_mutex_unlock(&haul__cuda_of(device)->blas_lock);

@@ -23,14 +23,12 @@ bool haul__cuda_names(const char *variable, const char *word)
 static bool is_stub(void *function)
 {
     Dl_info info;
-
     return function && dladdr(function, &info) && info.dli_fname && strstr(info.dli_fname, "/stubs/");
 }
 
 static void *open_in(const char *folder, const char *name)
 {
     char path[4096];
-
     if (!folder)
         return dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
@@ -45,7 +43,6 @@ static void *open_in_usual_folders(const char *name)
     const char              *home = getenv("CUDA_HOME");
     char                     folder[4000];
     void                    *library = NULL;
-
     if (home && snprintf(folder, sizeof folder, "%s/lib64", home) < (int)sizeof folder)
         library = open_in(folder, name);
     for (size_t i = 0; i < sizeof folders / sizeof folders[0] && !library; i++)
@@ -56,7 +53,6 @@ static void *open_in_usual_folders(const char *name)
 void *haul__cuda_open_library(const char *const *names)
 {
     const char *folder = getenv("HAUL_CUDA_LIBRARIES");
-
     for (; *names; names++) {
         void *library = open_in(folder, *names);
 
@@ -114,7 +110,6 @@ static const struct {
 static void explain_init(CUresult code)
 {
     const char *advice = NULL;
-
     for (size_t i = 0; i < sizeof start_errors / sizeof start_errors[0]; i++)
         if (start_errors[i].code == code)
             advice = start_errors[i].advice;
@@ -126,7 +121,6 @@ static void load_driver(void)
 {
     void    *library = haul__cuda_open_library((const char *const[]){"libcuda.so.1", NULL});
     CUresult code;
-
     if (!library) {
         snprintf(driver.why, sizeof driver.why, "no NVIDIA driver (libcuda.so.1 was not found%s)",
                  getenv("HAUL_CUDA_LIBRARIES") ? " in $HAUL_CUDA_LIBRARIES, the only folder that is searched" : "");
@@ -185,7 +179,6 @@ static void open_builtins(int major, int minor)
     const char *slash;
     Dl_info     info;
     void       *function;
-
     memcpy(&function, &haul__nvrtc.Version, sizeof function);
     if (!dladdr(function, &info) || !info.dli_fname || !(slash = strrchr(info.dli_fname, '/')))
         return;
@@ -201,7 +194,6 @@ static void load_nvrtc(void)
     static const char *const of_12[] = {"libnvrtc.so.12", "libnvrtc.so", NULL};
     int                      newest = driver.version ? driver.version / 1000 : 13, major = 0, minor = 0;
     void                    *library = haul__cuda_open_library(newest >= 13 ? of_13 : of_12);
-
     if (!library) {
         snprintf(nvrtc.why, sizeof nvrtc.why,
                  "no NVRTC, CUDA's run-time compiler (libnvrtc.so.%d was not found); install the CUDA toolkit, or the "
@@ -252,7 +244,6 @@ static void load_nvml(void)
     void *library = haul__cuda_names("HAUL_CUDA_WITHOUT", "nvml")
                         ? NULL
                         : haul__cuda_open_library((const char *const[]){"libnvidia-ml.so.1", NULL});
-
     if (!library)
         return;
 #define X(name, symbol, arguments)                                                                                     \

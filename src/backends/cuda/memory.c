@@ -18,7 +18,6 @@ static unsigned long long held_by_others(const haul_device *device, unsigned *pi
     unsigned                 count = sizeof list / sizeof list[0];
     unsigned long long       total = 0, most = 0;
     bool                     listed = false;
-
     if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
         haul__nvml.DeviceGetComputeRunningProcesses(handle, &count, list) != 0)
         return 0;
@@ -47,7 +46,6 @@ void haul__cuda_memory_left(haul_device *device, char *out, size_t size)
     size_t                   left = 0, all = 0, at;
     unsigned                 pid = 0;
     CUresult                 code;
-
     out[0] = '\0';
     HAUL__CU_CALL(code, d, MemGetInfo(&left, &all));
     if (code != CUDA_SUCCESS)
@@ -66,7 +64,6 @@ void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)
 {
     size_t   left = 0, all = 0;
     CUresult code;
-
     out[0] = '\0';
     HAUL__CU_CALL(code, haul__cuda_of(device), MemGetInfo(&left, &all));
     if (code == CUDA_SUCCESS)
@@ -78,7 +75,6 @@ void haul__cuda_free_bytes(haul_device *device, char *out, size_t size)
 static bool memory_info(const haul_device *device, size_t *left, size_t *all)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, haul__cuda_of(device), MemGetInfo(left, all));
     return code == CUDA_SUCCESS;
 }
@@ -87,7 +83,6 @@ haul__cuda_spending haul__cuda_spend_begin(const haul_device *device)
 {
     haul__cuda_spending s = {.obtained = atomic_load(&device->obtained)};
     size_t              all;
-
     if (!memory_info(device, &s.left, &all))
         s.left = 0;
     return s;
@@ -101,7 +96,6 @@ haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
     haul__cuda_spending      s = {.obtained = atomic_load(&device->obtained)};
     nvmlMemory_t             memory = {0};
     nvmlDevice_t             handle;
-
     if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
         haul__nvml.DeviceGetMemoryInfo(handle, &memory) != 0)
         return s;
@@ -113,7 +107,6 @@ haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
 void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s)
 {
     size_t left, all;
-
     if (!s->left || !memory_info(device, &left, &all))
         return;
     const long long taken = (long long)s->left - (long long)left - (atomic_load(&device->obtained) - s->obtained);
@@ -127,7 +120,6 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__plac
 {
     CUdeviceptr address = 0;
     CUresult    code;
-
     (void)of;
     HAUL__CU_CALL(code, haul__cuda_of(device), MemAlloc(&address, bytes));
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
@@ -142,7 +134,6 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__plac
 void haul__cuda_free(haul_device *device, haul__buffer *buffer)
 {
     CUresult code = CUDA_SUCCESS;
-
     if (buffer->handle)
         HAUL__CU_CALL(code, haul__cuda_of(device), MemFree(haul__cuda_address(buffer)));
     (void)code; /* of a lost device; its memory is gone anyway */
@@ -153,7 +144,6 @@ void haul__cuda_free(haul_device *device, haul__buffer *buffer)
 haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle)
 {
     CUresult code;
-
     *out = NULL;
     *handle = NULL;
     HAUL__CU_CALL(code, haul__cuda_of(device), MemHostAlloc(out, bytes, CU_MEMHOSTALLOC_PORTABLE));
@@ -166,7 +156,6 @@ haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out,
 void haul__cuda_host_free(haul_device *device, void *memory, void *handle)
 {
     CUresult code;
-
     (void)handle;
     HAUL__CU_CALL(code, haul__cuda_of(device), MemFreeHost(memory));
     (void)code;

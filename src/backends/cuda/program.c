@@ -24,7 +24,6 @@ char *haul__cuda_program_text(const haul__unit *unit)
                              ? haul__format("#define HAUL_WANTS_ONE 1\n#define HAUL_WANTED_%s HAUL_IS_WANTED\n", unit->kernel)
                              : haul__strdup("");
     const char *own = name ? haul__kernel_header(name) : NULL;
-
     if (name && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
@@ -43,7 +42,6 @@ static char *read_log(nvrtcProgram program)
 {
     size_t size = 0;
     char  *log = haul__nvrtc.GetProgramLogSize(program, &size) == NVRTC_SUCCESS ? haul__calloc(size + 1, 1) : NULL;
-
     if (log && haul__nvrtc.GetProgramLog(program, log) == NVRTC_SUCCESS)
         return log;
     haul__free(log);
@@ -53,7 +51,6 @@ static char *read_log(nvrtcProgram program)
 static haul_status fail_compile(const char *place, const char *name, nvrtcProgram program, nvrtcResult code)
 {
     char *log, line[300] = "";
-
     if (code == NVRTC_ERROR_OUT_OF_MEMORY)
         return haul__fail_memory(place, 0);
     log = read_log(program);
@@ -69,7 +66,6 @@ static nvrtcResult get_image(const char *target, nvrtcProgram program, void **im
 {
     bool        portable = strstr(target, "compute_") != NULL;
     nvrtcResult code = portable ? haul__nvrtc.GetPTXSize(program, size) : haul__nvrtc.GetCUBINSize(program, size);
-
     if (code != NVRTC_SUCCESS)
         return code;
     *image = haul__calloc(*size + 1, 1);
@@ -93,7 +89,6 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
     nvrtcProgram program = NULL;
     haul_status  status = HAUL_OK;
     nvrtcResult  code = haul__nvrtc.CreateProgram(&program, source, name, 1, &header, &header_name);
-
     *out = (haul__cuda_code){.image = NULL};
     if (code != NVRTC_SUCCESS)
         return haul__fail(HAUL_BACKEND, place, NULL, "nvrtcCreateProgram failed: NVRTC error %d", (int)code);
@@ -120,7 +115,6 @@ char *haul__cuda_cache_key(const haul_device *device, const char *source)
 static CUresult load(const haul__cuda_device *d, const void *image, CUmodule *out)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, d, ModuleLoadData(out, image));
     return code;
 }
@@ -131,7 +125,6 @@ static bool load_cached(const haul__cuda_device *d, const char *key, CUmodule *o
     size_t size = 0;
     void  *image = haul__cache_load(key, &size);
     bool   loaded = image && load(d, image, out) == CUDA_SUCCESS;
-
     haul__free(image);
     return loaded;
 }
@@ -142,7 +135,6 @@ static haul_status build(haul_device *device, const char *name, const char *sour
     char                    *key = haul__cuda_cache_key(device, source);
     haul__cuda_code          code = {.image = NULL};
     haul_status              status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
-
     if (key && load_cached(d, key, out)) {
         haul__free(key);
         return HAUL_OK;
@@ -174,7 +166,6 @@ static haul_status make_module(haul_device *device, const haul__unit *unit, CUmo
 static void unload(const haul__cuda_device *d, CUmodule module)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, d, ModuleUnload(module));
     (void)code; /* an error is recorded already */
 }
@@ -185,7 +176,6 @@ static haul_status find_kernel(haul_device *device, const haul__unit *unit, CUmo
     char                     entry[128];
     int                      most = 0;
     CUresult                 code;
-
     snprintf(entry, sizeof entry, "k_%s_%s", unit->kernel, haul_dtype_name(unit->dtype));
     const haul__cuda_spending spent = haul__cuda_spend_begin(device); /* drivers may load a function only now */
     HAUL__CU_CALL(code, d, ModuleGetFunction(&out->function, module, entry));
@@ -204,7 +194,6 @@ haul_status haul__cuda_compile(haul_device *device, const haul__unit *unit, haul
     CUmodule           module = NULL;
     haul__cuda_kernel *kernel = haul__calloc(1, sizeof *kernel);
     haul_status        status = kernel ? HAUL_OK : haul__fail_memory(device->name, sizeof *kernel);
-
     if (status == HAUL_OK)
         status = make_module(device, unit, &module);
     if (status == HAUL_OK)

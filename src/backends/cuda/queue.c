@@ -16,9 +16,8 @@
 /* Streams that do not wait for the default stream, which other libraries may use. */
 haul_status haul__cuda_stream_open(haul_device *device, void **queue)
 {
-    CUstream stream = NULL;
-    CUresult code;
-
+    CUstream                  stream = NULL;
+    CUresult                  code;
     const haul__cuda_spending spent = haul__cuda_spend_begin(device);
     HAUL__CU_CALL(code, haul__cuda_of(device), StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     haul__cuda_spend_end(device, &spent);
@@ -29,7 +28,6 @@ haul_status haul__cuda_stream_open(haul_device *device, void **queue)
 void haul__cuda_stream_close(haul_device *device, void *queue)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, haul__cuda_of(device), StreamSynchronize(queue));
     HAUL__CU_CALL(code, haul__cuda_of(device), StreamDestroy(queue));
     (void)code;
@@ -46,7 +44,6 @@ static CUdeviceptr address_of(const haul__region *r)
 static haul_status write(haul__stream *s, const haul__command *c)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, haul__cuda_of(s->device),
                   MemcpyHtoDAsync(address_of(&c->buffers[0]), haul__command_source(c), c->bytes, haul__cuda_stream(s)));
     return haul__cuda_check(s->device, "cuMemcpyHtoDAsync", code);
@@ -55,7 +52,6 @@ static haul_status write(haul__stream *s, const haul__command *c)
 static haul_status read(haul__stream *s, const haul__command *c)
 {
     CUresult code;
-
     HAUL__CU_CALL(code, haul__cuda_of(s->device),
                   MemcpyDtoHAsync(haul__command_target(c), address_of(&c->buffers[c->buffer_count - 1]), c->bytes,
                                   haul__cuda_stream(s)));
@@ -65,7 +61,6 @@ static haul_status read(haul__stream *s, const haul__command *c)
 static haul_status copy(haul__stream *s, const haul__command *c)
 {
     CUresult code;
-
     HAUL__CU_CALL(
         code, haul__cuda_of(s->device),
         MemcpyDtoDAsync(address_of(&c->buffers[0]), address_of(&c->buffers[1]), c->bytes, haul__cuda_stream(s)));
@@ -78,7 +73,6 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
     const haul_device       *from = c->buffers[1].storage->device;
     const haul__cuda_device *here = haul__cuda_of(s->device), *there = haul__cuda_of(from);
     CUresult                 code;
-
     if (!atomic_load(&here->peers[from->index]))
         return HAUL_UNSUPPORTED;
     HAUL__CU_CALL(code, here,
@@ -93,7 +87,6 @@ static CUresult fill_pairs(const haul__cuda_device *d, CUdeviceptr to, size_t co
 {
     unsigned halves[2];
     CUresult code;
-
     memcpy(halves, pattern, sizeof halves);
     if (halves[0] == halves[1]) {
         HAUL__CU_CALL(code, d, MemsetD32Async(to, halves[0], 2 * count, stream));
@@ -121,7 +114,6 @@ static haul_status fill(haul__stream *s, const haul__command *c)
     unsigned short           half;
     unsigned                 word;
     CUresult                 code;
-
     if (c->pattern_size == 1) {
         memcpy(&byte, pattern, sizeof byte);
         HAUL__CU_CALL(code, d, MemsetD8Async(at, byte, count, stream));
@@ -144,7 +136,6 @@ static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *ker
                         unsigned *grid, unsigned *block)
 {
     uint64_t threads = (uint64_t)launch->items * (launch->lanes ? WARP : 1), blocks;
-
     *block = threads < (uint64_t)d->units * LARGE_BLOCK ? SMALL_BLOCK : LARGE_BLOCK;
     while (*block > kernel->max_block && *block > WARP)
         *block /= 2;
@@ -161,7 +152,6 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     unsigned                 grid, block;
     CUresult                 code;
     int                      count = launch->buffer_count;
-
     for (int i = 0; i < count; i++)
         addresses[i] = haul__cuda_address(&launch->buffers[i].storage->buffer);
     if (launch->checks) /* the kernel has one more buffer */
@@ -196,7 +186,6 @@ haul_status haul__cuda_sync(haul__stream *s, void *event)
 {
     const haul__cuda_event *waited = event;
     CUresult                code;
-
     if (waited) {
         HAUL__CU_CALL(code, haul__cuda_of(s->device), EventSynchronize(waited->event));
         return haul__cuda_check(s->device, "cuEventSynchronize", code);
@@ -211,7 +200,6 @@ static haul_status take_event(haul_device *device, haul__cuda_event **out)
     haul__cuda_device *d = haul__cuda_of(device);
     haul__cuda_event  *event;
     CUresult           code;
-
     pthread_mutex_lock(&d->events_lock);
     event = d->idle;
     if (event)
@@ -235,7 +223,6 @@ void haul__cuda_event_free(haul_device *device, void *event)
 {
     haul__cuda_device *d = haul__cuda_of(device);
     haul__cuda_event  *done = event;
-
     pthread_mutex_lock(&d->events_lock);
     done->next = d->idle;
     d->idle = done;
@@ -247,8 +234,7 @@ haul_status haul__cuda_event_record(haul__stream *s, void **event)
     haul__cuda_event *made = NULL;
     haul_status       status = take_event(s->device, &made);
     CUresult          code;
-
-    if (status != HAUL_OK)
+    if (status)
         return status;
     HAUL__CU_CALL(code, haul__cuda_of(s->device), EventRecord(made->event, haul__cuda_stream(s)));
     if (code != CUDA_SUCCESS) {
@@ -263,7 +249,6 @@ haul_status haul__cuda_event_wait(haul__stream *s, void *event)
 {
     const haul__cuda_event *waited = event;
     CUresult                code;
-
     HAUL__CU_CALL(code, haul__cuda_of(s->device), StreamWaitEvent(haul__cuda_stream(s), waited->event, 0));
     return haul__cuda_check(s->device, "cuStreamWaitEvent", code);
 }
@@ -272,7 +257,6 @@ haul_status haul__cuda_event_query(haul_device *device, void *event, bool *reach
 {
     const haul__cuda_event *asked = event;
     CUresult                code;
-
     HAUL__CU_CALL(code, haul__cuda_of(device), EventQuery(asked->event));
     *reached = code == CUDA_SUCCESS;
     return code == CUDA_ERROR_NOT_READY ? HAUL_OK : haul__cuda_check(device, "cuEventQuery", code);

@@ -39,7 +39,6 @@ static haul_device_kind kind_of(cl_device_type type)
 static bool divides(cl_device_id id)
 {
     const size_t bits = PROPERTY(cl_uint, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN); /* 0: the driver does not know it */
-
     return bits > 0 && HAUL__PART_ALIGNMENT * 8 % bits == 0;
 }
 
@@ -47,7 +46,6 @@ static void describe(haul_device *device, haul__cl_device *d)
 {
     haul_device_properties *p = &device->properties;
     char                    driver[64];
-
     haul__cl_device_text(d->id, CL_DEVICE_NAME, device->model, sizeof device->model);
     haul__cl_device_text(d->id, CL_DRIVER_VERSION, driver, sizeof driver);
     snprintf(device->driver, sizeof device->driver, "%.60s %s", d->platform->name, driver);
@@ -67,7 +65,6 @@ static haul_status prepare(haul_device *device, haul__cl_device *d)
 {
     const haul_device_properties *p = &device->properties;
     cl_device_fp_config           f32 = PROPERTY(cl_device_fp_config, d->id, CL_DEVICE_SINGLE_FP_CONFIG);
-
     /* llvmpipe computes neighbouring work items in the lanes of a vector, as a GPU does. */
     d->llvmpipe = strstr(device->model, "llvmpipe") != NULL;
     device->strided = p->kind == HAUL_KIND_GPU || d->llvmpipe;
@@ -89,7 +86,6 @@ static haul_status open_device(haul_device *device, int index)
     const char      *unusable;
     haul_status      status;
     cl_int           code;
-
     if (!d)
         return haul__fail(HAUL_DEVICE, device->name, NULL, "%s", why);
     describe(device, d);
@@ -97,10 +93,10 @@ static haul_status open_device(haul_device *device, int index)
     if (unusable)
         return haul__fail(HAUL_DEVICE, device->name, NULL, "%s cannot be used: %s", device->model, unusable);
     status = haul__cl_check(device, "clCreateContext", haul__cl_context(d->platform, &d->context));
-    if (status != HAUL_OK)
+    if (status)
         return status;
     status = prepare(device, d);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     device->impl = d;
     if (d->service)
@@ -132,7 +128,6 @@ static cl_int place(haul__cl_device *d, cl_mem memory)
     cl_event event;
     cl_int code = haul__cl.EnqueueMigrateMemObjects(d->service, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0,
                                                     NULL, &event);
-
     if (code != CL_SUCCESS)
         return code;
     code = haul__cl.WaitForEvents(1, &event);
@@ -158,7 +153,6 @@ static haul_status alloc_part(haul_device *device, size_t bytes, const haul__pla
     const cl_buffer_region region = {of->offset, bytes};
     cl_int                 code;
     cl_mem memory = haul__cl.CreateSubBuffer(of->handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-
     if (code == CL_SUCCESS)
         *out = (haul__buffer){.handle = memory};
     return check_alloc(device, "clCreateSubBuffer", code, bytes);
@@ -169,7 +163,6 @@ static haul_status alloc(haul_device *device, size_t bytes, const haul__place *o
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
     cl_mem           memory;
-
     if (of)
         return alloc_part(device, bytes, of, out);
     memory = haul__cl.CreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
@@ -202,7 +195,6 @@ static haul_status host_alloc(haul_device *device, size_t bytes, void **out, voi
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;
     cl_mem           memory;
-
     *handle = NULL;
     if (device->properties.shares_host_memory) {
         *out = haul__malloc(bytes);
@@ -224,7 +216,6 @@ static haul_status host_alloc(haul_device *device, size_t bytes, void **out, voi
 static void host_free(haul_device *device, void *memory, void *handle)
 {
     haul__cl_device *d = haul__cl_of(device);
-
     if (!handle) {
         haul__free(memory);
         return;

@@ -70,14 +70,12 @@ static const code_row *find(cl_int code)
 const char *haul__cl_error_name(cl_int code)
 {
     const code_row *row = find(code);
-
     return row ? row->name : "a code of the vendor's";
 }
 
 haul_status haul__cl_check(const haul_device *device, const char *call, cl_int code)
 {
     const code_row *row;
-
     if (code == CL_SUCCESS)
         return HAUL_OK;
     row = find(code);

@@ -23,7 +23,6 @@ static pthread_mutex_t   context_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool load(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-
     if (!library) {
         snprintf(reason, sizeof reason, "no OpenCL loader (%s); install ocl-icd-libopencl1", LIBRARY);
         return false;
@@ -50,7 +49,6 @@ static bool processors_are_described(void)
         "/sys/devices/system/cpu/cpu0/topology/core_siblings",
         "/sys/devices/system/cpu/cpu0/topology/thread_siblings",
     };
-
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (access(files[i], R_OK) == 0)
             return true;
@@ -63,7 +61,6 @@ static bool processors_are_described(void)
 static void trim(char *text)
 {
     size_t blanks = strspn(text, " "), length = strlen(text);
-
     while (length > blanks && (text[length - 1] == ' ' || text[length - 1] == '\n'))
         text[--length] = '\0';
     memmove(text, text + blanks, length - blanks + 1);
@@ -73,7 +70,6 @@ static void trim(char *text)
 static void platform_text(cl_platform_id id, cl_platform_info what, char *out, size_t size)
 {
     char text[1024] = "";
-
     if (haul__cl.GetPlatformInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS)
         text[0] = '\0';
     trim(text);
@@ -83,7 +79,6 @@ static void platform_text(cl_platform_id id, cl_platform_info what, char *out, s
 void haul__cl_device_text(cl_device_id id, cl_device_info what, char *out, size_t size)
 {
     char text[1024] = "";
-
     if (haul__cl.GetDeviceInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS)
         text[0] = '\0';
     trim(text);
@@ -94,7 +89,6 @@ static void take_platform(haul__cl_platform *platform, cl_platform_id id)
 {
     cl_device_id ids[HAUL__MAX_DEVICES];
     cl_uint      count = 0;
-
     platform->id = id;
     platform_text(id, CL_PLATFORM_NAME, platform->name, sizeof platform->name);
     platform_text(id, CL_PLATFORM_VERSION, platform->version, sizeof platform->version);
@@ -114,7 +108,6 @@ static void find_devices(void)
 {
     cl_platform_id ids[MAX_PLATFORMS];
     cl_uint        count = 0;
-
     if (haul__cl.GetPlatformIDs(MAX_PLATFORMS, ids, &count) != CL_SUCCESS || count == 0) {
         snprintf(reason, sizeof reason, "the loader found no platform; install a driver, for example pocl-opencl-icd");
         return;
@@ -131,7 +124,6 @@ static void enumerate(void)
 {
     struct sigaction before;
     bool             known = sigaction(SIGFPE, NULL, &before) == 0;
-
     if (processors_are_described() && load())
         find_devices();
     if (known)
@@ -154,7 +146,6 @@ haul__cl_device *haul__cl_enumerated(int index)
 static bool flag(cl_device_id id, cl_device_info what)
 {
     cl_bool value = CL_FALSE;
-
     return haul__cl.GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS && value;
 }
 
@@ -162,7 +153,6 @@ const char *haul__cl_unusable(cl_device_id id)
 {
     char version[128];
     int  major = 0, minor = 0;
-
     haul__cl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
     if (sscanf(version, "OpenCL %d.%d", &major, &minor) != 2 || major < 1 || (major == 1 && minor < 2))
         return "its driver is older than OpenCL 1.2";
@@ -181,7 +171,6 @@ cl_int haul__cl_context(haul__cl_platform *platform, cl_context *out)
     cl_device_id                ids[HAUL__MAX_DEVICES];
     cl_uint                     count = 0;
     cl_int                      code = CL_SUCCESS;
-
     pthread_mutex_lock(&context_lock);
     if (!platform->context) {
         for (int i = 0; i < device_count; i++)

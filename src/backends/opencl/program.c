@@ -17,7 +17,6 @@
 static char *undefinitions(const haul__unit *unit)
 {
     char *text = haul__strdup("");
-
     for (int i = 0; i < haul__kernel_count && text; i++) {
         char *longer;
 
@@ -35,7 +34,6 @@ static char *undefinitions(const haul__unit *unit)
 static char *definitions(const haul_device *device, const haul__unit *unit)
 {
     const haul__cl_device *d = haul__cl_of(device);
-
     if (d->late)
         return haul__strdup("");
     return haul__format("#define HAUL_WANTS_ONE 1\n"
@@ -49,7 +47,6 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
     const char *dtype = haul_dtype_name(unit->dtype);
     char       *undefs = undefinitions(unit), *text = NULL;
     char       *wanted = definitions(device, unit);
-
     if (undefs && wanted)
         text = haul__format("#define HAUL_KERNEL 1\n"
                             "#define HAUL_KERNEL_DTYPE_%s 1\n"
@@ -72,7 +69,6 @@ static haul_status fail_build(const haul_device *device, const char *name, cl_pr
     haul__cl_device *d = haul__cl_of(device);
     size_t           size = 0;
     char            *log = NULL, line[300] = "";
-
     if (haul__cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS)
         log = haul__calloc(size + 1, 1);
     if (log && haul__cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
@@ -88,7 +84,6 @@ static haul_status build_source(const haul_device *device, const char *name, con
     haul_status      status;
     cl_int           code;
     cl_program       program = haul__cl.CreateProgramWithSource(d->context, 1, &source, NULL, &code);
-
     if (code != CL_SUCCESS)
         return haul__cl_check(device, "clCreateProgramWithSource", code);
     code = haul__cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
@@ -112,7 +107,6 @@ static cl_program build_binary(const haul__cl_device *d, const char *key)
     const unsigned char *binaries[] = {binary};
     cl_program           program = NULL;
     cl_int               code, state;
-
     if (!binary)
         return NULL;
     program = haul__cl.CreateProgramWithBinary(d->context, 1, &d->id, &size, binaries, &state, &code);
@@ -129,7 +123,6 @@ static int position_of(const haul__cl_device *d, cl_program program, size_t *cou
 {
     cl_device_id ids[HAUL__MAX_DEVICES];
     size_t       bytes = 0;
-
     if (haul__cl.GetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof ids, ids, &bytes) != CL_SUCCESS)
         return -1;
     *count = bytes / sizeof ids[0];
@@ -145,7 +138,6 @@ static void store_binary(const haul__cl_device *d, const char *key, cl_program p
     size_t         sizes[HAUL__MAX_DEVICES] = {0}, count = 0;
     unsigned char *binaries[HAUL__MAX_DEVICES] = {0};
     int            at = position_of(d, program, &count);
-
     if (at < 0 || haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS ||
         sizes[at] == 0)
         return;
@@ -167,7 +159,6 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
     const haul__cl_device *d = haul__cl_of(device);
     char                  *key = *cached ? haul__cl_cache_key(device, source) : NULL;
     haul_status            status = HAUL_OK;
-
     *out = key ? build_binary(d, key) : NULL;
     *cached = *out != NULL;
     if (!*out) {
@@ -187,7 +178,6 @@ static void count_code(haul_device *device, cl_program program)
 {
     size_t    sizes[HAUL__MAX_DEVICES] = {0}, count = 0;
     const int at = position_of(haul__cl_of(device), program, &count);
-
     if (!device->properties.shares_host_memory && at >= 0 &&
         haul__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) == CL_SUCCESS)
         atomic_fetch_add(&device->overhead, (long long)sizes[at]);
@@ -202,13 +192,12 @@ static haul_status make_program(haul_device *device, const haul__unit *unit, hau
     char             *source = program_text(device, unit);
     bool              cached = !d->late;
     haul_status       status = HAUL_OK;
-
     if (!program || !source)
         status = haul__fail_memory(device->name, size);
     if (status == HAUL_OK)
         status = haul__cl_build(device, unit->kernel, source, &cached, &program->program);
     haul__free(source);
-    if (status != HAUL_OK) {
+    if (status) {
         haul__free(program);
         return status;
     }
@@ -226,7 +215,6 @@ static haul_status get_program(haul_device *device, const haul__unit *unit, cl_p
     haul__cl_device  *d = haul__cl_of(device);
     haul__cl_program *program;
     haul_status       status = HAUL_OK;
-
     pthread_mutex_lock(&d->lock);
     for (program = d->late ? d->programs : NULL; program; program = program->next)
         if (program->dtype == unit->dtype && strcmp(program->unit, unit->name) == 0)
@@ -247,12 +235,11 @@ haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__
     char             entry[128];
     haul_status      status;
     cl_int           code;
-
     if (!device->properties.has_f64 && (unit->dtype == HAUL_F64 || strcmp(unit->kernel, "cast_f64") == 0))
         return haul__fail(HAUL_DTYPE, device->name, NULL,
                           "%s does not compute in f64; convert to f32 with haul_cast on the CPU", device->model);
     status = get_program(device, unit, &program);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     kernel = haul__calloc(1, sizeof *kernel);
     if (!kernel)

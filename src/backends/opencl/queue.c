@@ -20,7 +20,6 @@ static cl_command_queue queue_of(const haul__stream *s)
 static void set_last(haul__stream *s, cl_event event)
 {
     haul__cl_queue *q = s->queue;
-
     if (q->last)
         haul__cl.ReleaseEvent(q->last);
     q->last = event;
@@ -39,7 +38,6 @@ haul_status haul__cl_stream_open(haul_device *device, void **queue)
     haul__cl_device *d = haul__cl_of(device);
     haul__cl_queue  *q = haul__calloc(1, sizeof *q);
     cl_int           code;
-
     if (!q)
         return haul__fail_memory(device->name, sizeof *q);
     q->queue = haul__cl.CreateCommandQueue(d->context, d->id, CL_QUEUE_PROFILING_ENABLE, &code);
@@ -55,7 +53,6 @@ haul_status haul__cl_stream_open(haul_device *device, void **queue)
 void haul__cl_stream_close(haul_device *device, void *queue)
 {
     haul__cl_queue *q = queue;
-
     (void)device;
     haul__cl.Finish(q->queue);
     if (q->last)
@@ -94,7 +91,6 @@ static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel
 {
     const haul__cl_device *d = haul__cl_of(device);
     size_t items = (size_t)launch->items, grain = launch->grain > 0 ? (size_t)launch->grain : 1, groups, most;
-
     if (!device->strided) {
         *local = 1;
         groups = (items - 1) / grain + 1;
@@ -113,7 +109,6 @@ static void choose_grid(const haul_device *device, const haul__cl_kernel *kernel
 static cl_int set_params(cl_kernel kernel, cl_uint index, const haul__command *launch)
 {
     cl_int code = haul__cl.SetKernelArg(kernel, index, launch->params_size, launch->params);
-
     for (size_t padding = 1; padding < 8 && padding < launch->params_size && code == CL_INVALID_ARG_SIZE; padding++)
         code = haul__cl.SetKernelArg(kernel, index, launch->params_size - padding, launch->params);
     return code;
@@ -125,7 +120,6 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_me
 {
     cl_int code = CL_SUCCESS;
     int    count = launch->buffer_count;
-
     *call = "clSetKernelArg";
     for (int i = 0; i < count && code == CL_SUCCESS; i++) {
         const haul__buffer *buffer = &launch->buffers[i].storage->buffer;
@@ -159,7 +153,6 @@ static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_me
     const char      *call;
     size_t           global, local;
     cl_int           code;
-
     choose_grid(s->device, kernel, launch, &global, &local);
     pthread_mutex_lock(&kernel->lock);
     code = set_arguments(kernel->kernel, launch, host, &call);
@@ -191,7 +184,6 @@ static haul_status show_host(haul__stream *s, cl_mem memory, size_t bytes)
     cl_event    event = NULL;
     cl_int      code;
     void *at = haul__cl.EnqueueMapBuffer(queue_of(s), memory, CL_FALSE, CL_MAP_READ, 0, bytes, 0, NULL, NULL, &code);
-
     if (code == CL_SUCCESS) {
         call = "clEnqueueUnmapMemObject";
         code = haul__cl.EnqueueUnmapMemObject(queue_of(s), memory, at, 0, NULL, &event);
@@ -214,7 +206,6 @@ static haul_status copy_by_kernel(haul__stream *s, const haul__command *c)
     cl_int               code;
     cl_mem               memory =
         haul__cl.CreateBuffer(haul__cl_of(s->device)->context, flags, host->bytes, host->buffer.host, &code);
-
     if (code != CL_SUCCESS) /* it is larger than a buffer may be, for example */
         return HAUL_UNSUPPORTED;
     haul_status status = launch_on(s, c, memory);
@@ -254,7 +245,6 @@ static haul_status copy(haul__stream *s, const haul__command *c)
     cl_int              code =
         haul__cl.EnqueueCopyBuffer(queue_of(s), memory_of(&from->storage->buffer), memory_of(&to->storage->buffer),
                                    from->offset, to->offset, c->bytes, 0, NULL, timed);
-
     return haul__cl_check(s->device, "clEnqueueCopyBuffer", code);
 }
 
@@ -272,7 +262,6 @@ static haul_status fill_by_write(haul__stream *s, const haul__command *c)
     const haul__region *to = &c->buffers[0];
     unsigned char      *bytes = haul__malloc(c->bytes);
     cl_int              code;
-
     if (!bytes)
         return haul__fail_memory(s->device->name, c->bytes);
     for (size_t i = 0; i < c->bytes; i++)
@@ -315,7 +304,6 @@ haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
 static haul_status mark(haul__stream *s, cl_event *event)
 {
     const haul__cl_queue *q = s->queue;
-
     if (q->last && haul__cl.RetainEvent(q->last) == CL_SUCCESS) {
         *event = q->last;
         return HAUL_OK;
@@ -323,7 +311,7 @@ static haul_status mark(haul__stream *s, cl_event *event)
     cl_int      code = haul__cl.EnqueueMarkerWithWaitList(queue_of(s), 0, NULL, event);
     haul_status status = started(s, "clEnqueueMarkerWithWaitList", code);
 
-    if (status != HAUL_OK && code == CL_SUCCESS)
+    if (status && code == CL_SUCCESS)
         haul__cl.ReleaseEvent(*event);
     return status;
 }
@@ -339,11 +327,10 @@ haul_status haul__cl_sync(haul__stream *s, void *event)
 {
     cl_event    last;
     haul_status status;
-
     if (event)
         return wait_for_event(s->device, event);
     status = mark(s, &last);
-    if (status != HAUL_OK)
+    if (status)
         return status;
     status = wait_for_event(s->device, last);
     haul__cl_event_free(s->device, last);
@@ -354,7 +341,6 @@ haul_status haul__cl_event_record(haul__stream *s, void **event)
 {
     cl_event    made;
     haul_status status = mark(s, &made);
-
     if (status == HAUL_OK)
         *event = made;
     return status;
@@ -365,7 +351,6 @@ haul_status haul__cl_event_wait(haul__stream *s, void *event)
     cl_event   waited = event;
     cl_context context;
     cl_int     code = haul__cl.GetEventInfo(waited, CL_EVENT_CONTEXT, sizeof context, &context, NULL);
-
     if (code != CL_SUCCESS)
         return haul__cl_check(s->device, "clGetEventInfo", code);
     /* A queue cannot wait for another platform's event, but the host can. */
@@ -380,7 +365,6 @@ haul_status haul__cl_event_query(haul_device *device, void *event, bool *reached
 {
     cl_int state = CL_COMPLETE;
     cl_int code = haul__cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-
     *reached = code == CL_SUCCESS && state == CL_COMPLETE;
     return haul__cl_check(device, "clGetEventInfo", code);
 }
@@ -401,7 +385,6 @@ typedef struct cl_timing {
 haul_status haul__cl_timing_begin(haul__stream *s, void **timing)
 {
     cl_timing *t = haul__calloc(1, sizeof *t);
-
     if (!t)
         return haul__fail_memory(s->device->name, sizeof *t);
     timed = &t->event;
@@ -421,7 +404,6 @@ haul_status haul__cl_timing_end(haul__stream *s, void *timing)
 static cl_int span_of(const cl_timing *t, cl_ulong *began, cl_ulong *ended)
 {
     cl_int code = t->event ? CL_SUCCESS : CL_PROFILING_INFO_NOT_AVAILABLE;
-
     if (code == CL_SUCCESS)
         code = haul__cl.GetEventProfilingInfo(t->event, CL_PROFILING_COMMAND_START, sizeof *began, began, NULL);
     if (code == CL_SUCCESS)
@@ -433,7 +415,6 @@ haul_status haul__cl_timing_read(haul_device *device, void *timing, void *origin
 {
     cl_ulong began = 0, ended = 0, zero = 0, unused = 0;
     cl_int   code = span_of(timing, &began, &ended);
-
     if (code == CL_SUCCESS)
         code = span_of(origin, &zero, &unused);
     *after = (int64_t)(began - zero);
@@ -444,7 +425,6 @@ haul_status haul__cl_timing_read(haul_device *device, void *timing, void *origin
 void haul__cl_timing_free(haul_device *device, void *timing)
 {
     cl_timing *t = timing;
-
     (void)device;
     if (timed == &t->event) /* the command was refused */
         timed = NULL;

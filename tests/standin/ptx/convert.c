@@ -9,7 +9,6 @@ static f32 from_half(u16 bits)
     f32       value = exponent == 31  ? (fraction ? NAN : INFINITY)
                       : exponent == 0 ? ldexpf((f32)fraction, -24)
                                       : ldexpf((f32)(1024 + fraction), exponent - 25);
-
     return bits & 0x8000 ? -value : value;
 }
 
@@ -20,7 +19,6 @@ static u16 to_half(f32 value)
     const f32 size = fabsf(value);
     int       exponent;
     f32       steps;
-
     if (value != value)
         return 0x7FFF;
     if (size >= 65520)

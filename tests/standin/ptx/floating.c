@@ -14,7 +14,6 @@ static f32 flushed(f32 x)
 static f32 add_towards_zero(f32 x, f32 y)
 {
     volatile f32 a = x, b = y, sum;
-
     fesetround(FE_TOWARDZERO);
     sum = a + b;
     fesetround(FE_TONEAREST);
@@ -24,7 +23,6 @@ static f32 add_towards_zero(f32 x, f32 y)
 static f32 fma_towards_zero(f32 x, f32 y, f32 z)
 {
     volatile f32 a = x, b = y, c = z, sum;
-
     fesetround(FE_TOWARDZERO);
     sum = fmaf(a, b, c);
     fesetround(FE_TONEAREST);
@@ -35,7 +33,6 @@ static f32 fma_towards_zero(f32 x, f32 y, f32 z)
 static f64 upper_word(f64 x)
 {
     u64 bits;
-
     memcpy(&bits, &x, sizeof bits);
     bits &= 0xFFFFFFFF00000000;
     memcpy(&x, &bits, sizeof bits);

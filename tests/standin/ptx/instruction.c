@@ -22,7 +22,6 @@ typedef struct instruction {
 static char *trimmed(char *text)
 {
     size_t length;
-
     while (*text == ' ')
         text++;
     for (length = strlen(text); length && text[length - 1] == ' ';)
@@ -34,7 +33,6 @@ static char *trimmed(char *text)
 static int split(char *text, char *out[], int most)
 {
     int depth = 0, count = 0;
-
     text = trimmed(text);
     if (!*text)
         return 0;
@@ -56,7 +54,6 @@ static int split(char *text, char *out[], int most)
 static bool take_apart(ptx_module *m, char *statement, instruction *out)
 {
     char *rest = statement;
-
     while (*rest && *rest != ' ')
         rest++;
     if (*rest)
@@ -94,7 +91,6 @@ static const char *last_part(const instruction *i)
 static int bits_of(const char *type)
 {
     int bits = strchr("busf", type[0]) && type[0] ? atoi(type + 1) : 0;
-
     return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits : 0;
 }
 
@@ -110,7 +106,6 @@ static bool set_slot(ptx_module *m, const char *operand, int *slot)
 static bool set_outputs(ptx_module *m, char *operand, ptx_op *op)
 {
     char *second = strchr(operand, '|');
-
     if (second) {
         *second++ = 0;
         if (!set_slot(m, trimmed(second), &op->out[1]))
@@ -125,7 +120,6 @@ static int set_list(ptx_module *m, char *operand, int *slots)
     char  *parts[4];
     int    count;
     size_t length = strlen(operand);
-
     if (operand[0] == '{' && operand[length - 1] == '}') {
         operand[length - 1] = 0;
         operand++;
@@ -144,7 +138,6 @@ static bool set_place(ptx_module *m, char *operand, ptx_op *op)
 {
     size_t length = strlen(operand);
     char  *plus;
-
     if (length < 3 || operand[0] != '[' || operand[length - 1] != ']')
         return ptx_refuse(m, "the address %s is not known", operand);
     operand[length - 1] = 0;
@@ -175,7 +168,6 @@ static bool add_call(ptx_module *m, instruction *i, ptx_op *op)
     uint64_t      address;
     ptx_function *f;
     int           count, at;
-
     for (int k = 0; k < i->operand_count; k++) {
         char *operand = i->operand[k];
         if (operand[0] != '(') {
@@ -230,7 +222,6 @@ static bool add_barrier(ptx_module *m, instruction *i, ptx_op *op)
 static bool add_shuffle(ptx_module *m, instruction *i, ptx_op *op)
 {
     static const char *const modes[] = {"up", "down", "bfly", "idx"};
-
     op->kind = PTX_TOGETHER;
     op->run = ptx_shuffle;
     for (op->mode = 0; op->mode < 4 && !has_part(i, modes[op->mode]);)
@@ -251,7 +242,6 @@ static bool set_access(ptx_module *m, const instruction *i, int first, ptx_op *o
     static const char *const spaces[] = {
         [PTX_GLOBAL] = "global", [PTX_SHARED] = "shared", [PTX_LOCAL] = "local", [PTX_PARAM] = "param"};
     const char *type = last_part(i);
-
     op->count = 1;
     op->size = (uint8_t)(bits_of(type) / 8);
     op->is_signed = type[0] == 's';
@@ -315,7 +305,6 @@ static bool add_conversion_of_address(ptx_module *m, instruction *i, ptx_op *op)
 static bool add_move(ptx_module *m, instruction *i, ptx_op *op)
 {
     const int bits = bits_of(last_part(i));
-
     if (i->part_count != 2 || i->operand_count != 2 || (!bits && strcmp(last_part(i), "pred") != 0))
         return ptx_refuse(m, "the instruction %s is not known", i->whole);
     op->run = i->operand[0][0] == '{' ? ptx_unpack : i->operand[1][0] == '{' ? ptx_pack : ptx_move;
@@ -333,7 +322,6 @@ static bool add_move(ptx_module *m, instruction *i, ptx_op *op)
 static bool has_no_sign(const char *base)
 {
     static const char *const bases[] = {"add", "addc", "sub", "subc", "and", "or", "xor", "not", "shl", "selp", "neg"};
-
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
         if (strcmp(base, bases[i]) == 0)
             return true;
@@ -347,7 +335,6 @@ static void canonical_name(const instruction *i, ptx_op *op, char *out, size_t s
     const char              *type = last_part(i);
     const bool               low = strcmp(i->part[0], "mul") == 0 || strncmp(i->part[0], "mad", 3) == 0;
     size_t                   length = (size_t)snprintf(out, size, "%s", i->part[0]);
-
     for (int k = 1; k < i->part_count - 1; k++) {
         const char *part = i->part[k];
         bool        combines = false;
@@ -373,7 +360,6 @@ static bool add_computation(ptx_module *m, instruction *i, ptx_op *op)
 {
     static const ptx_row *const tables[] = {ptx_integer_rows, ptx_floating_rows, ptx_convert_rows};
     char                        name[128];
-
     canonical_name(i, op, name, sizeof name);
     for (size_t t = 0; t < sizeof tables / sizeof tables[0] && !op->run; t++)
         for (const ptx_row *row = tables[t]; row->name && !op->run; row++)
@@ -423,7 +409,6 @@ bool ptx_add_instruction(ptx_module *m, char *statement, const char *text)
 {
     instruction i = {0};
     ptx_op     *op = ptx_new_op(m, text);
-
     if (!op)
         return false;
     if (statement[0] == '@') {

@@ -13,7 +13,6 @@ static u32 permuted(u32 x, u32 y, u32 selection)
 {
     const u64 bytes = (u64)y << 32 | x;
     u32       result = 0;
-
     for (int i = 0; i < 4; i++) {
         const u32 s = selection >> 4 * i & 15, byte = (u32)(bytes >> 8 * (s & 7)) & 255;
         result |= (s & 8 ? (byte & 128 ? 255u : 0u) : byte) << 8 * i;
@@ -154,7 +153,6 @@ PTX_FUNCTION(lop3)
 {
     const u64 *a = w->slot[op->in[0]], *b = w->slot[op->in[1]], *c = w->slot[op->in[2]], *t = w->slot[op->in[3]];
     u64       *d = w->slot[op->out[0]];
-
     LANES(mask, u32 result = 0;
           for (unsigned k = 0; k < 8; k++) if (t[lane] >> k & 1) result |=
           (u32)((k & 4 ? a[lane] : ~a[lane]) & (k & 2 ? b[lane] : ~b[lane]) & (k & 1 ? c[lane] : ~c[lane]));

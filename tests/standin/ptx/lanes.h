@@ -121,7 +121,6 @@ static inline u64 put_f64(f64 value)
 static inline bool ptx_combined(const ptx_op *op, bool value, u64 third)
 {
     const bool other = (third & 1) != op->negated;
-
     switch (op->combine) {
     case 1: return value && other;
     case 2: return value || other;

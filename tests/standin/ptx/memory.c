@@ -16,7 +16,6 @@ static char *in_shared(ptx_warp *w, const ptx_op *op, unsigned lane, u64 at, uns
     ptx_block  *b = w->block;
     ptx_shadow *shadow;
     char       *place = within(w, op, lane, b->shared, b->module->shared_bytes, at, bytes);
-
     if (!place)
         return NULL;
     shadow = b->shared_shadow + at;
@@ -36,7 +35,6 @@ static char *in_device(ptx_warp *w, const ptx_op *op, unsigned lane, u64 at, uns
     const standin_allocation *a = b->last;
     char                     *place = STANDIN_UNTAG(at);
     ptx_shadow               *shadow;
-
     if ((at & STANDIN_TAG_MASK) != STANDIN_TAG || !a || place < a->at || place + bytes > a->at + a->size)
         a = standin_find(at, bytes);
     if (!a || (a->context != b->context && !(b->context->peers & 1u << a->context->device))) {
@@ -58,7 +56,6 @@ static char *place_of(ptx_warp *w, const ptx_op *op, unsigned lane, u64 at, unsi
 {
     const ptx_module *m = w->block->module;
     const u64         window = at & PTX_WINDOW_MASK, offset = at & ~PTX_WINDOW_MASK;
-
     if (at % bytes) {
         ptx_fault(w, op, lane, CUDA_ERROR_MISALIGNED_ADDRESS, "%u bytes at %#llx", bytes, (unsigned long long)at);
         return NULL;
@@ -106,7 +103,6 @@ void ptx_load(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64     *at = w->slot[op->in[0]];
     const unsigned bytes = (unsigned)op->size * op->count;
-
     LANES(mask, const char *from = place_of(w, op, lane, at[lane] + (u64)op->offset, bytes, PTX_LOAD);
           if (!from) return;
           for (int i = 0; i < op->count; i++) w->slot[op->out[i]][lane] = loaded(op, from + i * op->size));
@@ -116,7 +112,6 @@ void ptx_store(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64     *at = w->slot[op->in[0]];
     const unsigned bytes = (unsigned)op->size * op->count;
-
     LANES(mask, char *to = place_of(w, op, lane, at[lane] + (u64)op->offset, bytes, PTX_STORE); if (!to) return;
           for (int i = 0; i < op->count; i++) stored(op, to + i * op->size, w->slot[op->in[1 + i]][lane]));
 }
@@ -124,7 +119,6 @@ void ptx_store(ptx_warp *w, const ptx_op *op, uint32_t mask)
 void ptx_swap(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64 *at = w->slot[op->in[0]], *expected = w->slot[op->in[1]], *desired = w->slot[op->in[2]];
-
     LANES(mask, char *to = place_of(w, op, lane, at[lane] + (u64)op->offset, op->size, PTX_ATOMIC); if (!to) return;
           const u64 was = loaded(op, to), wanted = loaded(op, (const char *)&expected[lane]),
           value = desired[lane]; /* the result may be in one of their registers */
@@ -140,7 +134,6 @@ void ptx_add_window(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64 *a = w->slot[op->in[0]], window = window_of(op);
     u64       *d = w->slot[op->out[0]];
-
     LANES(mask, d[lane] = a[lane] + window);
 }
 
@@ -148,7 +141,6 @@ void ptx_take_window(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64 *a = w->slot[op->in[0]], window = window_of(op);
     u64       *d = w->slot[op->out[0]];
-
     LANES(mask, d[lane] = a[lane] - window);
 }
 
@@ -156,7 +148,6 @@ void ptx_move(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64 *a = w->slot[op->in[0]];
     u64       *d = w->slot[op->out[0]];
-
     LANES(mask, d[lane] = a[lane]);
 }
 
@@ -184,7 +175,6 @@ void ptx_pass_arguments(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const ptx_module   *m = w->block->module;
     const ptx_function *f = &m->functions[op->target];
-
     LANES(mask, char *calls = w->calls + lane * m->call_bytes; for (int i = 0; i < f->argument_count; i++)
               memcpy(calls + f->argument[i], calls + op->in[i], (size_t)f->argument_size[i]));
 }
@@ -193,7 +183,6 @@ void ptx_take_result(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const ptx_module   *m = w->block->module;
     const ptx_function *f = &m->functions[op->target];
-
     LANES(mask, char *calls = w->calls + lane * m->call_bytes;
           memcpy(calls + op->in[0], calls + f->result, (size_t)f->result_size));
 }

@@ -42,7 +42,6 @@ static void skip_blanks(reader *r)
 static bool take(reader *r, const char *word)
 {
     size_t length = strlen(word);
-
     skip_blanks(r);
     if (strncmp(r->at, word, length) != 0 || (is_name(word[length - 1]) && is_name(r->at[length])))
         return false;
@@ -58,7 +57,6 @@ static bool expect(reader *r, const char *word)
 static bool take_name(reader *r, char out[MAX_NAME])
 {
     size_t length = 0;
-
     skip_blanks(r);
     while (is_name(r->at[length]))
         length++;
@@ -74,7 +72,6 @@ static long take_integer(reader *r)
 {
     char *end;
     long  value;
-
     skip_blanks(r);
     value = strtol(r->at, &end, 0);
     r->at = end;
@@ -85,7 +82,6 @@ static long take_integer(reader *r)
 static long take_count(reader *r)
 {
     long count = 1;
-
     if (take(r, "[")) {
         count = take_integer(r);
         expect(r, "]");
@@ -102,7 +98,6 @@ static unsigned take_type(reader *r)
     } types[] = {{".pred", 1}, {".b8", 1},  {".u8", 1},  {".s8", 1},  {".b16", 2}, {".u16", 2},
                  {".s16", 2},  {".f16", 2}, {".b32", 4}, {".u32", 4}, {".s32", 4}, {".f32", 4},
                  {".b64", 8},  {".u64", 8}, {".s64", 8}, {".f64", 8}};
-
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (take(r, types[i].name))
             return types[i].bytes;
@@ -138,7 +133,6 @@ static bool take_declaration(reader *r, declaration *out, unsigned *align)
 static unsigned place(unsigned *bytes, unsigned size, unsigned align)
 {
     unsigned at = (*bytes + align - 1) / align * align;
-
     *bytes = at + size;
     return at;
 }
@@ -146,7 +140,6 @@ static unsigned place(unsigned *bytes, unsigned size, unsigned align)
 static bool add_variable(reader *r, const declaration *d, uint64_t address)
 {
     name *n = ptx_add_name(r, VARIABLE, d->name, strlen(d->name));
-
     if (!n)
         return false;
     n->address = address;
@@ -159,7 +152,6 @@ static bool add_variable(reader *r, const declaration *d, uint64_t address)
 static bool read_values(reader *r, char *to, const declaration *d)
 {
     const bool list = take(r, "{");
-
     for (unsigned i = 0; i < d->bytes / d->element; i++) {
         char    *end;
         uint64_t value;
@@ -182,7 +174,6 @@ static bool read_global(reader *r)
     declaration d;
     unsigned    align, at;
     char       *larger;
-
     if (!take_declaration(r, &d, &align))
         return false;
     at = place(&m->global_bytes, d.bytes, align < 16 ? 16 : align);
@@ -200,7 +191,6 @@ static bool read_memory(reader *r, unsigned *bytes, uint64_t window)
 {
     declaration d;
     unsigned    align;
-
     return take_declaration(r, &d, &align) && add_variable(r, &d, window + place(bytes, d.bytes, align)) &&
            expect(r, ";");
 }
@@ -210,7 +200,6 @@ static bool read_registers(reader *r)
 {
     char  text[MAX_NAME];
     name *n;
-
     if (!take_type(r))
         return false;
     do {
@@ -235,7 +224,6 @@ static bool read_registers(reader *r)
 static bool take_statement(reader *r, char out[STATEMENT])
 {
     size_t length = 0;
-
     for (; *r->at && *r->at != ';'; r->at++) {
         const bool blank = isspace((unsigned char)*r->at) != 0;
         if (length + 1 >= STATEMENT)
@@ -255,7 +243,6 @@ static bool take_label(reader *r)
 {
     size_t length = 0;
     char   text[MAX_NAME];
-
     while (is_name(r->at[length]))
         length++;
     if (length == 0 || length >= MAX_NAME || r->at[length] != ':')
@@ -274,7 +261,6 @@ static bool read_statement(reader *r)
     ptx_module *m = &r->module;
     char        statement[STATEMENT];
     const char *text;
-
     skip_blanks(r);
     text = r->at;
     if (take_label(r))
@@ -296,7 +282,6 @@ static bool read_statement(reader *r)
 static bool read_scope(reader *r)
 {
     const int names = r->name_count;
-
     while (!r->module.error[0] && !take(r, "}")) {
         if (!*r->at)
             return ptx_refuse(&r->module, "a function does not end");
@@ -312,7 +297,6 @@ static bool read_body(reader *r, int *code)
 {
     ptx_module *m = &r->module;
     const int   first = *code = m->op_count;
-
     r->label_count = 0;
     if (!read_scope(r))
         return false;
@@ -348,7 +332,6 @@ static bool read_parameter(reader *r, ptx_entry *e)
 {
     declaration d;
     unsigned    align;
-
     if (e->count == PTX_MAX_PARAMETERS)
         return ptx_refuse(&r->module, "%s has too many parameters", e->name);
     if (!expect(r, ".param") || !take_declaration(r, &d, &align))
@@ -364,7 +347,6 @@ static bool read_kernel(reader *r)
     const int   names = r->name_count;
     ptx_entry  *e, *larger = ptx_grown(m, m->entries, m->entry_count, sizeof *m->entries);
     bool        done;
-
     if (!larger)
         return false;
     m->entries = larger;
@@ -391,7 +373,6 @@ static bool read_formal(reader *r, int *at, int *size)
 {
     declaration d;
     unsigned    align;
-
     if (!expect(r, ".param") || !take_declaration(r, &d, &align))
         return false;
     *at = (int)place(&r->module.call_bytes, d.bytes, align);
@@ -404,7 +385,6 @@ static ptx_function *function_named(reader *r, const char *text)
     ptx_module   *m = &r->module;
     int           i = ptx_find_function(m, text);
     ptx_function *larger;
-
     if (i >= 0)
         return &m->functions[i];
     larger = ptx_grown(m, m->functions, m->function_count, sizeof *m->functions);
@@ -424,7 +404,6 @@ static bool read_function(reader *r)
     char          text[MAX_NAME];
     ptx_function *f;
     bool          done;
-
     if (take(r, "(") && !(read_formal(r, &result, &result_size) && expect(r, ")")))
         return false;
     if (!take_name(r, text) || !(f = function_named(r, text)) || !expect(r, "("))
@@ -452,7 +431,6 @@ static bool read_function(reader *r)
 static bool read_header(reader *r)
 {
     char line[MAX_NAME];
-
     if (!expect(r, ".version"))
         return false;
     take_integer(r); /* and the part behind the point */
@@ -494,7 +472,6 @@ static bool read_module(reader *r)
 static bool list_kernels(ptx_module *m)
 {
     static const char no_pointers[PTX_MAX_PARAMETERS];
-
     m->kernels = calloc((size_t)m->entry_count + 1, sizeof *m->kernels);
     if (!m->kernels)
         return ptx_refuse(m, "memory is out");
@@ -525,7 +502,6 @@ ptx_module *ptx_module_new(const char *text, size_t size, char *why)
     reader     *r = calloc(1, sizeof *r);
     ptx_module *m = r ? &r->module : NULL;
     bool        done = false;
-
     strcpy(why, "memory is out");
     if (!m)
         return NULL;

@@ -15,7 +15,6 @@ static reader *reader_of(const ptx_module *module)
 bool ptx_refuse(ptx_module *m, const char *format, ...)
 {
     va_list arguments;
-
     if (m->error[0])
         return false;
     va_start(arguments, format);
@@ -29,7 +28,6 @@ bool ptx_refuse(ptx_module *m, const char *format, ...)
 void *ptx_grown(ptx_module *m, void *list, int count, size_t size)
 {
     void *larger = list;
-
     if ((count & (count - 1)) == 0) {
         larger = realloc(list, (size_t)(count ? 2 * count : 1) * size);
         if (!larger)
@@ -41,7 +39,6 @@ void *ptx_grown(ptx_module *m, void *list, int count, size_t size)
 ptx_op *ptx_new_op(ptx_module *m, const char *text)
 {
     ptx_op *larger = ptx_grown(m, m->ops, m->op_count, sizeof *m->ops), *op;
-
     if (!larger)
         return NULL;
     m->ops = larger;
@@ -63,7 +60,6 @@ int ptx_new_slot(ptx_module *m)
 static int constant_slot(ptx_module *m, uint64_t value)
 {
     uint64_t *larger;
-
     for (int i = 0; i < m->constant_count; i++)
         if (m->constants[2 * i + 1] == value)
             return (int)m->constants[2 * i];
@@ -81,7 +77,6 @@ static int constant_slot(ptx_module *m, uint64_t value)
 name *ptx_add_name(reader *r, name_kind kind, const char *text, size_t length)
 {
     name *larger = ptx_grown(&r->module, r->names, r->name_count, sizeof *r->names), *n;
-
     if (!larger)
         return NULL;
     r->names = larger;
@@ -100,7 +95,6 @@ static const name *find_name(const ptx_module *m, const char *text, int *number)
 {
     const reader *r = reader_of(m);
     size_t        length = strlen(text), stem = length;
-
     while (stem > 0 && isdigit((unsigned char)text[stem - 1]))
         stem--;
     *number = stem < length ? atoi(text + stem) : -1;
@@ -116,7 +110,6 @@ int ptx_address(const ptx_module *m, const char *text, uint64_t *address)
 {
     int         number;
     const name *n = find_name(m, text, &number);
-
     if (!n || n->kind != VARIABLE)
         return -1;
     *address = n->address;
@@ -129,7 +122,6 @@ static int special_slot(const char *text)
         const char *stem;
         int         slot;
     } specials[] = {{"%tid.", PTX_TID}, {"%ntid.", PTX_NTID}, {"%ctaid.", PTX_CTAID}, {"%nctaid.", PTX_NCTAID}};
-
     if (strcmp(text, "%laneid") == 0)
         return PTX_LANE;
     for (size_t i = 0; i < sizeof specials / sizeof specials[0]; i++) {
@@ -144,7 +136,6 @@ static int special_slot(const char *text)
 static bool read_number(const char *text, uint64_t *out)
 {
     char *end;
-
     if (text[0] == '0' && (text[1] == 'f' || text[1] == 'F' || text[1] == 'd' || text[1] == 'D'))
         *out = strtoull(text + 2, &end, 16);
     else
@@ -157,7 +148,6 @@ int ptx_slot(ptx_module *m, const char *text)
     int         number, slot = special_slot(text);
     const name *n;
     uint64_t    value;
-
     if (slot >= 0)
         return slot;
     if (read_number(text, &value))
@@ -180,7 +170,6 @@ int ptx_label(ptx_module *m, const char *text)
 {
     reader *r = reader_of(m);
     label  *larger;
-
     for (int i = 0; i < r->label_count; i++)
         if (strcmp(r->labels[i].text, text) == 0)
             return i;

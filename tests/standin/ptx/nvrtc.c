@@ -32,7 +32,6 @@ static void open_builtins(const char *nvrtc)
 {
     int  major, minor;
     char path[600];
-
     if (real.Version(&major, &minor) == NVRTC_SUCCESS) {
         snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(strrchr(nvrtc, '/') - nvrtc), nvrtc, major,
                  minor);
@@ -46,7 +45,6 @@ static void load_real(void)
     const char              *folder = getenv("HAUL_TEST_NVRTC");
     void                    *library = NULL;
     char                     path[512];
-
     for (int i = 0; i < 2 && !library; i++) {
         snprintf(path, sizeof path, "%s/libnvrtc.so.%s", folder && *folder ? folder : "/usr/local/cuda/lib64",
                  versions[i]);
@@ -68,7 +66,6 @@ static void load_real(void)
 static nvrtcResult enter(enum standin_function function)
 {
     nvrtcResult code = (nvrtcResult)standin_call(function);
-
     pthread_once(&once, load_real);
     return code ? code : loaded ? NVRTC_SUCCESS : NVRTC_ERROR_INVALID_INPUT;
 }
@@ -76,21 +73,18 @@ static nvrtcResult enter(enum standin_function function)
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     nvrtcResult code = enter(CALL_nvrtcVersion);
-
     return code ? code : real.Version(major, minor);
 }
 
 nvrtcResult nvrtcGetNumSupportedArchs(int *count)
 {
     nvrtcResult code = enter(CALL_nvrtcGetNumSupportedArchs);
-
     return code ? code : real.GetNumSupportedArchs(count);
 }
 
 nvrtcResult nvrtcGetSupportedArchs(int *archs)
 {
     nvrtcResult code = enter(CALL_nvrtcGetSupportedArchs);
-
     return code ? code : real.GetSupportedArchs(archs);
 }
 
@@ -99,7 +93,6 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
 {
     nvrtcResult  code = enter(CALL_nvrtcCreateProgram);
     nvrtcProgram p = code ? NULL : calloc(1, sizeof *p);
-
     if (code)
         return code;
     if (!p)
@@ -115,7 +108,6 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *out, const char *source, const char
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 {
     nvrtcResult code = enter(CALL_nvrtcDestroyProgram);
-
     if (program && *program) {
         real.DestroyProgram(&(*program)->real);
         free((*program)->image);
@@ -131,7 +123,6 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 static const char *changed_option(nvrtcProgram p, const char *option, char changed[64])
 {
     static const char machine[] = "--gpu-architecture=sm_", virtual[] = "--gpu-architecture=compute_";
-
     if (strncmp(option, machine, sizeof machine - 1) == 0) {
         p->machine = true;
         p->capability = atoi(option + sizeof machine - 1);
@@ -149,7 +140,6 @@ static nvrtcResult take_image(nvrtcProgram p)
     size_t               size = 0;
     int                  major, minor;
     nvrtcResult          code = real.GetPTXSize(p->real, &size);
-
     if (!code)
         code = real.Version(&major, &minor);
     if (code)
@@ -170,7 +160,6 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
     nvrtcResult  code = enter(CALL_nvrtcCompileProgram);
     const char **passed = code ? NULL : calloc((size_t)count + 1, sizeof *passed);
     char         changed[64];
-
     if (code)
         return code;
     if (!passed)
@@ -189,21 +178,18 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char *const *op
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = enter(CALL_nvrtcGetProgramLogSize);
-
     return code ? code : real.GetProgramLogSize(p->real, size);
 }
 
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *log)
 {
     nvrtcResult code = enter(CALL_nvrtcGetProgramLog);
-
     return code ? code : real.GetProgramLog(p->real, log);
 }
 
 static nvrtcResult get(nvrtcProgram p, bool ptx, char *out)
 {
     const int mark = ptx;
-
     if (!p->image || (!ptx && !p->machine))
         return NVRTC_ERROR_INVALID_INPUT;
     memcpy(out, p->image, p->size);
@@ -214,7 +200,6 @@ static nvrtcResult get(nvrtcProgram p, bool ptx, char *out)
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = enter(CALL_nvrtcGetCUBINSize);
-
     *size = p->image && p->machine ? p->size : 0;
     return code;
 }
@@ -222,14 +207,12 @@ nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *size)
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *out)
 {
     nvrtcResult code = enter(CALL_nvrtcGetCUBIN);
-
     return code ? code : get(p, false, out);
 }
 
 nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *size)
 {
     nvrtcResult code = enter(CALL_nvrtcGetPTXSize);
-
     *size = p->image ? p->size : 0;
     return code;
 }
@@ -237,6 +220,5 @@ nvrtcResult nvrtcGetPTXSize(nvrtcProgram p, size_t *size)
 nvrtcResult nvrtcGetPTX(nvrtcProgram p, char *out)
 {
     nvrtcResult code = enter(CALL_nvrtcGetPTX);
-
     return code ? code : get(p, true, out);
 }

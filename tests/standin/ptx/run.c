@@ -12,7 +12,6 @@ void ptx_fault(ptx_warp *w, const ptx_op *op, unsigned lane, CUresult code, cons
     const ptx_block *b = w->block;
     char             text[200];
     va_list          arguments;
-
     if (b->fault)
         return;
     w->block->fault = code;
@@ -36,7 +35,6 @@ void ptx_shuffle(ptx_warp *w, const ptx_op *op, uint32_t mask)
     enum { UP, DOWN, BUTTERFLY, INDEX };
     const u64 *a = w->slot[op->in[0]], *b = w->slot[op->in[1]], *c = w->slot[op->in[2]];
     u64        before[PTX_LANES];
-
     memcpy(before, a, sizeof before);
     LANES(
         mask, const int own = (int)lane; const int by = (int)(b[lane] & 31); const int clamp = (int)(c[lane] & 31);
@@ -60,7 +58,6 @@ static uint32_t members(ptx_warp *w, const ptx_op *op, uint32_t group)
     const u64     *masks = w->slot[op->in[PTX_MAX_INPUTS - 1]];
     const unsigned one = (unsigned)__builtin_ctz(group), threads = w->block->threads - w->number * PTX_LANES;
     uint32_t       there = threads < PTX_LANES ? (1u << threads) - 1 : 0xFFFFFFFFu, mask = (uint32_t)masks[one] & there;
-
     LANES(
         group, if (((uint32_t)masks[lane] & there) != mask || !(mask >> lane & 1)) {
             ptx_fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED, "is for the lanes %#x, but at a lane for %#x", mask,
@@ -78,7 +75,6 @@ static bool meet(ptx_warp *w, const ptx_op *op, uint32_t group, int place)
 {
     const uint32_t mask = members(w, op, group);
     uint32_t       there = group;
-
     if (!mask)
         return false;
     for (unsigned lane = 0; lane < PTX_LANES; lane++)
@@ -102,7 +98,6 @@ static uint32_t lowest(const ptx_warp *w, int *place, int *next)
 {
     const uint32_t ready = w->live & ~w->at_barrier & ~w->waiting;
     uint32_t       group = 0;
-
     *place = *next = INT_MAX;
     LANES(
         ready, const int at = w->place[lane]; if (at < *place) {
@@ -117,7 +112,6 @@ static uint32_t lowest(const ptx_warp *w, int *place, int *next)
 static uint32_t guarded(const ptx_warp *w, const ptx_op *op, uint32_t group)
 {
     uint32_t mask = 0;
-
     if (op->guard < 0)
         return group;
     LANES(group, if ((w->slot[op->guard][lane] & 1) != op->guard_negated) mask |= 1u << lane);
@@ -135,7 +129,6 @@ static void go_back(ptx_warp *w, const ptx_op *op, uint32_t mask)
     const ptx_module *m = w->block->module;
     const int         number = (int)(op - m->ops);
     int               best = -1;
-
     for (int i = 0; i < m->function_count; i++) /* the function around it is the last that begins before it */
         if (m->functions[i].code <= number && (best < 0 || m->functions[i].code > m->functions[best].code))
             best = i;
@@ -153,7 +146,6 @@ static void go_back(ptx_warp *w, const ptx_op *op, uint32_t mask)
 static void run_group(ptx_warp *w, uint32_t group, int place, int next)
 {
     const ptx_module *m = w->block->module;
-
     for (;;) {
         const ptx_op  *op = &m->ops[place];
         const uint32_t mask = guarded(w, op, group);
@@ -211,7 +203,6 @@ static void begin_warp(ptx_block *b, unsigned number)
     ptx_warp                *w = &b->warp[number];
     const unsigned           first = number * PTX_LANES, threads = b->threads - first;
     const ptx_entry         *e = &b->module->entries[b->launch->kernel - b->module->kernels];
-
     w->live = threads < PTX_LANES ? (1u << threads) - 1 : 0xFFFFFFFFu;
     w->at_barrier = w->waiting = 0;
     w->epoch = 0;
@@ -231,7 +222,6 @@ static void run_warp(ptx_warp *w)
 {
     int      place, next;
     uint32_t group;
-
     while (!w->block->fault && (group = lowest(w, &place, &next)) != 0)
         run_group(w, group, place, next);
 }
@@ -239,7 +229,6 @@ static void run_warp(ptx_warp *w)
 static CUresult report_parting(const ptx_block *b)
 {
     int barrier = 0, waiting = 0, live = 0;
-
     for (unsigned i = 0; i < b->warps; i++) {
         barrier += __builtin_popcount(b->warp[i].at_barrier);
         waiting += __builtin_popcount(b->warp[i].waiting);
@@ -255,7 +244,6 @@ static CUresult report_parting(const ptx_block *b)
 static bool pass_barrier(ptx_block *b)
 {
     unsigned there = 0;
-
     for (unsigned i = 0; i < b->warps; i++)
         there += (unsigned)__builtin_popcount(b->warp[i].at_barrier);
     if (there != b->threads)
@@ -270,7 +258,6 @@ static CUresult run_block(ptx_block *b)
 {
     unsigned rounds = 0;
     uint32_t live;
-
     b->first_phase = ++b->phase;
     for (unsigned i = 0; i < b->warps; i++)
         begin_warp(b, i);
@@ -300,7 +287,6 @@ static uint32_t phases; /* of all launches */
 static char *take(char **at, size_t bytes)
 {
     char *taken = *at;
-
     *at += (bytes + 63) / 64 * 64;
     return taken;
 }
@@ -319,7 +305,6 @@ static bool lay_out(ptx_block *b)
     const size_t size = b->warps * (padded(file) + padded(local) + padded(calls)) + padded(m->shared_bytes) +
                         padded(shadow) + padded(b->parameter_bytes) + 64;
     char *at;
-
     if (size > arena.size) {
         free(arena.bytes);
         arena.bytes = malloc(size);
@@ -352,7 +337,6 @@ CUresult ptx_launch(const standin_launch *launch, CUcontext context)
     const ptx_entry         *e = &launch->ptx->entries[launch->kernel - launch->ptx->kernels];
     const struct standin_dim grid = launch->grid;
     CUresult                 code = CUDA_SUCCESS;
-
     b = (ptx_block){.module = launch->ptx, .launch = launch, .context = context, .parameter_bytes = e->bytes};
     b.threads = launch->block.x * launch->block.y * launch->block.z;
     b.warps = (b.threads + PTX_LANES - 1) / PTX_LANES;

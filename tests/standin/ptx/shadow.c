@@ -4,7 +4,6 @@
 static bool is_before(const ptx_warp *w, unsigned thread, ptx_mark mark, uint32_t since)
 {
     const ptx_block *b = w->block;
-
     if (mark.phase < since)
         return true;
     if (mark.who == PTX_SEVERAL_BLOCKS || mark.phase < b->first_phase)
@@ -22,7 +21,6 @@ static bool is_before(const ptx_warp *w, unsigned thread, ptx_mark mark, uint32_
 static uint16_t joined(const ptx_warp *w, unsigned thread, ptx_mark before, uint32_t since)
 {
     const ptx_block *b = w->block;
-
     if (before.phase < since)
         return (uint16_t)thread;
     if (before.who == PTX_SEVERAL_BLOCKS || before.phase < b->first_phase)
@@ -39,7 +37,6 @@ static uint16_t joined(const ptx_warp *w, unsigned thread, ptx_mark before, uint
 static bool refuse(ptx_warp *w, const ptx_op *op, unsigned lane, const char *what, ptx_mark other)
 {
     const ptx_block *b = w->block;
-
     if (other.who == PTX_SEVERAL_BLOCKS || other.phase < b->first_phase)
         ptx_fault(w, op, lane, CUDA_ERROR_LAUNCH_FAILED, "race: %s in another block", what);
     else if (other.who < PTX_SEVERAL_LANES)
@@ -54,7 +51,6 @@ bool ptx_note(ptx_warp *w, const ptx_op *op, unsigned lane, ptx_shadow *s, unsig
 {
     const unsigned thread = w->number * PTX_LANES + lane;
     const ptx_mark now = {w->block->phase, (uint16_t)thread, (uint16_t)w->epoch};
-
     if (kind == PTX_ATOMIC)
         return true;
     for (unsigned i = 0; i < bytes; i++, s++) {

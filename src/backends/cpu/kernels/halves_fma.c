@@ -19,7 +19,6 @@
 static void widen_row_f16(float *out, const uint16_t *from, int64_t count)
 {
     int64_t i = 0;
-
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16)
         _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(from + i))));
@@ -65,7 +64,6 @@ static void widen_row_bf16(float *out, const uint16_t *from, int64_t count)
 static void narrow_f16(uint16_t *out, const float *in, int64_t count)
 {
     int64_t i = 0;
-
 #if defined(__AVX512F__)
     for (; i + 16 <= count; i += 16)
         _mm256_storeu_si256((__m256i *)(void *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(in + i), NEAREST));

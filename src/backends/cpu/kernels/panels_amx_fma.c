@@ -35,7 +35,6 @@ static void NAME(pack_b_steps)(void *to, const void *from, int64_t row, int64_t 
 {
     uint32_t     *out = to;
     const int64_t pairs = (k + 1) / 2, whole = (pairs + STEP_PAIRS - 1) / STEP_PAIRS * STEP_PAIRS;
-
     NAME(pack_b)(to, from, row, column, k, n);
     for (int64_t i = pairs * WIDTH; i < whole * WIDTH; i += LANES)
         _mm512_storeu_si512(out + i, _mm512_setzero_si512());
@@ -47,7 +46,6 @@ static void NAME(pack_b_steps)(void *to, const void *from, int64_t row, int64_t 
 static void rows_in_line(uint32_t *to, const uint16_t *from, int64_t row, int64_t k, int64_t rows)
 {
     const __mmask32 in = k < 2 * STEP_PAIRS ? (1u << k) - 1 : ~(__mmask32)0;
-
     for (int64_t r = 0; r < rows; r++)
         _mm512_storeu_si512(to + r * STEP_PAIRS, _mm512_maskz_loadu_epi16(in, from + r * row));
 }
@@ -58,7 +56,6 @@ static void rows_apart(uint32_t *to, const uint16_t *from, int64_t column, int64
     const __mmask16 in = (__mmask16)((1u << rows) - 1);
     const __m512i   lines = _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
                                                _mm512_set1_epi32(STEP_PAIRS));
-
     for (int64_t i = 0; i < 2 * STEP_PAIRS; i += 2) {
         const __m256i low = _mm256_maskz_loadu_epi16(i < k ? in : 0, from + (i < k ? i * column : 0));
         const __m256i high = _mm256_maskz_loadu_epi16(i + 1 < k ? in : 0, from + (i + 1 < k ? (i + 1) * column : 0));
@@ -82,7 +79,6 @@ static void rows_of_any(uint32_t *to, const uint16_t *from, int64_t row, int64_t
 static void NAME(pack_a)(void *to, int64_t tile, const void *from, int64_t row, int64_t column, int64_t m, int64_t k)
 {
     const uint16_t *a = from;
-
     for (int64_t i = 0; i < m; i += ROWS, a += ROWS * row) {
         const int64_t rows = m - i < ROWS ? m - i : ROWS;
         uint32_t     *out = (uint32_t *)to + i / TILE_ROWS * tile + i % TILE_ROWS / ROWS * (tile / 2);
@@ -105,7 +101,6 @@ INLINE void add_up(const haul__cpu_strip *s, const uint32_t *a, bool two_rows, b
 {
     const uint32_t *b = s->b, *below = a + s->a_tile / 2;
     const int64_t   b_line = s->b_row * (int64_t)sizeof *b;
-
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -142,7 +137,6 @@ INLINE void leave(const haul__cpu_strip *s, int tile, int64_t rows, float *c)
 {
     const int64_t down = tile / 2 * ROWS, right = tile % 2 * LANES;
     float         sums[TILE];
-
     rows -= down;
     c += down * s->c_row + right;
     if (rows <= 0 || s->n <= right)
@@ -171,7 +165,6 @@ static void NAME(multiply)(const haul__cpu_strip *s)
     } tiles = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
     const uint32_t *a = s->a;
     float          *c = s->c;
-
     _tile_loadconfig(&tiles);
     for (int64_t i = 0; i < s->m; i += TILE_ROWS, a += s->a_tile, c += TILE_ROWS * s->c_row) {
         const int64_t rows = s->m - i < TILE_ROWS ? s->m - i : TILE_ROWS;

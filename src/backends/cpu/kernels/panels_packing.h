@@ -8,7 +8,6 @@ typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REA
 INLINE void NAME(copy_rows)(REAL *to, int pitch, const REAL *from, int64_t row, int64_t k, int n)
 {
     const int whole = n / LANES, rest = n % LANES;
-
     for (int64_t i = 0; i < k; i++, from += row, to += pitch) {
         UNROLL for (int v = 0; v < whole; v++) __builtin_prefetch(from + n + v * LANES, 0, 2);
         UNROLL for (int v = 0; v < whole; v++) STORE(to + v * LANES, LOAD(from + v * LANES));
@@ -28,7 +27,6 @@ static void NAME(turn_rows)(REAL *to, int pitch, const REAL *from, int64_t row, 
 {
     int64_t   i = 0;
     const int line = 64 / (int)sizeof(REAL), whole = n - n % TURN;
-
     for (; row == 1 && i + line <= k; i += line) {
         const REAL *in = from + i;
         REAL       *out = to + i * pitch;

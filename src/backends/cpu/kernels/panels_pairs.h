@@ -26,7 +26,6 @@ static void pair_apart(uint32_t *to, int pitch, const uint16_t *from, int64_t ro
 {
     int64_t   i = 0;
     const int turned = n - n % 4;
-
     for (; row == 1 && i + 8 <= k; i += 8, to += 4 * pitch) {
         for (int j = 0; j < turned; j += 4) {
             const uint16_t *in = from + i + j * column;

@@ -8,7 +8,6 @@ INLINE void NAME(pixel_tile)(const haul__cpu_strip *s, int rows, int vectors, co
     const REAL   *b = s->b;
     const int64_t b_row = s->b_row, depth = s->k;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
-
     UNROLL for (int r = 0; r < rows; r++)
     {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
@@ -39,7 +38,6 @@ static void NAME(multiply_pixels)(const haul__cpu_strip *s)
     const int64_t tiles = (s->m + TILE_ROWS - 1) / TILE_ROWS, each = s->m / tiles, longer = s->m - each * tiles;
     const REAL   *a = s->a;
     REAL         *c = s->c;
-
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = each + (t < longer);
         NAME(pixel_table)[rows - 1][s->n > LANES](s, a, c);
@@ -52,7 +50,6 @@ static void NAME(multiply_pixels)(const haul__cpu_strip *s)
 static void NAME(leave_pixels)(REAL *to, int64_t plane, const REAL *c, int64_t pixels, int64_t channels)
 {
     const int64_t whole_pixels = pixels - pixels % TURN, whole = channels - channels % TURN;
-
     for (int64_t i = 0; i < channels; i += TURN) {
         const int64_t count = i < whole ? TURN : channels - i;
         int64_t       j = 0;
@@ -86,7 +83,6 @@ INLINE void NAME(plane_tile)(const haul__cpu_strip *s, int rows, bool copies, co
     const REAL   *from = s->b, *bias = s->row_bias, *ahead = c + WIDTH;
     int64_t       k = 0;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
-
     UNROLL for (int r = 0; r < rows; r++)
     {
         UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[r][v] = (VECTOR){0};

@@ -52,7 +52,6 @@ INLINE void NAME(leave)(const haul__cpu_strip *s, int rows, int vectors, VECTOR 
 {
     const int     end = vectors - 1;
     const int64_t c_row = s->c_row, last = s->n - end * LANES;
-
     if (s->bias) {
         const REAL *bias = s->bias;
         VECTOR      start[TILE_VECTORS];
@@ -103,7 +102,6 @@ INLINE void NAME(tile)(const haul__cpu_strip *s, int rows, int vectors, bool den
     const int     ahead_rows = copies ? AHEAD_APART : AHEAD, bases = TILE_ROWS > 6 && !dense_rows ? (rows + 4) / 5 : 0;
     int64_t       k = 0, three = 3 * a_row;
     VECTOR        sum[TILE_ROWS][TILE_VECTORS];
-
     UNROLL for (int r = 0; r < rows; r++)
     {
         UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = (VECTOR){0};
@@ -160,7 +158,6 @@ static void NAME(multiply)(const haul__cpu_strip *s)
     const int     vectors = s->n > LANES;
     const REAL   *a = s->a;
     REAL         *c = s->c;
-
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = each + (t < longer);
         NAME(tile_table)[rows - 1][vectors][dense_rows](s, a, a_column, c);
@@ -193,7 +190,6 @@ static void NAME(multiply_copying)(const haul__cpu_strip *s, void *panel)
     const int64_t   moved = s->a_tile ? s->a_tile : rows * s->a_row, a_column = s->a_tile ? TILE_ROWS : s->a_column;
     const bool      dense_rows = s->a_tile || s->a_row == 1;
     haul__cpu_strip rest = *s;
-
     NAME(first_table)[rows - FIRST_ROWS][dense_rows](s, s->a, a_column, s->c, panel);
     rest.m -= rows;
     rest.a = (const REAL *)s->a + moved;
@@ -210,7 +206,6 @@ static void NAME(pack_a)(void *to, int64_t tile, const void *from, int64_t row, 
     const int64_t tiles = (m + TILE_ROWS - 1) / TILE_ROWS, each = tiles ? m / tiles : 0, longer = m - each * tiles;
     const MATRIX *a = from;
     PACKED       *out = to;
-
     for (int64_t t = 0; t < tiles; t++, out += tile) {
         const int64_t rows = each + (t < longer);
         NAME(pack_tile)(out, a, row, column, k, rows);

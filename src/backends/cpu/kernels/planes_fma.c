@@ -163,7 +163,6 @@ INLINE void fetch(const float *row, int64_t count)
 static void fill_row(const haul__planes *p, float *to, const float *row)
 {
     const int64_t step = p->step[1];
-
     fetch(row, p->count);
     for (int64_t i = 0; i < step; i++) {
         if (p->plane_of[i] < 0)
@@ -184,7 +183,6 @@ static void fill_row(const haul__planes *p, float *to, const float *row)
 INLINE void fill_row_of_two(const haul__planes *p, float *to, const float *row)
 {
     float *even = to + p->plane_of[0], *odd = to + p->plane_of[1];
-
     fetch(row, p->count);
     clear_ends(even, p->columns, p->column_of[0], p->rest_of[0]);
     clear_ends(odd, p->columns, p->column_of[1], p->rest_of[1]);
@@ -197,7 +195,6 @@ INLINE void fill_all(const haul__planes *p, float *to, const float *image, int64
 {
     const haul__planes copy = *p;
     const int64_t      group = copy.phases[1] * copy.phase;
-
     for (int64_t c = 0; c < channels; c++, to += copy.channel, image += copy.h * copy.w) {
         int64_t at = first * copy.step[0] - copy.shift[0];
         for (int64_t r = 0; r < rows; r++, at += copy.step[0])

@@ -51,7 +51,6 @@ INLINE void NAME(copy_part)(REAL *to, const REAL *from, int64_t count)
 INLINE VECTOR NAME(load_part)(const REAL *p, int64_t count)
 {
     VECTOR v = {0};
-
     NAME(copy_part)((REAL *)&v, p, count);
     return v;
 }
@@ -79,7 +78,6 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
     REAL         *c = (REAL *)p->c + i * p->c_row + j;
     const bool    partial = columns < vectors * LANES;
     VECTOR        sum[TILE_ROWS][ROW_VECTORS], start[ROW_VECTORS];
-
     UNROLL for (int v = 0; v < vectors; v++) start[v] = (VECTOR){0};
     if (p->column_bias && k0 == 0) {
         UNROLL for (int v = 0; v < vectors; v++)
@@ -143,7 +141,6 @@ INLINE void NAME(tile)(const haul__cpu_product *p, int rows, int vectors, int64_
 static void NAME(product)(const haul__cpu_product *p)
 {
     int64_t k0 = 0;
-
     do {
         int64_t k1 = p->k - k0 < HAUL__TILE_DEPTH ? p->k : k0 + HAUL__TILE_DEPTH;
         int64_t j = 0;
@@ -174,7 +171,6 @@ static void NAME(product)(const haul__cpu_product *p)
 static void NAME(pack_rows)(REAL *out, const REAL *b, int64_t b_row, int64_t k, int64_t n)
 {
     const int64_t whole = n - n % LANES;
-
     for (int64_t i = 0; i < k; i++) {
         const REAL *from = b + i * b_row;
         REAL       *to = out + i * WIDTH;
@@ -189,7 +185,6 @@ static void NAME(pack)(void *panel, const void *from, int64_t b_row, int64_t b_c
 {
     const REAL *b = from;
     REAL       *out = panel;
-
     if (b_column == 1) {
         NAME(pack_rows)(out, b, b_row, k, n);
         return;
@@ -217,7 +212,6 @@ INLINE void NAME(dot_tile)(const haul__cpu_dots *d, int rows, int columns, int v
     const int64_t a_row = d->a_row, step = vectors * LANES;
     const REAL   *a = (const REAL *)d->a + i * a_row, *b[DOT_COLUMNS];
     int64_t       k = from;
-
     UNROLL for (int r = 0; r < rows; r++)
     {
         UNROLL for (int s = 0; s < columns * vectors; s++) sum[r][s] = (VECTOR){0};
@@ -255,7 +249,6 @@ INLINE void NAME(gather_tile)(const haul__cpu_dots *d, int rows, int columns, in
                               bool accumulate)
 {
     VECTOR sum[DOT_ROWS][DOT_SUMS];
-
     NAME(dot_tile)(d, rows, columns, 1, i, j, 0, d->k, sum);
     UNROLL for (int r = 0; r < rows; r++)
     {
@@ -274,7 +267,6 @@ INLINE void NAME(sum_tile)(const haul__cpu_dots *d, int rows, int columns, int v
                            VECTOR sums[DOT_ROWS][DOT_SUMS])
 {
     VECTOR sum[DOT_ROWS][DOT_SUMS];
-
     for (int64_t k = 0; k < d->k; k += HAUL__DOT_DEPTH) {
         int64_t end = d->k - k < HAUL__DOT_DEPTH ? d->k : k + HAUL__DOT_DEPTH;
         NAME(dot_tile)(d, rows, columns, vectors, i, j, k, end, sum);
@@ -294,7 +286,6 @@ INLINE void NAME(sum_tile)(const haul__cpu_dots *d, int rows, int columns, int v
 static inline REAL NAME(lanes_sum)(VECTOR v)
 {
     QUARTER q[VECTOR_BYTES / 16], sum;
-
     memcpy(q, &v, sizeof q);
 #if VECTOR_BYTES == 64
     sum = (q[0] + q[2]) + (q[1] + q[3]);
@@ -345,7 +336,6 @@ static void NAME(gather)(const haul__cpu_dots *d, void *sums, bool accumulate)
 static void NAME(fold)(void *out, const void *sums, int64_t count)
 {
     REAL *y = out;
-
     for (int64_t i = 0; i < count; i++)
         y[i] = NAME(lanes_sum)(((const VECTOR *)sums)[i]);
 }
@@ -381,7 +371,6 @@ INLINE void NAME(leave_dots)(REAL *c, int64_t c_row, int rows, int columns, int 
 static void NAME(row_dots)(const haul__cpu_dots *d, REAL *c, const REAL *bias, bool accumulate)
 {
     VECTOR sums[DOT_ROWS][DOT_SUMS] = {{{0}}}; /* compilers do not see that the switch covers all cases */
-
     for (int64_t j = 0; j < d->n; j += DOT_COLUMNS) {
         int columns = d->n - j < DOT_COLUMNS ? (int)(d->n - j) : DOT_COLUMNS;
         switch (8 + columns) {
@@ -398,7 +387,6 @@ static void NAME(dots)(const haul__cpu_dots *d, void *out, int64_t c_row, const 
 {
     const REAL *bias = column_bias;
     VECTOR      sums[DOT_ROWS][DOT_SUMS] = {{{0}}}; /* as above */
-
     if (d->m == 1) {
         NAME(row_dots)(d, out, bias, accumulate);
         return;
@@ -424,7 +412,6 @@ static void NAME(add)(void *out, const void *x, int64_t count)
 {
     REAL *restrict y = out;
     const REAL *restrict from = x;
-
     for (int64_t i = 0; i < count; i++)
         y[i] += from[i];
 }

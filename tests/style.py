@@ -1,0 +1,86 @@
+"""Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations that a
+function begins with, and a status is a condition by itself. Programs for users may write != HAUL_OK."""
+import os
+import pathlib
+import re
+import sys
+
+SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
+FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "fuzz", "tools")
+STATEMENT = re.compile(r"(return|goto|if|for|while|switch|do|else|case|break|continue|default|asm|__asm__)\b")
+NAMED_TYPE = re.compile(r"(static |const )*(typedef|struct|enum|union)\b[^;=]*\{")
+DECLARATION = re.compile(r"""((static|const|volatile|register|struct|enum|union|unsigned|signed|long|short|extern|_Thread_local
+    |_Alignas\([^)]*\))\s+)* [A-Za-z_]\w* (\s+(const|int|long|char|short|unsigned))* (\s+\**\s*|\s*\*+\s*) (const\s+|restrict\s+)*
+    \** [A-Za-z_]\w* \s* [\[=,;]""", re.X)
+FUNCTION_POINTER = re.compile(r"[A-Za-z_][\w\s*]*\(\*(const )?\w+(\[\w*\])?\)\s*\(")
+
+
+def is_declaration(statement):
+    if STATEMENT.match(statement):
+        return False
+    return any(form.match(statement) for form in (NAMED_TYPE, DECLARATION, FUNCTION_POINTER))
+
+
+def code_of(line):
+    """The line without comments, and without what its texts contain."""
+    line = re.sub(r'"(\\.|[^"\\])*"', '""', re.sub(r"'(\\.|[^'\\])*'", "0", line))
+    return re.sub(r"/\*.*?(\*/|$)", "", line).strip()
+
+
+def first_statements(lines):
+    """The statements up to the first blank line of a function's body, and the number of their lines."""
+    statements, statement, depth = [], "", 0
+    for number, line in enumerate(lines):
+        if not line.strip() and depth == 0:
+            return statements, number
+        if line == "}" or line.startswith("#"):
+            break
+        code = code_of(line)
+        statement = f"{statement} {code}".strip()
+        depth += code.count("{") + code.count("(") - code.count("}") - code.count(")")
+        if statement.endswith(";") and depth == 0:
+            statements.append(statement)
+            statement = ""
+    return [], 0
+
+
+def blank_lines(lines):
+    """The numbers of the lines, from 1, that are blank and follow the declarations of a function."""
+    for start, line in enumerate(lines):
+        if line == "{":
+            statements, count = first_statements(lines[start + 1:])
+            if statements and all(map(is_declaration, statements)):
+                yield start + 1 + count + 1
+
+
+def faults(text, for_users=False):
+    """(line, what is wrong) for each rule that the text breaks."""
+    lines = text.split("\n")
+    for number in blank_lines(lines):
+        yield number, "a blank line follows the declarations of a function"
+    for number, line in enumerate(lines, 1):
+        if not for_users and re.search(r"(if|while) \(.*[^=!]+ != HAUL_OK\)", code_of(line)):
+            yield number, "a status is a condition by itself, without != HAUL_OK"
+
+
+def test_of_the_test():
+    text = "int f(void)\n{\n    int   a = 1;\n    char *b[] = {\"x\"};\n\n    return a;\n}\n"
+    good = "int f(void)\n{\n    int a = 1;\n    a++;\n\n    return a;\n}\n"
+    condition = "    if (haul_sync() != HAUL_OK)\n"
+    if [line for line, _ in faults(text)] != [5] or list(faults(good)) or [line for line, _ in faults(condition)] != [1]:
+        sys.exit("faults were made, and are not found")
+
+
+def main():
+    test_of_the_test()
+    messages = []
+    for folder in FOLDERS:
+        for path in sorted((SOURCE / folder).rglob("*")):
+            if path.suffix in (".c", ".h"):
+                for line, what in faults(path.read_text(encoding="utf-8"), folder in ("include", "examples")):
+                    messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
+    print("\n".join(messages))
+    sys.exit(1 if messages else 0)
+
+
+main()
