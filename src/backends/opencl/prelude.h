@@ -248,4 +248,8 @@ typedef double2 V;
 #define VSTORE(p, v) vstore2(v, 0, p)
 #endif
 #define VSPLAT(x)     ((V)(x))
+#ifdef HAUL_LLVMPIPE /* its fma is a long function, of which a tile has a hundred copies */
+#define VFMA(a, b, c) ((a) * (b) + (c))
+#else
 #define VFMA(a, b, c) fma(a, b, c)
+#endif
