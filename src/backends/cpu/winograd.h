@@ -56,8 +56,8 @@ typedef struct haul__winograd_kernels {
     void (*merge)(float *to, const float *from, int64_t count, bool most);
     /* The range of some magnitudes. */
     haul__winograd_range (*range)(const float *magnitudes, int64_t count);
-    /* The range of the sums of all windows of 3x3 pixels that results [h, w] of the planes' rows of tiles read. It reads
-     * up to `lanes` elements behind the magnitudes. */
+    /* The range of the sums of all windows of 3x3 pixels that results [h, w] of the planes' rows of tiles read. It
+     * reads up to `lanes` elements behind the magnitudes. */
     haul__winograd_range (*windows)(const haul__winograd_planes *p, int64_t h, int64_t w);
 } haul__winograd_kernels;
 

@@ -79,7 +79,7 @@ typedef struct haul__cl_device {
     haul__cl_platform *platform;
 
     cl_context       context;
-    cl_command_queue service; /* placing and mapping of memory */
+    cl_command_queue service;  /* placing and mapping of memory */
     bool             llvmpipe; /* Mesa's device that is a processor (program.c) */
     bool late; /* PoCL: compiles a kernel when it first runs, and has a disk cache. For other drivers a program has one
                 * kernel, because they compile all of it at once, and Haul keeps it in its own disk cache. */
