@@ -81,7 +81,7 @@ END
 cat >kernels/rows.def <<'END'
 /* HAUL_UNARY(no) */
 HAUL_BINARY(mod, NUMBER, M(a, b) , SAVE, f(g, h), 0, 1)
-HAUL_COMPARE(eq, a == b)
+HAUL_COMPARE(lt, a < b)
 END
 cat >ops/rows.c <<'END'
 /* kernel text begins */
@@ -131,8 +131,8 @@ KERNEL1(host, P, T, out)
 END
 "$embed" list ops/rows.c kernels/pointwise.h kernels/rows.def || fail "embed failed"
 cat >wanted_list <<'END'
-KERNEL(ANY, false, 3, pointwise_eq, eq, eq, eq)
-KERNEL(ANY, false, 2, pointwise_eq, eq_scalar, eq_scalar, eq_scalar)
+KERNEL(ANY, false, 3, pointwise_lt, lt, lt, lt)
+KERNEL(ANY, false, 2, pointwise_lt, lt_scalar, lt_scalar, lt_scalar)
 KERNEL(NUMBER, false, 3, pointwise_mod, mod, mod, mod)
 KERNEL(NUMBER, false, 2, pointwise_mod, mod_scalar, mod_scalar, mod_scalar)
 KERNEL(ANY, false, 1, rows, first, first, first)
@@ -176,8 +176,9 @@ cmp wanted text || fail "the template's text is: $(cat text)"
 
 # A unit for each dtype that a text has kernels for. A build that is configured is told when they change.
 ls list/kernels/units | grep -c '^rows_' | grep -qx 10 || fail "the units of rows.c are: $(ls list/kernels/units)"
-[ -e list/kernels/units/pointwise_0_u8.c ] && [ ! -e list/kernels/units/pointwise_0_bool.c ] || fail "the units of rows differ"
-[ -e list/kernels/units/pointwise_1_bool.c ] || fail "the row eq is not for bool"
+[ -e list/kernels/units/pointwise_3_u8.c ] && [ ! -e list/kernels/units/pointwise_3_bool.c ] ||
+    fail "the units of rows are: $(ls list/kernels/units)"
+[ -e list/kernels/units/pointwise_1_bool.c ] || fail "the row lt is not for bool"
 cat >wanted <<'END'
 /* Written by tools/embed.c. */
 #define HAUL_KERNEL_DTYPE_f16 1

@@ -86,7 +86,7 @@ static void test_division__negative_numbers_give_nothing(void **unused)
 
 enum { MOST = 4096 };
 
-static struct haul_device gpu = {.properties = {.kind = HAUL_KIND_GPU}};
+static struct haul_device gpu = {.properties = {.kind = HAUL_KIND_GPU}, .strided = true};
 
 /* A tensor without data, enough for haul__layout. */
 static haul_tensor operand(haul_shape shape, const int64_t *strides, int64_t offset)
