@@ -186,7 +186,7 @@ built = subprocess.run([*compiler, "-std=c11", "-g", "-O1", *flags, "-I", f"{sou
                         f"-Wl,-rpath,{build}"], check=False)
 if built.returncode:
     fail("random_calls/driver.c does not compile")
-count = os.environ.get("HAUL_TEST_CALLS", "15000")
+count = os.environ.get("HAUL_TEST_CALLS", "45000")
 seed = os.environ.get("HAUL_TEST_SEED", "1")
 threads = os.environ.get("HAUL_TEST_THREADS")
 environment = dict(os.environ, HAUL_DEBUG="lifetimes", OCL_ICD_VENDORS="none", HAUL_CUDA_LIBRARIES="/nowhere")
