@@ -32,8 +32,7 @@ static u16 to_half(f32 value)
 
 /* ---- whole numbers: those beyond the range become its ends ---- */
 
-/* What is no number becomes 0 from f32, and the number with the highest bit alone from f64 (PTX leaves it open; this is
- * what GPUs do). */
+/* NaN becomes 0 from f32, and from f64 the number whose highest bit alone is set. PTX leaves this open; GPUs do so. */
 #define TO_WHOLE(T, low, high, none)                                                                                   \
     static T whole_##T(f64 x, bool wide)                                                                               \
     {                                                                                                                  \

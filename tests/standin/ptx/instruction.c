@@ -51,6 +51,11 @@ static int split(char *text, char *out[], int most)
     return count;
 }
 
+static bool is_unknown(ptx_module *m, const instruction *i)
+{
+    return ptx_refuse(m, "the instruction %s is not known", i->whole);
+}
+
 static bool take_apart(ptx_module *m, char *statement, instruction *out)
 {
     char *rest = statement;
@@ -87,7 +92,7 @@ static const char *last_part(const instruction *i)
     return i->part[i->part_count - 1];
 }
 
-/* The bits of "b32"; 0 for what is no type. */
+/* The number of bits of a type such as "b32"; 0 if the text is not a type. */
 static int bits_of(const char *type)
 {
     int bits = strchr("busf", type[0]) && type[0] ? atoi(type + 1) : 0;
@@ -228,7 +233,7 @@ static bool add_shuffle(ptx_module *m, instruction *i, ptx_op *op)
         op->mode++;
     if (op->mode == 4 || i->part_count != 4 || strcmp(i->part[1], "sync") != 0 || strcmp(i->part[3], "b32") != 0 ||
         i->operand_count != 5)
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     return set_outputs(m, i->operand[0], op) && set_slot(m, i->operand[1], &op->in[0]) &&
            set_slot(m, i->operand[2], &op->in[1]) && set_slot(m, i->operand[3], &op->in[2]) &&
            set_slot(m, i->operand[4], &op->in[PTX_MAX_INPUTS - 1]);
@@ -259,16 +264,16 @@ static bool set_access(ptx_module *m, const instruction *i, int first, ptx_op *o
         else if (strcmp(part, "v2") == 0 || strcmp(part, "v4") == 0)
             op->count = (uint8_t)(part[1] - '0');
         else if (strcmp(part, "nc") != 0 && strcmp(part, "volatile") != 0)
-            return ptx_refuse(m, "the instruction %s is not known", i->whole);
+            return is_unknown(m, i);
     }
-    return op->size || ptx_refuse(m, "the instruction %s is not known", i->whole);
+    return op->size || is_unknown(m, i);
 }
 
 static bool add_load(ptx_module *m, instruction *i, ptx_op *op)
 {
     op->run = ptx_load;
     if (i->operand_count != 2 || !set_access(m, i, 1, op))
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     return set_list(m, i->operand[0], op->out) == op->count && set_place(m, i->operand[1], op);
 }
 
@@ -276,7 +281,7 @@ static bool add_store(ptx_module *m, instruction *i, ptx_op *op)
 {
     op->run = ptx_store;
     if (i->operand_count != 2 || !set_access(m, i, 1, op))
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     return set_list(m, i->operand[1], op->in + 1) == op->count && set_place(m, i->operand[0], op);
 }
 
@@ -285,19 +290,21 @@ static bool add_atom(ptx_module *m, instruction *i, ptx_op *op)
 {
     op->run = ptx_swap;
     if (i->part_count != 4 || strcmp(i->part[2], "cas") != 0 || i->operand_count != 4)
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     i->part[2] = i->part[1]; /* where, twice */
     return set_access(m, i, 1, op) && set_slot(m, i->operand[0], &op->out[0]) && set_place(m, i->operand[1], op) &&
            set_slot(m, i->operand[2], &op->in[1]) && set_slot(m, i->operand[3], &op->in[2]);
 }
 
-/* cvta.shared.u64: an address in a space becomes a generic one; cvta.to.shared.u64: the other way. */
+/* cvta.shared.u64: an address in a space becomes a generic one, in the space's window. cvta.to.shared.u64: the reverse.
+ */
 static bool add_conversion_of_address(ptx_module *m, instruction *i, ptx_op *op)
 {
-    op->run = has_part(i, "to") ? ptx_take_window : ptx_add_window;
+    const uint64_t window = has_part(i, "shared") ? PTX_SHARED_WINDOW : has_part(i, "local") ? PTX_LOCAL_WINDOW : 0;
     if (i->operand_count != 2 || strcmp(last_part(i), "u64") != 0)
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
-    op->space = has_part(i, "shared") ? PTX_SHARED : has_part(i, "local") ? PTX_LOCAL : PTX_GLOBAL;
+        return is_unknown(m, i);
+    op->run = ptx_move;
+    op->offset = (int64_t)(has_part(i, "to") ? 0 - window : window);
     return set_slot(m, i->operand[0], &op->out[0]) && set_slot(m, i->operand[1], &op->in[0]);
 }
 
@@ -306,7 +313,7 @@ static bool add_move(ptx_module *m, instruction *i, ptx_op *op)
 {
     const int bits = bits_of(last_part(i));
     if (i->part_count != 2 || i->operand_count != 2 || (!bits && strcmp(last_part(i), "pred") != 0))
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     op->run = i->operand[0][0] == '{' ? ptx_unpack : i->operand[1][0] == '{' ? ptx_pack : ptx_move;
     op->count = (uint8_t)set_list(m, i->operand[0], op->out);
     if (op->run == ptx_unpack)
@@ -366,7 +373,7 @@ static bool add_computation(ptx_module *m, instruction *i, ptx_op *op)
             if (strcmp(row->name, name) == 0)
                 op->run = row->run;
     if (!op->run)
-        return ptx_refuse(m, "the instruction %s is not known", i->whole);
+        return is_unknown(m, i);
     if (i->operand_count < 2 || i->operand_count > PTX_MAX_INPUTS + 1 || !set_outputs(m, i->operand[0], op))
         return ptx_refuse(m, "%s has a wrong number of operands", i->whole);
     for (int k = 1; k < i->operand_count; k++) {

@@ -125,30 +125,11 @@ void ptx_swap(ptx_warp *w, const ptx_op *op, uint32_t mask)
           w->slot[op->out[0]][lane] = was; if (was == wanted) stored(op, to, value));
 }
 
-static u64 window_of(const ptx_op *op)
-{
-    return op->space == PTX_SHARED ? PTX_SHARED_WINDOW : op->space == PTX_LOCAL ? PTX_LOCAL_WINDOW : 0;
-}
-
-void ptx_add_window(ptx_warp *w, const ptx_op *op, uint32_t mask)
-{
-    const u64 *a = w->slot[op->in[0]], window = window_of(op);
-    u64       *d = w->slot[op->out[0]];
-    LANES(mask, d[lane] = a[lane] + window);
-}
-
-void ptx_take_window(ptx_warp *w, const ptx_op *op, uint32_t mask)
-{
-    const u64 *a = w->slot[op->in[0]], window = window_of(op);
-    u64       *d = w->slot[op->out[0]];
-    LANES(mask, d[lane] = a[lane] - window);
-}
-
 void ptx_move(ptx_warp *w, const ptx_op *op, uint32_t mask)
 {
     const u64 *a = w->slot[op->in[0]];
     u64       *d = w->slot[op->out[0]];
-    LANES(mask, d[lane] = a[lane]);
+    LANES(mask, d[lane] = a[lane] + (u64)op->offset);
 }
 
 static u64 low(u64 value, unsigned bits)

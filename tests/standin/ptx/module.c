@@ -89,7 +89,7 @@ static long take_count(reader *r)
     return count;
 }
 
-/* The bytes of ".b64" and its like; 0 for what is no type. */
+/* The number of bytes of a type such as ".b64"; 0, with the error recorded, if the text is not a type. */
 static unsigned take_type(reader *r)
 {
     static const struct {
@@ -292,8 +292,9 @@ static bool read_scope(reader *r)
     return !r->module.error[0];
 }
 
-/* Branches to places, in place of labels. */
-static bool read_body(reader *r, int *code)
+/* Branches get places in place of labels. A return of a function gets the slot `returns`; one of a kernel, where that
+ * is -1, ends the lane. */
+static bool read_body(reader *r, int returns, int *code)
 {
     ptx_module *m = &r->module;
     const int   first = *code = m->op_count;
@@ -302,6 +303,10 @@ static bool read_body(reader *r, int *code)
         return false;
     for (int i = first; i < m->op_count; i++) {
         ptx_op *op = &m->ops[i];
+        if (op->kind == PTX_RETURN && returns < 0)
+            op->kind = PTX_EXIT;
+        if (op->kind == PTX_RETURN)
+            op->in[0] = returns;
         if (op->kind != PTX_BRANCH)
             continue;
         if (r->labels[op->target].place < 0)
@@ -363,7 +368,7 @@ static bool read_kernel(reader *r)
             return false;
     }
     skip_directives(r);
-    done = expect(r, "{") && read_body(r, &e->code);
+    done = expect(r, "{") && read_body(r, -1, &e->code);
     r->name_count = names;
     return done;
 }
@@ -423,7 +428,7 @@ static bool read_function(reader *r)
             return false;
     }
     skip_directives(r);
-    done = take(r, ";") || (expect(r, "{") && read_body(r, &f->code));
+    done = take(r, ";") || (expect(r, "{") && read_body(r, f->returns, &f->code));
     r->name_count = names;
     return done;
 }

@@ -50,7 +50,7 @@ typedef struct ptx_op {
     uint8_t     kind, space, combine, mode, count, size;
     bool        is_signed;
     int         target; /* of a branch or a call: an op's number */
-    int64_t     offset; /* of an address */
+    int64_t     offset; /* added to an address; by mov, to its input */
 } ptx_op;
 
 enum { PTX_MAX_ARGUMENTS = 8, PTX_MAX_PARAMETERS = 32 };
@@ -116,7 +116,7 @@ typedef struct ptx_row {
 } ptx_row;
 extern const ptx_row ptx_integer_rows[], ptx_floating_rows[], ptx_convert_rows[]; /* end with a NULL name */
 ptx_run              ptx_load, ptx_store, ptx_swap, ptx_move, ptx_pack, ptx_unpack, ptx_shuffle, ptx_nothing;
-ptx_run              ptx_add_window, ptx_take_window, ptx_pass_arguments, ptx_take_result;
+ptx_run              ptx_pass_arguments, ptx_take_result;
 
 /* ---- running ---- */
 

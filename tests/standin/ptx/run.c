@@ -123,25 +123,6 @@ static void set_places(ptx_warp *w, uint32_t mask, int place)
     LANES(mask, w->place[lane] = place);
 }
 
-/* Where to go on after a return is each lane's own. */
-static void go_back(ptx_warp *w, const ptx_op *op, uint32_t mask)
-{
-    const ptx_module *m = w->block->module;
-    const int         number = (int)(op - m->ops);
-    int               best = -1;
-    for (int i = 0; i < m->function_count; i++) /* the function around it is the last that begins before it */
-        if (m->functions[i].code <= number && (best < 0 || m->functions[i].code > m->functions[best].code))
-            best = i;
-    for (int i = 0; i < m->entry_count; i++)
-        if (m->entries[i].code <= number && (best < 0 || m->entries[i].code > m->functions[best].code))
-            best = -1;
-    if (best < 0) {
-        w->live &= ~mask;
-        return;
-    }
-    LANES(mask, w->place[lane] = (int)w->slot[m->functions[best].returns][lane]);
-}
-
 /* Takes the group through the code until it parts, waits or reaches other lanes. */
 static void run_group(ptx_warp *w, uint32_t group, int place, int next)
 {
@@ -170,12 +151,12 @@ static void run_group(ptx_warp *w, uint32_t group, int place, int next)
             set_places(w, group & ~mask, place + 1);
             return;
         case PTX_RETURN:
+            set_places(w, group & ~mask, place + 1);
+            LANES(mask, w->place[lane] = (int)w->slot[op->in[0]][lane]);
+            return;
         case PTX_EXIT:
             set_places(w, group & ~mask, place + 1);
-            if (op->kind == PTX_EXIT)
-                w->live &= ~mask;
-            else if (mask)
-                go_back(w, op, mask);
+            w->live &= ~mask;
             return;
         case PTX_BARRIER:
             set_places(w, group, place + 1);
