@@ -31,7 +31,7 @@
 #define UNDER_TSAN 0
 #endif
 
-/* --- every piece once --- */
+/* ---- every piece once ---- */
 
 typedef struct tally {
     int64_t        count, grain;
@@ -168,7 +168,7 @@ static void test_pool__idle_workers_sleep(void **state)
     pthread_barrier_destroy(&m.barrier);
 }
 
-/* --- nested and concurrent --- */
+/* ---- nested and concurrent ---- */
 
 static void add_up(void *context, int64_t first, int64_t last)
 {
@@ -232,7 +232,7 @@ static void test_pool__several_users_at_once(void **state)
     }
 }
 
-/* --- how many --- */
+/* ---- how many ---- */
 
 static void test_pool__number_of_threads(void **state)
 {
@@ -273,7 +273,7 @@ static void test_pool__a_wrong_number_in_the_environment_is_an_error(void **stat
     assert_int_equal(haul_set_num_threads(0), HAUL_OK);
 }
 
-/* --- threads of their own --- */
+/* ---- threads of their own ---- */
 
 static void look_at_signals(void *context)
 {
@@ -296,7 +296,7 @@ static void test_pool__own_threads_block_signals(void **state)
     haul__thread_join(NULL);
 }
 
-/* --- the end of the process --- */
+/* ---- the end of the process ---- */
 
 static void leave(void *context, int64_t first, int64_t last)
 {

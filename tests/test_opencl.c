@@ -48,8 +48,7 @@ static void succeeded(haul_status status, const char *call, int line)
         fail_msg("line %d: %s: %s", line, call, haul_error_message());
 }
 
-/* --- kernels for these tests
- * ----------------------------------------------------------------------------------------------- */
+/* ---- kernels for these tests ---- */
 
 /* z = x * scale + y, on ints, so that the order of additions can be seen. */
 typedef struct axpy_params {
@@ -91,8 +90,7 @@ static int program_count(const haul_device *device)
     return count;
 }
 
-/* --- devices
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 static void test_opencl__describes_its_devices(void **state)
 {
@@ -122,8 +120,7 @@ static void test_opencl__refuses_devices_beyond_the_last(void **state)
     assert_non_null(strstr(haul_error_message(), "fewer devices"));
 }
 
-/* --- compiling
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ---- */
 
 static void test_opencl__names_the_kernel_that_does_not_compile(void **state)
 {
@@ -225,8 +222,7 @@ static void test_opencl__compiling_survives_each_failed_allocation(void **state)
     kernel_free(&kernel);
 }
 
-/* --- the binary cache
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the binary cache ---- */
 
 static const char plain_source[] = "__kernel void plain(__global int *x) { x[get_global_id(0)] += 7; }\n";
 
@@ -323,8 +319,7 @@ static void test_opencl__cache_keys_tell_programs_apart(void **state)
     haul__free(b);
 }
 
-/* --- memory and copies
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- memory and copies ---- */
 
 static void test_opencl__says_that_memory_is_exhausted(void **state)
 {
@@ -394,8 +389,7 @@ static void test_opencl__copies_ranges_from_host_memory_of_its_own(void **state)
     table->free(device, &b);
 }
 
-/* --- through the public interface
- * ------------------------------------------------------------------------------------------ */
+/* ---- through the public interface ---- */
 
 static void test_opencl__tensors_pass_through_two_devices(void **state)
 {
@@ -449,8 +443,7 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
     }
 }
 
-/* --- what is missing
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- what is missing ---- */
 
 /* Run this program again in a changed environment: it prints how many devices there are and why there are none. */
 static void count_with(const char *variable, const char *value, char *out, size_t size)

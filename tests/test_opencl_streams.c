@@ -41,8 +41,7 @@ static void succeeded(haul_status status, const char *call, int line)
         fail_msg("line %d: %s: %s", line, call, haul_error_message());
 }
 
-/* --- kernels for these tests
- * ----------------------------------------------------------------------------------------------- */
+/* ---- kernels for these tests ---- */
 
 /* On ints, so that results are exact: z = x * scale + y, and z[offset ...] = scale, scale + 1 ... */
 typedef struct axpy_params {
@@ -76,8 +75,7 @@ static void kernel_free(haul__kernel *kernel)
     haul__free(k);
 }
 
-/* --- launches
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 static haul_status launch(haul__stream *stream, const haul__kernel *kernel, const haul__buffer *const *buffers,
                           int count, const axpy_params *params, int64_t grain)
@@ -268,8 +266,7 @@ static void test_opencl_streams__threads_may_launch_one_kernel(void **state)
     free(racers);
 }
 
-/* --- events
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* Random commands on streams of two devices, ordered by events only where two streams touch one buffer; a model on the
  * host does the same one after the other. Buffers are large enough that a missing wait is seen. */

@@ -20,7 +20,7 @@ const char *option_expected(const option *row, char *out, size_t size);
 /* Whole limits without an exponent. */
 const char *limit_text(double limit, char *out, size_t size);
 
-/* True if `choices`, ended by NULL, has the text, or if there are no choices. */
+/* True if `choices`, which NULL ends, contains the text, or if `choices` is NULL. */
 bool option_is_choice(const char *const *choices, const char *text);
 
 #endif

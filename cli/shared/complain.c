@@ -23,7 +23,7 @@ void complain_into(char *out, size_t size)
         *out = 0;
 }
 
-/* One line, whatever is quoted in it. */
+/* Prints one line: control characters in quoted texts are escaped. */
 __attribute__((format(printf, 2, 0))) static void print_complaint(const char *before, const char *format,
                                                                   va_list arguments)
 {

@@ -137,7 +137,8 @@ static haul_status want(pass *p, haul_tensor *const *inputs, int count)
     return HAUL_OK;
 }
 
-/* True if the gradient of a wanted tensor depends on that of the node's operands. Else there is no second run. */
+/* True if the gradient of a wanted tensor depends on that of the node's operands. The pass does not differentiate other
+ * nodes. */
 static bool leads(const pass *p, const haul__node *node)
 {
     return !p->selects || node->order > p->before || haul__map_find(&p->leading, node);

@@ -13,7 +13,7 @@
 #include "core/spin.h"
 #include "core/thread.h"
 
-/* --- failures on demand --- */
+/* ---- failures on demand ---- */
 
 atomic_uint         haul__fault_kinds;
 static atomic_llong planned_call;
@@ -39,7 +39,7 @@ int64_t haul__fault_count(void)
     return atomic_load(&calls);
 }
 
-/* --- counted blocks --- */
+/* ---- counted blocks ---- */
 
 void haul__count_blocks(int delta)
 {
@@ -156,7 +156,7 @@ bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_siz
     return true;
 }
 
-/* --- small structures --- */
+/* ---- small structures ---- */
 
 _Static_assert(sizeof(haul__spare) <= HAUL__SMALL_STEP, "the smallest block has room");
 

@@ -83,7 +83,7 @@ static atomic_int      wanted; /* threads of the process, including the caller; 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t  work_done = PTHREAD_COND_INITIALIZER;
 
-/* --- number of threads --- */
+/* ---- number of threads ---- */
 
 static int clamp_threads(long threads)
 {
@@ -172,7 +172,7 @@ int haul_num_threads(void)
     return haul__pool_threads();
 }
 
-/* --- watching --- */
+/* ---- watching ---- */
 
 static inline void pause_briefly(void)
 {
@@ -214,7 +214,7 @@ static bool watch(bool (*happened)(const void *), const void *context)
     }
 }
 
-/* --- working --- */
+/* ---- working ---- */
 
 static void run_pieces(haul__range_fn *fn, void *context, int64_t count, int64_t grain, int64_t first, int64_t last)
 {
@@ -303,7 +303,7 @@ static void *worker(void *context)
     return NULL;
 }
 
-/* --- starting and stopping; only for whoever holds the pool --- */
+/* ---- starting and stopping; only for whoever holds the pool ---- */
 
 /* Kernels, image decoders and the user's `read` run here, so the stack size does not follow the main thread's limit
  * (ulimit -s). */
@@ -412,7 +412,7 @@ __attribute__((destructor)) static void finish(void)
         stop_workers();
 }
 
-/* --- jobs --- */
+/* ---- jobs ---- */
 
 static void wake_workers(int seats)
 {
@@ -483,7 +483,7 @@ void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *
     atomic_store(&pool.taken, false);
 }
 
-/* --- threads of their own --- */
+/* ---- threads of their own ---- */
 
 struct haul__thread_handle {
     pthread_t thread;

@@ -12,7 +12,7 @@
 #include "core/shape.h"
 #include "core/thread.h"
 
-/* --- storage --- */
+/* ---- storage ---- */
 
 __attribute__((noinline)) static void release_attached(haul__storage *storage)
 {
@@ -94,7 +94,7 @@ static inline void storage_release(haul__storage *storage)
         storage->object.type->destroy(storage);
 }
 
-/* --- tensor --- */
+/* ---- tensor ---- */
 
 static void tensor_destroy(void *object)
 {
@@ -132,7 +132,7 @@ haul_tensor haul__none = {.object = {.type = &none_class, .refs = 1, .mark = HAU
 
 haul_tensor *const haul_none = &haul__none;
 
-/* --- failed tensors --- */
+/* ---- failed tensors ---- */
 
 /* A tensor without storage, and the error that explains it. */
 typedef struct failed_tensor {
@@ -361,7 +361,7 @@ haul_status haul__check_optional(const char *operation, const char *argument, co
     return haul__refuse_object(t, &haul__tensor_class, operation, argument);
 }
 
-/* --- queries --- */
+/* ---- queries ---- */
 
 /* Is t a tensor that can be queried? */
 static bool check(const haul_tensor *t, const char *operation)

@@ -25,7 +25,7 @@ enum {
     NUMBER = 32 /* room for the text of one element */
 };
 
-/* --- a growing string --- */
+/* ---- a growing string ---- */
 
 typedef struct text {
     char  *chars;
@@ -51,7 +51,7 @@ static void add(text *out, const char *format, ...)
     out->length += (size_t)length;
 }
 
-/* --- elements --- */
+/* ---- elements ---- */
 
 #define READ_INTEGER(name, type)                                                                                       \
     static int64_t read_##name(const void *data, int64_t i)                                                            \
@@ -157,7 +157,7 @@ static void choose_width(picture *p)
     }
 }
 
-/* --- copying from the device --- */
+/* ---- copying from the device ---- */
 
 static void choose_shape(picture *p)
 {
@@ -240,7 +240,7 @@ static haul_status fetch(picture *p)
     return status;
 }
 
-/* --- writing --- */
+/* ---- writing ---- */
 
 /* The last dimension, with line breaks at the line's width. */
 static void add_row(const picture *p, int64_t first, text *out)

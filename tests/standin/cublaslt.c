@@ -44,8 +44,7 @@ struct cublasLtContext {
     CUcontext context;
 };
 
-/* --- descriptors ---------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors ---- */
 
 static cublasStatus_t create(void **out, unsigned kind)
 {
@@ -171,8 +170,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t  
     return code ? code : set(d, PREFERENCE, number, value, size);
 }
 
-/* --- the library ---------------------------------------------------------------------------------------------------
- */
+/* ---- the library ---- */
 
 STANDIN_EXPORT size_t      cublasLtGetVersion(void);
 STANDIN_EXPORT const char *cublasLtGetStatusName(cublasStatus_t code);
@@ -225,8 +223,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
     return code;
 }
 
-/* --- problems ------------------------------------------------------------------------------------------------------
- */
+/* ---- problems ---- */
 
 /* What an algorithm was found for, kept in its eight words. */
 typedef struct found {
@@ -340,8 +337,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------
- */
+/* ---- products ---- */
 
 /* Where the matrices lie, checked from the first element to the last one. */
 static bool locate(CUstream stream, const bag *l, const void *at, uint32_t alignment, lt_matrix *out)

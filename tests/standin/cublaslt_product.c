@@ -16,8 +16,7 @@ size_t lt_size(int type)
     }
 }
 
-/* --- numbers -------------------------------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 static double load(int type, const char *at)
 {
@@ -50,8 +49,7 @@ static void store(int type, char *at, double value)
     }
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------
- */
+/* ---- products ---- */
 
 /* Element (i, k) of op(matrix) number z. */
 static double factor(const lt_job *job, const lt_matrix *m, bool transpose, int64_t z, int64_t i, int64_t k)

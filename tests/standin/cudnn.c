@@ -57,7 +57,7 @@ size_t cudnnGetVersion(void)
     return words && strstr(words, "old") ? 8907 : 91900;
 }
 
-/* --- descriptors -------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 static size_t type_size(int type)
 {
@@ -297,7 +297,7 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
     return status;
 }
 
-/* --- asking ------------------------------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 /* `to`, which the caller made, becomes what `from` is. */
 static cudnnStatus_t assign(cudnnBackendDescriptor_t to, const dnn_descriptor *from)
@@ -401,7 +401,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 /* The driver's, with which this library is linked. */
 STANDIN_EXPORT CUresult cuCtxGetCurrent(CUcontext *out);
 
-/* --- handles ------------------------------------------------------------------------------------------------------ */
+/* ---- handles ---- */
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *out)
 {

@@ -31,7 +31,7 @@ size_t dnn_size(int type)
     }
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------- */
+/* ---- graphs ---- */
 
 bool dnn_read_tensor(const dnn_descriptor *d, dnn_tensor *out)
 {
@@ -114,7 +114,7 @@ bool dnn_take_apart(const dnn_descriptor *graph, dnn_job *out)
     return !out->x.is_virtual && !out->weight.is_virtual && !out->y.is_virtual;
 }
 
-/* --- numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- numbers ---- */
 
 static char *element(const dnn_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
 {
@@ -168,8 +168,7 @@ static double *unpack(const dnn_job *job, const dnn_tensor *t)
     return values;
 }
 
-/* --- convolutions: a row of the result at a time, summed in f64 -----------------------------------------------------
- */
+/* ---- convolutions: a row of the result at a time, summed in f64 ---- */
 
 /* A job with its operands unpacked; the one that is the result is not among them. */
 typedef struct dnn_work {
@@ -331,7 +330,7 @@ static int run(void *data)
     return good ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* --- submitting --------------------------------------------------------------------------------------------------- */
+/* ---- submitting ---- */
 
 static cudnnStatus_t place(CUstream stream, const dnn_descriptor *pack, dnn_tensor *t)
 {

@@ -378,7 +378,7 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
     return standin_leave(code);
 }
 
-/* --- libraries ---------------------------------------------------------------------------------------------------- */
+/* ---- libraries ---- */
 
 void *standin_place(CUstream s, unsigned long long at, size_t bytes)
 {

@@ -12,8 +12,7 @@ static int               gpu_count;
 static char              reason[256]; /* the reason why there is no device */
 static pthread_once_t    once = PTHREAD_ONCE_INIT;
 
-/* --- contexts ------------------------------------------------------------------------------------------------------
- */
+/* ---- contexts ---- */
 
 /* Querying the current context costs a few nanoseconds, changing it about fifty. */
 CUresult haul__cuda_enter(const haul__cuda_device *d, haul__cuda_scope *scope)
@@ -31,8 +30,7 @@ void haul__cuda_leave(const haul__cuda_scope *scope)
         haul__cu.CtxSetCurrent(scope->before);
 }
 
-/* --- finding -------------------------------------------------------------------------------------------------------
- */
+/* ---- finding ---- */
 
 static void find_gpus(void)
 {
@@ -61,8 +59,7 @@ static int count_gpus(char *why, size_t why_size)
     return gpu_count;
 }
 
-/* --- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* 0 if the driver does not know it. */
 static int attribute(const haul__cuda_device *d, CUdevice_attribute what)

@@ -62,7 +62,7 @@ static gpu *gpu_of(const haul_device *device)
     return &gpus[device->index];
 }
 
-/* --- errors ------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static bool is_unsupported(cudnnStatus_t status)
 {
@@ -95,7 +95,7 @@ static haul_status fail(const haul_device *device, cudnnStatus_t status)
                       "cuDNN's convolution failed: %s; with HAUL_WITHOUT=cudnn Haul uses kernels of its own", text);
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ---- */
 
 static const char *version_words(char *out, size_t size)
 {
@@ -144,7 +144,7 @@ void haul__cudnn_words(haul_device *device, char *out, size_t size)
     haul__cuda_leave(&scope);
 }
 
-/* --- problems ----------------------------------------------------------------------------------------------------- */
+/* ---- problems ---- */
 
 static CUdeviceptr address(const haul__buffer *buffer, int64_t offset, haul_dtype dtype)
 {
@@ -207,7 +207,7 @@ static unsigned bucket_of(const haul__cudnn_problem *p)
     return (unsigned)(hash >> 32) % BUCKETS;
 }
 
-/* --- choices of earlier runs ------------------------------------------------------------------------------------- */
+/* ---- choices of earlier runs ---- */
 
 /* A text with everything that the choice depends on; the caller must haul__free it. */
 static char *choice_key(const haul_device *device, const haul__cudnn_problem *p)
@@ -243,7 +243,7 @@ static bool load_choice(const haul_device *device, const gpu *g, int64_t most, e
     return e->count == 1;
 }
 
-/* --- planning: the caller holds the lock ------------------------------------------------------------------------- */
+/* ---- planning: the caller holds the lock ---- */
 
 static int64_t most_scratch(const haul_device *device)
 {
@@ -322,7 +322,7 @@ static const haul__cudnn_plan *choose(const gpu *g, entry *e, int64_t scratch)
     return NULL;
 }
 
-/* --- timing ------------------------------------------------------------------------------------------------------- */
+/* ---- timing ---- */
 
 /* One call: the problem and its buffers. */
 typedef struct run {
@@ -414,7 +414,7 @@ static haul_status time_plans(run *r)
     return HAUL_OK;
 }
 
-/* --- the implementation ------------------------------------------------------------------------------------------- */
+/* ---- the implementation ---- */
 
 static bool is_usable_on(haul_device *device)
 {

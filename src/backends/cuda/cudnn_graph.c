@@ -7,7 +7,7 @@
 #include "backends/cuda/cudnn.h"
 #include "core/tensor.h"
 
-/* --- descriptors -------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 cudnnBackendDescriptor_t haul__cudnn_make(cudnnBackendDescriptorType_t type)
 {
@@ -53,7 +53,7 @@ static bool set_enum(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t nam
     return haul__cudnn_set(d, name, type, 1, &value);
 }
 
-/* --- dtypes ------------------------------------------------------------------------------------------------------- */
+/* ---- dtypes ---- */
 
 static bool stored_type(haul_dtype dtype, int *out)
 {
@@ -78,7 +78,7 @@ static int computed_type(const haul__cudnn_problem *p)
     return p->dtype == HAUL_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------ */
+/* ---- tensors ---- */
 
 /* The numbers of tensors that are not in memory. */
 enum { CONVOLVED = HAUL__CUDNN_BIAS + 1, BIASED };
@@ -120,7 +120,7 @@ static cudnnBackendDescriptor_t result_tensor(const haul__cudnn_problem *p, int6
     return tensor(p, number, (int64_t[]){p->n, p->c_out, p->out_h, p->out_w}, number > HAUL__CUDNN_BIAS);
 }
 
-/* --- operations --------------------------------------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 /* cuDNN infers the groups from the channel counts of x and of the weight. */
 static cudnnBackendDescriptor_t convolution(const haul__cudnn_problem *p)
@@ -202,7 +202,7 @@ static cudnnBackendDescriptor_t pointwise(const haul__cudnn_problem *p, int mode
     return d;
 }
 
-/* --- graphs ------------------------------------------------------------------------------------------------------- */
+/* ---- graphs ---- */
 
 static cudnnBackendDescriptor_t graph_of(const haul__cudnn_target *target, const cudnnBackendDescriptor_t *operations,
                                          int count)

@@ -5,7 +5,7 @@
 #include "core/alloc.h"
 #include "core/tensor.h"
 
-/* --- engines ------------------------------------------------------------------------------------------------------ */
+/* ---- engines ---- */
 
 /* An attribute of a descriptor: reads at most `room` values; returns how many there are, or 0. */
 static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
@@ -58,7 +58,7 @@ static bool is_fine(const haul__cudnn_problem *p, cudnnBackendDescriptor_t confi
     return fine;
 }
 
-/* --- plans -------------------------------------------------------------------------------------------------------- */
+/* ---- plans ---- */
 
 /* Takes over `config`. Returns false if the engine cannot run it, or needs too much memory. */
 static bool make_plan(const haul__cudnn_target *target, cudnnBackendDescriptor_t config, int64_t workspace,
@@ -140,7 +140,7 @@ int haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_prob
     return found;
 }
 
-/* --- choices ------------------------------------------------------------------------------------------------------ */
+/* ---- choices ---- */
 
 static bool describe_knob(cudnnBackendDescriptor_t knob, int64_t out[2])
 {
@@ -228,7 +228,7 @@ bool haul__cudnn_rebuild(const haul__cudnn_target *target, const haul__cudnn_pro
     return good;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudnn_plan *plan,
                               const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1], CUdeviceptr workspace)

@@ -5,8 +5,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* --- the problem ---------------------------------------------------------------------------------------------------
- */
+/* ---- the problem ---- */
 
 /* The largest power of two, up to 256, that divides the address. */
 static int64_t alignment_of(CUdeviceptr address)
@@ -95,8 +94,7 @@ static bool translate(const haul__gemm *call, const operands *at, haul__lt_probl
     return true;
 }
 
-/* --- the library on a device ---------------------------------------------------------------------------------------
- */
+/* ---- the library on a device ---- */
 
 /* The caller holds blas_lock, and the context is current. HAUL_UNSUPPORTED if cuBLASLt does not work on this GPU. */
 static haul_status start(haul_device *device, haul__cuda_device *d)
@@ -149,8 +147,7 @@ static void leave(const session *s)
     haul__cuda_leave(&s->scope);
 }
 
-/* --- the implementation ----------------------------------------------------------------------------------------------
- */
+/* ---- the implementation ---- */
 
 /* Is there a plan for it, and how much scratch memory does it want? Errors are not recorded: the run will meet them
  * again and report them. */

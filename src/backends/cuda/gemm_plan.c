@@ -22,8 +22,7 @@ static cublasComputeType_t compute_type(const haul__lt_problem *p)
     return p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-/* --- descriptors ---------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors ---- */
 
 static cublasStatus_t make_layout(cublasLtMatrixLayout_t *out, const haul__lt_problem *p, const haul__lt_matrix *m)
 {
@@ -59,8 +58,7 @@ static cublasStatus_t make_operation(haul__lt_plan *plan, CUdeviceptr bias)
     return code;
 }
 
-/* --- choosing ------------------------------------------------------------------------------------------------------
- */
+/* ---- choosing ---- */
 
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t what,
                              int64_t value)
@@ -114,8 +112,7 @@ static cublasStatus_t choose(const haul__cuda_blas *blas, haul__lt_plan *plan)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* --- keeping -------------------------------------------------------------------------------------------------------
- */
+/* ---- keeping ---- */
 
 static void plan_free(haul__lt_plan *plan)
 {

@@ -64,8 +64,7 @@ void *haul__cuda_open_library(const char *const *names)
     return NULL;
 }
 
-/* --- the driver ----------------------------------------------------------------------------------------------------
- */
+/* ---- the driver ---- */
 
 static struct {
     pthread_once_t once;
@@ -162,8 +161,7 @@ int haul__cuda_driver_version(void)
     return driver.version;
 }
 
-/* --- the compiler --------------------------------------------------------------------------------------------------
- */
+/* ---- the compiler ---- */
 
 static struct {
     pthread_once_t once;
@@ -232,7 +230,7 @@ bool haul__cuda_load_nvrtc(char *why, size_t why_size)
     return nvrtc.usable;
 }
 
-/* --- the management library, for what the driver does not tell ---------------------------------------------------- */
+/* ---- the management library, for what the driver does not tell ---- */
 
 static struct {
     pthread_once_t once;

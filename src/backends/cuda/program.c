@@ -9,8 +9,7 @@
 #include "core/error.h"
 #include "kernels/kernels.h"
 
-/* --- compiling -----------------------------------------------------------------------------------------------------
- */
+/* ---- compiling ---- */
 
 /* NVRTC gets the prelude as a header, so that its lines are numbered separately. */
 #define PRELUDE "haul_prelude.h"
@@ -103,8 +102,7 @@ haul_status haul__cuda_compile_text(const char *place, const char *name, const c
     return status;
 }
 
-/* --- modules -------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ---- */
 
 /* The prelude is part of the key, because it is not part of the source. */
 char *haul__cuda_cache_key(const haul_device *device, const char *source)

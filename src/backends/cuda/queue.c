@@ -33,8 +33,7 @@ void haul__cuda_stream_close(haul_device *device, void *queue)
     (void)code;
 }
 
-/* --- copies --------------------------------------------------------------------------------------------------------
- */
+/* ---- copies ---- */
 
 static CUdeviceptr address_of(const haul__region *r)
 {
@@ -129,8 +128,7 @@ static haul_status fill(haul__stream *s, const haul__command *c)
     return haul__cuda_check(s->device, "cuMemsetAsync", code);
 }
 
-/* --- launches ------------------------------------------------------------------------------------------------------
- */
+/* ---- launches ---- */
 
 static void choose_grid(const haul__cuda_device *d, const haul__cuda_kernel *kernel, const haul__command *launch,
                         unsigned *grid, unsigned *block)
@@ -166,8 +164,7 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     return haul__cuda_check(s->device, "cuLaunchKernel", code);
 }
 
-/* --- all kinds -----------------------------------------------------------------------------------------------------
- */
+/* ---- all kinds ---- */
 
 haul_status haul__cuda_submit(haul__stream *s, const haul__command *c)
 {
@@ -179,8 +176,7 @@ haul_status haul__cuda_submit(haul__stream *s, const haul__command *c)
     return haul__command_run(functions, s, c);
 }
 
-/* --- waiting -------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 haul_status haul__cuda_sync(haul__stream *s, void *event)
 {

@@ -6,8 +6,7 @@
 #include "core/alloc.h"
 #include "core/error.h"
 
-/* --- devices
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- devices ---- */
 
 /* A property of a plain type; zero if the driver does not know it. */
 #define PROPERTY(type, id, what) *(type *)read_property((id), (what), &(union property){0}, sizeof(type))
@@ -105,8 +104,7 @@ static haul_status open_device(haul_device *device, int index)
     return haul__cl_check(device, "clCreateCommandQueue", code);
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static haul_status check_alloc(const haul_device *device, const char *call, cl_int code, size_t bytes)
 {

@@ -9,8 +9,7 @@
 #include "core/error.h"
 #include "kernels/kernels.h"
 
-/* --- text
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* "#undef NAME" for each kernel of the unit. Drivers define built-in functions as macros (exp becomes _cl_exp), and a
  * kernel of that name would be renamed. The prelude wraps the built-in functions that kernels need. */
@@ -61,8 +60,7 @@ static char *program_text(const haul_device *device, const haul__unit *unit)
     return text;
 }
 
-/* --- building
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- building ---- */
 
 static haul_status fail_build(const haul_device *device, const char *name, cl_program program, cl_int code)
 {
@@ -96,8 +94,7 @@ static haul_status build_source(const haul_device *device, const char *name, con
     return HAUL_OK;
 }
 
-/* --- the cache on disk
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the cache on disk ---- */
 
 /* NULL if there is no binary, or if the driver refuses it: it may be damaged, or made by another version. */
 static cl_program build_binary(const haul__cl_device *d, const char *key)
@@ -170,8 +167,7 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
     return status;
 }
 
-/* --- kernels
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 /* The code of a program is in the device's memory, as far as OpenCL tells. */
 static void count_code(haul_device *device, cl_program program)

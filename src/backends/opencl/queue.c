@@ -24,6 +24,7 @@ static void set_last(haul__stream *s, cl_event event)
         haul__cl.ReleaseEvent(q->last);
     q->last = event;
 }
+
 static cl_mem memory_of(const haul__buffer *buffer)
 {
     return buffer->handle;
@@ -79,8 +80,7 @@ static haul_status copied(haul__stream *s, const char *call, cl_int code, cl_eve
     return started(s, call, code);
 }
 
-/* --- launches
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- launches ---- */
 
 /* Processors: a run of elements for each work item, in groups of one, which on PoCL is 20 times faster than adjacent
  * elements for adjacent items. The local size is always given and always the same, and the grid is small and has no
@@ -173,11 +173,10 @@ static haul_status launch_kernel(haul__stream *s, const haul__command *launch)
     return launch_on(s, launch, NULL);
 }
 
-/* --- copies
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- copies ---- */
 
-/* What a kernel wrote is in the host's memory once the host has mapped it. The newest command then has an event, for
- * which nobody needs a marker. Mesa 22 knows a mapping only once it is made, so there the host waits for it. */
+/* The host sees what a kernel wrote once it has mapped the memory. The newest command then has an event, so no marker
+ * is needed. Mesa 22 knows a mapping only after it is made, so the host waits for it there. */
 static haul_status show_host(haul__stream *s, cl_mem memory, size_t bytes)
 {
     const char *call = "clEnqueueMapBuffer";
@@ -256,7 +255,7 @@ static haul_status peer_copy(haul__stream *s, const haul__command *c)
     return copy(s, c);
 }
 
-/* For Oclgrind, which reports what clEnqueueFillBuffer filled as memory that nobody wrote. */
+/* Oclgrind reports memory that clEnqueueFillBuffer filled as uninitialised, so it gets a write instead. */
 static haul_status fill_by_write(haul__stream *s, const haul__command *c)
 {
     const haul__region *to = &c->buffers[0];
@@ -283,8 +282,7 @@ static haul_status fill(haul__stream *s, const haul__command *c)
     return haul__cl_check(s->device, "clEnqueueFillBuffer", code);
 }
 
-/* --- all kinds
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- all kinds ---- */
 
 haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
 {
@@ -297,8 +295,7 @@ haul_status haul__cl_submit(haul__stream *s, const haul__command *c)
     return haul__command_run(functions, s, c);
 }
 
-/* --- waiting
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- waiting ---- */
 
 /* The flush lets other queues and the host wait; without it the commands might never start. */
 static haul_status mark(haul__stream *s, cl_event *event)
@@ -375,8 +372,7 @@ void haul__cl_event_free(haul_device *device, void *event)
     haul__cl.ReleaseEvent(event);
 }
 
-/* --- times
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- times ---- */
 
 typedef struct cl_timing {
     cl_event event; /* NULL: nothing was enqueued */
