@@ -13,7 +13,7 @@ BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 
 # The rooms, lowest first (docs/architecture.md has the same list).
 ROOMS = """
-    core events kernels backends device memory transfer engine ops host autograd watch nn optim catalog io data profile
+    core events kernels backends device memory transfer engine ops host io autograd watch nn optim catalog train data profile
     cli/shared cli/options cli/plan cli/model cli/run_folder cli/show cli/train cli/predict cli/profile cli/report cli/bench
     cli/top cli
 """.split()

@@ -6,8 +6,8 @@
  *
  * The format of before had one optimizer, with its state as "optimizer.NAME" and its learning rate as a text. It is
  * still read. */
-#ifndef HAUL_IO_CHECKPOINT_H
-#define HAUL_IO_CHECKPOINT_H
+#ifndef HAUL_TRAIN_CHECKPOINT_H
+#define HAUL_TRAIN_CHECKPOINT_H
 
 #include <haul/io.h>
 

@@ -10,9 +10,9 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
-#include "io/checkpoint.h"
-#include "io/weights.h"
 #include "optim/optimizer.h"
+#include "train/checkpoint.h"
+#include "train/weights.h"
 
 /* The state of one object: tensors, f64 numbers, and a count of steps or updates. */
 typedef struct state {

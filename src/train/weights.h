@@ -1,6 +1,6 @@
 /* Matches the tensors of a module with those of a file, and sets them to the file's values. */
-#ifndef HAUL_IO_WEIGHTS_H
-#define HAUL_IO_WEIGHTS_H
+#ifndef HAUL_TRAIN_WEIGHTS_H
+#define HAUL_TRAIN_WEIGHTS_H
 
 #include "io/safetensors.h"
 

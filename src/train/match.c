@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "io/weights.h"
 #include "nn/tensors.h"
+#include "train/weights.h"
 
 bool haul__begins_with(const char *text, const char *prefix)
 {

@@ -1,6 +1,6 @@
 /* Checkpoints of a training, as safetensors files: which objects they contain, and writing. Haul refuses to write a
  * checkpoint that would be incomplete. */
-#include "io/checkpoint.h"
+#include "train/checkpoint.h"
 
 #include <haul/ops.h>
 #include <haul/scope.h>
@@ -11,11 +11,11 @@
 #include "core/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
-#include "io/weights.h"
 #include "nn/tensors.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "train/weights.h"
 
 const char *const haul__checkpoint_number_keys[HAUL__CHECKPOINT_NUMBERS] = {
     OWN_KEYS "epoch", OWN_KEYS "batch", OWN_KEYS "random_seed", OWN_KEYS "random_offset"};

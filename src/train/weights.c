@@ -1,6 +1,6 @@
 /* Saves a module's weights as a safetensors file, and loads them. Loading reads and compares everything before it
  * changes anything, and undoes its changes if a copy fails. */
-#include "io/weights.h"
+#include "train/weights.h"
 
 #include <haul/autograd.h>
 #include <haul/ops.h>
