@@ -13,10 +13,10 @@ endif()
 
 # --- the text ----------------------------------------------------------------------------------------------------------
 
-file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
+file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h src/backends/*/text/*.h)
-file(GLOB included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h
-    ${PROJECT_SOURCE_DIR}/src/kernels/functions.h)
+file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
+list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/functions.h)
 list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/custom.h src/kernels/pointwise.h
     include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)

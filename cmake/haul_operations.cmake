@@ -2,7 +2,7 @@
 # generated/operations.h, from which src/catalog makes a table.
 
 set(rows include/haul/pointwise.def)
-file(GLOB operation_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+file(GLOB_RECURSE operation_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB operation_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} include/haul/*.h)
 set(list ${PROJECT_BINARY_DIR}/generated/operations.h)

@@ -6,7 +6,7 @@ include(CheckSymbolExists)
 set(THREADS_PREFER_PTHREAD_FLAG OFF)
 find_package(Threads REQUIRED)
 
-# The command writes and reads JSON; the library has a small reader of its own (src/io/json.c).
+# The command writes and reads JSON; the library has a small reader of its own (src/files/json.c).
 set(HAUL_CJSON_LIBRARY "")
 if(HAUL_COMMAND OR HAUL_BENCH)
     find_path(HAUL_CJSON_INCLUDE cjson/cJSON.h)

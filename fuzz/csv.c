@@ -1,9 +1,9 @@
 /* Fuzzing the CSV reader: any bytes as a file, read as numbers and as labels. */
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
-#include "data/csv_table.h"
+#include "data/csv/csv_table.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

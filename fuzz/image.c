@@ -1,9 +1,9 @@
 /* Fuzzing the JPEG and PNG readers: any bytes as a file, decoded and resized. */
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
-#include "data/image.h"
+#include "data/image/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* Fuzzing the npy reader: any bytes as a file. */
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "io/npy.h"
 

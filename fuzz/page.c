@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch/page.h"
+#include "observe/watch/published_page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

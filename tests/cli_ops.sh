@@ -99,7 +99,7 @@ functions = set(re.findall(r"haul_tensor\s*\*\s*(haul_\w+?)(?:_with)?\s*\(", tex
 assert len(functions) > 120, functions
 functions.remove("haul_tensor_fail")  # computes nothing
 # Files that still compute without descriptors.
-files = [path.read_text() for path in sorted(pathlib.Path(source, "src/ops").glob("*.c"))]
+files = [path.read_text() for path in sorted(pathlib.Path(source, "src/ops").rglob("*.c"))]
 old = "".join(file for file in files if re.search(r"haul_scope_push\(|haul__(place|finish)\(", file))
 missing = {name for name in functions - names if not re.search(rf"\b{name}(_with)?\(", old)}
 assert not missing, sorted(missing)

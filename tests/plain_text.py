@@ -1,19 +1,20 @@
-"""The library's text does not depend on the program's locale: src/core/plain.c alone formats floating-point numbers and
-reads them, and src/core/ascii.h knows letters. The command may use the C library, because it never sets LC_NUMERIC."""
+"""The text of the library does not depend on the locale of the program: src/base/text/plain.c alone formats floating-point
+numbers and reads them, and src/base/text/ascii.h knows letters. The command may use the C library, because it never sets
+LC_NUMERIC."""
 import os
 import pathlib
 import re
 
 SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
-PLAIN = "src/core/plain.c"
+PLAIN = "src/base/text/plain.c"
 # The words and what to use instead. They stand nowhere in src but in plain.c.
 WORDS = {
     r"v[sfd]?n?printf|vasprintf": "haul__vsnprintf",
     r"strto(?:d|f|ld)(?:_l)?|atof": "haul__strtod",
     r"strerror(?:_r|_l)?|perror": "haul__strerror",
     r"is(?:alpha|alnum|digit|space|upper|lower|punct|print|cntrl|xdigit)|to(?:upper|lower)|strn?casecmp|strn?coll|strxfrm":
-        "src/core/ascii.h",
-    r"setlocale|newlocale|uselocale|localeconv": "src/core/plain.h",
+        "src/base/text/ascii.h",
+    r"setlocale|newlocale|uselocale|localeconv": "src/base/text/plain.h",
     r"strftime|wcwidth|mbr?towc|mbs?r?towcs|wc[rs]+tombs?": "a text of its own",
 }
 FLOAT = re.compile(r"%[-+ #0']*(?:\*|\d*)(?:\.(?:\*|\d*))?L?[aefgAEFG]")
@@ -72,7 +73,7 @@ for sample, wrong in (('snprintf(a, 9, "%.2f", x)', 1), ('snprintf(a, 9, "%d%%g"
     failures.clear()
 
 count = 0
-for path in sorted([*SOURCE.glob("src/**/*.[ch]"), *SOURCE.glob("cli/*.[ch]")]):
+for path in sorted([*SOURCE.glob("src/**/*.[ch]"), *SOURCE.glob("cli/**/*.[ch]")]):
     name = str(path.relative_to(SOURCE))
     content = without_comments(path.read_text(encoding="utf-8"))
     count += 1

@@ -6,9 +6,9 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/object.h"
-#include "ops/pointwise.h"
+#include "ops/pointwise/pointwise.h"
 #include "support/linalg.h"
 
 static const haul_dtype halves[] = {HAUL_F16, HAUL_BF16};

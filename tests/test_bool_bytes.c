@@ -1,7 +1,7 @@
 /* Bools from outside: any byte but 0 is true, wherever the bytes come in. Files: test_io_npy.c, test_io_safetensors.c.
  *
  * ctest: cuda */
-#include "core/bools.h"
+#include "base/bools.h"
 #include "support/datasets.h"
 #include "support/failure.h"
 #include "support/linalg.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "device/recording.h"
 #include "memory/allocator.h"
 #include "support/commands.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/pointwise.h"
+#include "ops/pointwise/pointwise.h"
 #include "support/conformance.h"
 
 __extension__ typedef __int128 wide;

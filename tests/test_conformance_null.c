@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/tensor.h"
-#include "ops/pointwise.h"
+#include "ops/pointwise/pointwise.h"
 #include "support/conformance.h"
 #include "support/null.h"
 #include "support/samples.h"

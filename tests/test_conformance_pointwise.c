@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/pointwise.h"
+#include "ops/pointwise/pointwise.h"
 #include "support/conformance.h"
 
 /* ---- the reference: formulas as functions on doubles, with the C library's mathematics ---- */

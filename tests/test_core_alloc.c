@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 
 static void test_alloc__impossible_sizes_are_refused(void **state)
 {

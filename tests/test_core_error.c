@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static int clear(void **state)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/map.h"
 
 enum { KEYS = 5000 };

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/past.h"
+#include "base/copy_uncached.h"
 
 static void test_core_past__copies_all_sizes_from_and_to_everywhere(void **state)
 {

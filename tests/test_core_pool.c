@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/cores.h"
+#include "base/system/cores.h"
 #include "core/error.h"
 #include "core/pool.h"
 #include "support/calm.h"

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/thread.h"

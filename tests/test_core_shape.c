@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "core/error.h"
 #include "core/shape.h"
 

@@ -8,7 +8,7 @@
 #include <haul/haul.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"

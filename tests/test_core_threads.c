@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "core/thread.h"

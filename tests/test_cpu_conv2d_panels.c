@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
+#include "backends/cpu/conv2d/plane_copies.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/level.h"
-#include "backends/cpu/planes.h"
 #include "support/conv2d.h"
 #include "support/random.h"
 

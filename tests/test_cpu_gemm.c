@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/halves.h"
+#include "backends/cpu/gemm/halves.h"
+#include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/level.h"
-#include "backends/cpu/panels.h"
-#include "core/alloc.h"
-#include "core/half.h"
+#include "base/alloc.h"
+#include "base/half.h"
 #include "support/conformance.h"
 #include "support/random.h"
 

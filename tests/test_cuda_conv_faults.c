@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
 
 /* ---- faults ---- */
 

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "ops/gemm.h"
+#include "base/alloc.h"
+#include "ops/matmul/gemm.h"
 
 static long (*lt_count)(const char *);
 static int (*lt_fail)(const char *);

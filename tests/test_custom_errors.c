@@ -2,7 +2,7 @@
  * name the operation, on every device, and nothing is registered or changed by them.
  *
  * ctest: cuda */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/failure.h"
 #include "support/into.h"
 

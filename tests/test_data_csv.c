@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "data/csv.h"
+#include "base/alloc.h"
+#include "data/csv/csv.h"
 #include "support/datasets.h"
 
 static haul_dataset *csv(const char *text)

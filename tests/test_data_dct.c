@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/image_dct.h"
+#include "data/image/dct.h"
 #include "haul_config.h"
 
 static uint32_t seed = 1;

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 
 static void expect(haul_status status, const char *words)
 {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/image.h"
-#include "data/image_ycc.h"
+#include "data/image/image.h"
+#include "data/image/ycc.h"
 #include "haul_config.h"
 
 static uint32_t seed = 1;

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
+#include "core/thread.h"
 
 /* ---- a dataset of small pictures whose values tell their index ---- */
 

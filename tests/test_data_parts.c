@@ -8,7 +8,8 @@
 #include <haul/haul.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 
 static void expect(haul_status status, const char *words)
 {

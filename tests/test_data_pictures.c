@@ -10,8 +10,8 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "core/alloc.h"
-#include "data/image.h"
+#include "base/alloc.h"
+#include "data/image/image.h"
 #include "support/datasets.h"
 
 static void write_png(const char *path, int side, uint32_t format, const uint8_t *pixels)

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "data/image.h"
+#include "data/image/image.h"
 
 enum { IN = 97, OUT = 21, FILLED = 32, MOST = 19, STORED = 20 };
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "memory/allocator.h"
 #include "support/datasets.h"
 

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/cache.h"
+#include "base/alloc.h"
 #include "device/stream.h"
+#include "files/disk_cache.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "support/commands.h"

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 
 /* What the calls work on; made anew for each. */
 typedef struct fixture {

@@ -8,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 #include "support/conformance.h"
 #include "support/failure.h"
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 #include "support/conformance.h"
 
 #define CLASSES     3

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "core/free_memory.h"
+#include "base/system/free_memory.h"
 
 enum { MIB = 1 << 20 };
 

@@ -5,7 +5,7 @@
 #include <haul/haul.h>
 #include <math.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/failure.h"
 #include "support/pair.h"
 

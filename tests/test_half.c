@@ -1,6 +1,6 @@
 /* f16 and bf16: conversions by every device against the definition of the formats, the host's own against both, and
  * what tensors of them do that the conformance programs do not ask for. */
-#include "core/half.h"
+#include "base/half.h"
 
 #include "support/linalg.h"
 

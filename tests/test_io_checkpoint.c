@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 #include "support/checkpoint.h"
 
 static void test_checkpoint__training_goes_on_to_the_same_bits(void **state)

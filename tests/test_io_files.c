@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 
 static haul_scope     *scope;
 static haul_module    *net;

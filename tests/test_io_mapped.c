@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/tensor.h"
 #include "support/conformance.h"
 #include "support/failure.h"

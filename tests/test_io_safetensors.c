@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/thread.h"
 #include "io/safetensors.h"
 #include "support/failure.h"
 

@@ -45,7 +45,7 @@ static float __uint_as_float(unsigned bits)
 #define HAUL_KERNELS_TYPES_H
 #include "kernels/common.h"
 /* after the types */
-#include "engine/layout.h"
+#include "engine/layout/layout.h"
 
 static uint64_t state = 1;
 

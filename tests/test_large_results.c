@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "core/half.h"
+#include "base/half.h"
 #include "support/conformance.h"
 
 enum { ROWS = 3803, COLUMNS = 2311, COUNT = ROWS * COLUMNS, FIRST = 3 };

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "observe/watch/overlap.h"
 #include "support/moves.h"
 #include "support/random.h"
-#include "watch/overlap.h"
 
 enum { ROWS = 32 };
 

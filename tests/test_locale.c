@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/ascii.h"
-#include "core/json_text.h"
-#include "core/plain.h"
+#include "base/text/ascii.h"
+#include "base/text/json_text.h"
+#include "base/text/plain.h"
 #include "support/datasets.h"
 #include "support/linalg.h"
 

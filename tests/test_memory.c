@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "device/stream.h"
 #include "memory/allocator.h"
 #include "support/commands.h"

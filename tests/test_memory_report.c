@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "memory/allocator.h"
 #include "support/failure.h"

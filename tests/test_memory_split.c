@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "device/stream.h"
 #include "memory/split.h"
 #include "support/failure.h"

@@ -3,7 +3,7 @@
  * ctest: cuda */
 #include <stdio.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/conformance.h"
 #include "support/modules.h"
 

@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
-#include "core/alloc.h"
-#include "core/cache.h"
+#include "base/alloc.h"
+#include "files/disk_cache.h"
 #include "kernels/kernels.h"
-#include "ops/pointwise.h"
+#include "ops/pointwise/pointwise.h"
 
 /* behind the library's headers: its words are macros */
 #include "support/custom_ops.h"

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "backends/opencl/opencl.h"
-#include "core/alloc.h"
-#include "core/cache.h"
+#include "base/alloc.h"
+#include "files/disk_cache.h"
 #include "support/table.h"
 
 static const haul__backend *const table = &haul__backend_opencl;

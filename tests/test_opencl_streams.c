@@ -17,7 +17,7 @@
 #ifdef HAUL_HAVE_OPENCL
 
 #include "backends/opencl/opencl.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/table.h"
 
 static const haul__backend *const table = &haul__backend_opencl;

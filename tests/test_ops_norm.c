@@ -1,7 +1,7 @@
 /* Batch normalisation, softmax and log_softmax against their formulas; running statistics; gradients of both orders.
  *
  * ctest: cuda */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/failure.h"
 #include "support/linalg.h"
 

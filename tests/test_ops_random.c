@@ -2,7 +2,7 @@
  * made of its words; the generator's state; dropout.
  *
  * ctest: cuda */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/linalg.h"
 
 /* ---- Philox 4x32-10 as the paper writes it ---- */

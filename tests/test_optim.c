@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/conformance.h"
 
 enum { SIZE = 6, STEPS = 5 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/conformance.h"
 
 enum { SIZE = 4, UPDATES = 6 };

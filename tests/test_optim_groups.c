@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/conformance.h"
 
 static haul_scope *scope;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "optim/schedule.h"
 
 enum { STEPS = 100 };

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/tensor.h"
 #include "support/failure.h"
 

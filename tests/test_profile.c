@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
 #include "support/moves.h"
 
 enum { ROWS = 128, STEPS = 4 };

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
+#include "observe/watch/published_page.h"
 #include "support/publish.h"
-#include "watch/page.h"
 
 /* Until a call is one that writes, or takes the page away. */
 static void progress(int64_t step)

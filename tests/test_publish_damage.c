@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
+#include "observe/watch/published_page.h"
 #include "support/publish.h"
-#include "watch/page.h"
 
 static void write_whole(int file, haul__page *page, bool sum)
 {

@@ -3,7 +3,7 @@
  * ctest: cuda */
 #include <haul/haul.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/bits.h"
 
 /* The same up to rounding. */

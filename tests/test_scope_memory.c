@@ -3,7 +3,7 @@
  * ctest: cuda; labels=concurrency; processors=2 */
 #include <pthread.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "support/linalg.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };

@@ -2,7 +2,7 @@
  * its draws come from, and the number of threads.
  *
  * ctest: cuda; labels=concurrency; processors=2 */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/pool.h"
 #include "device/recording.h"
 #include "support/linalg.h"

@@ -2,7 +2,7 @@
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include <math.h>
 
-#include "core/half.h"
+#include "base/half.h"
 #include "support/failure.h"
 #include "support/moves.h"
 

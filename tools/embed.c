@@ -74,8 +74,8 @@ static bool is_line(const char *line, size_t size, const char *text)
     return size - indent == strlen(text) && memcmp(line + indent, text, size - indent) == 0;
 }
 
-/* Takes the text of a header in the place of the line that includes it: #include "ops/pool2d_kernel.h". A header's line
- * that names a folder is for the host's compiler, and stays. */
+/* Takes the text of a header in the place of the line that includes it: #include "ops/pool/pool2d_kernel.h". A header's
+ * line that names a folder is for the host's compiler, and stays. */
 static bool take_include(unit *u, const char *line, size_t size, long number)
 {
     static const char include[] = "#include \"";

@@ -5,7 +5,7 @@
 #include "cli/options/commands.h"
 #include "cli/report/page.h"
 #include "cli/shared/cli.h"
-#include "io/file.h"
+#include "files/file.h"
 
 typedef struct page_values {
     operand_list runs;

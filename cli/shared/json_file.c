@@ -4,7 +4,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
-#include "io/file.h"
+#include "files/file.h"
 
 static haul_status put(haul__writer *writer, const char *text)
 {

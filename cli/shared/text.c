@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text/spelling.h"
+#include "base/text/utf8.h"
 #include "cli/shared/cli.h"
-#include "core/spelling.h"
-#include "core/utf8.h"
 
 /* ---- what a terminal would obey ---- */
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/shared/cli.h"
-#include "core/alloc.h"
-#include "io/file.h"
+#include "files/file.h"
 
 char *text_file_read(const char *path, uint64_t limit, size_t *size)
 {

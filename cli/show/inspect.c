@@ -1,13 +1,13 @@
 /* haul inspect: what is in a safetensors, npy or checkpoint file. */
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/file_type.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
-#include "core/utf8.h"
 
 static int print_npy(const char *path, bool json)
 {

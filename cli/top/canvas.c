@@ -3,7 +3,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "core/utf8.h"
+#include "base/text/utf8.h"
 
 /* The bytes of the character at `text`, and its columns; what cannot be shown takes the one of a question mark. */
 static size_t character(const top_canvas *c, const char *text, int *columns, bool *shown)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text/ascii.h"
 #include "cli/shared/cli.h"
 #include "cli/top/top.h"
-#include "core/ascii.h"
 
 enum { ENDED_SECONDS = 10 };
 

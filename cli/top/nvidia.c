@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/word_list.h"
 #include "cli/top/nvml.h"
 #include "cli/top/top.h"
-#include "core/words.h"
 
 static struct {
     void *library;

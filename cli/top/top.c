@@ -13,7 +13,7 @@
 #include "cli/shared/terminal.h"
 #include "cli/top/output.h"
 #include "cli/top/screen.h"
-#include "io/file.h"
+#include "files/file.h"
 
 enum { FILE_SECONDS = 5, ONCE_COLUMNS = 120 };
 

@@ -2,14 +2,14 @@
 #include <haul/haul.h>
 
 #include "autograd/pass.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "engine/node.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 
 /* ---- leaves ---- */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "autograd/pass.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/thread.h"
@@ -16,7 +16,7 @@
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/spill.h"
-#include "ops/reduce.h"
+#include "ops/reduce/reduce.h"
 
 /* ---- gradients of nodes and leaves, with references ---- */
 

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/option.h"

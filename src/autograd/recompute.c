@@ -4,7 +4,7 @@
 #include <haul/scope.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/map.h"
@@ -13,7 +13,7 @@
 #include "engine/autocast.h"
 #include "events/call.h"
 #include "events/modes.h"
-#include "ops/generator.h"
+#include "ops/random/generator.h"
 
 /* What a result was like. */
 typedef struct form {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static size_t rounded(size_t bytes)

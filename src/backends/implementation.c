@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/word_list.h"
 #include "core/error.h"
-#include "core/words.h"
 
 _Static_assert(HAUL__IMPLEMENTATIONS <= 30, "a set of implementations is a word with a bit to spare");
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/custom.h"
+#include "engine/custom/custom.h"
 #include "engine/implementation.h"
 
 _Static_assert((int)HAUL__MAX_OPERANDS <= (int)HAUL_OPERATION_MAX_OPERANDS, "a description has room for all operands");

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "core/tensor.h"
 
 typedef struct dtype_info {

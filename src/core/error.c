@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/plain.h"
+#include "base/text/plain.h"
 #include "core/thread.h"
 
 /* All zeros, and not to be written, if the thread is not registered. */

@@ -42,7 +42,7 @@ uint64_t haul__error_report(void);
 typedef struct haul__error_record {
     haul_status status;
     bool        settled; /* handled, and hidden from users */
-    uint64_t    report;  /* the number of the report on it (memory/report.h); 0: none */
+    uint64_t    report;  /* the number of the report on it (memory/report/report.h); 0: none */
     char        operation[48];
     char        argument[48];
     char        message[512];

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/fork.h"
-#include "core/place.h"
+#include "base/alloc.h"
+#include "base/system/call_site.h"
+#include "base/system/fork.h"
+#include "base/text/word_list.h"
 #include "core/scope.h"
-#include "core/words.h"
 
 enum { FRAMES = 12 };
 

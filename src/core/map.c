@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "core/small_blocks.h"
 
 enum { LEAST = 16 };
 

@@ -5,7 +5,7 @@
  *
  * A pointer that a user passes is checked before it is trusted. Every object has a mark, and so do devices and scopes,
  * at the same offset, so one passed for the other is recognised. When an object is destroyed its class becomes
- * haul__dead_class. Its memory goes to lists of small blocks and never returns to the system (core/alloc.h), so a stale
+ * haul__dead_class. Its memory goes to lists of small blocks and never returns to the system (base/alloc.h), so a stale
  * pointer is recognised at least until the memory is used again. With HAUL_DEBUG=lifetimes the memory is never used
  * again, and the object's history is kept (core/lifetime.h). */
 #ifndef HAUL_CORE_OBJECT_H
@@ -15,8 +15,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/alloc.h"
-#include "core/counter.h"
+#include "base/alloc.h"
+#include "base/counter.h"
+#include "core/small_blocks.h"
 
 typedef struct haul__object haul__object;
 

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/text/plain.h"
 #include "core/error.h"
-#include "core/plain.h"
 
 enum { TEXT = 32 };
 

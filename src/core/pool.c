@@ -22,11 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
-#include "core/cores.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
+#include "base/system/cores.h"
+#include "base/system/fork.h"
 #include "core/error.h"
-#include "core/fork.h"
 #include "core/thread.h"
 
 enum {

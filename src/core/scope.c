@@ -4,10 +4,11 @@
  * scope's address is compared with those of the open scopes before it is dereferenced, so a stale one is refused. */
 #include "core/scope.h"
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/lifetime.h"
+#include "core/small_blocks.h"
 #include "core/thread.h"
 
 static void unlink_object(haul__object *object)

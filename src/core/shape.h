@@ -16,12 +16,6 @@ static inline bool haul__mul_size(int64_t a, int64_t b, int64_t *out)
 
 bool haul__add_size(int64_t a, int64_t b, int64_t *out);
 
-/* a / b rounded up, for b > 0; 0 for a < 0. */
-static inline int64_t haul__ceil_div(int64_t a, int64_t b)
-{
-    return a > 0 ? (a - 1) / b + 1 : 0;
-}
-
 /* The number of elements. Fails on negative dims, ndim out of range, and overflow, including overflow of the size in
  * bytes for elements of 8 bytes; the error names `operation`. */
 haul_status haul__shape_count(const haul_shape *shape, const char *operation, int64_t *count);

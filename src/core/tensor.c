@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/shape.h"
+#include "core/small_blocks.h"
 #include "core/thread.h"
 
 /* ---- storage ---- */

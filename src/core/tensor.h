@@ -22,8 +22,8 @@ typedef struct haul__use {
 #define HAUL__MAX_READS 4
 typedef struct haul__uses {
     atomic_bool lock;
-    atomic_bool any;    /* false: nothing is recorded, so no lock is needed */
-    atomic_bool away;   /* the elements are in host memory (memory/spill.c); guarded by the lock of device/presence.h */
+    atomic_bool any;  /* false: nothing is recorded, so no lock is needed */
+    atomic_bool away; /* the elements are in host memory (memory/spill.c); guarded by the lock of device/residency.h */
     bool        copied; /* host memory has a copy of what was written last (memory/spill.c); guarded by `lock` */
     atomic_int  fixed;  /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
     uint64_t    last;   /* when it was last allocated or used by a command, by haul__presence_clock */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/fork.h"
+#include "base/alloc.h"
+#include "base/system/fork.h"
 
 const haul__thread_memory haul__no_thread_memory;
 #define NO_MEMORY ((haul__thread_memory *)&haul__no_thread_memory)
@@ -20,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t   key;
 static bool            have_key;
 static haul__context  *contexts;
-static atomic_llong    strays; /* blocks of threads that have ended or have no context */
+static atomic_llong    strays; /* of threads that have ended */
 static unsigned        watched_everywhere = HAUL__WATCH_UNKNOWN;
 
 static void add_strays(haul__context *context)
@@ -158,19 +159,14 @@ void *haul__scratch(size_t bytes)
     return context->scratch;
 }
 
-int64_t haul__context_blocks(void)
+int64_t haul__host_blocks(void)
 {
     pthread_mutex_lock(&lock);
-    int64_t sum = atomic_load_explicit(&strays, memory_order_relaxed);
+    int64_t sum = haul__counted_blocks() + atomic_load_explicit(&strays, memory_order_relaxed);
     for (haul__context *c = contexts; c; c = c->next)
         sum += atomic_load_explicit(&c->blocks, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
     return sum;
-}
-
-void haul__context_count_stray(int delta)
-{
-    atomic_fetch_add_explicit(&strays, delta, memory_order_relaxed);
 }
 
 /* ---- objects kept with a setting ---- */

@@ -8,19 +8,7 @@
 
 #include "core/error.h"
 #include "core/object.h"
-
-/* Sizes for haul__small_alloc: multiples of HAUL__SMALL_STEP bytes up to HAUL__SMALL_CLASSES of them. */
-#define HAUL__SMALL_STEP    64
-#define HAUL__SMALL_CLASSES 16
-
-/* A freed block. The first block of a full list also holds that list's entry in the heap of lists. */
-typedef struct haul__spare haul__spare;
-struct haul__spare {
-    char         head[HAUL__SMALL_HEAD];
-    haul__spare *next;
-    haul__spare *next_list;
-    int          count;
-};
+#include "core/small_blocks.h"
 
 /* The memory of a registered thread. */
 typedef struct haul__thread_memory {
@@ -52,9 +40,9 @@ struct haul__context {
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
     bool                 registered;
-    haul_status          bare;        /* of an error that was recorded without memory for its texts */
-    atomic_llong         blocks;      /* allocated minus freed by this thread; only this thread writes it */
-    haul__thread_memory *memory;      /* haul__no_thread_memory, which nobody writes, unless the thread is registered */
+    haul_status          bare;   /* of an error that was recorded without memory for its texts */
+    atomic_llong         blocks; /* small blocks taken from this thread's lists, less those put there; only it writes */
+    haul__thread_memory *memory; /* haul__no_thread_memory, which nobody writes, unless the thread is registered */
     haul__context       *next, *prev; /* of all threads */
     void                *scratch;     /* the block of haul__scratch */
     size_t               scratch_bytes;
@@ -103,7 +91,7 @@ static inline haul__thread_state *haul__thread(void)
 }
 
 /* The setting HAUL__DRY_RUN: on this thread nothing is computed, allocated or moved, only counted
- * (memory/dry_run.h). */
+ * (memory/dry_run/dry_run.h). */
 #define HAUL__DRY        1u
 #define HAUL__DRY_WITHIN 2u /* inside `compute` of an operation that is already counted */
 
@@ -117,15 +105,6 @@ static inline void haul__context_count_block(haul__context *context, int delta)
     long long blocks = atomic_load_explicit(&context->blocks, memory_order_relaxed);
     atomic_store_explicit(&context->blocks, blocks + delta, memory_order_relaxed);
 }
-
-/* The class of blocks of `bytes`, from 0; blocks of class HAUL__SMALL_CLASSES or more are not kept in lists. */
-static inline size_t haul__small_class(size_t bytes)
-{
-    return bytes ? (bytes - 1) / HAUL__SMALL_STEP : 0;
-}
-
-void *haul__small_alloc_slowly(size_t bytes);
-void  haul__small_free_slowly(void *p, size_t bytes);
 
 /* For a constant size of at most HAUL__SMALL_CLASSES * HAUL__SMALL_STEP: a free block of the thread's list; NULL if
  * there is none, or if a test plans failures. */
@@ -172,15 +151,9 @@ static inline void haul__context_settle(haul__context *context)
         haul__context_release_kept(context);
 }
 
-/* The sum of `blocks` over all threads, including those that have ended. */
-int64_t haul__context_blocks(void);
-/* Counts for a thread without a context. */
-void haul__context_count_stray(int delta);
+/* Live blocks of haul__malloc and of haul__small_alloc, of all threads, for leak tests. */
+int64_t haul__host_blocks(void);
 
-void haul__scope_pop_all(void);     /* of the calling thread, including what it held outside scopes */
-void haul__small_release_all(void); /* of the calling thread */
-/* Locks the lists that all threads share while the process forks. */
-void haul__small_before_fork(void);
-void haul__small_after_fork(void);
+void haul__scope_pop_all(void); /* of the calling thread, including what it held outside scopes */
 
 #endif

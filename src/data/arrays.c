@@ -4,7 +4,7 @@
 #include <haul/files.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/shape.h"

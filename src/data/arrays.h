@@ -4,7 +4,7 @@
 
 #include <haul/dataset.h>
 
-#include "io/file.h"
+#include "files/file.h"
 #include "io/npy.h"
 
 /* The elements of one field in one file. */

@@ -1,7 +1,7 @@
 /* Two Gaussian clouds in ten dimensions, for small dense networks: the best possible accuracy is about 0.99. */
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "data/random.h"

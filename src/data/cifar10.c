@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "data/dataset.h"
-#include "io/file.h"
+#include "files/file.h"
 #include "io/file_type.h"
 
 #define OPEN   "haul_cifar10"

@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/copy_uncached.h"
 #include "core/error.h"
 #include "core/guest.h"
-#include "core/past.h"
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/tensor.h"

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bools.h"
+#include "base/alloc.h"
+#include "base/bools.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/shape.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/half.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/plain.h"
 #include "core/error.h"
-#include "core/plain.h"
 
 void haul__entries_free(haul__entries *entries)
 {

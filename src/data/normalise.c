@@ -8,7 +8,7 @@
 #endif
 
 #include "backends/cpu/level.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "data/transform.h"

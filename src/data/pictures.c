@@ -1,9 +1,9 @@
 /* Random crop and flip of the last two dimensions of fields, whatever their dtype, and conversion of dtypes. */
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/half.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "core/tensor.h"
 #include "data/fields.h"
 #include "data/rows.h"

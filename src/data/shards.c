@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
-#include "core/plain.h"
 #include "data/arrays.h"
 #include "io/safetensors.h"
 

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/word_list.h"
 #include "core/error.h"
 #include "core/guest.h"
-#include "core/words.h"
 #include "data/dataset.h"
 #include "data/example.h"
 

@@ -74,7 +74,7 @@ static inline size_t haul__device_page(const haul_device *device)
     return device->backend->page;
 }
 
-/* Has it memory of its own, which its commands keep in place (device/presence.h)? */
+/* Has it memory of its own, which its commands keep in place (device/residency.h)? */
 static inline bool haul__device_is_apart(const haul_device *device)
 {
     return !device->backend->no_data && !device->backend->host_memory && !device->backend->synchronous;
@@ -161,7 +161,8 @@ void        haul__device_part_free(haul_device *device, void *handle);
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
                                     const char *operation);
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);
-/* Reports a call of a driver that began at start_ns, by haul__now_ns (core/clock.h). haul/sync.h lists the actions. */
+/* Reports a call of a driver that began at start_ns, by haul__now_ns (base/system/clock.h). haul/sync.h lists the
+ * actions. */
 void haul__driver_called(const haul_device *device, const char *operation, const char *action, size_t bytes,
                          int64_t start_ns);
 

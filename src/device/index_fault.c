@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/index_check.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "device/stream.h"
 #include "events/events.h"
 

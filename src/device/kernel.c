@@ -1,8 +1,8 @@
 /* A device's kernels, compiled on first use and kept for the life of the process. */
 #include <stdio.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
 #include "device/device.h"
 #include "events/events.h"
 #include "kernels/kernels.h"

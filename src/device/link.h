@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
 #include "core/device.h"
 
 /* Smaller copies take their time for other things than the link. */

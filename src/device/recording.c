@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "events/events.h"
 

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/ascii.h"
-#include "core/fork.h"
-#include "core/plain.h"
+#include "base/alloc.h"
+#include "base/system/fork.h"
+#include "base/text/ascii.h"
+#include "base/text/plain.h"
 #include "device/device.h"
 #include "device/forked.h"
 #include "kernels/kernels.h"

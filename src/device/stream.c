@@ -11,11 +11,11 @@
 
 #include <stdio.h>
 
-#include "core/alloc.h"
-#include "core/spin.h"
+#include "base/alloc.h"
+#include "base/spin.h"
 #include "device/index_fault.h"
-#include "device/presence.h"
 #include "device/recording.h"
+#include "device/residency.h"
 #include "device/timing.h"
 #include "device/wait.h"
 #include "events/events.h"

@@ -3,12 +3,12 @@
  *
  * Nothing is submitted to a device without data. Streams of synchronous backends are not locked: their commands run
  * concurrently on the calling threads. */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/thread.h"
 #include "device/index_fault.h"
 #include "device/launch_now.h"
-#include "device/presence.h"
 #include "device/recording.h"
+#include "device/residency.h"
 #include "device/stream.h"
 #include "device/timing.h"
 #include "events/events.h"

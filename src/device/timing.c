@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/clock.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/cargo.h"
 #include "events/events.h"

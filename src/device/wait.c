@@ -6,7 +6,7 @@
  * brings to the host. */
 #include "device/wait.h"
 
-#include "core/clock.h"
+#include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/events.h"
 

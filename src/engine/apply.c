@@ -5,16 +5,17 @@
  * does. */
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
+#include "core/small_blocks.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/estimate.h"
 #include "engine/node.h"
 #include "events/events.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 
 static int count_results(const haul__operation *operation)
 {

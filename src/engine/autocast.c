@@ -9,9 +9,10 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/half.h"
+#include "base/alloc.h"
+#include "base/half.h"
 #include "core/map.h"
+#include "core/small_blocks.h"
 #include "engine/copy.h"
 #include "memory/derived.h"
 

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/guest.h"
 #include "core/scope.h"
 #include "engine/node.h"
 #include "events/call.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 
 /* The outermost estimate of a thread; nested ones become parts of its list. */
 typedef struct estimate {

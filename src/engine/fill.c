@@ -1,7 +1,7 @@
 /* Setting every element of a tensor to one value. */
 #include <string.h>
 
-#include "core/half.h"
+#include "base/half.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/custom.h"
+#include "engine/custom/custom.h"
 #include "events/cargo.h"
 #include "events/events.h"
-#include "memory/origins.h"
+#include "memory/report/origins.h"
 
 enum { TEXT = 160, REFUSED = 640 };
 

@@ -1,6 +1,6 @@
 /* Turns calls into commands, and computes what a call costs. */
 #include "device/launch_now.h"
-#include "device/presence.h"
+#include "device/residency.h"
 #include "engine/driver.h"
 #include "events/cargo.h"
 #include "kernels/kernels.h"

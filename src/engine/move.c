@@ -1,6 +1,6 @@
 /* Operations that move, copy and convert. The elements keep their values, so the gradient of each is the incoming one,
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
-#include "core/half.h"
+#include "base/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
 #include "engine/operation.h"

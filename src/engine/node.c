@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/counter.h"
+#include "base/alloc.h"
+#include "base/counter.h"
+#include "core/small_blocks.h"
 #include "events/call.h"
 #include "events/events.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 
 static void release_saved(haul__node *node)
 {

@@ -4,12 +4,12 @@
  * same steps on any device. Other calls take the long path, which gives the same results. */
 #include <string.h>
 
-#include "core/counter.h"
+#include "base/counter.h"
 #include "core/scope.h"
 #include "device/launch_now.h"
 #include "engine/autocast.h"
 #include "engine/driver.h"
-#include "engine/layout.h"
+#include "engine/layout/layout.h"
 #include "engine/node.h"
 #include "memory/allocator.h"
 

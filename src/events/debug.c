@@ -3,7 +3,7 @@
  * "dispatch" reports each new choice of an implementation: operation, device, problem, the implementation that runs,
  * and the preferred ones that refused. A choice is new if the same line was not written before.
  *
- * These subscribers are here, and not with the others in src/watch, because no function of the program refers to them:
+ * These subscribers are here, and not with the others in src/observe, because no function of the program refers to them:
  * they must be in every program that is linked to the static library. */
 #include "events/debug.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/words.h"
+#include "base/text/word_list.h"
 
 /* ---- dispatch ---- */
 

@@ -10,7 +10,7 @@
 
 #include <haul/events.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
 #include "core/thread.h"
 
 /* The slow part of the test: registers a thread whose word is unknown, and returns false inside a subscriber. */

@@ -1,7 +1,7 @@
 /* The user's labels. The thread keeps them with or without subscribers, so that a later subscriber finds them. */
 #include "events/label.h"
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "events/events.h"
 

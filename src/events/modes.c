@@ -1,6 +1,6 @@
 #include "events/modes.h"
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/thread.h"
 
 extern _Thread_local haul__modes_run *haul__modes_innermost HAUL__TLS_MODEL;

@@ -9,11 +9,11 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/system/call_site.h"
+#include "base/system/fork.h"
 #include "core/error.h"
-#include "core/fork.h"
 #include "core/guest.h"
-#include "core/place.h"
 #include "core/scope.h"
 #include "events/call.h"
 #include "events/cargo.h"

@@ -3,16 +3,16 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bools.h"
-#include "core/fork.h"
+#include "base/alloc.h"
+#include "base/bools.h"
+#include "base/half.h"
+#include "base/system/fork.h"
 #include "core/guest.h"
-#include "core/half.h"
 #include "core/shape.h"
 #include "engine/copy.h"
 #include "events/events.h"
 #include "memory/allocator.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "transfer/transfer.h"
 
 /* ---- checks ---- */

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/text/plain.h"
 #include "core/error.h"
-#include "core/half.h"
-#include "core/plain.h"
 #include "core/shape.h"
 #include "device/device.h"
 

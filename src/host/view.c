@@ -4,7 +4,7 @@
 #include <haul/ops.h>
 #include <haul/transfer.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"

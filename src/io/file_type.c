@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "base/text/utf8.h"
 #include "core/error.h"
-#include "core/utf8.h"
 
 #define CONVERT "convert it in Python with safetensors.torch.save_file(torch.load(FILE), \"weights.safetensors\")"
 #define DECODE  "save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8"

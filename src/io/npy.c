@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/ascii.h"
-#include "core/bools.h"
+#include "base/alloc.h"
+#include "base/bools.h"
+#include "base/text/ascii.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "files/file.h"
 #include "host/view.h"
-#include "io/file.h"
 #include "io/file_type.h"
 
 #define LOAD "haul_load_npy"

@@ -4,7 +4,7 @@
 
 #include <haul/io.h>
 
-#include "io/file.h"
+#include "files/file.h"
 
 /* The format's limit on the size of the header, and its name for the metadata. */
 #define HAUL__SAFETENSORS_HEADER_LIMIT 100000000u
@@ -51,9 +51,5 @@ bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor 
 
 /* "F32"; NULL if the format has no name for the dtype. */
 const char *haul__safetensors_dtype_name(haul_dtype dtype);
-
-/* A name from a file in the form for a message: on one line, shortened. Returns buffer. */
-#define HAUL__QUOTED_SIZE 80
-char *haul__quoted(const char *name, char buffer[HAUL__QUOTED_SIZE]);
 
 #endif

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/quoted.h"
+#include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "core/utf8.h"
-#include "io/json.h"
+#include "files/json.h"
 #include "io/safetensors.h"
 
 #define OPEN "haul_open_safetensors"

@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/bools.h"
+#include "base/alloc.h"
+#include "base/bools.h"
+#include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "files/file.h"
 #include "host/view.h"
-#include "io/file.h"
 #include "io/file_type.h"
 #include "io/safetensors.h"
 

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/quoted.h"
+#include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/tensor.h"
-#include "core/utf8.h"
 #include "events/cargo.h"
+#include "files/file.h"
 #include "host/view.h"
-#include "io/file.h"
 #include "io/safetensors.h"
 
 #define SAVE "haul_save_safetensors"

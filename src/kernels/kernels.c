@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "kernels/text.h"
 
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \

@@ -9,22 +9,22 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "core/alloc.h"
-#include "core/fork.h"
-#include "core/numbers.h"
-#include "device/presence.h"
+#include "base/alloc.h"
+#include "base/numbers.h"
+#include "base/system/fork.h"
+#include "device/residency.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
 #include "memory/block_events.h"
-#include "memory/budget.h"
 #include "memory/derived.h"
-#include "memory/dry_run.h"
-#include "memory/failure.h"
-#include "memory/give_back.h"
-#include "memory/origins.h"
-#include "memory/report.h"
+#include "memory/dry_run/dry_run.h"
+#include "memory/report/failure.h"
+#include "memory/report/origins.h"
+#include "memory/report/report.h"
+#include "memory/scope_limit.h"
 #include "memory/spill.h"
 #include "memory/split.h"
+#include "memory/trim.h"
 
 /* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
  * for one of them. */

@@ -29,13 +29,14 @@ struct haul__block {
     int64_t                 born;    /* the allocator's count of allocations when its storage got it */
     haul__storage          *host;    /* its elements in host memory, with a reference: the only ones if uses.away, else
                                       * a copy, which is valid if uses.copied; NULL: none */
-    bool                 moving;     /* they are being copied there; both are guarded by the allocator's lock */
-    struct haul__record *record;     /* where its storage was allocated (memory/record.h); NULL: never recorded */
-    haul__uses           uses;
-    haul__storage        own;            /* the storage that uses it, while it is in use */
-    haul__block         *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
-    haul__block         *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
-    haul__part           part;
+    bool moving;                     /* they are being copied there; both are guarded by the allocator's lock */
+    struct haul__record
+                 *record; /* where its storage was allocated (memory/report/block_origin.h); NULL: never recorded */
+    haul__uses    uses;
+    haul__storage own;            /* the storage that uses it, while it is in use */
+    haul__block  *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
+    haul__block  *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
+    haul__part    part;
 };
 
 /* Are the block's elements in host memory, and no device memory with it? */

@@ -4,7 +4,7 @@
 
 #include <haul/memory.h>
 
-#include "core/spin.h"
+#include "base/spin.h"
 #include "memory/allocator.h"
 #include "memory/size_class.h"
 

@@ -7,8 +7,8 @@
 
 #include <pthread.h>
 
-#include "core/alloc.h"
-#include "core/fork.h"
+#include "base/alloc.h"
+#include "base/system/fork.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
 

@@ -2,11 +2,11 @@
  *
  * On a device that spills, tensors make room for it, so that a limit does not decide how a call computes. The tensors
  * that the call itself uses stay: they would only have to come back. */
-#include "device/presence.h"
 #include "device/recording.h"
+#include "device/residency.h"
 #include "memory/allocator_state.h"
-#include "memory/budget.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
+#include "memory/scope_limit.h"
 #include "memory/spill.h"
 
 static const char origin[] = "scratch";
@@ -16,7 +16,7 @@ enum { ATTEMPTS = 4 };
 
 /* ---- what the call uses ---- */
 
-/* 1: it stays; -1: it may go again. The caller has the lock of device/presence.h, so no other thread spills meanwhile.
+/* 1: it stays; -1: it may go again. The caller has the lock of device/residency.h, so no other thread spills meanwhile.
  */
 static void hold(haul_tensor *const *used, int count, int by)
 {

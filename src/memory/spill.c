@@ -2,7 +2,7 @@
  *
  * A storage stays where it is, in its block; its elements and its device memory part. The device memory goes to the
  * free blocks, from which an allocation takes it or returns it to the device. The elements go to pinned host memory
- * where there is some. A command that uses the storage brings them back first (device/presence.h).
+ * where there is some. A command that uses the storage brings them back first (device/residency.h).
  *
  * What was used longest ago goes first. In the forward pass of a training these are optimizer states and the tensors
  * that the first layers saved, which are needed last. The copies are ordered by uses like all others: the next owner of
@@ -17,10 +17,10 @@
 
 #include <haul/memory.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/thread.h"
-#include "device/presence.h"
 #include "device/recording.h"
+#include "device/residency.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
 #include "memory/split.h"
@@ -68,7 +68,7 @@ static found find_oldest(struct haul__allocator *a, int64_t least)
     return f;
 }
 
-/* ---- moving; the caller has the lock of device/presence.h ---- */
+/* ---- moving; the caller has the lock of device/residency.h ---- */
 
 static haul_status copy(haul__stream_choice stream, haul__storage *to, haul__storage *from)
 {

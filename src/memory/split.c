@@ -1,7 +1,7 @@
 #include "memory/split.h"
 
-#include "core/alloc.h"
-#include "memory/give_back.h"
+#include "base/alloc.h"
+#include "memory/trim.h"
 
 /* Smaller requests take little memory, and would cut large blocks into crumbs. */
 enum { LEAST = 32 << 10 };

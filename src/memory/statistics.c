@@ -1,9 +1,9 @@
 /* The public functions that read an allocator's statistics, set its limits and empty its cache. */
 #include "memory/allocator_state.h"
 #include "memory/derived.h"
-#include "memory/give_back.h"
-#include "memory/origins.h"
+#include "memory/report/origins.h"
 #include "memory/spill.h"
+#include "memory/trim.h"
 
 static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)
 {

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/system/stack.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
-#include "core/stack.h"
 #include "core/tensor.h"
 #include "device/device.h"
 #include "events/call.h"

@@ -5,7 +5,7 @@
 #include <haul/transfer.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/map.h"

@@ -1,5 +1,5 @@
 /* Functions that are called before and after a module's forward. */
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "nn/module.h"
 

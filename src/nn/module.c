@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "core/utf8.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 

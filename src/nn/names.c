@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/module.h"

@@ -7,7 +7,7 @@
 #include <haul/scope.h>
 #include <haul/transfer.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"

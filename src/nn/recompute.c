@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/tensor.h"

@@ -1,6 +1,6 @@
 #include "nn/walk.h"
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static haul__walk_step *enter(haul__walk *w, haul_module *m)

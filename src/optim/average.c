@@ -7,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"

@@ -5,9 +5,9 @@
 #include <haul/scope.h>
 #include <haul/transfer.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/half.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"

@@ -10,12 +10,12 @@
 #include <haul/transfer.h>
 #include <math.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
 

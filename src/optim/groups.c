@@ -2,11 +2,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/word_list.h"
 #include "core/error.h"
 #include "core/option.h"
 #include "core/tensor.h"
-#include "core/words.h"
 #include "optim/optimizer.h"
 #include "optim/parameters.h"
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/system/fork.h"
 #include "core/error.h"
-#include "core/fork.h"
 #include "core/tensor.h"
 #include "nn/tensors.h"
 #include "optim/parameters.h"

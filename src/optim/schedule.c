@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/thread.h"
 #include "optim/optimizer.h"

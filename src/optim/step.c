@@ -6,14 +6,15 @@
 #include <haul/transfer.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "core/small_blocks.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "events/events.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "memory/spill.h"
 #include "optim/optimizer.h"
 

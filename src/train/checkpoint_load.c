@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "optim/optimizer.h"

@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"

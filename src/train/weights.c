@@ -8,14 +8,15 @@
 #include <haul/transfer.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "base/alloc.h"
+#include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "events/cargo.h"
 #include "host/view.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 
 #define SAVE "haul_save_weights"

@@ -10,17 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/clock.h"
+#include "base/system/clock.h"
 #include "core/object.h"
 #include "device/device.h"
 #include "device/link.h"
-#include "device/presence.h"
 #include "device/recording.h"
+#include "device/residency.h"
 #include "events/cargo.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/block_events.h"
-#include "memory/dry_run.h"
+#include "memory/dry_run/dry_run.h"
 #include "transfer/staging.h"
 
 /* COPIED_UP_TO: of arrays of the program for devices that copy from any address. AHEAD_PIECE: takes a link of 16 GB/s a

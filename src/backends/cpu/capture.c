@@ -1,6 +1,6 @@
 /* Lists of commands on the CPU: copies of the commands, run in order without the checks and waits for each one. */
 #include "backends/cpu/cpu.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 
 typedef struct list {
     int           count;

@@ -6,7 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "core/cores.h"
+#include "base/system/cores.h"
 #include "core/pool.h"
 
 static int cpu_count(char *why, size_t why_size)

@@ -29,12 +29,12 @@ haul_status haul__cpu_capture(haul_device *device, const haul__command *commands
 haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values);
 void        haul__cpu_capture_free(haul_device *device, void *handle);
 
-/* gemm.c: the implementation "tiles" */
+/* gemm/gemm.c: the implementation "tiles" */
 const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem);
 size_t      haul__cpu_gemm_scratch(haul_device *device, const void *problem);
 haul_status haul__cpu_gemm(haul__stream *s, const void *problem);
 
-/* gemm_panels.c: its products of many rows, and of f16 and bf16. `alone` finds those that need no scratch memory
+/* gemm/gemm_panels.c: its products of many rows, and of f16 and bf16. `alone` finds those that need no scratch memory
  * without a plan, which takes a while for a small product. */
 bool        haul__cpu_gemm_panels_alone(const haul__gemm *call);
 size_t      haul__cpu_gemm_panels_scratch(const haul__gemm *call);
@@ -43,31 +43,31 @@ haul_status haul__cpu_gemm_panels(const haul__gemm *call);
 /* The most tiles of rows that read `depth` rows of B in place, `row_bytes` apart. For more of them a panel pays. */
 int64_t haul__cpu_tiles_in_place(int64_t depth, int64_t row_bytes);
 
-/* conv2d.c: the implementation "direct" */
+/* conv2d/conv2d.c: the implementation "direct" */
 const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
 
-/* conv2d_pixels.c: its convolutions whose pixels or output channels fill vectors. `may` says if it takes a problem. */
+/* conv2d/pixels.c: its convolutions whose pixels or output channels fill vectors. `may` says if it takes a problem. */
 bool        haul__cpu_conv2d_may_pixels(const haul__conv2d *call);
 haul_status haul__cpu_conv2d_pixels(const haul__conv2d *call);
 
-/* conv2d_products.c: those with 1x1 weights, which are products of matrices. `may` says if it takes a problem. */
+/* conv2d/products.c: those with 1x1 weights, which are products of matrices. `may` says if it takes a problem. */
 bool        haul__cpu_conv2d_may_products(const haul__conv2d *call);
 haul_status haul__cpu_conv2d_products(haul__stream *s, const haul__conv2d *call);
 
-/* conv2d_panels.c: those with a stride, as products of packed panels. */
+/* conv2d/panels.c: those with a stride, as products of packed panels. */
 haul_status haul__cpu_conv2d_panels(const haul__conv2d *call);
 
-/* conv2d_choice.c: which of them. `may` says if it takes a problem, `prefers` if it is then faster than oneDNN. */
+/* conv2d/choice.c: which of them. `may` says if it takes a problem, `prefers` if it is then faster than oneDNN. */
 bool haul__cpu_conv2d_may_panels(const haul__conv2d *call);
 bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *call);
 
-/* winograd.c: the implementation "winograd" */
+/* conv2d/winograd.c: the implementation "winograd" */
 const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem);
 size_t      haul__cpu_winograd_scratch(haul_device *device, const void *problem);
 haul_status haul__cpu_winograd(haul__stream *s, const void *problem);
 
-/* onednn.c: the implementation "onednn" */
+/* conv2d/onednn.c: the implementation "onednn" */
 const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_onednn(haul__stream *s, const void *problem);
 

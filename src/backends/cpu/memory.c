@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 
 #include "backends/cpu/cpu.h"
-#include "core/free_memory.h"
-#include "core/past.h"
+#include "base/copy_uncached.h"
+#include "base/system/free_memory.h"
 #include "core/pool.h"
 
 enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };

@@ -4,7 +4,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/cudnn.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static haul__cuda_device gpus[HAUL__MAX_DEVICES];

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "backends/cuda/cudnn.h"
-#include "core/alloc.h"
-#include "core/cache.h"
-#include "core/clock.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
 #include "core/error.h"
 #include "events/events.h"
+#include "files/disk_cache.h"
 
 #define BUCKETS 256
 /* Problems in a bucket, so that a program with ever-changing shapes does not fill the memory with plans. */

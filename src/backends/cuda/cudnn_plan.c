@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/cuda/cudnn.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/tensor.h"
 
 /* ---- engines ---- */

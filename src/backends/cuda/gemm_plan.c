@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/cuda/cublaslt.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static cudaDataType data_type(int64_t dtype)

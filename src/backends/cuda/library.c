@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
-#include "core/words.h"
+#include "base/text/word_list.h"
 
 haul__cuda_driver haul__cu;
 haul__cuda_nvrtc  haul__nvrtc;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
+#include "base/text/plain.h"
 #include "core/error.h"
-#include "core/plain.h"
 
 /* Bytes that other processes hold, and the one that holds most; 0 where NVML does not know. In a container NVML lists
  * processes by the numbers that they have outside of it, so this process is not found. Then no process is named, and

@@ -4,9 +4,9 @@
 
 #include "backends/compiler_log.h"
 #include "backends/cuda/cuda.h"
-#include "core/alloc.h"
-#include "core/cache.h"
+#include "base/alloc.h"
 #include "core/error.h"
+#include "files/disk_cache.h"
 #include "kernels/kernels.h"
 
 /* ---- compiling ---- */

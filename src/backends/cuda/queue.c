@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 /* Threads in a block; fewer if the items would not fill the multiprocessors otherwise. */

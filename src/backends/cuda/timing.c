@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "backends/cuda/cuda.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 static haul__cuda_timing *take_idle(haul__cuda_device *d)

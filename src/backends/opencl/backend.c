@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backends/opencl/opencl.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 /* ---- devices ---- */

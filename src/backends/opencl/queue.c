@@ -1,6 +1,6 @@
 /* Streams of an OpenCL device: in-order command queues, the commands on them, and events between them. */
 #include "backends/opencl/opencl.h"
-#include "core/alloc.h"
+#include "base/alloc.h"
 #include "core/error.h"
 
 /* Runs per processor: enough that a slow one does not hold up the others, few enough that each is worth starting. */

@@ -5,7 +5,7 @@
 /* after the prelude */
 #include "kernels/common.h"
 
-#include "backends/cpu/halves.h"
+#include "backends/cpu/gemm/halves.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>

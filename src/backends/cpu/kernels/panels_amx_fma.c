@@ -5,7 +5,7 @@
  * An instruction adds up the products of even k and those of odd k, adds the two, and adds this to the sum of the
  * element (Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS). It takes subnormal numbers as 0.
  * So the bits of a sum depend on the cut of k into 32, which begins anew only with a part of k, and on nothing else. */
-#include "backends/cpu/panels.h"
+#include "backends/cpu/gemm/panels.h"
 #include "haul_config.h"
 
 #include "backends/cpu/kernels/vectors.h"

@@ -2,10 +2,10 @@
  * pairs; the build compiles this file once for each level. */
 #include <string.h>
 
-#include "backends/cpu/panels.h"
+#include "backends/cpu/gemm/panels.h"
 #include "haul_config.h"
 
-#include "backends/cpu/kernels/parts.h"
+#include "backends/cpu/kernels/partial_vectors.h"
 #include "backends/cpu/kernels/vectors.h"
 
 /* Sums that fill the level's registers and leave room for operands. */

@@ -1,10 +1,10 @@
-/* Copies for convolutions by packed panels at one instruction level (planes.h). */
+/* Copies for convolutions by packed panels at one instruction level (plane_copies.h). */
 #include "haul_config.h"
 
 #ifndef HAUL_SMALL
-#include "backends/cpu/kernels/parts.h"
+#include "backends/cpu/conv2d/plane_copies.h"
+#include "backends/cpu/kernels/partial_vectors.h"
 #include "backends/cpu/kernels/vectors.h"
-#include "backends/cpu/planes.h"
 
 #define LANES      (VECTOR_BYTES / (int)sizeof(float))
 #define NAME(name) CAT3(name, f32, HAUL_KERNEL_LEVEL)
@@ -13,7 +13,7 @@
 typedef float vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
 typedef float unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
 
-#include "backends/cpu/kernels/turn.h"
+#include "backends/cpu/kernels/transpose.h"
 
 /* ---- even and odd elements ---- */
 

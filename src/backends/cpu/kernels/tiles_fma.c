@@ -1,7 +1,7 @@
 /* Register tiles for f32 and f64 at one instruction level; the build compiles this file once for each. */
 #include <string.h>
 
-#include "backends/cpu/tiles.h"
+#include "backends/cpu/gemm/tiles.h"
 #include "haul_config.h"
 
 #include "backends/cpu/kernels/vectors.h"

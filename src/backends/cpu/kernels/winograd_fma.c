@@ -2,7 +2,7 @@
  *
  * Pictures are turned into pixels of LANES channels with zeros around them, so that all transforms are arithmetic on
  * whole vectors: a picture in a *room* is [4 rows + 2, 4 columns + 2, LANES]. */
-#include "backends/cpu/winograd.h"
+#include "backends/cpu/conv2d/winograd.h"
 
 #include <string.h>
 
@@ -17,8 +17,8 @@ typedef float   vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
 typedef int32_t integers __attribute__((vector_size(VECTOR_BYTES)));
 typedef float   unaligned __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(float)), may_alias));
 
-#include "backends/cpu/kernels/turn.h"
-#include "core/numbers.h"
+#include "backends/cpu/kernels/transpose.h"
+#include "base/numbers.h"
 
 #define LOAD(p)     ((vector) * (const unaligned *)(p))
 #define STORE(p, v) (*(unaligned *)(p) = (v))

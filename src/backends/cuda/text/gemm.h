@@ -1,5 +1,5 @@
-/* Kernel text of matrix products that only this backend has, behind that of src/ops/gemm.c: tiles in memory that the
- * threads of a block share. */
+/* Kernel text of matrix products that only this backend has, behind that of src/ops/matmul/gemm.c: tiles in memory that
+ * the threads of a block share. */
 // clang-format off
 #if IS_FLOAT
 /* A tile of GEMM_SIDE x GEMM_SIDE elements of C takes GEMM_TEAM threads, each 8 x 8 of them: four of its rows in each half

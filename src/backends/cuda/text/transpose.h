@@ -1,5 +1,5 @@
-/* Kernel text of transposing copies that only this backend has, behind that of src/engine/transpose.c: tiles in memory
- * that the threads of a block share. */
+/* Kernel text of transposing copies that only this backend has, behind that of src/engine/layout/transpose.c: tiles in
+ * memory that the threads of a block share. */
 // clang-format off
 /* A warp copies a tile. Neighbouring threads read neighbours in the source, and then write neighbours in the result. A row of
  * a tile has one more element, so that those of a column are in different banks of the memory. */

@@ -1,0 +1,14 @@
+/* Places in the program, for reports. */
+#ifndef HAUL_BASE_SYSTEM_CALL_SITE_H
+#define HAUL_BASE_SYSTEM_CALL_SITE_H
+
+#include <stddef.h>
+
+/* Stores the return addresses on the stack, innermost first, and returns how many; 0 if the system cannot tell. */
+int haul__take_frames(void **frames, int capacity);
+
+/* The caller of the library, from these frames and the operation: "train_step+0x4f in ./train". If it is unknown, up to
+ * eight addresses joined by " < ", innermost first, or "". Returns `out`. */
+const char *haul__describe_place(void *const *frames, int count, const char *operation, char *out, size_t size);
+
+#endif

@@ -1,0 +1,68 @@
+/* What happens around a fork. The child has one thread, and a lock that another thread held at that moment would stay
+ * taken there for ever. So locks that the library's own threads may hold are taken before the fork and given after it,
+ * in the parent and in the child. */
+#ifndef HAUL_BASE_SYSTEM_FORK_H
+#define HAUL_BASE_SYSTEM_FORK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* The parts of the library, in the order in which they take their locks: a part may take the locks of a later one while
+ * it holds its own. */
+typedef enum haul__fork_order {
+    HAUL__FORK_EVENTS,
+    HAUL__FORK_PUBLISHING,
+    HAUL__FORK_MAPPINGS,
+    HAUL__FORK_OPTIMIZERS,
+    HAUL__FORK_ONEDNN,
+    HAUL__FORK_PRESENCE,
+    HAUL__FORK_DERIVED,
+    HAUL__FORK_FAILURES,
+    HAUL__FORK_ALLOCATORS,
+    HAUL__FORK_REPORTS,
+    HAUL__FORK_GENERATORS,
+    HAUL__FORK_LIFETIMES,
+    HAUL__FORK_THREADS,
+    HAUL__FORK_DEVICES,
+    HAUL__FORK_POOL,
+    HAUL__FORK_PARTS
+} haul__fork_order;
+
+/* Functions of a part; each may be NULL. */
+typedef struct haul__fork_part {
+    void (*take)(void);     /* before the fork */
+    void (*give)(void);     /* after it, in the parent and in the child */
+    void (*in_child)(void); /* then, in the child only */
+} haul__fork_part;
+
+void haul__fork_register(haul__fork_order order, const haul__fork_part *part);
+
+/* Registers the part of a source file when the library is loaded: HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget) */
+#define HAUL__AT_FORK(order, ...)                                                                                      \
+    __attribute__((constructor)) static void register_fork_part(void)                                                  \
+    {                                                                                                                  \
+        static const haul__fork_part part = {__VA_ARGS__};                                                             \
+        haul__fork_register(order, &part);                                                                             \
+    }                                                                                                                  \
+    struct haul__fork_part /* takes the semicolon */
+
+/* The same for a part that has one mutex, with the functions that take and give it. */
+#define HAUL__MUTEX_AT_FORK(order, mutex)                                                                              \
+    static void take_lock(void)                                                                                        \
+    {                                                                                                                  \
+        pthread_mutex_lock(&(mutex));                                                                                  \
+    }                                                                                                                  \
+    static void give_lock(void)                                                                                        \
+    {                                                                                                                  \
+        pthread_mutex_unlock(&(mutex));                                                                                \
+    }                                                                                                                  \
+    HAUL__AT_FORK(order, .take = take_lock, .give = give_lock)
+
+/* To be called before anything is done that a fork would break. False if memory is exhausted. */
+bool haul__fork_watch(void);
+
+/* The number of forks between the first use of the library and this process. Anything that began at a lower count
+ * belongs to a parent process, as do the threads and locks in it. */
+int haul__fork_count(void);
+
+#endif

@@ -1,0 +1,166 @@
+/* PNG by libpng. Its errors jump back to this file and become messages; nothing is printed, nothing exits. */
+#include "haul_config.h"
+
+#include "data/image/image.h"
+
+#ifdef HAUL_HAVE_PNG
+#include <png.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+
+typedef struct state {
+    png_struct  *png;
+    png_info    *info;
+    haul__image *image;
+    size_t       at;        /* bytes of the file taken */
+    uint8_t     *stored;    /* pixels as in the file, if rows cannot be handed over as they come */
+    uint8_t     *pixels;    /* of a picture that is not upright */
+    bool         exhausted; /* memory */
+    char         message[128];
+} state;
+
+static void give_up(png_struct *png, const char *message)
+{
+    state *s = png_get_error_ptr(png);
+    snprintf(s->message, sizeof s->message, "%s", message);
+    png_longjmp(png, 1);
+}
+
+static void say_nothing(png_struct *png, const char *message)
+{
+    (void)png;
+    (void)message;
+}
+
+static void take(png_struct *png, png_byte *out, size_t bytes)
+{
+    state *s = png_get_io_ptr(png);
+    if (bytes > s->image->size - s->at)
+        png_error(png, "it ends too early");
+    memcpy(out, s->image->data + s->at, bytes);
+    s->at += bytes;
+}
+
+static void *allocate(png_struct *png, png_alloc_size_t bytes)
+{
+    state *s = png_get_mem_ptr(png);
+    void  *memory = haul__malloc(bytes);
+    s->exhausted = s->exhausted || !memory;
+    return memory;
+}
+
+static void release(png_struct *png, void *memory)
+{
+    (void)png;
+    haul__free(memory);
+}
+
+/* Converts any file to pixels. Returns the number of passes over the picture. */
+static int ask_for_pixels(state *s)
+{
+    png_set_expand(s->png);
+    png_set_strip_16(s->png);
+    png_set_gray_to_rgb(s->png);
+    png_set_strip_alpha(s->png);
+    png_set_filler(s->png, 0xff, PNG_FILLER_AFTER);
+    int passes = png_set_interlace_handling(s->png);
+    png_read_update_info(s->png, s->info);
+    return passes;
+}
+
+/* Only metadata before the pixels is read, which is where writers put it. */
+static int orientation_of(state *s)
+{
+    int orientation = 1;
+#ifdef PNG_eXIf_SUPPORTED
+    png_uint_32 size;
+    png_byte   *exif;
+    if (png_get_eXIf_1(s->png, s->info, &size, &exif))
+        orientation = haul__exif_orientation(exif, size);
+#endif
+    return orientation;
+}
+
+static haul_status read_rows(state *s, const haul__image *image, const haul__image_rows *rows)
+{
+    for (int64_t y = 0; y < image->height; y++) {
+        png_read_row(s->png, rows->row, NULL);
+        rows->take(rows->context, rows->row);
+    }
+    png_read_end(s->png, NULL);
+    return HAUL_OK;
+}
+
+/* Interlaced pictures, whose rows are completed in several passes, and those that are not upright. */
+static haul_status read_whole(state *s, const haul__image *image, int passes, const haul__image_rows *rows)
+{
+    const int64_t height = haul__image_stored_height(image);
+    const size_t  row = HAUL__PIXEL * (size_t)haul__image_stored_width(image);
+    const bool    upright = haul__image_is_upright(image);
+    if (!(s->stored = haul__image_new_pixels(image)) || (!upright && !(s->pixels = haul__image_new_pixels(image))))
+        return haul__image_no_memory(image, (size_t)height * row);
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < height; y++)
+            png_read_row(s->png, s->stored + (size_t)y * row, NULL);
+    png_read_end(s->png, NULL);
+    for (int64_t y = 0; y < height && !upright; y++)
+        haul__image_put_row(image, s->stored + (size_t)y * row, y, s->pixels);
+    haul__image_hand_over(image, upright ? s->stored : s->pixels, rows);
+    return HAUL_OK;
+}
+
+/* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
+static haul_status read(state *s, haul__image *image, const haul__image_rows *rows)
+{
+    png_set_read_fn(s->png, s, take);
+    png_set_user_limits(s->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX); /* this file's own errors follow, with their own
+                                                                    * message */
+    png_set_chunk_malloc_max(s->png, 1 << 22);
+    png_set_chunk_cache_max(s->png, 64);
+    png_read_info(s->png, s->info);
+    haul_status status = haul__image_set_size(image, png_get_image_height(s->png, s->info),
+                                              png_get_image_width(s->png, s->info), orientation_of(s), rows != NULL);
+    if (status || !rows)
+        return status;
+    const int passes = ask_for_pixels(s);
+    if (png_get_rowbytes(s->png, s->info) != HAUL__PIXEL * (size_t)haul__image_stored_width(image))
+        return haul__image_unsound(image, "it cannot be made 8-bit RGB");
+    return passes == 1 && haul__image_is_upright(image) ? read_rows(s, image, rows)
+                                                        : read_whole(s, image, passes, rows);
+}
+
+/* The state belongs to the caller, because local variables of the function that calls setjmp are unreliable after a
+ * jump. */
+static haul_status guarded(state *s, haul__image *image, const haul__image_rows *rows)
+{
+    if (setjmp(png_jmpbuf(s->png)) != 0)
+        return s->exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->message);
+    return read(s, image, rows);
+}
+
+haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
+{
+    state s = {.image = image};
+    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
+    s.info = s.png ? png_create_info_struct(s.png) : NULL;
+    haul_status status = s.info ? guarded(&s, image, rows) : haul__image_no_memory(image, sizeof s);
+    png_destroy_read_struct(&s.png, &s.info, NULL);
+    haul__free(s.stored);
+    haul__free(s.pixels);
+    return status;
+}
+
+#else
+#include "core/error.h"
+
+haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
+{
+    (void)rows;
+    return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
+                      "%s is a PNG file, which this build of Haul cannot read: libpng was missing when it was built",
+                      image->path);
+}
+#endif

@@ -1,0 +1,389 @@
+/* Batches are assembled in host memory, which CPU tensors use directly. For another device the memory is pinned if
+ * possible, and copied while the next batch is assembled in another slot. The slot also keeps its device memory: if it
+ * were freed between batches, the memory in use would depend on how far ahead the workers are, and a training could run
+ * out of memory late. Only fields that vary in size are reallocated, when a batch is larger than those before. */
+#include "data/loader/batch.h"
+
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/shape.h"
+#include "core/thread.h"
+#include "device/device.h"
+#include "events/cargo.h"
+#include "memory/allocator.h"
+#include "transfer/transfer.h"
+
+#define ORIGIN "haul_loader_next"
+
+/* ---- memory ---- */
+
+/* Only the slot still uses the memory, and it is large enough. */
+static bool is_left(const haul__storage *storage, size_t bytes)
+{
+    return storage && atomic_load(&storage->object.refs) == 1 && !storage->attached[HAUL__MAPPING] &&
+           storage->bytes >= bytes;
+}
+
+static haul_status renew_host(haul__storage **storage, haul_device *device, size_t bytes)
+{
+    if (is_left(*storage, bytes))
+        return HAUL_OK;
+    haul__object_release(*storage);
+    *storage = haul__host_alloc_for(device, bytes, ORIGIN);
+    return *storage ? HAUL_OK : haul_error_status();
+}
+
+static haul_status renew_device(haul__storage **storage, haul_device *device, size_t bytes)
+{
+    if (device == haul_cpu() || is_left(*storage, bytes))
+        return HAUL_OK;
+    haul__object_release(*storage);
+    *storage = haul__storage_alloc(device, bytes, ORIGIN);
+    return *storage ? HAUL_OK : haul_error_status();
+}
+
+static haul_status renew(haul__storage **host, haul__storage **there, haul_device *device, size_t bytes)
+{
+    haul_status status = renew_host(host, device, bytes);
+    return status == HAUL_OK ? renew_device(there, device, bytes) : status;
+}
+
+static haul_status prepare_seats(haul__batch_slot *slot, int64_t count, const char *operation)
+{
+    if (slot->seats)
+        return HAUL_OK;
+    if (!(slot->seats = haul__calloc((size_t)count, sizeof *slot->seats)))
+        return haul__fail_memory(operation, (size_t)count * sizeof *slot->seats);
+    slot->seat_count = count;
+    for (int64_t i = 0; i < count; i++)
+        slot->seats[i].example.haul__room = &slot->seats[i].room;
+    return HAUL_OK;
+}
+
+haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe *recipe, const char *operation)
+{
+    const haul__fields *fields = recipe->dataset->fields;
+    haul_status status = prepare_seats(slot, recipe->dataset->count == HAUL_UNKNOWN ? recipe->rows : 1, operation);
+    for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
+        haul__column *c = &slot->columns[f];
+        if (fields->varying[f] < 0)
+            status = renew(&c->host, &c->device, recipe->device, (size_t)recipe->rows * fields->bytes[f]);
+        else
+            status =
+                renew(&c->host_lengths, &c->device_lengths, recipe->device, (size_t)recipe->rows * sizeof(int64_t));
+    }
+    return status;
+}
+
+/* ---- examples ---- */
+
+/* Prepares the example for row `row`, which can then be read; its values belong in the batch's memory. */
+static haul_example *begin_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                                   int64_t row)
+{
+    const haul__fields *fields = recipe->dataset->fields;
+    haul__seat         *seat = &slot->seats[slot->seat_count == 1 ? 0 : row];
+    int64_t             position = portion->number * recipe->batch + row;
+    haul_example       *e = &seat->example;
+    seat->room.wanted = fields;
+    for (int f = 0; f < fields->count; f++) {
+        uint8_t *rows = fields->varying[f] < 0 ? slot->columns[f].host->buffer.host : NULL;
+        seat->room.places[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
+    }
+    e->epoch = portion->epoch;
+    e->index = portion->indices ? portion->indices[row] : position;
+    e->draws = haul_draws_new(recipe->seed, portion->epoch, recipe->weighted ? position : e->index);
+    return e;
+}
+
+static haul_status pile_value(haul__column *c, const haul_value *value)
+{
+    int64_t count = 1;
+    for (int d = 0; d < value->shape.ndim; d++)
+        count *= value->shape.dims[d];
+    size_t bytes = (size_t)count * haul__dtype_size(value->dtype);
+    if (bytes > SIZE_MAX / 4 - c->pile_bytes || !haul__grow(&c->pile, &c->pile_capacity, c->pile_bytes + bytes, 1))
+        return haul__fail_memory(ORIGIN, bytes);
+    if (bytes)
+        memcpy(c->pile + c->pile_bytes, value->data, bytes);
+    c->pile_bytes += bytes;
+    return HAUL_OK;
+}
+
+/* Copies the values of a finished example to their places, unless they are there already. */
+static haul_status store_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul_example *e, int64_t row)
+{
+    const haul__fields *fields = recipe->dataset->fields;
+    haul_status         status = HAUL_OK;
+    for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
+        haul__column *c = &slot->columns[f];
+        void         *place = e->haul__room->places[f];
+        if (fields->varying[f] >= 0) {
+            ((int64_t *)c->host_lengths->buffer.host)[row] = e->fields[f].shape.dims[fields->varying[f]];
+            status = pile_value(c, &e->fields[f]);
+        } else if (place && e->fields[f].data != place) {
+            memcpy(place, e->fields[f].data, fields->bytes[f]);
+        }
+    }
+    return status;
+}
+
+/* A copy of the last batch in this memory may still be in flight. */
+static haul_status await_memory(haul__batch_slot *slot, const haul__fields *fields)
+{
+    haul_status status = HAUL_OK;
+    for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
+        haul__column  *c = &slot->columns[f];
+        haul__storage *host = fields->varying[f] < 0 ? c->host : c->host_lengths;
+        c->pile_bytes = 0;
+        if (host->buffer.host)
+            status = haul__host_before(host, true, ORIGIN);
+    }
+    return status;
+}
+
+static bool stopped(const atomic_bool *stop)
+{
+    return atomic_load_explicit(stop, memory_order_relaxed);
+}
+
+static haul_status read_examples(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                                 const atomic_bool *stop)
+{
+    haul_status status = HAUL_OK;
+    for (int64_t i = 0; i < portion->n && status == HAUL_OK && !stopped(stop); i++) {
+        haul_example *e = begin_example(slot, recipe, portion, i);
+        status = haul__dataset_read(recipe->dataset, e);
+        if (status == HAUL_OK)
+            status = store_example(slot, recipe, e, i);
+    }
+    slot->size = portion->n;
+    return status;
+}
+
+/* ---- examples in order ---- */
+
+/* Reads the examples of the batch whose turn it is, without transforms; if the epoch begins in the middle, also the
+ * batches before it. The caller holds the stream's lock. */
+static haul_status fetch_in_order(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                                  haul__sequence *stream, const atomic_bool *stop)
+{
+    int64_t     first = portion->number * recipe->batch;
+    haul_status status = HAUL_OK;
+    slot->size = 0;
+    while (stream->position < first + portion->n && status == HAUL_OK && !stopped(stop)) {
+        int64_t       row = stream->position - first;
+        haul_example *e = begin_example(slot, recipe, portion, row < 0 ? 0 : row);
+        e->index = stream->position;
+        if (row < 0)
+            e->draws = haul_draws_new(recipe->seed, portion->epoch, e->index);
+        status = haul__dataset_fetch(recipe->dataset, e);
+        if (status)
+            break;
+        stream->position++;
+        slot->size += row >= 0;
+    }
+    return status;
+}
+
+static haul_status take_turn(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                             haul__sequence *stream, const atomic_bool *stop)
+{
+    haul_status status = HAUL_OK;
+    pthread_mutex_lock(&stream->lock);
+    while (stream->turn != portion->number && !stopped(stop))
+        pthread_cond_wait(&stream->moved, &stream->lock);
+    if (stream->over)
+        status = HAUL_END_OF_DATA;
+    else if (!stopped(stop))
+        status = fetch_in_order(slot, recipe, portion, stream, stop);
+    stream->over = stream->over || status != HAUL_OK;
+    stream->turn = portion->number + 1;
+    pthread_cond_broadcast(&stream->moved);
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+static haul_status read_in_order(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                                 haul__sequence *stream, const atomic_bool *stop)
+{
+    slot->size = 0;
+    haul_status status = take_turn(slot, recipe, portion, stream, stop);
+    if (status == HAUL_END_OF_DATA && slot->size && !recipe->drop_last)
+        status = HAUL_OK;
+    for (int64_t i = 0; i < slot->size && status == HAUL_OK && !stopped(stop); i++) {
+        haul_example *e = &slot->seats[i].example;
+        status = haul__dataset_finish(recipe->dataset, e);
+        if (status == HAUL_OK)
+            status = store_example(slot, recipe, e, i);
+    }
+    return status;
+}
+
+/* ---- fields that vary ---- */
+
+/* Rows of `to` elements, made of rows of `from` elements and padding; `inner` bytes each, `outer` times. */
+static uint8_t *pad_value(const uint8_t **in, int64_t outer, int64_t from, int64_t to, size_t inner,
+                          const uint8_t *padding, size_t element, uint8_t *out)
+{
+    for (int64_t o = 0; o < outer; o++) {
+        if (from)
+            memcpy(out, *in, (size_t)from * inner);
+        *in += (size_t)from * inner;
+        out += (size_t)from * inner;
+        for (size_t left = (size_t)(to - from) * inner; left; left -= element, out += element)
+            memcpy(out, padding, element);
+    }
+    return out;
+}
+
+/* The batch's memory for a field that varies, filled from its pile; *shape becomes its shape without the rows. */
+static haul_status build_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n, haul_shape *shape)
+{
+    const haul_field *field = &recipe->dataset->fields->items[f];
+    int               vary = recipe->dataset->fields->varying[f];
+    const int64_t    *lengths = c->host_lengths->buffer.host;
+    int64_t           longest = 0, outer = 1, count, bytes;
+    size_t            element = haul__dtype_size(field->dtype), inner = element;
+    uint8_t           padding[8];
+    for (int64_t i = 0; i < n; i++)
+        longest = lengths[i] > longest ? lengths[i] : longest;
+    *shape = field->shape;
+    shape->dims[vary] = longest;
+    for (int d = 0; d < shape->ndim; d++)
+        if (d < vary)
+            outer *= shape->dims[d];
+        else if (d > vary)
+            inner *= (size_t)shape->dims[d];
+    haul_status status = haul__shape_count(shape, ORIGIN, &count);
+    if (status)
+        return status;
+    if (!haul__mul_size(count * (int64_t)element, n, &bytes))
+        return haul__fail_memory(ORIGIN, SIZE_MAX);
+    if ((status = renew(&c->host, &c->device, recipe->device, (size_t)bytes)) || !bytes ||
+        (status = haul__host_before(c->host, true, ORIGIN)))
+        return status;
+    haul__element_store(field->dtype, field->padding, padding);
+    const uint8_t *in = c->pile;
+    uint8_t       *out = c->host->buffer.host;
+    for (int64_t i = 0; i < n; i++)
+        out = pad_value(&in, outer, lengths[i], longest, inner, padding, element, out);
+    return HAUL_OK;
+}
+
+/* ---- tensors ---- */
+
+/* The first n examples in `host`, copied to `there` if that is not NULL. NULL, with the error recorded. */
+static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dtype dtype, const haul_shape *example,
+                              int64_t n, const char *name)
+{
+    haul_shape shape = {.ndim = example->ndim + 1, .dims = {n}};
+    memcpy(shape.dims + 1, example->dims, (size_t)example->ndim * sizeof *shape.dims);
+    haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
+    if (t)
+        haul__made_by(&t->object, ORIGIN);
+    if (!t || !there)
+        return t;
+    const char *before = haul__cargo_name(name);
+    haul__cargo_now.ahead = true;
+    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN)) {
+        haul__object_release(t);
+        t = NULL;
+    }
+    haul__cargo_now.ahead = false;
+    haul__cargo_now.tensor = before;
+    return t;
+}
+
+static haul_status make_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n)
+{
+    const haul__fields *fields = recipe->dataset->fields;
+    haul_shape          shape = fields->items[f].shape;
+    if (fields->varying[f] >= 0) {
+        haul_status status = build_column(c, recipe, f, n, &shape);
+        if (status)
+            return status;
+        c->lengths =
+            as_tensor(c->host_lengths, c->device_lengths, HAUL_I64, &HAUL_SCALAR_SHAPE, n, fields->items[f].name);
+        if (haul__failed(c->lengths))
+            return haul_error_status();
+    }
+    c->tensor = as_tensor(c->host, c->device, fields->items[f].dtype, &shape, n, fields->items[f].name);
+    return haul__status_of(c->tensor);
+}
+
+static haul_status read_batch(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                              haul__sequence *stream, const atomic_bool *stop)
+{
+    slot->size = portion->n;
+    if (haul__is_dry())
+        return HAUL_OK;
+    haul_status status = await_memory(slot, recipe->dataset->fields);
+    if (status)
+        return status;
+    return portion->indices ? read_examples(slot, recipe, portion, stop)
+                            : read_in_order(slot, recipe, portion, stream, stop);
+}
+
+static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                        haul__sequence *stream, const atomic_bool *stop)
+{
+    haul_status status = read_batch(slot, recipe, portion, stream, stop);
+    if (status || atomic_load(stop))
+        return status;
+    for (int f = 0; f < recipe->dataset->fields->count && status == HAUL_OK; f++)
+        status = make_column(&slot->columns[f], recipe, f, slot->size);
+    return status;
+}
+
+haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+                                  haul__sequence *stream, const atomic_bool *stop, haul__error_record *error)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul_error_clear();
+    haul_status status = fill(slot, recipe, portion, stream, stop);
+    if (status)
+        haul__error_save(error);
+    haul__error_restore(&before);
+    return status;
+}
+
+void haul__batch_slot_adopt(haul__batch_slot *slot)
+{
+    for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
+        haul__column  *c = &slot->columns[f];
+        haul__storage *all[] = {c->host, c->device, c->host_lengths, c->device_lengths};
+        for (int i = 0; i < 4; i++)
+            if (all[i] && all[i]->uses)
+                haul__uses_init(all[i]->uses);
+    }
+}
+
+void haul__batch_slot_clear(haul__batch_slot *slot)
+{
+    for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
+        haul__object_release(slot->columns[f].tensor);
+        haul__object_release(slot->columns[f].lengths);
+        slot->columns[f].tensor = slot->columns[f].lengths = NULL;
+    }
+}
+
+void haul__batch_slot_free(haul__batch_slot *slot)
+{
+    haul__batch_slot_clear(slot);
+    for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
+        haul__column *c = &slot->columns[f];
+        haul__object_release(c->host);
+        haul__object_release(c->device);
+        haul__object_release(c->host_lengths);
+        haul__object_release(c->device_lengths);
+        haul__free(c->pile);
+    }
+    for (int64_t i = 0; i < slot->seat_count; i++)
+        haul__example_room_free(&slot->seats[i].room);
+    haul__free(slot->seats);
+    *slot = (haul__batch_slot){0};
+}

@@ -1,0 +1,571 @@
+/* The loader. Worker threads take the batches of an epoch in order, one each, and put them into a ring of slots, from
+ * which haul_loader_next takes them in the same order. Only seed, epoch and position decide what a batch contains. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/system/fork.h"
+#include "core/pool.h"
+#include "core/shape.h"
+#include "core/thread.h"
+#include "data/loader/batch.h"
+#include "data/loader/order.h"
+#include "device/device.h"
+#include "events/events.h"
+
+#define NEW         "haul_loader_new"
+#define START       "haul_loader_start"
+#define NEXT        "haul_loader_next"
+#define MAX_WORKERS 256
+#define MAX_AHEAD   1024
+
+typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
+
+typedef struct place {
+    slot_state         state; /* guarded by the loader's lock; says who may access the rest */
+    haul__batch_slot   slot;
+    haul_status        status;
+    haul__error_record error;
+
+    const haul_loader  *loader;
+    const struct place *outer; /* that the thread which fills this one was filling already */
+} place;
+
+/* Those that the thread is filling, innermost first: a function of a dataset may use another loader, but would wait for
+ * ever for its own. */
+static _Thread_local const place *filling;
+
+struct haul_loader {
+    haul__object   object;
+    haul__recipe   recipe;
+    haul__order    order;
+    haul__sequence stream;
+    bool           dry; /* made in a dry run: batches have shapes but no examples, and nobody works ahead */
+    int            workers;
+    int64_t        batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
+    haul_batch    *current;
+
+    bool        started; /* an epoch has started, and may have been read to its end */
+    haul_status status;  /* the status of the last haul_loader_next */
+    int64_t     epoch;
+    int64_t     taken;   /* batches returned so far: the next one is number `taken` */
+    bool        holding; /* the slot before it still holds the batch that was returned last */
+
+    pthread_mutex_t lock; /* guards the following fields, and `state` of the slots */
+    pthread_cond_t  work, ready;
+    bool            running, quit;
+    int64_t         claimed; /* the next batch for a worker */
+    int             busy;    /* workers that are making a batch */
+    atomic_bool     stop;    /* tells them to stop */
+
+    haul__thread_handle **threads;
+    int                   thread_count;
+    int                   forks; /* haul__fork_count of the process that the threads belong to */
+    place                *places;
+    int                   place_count;
+};
+_Static_assert(sizeof(haul_loader) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL_STEP,
+               "its memory is kept when it is over, so that stale pointers are recognised");
+
+/* A loader belongs to the dry run in which it was made, or to none. */
+static haul_status check_dry(const haul_loader *l, const char *operation)
+{
+    if (l->dry == haul__is_dry())
+        return HAUL_OK;
+    return haul__fail(HAUL_STATE, operation, "loader",
+                      l->dry
+                          ? "the loader was made in a dry run (haul_estimate) and reads no examples; make another one"
+                          : "the loader was made outside this dry run (haul_estimate), which must not change it; make "
+                            "one in the estimated function");
+}
+
+/* ---- the workers ---- */
+
+static haul_status fill(haul_loader *l, place *p, int64_t number)
+{
+    haul__portion portion = {.epoch = l->epoch, .number = number, .n = l->recipe.batch};
+    if (l->order.indices) {
+        int64_t first = number * l->recipe.batch, left = l->order.count - first;
+        portion.indices = l->order.indices + first;
+        portion.n = left < portion.n ? left : portion.n;
+    }
+    return haul__batch_slot_fill(&p->slot, &l->recipe, &portion, &l->stream, &l->stop, &p->error);
+}
+
+static haul_status make_batch(haul_loader *l, place *p, int64_t number)
+{
+    static const char text[] = "batch made";
+    const int64_t     began = haul__work_begin(NEXT, text, 0);
+    p->loader = l;
+    p->outer = filling;
+    filling = p;
+    const haul_status status = fill(l, p, number);
+    filling = p->outer;
+    haul__work_end(NEXT, text, 0, began);
+    return status;
+}
+
+static place *place_of(const haul_loader *l, int64_t number)
+{
+    return &l->places[number % l->place_count];
+}
+
+static bool can_claim(const haul_loader *l)
+{
+    return l->running && l->claimed < l->batches && place_of(l, l->claimed)->state == SLOT_FREE;
+}
+
+static void worker(void *context)
+{
+    haul_loader *l = context;
+    pthread_mutex_lock(&l->lock);
+    for (;;) {
+        while (!l->quit && !can_claim(l))
+            pthread_cond_wait(&l->work, &l->lock);
+        if (l->quit)
+            break;
+        int64_t number = l->claimed++;
+        place  *p = place_of(l, number);
+        p->state = SLOT_BUSY;
+        l->busy++;
+        pthread_mutex_unlock(&l->lock);
+        haul_status status = make_batch(l, p, number);
+        pthread_mutex_lock(&l->lock);
+        p->status = status;
+        p->state = SLOT_READY;
+        l->busy--;
+        pthread_cond_broadcast(&l->ready);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* Ends the epoch: afterwards no worker is busy and all slots are free. */
+static void halt(haul_loader *l)
+{
+    pthread_mutex_lock(&l->stream.lock);
+    atomic_store(&l->stop, true);
+    pthread_cond_broadcast(&l->stream.moved);
+    pthread_mutex_unlock(&l->stream.lock);
+    pthread_mutex_lock(&l->lock);
+    l->running = false;
+    while (l->busy)
+        pthread_cond_wait(&l->ready, &l->lock);
+    for (int i = 0; i < l->place_count; i++) {
+        haul__batch_slot_clear(&l->places[i].slot);
+        l->places[i].state = SLOT_FREE;
+    }
+    pthread_mutex_unlock(&l->lock);
+    atomic_store(&l->stop, false);
+    l->started = l->holding = false;
+    *l->current = (haul_batch){0};
+}
+
+/* In the child of a fork: the workers do not exist, and what they held is as they left it. The epoch is over here, and
+ * the next one starts its own threads. */
+static void adopt_after_fork(haul_loader *l)
+{
+    if (l->forks == haul__fork_count())
+        return;
+    l->forks = haul__fork_count();
+    for (int i = 0; i < l->thread_count; i++)
+        haul__thread_forget(l->threads[i]);
+    l->thread_count = l->busy = 0;
+    for (int i = 0; i < l->place_count; i++)
+        haul__batch_slot_adopt(&l->places[i].slot);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    pthread_mutex_init(&l->stream.lock, NULL);
+    pthread_cond_init(&l->stream.moved, NULL);
+    l->running = false;
+    halt(l);
+}
+
+static haul_status start_workers(haul_loader *l)
+{
+    while (l->thread_count < l->workers && !l->dry) {
+        haul__thread_handle *thread = haul__thread_start(worker, l);
+        if (!thread)
+            break;
+        l->threads[l->thread_count++] = thread;
+    }
+    if (l->thread_count || !l->workers || l->dry) /* fewer threads do the same work */
+        return HAUL_OK;
+    return haul__fail(HAUL_OUT_OF_MEMORY, START, NULL,
+                      "no thread could be started: memory, or the number of threads that the system allows, is "
+                      "exhausted");
+}
+
+/* ---- making and freeing ---- */
+
+static void destroy(void *object)
+{
+    haul_loader *l = object;
+    if (l->current) {
+        adopt_after_fork(l);
+        halt(l);
+    }
+    pthread_mutex_lock(&l->lock);
+    l->quit = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->thread_count; i++)
+        haul__thread_join(l->threads[i]);
+    for (int i = 0; i < l->place_count; i++)
+        haul__batch_slot_free(&l->places[i].slot);
+    pthread_cond_destroy(&l->ready);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->stream.moved);
+    pthread_mutex_destroy(&l->stream.lock);
+    haul__object_release(l->recipe.dataset);
+    haul__order_free(&l->order);
+    haul__free(l->threads);
+    haul__free(l->places);
+    haul__free(l->current);
+    haul__object_free(&l->object, sizeof *l);
+}
+
+static const haul__class class = {.name = "loader", .destroy = destroy};
+
+static haul_status check_loader(const haul_loader *l, const char *operation)
+{
+    return haul__check_object(l, &class, operation, "loader");
+}
+
+/* It may be started and asked for batches, but not by the functions of its dataset. */
+static haul_status check_free(const haul_loader *l, const char *operation)
+{
+    if (check_loader(l, operation))
+        return haul_error_status();
+    for (const place *p = filling; p; p = p->outer)
+        if (p->loader == l)
+            return haul__fail(HAUL_STATE, operation, "loader",
+                              "the loader is making a batch, for which it called this function of the dataset %s; use "
+                              "another loader here",
+                              l->recipe.dataset->name);
+    return HAUL_OK;
+}
+
+static haul_status check_number(const char *name, int64_t value, int64_t limit)
+{
+    if (value >= 0 && value <= limit)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, name, ".%s is %lld; it must be from 0 to %lld", name,
+                      (long long)value, (long long)limit);
+}
+
+static haul_status check_unknown(const haul_dataset *dataset, const haul_loader_options *o)
+{
+    const char *wrong = o->shuffle ? "shuffle" : o->weights ? "weights" : NULL;
+    if (wrong && dataset->count == HAUL_UNKNOWN)
+        return haul__fail(HAUL_UNSUPPORTED, NEW, wrong,
+                          "the count of %s is unknown, so its examples can only be read in order; .%s needs a dataset "
+                          "with a known count",
+                          dataset->name, wrong);
+    if (wrong && o->shuffle && o->weights)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shuffle",
+                          ".shuffle and .weights exclude each other, because examples drawn by weight have no order; "
+                          "use one of them");
+    if (o->samples && !o->weights)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "samples", ".samples needs .weights");
+    return HAUL_OK;
+}
+
+/* A dry run reads no examples, so all sizes must be known without them. */
+static haul_status check_sizes(const haul_dataset *dataset)
+{
+    if (!haul__is_dry())
+        return HAUL_OK;
+    if (dataset->count == HAUL_UNKNOWN)
+        return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
+                          "the count of %s is unknown, and a dry run (haul_estimate) reads no examples", dataset->name);
+    for (int f = 0; f < dataset->fields->count; f++)
+        if (dataset->fields->varying[f] >= 0)
+            return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
+                              "%s of %s varies in size, and a dry run (haul_estimate) reads no examples",
+                              dataset->fields->items[f].name, dataset->name);
+    return HAUL_OK;
+}
+
+static haul_status check_options(const haul_dataset *dataset, const haul_loader_options *o)
+{
+    haul_status status;
+    int64_t     bytes;
+    if ((status = check_number("batch", o->batch, INT32_MAX)) ||
+        (status = check_number("workers", o->workers, MAX_WORKERS)) ||
+        (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) ||
+        (status = check_number("samples", o->samples, INT64_MAX / 16)) || (status = check_unknown(dataset, o)) ||
+        (status = check_sizes(dataset)))
+        return status;
+    for (int f = 0; f < dataset->fields->count; f++)
+        if (!haul__mul_size(o->batch, (int64_t)dataset->fields->bytes[f], &bytes))
+            return haul__fail(HAUL_SHAPE, NEW, "batch",
+                              "a batch of %lld examples has more elements than can be counted", (long long)o->batch);
+    return HAUL_OK;
+}
+
+static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *device, const haul_loader_options *o)
+{
+    haul__recipe *r = &l->recipe;
+    r->dataset = dataset;
+    haul__object_keep(dataset);
+    r->device = device;
+    r->batch = o->batch ? o->batch : 1;
+    r->seed = o->seed;
+    r->weighted = l->order.cumulated != NULL;
+    r->drop_last = o->drop_last;
+    int64_t count = l->order.count;
+    l->batches = count / r->batch + (!o->drop_last && count % r->batch != 0);
+    r->rows = count < r->batch ? count : r->batch;
+    if (dataset->count == HAUL_UNKNOWN) {
+        l->batches = INT64_MAX;
+        r->rows = r->batch;
+    }
+    l->dry = haul__is_dry();
+    l->forks = haul__fork_count();
+    l->workers = o->workers;
+    /* One more slot than batches ahead, for the one that the caller has. */
+    l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
+}
+
+static haul_status allocate(haul_loader *l)
+{
+    int places = l->place_count;
+    l->place_count = 0;
+    l->threads = haul__calloc((size_t)l->workers + 1, sizeof *l->threads);
+    l->places = haul__calloc((size_t)places, sizeof *l->places);
+    if (!l->threads || !l->places)
+        return haul__fail_memory(NEW, (size_t)places * sizeof *l->places);
+    l->place_count = places;
+    return HAUL_OK;
+}
+
+haul_loader *haul_loader_new_with(const haul_loader_options *options)
+{
+    if (!options) {
+        haul__fail_null(NEW, "options");
+        return NULL;
+    }
+    haul_dataset *dataset = options->dataset;
+    if (haul__check_dataset(dataset, NEW))
+        return NULL;
+    haul_device *device = options->device ? options->device : haul__device_current(NEW);
+    if (!device || haul__device_check(device, NEW, "device") || check_options(dataset, options))
+        return NULL;
+    haul_loader *l = haul__object_new_zeroed(sizeof *l, &class);
+    if (!l) {
+        haul__fail_memory(NEW, sizeof *l);
+        return NULL;
+    }
+    pthread_mutex_init(&l->lock, NULL); /* these cannot fail on Linux */
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, NULL);
+    pthread_mutex_init(&l->stream.lock, NULL);
+    pthread_cond_init(&l->stream.moved, NULL);
+    l->current = haul__calloc(1, sizeof *l->current);
+    haul_status status =
+        l->current ? haul__order_init(&l->order, dataset, options, NEW) : haul__fail_memory(NEW, sizeof *l->current);
+    if (status == HAUL_OK) {
+        set_recipe(l, dataset, device, options);
+        status = allocate(l);
+    }
+    if (status == HAUL_OK)
+        return haul__own(l, NEW);
+    haul__object_release(l);
+    return NULL;
+}
+
+/* ---- an epoch ---- */
+
+static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
+{
+    haul_status status = check_dry(l, START);
+    if (status)
+        return status;
+    if (l->recipe.dataset->count == HAUL_UNKNOWN)
+        l->batches = INT64_MAX / l->recipe.batch - 1;
+    if (first < 0 || first > l->batches)
+        return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
+                          (long long)first, (long long)l->batches);
+    adopt_after_fork(l);
+    halt(l);
+    for (int i = 0; i < l->place_count && status == HAUL_OK; i++)
+        status = haul__batch_slot_prepare(&l->places[i].slot, &l->recipe, START);
+    if (status || (status = start_workers(l)))
+        return status;
+    l->epoch = epoch;
+    haul__order_begin(&l->order, epoch);
+    l->stream.turn = first;
+    l->stream.position = 0;
+    l->stream.over = false;
+    l->taken = first;
+    l->started = true;
+    pthread_mutex_lock(&l->lock);
+    l->claimed = first;
+    l->running = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    return HAUL_OK;
+}
+
+haul_status haul_loader_start_at(haul_loader *l, int64_t epoch, int64_t first)
+{
+    if (check_free(l, START))
+        return haul_error_status();
+    l->status = start_epoch(l, epoch, first);
+    if (l->status == HAUL_OK)
+        haul__error_settle();
+    return l->status;
+}
+
+haul_status haul_loader_start(haul_loader *loader, int64_t epoch)
+{
+    return haul_loader_start_at(loader, epoch, 0);
+}
+
+/* Takes back the batch that was returned last, and lets its slot be filled again. */
+static haul_status retire(haul_loader *l)
+{
+    if (!l->holding)
+        return HAUL_OK;
+    place *p = place_of(l, l->taken - 1);
+    haul__batch_slot_clear(&p->slot);
+    l->holding = false;
+    *l->current = (haul_batch){0};
+    haul_status status = haul__batch_slot_prepare(&p->slot, &l->recipe, NEXT);
+    if (status)
+        return status;
+    pthread_mutex_lock(&l->lock);
+    p->state = SLOT_FREE;
+    pthread_cond_signal(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    return HAUL_OK;
+}
+
+static haul_status obtain(haul_loader *l, place *p)
+{
+    if (!l->workers || l->dry) {
+        p->status = make_batch(l, p, l->taken);
+        p->state = SLOT_READY;
+    }
+    pthread_mutex_lock(&l->lock);
+    while (p->state != SLOT_READY)
+        pthread_cond_wait(&l->ready, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    if (p->status && p->status != HAUL_END_OF_DATA)
+        haul__error_restore(&p->error);
+    return p->status;
+}
+
+static void give_out(haul_loader *l, const place *p)
+{
+    const haul__fields *fields = l->recipe.dataset->fields;
+    haul_batch         *b = l->current;
+    *b = (haul_batch){.index = l->taken, .size = p->slot.size, .count = fields->count, .dataset = l->recipe.dataset};
+    for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
+        const haul__column *c = &p->slot.columns[f];
+        b->tensors[f] = c->tensor ? c->tensor : HAUL_NONE;
+        b->lengths[f] = c->lengths ? c->lengths : HAUL_NONE;
+    }
+    b->x = b->tensors[0];
+    b->y = b->tensors[1];
+}
+
+static haul_status take_next(haul_loader *l)
+{
+    haul_status status = check_dry(l, NEXT);
+    if (status)
+        return status;
+    if (l->started && l->forks != haul__fork_count())
+        return haul__fail(
+            HAUL_STATE, NEXT, "loader",
+            "the epoch was started before this process was forked, and its workers are in the parent; call "
+            "haul_loader_start in this process");
+    if (!l->started && l->status && haul_error_status() == l->status && !strcmp(haul_error_operation(), START))
+        return l->status; /* the start failed, and its error is recorded */
+    if (!l->started)
+        return haul__fail(HAUL_STATE, NEXT, "loader", "no epoch has been started; call haul_loader_start first");
+    status = retire(l);
+    if (!status && l->taken == l->batches)
+        return HAUL_END_OF_DATA;
+    place *p = place_of(l, l->taken);
+    if (!status)
+        status = obtain(l, p);
+    if (status == HAUL_END_OF_DATA) { /* for a dataset without a known count */
+        halt(l);
+        l->started = true;
+        l->batches = l->taken;
+        return status;
+    }
+    if (status) {
+        halt(l);
+        return status;
+    }
+    give_out(l, p);
+    l->holding = true;
+    l->taken++;
+    return HAUL_OK;
+}
+
+const haul_batch *haul_loader_next(haul_loader *l)
+{
+    static const char text[] = "next batch";
+    if (check_free(l, NEXT))
+        return NULL;
+    const int64_t began = haul__work_begin(NEXT, text, 0);
+    l->status = take_next(l);
+    haul__work_end(NEXT, text, 0, began);
+    return l->status ? NULL : l->current;
+}
+
+haul_status haul_loader_status(const haul_loader *loader)
+{
+    return check_loader(loader, "haul_loader_status") ? haul_error_status() : loader->status;
+}
+
+int64_t haul_loader_batches(const haul_loader *loader)
+{
+    if (check_loader(loader, "haul_loader_batches"))
+        return HAUL_UNKNOWN;
+    return loader->recipe.dataset->count == HAUL_UNKNOWN ? HAUL_UNKNOWN : loader->batches;
+}
+
+/* ---- the fields of a batch ---- */
+
+/* The index of the field; -1, with the error recorded. */
+static int find_field(const haul_batch *batch, const char *name, const char *operation)
+{
+    char names[200];
+    if (!batch || !name) {
+        haul__fail_null(operation, batch ? "name" : "batch");
+        return -1;
+    }
+    if (haul__check_dataset(batch->dataset, operation))
+        return -1;
+    const haul__fields *fields = batch->dataset->fields;
+    int                 found = haul__fields_find(fields, name, strlen(name));
+    if (found < 0)
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "name", "the batch has no field \"%.40s\"; it has %s", name,
+                   haul__fields_text(fields->items, fields->count, names, sizeof names));
+    return found;
+}
+
+haul_tensor *haul_batch_tensor(const haul_batch *batch, const char *name)
+{
+    int found = find_field(batch, name, "haul_batch_tensor");
+    return found < 0 ? haul__failed_tensor() : batch->tensors[found];
+}
+
+haul_tensor *haul_batch_lengths(const haul_batch *batch, const char *name)
+{
+    int found = find_field(batch, name, "haul_batch_lengths");
+    if (found < 0)
+        return haul__failed_tensor();
+    if (batch->dataset->fields->varying[found] >= 0)
+        return batch->lengths[found];
+    haul__fail(HAUL_INVALID_ARGUMENT, "haul_batch_lengths", "name", "%s does not vary in size: all have shape %s", name,
+               haul__shape_text(&batch->dataset->fields->items[found].shape, (char[80]){0}, 80));
+    return haul__failed_tensor();
+}

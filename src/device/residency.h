@@ -1,0 +1,35 @@
+/* Memory whose elements were moved away to make room (memory/spill.c), and the commands that use it.
+ *
+ * A command may use memory only while that is present. The thread that submits it keeps the memory of all devices in
+ * place from the moment at which it found it present until the command is marked as a use. Commands of synchronous
+ * devices use host memory, which is never moved away. */
+#ifndef HAUL_DEVICE_RESIDENCY_H
+#define HAUL_DEVICE_RESIDENCY_H
+
+#include "device/device.h"
+
+/* Waits until the memory of the command's buffers is present, and keeps all memory in place until
+ * haul__presence_leave. Fails if there is no room for it. */
+haul_status haul__presence_enter(const haul__command *c);
+void        haul__presence_leave(void);
+
+/* Brings back what the command uses. It is called under the lock, and may move other memory away. */
+typedef haul_status haul__bring_back(const haul__command *c);
+void                haul__presence_use(haul__bring_back *bring_back);
+
+/* Takes the lock that everything needs which moves memory away or back; the calling thread's events are held back until
+ * it is given. In a thread that has it this does nothing and returns false: then do not give it. */
+bool haul__presence_take(void);
+void haul__presence_give(void);
+
+/* Waits until no thread is submitting a command; none begins until the lock is given. The caller has the lock. */
+void haul__presence_stop(void);
+
+/* In a dry run, `plan` learns of each command that would be submitted. */
+void        haul__presence_plan_with(haul__bring_back *plan);
+haul_status haul__presence_plan(const haul__command *c);
+
+/* When memory was last used: grows with each command. */
+extern atomic_ullong haul__presence_clock;
+
+#endif

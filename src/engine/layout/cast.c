@@ -1,0 +1,301 @@
+/* Conversion between dtypes, and copies between layouts: one kernel for each source dtype, compiled for each result
+ * dtype. */
+#include "engine/copy.h"
+#include "engine/driver.h"
+#include "engine/layout/layout.h"
+#include "engine/layout/transpose.h"
+#include "kernels/kernels.h"
+#include "transfer/transfer.h"
+
+/* kernel text begins */
+#ifdef HAUL_KERNEL
+/* Floats truncate towards zero. Out-of-range values become the nearest value and NaN becomes 0, because C leaves both
+ * undefined. The bounds are exact in every float type; values from CAST_HIGH on do not fit. Integers wrap around. */
+#if defined(HAUL_KERNEL_DTYPE_u8)
+#define CAST_LOW  0
+#define CAST_HIGH 256
+#define CAST_MIN  0
+#define CAST_MAX  255
+#elif defined(HAUL_KERNEL_DTYPE_i8)
+#define CAST_LOW  -128
+#define CAST_HIGH 128
+#define CAST_MIN  -128
+#define CAST_MAX  127
+#elif defined(HAUL_KERNEL_DTYPE_i16)
+#define CAST_LOW  -32768
+#define CAST_HIGH 32768
+#define CAST_MIN  -32768
+#define CAST_MAX  32767
+#elif defined(HAUL_KERNEL_DTYPE_i32)
+#define CAST_LOW  -2147483648.0f
+#define CAST_HIGH 2147483648.0f
+#define CAST_MIN  (-2147483647 - 1)
+#define CAST_MAX  2147483647
+#elif defined(HAUL_KERNEL_DTYPE_i64)
+#define CAST_LOW  -9223372036854775808.0f
+#define CAST_HIGH 9223372036854775808.0f
+#define CAST_MIN  (-0x7fffffffffffffff - 1)
+#define CAST_MAX  0x7fffffffffffffff
+#endif
+
+#if defined(HAUL_KERNEL_DTYPE_bool)
+#define CAST_INTEGER(x) ((T)((x) != 0))
+#define CAST_FLOAT(x)   ((T)((x) != 0))
+#elif IS_HALF
+/* Rounding to f32 first must not decide the second rounding: if digits were lost, the last bit of the f32 is set. */
+FUNC F32 cast_odd_integer(I64 v)
+{
+    const U64 u = v < 0 ? 0 - (U64)v : (U64)v;
+    const F32 small = (F32)(I32)(u & 0xffffff), middle = (F32)(I32)((u >> 14 & 0xffffff) | ((u & 0x3fff) != 0));
+    const F32 large = (F32)(I32)((u >> 28 & 0xffffff) | ((u & 0xfffffff) != 0));
+    const F32 huge = (F32)(I32)((u >> 40) | ((u & 0xffffffffff) != 0));
+    const F32 x = u < 1ull << 24   ? small
+                  : u < 1ull << 38 ? middle * 16384.0f
+                  : u < 1ull << 52 ? large * 268435456.0f
+                                   : huge * 1099511627776.0f;
+    return v < 0 ? -x : x;
+}
+#define CAST_INTEGER(x) cast_odd_integer(x)
+#define CAST_FLOAT(x)   ((F32)(x))
+#ifdef HAS_F64
+FUNC F32 cast_odd_f64(F64 v)
+{
+    const F32 near = (F32)v;
+    const F64 back = (F64)near;
+    const U32 bits = F32_BITS(near), down = (back < 0 ? -back : back) > (v < 0 ? -v : v) ? bits - 1 : bits;
+    return BITS_F32(back != v && v == v ? down | 1 : bits);
+}
+#define CAST_F64(x) cast_odd_f64(x)
+#endif
+#elif IS_FLOAT
+#define CAST_INTEGER(x) ((T)(x))
+#define CAST_FLOAT(x)   ((T)(x))
+#else
+#define CAST_INTEGER(x) ((T)(x))
+#define CAST_FLOAT(x)   ((x) != (x) ? (T)0 : (x) >= CAST_HIGH ? (T)CAST_MAX : (x) <= CAST_LOW ? (T)CAST_MIN : (T)(x))
+#endif
+
+#if !CHUNKED
+PACK_TYPE(I8)
+PACK_TYPE(I16)
+PACK_TYPE(I32)
+PACK_TYPE(I64)
+PACK_TYPE(U16)
+PACK_TYPE(F32)
+#ifdef HAS_F64
+PACK_TYPE(F64)
+#endif
+#endif
+#define CAST_BOOL(x) CAST_INTEGER((x) != 0)
+#ifndef CAST_F64
+#define CAST_F64(x) CAST_FLOAT(x)
+#endif
+/* Halves are rounded when they are stored. Copies preserve every bit. */
+#define CAST_PUT(p, i, v) ((p)[i] = (v))
+#define CAST_PUT_BLOCK    RAW_STORE_BLOCK
+#define CAST_PUT_TO       CAST_PUT
+#define CAST_PUT_END      RAW_STORE_END
+#if IS_HALF
+#define CAST_STORE STORE
+#else
+#define CAST_STORE CAST_PUT
+#endif
+#if defined(HAUL_KERNEL_DTYPE_f16)
+#define CAST_F16(x)  (x)
+#define CAST_PUT_F16 CAST_PUT
+#else
+#define CAST_F16(x)  CAST_FLOAT(F16_TO_F32(x))
+#define CAST_PUT_F16 CAST_STORE
+#endif
+#if defined(HAUL_KERNEL_DTYPE_bf16)
+#define CAST_BF16(x)  (x)
+#define CAST_PUT_BF16 CAST_PUT
+#else
+#define CAST_BF16(x)  CAST_FLOAT(BF16_TO_F32(x))
+#define CAST_PUT_BF16 CAST_STORE
+#endif
+
+#if CHUNKED
+/* `row` elements of v, `step` apart. A small step that the compiler knows vectorises; others had better not, as vectors
+ * put together from single elements take longer than the elements. */
+INLINE void copy_row(GLOBAL T *o, GLOBAL const T *v, I64 step, I64 row)
+{
+    VECTOR_LOOP for (I64 j = 0; j < row; j++) o[j] = v[j * step];
+}
+FUNC void copy_apart(GLOBAL T *o, GLOBAL const T *v, I64 to_step, I64 step, I64 row)
+{
+    for (I64 j = 0; j < row; j++) {
+        o[j * to_step] = v[j * step];
+        LOADS_IN_ORDER;
+    }
+}
+/* The CPU's level for old processors, whose kernels have no vectors, takes elements one by one. */
+#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
+#define COPY_VECTORS 0
+#else
+#define COPY_VECTORS 1
+#endif
+/* Every second element, in whole lines past the caches. */
+#define COPY_LINE (64 / (int)sizeof(T))
+FUNC void copy_every_second(GLOBAL T *o, GLOBAL const T *v, I64 row)
+{
+    I64 j = least(row, (I64)(BYTES_TO_LINE(o) / sizeof(T)));
+    copy_row(o, v, 2, j);
+    for (; j + COPY_LINE < row; j += COPY_LINE) {
+        T               even[COPY_LINE], odd[COPY_LINE];
+        GLOBAL const T *w = v + 2 * j;
+        BLOCK_LOOP for (int l = 0; l < COPY_LINE; l++)
+        {
+            even[l] = w[2 * l];
+            odd[l] = w[2 * l + 1];
+        }
+        COUNTS_AS_READ(odd);
+        PUT_LINE(o + j, even);
+    }
+    copy_row(o + j, v + 2 * j, 2, row - j);
+}
+/* Copies between layouts, without conversion, on processors. */
+KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
+{
+    const I64 to_step = p.strides[0].of[p.ndim - 1], step = p.strides[1].of[p.ndim - 1];
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64             at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
+        GLOBAL T       *o = out + at[0];
+        GLOBAL const T *v = x + at[1];
+        if (PAST_CACHES && step == 1) {
+            PUT_LINES(T, o, v, row);
+        } else if (COPY_VECTORS && PAST_CACHES && step == 2) {
+            copy_every_second(o, v, row);
+        } else if (PAST_CACHES) {
+            LINES_FOR(T, q, o, 1)
+            row = least(row, LINES_RUN);
+            copy_apart(q, v, 1, step, row);
+            PUT_LINES(T, o, q, row);
+        } else if (to_step == 1 && step == 1) {
+            copy_row(o, v, 1, row);
+        } else if (COPY_VECTORS && to_step == 1 && step == 2) {
+            copy_row(o, v, 2, row);
+        } else if (COPY_VECTORS && to_step == 1 && step == 0) {
+            copy_row(o, v, 0, row);
+        } else {
+            copy_apart(o, v, to_step, step, row);
+        }
+        i += ITEMS_STEP(row);
+    }
+    PUT_LINES_END(PAST_CACHES);
+}
+#else
+KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
+{
+    FOR_ITEMS(i)
+    {
+        I64 rest = i, to = p.offsets[0], from = p.offsets[1];
+        for (int d = p.ndim - 1; d >= 0; d--) {
+            const I64 next = QUOTIENT(rest, p.dims[d]), c = rest - next * p.dims[d];
+            to += c * p.strides[0].of[d];
+            from += c * p.strides[1].of[d];
+            rest = next;
+        }
+        out[to] = x[from];
+    }
+}
+#endif
+
+/* No LOAD, which would convert. */
+#define CAST_READ(p, i) ((p)[i])
+#define CAST_READ_BLOCK RAW_LOAD_BLOCK
+#define CAST_READ_OF    CAST_READ
+EXPAND(pointwise1, cast_bool, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_BOOL(x), NEVER, CAST_BOOL(x))
+EXPAND(pointwise1, cast_u8, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i8, T, CAST_STORE, I8, I8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i16, T, CAST_STORE, I16, I16, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i32, T, CAST_STORE, I32, I32, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_i64, T, CAST_STORE, I64, I64, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
+EXPAND(pointwise1, cast_f16, T, CAST_PUT_F16, U16, U16, CAST_READ, x, CAST_F16(x), NEVER, CAST_F16(x))
+EXPAND(pointwise1, cast_bf16, T, CAST_PUT_BF16, U16, U16, CAST_READ, x, CAST_BF16(x), NEVER, CAST_BF16(x))
+EXPAND(pointwise1, cast_f32, T, CAST_STORE, F32, F32, CAST_READ, x, CAST_FLOAT(x), NEVER, CAST_FLOAT(x))
+#ifdef HAS_F64
+EXPAND(pointwise1, cast_f64, T, CAST_STORE, F64, F64, CAST_READ, x, CAST_F64(x), NEVER, CAST_F64(x))
+#endif
+#endif
+/* kernel text ends */
+
+enum { GRAIN = 32768 };
+
+static const int kernels[HAUL_DTYPE_END] = {
+    [HAUL_BOOL] = HAUL__K_cast_bool, [HAUL_U8] = HAUL__K_cast_u8,     [HAUL_I8] = HAUL__K_cast_i8,
+    [HAUL_I16] = HAUL__K_cast_i16,   [HAUL_I32] = HAUL__K_cast_i32,   [HAUL_I64] = HAUL__K_cast_i64,
+    [HAUL_F16] = HAUL__K_cast_f16,   [HAUL_BF16] = HAUL__K_cast_bf16, [HAUL_F32] = HAUL__K_cast_f32,
+    [HAUL_F64] = HAUL__K_cast_f64,
+};
+
+/* One command: the elements of both are in the same order, without gaps. */
+static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    size_t size = haul__dtype_size(to->dtype);
+    return haul__submit(&(haul__command){.kind = HAUL__COMMAND_COPY,
+                                         .operation = origin,
+                                         .device = to->storage->device,
+                                         .buffers = (haul__region[]){{to->storage, (size_t)to->offset * size},
+                                                                     {from->storage, (size_t)from->offset * size}},
+                                         .write_count = 1,
+                                         .buffer_count = 2,
+                                         .bytes = (size_t)to->count * size});
+}
+
+/* The kernel of a device that reaches host memory copies between the two. */
+static haul_status cross(const haul__command *by, haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    const size_t to_size = haul__dtype_size(to->dtype), from_size = haul__dtype_size(from->dtype);
+    return haul__transfer_by(&(haul__transfer_part){{to->storage, (size_t)to->offset * to_size},
+                                                    {from->storage, (size_t)from->offset * from_size},
+                                                    (size_t)from->count * (to_size < from_size ? to_size : from_size)},
+                             by, origin);
+}
+
+haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    if (to->storage->device != from->storage->device)
+        return cross(command, to, from, origin);
+    command->operation = origin;
+    command->device = to->storage->device;
+    command->write_count = 1;
+    command->buffer_count = 2;
+    return haul__launch_command(command, id, (haul__storage *[]){to->storage, from->storage});
+}
+
+/* Have both the same bytes in the same order, which one of the driver's commands copies best? */
+static bool is_for_the_driver(const haul_tensor *to, const haul_tensor *from)
+{
+    return to->storage->device == from->storage->device && to->dtype == from->dtype &&
+           haul__shape_equal(&to->shape, &from->shape) && haul__tensor_same_layout(to, from) &&
+           haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to));
+}
+
+haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
+    pointwise_params p = {.items = 0};
+    if (to->count == 0 || !haul__device_computes(device))
+        return HAUL_OK;
+    if (is_for_the_driver(to, from))
+        return copy_bytes(to, from, origin);
+    if (haul__is_dry() && to->storage->device != from->storage->device)
+        return cross(&(haul__command){.kernel = NULL}, to, from, origin);
+    if (haul__is_dry())
+        return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
+    haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
+    if (from->count > 1) /* a fill is faster with plain stores */
+        haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
+    if (to->dtype == from->dtype && haul__is_transpose(&p, device))
+        return haul__transpose(device, to, from, &p, origin);
+    const bool          by_rows = to->dtype == from->dtype && !device->strided;
+    const int           id = by_rows ? HAUL__K_copy_rows : kernels[from->dtype];
+    const haul__kernel *kernel = haul__kernel_for(device, id, to->dtype);
+    if (!kernel)
+        return haul_error_status();
+    haul__layout_packs(&p, device, to->dtype, 2);
+    return haul__launch_copy(
+        &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN}, id,
+        to, from, origin);
+}

@@ -1,0 +1,21 @@
+/* A cache on disk for compiled programs and for choices that were made by timing. */
+#ifndef HAUL_FILES_DISK_CACHE_H
+#define HAUL_FILES_DISK_CACHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The key is any text (source, options, driver, device). Load returns memory that the caller must haul__free, or NULL
+ * if there is no entry; a damaged entry counts as none. Store is best effort. The folder is $HAUL_CACHE_DIR, else
+ * $XDG_CACHE_HOME/haul, else ~/.cache/haul. */
+void *haul__cache_load(const char *key, size_t *bytes);
+void  haul__cache_store(const char *key, const void *data, size_t bytes);
+
+/* What happened since the process started: entries that were found, that were not found or were damaged, and that were
+ * written. */
+typedef struct haul__cache_count {
+    int64_t found, missing, stored;
+} haul__cache_count;
+haul__cache_count haul__cache_counts(void);
+
+#endif

@@ -1,0 +1,86 @@
+/* Dry runs: a thread runs a program without computing, and counts what the program would do.
+ *
+ * While a thread's setting HAUL__DRY_RUN is not 0 (haul__is_dry), storages are planned: they have a device and a size
+ * but no memory, and are counted in the run's accounts. haul__submit passes no command on. So code that makes
+ * temporaries, casts or scratch memory is counted by running it. Objects that existed before keep their contents, and
+ * what the program attached to them (gradients, optimizer state) is restored at the end. */
+#ifndef HAUL_MEMORY_DRY_RUN_DRY_RUN_H
+#define HAUL_MEMORY_DRY_RUN_DRY_RUN_H
+
+#include <haul/transfer.h>
+
+#include "base/counter.h"
+#include "core/map.h"
+#include "core/thread.h"
+#include "device/device.h"
+#include "memory/dry_run/holdings.h"
+#include "memory/dry_run/planned_spill.h"
+
+/* The numbers that the allocator of a device would report. */
+typedef struct haul__account {
+    haul_device        *device; /* NULL: not used yet */
+    atomic_llong        allocated;
+    int64_t             start, peak; /* since the innermost estimate began */
+    haul__holdings      held;        /* of what the run allocated; guarded by the run's lock */
+    haul__planned_spill spill;       /* likewise */
+} haul__account;
+
+typedef struct haul__dry_run {
+    haul__object        object;
+    haul__account       accounts[HAUL__MAX_DEVICES]; /* by the device's slot */
+    haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
+    haul_transfer_stats moved;
+    uint64_t            newest_node; /* the order of the newest node that existed before */
+    haul__map           kept;        /* changed fields and their old values */
+    haul__map           let_go; /* storages that existed before, with the number of references that would be gone */
+    atomic_bool         lock;
+} haul__dry_run;
+
+/* Frees what the run holds besides `kept`. */
+void haul__dry_run_free(haul__dry_run *run);
+
+/* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head and newest_node;
+ * the thread takes a reference. Fails if there is no memory for the thread's context. */
+haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation);
+
+/* Restores what was changed in objects that existed before. Call it during the run. */
+void haul__dry_run_restore(haul__dry_run *run);
+
+/* The thread's run; call it only if haul__is_dry. */
+haul__dry_run *haul__dry_run_now(void);
+
+/* A storage of `bytes` without memory. Returns NULL, with the error recorded, if host memory is exhausted. */
+haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);
+bool           haul__planned_is_pinned(const haul__storage *storage);
+
+/* Counts that a storage which existed before the run frees its block. */
+void haul__dry_run_returned(const haul__storage *storage);
+
+/* Counts a copy that would cross a link. */
+void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes);
+
+/* Remembers the value of `place`, a field of `owner`, before it changes: a reference to a tensor or another object,
+ * which may be NULL, or an integer. For owners that existed before the run; does nothing outside dry runs. */
+haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation);
+haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation);
+haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation);
+
+/* Calls put_back(owner, state) at the end of the run, which holds a reference to the owner. */
+haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
+                                     const char *operation);
+
+/* True if the node of this order existed before the run. */
+bool haul__dry_run_found(uint64_t order);
+
+/* Counts that a real run would release a reference to a storage, which existed before: its block is free with the last
+ * one. */
+haul_status haul__dry_run_let_go(const haul__storage *storage);
+
+/* Records an in-place change of the storage's elements. Does nothing in a dry run, where they do not change. */
+static inline void haul__storage_changed(haul__storage *storage)
+{
+    if (!haul__is_dry() || storage->planned)
+        haul__add_long(&storage->version, 1);
+}
+
+#endif

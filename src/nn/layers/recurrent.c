@@ -1,0 +1,277 @@
+/* Recurrent layers: LSTM and GRU. Equations, parameter names and the order of gates are those of torch.nn.LSTM and GRU.
+ *
+ * One product computes the input's part of all steps; each step adds the state's part. */
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+
+typedef struct recurrent recurrent;
+
+/* One step of a layer: computes the next state from `x`, the input's part of the gates, the layer's weights and the
+ * previous state. Both states have `states` tensors [N, hidden]; the first is the output. */
+typedef struct cell_weights {
+    haul_tensor *hh, *bias_hh;
+} cell_weights;
+typedef void haul__cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
+                        haul_tensor **after);
+
+struct recurrent {
+    haul__cell *cell;
+    int64_t     in, hidden;
+    int         gates, states, layers, directions;
+    bool        has_bias;
+    double      dropout;
+};
+
+enum { MAX_STATES = 2 };
+
+static haul_tensor *gate(const recurrent *r, haul_tensor *gates, int i)
+{
+    return haul_slice(gates, 1, i * r->hidden, (i + 1) * r->hidden, 1);
+}
+
+/* i, f, o = sigmoid, g = tanh; c' = f c + i g; h' = o tanh(c') */
+static void lstm_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
+                      haul_tensor **after)
+{
+    haul_tensor *gates = haul_add(x, haul_linear(before[0], w->hh, w->bias_hh));
+    haul_tensor *i = haul_sigmoid(gate(r, gates, 0)), *f = haul_sigmoid(gate(r, gates, 1));
+    haul_tensor *g = haul_tanh(gate(r, gates, 2)), *o = haul_sigmoid(gate(r, gates, 3));
+    after[1] = haul_add(haul_mul(f, before[1]), haul_mul(i, g));
+    after[0] = haul_mul(o, haul_tanh(after[1]));
+}
+
+/* r, z = sigmoid(x + h); n = tanh(x + r h); h' = n + z (h - n) */
+static void gru_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
+                     haul_tensor **after)
+{
+    haul_tensor *h = haul_linear(before[0], w->hh, w->bias_hh);
+    haul_tensor *reset = haul_sigmoid(haul_add(gate(r, x, 0), gate(r, h, 0)));
+    haul_tensor *update = haul_sigmoid(haul_add(gate(r, x, 1), gate(r, h, 1)));
+    haul_tensor *new = haul_tanh(haul_add(gate(r, x, 2), haul_mul(reset, gate(r, h, 2))));
+    after[0] = haul_add(new, haul_mul(update, haul_sub(before[0], new)));
+}
+
+/* ---- a layer, in one direction ---- */
+
+static const char *parameter_name(char name[40], const char *what, int layer, bool backward)
+{
+    snprintf(name, 40, "%s_l%d%s", what, layer, backward ? "_reverse" : "");
+    return name;
+}
+
+static haul_tensor *parameter(haul_module *m, const char *what, int layer, bool backward)
+{
+    char name[40];
+    return haul_module_parameter(m, parameter_name(name, what, layer, backward));
+}
+
+/* The states after a step, moved to the scope around the step's own; the step's other tensors are dropped. */
+static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cell_weights *w, haul_tensor **states)
+{
+    haul_tensor *after[MAX_STATES] = {NULL};
+    haul_status  status = HAUL_OK;
+    haul_scope  *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    r->cell(r, haul_select(x, 1, t), w, states, after);
+    for (int i = 0; i < r->states && !status; i++)
+        status = haul__status_of(after[i]);
+    for (int i = 0; i < r->states && !status; i++) {
+        haul__scope_hand_over(scope, after[i]);
+        states[i] = after[i];
+    }
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* Outputs [N, T, hidden]. `states` holds the initial states, and then the final ones. */
+static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, haul_tensor **states)
+{
+    const recurrent *r = haul_module_state(m);
+    int64_t          steps = x->shape.dims[1];
+    cell_weights     w = {parameter(m, "weight_hh", layer, backward), HAUL_NONE};
+    haul_tensor     *bias = HAUL_NONE;
+    haul_status      status = HAUL_OK;
+    if (r->has_bias) {
+        bias = parameter(m, "bias_ih", layer, backward);
+        w.bias_hh = parameter(m, "bias_hh", layer, backward);
+    }
+    haul_tensor  *all = haul_linear(x, parameter(m, "weight_ih", layer, backward), bias);
+    haul_tensor **outputs = haul__failed(all) ? NULL : haul__calloc((size_t)steps + 1, sizeof *outputs);
+    if (!outputs) {
+        if (!haul__failed(all))
+            haul__fail_memory(haul_module_kind(m), (size_t)steps * sizeof *outputs);
+        return haul__failed_tensor();
+    }
+    for (int64_t i = 0; i < steps && !status; i++) {
+        int64_t t = backward ? steps - 1 - i : i;
+        status = step(r, all, t, &w, states);
+        outputs[t] = states[0];
+    }
+    haul_tensor *y = status ? haul__failed_tensor() : haul_stack(outputs, (int)steps, 1);
+    haul__free(outputs);
+    return y;
+}
+
+/* ---- all layers ---- */
+
+static haul_status check_input(const recurrent *r, haul_module *m, const haul_args *args)
+{
+    static const char *const names[] = {"h", "c"};
+    char                     text[160];
+    const haul_tensor       *x = args->x[0];
+    const char              *kind = haul_module_kind(m);
+    if (haul__is_none(x) || x->shape.ndim != 3 || x->shape.dims[2] != r->in)
+        return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; [N, T, %lld] is expected",
+                          haul__is_none(x) ? "HAUL_NONE" : haul__tensor_text(x, text, sizeof text), (long long)r->in);
+    if (x->shape.dims[1] < 1 || x->shape.dims[1] > INT32_MAX)
+        return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; at least one step is expected",
+                          haul__tensor_text(x, text, sizeof text));
+    haul_shape wanted = HAUL_SHAPE((int64_t)r->layers * r->directions, x->shape.dims[0], r->hidden);
+    for (int i = 0; i < r->states; i++) {
+        const haul_tensor *s = args->x[1 + i];
+        if (!haul__is_none(s) && !haul__shape_equal(&s->shape, &wanted))
+            return haul__fail(HAUL_SHAPE, kind, names[i], "%s is %s; [%d, %lld, %lld] is expected", names[i],
+                              haul__tensor_text(s, text, sizeof text), r->layers * r->directions,
+                              (long long)wanted.dims[1], (long long)r->hidden);
+    }
+    return HAUL_OK;
+}
+
+/* The initial state of layer `row`. */
+static haul_tensor *first_state(const recurrent *r, haul_tensor *given, haul_tensor *x, int row)
+{
+    if (!haul__is_none(given))
+        return haul_select(given, 0, row);
+    /* On the device and with the dtype of x, even if that is not the current device. */
+    haul_tensor *zeros = haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[0], r->hidden));
+    return haul_to(zeros, x->storage->device);
+}
+
+/* One layer in all directions; appends the final states to `last`. */
+static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const haul_args *args,
+                              haul_tensor **last[MAX_STATES])
+{
+    const recurrent *r = haul_module_state(m);
+    haul_tensor     *outputs[2], *states[MAX_STATES];
+    for (int d = 0; d < r->directions; d++) {
+        int row = layer * r->directions + d;
+        for (int i = 0; i < r->states; i++)
+            if (haul__failed(states[i] = first_state(r, args->x[1 + i], x, row)))
+                return states[i];
+        outputs[d] = run_steps(m, x, layer, d == 1, states);
+        if (haul__failed(outputs[d]))
+            return outputs[d];
+        for (int i = 0; i < r->states; i++)
+            last[i][row] = states[i];
+    }
+    return r->directions == 1 ? outputs[0] : haul_cat(outputs, 2, 2);
+}
+
+static haul_tensor *run_layers(haul_module *m, haul_args *args, haul_tensor **last[MAX_STATES])
+{
+    const recurrent *r = haul_module_state(m);
+    haul_tensor     *y = args->x[0];
+    for (int layer = 0; layer < r->layers; layer++) {
+        if (layer && args->training && r->dropout > 0)
+            y = haul_dropout(y, r->dropout, true);
+        if (!haul__failed(y))
+            y = run_layer(m, y, layer, args, last);
+        if (haul__failed(y))
+            return y;
+    }
+    for (int i = 0; i < r->states; i++)
+        args->y[1 + i] = haul_stack(last[i], r->layers * r->directions, 0);
+    return y;
+}
+
+static haul_tensor *forward(haul_module *m, haul_args *args)
+{
+    const recurrent *r = haul_module_state(m);
+    size_t           rows = (size_t)r->layers * (size_t)r->directions;
+    if (check_input(r, m, args))
+        return haul__failed_tensor();
+    haul_tensor **room = haul__calloc(MAX_STATES * rows, sizeof *room);
+    if (!room)
+        haul__fail_memory(haul_module_kind(m), MAX_STATES * rows * sizeof *room);
+    haul_tensor **last[MAX_STATES] = {room, room ? room + rows : NULL};
+    haul_tensor  *y = room ? run_layers(m, args, last) : haul__failed_tensor();
+    haul__free(room);
+    return y;
+}
+
+/* ---- making ---- */
+
+static haul_status add_parameters(haul_module *m, const recurrent *r)
+{
+    static const char *const names[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+    char                     name[40];
+    int64_t                  rows = r->gates * r->hidden;
+    for (int layer = 0; layer < r->layers; layer++)
+        for (int d = 0; d < r->directions; d++) {
+            int64_t    in = layer ? r->hidden * r->directions : r->in;
+            haul_shape shapes[] = {HAUL_SHAPE(rows, in), HAUL_SHAPE(rows, r->hidden), HAUL_SHAPE(rows),
+                                   HAUL_SHAPE(rows)};
+            for (int i = 0; i < (r->has_bias ? 4 : 2); i++) {
+                parameter_name(name, names[i], layer, d == 1);
+                if (haul__module_draw_parameter(m, name, shapes[i], r->hidden))
+                    return haul_error_status();
+            }
+        }
+    return HAUL_OK;
+}
+
+static haul_module *new_recurrent(const haul_module_options *module, const char *kind, const char *operation,
+                                  recurrent settings, const haul_nn_recurrent_options *options)
+{
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
+    int layers = options->layers ? options->layers : 1;
+    if (haul__module_size(settings.in, operation, "in_features") ||
+        haul__module_size(options->hidden, operation, "hidden") || haul__module_size(layers, operation, "layers") ||
+        haul__module_probability(options->dropout, operation, "dropout"))
+        return NULL;
+    if (options->hidden > INT32_MAX || layers > 1 << 20) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "hidden", "%lld features in %d layers are too many",
+                   (long long)options->hidden, layers);
+        return NULL;
+    }
+    haul_module *m = haul__module_make(kind, module, operation);
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    if (!scope)
+        return NULL;
+    settings.hidden = options->hidden;
+    settings.layers = layers;
+    settings.directions = options->bidirectional ? 2 : 1;
+    settings.has_bias = !options->no_bias;
+    settings.dropout = options->dropout;
+    *(recurrent *)haul_module_state(m) = settings;
+    return haul__module_built(m, scope, add_parameters(m, &settings), operation);
+}
+
+haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward, .inputs = "x, h?, c?", .results = "y, h, c", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = lstm_cell, .in = in_features, .gates = 4, .states = 2};
+    return new_recurrent(&module, "lstm", "haul_nn_lstm", settings, options);
+}
+
+haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward, .inputs = "x, h?", .results = "y, h", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = gru_cell, .in = in_features, .gates = 3, .states = 1};
+    return new_recurrent(&module, "gru", "haul_nn_gru", settings, options);
+}

@@ -1,0 +1,134 @@
+/* The networks that the command trains, by name: a table. Layers without parameters are children, too, so that a trace
+ * shows every step; they do not appear in files of weights. */
+#include <haul/conv.h>
+#include <haul/scope.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "nn/models/resnet.h"
+#include "nn/module.h"
+
+typedef struct model {
+    const char *name;
+    haul_shape  input;
+    int64_t     outputs;
+    haul_status (*build)(haul_module *m, const haul_shape *input, int64_t outputs);
+} model;
+
+/* Adds a fresh layer, which the module then owns. */
+static haul_status add(haul_module *m, const char *name, haul_module *layer)
+{
+    return layer ? haul_module_add(m, name, layer) : haul_error_status();
+}
+
+/* The network of PyTorch's CIFAR-10 tutorial. */
+static haul_status build_simplecnn(haul_module *m, const haul_shape *input, int64_t outputs)
+{
+    char text[96];
+    if (input->ndim != 3 || input->dims[1] < 16 || input->dims[2] < 16)
+        return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
+                          "simplecnn needs pictures [channels, height, width] of at least 16x16, but an example is "
+                          "%s; use dense or mlp",
+                          haul__shape_text(input, text, sizeof text));
+    int64_t height = ((input->dims[1] - 4) / 2 - 4) / 2, width = ((input->dims[2] - 4) / 2 - 4) / 2, features;
+    if (!haul__mul_size(16 * height, width, &features))
+        return haul__fail(HAUL_SHAPE, "haul_model_new", "input", "the pictures' size overflows");
+    haul_status status = add(m, "conv1", haul_nn_conv2d(input->dims[0], 6, 5));
+    if (!status)
+        status = add(m, "relu1", haul_nn_relu());
+    if (!status)
+        status = add(m, "pool1", haul_nn_max_pool2d(2));
+    if (!status)
+        status = add(m, "conv2", haul_nn_conv2d(6, 16, 5));
+    if (!status)
+        status = add(m, "relu2", haul_nn_relu());
+    if (!status)
+        status = add(m, "pool2", haul_nn_max_pool2d(2));
+    if (!status)
+        status = add(m, "flatten", haul_nn_flatten(1));
+    if (!status)
+        status = add(m, "fc1", haul_nn_linear(features, 120));
+    if (!status)
+        status = add(m, "relu3", haul_nn_relu());
+    if (!status)
+        status = add(m, "fc2", haul_nn_linear(120, 84));
+    if (!status)
+        status = add(m, "relu4", haul_nn_relu());
+    if (!status)
+        status = add(m, "fc3", haul_nn_linear(84, outputs));
+    return status;
+}
+
+/* Dense layers with these widths, ended by 0, with relu between them: "fc1", "relu1", "fc2" ... */
+static haul_status build_dense_layers(haul_module *m, const haul_shape *input, const int64_t *widths, int64_t outputs)
+{
+    int64_t     in;
+    haul_status status = haul__shape_count(input, "haul_model_new", &in);
+    if (!status && input->ndim != 1)
+        status = add(m, "flatten", haul_nn_flatten(1));
+    for (int i = 0; !status; i++) {
+        char    name[32];
+        int64_t out = widths[i] ? widths[i] : outputs;
+        snprintf(name, sizeof name, "fc%d", i + 1);
+        status = add(m, name, haul_nn_linear(in, out));
+        if (!widths[i])
+            break;
+        snprintf(name, sizeof name, "relu%d", i + 1);
+        if (!status)
+            status = add(m, name, haul_nn_relu());
+        in = out;
+    }
+    return status;
+}
+
+static haul_status build_dense(haul_module *m, const haul_shape *input, int64_t outputs)
+{
+    return build_dense_layers(m, input, (const int64_t[]){16, 0}, outputs);
+}
+
+static haul_status build_mlp(haul_module *m, const haul_shape *input, int64_t outputs)
+{
+    return build_dense_layers(m, input, (const int64_t[]){256, 128, 0}, outputs);
+}
+
+static const model models[] = {
+    {"simplecnn", {3, {3, 32, 32}}, 10, build_simplecnn},
+    {"dense", {1, {10}}, 1, build_dense},
+    {"mlp", {1, {3072}}, 10, build_mlp},
+    {"resnet18", {3, {3, 32, 32}}, 10, haul__build_resnet18},
+};
+
+static const model *find(const char *name)
+{
+    char   names[200] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        if (!strcmp(models[i].name, name))
+            return &models[i];
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", models[i].name);
+    }
+    haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "name", "there is no model '%.60s'; there are: %s", name,
+               names);
+    return NULL;
+}
+
+haul_module *haul_model_new_with(const haul_model_options *options)
+{
+    if (!options || !options->name) {
+        haul__fail_null("haul_model_new", "name");
+        return NULL;
+    }
+    const model *found = find(options->name);
+    if (!found)
+        return NULL;
+    haul_module *m = haul_module_new(found->name, haul__call_in_order);
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    if (!scope)
+        return NULL;
+    const haul_shape *input = options->input.ndim ? &options->input : &found->input;
+    int64_t           outputs = options->outputs ? options->outputs : found->outputs;
+    return haul__module_built(m, scope, found->build(m, input, outputs), "haul_model_new");
+}

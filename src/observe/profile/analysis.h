@@ -1,0 +1,100 @@
+/* What a profile shows: which spans enclose which, phases, tables, memory. */
+#ifndef HAUL_OBSERVE_PROFILE_ANALYSIS_H
+#define HAUL_OBSERVE_PROFILE_ANALYSIS_H
+
+#include "observe/profile/intervals.h"
+#include "observe/profile/record.h"
+
+/* What the main thread was doing. LOADING is work of a loader's threads. */
+typedef enum haul__phase {
+    HAUL__PHASE_OTHER,
+    HAUL__PHASE_DATA,
+    HAUL__PHASE_FORWARD,
+    HAUL__PHASE_BACKWARD,
+    HAUL__PHASE_OPTIMIZER,
+    HAUL__PHASE_WAIT,
+    HAUL__PHASE_LOADING,
+    HAUL__PHASES
+} haul__phase;
+
+/* What is known of a moment that is a span of a thread: an operation, a call, work, or a wait. */
+typedef struct haul__span_info {
+    int64_t     self;   /* ns, without the spans that it encloses; 0 for what is no span */
+    uint32_t    parent; /* the moment that encloses it, from 1; 0: none */
+    haul__phase phase;
+} haul__span_info;
+
+typedef struct haul__table {
+    haul_profile_row *rows;
+    int               count;
+} haul__table;
+
+/* When the device that computes most behind the host has no work, in order; no device: none works behind the host. */
+typedef struct haul__idle {
+    const haul_device *device;
+    haul__intervals    times;
+} haul__idle;
+
+/* The memory of a device. */
+typedef struct haul__curve {
+    const haul_device   *device;
+    const haul__earlier *earlier;      /* NULL: nothing was there */
+    int64_t              before, peak; /* live bytes when the profile began; the most */
+    size_t               peak_at;      /* how many moments had come by then */
+} haul__curve;
+
+typedef struct haul__analysis {
+    int64_t              host_end; /* ns: the end of the last step */
+    int64_t              wall;     /* the end of what was submitted in the steps */
+    haul__span_info     *spans;    /* of each moment */
+    haul__idle           idle;
+    haul_profile_summary summary;
+    haul__table          tables[4]; /* by haul_profile_key */
+    uint32_t            *places;    /* of each stack, a text: "train.c:42", or its functions; 0 for stack 0 */
+    haul__curve         *curves;
+    int                  curve_count;
+} haul__analysis;
+
+/* Made once; NULL, with the error recorded, without memory. */
+const haul__analysis *haul__profile_analysis(haul_profile *profile, const char *operation);
+void                  haul__analysis_free(haul__analysis *analysis);
+
+/* ---- parts of it ---- */
+
+bool haul__is_span(const haul__moment *m);
+
+/* Is it a part of the steps? Commands that are done later are, if they were submitted in a step. */
+bool haul__is_in_stretch(const haul__analysis *a, const haul__moment *m);
+
+/* Fills in a->spans. False without memory, as with all of these. */
+bool haul__find_places(haul_profile *p, haul__analysis *a);
+bool haul__find_spans(const haul_profile *p, haul__analysis *a);
+bool haul__find_idle(const haul_profile *p, haul__analysis *a);
+bool haul__find_memory(const haul_profile *p, haul__analysis *a);
+bool haul__find_tables(haul_profile *p, haul__analysis *a);
+
+/* The part of a span in which that device had no work; all of it where none works behind the host. */
+int64_t haul__starved(const haul__analysis *a, const haul__moment *m);
+
+/* The steps: when step i, from 0, begins and ends, in ns. Without steps the whole stretch is one. */
+size_t  haul__step_count(const haul_profile *p);
+int64_t haul__step_begin(const haul_profile *p, size_t i);
+int64_t haul__step_end(const haul_profile *p, size_t i);
+/* The step whose time is nearest to the mean. */
+size_t haul__typical_step(const haul_profile *p);
+
+/* Bytes of a device's memory that the moment adds or, negative, takes away; 0 for what is neither, and for pinned
+ * memory, which is the host's. */
+int64_t haul__memory_change(const haul_profile *p, const haul__moment *m);
+
+/* What is live at a device's peak, one entry for each operation, module and label; the largest first. */
+typedef struct haul__holding {
+    uint32_t    operation, module; /* numbers of texts; or */
+    const char *named, *where;     /* of memory from before the profile; else NULL */
+    int64_t     bytes;
+    int         count;
+} haul__holding;
+/* For haul__free; NULL without memory. */
+haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *curve, int *count);
+
+#endif

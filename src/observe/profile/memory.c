@@ -1,0 +1,200 @@
+/* The memory of devices over a profile, and what held it at the peak. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "observe/profile/analysis.h"
+
+int64_t haul__memory_change(const haul_profile *p, const haul__moment *m)
+{
+    const bool made = m->kind == HAUL_EVENT_MEMORY_ALLOCATED;
+    if ((!made && m->kind != HAUL_EVENT_MEMORY_FREED) || *haul__moment_text(p, m->text))
+        return 0;
+    return made ? m->bytes : -m->bytes;
+}
+
+static bool is_memory(const haul_profile *p, const haul__moment *m)
+{
+    return haul__memory_change(p, m) != 0;
+}
+
+static haul__curve *curve_of(haul__analysis *a, const haul_device *device)
+{
+    for (int i = 0; i < a->curve_count; i++)
+        if (a->curves[i].device == device)
+            return &a->curves[i];
+    return NULL;
+}
+
+static const haul__earlier *earlier_of(const haul_profile *p, const haul_device *device)
+{
+    for (size_t i = 0; i < p->earlier_count; i++)
+        if (p->earlier[i].device == device)
+            return &p->earlier[i];
+    return NULL;
+}
+
+static bool begin_curves(const haul_profile *p, haul__analysis *a)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const haul_device *device = p->moments[i].device;
+        if (!is_memory(p, &p->moments[i]) || curve_of(a, device))
+            continue;
+        if (!haul__grow(&a->curves, &room, (size_t)a->curve_count + 1, sizeof *a->curves))
+            return false;
+        const haul__earlier *earlier = earlier_of(p, device);
+        const int64_t        before = earlier ? earlier->bytes : 0;
+        a->curves[a->curve_count++] =
+            (haul__curve){.device = device, .earlier = earlier, .before = before, .peak = before};
+    }
+    return true;
+}
+
+bool haul__find_memory(const haul_profile *p, haul__analysis *a)
+{
+    if (!begin_curves(p, a))
+        return false;
+    for (int c = 0; c < a->curve_count; c++) {
+        haul__curve *curve = &a->curves[c];
+        int64_t      now = curve->before;
+        for (size_t i = 0; i < p->count; i++) {
+            const haul__moment *m = &p->moments[i];
+            if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
+                continue;
+            now += haul__memory_change(p, m);
+            if (now > curve->peak) {
+                curve->peak = now;
+                curve->peak_at = i + 1;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- what is live at the peak ---- */
+
+typedef struct holdings {
+    haul__holding *items;
+    size_t         count, room;
+} holdings;
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool add(holdings *h, haul__holding what)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        haul__holding *at = &h->items[i];
+        if (at->operation != what.operation || at->module != what.module || !same_text(at->named, what.named) ||
+            !same_text(at->where, what.where))
+            continue;
+        at->bytes += what.bytes;
+        at->count += what.count;
+        return true;
+    }
+    if (!haul__grow(&h->items, &h->room, h->count + 1, sizeof *h->items))
+        return false;
+    h->items[h->count++] = what;
+    return true;
+}
+
+/* Blocks from before the profile, without those that are gone. */
+static bool add_earlier(holdings *h, const haul__earlier *e, const bool *gone)
+{
+    for (int i = 0; e && i < e->count; i++)
+        if (!e->blocks[i].spilled && !gone[i] &&
+            !add(h, (haul__holding){.named = e->blocks[i].operation,
+                                    .where = e->blocks[i].module,
+                                    .bytes = e->blocks[i].bytes,
+                                    .count = 1}))
+            return false;
+    return true;
+}
+
+/* A block from before was freed. Its number is not known; one of the same operation and size will do. */
+static void take_away(const haul__earlier *e, bool *gone, const char *operation, int64_t bytes)
+{
+    for (int i = 0; e && i < e->count; i++) {
+        if (gone[i] || e->blocks[i].bytes != bytes || strcmp(e->blocks[i].operation, operation) != 0)
+            continue;
+        gone[i] = true;
+        return;
+    }
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = (*(const haul__moment *const *)a)->number, y = (*(const haul__moment *const *)b)->number;
+    return (x > y) - (x < y);
+}
+
+static const haul__moment **allocations(const haul_profile *p, const haul__curve *c, size_t *count)
+{
+    const haul__moment **all = haul__calloc(c->peak_at + 1, sizeof *all);
+    *count = 0;
+    for (size_t i = 0; all && i < c->peak_at; i++) {
+        const haul__moment *m = &p->moments[i];
+        if (m->device == c->device && is_memory(p, m) && m->kind == HAUL_EVENT_MEMORY_ALLOCATED)
+            all[(*count)++] = m;
+    }
+    if (all)
+        qsort(all, *count, sizeof *all, by_number);
+    return all;
+}
+
+/* Removes what was freed before the peak from `all`, or notes it in `gone` if it was there before the profile. */
+static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul__moment **all, size_t count,
+                         bool *gone)
+{
+    bool *freed = haul__calloc(count + 1, 1);
+    for (size_t i = 0; freed && i < c->peak_at; i++) {
+        const haul__moment *m = &p->moments[i];
+        if (m->device != c->device || !is_memory(p, m) || m->kind != HAUL_EVENT_MEMORY_FREED)
+            continue;
+        const haul__moment **found = count ? bsearch(&m, all, count, sizeof *all, by_number) : NULL;
+        if (found)
+            freed[found - all] = true;
+        else
+            take_away(c->earlier, gone, haul__moment_text(p, m->operation), m->bytes);
+    }
+    for (size_t i = 0; freed && i < count; i++)
+        if (freed[i])
+            all[i] = NULL;
+    const bool fine = freed != NULL;
+    haul__free(freed);
+    return fine;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const haul__holding *x = a, *y = b;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, int *count)
+{
+    holdings             h = {.items = NULL};
+    size_t               n;
+    const haul__moment **all = allocations(p, c, &n);
+    bool                *gone = haul__calloc(c->earlier ? (size_t)c->earlier->count + 1 : 1, 1);
+    bool                 fine = all && gone && haul__grow(&h.items, &h.room, 1, sizeof *h.items);
+    fine = fine && remove_freed(p, c, all, n, gone) && add_earlier(&h, c->earlier, gone);
+    for (size_t i = 0; fine && i < n; i++)
+        if (all[i])
+            fine = add(
+                &h, (haul__holding){
+                        .operation = all[i]->operation, .module = all[i]->module, .bytes = all[i]->bytes, .count = 1});
+    haul__free(all);
+    haul__free(gone);
+    if (!fine) {
+        haul__free(h.items);
+        return NULL;
+    }
+    if (h.count)
+        qsort(h.items, h.count, sizeof *h.items, by_bytes);
+    *count = (int)h.count;
+    return h.items;
+}

@@ -1,0 +1,77 @@
+/* Writes the files of a profile into a folder. */
+#include "observe/profile/save.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "core/error.h"
+#include "files/file.h"
+#include "observe/audit/audit.h"
+
+static const char operation[] = "haul_profile_save";
+
+/* Writes the text twice: first to know its length. */
+static char *make_text(void (*write)(haul__json_text *, const haul_profile *), const haul_profile *p, size_t *length)
+{
+    haul__json_text t = {.out = NULL};
+    write(&t, p);
+    *length = (size_t)haul__json_finish(&t);
+    char *text = haul__malloc(*length + 1);
+    if (!text) {
+        haul__fail_memory(operation, *length);
+        return NULL;
+    }
+    t = (haul__json_text){.out = text, .size = *length + 1};
+    write(&t, p);
+    haul__json_finish(&t);
+    return text;
+}
+
+static haul_status put_file(const char *path, const char *text, size_t length)
+{
+    haul__writer *writer = haul__writer_open(path, operation);
+    if (!writer)
+        return haul_error_status();
+    haul_status status = haul__writer_put(writer, text, length);
+    if (!status)
+        status = haul__writer_put(writer, "\n", 1);
+    if (status) {
+        haul__writer_abandon(writer);
+        return status;
+    }
+    return haul__writer_commit(writer);
+}
+
+static haul_status save(const haul_profile *p, const char *folder, const char *name,
+                        void (*write)(haul__json_text *, const haul_profile *))
+{
+    size_t      length = 0;
+    char       *path = haul__format("%s/%s", folder, name);
+    char       *text = path ? make_text(write, p, &length) : NULL;
+    haul_status status = !path ? haul__fail_memory(operation, strlen(folder)) : !text ? haul_error_status() : HAUL_OK;
+    if (!status)
+        status = put_file(path, text, length);
+    haul__free(text);
+    haul__free(path);
+    return status;
+}
+
+haul_status haul_profile_save(haul_profile *profile, const char *folder)
+{
+    haul_status status = haul__profile_check(profile, operation);
+    if (status)
+        return status;
+    if (!folder)
+        return haul__fail_null(operation, "folder");
+    if (!haul__profile_analysis(profile, operation) || !haul__profile_findings(profile, operation))
+        return haul_error_status();
+    if (haul__fault_point(HAUL__FAULT_FILE) || (mkdir(folder, 0777) && errno != EEXIST))
+        return haul__fail(HAUL_IO, operation, "folder", "%s cannot be made: %s", folder, haul__strerror(errno));
+    status = save(profile, folder, "trace.json", haul__write_trace);
+    if (!status)
+        status = save(profile, folder, "profile.json", haul__write_tables);
+    return status ? status : save(profile, folder, "audit.json", haul__write_findings);
+}

@@ -1,0 +1,89 @@
+#include "observe/profile/texts.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { FIRST_PLACES = 1024 }; /* a power of two, as all numbers of places */
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u; /* FNV-1a */
+    return hash;
+}
+
+/* The place of the text in the table, or a free one for it. */
+static size_t place_of(const haul__texts *t, const char *text)
+{
+    size_t at = hash_of(text) & (t->places - 1);
+    while (t->table[at] && strcmp(t->items[t->table[at]], text) != 0)
+        at = (at + 1) & (t->places - 1);
+    return at;
+}
+
+bool haul__texts_open(haul__texts *t)
+{
+    *t = (haul__texts){.places = FIRST_PLACES};
+    t->table = haul__calloc(FIRST_PLACES, sizeof *t->table);
+    if (!t->table || !haul__grow(&t->items, &t->room, 1, sizeof *t->items))
+        return false;
+    t->items[0] = haul__strdup("");
+    t->count = t->items[0] != NULL;
+    return t->items[0] != NULL;
+}
+
+void haul__texts_close(haul__texts *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        haul__free(t->items[i]);
+    haul__free(t->items);
+    haul__free(t->table);
+    *t = (haul__texts){.items = NULL};
+}
+
+/* Keeps half of the places free. */
+static bool widen(haul__texts *t)
+{
+    if (2 * t->count < t->places)
+        return true;
+    uint32_t *table = haul__calloc(2 * t->places, sizeof *table);
+    if (!table)
+        return false;
+    haul__free(t->table);
+    t->table = table;
+    t->places *= 2;
+    for (uint32_t i = 1; i < t->count; i++)
+        t->table[place_of(t, t->items[i])] = i;
+    return true;
+}
+
+static uint32_t add(haul__texts *t, size_t place, const char *text)
+{
+    char *copy = haul__strdup(text);
+    if (!copy || t->count >= UINT32_MAX || !haul__grow(&t->items, &t->room, t->count + 1, sizeof *t->items)) {
+        haul__free(copy);
+        return 0;
+    }
+    t->items[t->count] = copy;
+    t->table[place] = (uint32_t)t->count;
+    return (uint32_t)t->count++;
+}
+
+uint32_t haul__texts_number(haul__texts *t, const char *text)
+{
+    if (!text || !*text)
+        return 0;
+    const size_t   hint = (uintptr_t)text / 8 % HAUL__TEXT_HINTS;
+    const uint32_t known = t->hints[hint].at == text ? t->hints[hint].number : 0;
+    if (known && strcmp(t->items[known], text) == 0)
+        return known;
+    if (!widen(t))
+        return 0;
+    const size_t   place = place_of(t, text);
+    const uint32_t number = t->table[place] ? t->table[place] : add(t, place, text);
+    t->hints[hint].at = text;
+    t->hints[hint].number = number;
+    return number;
+}

@@ -1,0 +1,410 @@
+/* Stable sorting along an axis: the elements in order, and their indices.
+ *
+ * Elements of a short row are put where their ranks say: the numbers of elements that precede them.
+ *
+ * Of a long row, the sorted items combine an element's key and its index in one number. A key is an unsigned integer in
+ * the order of the elements. No two items of a row are equal, because their indices differ. Blocks of a row are sorted
+ * first: on processors by radix, on GPUs, where a block is small, by insertion. Then runs are merged in pairs. A work
+ * item of a merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh,
+ * Green, Mwassi, Shmueli, Birk 2012). */
+#include "ops/index/sort.h"
+
+#include "base/numbers.h"
+#include "engine/copy.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/index/index.h"
+
+// clang-format off
+/* kernel text begins */
+/* Up to so many elements of a row are put where their ranks say. */
+#define SORT_FEW 64
+
+typedef struct sort_params {
+    I64 items;
+    I64 length;     /* of a row */
+    I64 run;        /* elements of a block, or of a run that is in order */
+    I64 chunk;      /* elements that an item of a merge makes: a part of a run */
+    I64 parts;      /* blocks or chunks of a row */
+    I64 offsets[3]; /* of x, values and indices; items begin where their memory does */
+    I32 descending, values;
+} sort_params;
+
+#ifdef HAUL_KERNEL
+/* NaN is the largest element; -0 and 0 are equal. */
+#if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
+#define SORT_DIGITS 8
+typedef U64 sort_key;
+typedef struct sort_item {
+    U64 key, index;
+} sort_item;
+#define SORT_TOP ((U64)1 << 63)
+#define SORT_BITS(x) F64_BITS(x)
+#define SORT_DIGIT(item, d) ((U32)((item).key >> 8 * (d)) & 255u)
+#define SORT_INDEX(item) ((I64)(item).index)
+FUNC sort_item SORT_ITEM(sort_key key, I64 index) { const sort_item item = {key, (U64)index}; return item; }
+FUNC I32 SORT_LESS(sort_item a, sort_item b) { return a.key < b.key || (a.key == b.key && a.index < b.index); }
+#else
+#define SORT_DIGITS 4
+typedef U32 sort_key;
+typedef U64 sort_item;
+#define SORT_TOP ((U32)1 << 31)
+#define SORT_BITS(x) F32_BITS(x)
+#define SORT_DIGIT(item, d) ((U32)((item) >> (32 + 8 * (d))) & 255u)
+#define SORT_INDEX(item) ((I64)((item) & 0xffffffffu))
+#define SORT_ITEM(key, index) ((U64)(key) << 32 | (U64)(index))
+#define SORT_LESS(a, b) ((a) < (b))
+#endif
+
+#if IS_FLOAT
+FUNC sort_key SORT_KEY(A x)
+{
+    const sort_key bits = x == 0 ? 0 : (sort_key)SORT_BITS(x);
+    return x != x ? ~(sort_key)0 : bits & SORT_TOP ? ~bits : bits | SORT_TOP;
+}
+#else
+#define SORT_KEY(x) ((sort_key)(x) ^ SORT_TOP)
+#endif
+
+/* The rank of an element in its row is the number of those that precede it. Keys with a sign, as not all processors have
+ * vectors of numbers without; the index is in them where there is room for both. */
+#if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
+#define SORT_RANKED(key, j) ((void)(j), (I64)((key) ^ SORT_TOP))
+#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)) | ((I64)((a) == (b)) & (I64)((k) < (j))))
+#else
+#define SORT_RANKED(key, j) ((I64)((U64)((key) ^ SORT_TOP) << 32 | (U64)(j)))
+#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)))
+#endif
+#define SORT_LAST 0x7fffffffffffffff
+FUNC I64 sort_ranked(A x, I64 j, I32 descending)
+{
+    const sort_key key = SORT_KEY(x);
+    return SORT_RANKED(descending ? (sort_key)~key : key, j);
+}
+#if CHUNKED
+/* The CPU's level for old processors has no vectors of such keys. */
+#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
+#define SORT_VECTORS 0
+#else
+#define SORT_VECTORS 1
+#endif
+FUNC void sort_rank(PRIVATE I64 *keys, PRIVATE I64 *ranks, I64 n)
+{
+    const I64 padded = (n + 7) & ~(I64)7;
+    for (I64 j = n; j < padded; j++) keys[j] = SORT_LAST;
+    for (I64 e = 0; e < padded; e += 8) {
+        BLOCK_LOOP for (int l = 0; l < 8; l++) ranks[e + l] = 0;
+    }
+    for (I64 k = 0; k < n; k += 4) { /* four at once, as each pass reads and writes the ranks */
+        const I64 a = keys[k], b = keys[k + 1], c = keys[k + 2], d = keys[k + 3];
+        for (I64 e = 0; e < padded; e += 8) {
+            PRIVATE const I64 *key = keys + e;
+            PRIVATE I64 *rank = ranks + e;
+            BLOCK_LOOP for (int l = 0; l < 8; l++)
+                rank[l] += SORT_PRECEDES(a, k, key[l], e + l) + SORT_PRECEDES(b, k + 1, key[l], e + l) +
+                           SORT_PRECEDES(c, k + 2, key[l], e + l) + SORT_PRECEDES(d, k + 3, key[l], e + l);
+        }
+    }
+}
+FUNC void sort_rank_few(PRIVATE const I64 *keys, PRIVATE I64 *ranks, I64 n)
+{
+    for (I64 j = 0; j < n; j++) {
+        I64 rank = 0;
+        for (I64 k = 0; k < n; k++) rank += SORT_PRECEDES(keys[k], k, keys[j], j);
+        ranks[j] = rank;
+    }
+}
+#endif
+FUNC void sort_put(const sort_params *p, GLOBAL T *values, GLOBAL I64 *indices, GLOBAL const T *row, I64 first, I64 j, I64 rank)
+{
+    indices[p->offsets[2] + first + rank] = j;
+    if (p->values) values[p->offsets[1] + first + rank] = row[j];
+}
+
+/* Short rows: a row an item where work is CHUNKED, else an element. */
+KERNEL3(sort_few, sort_params, T, values, I64, indices, const T, x)
+{
+    FOR_ITEMS(i) {
+#if CHUNKED
+        const I64 n = p.length, first = i * n, whole = n & ~(I64)7;
+        GLOBAL const T *row = x + p.offsets[0] + first;
+        I64 keys[SORT_FEW], ranks[SORT_FEW];
+        for (I64 e = 0; e < whole; e += 8) {
+            BLOCK_LOOP for (int l = 0; l < 8; l++) keys[e + l] = sort_ranked(LOAD(row, e + l), e + l, p.descending);
+        }
+        for (I64 j = whole; j < n; j++) keys[j] = sort_ranked(LOAD(row, j), j, p.descending);
+        if (SORT_VECTORS && n > 6) sort_rank(keys, ranks, n);
+        else sort_rank_few(keys, ranks, n);
+        for (I64 j = 0; j < n; j++) sort_put(&p, values, indices, row, first, j, ranks[j]);
+#else
+        const I64 line = QUOTIENT(i, p.length), first = line * p.length, j = i - first;
+        GLOBAL const T *row = x + p.offsets[0] + first;
+        const I64 own = sort_ranked(LOAD(row, j), j, p.descending);
+        I64 rank = 0;
+        for (I64 k = 0; k < p.length; k++) {
+            const I64 key = sort_ranked(LOAD(row, k), k, p.descending);
+            rank += SORT_PRECEDES(key, k, own, j);
+        }
+        sort_put(&p, values, indices, row, first, j, rank);
+#endif
+    }
+}
+
+#if CHUNKED
+/* By the digits of the keys, the lowest first; those in which all keys agree are left out. */
+FUNC void sort_radix(GLOBAL sort_item *items, GLOBAL sort_item *other, I64 n)
+{
+    U32 counts[SORT_DIGITS][256];
+    GLOBAL sort_item *from = items, *to = other;
+    for (int d = 0; d < SORT_DIGITS; d++)
+        for (int k = 0; k < 256; k++) counts[d][k] = 0;
+    for (I64 j = 0; j < n; j++)
+        for (int d = 0; d < SORT_DIGITS; d++) counts[d][SORT_DIGIT(items[j], d)]++;
+    for (int d = 0; d < SORT_DIGITS; d++) {
+        U32 *place = counts[d], sum = 0;
+        if (place[SORT_DIGIT(from[0], d)] == (U32)n) continue;
+        for (int k = 0; k < 256; k++) {
+            const U32 count = place[k];
+            place[k] = sum;
+            sum += count;
+        }
+        for (I64 j = 0; j < n; j++) to[place[SORT_DIGIT(from[j], d)]++] = from[j];
+        GLOBAL sort_item *last = from;
+        from = to;
+        to = last;
+    }
+    if (from == other)
+        for (I64 j = 0; j < n; j++) items[j] = other[j];
+}
+#endif
+
+/* items = those of x, each block in order: an item of work is a block. */
+KERNEL3(sort_blocks, sort_params, sort_item, items, sort_item, other, const T, x)
+{
+    FOR_ITEMS(i) {
+        const I64 row = QUOTIENT(i, p.parts), first = (i - row * p.parts) * p.run, at = row * p.length + first;
+        const I64 n = least(p.length - first, p.run);
+        GLOBAL sort_item *own = items + at;
+        for (I64 j = 0; j < n; j++) {
+            const sort_key key = SORT_KEY(LOAD(x, p.offsets[0] + at + j));
+            const sort_item item = SORT_ITEM(p.descending ? (sort_key)~key : key, first + j);
+            I64 k = j;
+            for (; !CHUNKED && k > 0 && SORT_LESS(item, own[k - 1]); k--) own[k] = own[k - 1];
+            own[k] = item;
+        }
+#if CHUNKED
+        sort_radix(own, other + at, n);
+#endif
+    }
+}
+
+/* Runs of `items` in pairs to `merged`. */
+KERNEL2(sort_merge, sort_params, sort_item, merged, const sort_item, items)
+{
+    FOR_ITEMS(i) {
+        const I64 row = QUOTIENT(i, p.parts), first = (i - row * p.parts) * p.chunk;
+        const I64 last = least(first + p.chunk, p.length), begin = QUOTIENT(first, 2 * p.run) * 2 * p.run;
+        const I64 middle = least(begin + p.run, p.length), end = least(begin + 2 * p.run, p.length), n = first - begin;
+        GLOBAL const sort_item *v = items + row * p.length;
+        GLOBAL sort_item *w = merged + row * p.length;
+        I64 low = M_MAX_OF(n - (end - middle), 0), high = least(n, middle - begin);
+        while (low < high) { /* how many of the first n come from the first run? */
+            const I64 some = (low + high) / 2;
+            if (SORT_LESS(v[begin + some], v[middle + n - 1 - some])) low = some + 1;
+            else high = some;
+        }
+        I64 one = begin + low, two = middle + n - low;
+        for (I64 j = first; j < last; j++) {
+            const I32 takes = two >= end || (one < middle && SORT_LESS(v[one], v[two]));
+            w[j] = v[takes ? one : two];
+            one += takes;
+            two += !takes;
+        }
+    }
+}
+
+/* What the items stand for. */
+KERNEL4(sort_finish, sort_params, T, values, I64, indices, const sort_item, items, const T, x)
+{
+    FOR_ITEMS(i) {
+        const I64 index = SORT_INDEX(items[i]);
+        indices[p.offsets[2] + i] = index;
+        if (p.values) values[p.offsets[1] + i] = x[p.offsets[0] + QUOTIENT(i, p.length) * p.length + index];
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* Elements of a block on processors and on GPUs, and of a chunk. A processor's block stays in its caches. */
+enum { BLOCK = 1 << 16, SMALL_BLOCK = 16, CHUNK = 1 << 12, SMALL_CHUNK = 16, GRAIN = 4096 };
+
+static haul_status merge(const haul__call *c, haul_tensor *merged, haul_tensor *items, haul_dtype dtype, sort_params *p)
+{
+    int64_t rows = p->items / p->parts;
+    p->parts = haul__ceil_div(p->length, p->chunk);
+    p->items = rows * p->parts;
+    return haul__launch_kernel(c, HAUL__K_sort_merge, dtype, HAUL__OUT(merged), HAUL__IN(items), HAUL__PARAMS(*p),
+                               .grain = 1 + GRAIN / p->chunk);
+}
+
+/* Short rows, by one kernel. */
+static haul_status sort_few(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
+                            sort_params *p)
+{
+    bool strided = c->device->strided;
+    p->items = strided ? x->count : x->count / p->length;
+    return haul__launch_kernel(c, HAUL__K_sort_few, x->dtype, HAUL__OUT(values ? values : indices, indices),
+                               HAUL__IN(x), HAUL__PARAMS(*p), .grain = 1 + GRAIN / (p->length + 1));
+}
+
+haul_status haul__sort_rows(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x,
+                            int64_t length, bool descending)
+{
+    int64_t words, rows = length ? x->count / length : 0;
+    bool    strided = c->device->strided;
+    if (!haul__mul_size(x->count, haul__dtype_size(x->dtype) > 4 ? 2 : 1, &words))
+        return haul__fail(HAUL_SHAPE, c->operation->name, "x", "the size of what is sorted overflows");
+    sort_params p = {.length = length,
+                     .run = strided ? SMALL_BLOCK : BLOCK,
+                     .chunk = strided ? SMALL_CHUNK : CHUNK,
+                     .offsets = {x->offset, values ? values->offset : 0, indices->offset},
+                     .descending = descending,
+                     .values = values != NULL};
+    if (length <= SORT_FEW)
+        return x->count ? sort_few(c, values, indices, x, &p) : HAUL_OK;
+    haul_tensor *items = haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words));
+    haul_tensor *other = items ? haul__temporary(c, HAUL_I64, &HAUL_SHAPE(words)) : NULL;
+    if (!other || !x->count)
+        return other ? HAUL_OK : haul_error_status();
+    p.parts = haul__ceil_div(length, p.run);
+    p.items = rows * p.parts;
+    haul_status status =
+        haul__launch_kernel(c, HAUL__K_sort_blocks, x->dtype, HAUL__OUT(items, other), HAUL__IN(x), HAUL__PARAMS(p),
+                            .grain = 1 + GRAIN / ((length < p.run ? length : p.run) + 1));
+    for (; !status && p.run < length; p.run *= 2) {
+        haul_tensor *merged = other;
+        status = merge(c, merged, items, x->dtype, &p);
+        other = items;
+        items = merged;
+    }
+    p.items = x->count;
+    return status ? status
+                  : haul__launch_kernel(c, HAUL__K_sort_finish, x->dtype, HAUL__OUT(values ? values : indices, indices),
+                                        HAUL__IN(items, x), HAUL__PARAMS(p), .grain = GRAIN);
+}
+
+/* ---- along an axis ---- */
+
+/* Dense strides with the axis innermost. */
+static void axis_last(const haul_shape *shape, int axis, int64_t *strides)
+{
+    int64_t stride = 1; /* parts of a product that was checked */
+    for (int i = -1; i < shape->ndim; i++) {
+        int d = i < 0 ? axis : shape->ndim - 1 - i;
+        if (d >= shape->ndim || (i >= 0 && d == axis))
+            continue;
+        strides[d] = stride;
+        stride *= shape->dims[d];
+    }
+}
+
+/* A result, or a temporary that will be copied to it. */
+static haul_tensor *target(const haul__call *c, haul_tensor *result, const int64_t *strides)
+{
+    if (!result || haul__shape_same_strides(&result->shape, result->strides, strides))
+        return result;
+    return haul__temporary_strided(c, result->dtype, &result->shape, strides);
+}
+
+haul_status haul__sort_axis(const haul__call *c, haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
+                            bool descending)
+{
+    int64_t           strides[HAUL_MAX_DIMS] = {0};
+    const haul_shape *shape = &indices->shape;
+    axis_last(shape, axis, strides);
+    haul_tensor *lines = haul__as_strided(c, x, strides);
+    haul_tensor *sorted = target(c, values, strides), *order = target(c, indices, strides);
+    if (!lines || !order || (values && !sorted) ||
+        haul__sort_rows(c, sorted, order, lines, shape->ndim ? shape->dims[axis] : 1, descending))
+        return haul_error_status();
+    if (sorted != values && haul__copy_elements(values, sorted, c->operation->name))
+        return haul_error_status();
+    return order == indices ? HAUL_OK : haul__copy_elements(indices, order, c->operation->name);
+}
+
+/* ---- the operations ---- */
+
+typedef struct sort_attributes {
+    int  axis;
+    bool descending;
+} sort_attributes;
+
+/* The last result is the indices; haul_argsort has only that one. */
+static haul_status infer(haul__call *c)
+{
+    sort_attributes   *a = haul__attributes(c);
+    const haul_tensor *x = c->operands[0];
+    if (haul__call_axis(c, 0, &a->axis))
+        return haul_error_status();
+    if (x->shape.ndim && x->shape.dims[a->axis] > HAUL__SORT_MOST) /* an item has 32 bits for the index */
+        return haul__refuse_shape(c, 0, "at most 4294967295 elements along the axis are expected");
+    if (c->result_count > 1 && haul__describe(c, 0, x->dtype, &x->shape))
+        return haul_error_status();
+    return haul__describe(c, c->result_count - 1, HAUL_I64, &x->shape);
+}
+
+static haul_status compute(haul__call *c)
+{
+    const sort_attributes *a = haul__attributes(c);
+    haul_tensor           *values = c->result_count > 1 ? c->results[0] : NULL;
+    return haul__sort_axis(c, values, c->results[c->result_count - 1], c->operands[0], a->axis, a->descending);
+}
+
+static void gradient(haul__gradient *g)
+{
+    g->operands[0] = haul__gather_backward(g->results[0], ((const sort_attributes *)g->attributes)->axis,
+                                           g->saved_results[1], haul__operand_shape(g, 0), true);
+}
+
+HAUL__OPERATION(sort) = {
+    .name = "haul_sort",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
+    .attributes_size = HAUL__ATTRIBUTES(sort_attributes),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 20,
+};
+
+HAUL__OPERATION(argsort) = {
+    .name = "haul_argsort",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"indices"}},
+    .attributes_size = HAUL__ATTRIBUTES(sort_attributes),
+    .infer = infer,
+    .compute = compute,
+    .flops = 20,
+};
+
+haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **values, haul_tensor **indices)
+{
+    return haul__apply_pair(&haul__operation_sort, &(sort_attributes){axis, descending}, x, values, indices);
+}
+
+haul_status haul_sort_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis, bool descending)
+{
+    return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_sort,
+                            &(sort_attributes){axis, descending}, HAUL__OPERANDS(x));
+}
+
+haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending)
+{
+    return HAUL__APPLY(argsort, (&(sort_attributes){axis, descending}), x);
+}
+
+haul_status haul_argsort_into(haul_tensor *out, haul_tensor *x, int axis, bool descending)
+{
+    return HAUL__APPLY_INTO(out, argsort, (&(sort_attributes){axis, descending}), x);
+}

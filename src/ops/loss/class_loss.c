@@ -1,0 +1,595 @@
+/* Losses over classes: nll_loss, and cross_entropy, which is log_softmax and nll_loss in one pass each way.
+ *
+ * A row is the classes of one place: one example of [N, C], one pixel of [N, C, H, W]. If the classes are innermost in
+ * memory, each row is computed by itself; otherwise adjacent rows are computed side by side. The forward pass keeps the
+ * logarithm of each row's sum of exponentials. The backward pass computes (softmax - onehot) g / N, with the same
+ * weights and smoothing. A gradient that is to be differentiated again is composed of operations. */
+#include "backends/index_check.h"
+#include "core/option.h"
+#include "engine/copy.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/loss/loss.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct class_params {
+    I64 items;          /* rows */
+    I64 classes, inner; /* elements of a row, and the distance between them */
+    I64 at[6];          /* offsets of the buffers; of the weights -1 if there are none */
+    I64 total;          /* where the sum of the rows' weights is, by which their mean divides; -1 if there is none */
+    I64 ignored;        /* rows of this class count nothing, if `ignores` */
+    U64 smoothing;
+    U32 check, ignores; /* check: haul__index_check */
+    U32 of_mean, of_rows; /* g is the gradient of the mean; has an element for each row */
+} class_params;
+
+#define CLASS_WIDTH 128 /* neighbouring rows that are taken side by side */
+
+#if defined(HAUL_KERNEL) && IS_FLOAT
+#define CLASS_ROOM    (CHUNKED ? CLASS_WIDTH : 1)
+#define IS_IGNORED(y) (p.ignores && (y) == p.ignored)
+/* The weight of class c; none of a class that is out of range. */
+FUNC A class_weight(GLOBAL const T *weight, I64 at, I64 c) { return at < 0 ? LIT(1.0) : c < 0 ? LIT(0.0) : LOAD(weight, at + c); }
+
+/* SUM, that of TERM, an expression of j, over the classes. S is what the lanes have. */
+TEMPLATE(class_sum, SUM, S, TERM)
+            LANE_VALUES(A, S);
+            EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
+            for (I64 k = 0; k + SUM_LANES <= p.classes; k += SUM_LANES)
+                EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
+            EACH_REST(l, p.classes % SUM_LANES) { const I64 j = p.classes - p.classes % SUM_LANES + l; OF_LANE(S, l) = IN_REST(l, p.classes % SUM_LANES, OF_LANE(S, l) + TERM, OF_LANE(S, l)); }
+            LANE_TREE(A, S, SUM_OF)
+            const A SUM = OF_FIRST_LANE(S);
+END_TEMPLATE
+
+/* loss = w[y] (log(sum(exp(x))) - x[y]); the logarithm is kept. With smoothing s it is (1 - s) of that and s / C of the
+ * sum over all classes in place of y. In place of the element of a class that is out of range stands 0. */
+KERNEL6(cross_entropy, class_params, ACC, out, ACC, log_sum, const T, x, const I64, y, const T, weight, U32, fault)
+{
+    const A smooth = SCALAR(p.smoothing);
+    FOR_ROWS(i) {
+        const I64 n = p.classes, label = y[p.at[3] + i];
+        GLOBAL const T *v = x + p.at[2] + i * n;
+        const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
+        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const A own = c < 0 ? LIT(0.0) : LOAD(v, c);
+        A loss = log_s - (own - most);
+        if (p.at[4] >= 0) loss *= class_weight(weight, p.at[4], c);
+        if (smooth > 0) {
+            EXPAND(class_sum, flat, s, class_weight(weight, p.at[4], j) * (log_s - (LOAD(v, j) - most)))
+            loss = loss * (LIT(1.0) - smooth) + flat * (smooth / (A)n);
+        }
+        if (IS_FIRST_LANE) {
+            out[p.at[0] + i] = IS_IGNORED(label) ? LIT(0.0) : loss;
+            log_sum[p.at[1] + i] = log_s + most;
+        }
+    }
+}
+
+KERNEL6(cross_entropy_columns, class_params, ACC, out, ACC, log_sum, const T, x, const I64, y, const T, weight, U32, fault)
+{
+    const A smooth = SCALAR(p.smoothing);
+    const I64 n = p.classes, step = p.inner;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
+        GLOBAL const T *v = x + p.at[2] + at;
+        A most[CLASS_ROOM], log_s[CLASS_ROOM], flat[CLASS_ROOM];
+        const int width = NEIGHBOURS(step - side, ITEMS_END - i, CLASS_WIDTH);
+        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);
+        for (I64 j = 1; j < n; j++)
+            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));
+        for (int l = 0; l < width; l++) log_s[l] = 0;
+        for (I64 j = 0; j < n; j++)
+            for (int l = 0; l < width; l++) log_s[l] += M_EXP(LOAD(v, j * step + l) - most[l]);
+        for (int l = 0; l < width; l++) log_s[l] = M_LOG(log_s[l]);
+        for (int l = 0; l < width; l++) flat[l] = 0;
+        for (I64 j = 0; j < n && smooth > 0; j++) {
+            const A w = class_weight(weight, p.at[4], j);
+            for (int l = 0; l < width; l++) flat[l] += w * (log_s[l] - (LOAD(v, j * step + l) - most[l]));
+        }
+        for (int l = 0; l < width; l++) {
+            const I64 label = y[p.at[3] + i + l];
+            const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i + l, label, n);
+            const A own = c < 0 ? LIT(0.0) : LOAD(v, c * step + l);
+            A loss = (log_s[l] - (own - most[l])) * class_weight(weight, p.at[4], c);
+            if (smooth > 0) loss = loss * (LIT(1.0) - smooth) + flat[l] * (smooth / (A)n);
+            out[p.at[0] + i + l] = IS_IGNORED(label) ? LIT(0.0) : loss;
+            log_sum[p.at[1] + i + l] = log_s[l] + most[l];
+        }
+        i += ITEMS_STEP(width);
+    }
+}
+
+/* loss = -w[y] log_p[y], smoothed likewise. */
+KERNEL5(nll_rows, class_params, ACC, out, const T, log_p, const I64, y, const T, weight, U32, fault)
+{
+    const A smooth = SCALAR(p.smoothing);
+    const I64 n = p.classes, step = p.inner;
+    FOR_ITEMS(i) {
+        const I64 side = step == 1 ? 0 : REMAINDER(i, step), label = y[p.at[2] + i];
+        GLOBAL const T *v = log_p + p.at[1] + (i - side) * n + side;
+        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const A own = LOAD(v, M_MAX_OF(c, 0) * step);
+        A loss = c < 0 ? LIT(0.0) : -own * class_weight(weight, p.at[3], c);
+        if (smooth > 0) {
+            A flat = 0;
+            for (I64 j = 0; j < n; j++) flat -= class_weight(weight, p.at[3], j) * LOAD(v, j * step);
+            loss = loss * (LIT(1.0) - smooth) + flat * (smooth / (A)n);
+        }
+        out[p.at[0] + i] = IS_IGNORED(label) ? LIT(0.0) : loss;
+    }
+}
+
+/* The weight of each row in the mean. */
+KERNEL3(class_weights, class_params, ACC, out, const I64, y, const T, weight)
+{
+    FOR_ITEMS(i) {
+        const I64 c = y[p.at[1] + i];
+        out[p.at[0] + i] = IS_IGNORED(c) || c < 0 || c >= p.classes ? LIT(0.0) : class_weight(weight, p.at[2], c);
+    }
+}
+
+KERNEL3(class_mean, class_params, T, out, const ACC, sum, const ACC, total)
+{
+    FOR_ITEMS(i) STORE(out, p.at[0] + i, sum[p.at[1]] / total[p.at[2]]);
+}
+
+/* dx of a row: IS_SOFT softmax(x) times the sum of t, minus t, where t, times g, is (1 - s) w[y] at y and s / C w[j]
+ * everywhere. */
+TEMPLATE(class_backward, NAME, IS_SOFT)
+KERNEL7(NAME, class_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
+{
+    const A smooth = SCALAR(p.smoothing);
+    const A divisor = p.total >= 0 ? log_sum[p.total] : p.of_mean ? (A)p.items : LIT(1.0);
+    const A first = LOAD(g, p.at[5]) / divisor;
+    if (p.at[4] < 0 && !p.ignores && !p.of_rows && !(smooth > 0)) { /* alone the loop keeps its constants in registers */
+        FOR_ROWS(i) {
+            const I64 n = p.classes, c = CHECKED_INDEX(fault, p.check, i, y[p.at[3] + i], n);
+            const A shift = IS_SOFT ? log_sum[p.at[2] + i] : 0;
+            GLOBAL const T *v = x + p.at[1] + i * n;
+            GLOBAL T *o = out + p.at[0] + i * n;
+            EACH_OF_ROW(j, n)
+                STORE(o, j, IS_SOFT ? (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * first : j == c ? -first : LIT(0.0));
+        }
+        return;
+    }
+    FOR_ROWS(i) {
+        const I64 n = p.classes, label = y[p.at[3] + i];
+        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const A each = p.of_rows ? LOAD(g, p.at[5] + i) / divisor : first;
+        const A hard = p.at[4] < 0 ? each : each * class_weight(weight, p.at[4], c);
+        const A shift = IS_SOFT ? log_sum[p.at[2] + i] : 0;
+        GLOBAL const T *v = x + p.at[1] + i * n;
+        GLOBAL T *o = out + p.at[0] + i * n;
+        if (IS_IGNORED(label)) {
+            EACH_OF_ROW(j, n) STORE(o, j, LIT(0.0));
+        } else if (smooth > 0) {
+            EXPAND(class_sum, weights, s, class_weight(weight, p.at[4], j))
+            const A most = hard * (LIT(1.0) - smooth), flat = each * (smooth / (A)n), all = most + flat * weights;
+            EACH_OF_ROW(j, n) {
+                const A t = (j == c ? most : LIT(0.0)) + flat * class_weight(weight, p.at[4], j);
+                STORE(o, j, IS_SOFT ? M_EXP(LOAD(v, j) - shift) * all - t : -t);
+            }
+        } else {
+            EACH_OF_ROW(j, n)
+                STORE(o, j, IS_SOFT ? (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * hard : j == c ? -hard : LIT(0.0));
+        }
+    }
+}
+
+KERNEL7(NAME##_columns, class_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
+{
+    const A smooth = SCALAR(p.smoothing);
+    const A divisor = p.total >= 0 ? log_sum[p.total] : p.of_mean ? (A)p.items : LIT(1.0);
+    const I64 n = p.classes, step = p.inner;
+    A weights = 0;
+    for (I64 j = 0; j < n && smooth > 0; j++) weights += class_weight(weight, p.at[4], j);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
+        GLOBAL const T *v = x + p.at[1] + at;
+        GLOBAL T *o = out + p.at[0] + at;
+        I32 c[CLASS_ROOM], counts[CLASS_ROOM];
+        A most[CLASS_ROOM], flat[CLASS_ROOM], shift[CLASS_ROOM];
+        const int width = NEIGHBOURS(step - side, ITEMS_END - i, CLASS_WIDTH);
+        for (int l = 0; l < width; l++) {
+            const I64 label = y[p.at[3] + i + l];
+            const A each = LOAD(g, p.at[5] + (p.of_rows ? i + l : 0)) / divisor;
+            counts[l] = !IS_IGNORED(label);
+            c[l] = counts[l] ? (I32)CHECKED_INDEX(fault, p.check, i + l, label, n) : -1;
+            most[l] = each * class_weight(weight, p.at[4], c[l]) * (LIT(1.0) - smooth);
+            flat[l] = each * (smooth / (A)n);
+            shift[l] = IS_SOFT ? log_sum[p.at[2] + i + l] : 0;
+        }
+        for (I64 j = 0; j < n; j++) {
+            const A w = class_weight(weight, p.at[4], j);
+            VECTOR_LOOP for (int l = 0; l < width; l++) {
+                const A t = (c[l] == (I32)j ? most[l] : LIT(0.0)) + flat[l] * w;
+                const A s = IS_SOFT ? M_EXP(LOAD(v, j * step + l) - shift[l]) * (most[l] + flat[l] * weights) - t : -t;
+                STORE(o, j * step + l, counts[l] ? s : LIT(0.0));
+            }
+        }
+        i += ITEMS_STEP(width);
+    }
+}
+END_TEMPLATE
+
+EXPAND(class_backward, cross_entropy_backward, 1)
+EXPAND(class_backward, nll_backward, 0)
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* ---- what both losses share ---- */
+
+typedef struct class_attributes {
+    haul_reduction reduction;
+    bool           ignores, weighted; /* weighted: the mean divides by the sum of the rows' weights */
+    int            axis;              /* of the classes */
+    int64_t        classes, ignored;
+    double         smoothing;
+} class_attributes;
+
+/* The operands of the losses. */
+enum { X, Y, WEIGHT };
+/* The operands of their gradients: nll_loss_backward has no x. log_sum ends with the sum of the weights if needed. */
+enum { LOG_SUM = 1, LABELS, WEIGHTS, G };
+
+#define LABELS_SPEC "y", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64
+#define WEIGHT_SPEC "weight", .optional = true, .accepts = HAUL__FLOATS
+
+/* 64-bit sizes of classes would neither fit the kernels' comparisons nor any device. */
+static haul_status check_classes(const haul__call *c, class_attributes *a)
+{
+    const haul_shape *x = &c->operands[X]->shape;
+    a->axis = x->ndim > 1;
+    a->classes = x->ndim ? x->dims[a->axis] : 0;
+    if (a->classes < 1 || a->classes > INT32_MAX)
+        return haul__refuse_shape(c, X, "[C], [N, C] or [N, C, ...] with at least one class is expected");
+    if (!haul__has(c, WEIGHT))
+        return HAUL_OK;
+    if (c->wanted >> WEIGHT & 1)
+        return haul__fail(HAUL_GRAPH, c->operation->name, "weight",
+                          "weight requires a gradient, which this loss does not have; detach it");
+    if (!haul__shape_equal(&c->operands[WEIGHT]->shape, &HAUL_SHAPE(a->classes)))
+        return haul__refuse_shape(c, WEIGHT, "one dimension is expected, with an element for each class");
+    return HAUL_OK;
+}
+
+/* y has the shape of the logits without the class axis. */
+static haul_status check_labels(const haul__call *c, int axis)
+{
+    char              have[96], want[96];
+    haul_shape        rows = c->operands[X]->shape;
+    const haul_shape *y = &c->operands[Y]->shape;
+    rows.ndim--;
+    for (int d = axis; d < rows.ndim; d++)
+        rows.dims[d] = rows.dims[d + 1];
+    if (haul__shape_equal(y, &rows))
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "y",
+                      "y has shape %s; %s is expected, the class of each row of %s",
+                      haul__shape_text(y, have, sizeof have), haul__shape_text(&rows, want, sizeof want),
+                      c->operation->operands[X].name);
+}
+
+static haul_status infer_loss(haul__call *c)
+{
+    class_attributes *a = haul__attributes(c);
+    if (haul__check_reduction(c, a->reduction, false) || check_classes(c, a) || check_labels(c, a->axis))
+        return haul_error_status();
+    if (!(a->smoothing >= 0 && a->smoothing <= 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "label_smoothing",
+                          "label_smoothing is %g; 0 to 1 is expected", a->smoothing);
+    a->weighted = a->reduction == HAUL_REDUCE_MEAN && (a->ignores || haul__has(c, WEIGHT));
+    return haul__describe(c, 0, c->operands[X]->dtype,
+                          a->reduction == HAUL_REDUCE_NONE ? &c->operands[Y]->shape : &HAUL_SCALAR_SHAPE);
+}
+
+/* A row takes little work: this many elements make a piece. */
+static int64_t grain(int64_t classes)
+{
+    return 1 + 8192 / (classes + 1);
+}
+
+/* x may be NULL, which means row-major. */
+static class_params params_of(const class_attributes *a, const haul_tensor *x, const haul_tensor *y,
+                              haul__index_check_id check, haul_dtype dtype)
+{
+    class_params p = {.items = y->count, .classes = a->classes, .inner = 1, .total = -1, .ignored = a->ignored};
+    for (int d = a->axis; d < y->shape.ndim && !(x && haul__wants_channels_last(x)); d++)
+        p.inner *= y->shape.dims[d]; /* part of a product that was checked */
+    p.ignores = a->ignores;
+    p.smoothing = haul__scalar_bits(dtype, a->smoothing);
+    p.check = haul__index_check(check, 0);
+    return p;
+}
+
+/* The weights in the kernels' dtype, or any buffer if there are none. Returns NULL on failure. */
+static haul_tensor *weights_of(const haul__call *c, int operand, haul_tensor *otherwise, class_params *p, int at)
+{
+    p->at[at] = -1;
+    if (!haul__has(c, operand))
+        return otherwise;
+    haul_tensor *weight = haul__as_dtype(c, c->operands[operand], otherwise->dtype);
+    if (weight)
+        p->at[at] = weight->offset;
+    return weight;
+}
+
+/* Computes the result from the losses of rows. `total` receives the divisor of their weighted mean. */
+static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor *rows, haul_tensor *total)
+{
+    const class_attributes *a = haul__attributes_of(c);
+    haul_tensor            *x = c->operands[X], *y = c->operands[Y];
+    if (!a->weighted)
+        return haul__reduce_losses(c, a->reduction, rows);
+    haul_tensor *weights = haul__temporary(c, rows->dtype, &rows->shape);
+    haul_tensor *sum = haul__temporary(c, rows->dtype, &HAUL_SCALAR_SHAPE), *weight = weights_of(c, WEIGHT, x, &p, 2);
+    if (!weights || !sum || !weight)
+        return haul_error_status();
+    p.at[0] = weights->offset;
+    p.at[1] = y->offset;
+    if (haul__launch_kernel(c, HAUL__K_class_weights, x->dtype, HAUL__OUT(weights), HAUL__IN(y, weight),
+                            HAUL__PARAMS(p), .grain = 4096) ||
+        haul__sum_of_all(c, total, weights, 0) || haul__sum_of_all(c, sum, rows, 0))
+        return haul_error_status();
+    p = (class_params){.items = 1, .at = {c->results[0]->offset, sum->offset, total->offset}};
+    return haul__launch_kernel(c, HAUL__K_class_mean, x->dtype, .outs = c->results, .out_count = 1,
+                               HAUL__IN(sum, total), HAUL__PARAMS(p), .grain = 1);
+}
+
+/* The tensor for the losses of rows: the result itself if that is all, and if nothing can fail after it is written. */
+static haul_tensor *rows_for(const haul__call *c)
+{
+    const class_attributes *a = haul__attributes_of(c);
+    haul_tensor            *y = c->operands[Y], *loss = c->results[0];
+    haul_dtype              dtype = haul__sum_dtype(c->operands[X]->dtype);
+    return a->reduction == HAUL_REDUCE_NONE && loss->dtype == dtype && !c->into ? loss
+                                                                                : haul__temporary(c, dtype, &y->shape);
+}
+
+/* ---- gradients ---- */
+
+static haul_status backward_infer(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    haul_shape              shape = c->operands[LABELS]->shape;
+    for (int d = shape.ndim++; d > a->axis; d--)
+        shape.dims[d] = shape.dims[d - 1];
+    shape.dims[a->axis] = a->classes;
+    return haul__describe_format(c, 0, c->operands[G]->dtype, &shape,
+                                 haul__has(c, X) && haul__wants_channels_last(c->operands[X]));
+}
+
+static haul_status backward_compute(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    const bool              soft = haul__has(c, X);
+    haul_tensor            *g = c->operands[G], *y = c->operands[LABELS], *dx = c->results[0];
+    haul_tensor            *x = soft ? c->operands[X] : g, *log_sum = haul__has(c, LOG_SUM) ? c->operands[LOG_SUM] : g;
+    class_params            p = params_of(a, soft ? x : NULL, y,
+                               soft ? HAUL__CHECK_cross_entropy_backward : HAUL__CHECK_nll_loss_backward, g->dtype);
+    haul_tensor            *weight = weights_of(c, WEIGHTS, g, &p, 4);
+    if (!weight)
+        return haul_error_status();
+    p.at[0] = dx->offset, p.at[1] = x->offset, p.at[2] = log_sum->offset, p.at[3] = y->offset, p.at[5] = g->offset;
+    p.of_mean = a->reduction == HAUL_REDUCE_MEAN;
+    p.of_rows = a->reduction == HAUL_REDUCE_NONE;
+    if (a->weighted)
+        p.total = log_sum->offset + log_sum->count - 1;
+    const int kernel = c->operation->kernel;
+    return haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, g->dtype,
+                               .outs = c->results, .out_count = 1, HAUL__IN(x, log_sum, y, weight, g), HAUL__PARAMS(p),
+                               .grain = grain(p.classes), .checks = true);
+}
+
+static void nll_second(haul__gradient *c);
+
+/* -g w[y] / N at each row's class and zeros elsewhere: the gradient of log_p, which is [N, C, ...]. */
+HAUL__OPERATION(nll_loss_backward) = {
+    .name = "haul_nll_loss_backward",
+    .operands = {{"x", .optional = true},
+                 {"total", .optional = true, .accepts = HAUL__FLOATS},
+                 {LABELS_SPEC, .saved_for = HAUL__FOR_ALL},
+                 {WEIGHT_SPEC, .saved_for = HAUL__FOR_ALL},
+                 {"g"}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .kernel = HAUL__K_nll_backward,
+    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .gradient = nll_second,
+};
+
+/* (softmax(x) - onehot(y)) g w[y] / N; log_sum is the logarithm of each row's sum of exponentials. */
+HAUL__OPERATION(cross_entropy_backward) = {
+    .name = "haul_cross_entropy_backward",
+    .operands = {{"x", .layout = HAUL__BATCH_FORMAT},
+                 {"log_sum", .accepts = HAUL__FLOATS},
+                 {LABELS_SPEC},
+                 {WEIGHT_SPEC},
+                 {"g"}},
+    .results = {{"dx"}},
+    .dtypes = HAUL__FLOATS,
+    .kernel = HAUL__K_cross_entropy_backward,
+    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .flops = 4,
+};
+
+/* ---- nll_loss ---- */
+
+static haul_status nll_infer(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    if (infer_loss(c))
+        return haul_error_status();
+    if (a->weighted)
+        return haul__describe(c, 1, haul__sum_dtype(c->operands[X]->dtype), &HAUL_SCALAR_SHAPE);
+    haul__leave_out(c, 1);
+    return HAUL_OK;
+}
+
+static haul_status nll_compute(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    haul_tensor            *log_p = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *total = c->results[1];
+    class_params            p = params_of(a, log_p, y, HAUL__CHECK_nll_loss, log_p->dtype);
+    haul_tensor            *weight = weights_of(c, WEIGHT, log_p, &p, 3);
+    if (a->weighted && !total)
+        total = haul__temporary(c, haul__sum_dtype(log_p->dtype), &HAUL_SCALAR_SHAPE);
+    if (!rows || !weight || (a->weighted && !total))
+        return haul_error_status();
+    p.at[0] = rows->offset, p.at[1] = log_p->offset, p.at[2] = y->offset;
+    if (haul__launch_kernel(c, HAUL__K_nll_rows, log_p->dtype, HAUL__OUT(rows), HAUL__IN(log_p, y, weight),
+                            HAUL__PARAMS(p), .grain = 4096, .checks = true))
+        return haul_error_status();
+    return reduce_rows(c, p, rows, total);
+}
+
+/* One element of each row is read. */
+static haul__cost nll_cost(const haul__call *c)
+{
+    const haul_tensor *log_p = c->operands[X], *y = c->operands[Y];
+    int64_t            row = (int64_t)(haul__dtype_size(log_p->dtype) + sizeof(int64_t));
+    return (haul__cost){(double)y->count, y->count * row};
+}
+
+static void nll_gradient(haul__gradient *c)
+{
+    c->operands[X] = HAUL__APPLY(nll_loss_backward, c->attributes, haul_none, c->saved_results[1], c->saved[Y],
+                                 c->saved[WEIGHT], c->results[0]);
+}
+
+HAUL__OPERATION(nll_loss) = {
+    .name = "haul_nll_loss",
+    .operands = {{"log_p", .layout = HAUL__BATCH_FORMAT},
+                 {LABELS_SPEC, .saved_for = HAUL__FOR_0},
+                 {WEIGHT_SPEC, .saved_for = HAUL__FOR_0}},
+    .results = {{"loss"}, {"total", .hidden = true, .saved_for = HAUL__FOR_0}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .infer = nll_infer,
+    .compute = nll_compute,
+    .gradient = nll_gradient,
+    .cost = nll_cost,
+};
+
+/* nll_loss_backward is linear in g, so its gradient is nll_loss of what arrives. */
+static void nll_second(haul__gradient *c)
+{
+    c->operands[G] = HAUL__APPLY(nll_loss, c->attributes, c->results[0], c->saved[LABELS], c->saved[WEIGHTS]);
+}
+
+/* ---- cross_entropy ---- */
+
+/* For a weighted mean, the sum of the weights is stored after the rows. */
+static haul_status cross_entropy_infer(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    if (infer_loss(c))
+        return haul_error_status();
+    return haul__describe(c, 1, haul__sum_dtype(c->operands[X]->dtype),
+                          &HAUL_SHAPE(c->operands[Y]->count + a->weighted));
+}
+
+static haul_status cross_entropy_compute(haul__call *c)
+{
+    const class_attributes *a = haul__attributes(c);
+    haul_tensor            *x = c->operands[X], *y = c->operands[Y], *rows = rows_for(c), *log_sum = c->results[1];
+    class_params            p = params_of(a, x, y, HAUL__CHECK_cross_entropy, x->dtype);
+    haul_tensor            *weight = weights_of(c, WEIGHT, x, &p, 4), *total = NULL;
+    if (!log_sum)
+        log_sum = haul__temporary(c, haul__sum_dtype(x->dtype), &HAUL_SHAPE(y->count + a->weighted));
+    if (log_sum && a->weighted)
+        total = haul__view_as(c, log_sum, &HAUL_SCALAR_SHAPE, NULL, log_sum->offset + y->count);
+    if (!rows || !weight || !log_sum || (a->weighted && !total))
+        return haul_error_status();
+    p.at[0] = rows->offset, p.at[1] = log_sum->offset, p.at[2] = x->offset, p.at[3] = y->offset;
+    const int kernel = HAUL__K_cross_entropy;
+    if (haul__launch_kernel(c, p.inner > 1 ? haul__kernel_infos[kernel].columns : kernel, x->dtype,
+                            HAUL__OUT(rows, log_sum), HAUL__IN(x, y, weight), HAUL__PARAMS(p),
+                            .grain = grain(p.classes), .checks = true))
+        return haul_error_status();
+    return reduce_rows(c, p, rows, total);
+}
+
+/* If t is the gradient of log_softmax(x), this is t - softmax(x) sum(t). */
+static void cross_entropy_gradient(haul__gradient *c)
+{
+    haul_tensor       *g = c->results[0], *x = c->saved[X], *log_sum = c->saved_results[1];
+    const int          axis = ((const class_attributes *)c->attributes)->axis;
+    const bool         second = haul__differentiated(c);
+    haul_tensor *const operands[] = {second ? haul_none : x, log_sum, c->saved[Y], c->saved[WEIGHT], g};
+    haul_tensor *t = haul__apply1(second ? &haul__operation_nll_loss_backward : &haul__operation_cross_entropy_backward,
+                                  c->attributes, operands, 5);
+    if (second)
+        t = haul_sub(t, haul_mul(haul_softmax(x, axis), haul_sum(t, HAUL_AXES(axis), .keepdim = true)));
+    c->operands[X] = t;
+}
+
+HAUL__OPERATION(cross_entropy) = {
+    .name = "haul_cross_entropy",
+    .operands = {{"logits", .layout = HAUL__BATCH_FORMAT, .saved_for = HAUL__FOR_0},
+                 {LABELS_SPEC, .saved_for = HAUL__FOR_0},
+                 {WEIGHT_SPEC, .saved_for = HAUL__FOR_0}},
+    .results = {{"loss"}, {"log_sum", .hidden = true, .saved_for = HAUL__FOR_0}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE,
+    .attributes_size = HAUL__ATTRIBUTES(class_attributes),
+    .infer = cross_entropy_infer,
+    .compute = cross_entropy_compute,
+    .gradient = cross_entropy_gradient,
+    .flops = 4,
+};
+
+/* ---- public ---- */
+
+#define ATTRIBUTES(o, smooth)                                                                                          \
+    (&(class_attributes){.reduction = (o)->reduction,                                                                  \
+                         .ignores = (o)->ignore_index != 0,                                                            \
+                         .ignored = (o)->ignore_index == HAUL_ZERO ? 0 : (o)->ignore_index,                            \
+                         .smoothing = smooth})
+#define INPUTS(o) (o)->y, haul__optional((o)->weight)
+
+haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o)
+{
+    return o ? HAUL__APPLY(nll_loss, ATTRIBUTES(o, 0), log_p, INPUTS(o)) : haul__no_options(&haul__operation_nll_loss);
+}
+
+haul_status haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const haul_nll_loss_options *o)
+{
+    return o ? HAUL__APPLY_INTO(out, nll_loss, ATTRIBUTES(o, 0), log_p, INPUTS(o))
+             : haul__fail_null("haul_nll_loss", "options");
+}
+
+/* Does the target of cross entropy hold probabilities of classes rather than indices? */
+static bool are_probabilities(const haul_tensor *logits, const haul_tensor *y)
+{
+    return haul_tensor_is_valid(logits) && haul_tensor_is_valid(y) && haul_dtype_is_float(y->dtype) &&
+           haul__shape_equal(&logits->shape, &y->shape);
+}
+
+#define SMOOTHING(o) haul__option((o)->label_smoothing, 0)
+
+haul_tensor *haul_cross_entropy_with(haul_tensor *logits, const haul_cross_entropy_options *o)
+{
+    if (!o)
+        return haul__no_options(&haul__operation_cross_entropy);
+    if (are_probabilities(logits, o->y))
+        return haul__cross_entropy_of_probabilities(logits, o);
+    return HAUL__APPLY(cross_entropy, ATTRIBUTES(o, SMOOTHING(o)), logits, INPUTS(o));
+}
+
+haul_status haul_cross_entropy_into_with(haul_tensor *out, haul_tensor *logits, const haul_cross_entropy_options *o)
+{
+    if (!o)
+        return haul__fail_null("haul_cross_entropy", "options");
+    if (are_probabilities(logits, o->y))
+        return haul__cross_entropy_of_probabilities_into(out, logits, o);
+    return HAUL__APPLY_INTO(out, cross_entropy, ATTRIBUTES(o, SMOOTHING(o)), logits, INPUTS(o));
+}

@@ -1,0 +1,21 @@
+/* Functions that losses share: how the losses of elements or rows become the result. */
+#ifndef HAUL_OPS_LOSS_LOSS_H
+#define HAUL_OPS_LOSS_LOSS_H
+
+#include "ops/reduce/reduce.h"
+
+/* For infer and compose: fails for an invalid reduction. HAUL_REDUCE_BATCH_MEAN is valid only with `batch`. */
+haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction, bool batch);
+
+/* For infer and compose: operands 0 and 1, "target", must have the same shape. */
+haul_status haul__check_pair(const haul__call *c);
+
+/* For compute: sets the result to the losses of elements, or to their sum or mean. */
+haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, haul_tensor *losses);
+
+/* Cross entropy of logits and probabilities of classes. */
+haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const haul_cross_entropy_options *o);
+haul_status  haul__cross_entropy_of_probabilities_into(haul_tensor *out, haul_tensor *logits,
+                                                       const haul_cross_entropy_options *o);
+
+#endif

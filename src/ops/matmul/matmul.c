@@ -1,0 +1,435 @@
+/* Matrix products: haul_matmul with NumPy's rules for leading axes and vectors, and haul_linear. Each call is one
+ * product: vectors and leading axes become sizes and strides of it, not operations. */
+#include <stdio.h>
+
+#include "engine/copy.h"
+#include "ops/matmul/gemm.h"
+#include "ops/reduce/reduce.h"
+
+/* ---- operands as matrices ---- */
+
+/* The single stride that walks through t's leading axes (all but the last `own`), broadcast to `lead`; 0 if there is
+ * only one matrix. Returns false if there is no such stride. */
+static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+{
+    int     missing = lead->ndim + own - t->shape.ndim;
+    int64_t expected = 0;
+    bool    found = false;
+    *stride = 0;
+    for (int d = lead->ndim - 1; d >= 0; d--) {
+        if (lead->dims[d] == 1)
+            continue;
+        bool    repeats = d < missing || t->shape.dims[d - missing] == 1;
+        int64_t step = repeats ? 0 : t->strides[d - missing];
+        if (found && step != expected)
+            return false;
+        if (!found)
+            *stride = step;
+        found = true;
+        expected = step * lead->dims[d];
+    }
+    return true;
+}
+
+/* A is x with all axes but the last as rows, so that one large product replaces many that share B: x itself, or a
+ * row-major copy if no single stride walks through the rows. Returns NULL on failure. */
+static haul_tensor *take_rows(const haul__call *c, haul_tensor *x, haul__gemm *g)
+{
+    haul_shape lead = x->shape;
+    lead.ndim--;
+    g->m = 1;
+    for (int d = 0; d < lead.ndim; d++)
+        g->m *= lead.dims[d]; /* the result's count was checked */
+    if (!lead_stride(x, 1, &lead, &g->a_row)) {
+        x = haul__as_format(c, x, false);
+        g->a_row = g->k;
+    }
+    if (haul__failed(x))
+        return NULL;
+    g->a_col = x->strides[lead.ndim];
+    if (g->m == 1)
+        g->a_row = g->k * g->a_col;
+    return x;
+}
+
+/* t with leading axes (all but the last `own`) that a single stride walks through: t itself, or a copy whose leading
+ * axes are `lead`. Returns NULL on failure. */
+static haul_tensor *take_batch(const haul__call *c, haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
+{
+    if (lead_stride(t, own, lead, stride))
+        return t;
+    haul_shape shape = *lead;
+    *stride = 1;
+    for (int d = t->shape.ndim - own; d < t->shape.ndim; d++) {
+        shape.dims[shape.ndim++] = t->shape.dims[d];
+        *stride *= t->shape.dims[d];
+    }
+    haul_tensor *copy = haul__temporary(c, t->dtype, &shape);
+    return !haul__failed(copy) && haul__copy_elements(copy, t, c->operation->name) == HAUL_OK ? copy : NULL;
+}
+
+/* [..., m, k] as [... m, k], in operations. Returns NULL on failure. */
+static haul_tensor *fold_rows(const haul__gradient *c, haul_tensor *x)
+{
+    int64_t rows = 1;
+    if (haul__failed(x) || x->shape.ndim == 2)
+        return x;
+    int last = x->shape.ndim - 1;
+    for (int d = 0; d < last; d++)
+        if (!haul__mul_size(rows, x->shape.dims[d], &rows)) { /* possible where another dim is 0 */
+            haul__fail(HAUL_SHAPE, c->operation->name, NULL, "the rows of an operand are too many to count");
+            return NULL;
+        }
+    return haul_reshape(x, HAUL_SHAPE(rows, x->shape.dims[last]));
+}
+
+/* ---- matmul ---- */
+
+static haul_status check_inner(const haul__call *c)
+{
+    char              shape_a[80], shape_b[80];
+    const haul_shape *a = &c->operands[0]->shape, *b = &c->operands[1]->shape;
+    if (a->ndim == 0 || b->ndim == 0)
+        return haul__refuse_shape(c, a->ndim ? 1 : 0,
+                                  "a matrix product needs an axis; multiply by a scalar with haul_mul");
+    int64_t columns = a->dims[a->ndim - 1], rows = b->dims[b->ndim == 1 ? 0 : b->ndim - 2];
+    if (columns == rows)
+        return HAUL_OK;
+    return haul__fail(HAUL_SHAPE, c->operation->name, "b",
+                      "a is %s and b is %s: the last axis of a (%lld) must be as long as the %s of b (%lld)",
+                      haul__shape_text(a, shape_a, sizeof shape_a), haul__shape_text(b, shape_b, sizeof shape_b),
+                      (long long)columns, b->ndim == 1 ? "only axis" : "last but one", (long long)rows);
+}
+
+/* Products of small integers are accumulated in i32 and stay i32, because their own dtype would seldom hold the sum. */
+static haul_dtype product_dtype(haul_dtype dtype)
+{
+    return dtype == HAUL_U8 || dtype == HAUL_I8 || dtype == HAUL_I16 ? HAUL_I32 : dtype;
+}
+
+/* Leading axes broadcast; m follows unless a is a vector, and n unless b is one. */
+static haul_status matmul_infer(haul__call *c)
+{
+    const haul_shape *a = &c->operands[0]->shape, *b = &c->operands[1]->shape;
+    haul_shape        lead_a = *a, lead_b = *b, shape;
+    if (check_inner(c))
+        return haul_error_status();
+    lead_a.ndim = a->ndim > 2 ? a->ndim - 2 : 0;
+    lead_b.ndim = b->ndim > 2 ? b->ndim - 2 : 0;
+    if (haul__shape_broadcast(&lead_a, &lead_b, c->operation->name, &shape))
+        return haul_error_status();
+    if (a->ndim > 1)
+        shape.dims[shape.ndim++] = a->dims[a->ndim - 2];
+    if (b->ndim > 1)
+        shape.dims[shape.ndim++] = b->dims[b->ndim - 1];
+    return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
+}
+
+/* b has leading axes: many products. A vector `a` is one row. */
+static haul_status matmul_batched(const haul__call *c, haul__gemm *g)
+{
+    haul_tensor *a = c->operands[0], *b = c->operands[1], *y = c->results[0];
+    int          own = a->shape.ndim == 1 ? 1 : 2;
+    haul_shape   lead = y->shape;
+    lead.ndim -= own;
+    for (int d = 0; d < lead.ndim; d++)
+        g->batch *= lead.dims[d]; /* the result's count was checked */
+    g->m = own == 1 ? 1 : a->shape.dims[a->shape.ndim - 2];
+    a = take_batch(c, a, own, &lead, &g->a_batch);
+    b = a ? take_batch(c, b, 2, &lead, &g->b_batch) : NULL;
+    if (!b)
+        return haul_error_status();
+    g->a_col = a->strides[a->shape.ndim - 1];
+    g->a_row = own == 1 ? g->k * g->a_col : a->strides[a->shape.ndim - 2];
+    g->b_row = b->strides[b->shape.ndim - 2];
+    g->b_col = b->strides[b->shape.ndim - 1];
+    g->c_batch = g->m * g->n;
+    return haul__gemm_run(c, g, y, a, b, NULL);
+}
+
+static haul_status matmul_compute(haul__call *c)
+{
+    haul_tensor *a = c->operands[0], *b = c->operands[1];
+    bool         vector_b = b->shape.ndim == 1;
+    haul__gemm   g = {.batch = 1, .k = a->shape.dims[a->shape.ndim - 1]};
+    g.n = vector_b ? 1 : b->shape.dims[b->shape.ndim - 1];
+    g.c_row = g.n;
+    if (b->shape.ndim > 2)
+        return matmul_batched(c, &g);
+    a = take_rows(c, a, &g);
+    if (!a)
+        return haul_error_status();
+    g.b_row = b->strides[0];
+    g.b_col = vector_b ? 1 : b->strides[1];
+    g.c_batch = g.m * g.n;
+    return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
+}
+
+/* dA = g B^T and dB = A^T g, as matrices; the caller sums what was broadcast. */
+static void matmul_gradient(haul__gradient *c)
+{
+    const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);
+    bool              vector_a = a_shape->ndim == 1, vector_b = b_shape->ndim == 1;
+    bool              folded = a_shape->ndim > 2 && b_shape->ndim <= 2;
+    haul_tensor      *g = c->results[0], *a = c->saved[0], *b = c->saved[1];
+    if (vector_b)
+        g = haul_unsqueeze(g, -1);
+    if (vector_a)
+        g = haul_unsqueeze(g, -2);
+    if (folded)
+        g = fold_rows(c, g);
+    if (haul__wanted(c, 0)) {
+        haul_tensor *da = haul_matmul(g, haul_transpose(vector_b ? haul_unsqueeze(b, 1) : b, -2, -1));
+        c->operands[0] = folded ? haul_reshape(da, *a_shape) : vector_a ? haul_squeeze(da, -2) : da;
+    }
+    if (haul__wanted(c, 1)) {
+        a = vector_a ? haul_unsqueeze(a, 0) : folded ? fold_rows(c, a) : a;
+        haul_tensor *db = haul_matmul(haul_transpose(a, -2, -1), g);
+        c->operands[1] = vector_b ? haul_squeeze(db, -1) : db;
+    }
+}
+
+/* Two flops for each of the k steps of a result's element. */
+static haul__cost product_cost(const haul__call *c)
+{
+    const haul_shape *a = &c->operands[0]->shape;
+    return (haul__cost){.flops = 2.0 * (double)c->results[0]->count * (double)a->dims[a->ndim - 1],
+                        .bytes = haul__call_bytes(c)};
+}
+
+HAUL__OPERATION(matmul) = {
+    .name = "haul_matmul",
+    .operands = {{"a", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"b", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .autocast = HAUL__LOWER,
+    .infer = matmul_infer,
+    .compute = matmul_compute,
+    .implementations = &haul__gemm_implementations,
+    .gradient = matmul_gradient,
+    .cost = product_cost,
+};
+
+haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b)
+{
+    return HAUL__APPLY(matmul, NULL, a, b);
+}
+
+haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)
+{
+    return HAUL__APPLY_INTO(out, matmul, NULL, a, b);
+}
+
+/* ---- linear ---- */
+
+typedef struct linear_attributes {
+    bool relu;
+} linear_attributes;
+
+/* The error names the weight's shape. */
+static haul_status refuse_for_weight(const haul__call *c, int operand, const char *before, int64_t size,
+                                     const char *after)
+{
+    char wanted[160], have[80];
+    snprintf(wanted, sizeof wanted, "weight is %s: %s%lld%s",
+             haul__shape_text(&c->operands[1]->shape, have, sizeof have), before, (long long)size, after);
+    return haul__refuse_shape(c, operand, wanted);
+}
+
+static haul_status check_linear(const haul__call *c)
+{
+    const haul_shape *x = &c->operands[0]->shape, *weight = &c->operands[1]->shape, *bias = &c->operands[2]->shape;
+    if (weight->ndim != 2)
+        return haul__refuse_shape(c, 1, "it must be [out, in]");
+    if (x->ndim == 0 || x->dims[x->ndim - 1] != weight->dims[1])
+        return refuse_for_weight(c, 0, "the last axis of x must be ", weight->dims[1], " long");
+    if (haul__has(c, 2) && (bias->ndim != 1 || bias->dims[0] != weight->dims[0]))
+        return refuse_for_weight(c, 2, "bias must be [", weight->dims[0], "]");
+    return HAUL_OK;
+}
+
+static haul_status linear_infer(haul__call *c)
+{
+    const linear_attributes *at = haul__attributes(c);
+    haul_shape               shape = c->operands[0]->shape;
+    if (check_linear(c))
+        return haul_error_status();
+    if (!at->relu)
+        c->saves_results = 0;
+    shape.dims[shape.ndim - 1] = c->operands[1]->shape.dims[0];
+    return haul__describe(c, 0, product_dtype(c->operands[0]->dtype), &shape);
+}
+
+static haul_status linear_compute(haul__call *c)
+{
+    const linear_attributes *at = haul__attributes(c);
+    haul_tensor             *weight = c->operands[1], *bias = haul__has(c, 2) ? c->operands[2] : NULL;
+    haul__gemm               g = {
+                      .batch = 1,
+                      .n = weight->shape.dims[0],
+                      .k = weight->shape.dims[1],
+                      .b_row = weight->strides[1],
+                      .b_col = weight->strides[0],
+                      .c_row = weight->shape.dims[0],
+                      .relu = at->relu,
+    };
+    haul_tensor *x = take_rows(c, c->operands[0], &g);
+    return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
+}
+
+/* The gradients of the matrices x and weight and of the bias, in one call. */
+typedef struct backward_attributes {
+    bool wanted[3];
+} backward_attributes;
+
+static haul_status backward_infer(haul__call *c)
+{
+    const backward_attributes *at = haul__attributes(c);
+    const int64_t             *g = c->operands[0]->shape.dims;
+    haul_dtype                 dtype = c->operands[0]->dtype;
+    for (int i = 0; i < 3; i++)
+        if (!at->wanted[i])
+            haul__leave_out(c, i);
+    if (at->wanted[0] && haul__describe(c, 0, dtype, &HAUL_SHAPE(g[0], c->operands[2]->shape.dims[1])))
+        return haul_error_status();
+    if (at->wanted[1] && haul__describe(c, 1, dtype, &HAUL_SHAPE(g[1], c->operands[1]->shape.dims[1])))
+        return haul_error_status();
+    return at->wanted[2] ? haul__describe(c, 2, dtype, &HAUL_SHAPE(g[1])) : HAUL_OK;
+}
+
+/* y = a b, or a^T b, of matrices. */
+static haul_status multiply(const haul__call *c, haul_tensor *y, haul_tensor *a, bool transposed, haul_tensor *b)
+{
+    int        rows = transposed ? 1 : 0, columns = 1 - rows;
+    haul__gemm g = {
+        .batch = 1,
+        .m = a->shape.dims[rows],
+        .n = b->shape.dims[1],
+        .k = a->shape.dims[columns],
+        .a_row = a->strides[rows],
+        .a_col = a->strides[columns],
+        .b_row = b->strides[0],
+        .b_col = b->strides[1],
+        .c_row = b->shape.dims[1],
+    };
+    if (g.m == 1)
+        g.a_row = g.k * g.a_col;
+    g.c_batch = g.m * g.n;
+    return haul__gemm_run(c, &g, y, a, b, NULL);
+}
+
+static bool has_elements(const haul_tensor *result)
+{
+    return result && result->count;
+}
+
+static haul_status backward_compute(haul__call *c)
+{
+    haul_tensor *g = c->operands[0], *dx = c->results[0], *dweight = c->results[1], *dbias = c->results[2];
+    haul_status  status = has_elements(dx) ? multiply(c, dx, g, false, c->operands[2]) : HAUL_OK;
+    if (!status && has_elements(dweight))
+        status = multiply(c, dweight, g, true, c->operands[1]);
+    return !status && has_elements(dbias) ? haul__sum_of_rows(c, dbias, g) : status;
+}
+
+static haul__cost backward_cost(const haul__call *c)
+{
+    const backward_attributes *at = haul__attributes_of(c);
+    const haul_tensor         *g = c->operands[0], *x = c->operands[1], *weight = c->operands[2];
+    double                     elements = (double)g->count, flops = at->wanted[2] ? elements : 0;
+    if (at->wanted[0])
+        flops += 2 * elements * (double)weight->shape.dims[1];
+    if (at->wanted[1])
+        flops += 2 * elements * (double)x->shape.dims[1];
+    return (haul__cost){.flops = flops, .bytes = haul__call_bytes(c)};
+}
+
+/* dx = g weight, dweight = g^T x and dbias, the sum of g's rows: only those that are wanted. */
+HAUL__OPERATION(linear_backward) = {
+    .name = "haul_linear_backward",
+    .operands = {{"g", .layout = HAUL__ANY_STRIDES},
+                 {"x", .layout = HAUL__ANY_STRIDES, .optional = true},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .optional = true}},
+    .results = {{"dx"}, {"dweight"}, {"dbias"}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .attributes_size = HAUL__ATTRIBUTES(backward_attributes),
+    .infer = backward_infer,
+    .compute = backward_compute,
+    .implementations = &haul__gemm_implementations,
+    .cost = backward_cost,
+};
+
+/* The same in operations, so that it can be differentiated again. */
+static void compose_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
+{
+    if (haul__wanted(c, 0))
+        c->operands[0] = haul_matmul(g, c->saved[1]);
+    if (haul__wanted(c, 1))
+        c->operands[1] = haul_matmul(haul_transpose(g, 0, 1), x);
+    if (haul__wanted(c, 2))
+        c->operands[2] = haul_sum(g, HAUL_AXES(0));
+}
+
+static void apply_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
+{
+    backward_attributes at = {{haul__wanted(c, 0), haul__wanted(c, 1), haul__wanted(c, 2)}};
+    haul_tensor        *results[HAUL__MAX_RESULTS];
+    haul_status status = haul__apply(&haul__operation_linear_backward, &at, HAUL__OPERANDS(g, x, c->saved[1]), results);
+    for (int i = 0; i < 3; i++)
+        if (at.wanted[i])
+            c->operands[i] = status ? NULL : results[i];
+}
+
+/* y = x W^T + bias; with relu, only the g where y > 0 counts. */
+static void linear_gradient(haul__gradient *c)
+{
+    const linear_attributes *at = c->attributes;
+    const haul_shape        *x_shape = haul__operand_shape(c, 0);
+    haul_tensor             *g = c->results[0], *x = c->saved[0];
+    if (at->relu)
+        g = haul_relu_backward(g, c->saved_results[0]);
+    g = fold_rows(c, g);
+    if (!haul__is_none(x))
+        x = fold_rows(c, x);
+    if (haul__differentiated(c))
+        compose_backward(c, g, x);
+    else
+        apply_backward(c, g, x);
+    if (haul__wanted(c, 0) && x_shape->ndim != 2)
+        c->operands[0] = haul_reshape(c->operands[0], *x_shape);
+}
+
+HAUL__OPERATION(linear) = {
+    .name = "haul_linear",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_1},
+                 {"weight", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0},
+                 {"bias", .optional = true}},
+    .results = {{"y", .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__NUMBERS,
+    .rule = HAUL__PROMOTED,
+    .autocast = HAUL__LOWER,
+    .attributes_size = HAUL__ATTRIBUTES(linear_attributes),
+    .infer = linear_infer,
+    .compute = linear_compute,
+    .implementations = &haul__gemm_implementations,
+    .gradient = linear_gradient,
+    .cost = product_cost,
+};
+
+haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options)
+{
+    if (!options)
+        return haul__no_options(&haul__operation_linear);
+    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
+}
+
+haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+                                  const haul_linear_options *options)
+{
+    if (!options)
+        return haul__fail_null(haul__operation_linear.name, "options");
+    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
+}

@@ -1,0 +1,125 @@
+/* haul_flip and haul_roll: the elements of axes in reverse order, or shifted. The gradients undo it. */
+#include "engine/operation.h"
+#include "ops/move/remap.h"
+
+#include <string.h>
+
+/* The same shape and layout as x. */
+static haul_status describe(haul__call *c)
+{
+    const haul_tensor *x = c->operands[0];
+    return haul__describe_like(c, 0, x->dtype, &x->shape, x);
+}
+
+/* ---- flip ---- */
+
+typedef struct flip_attributes {
+    int  axes[HAUL_MAX_DIMS], count; /* as the user passed them */
+    bool flipped[HAUL_MAX_DIMS];
+} flip_attributes;
+
+static haul_status infer_flip(haul__call *c)
+{
+    flip_attributes *a = haul__attributes(c);
+    return haul__call_axes(c, a->axes, a->count, a->flipped) ? haul_error_status() : describe(c);
+}
+
+static haul_status compute_flip(haul__call *c)
+{
+    const flip_attributes *a = haul__attributes(c);
+    haul__axis_map         maps[HAUL_MAX_DIMS] = {{0}};
+    for (int d = 0; d < HAUL_MAX_DIMS; d++)
+        maps[d].way = a->flipped[d] ? HAUL__WAY_BACK : HAUL__WAY_PLAIN;
+    return haul__remap(c, c->results[0], c->operands[0], maps, 0);
+}
+
+static void flip_gradient(haul__gradient *g)
+{
+    g->operands[0] = haul__apply1(g->operation, g->attributes, g->results, 1);
+}
+
+HAUL__OPERATION(flip) = {
+    .name = "haul_flip",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(flip_attributes),
+    .infer = infer_flip,
+    .compute = compute_flip,
+    .gradient = flip_gradient,
+};
+
+static flip_attributes attributes_of(const haul_flip_options *o)
+{
+    flip_attributes a = {.count = o->haul__axes.count};
+    memcpy(a.axes, o->haul__axes.axes, sizeof a.axes);
+    return a;
+}
+
+haul_tensor *haul_flip_with(const haul_flip_options *o)
+{
+    if (!o)
+        return haul__no_options(&haul__operation_flip);
+    flip_attributes a = attributes_of(o);
+    return HAUL__APPLY(flip, &a, o->x);
+}
+
+haul_status haul_flip_into_with(haul_tensor *out, const haul_flip_options *o)
+{
+    if (!o)
+        return haul__fail_null(haul__operation_flip.name, "options");
+    flip_attributes a = attributes_of(o);
+    return HAUL__APPLY_INTO(out, flip, &a, o->x);
+}
+
+/* ---- roll ---- */
+
+typedef struct roll_attributes {
+    int64_t shift; /* becomes non-negative */
+    int     axis;
+} roll_attributes;
+
+static haul_status infer_roll(haul__call *c)
+{
+    roll_attributes *a = haul__attributes(c);
+    if (haul__call_proper_axis(c, 0, &a->axis))
+        return haul_error_status();
+    const int64_t n = c->operands[0]->shape.dims[a->axis];
+    a->shift = n ? a->shift % n : 0;
+    a->shift += a->shift < 0 ? n : 0;
+    return describe(c);
+}
+
+static haul_status compute_roll(haul__call *c)
+{
+    const roll_attributes *a = haul__attributes(c);
+    haul_tensor           *x = c->operands[0];
+    haul__axis_map         maps[HAUL_MAX_DIMS] = {{0}};
+    maps[a->axis] = (haul__axis_map){HAUL__WAY_WRAP, x->shape.dims[a->axis] - a->shift};
+    return haul__remap(c, c->results[0], x, maps, 0);
+}
+
+static void roll_gradient(haul__gradient *g)
+{
+    const roll_attributes *a = g->attributes;
+    g->operands[0] = haul_roll(g->results[0], -a->shift, a->axis);
+}
+
+HAUL__OPERATION(roll) = {
+    .name = "haul_roll",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(roll_attributes),
+    .infer = infer_roll,
+    .compute = compute_roll,
+    .gradient = roll_gradient,
+};
+
+haul_tensor *haul_roll(haul_tensor *x, int64_t shift, int axis)
+{
+    return HAUL__APPLY(roll, (&(roll_attributes){shift, axis}), x);
+}
+
+haul_status haul_roll_into(haul_tensor *out, haul_tensor *x, int64_t shift, int axis)
+{
+    return HAUL__APPLY_INTO(out, roll, (&(roll_attributes){shift, axis}), x);
+}

@@ -1,0 +1,157 @@
+/* The copy behind padding, flips, repetitions and rolls: one pass, in the result's order in memory. */
+#include "ops/move/remap.h"
+
+#include "engine/copy.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+
+// clang-format off
+/* kernel text begins */
+typedef struct remap_params {
+    I64 items;
+    I64 at[2];                                   /* offsets of the buffers */
+    I64 dims[8];                                 /* of the result */
+    I64 sizes[8], strides[8], shifts[8], ways[8]; /* of x */
+    I64 ndim;                                    /* at least 1 */
+    U64 value;
+} remap_params;
+
+#define WAY_PLAIN  0
+#define WAY_FILL   1
+#define WAY_EDGE   2
+#define WAY_MIRROR 3
+#define WAY_WRAP   4
+#define WAY_BACK   5
+#define WAY_EACH   6
+
+#ifdef HAUL_KERNEL
+/* The element of x's axis for element c of the result's; -1 for none. */
+FUNC I64 remap_index(I64 way, I64 c, I64 shift, I64 n)
+{
+    const I64 s = c + shift;
+    if (way == WAY_FILL) return s >= 0 && s < n ? s : -1;
+    if (way == WAY_EDGE) return s < 0 ? 0 : s < n ? s : n - 1;
+    if (way == WAY_MIRROR) return s < 0 ? -s : s < n ? s : 2 * (n - 1) - s;
+    if (way == WAY_WRAP) return REMAINDER(s, n);
+    if (way == WAY_BACK) return n - 1 - c;
+    return way == WAY_EACH ? QUOTIENT(c, shift) : c;
+}
+
+#if CHUNKED
+/* How many elements from c on follow each other in x, at a distance of `step`; or are filled; or are repeated ones. At
+ * most `most`. */
+FUNC I64 remap_run(I64 way, I64 c, I64 shift, I64 n, I64 most, I64 *step)
+{
+    const I64 s = c + shift;
+    I64 run = most;
+    *step = 1;
+    if (way == WAY_BACK) *step = -1;
+    else if (way == WAY_WRAP) run = n - s % n;
+    else if (way != WAY_PLAIN && way != WAY_EACH) {
+        if (s < 0 || s >= n) *step = way == WAY_MIRROR ? -1 : 0;
+        run = s < 0 ? -s : s < n ? n - s : most;
+    }
+    return M_MIN_OF(run, most);
+}
+#endif
+
+KERNEL2(remap, remap_params, T, y, const T, x)
+{
+    const int last = (int)p.ndim - 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 q = QUOTIENT(i, p.dims[last]);
+        const I64 c = i - q * p.dims[last], s = remap_index(p.ways[last], c, p.shifts[last], p.sizes[last]);
+        I64 from = p.at[1] + s * p.strides[last], run = 1;
+        I32 found = s >= 0;
+        for (int d = last - 1; d >= 0; d--) {
+            const I64 next = QUOTIENT(q, p.dims[d]);
+            const I64 k = remap_index(p.ways[d], q - next * p.dims[d], p.shifts[d], p.sizes[d]);
+            found = found && k >= 0;
+            from += k * p.strides[d];
+            q = next;
+        }
+        GLOBAL T *o = y + p.at[0] + i;
+#if CHUNKED
+        I64 step;
+        run = remap_run(p.ways[last], c, p.shifts[last], p.sizes[last], M_MIN_OF(p.dims[last] - c, ITEMS_END - i), &step);
+        step *= p.strides[last];
+        if (!found)
+            for (I64 j = 0; j < run; j++) STORE(o, j, SCALAR(p.value));
+        else if (p.ways[last] == WAY_EACH) {
+            I64 k = c % p.shifts[last];
+            for (I64 j = 0; j < run; j++) {
+                o[j] = x[from];
+                if (++k == p.shifts[last]) {
+                    k = 0;
+                    from += p.strides[last];
+                }
+            }
+        } else if (step == 1)
+            for (I64 j = 0; j < run; j++) o[j] = x[from + j];
+        else if (step == -1)
+            for (I64 j = 0; j < run; j++) o[j] = x[from - j];
+        else
+            for (I64 j = 0; j < run; j++) o[j] = x[from + j * step];
+#else
+        if (found) o[0] = x[from];
+        else STORE(o, 0, SCALAR(p.value));
+#endif
+        i += ITEMS_STEP(run);
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+_Static_assert((int)HAUL__WAY_FILL == WAY_FILL && (int)HAUL__WAY_EDGE == WAY_EDGE, "one list");
+_Static_assert((int)HAUL__WAY_MIRROR == WAY_MIRROR && (int)HAUL__WAY_WRAP == WAY_WRAP, "one list");
+_Static_assert((int)HAUL__WAY_BACK == WAY_BACK && (int)HAUL__WAY_EACH == WAY_EACH, "one list");
+
+enum { GRAIN = 16384 };
+
+/* The axes of y in their order in memory, outermost first. */
+static void sort_axes(const haul_tensor *y, int *order)
+{
+    for (int d = 0; d < y->shape.ndim; d++) {
+        int at = d;
+        for (; at > 0 && y->strides[order[at - 1]] < y->strides[d]; at--)
+            order[at] = order[at - 1];
+        order[at] = d;
+    }
+}
+
+/* The next axis, merged with the one before it if both are plain and step alike. */
+static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride, haul__axis_map map)
+{
+    const int64_t last = p->ndim - 1;
+    if (map.way == HAUL__WAY_WRAP && size == 1)
+        map = (haul__axis_map){HAUL__WAY_EDGE, 0}; /* one long run */
+    if (map.way == HAUL__WAY_PLAIN && last >= 0 && p->ways[last] == WAY_PLAIN && p->strides[last] == stride * size) {
+        p->dims[last] *= dim;
+        p->sizes[last] *= size;
+        p->strides[last] = stride;
+        return;
+    }
+    p->dims[p->ndim] = dim;
+    p->sizes[p->ndim] = size;
+    p->strides[p->ndim] = stride;
+    p->shifts[p->ndim] = map.shift;
+    p->ways[p->ndim++] = map.way;
+}
+
+haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, const haul__axis_map *maps, double value)
+{
+    int          order[HAUL_MAX_DIMS];
+    remap_params p = {.items = y->count, .at = {y->offset, x->offset}, .value = haul__scalar_bits(y->dtype, value)};
+    if (x->count == 0)
+        return haul__fill_elements(y, value, c->operation->name);
+    sort_axes(y, order);
+    for (int k = 0; k < y->shape.ndim; k++) {
+        const int d = order[k];
+        if (y->shape.dims[d] != 1 || x->shape.dims[d] != 1 || maps[d].way == HAUL__WAY_FILL)
+            add_axis(&p, y->shape.dims[d], x->shape.dims[d], x->strides[d], maps[d]);
+    }
+    if (!p.ndim)
+        add_axis(&p, 1, 1, 1, (haul__axis_map){HAUL__WAY_PLAIN, 0});
+    return haul__launch_kernel(c, HAUL__K_remap, y->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = GRAIN);
+}

@@ -1,0 +1,175 @@
+/* RMS normalisation over the last axis: layer normalisation without the mean. The gradient has a kernel; if it is to be
+ * differentiated again, it is composed of operations. */
+#include "core/option.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+
+// clang-format off
+/* kernel text begins */
+#include "ops/reduce/range_kernel.h"
+
+typedef struct rms_norm_params {
+    I64 items, n, at[6]; /* rows, elements of a row, offsets of the buffers: -1 for one that is absent */
+    U64 eps;
+} rms_norm_params;
+#if defined(HAUL_KERNEL) && IS_FLOAT
+/* MEAN, that of TERM, an expression of j, over a row. */
+TEMPLATE(rms_norm_mean, MEAN, TERM)
+        LANE_VALUES(A, s);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
+        for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
+            EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += TERM; }
+        EACH_REST(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) = IN_REST(l, p.n % SUM_LANES, OF_LANE(s, l) + TERM, OF_LANE(s, l)); }
+        LANE_TREE(A, s, SUM_OF)
+        const A MEAN = OF_FIRST_LANE(s) / (A)p.n;
+END_TEMPLATE
+
+#define RMS_NORM_SCALED (LOAD(v, j) * factor)
+/* The scale of row v, whose mean square and eps make this total, which is outside of the range. */
+RANGE_RARE A rms_norm_mended(GLOBAL const T *v, const rms_norm_params p, const A total)
+{
+    const A factor = RANGE_FACTOR(total);
+    EXPAND(rms_norm_mean, square, RMS_NORM_SCALED * RMS_NORM_SCALED)
+    return factor / M_SQRT(square + SCALAR(p.eps) * factor * factor);
+}
+
+#define RMS_NORM_WEIGHT (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j))
+KERNEL4(rms_norm, rms_norm_params, T, y, ACC, scales, const T, x, const T, w)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n;
+        EXPAND(rms_norm_mean, square, LOAD(v, j) * LOAD(v, j))
+        const A total = square + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
+        const A scale = IS_OUTSIDE(total, SQUARES_LEAST) ? rms_norm_mended(v, p, total) : plain;
+        EACH_OF_ROW(j, p.n) STORE(y, p.at[0] + i * p.n + j, LOAD(v, j) * scale * RMS_NORM_WEIGHT);
+        if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
+    }
+}
+
+/* dx = scale (h - x^ mean(h x^)), where h = g weight and x^ is the normalised x; gx = g x^. */
+#define RMS_NORM_H (LOAD(u, j) * RMS_NORM_WEIGHT)
+KERNEL6(rms_norm_backward, rms_norm_params, T, dx, ACC, gx, const T, x, const T, w, const T, g, const ACC, scales)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
+        const A scale = scales[p.at[5] + i];
+        EXPAND(rms_norm_mean, along, RMS_NORM_H * (LOAD(v, j) * scale))
+        EACH_OF_ROW(j, p.n) {
+            const A normal = LOAD(v, j) * scale;
+            STORE(dx, p.at[0] + i * p.n + j, scale * (RMS_NORM_H - normal * along));
+        }
+        if (p.at[1] >= 0)
+            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(u, j) * (LOAD(v, j) * scale);
+    }
+}
+#endif
+/* kernel text ends */
+// clang-format on
+
+typedef struct rms_norm_attributes {
+    double eps;
+    bool   without_gx; /* of the gradient: weight needs none */
+} rms_norm_attributes;
+
+enum { X, WEIGHT };
+#define EPS(o) (&(rms_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
+
+static haul_status infer(haul__call *c)
+{
+    const haul_tensor         *x = c->operands[X];
+    haul_shape                 shape = x->shape;
+    const rms_norm_attributes *a = haul__attributes(c);
+    bool                       forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
+    if (!shape.ndim)
+        return haul__refuse_shape(c, X, "at least one dimension is expected");
+    if (!(a->eps >= 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", a->eps);
+    if (haul__has(c, WEIGHT) &&
+        !haul__shape_equal(&c->operands[WEIGHT]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
+        return haul__refuse_shape(c, WEIGHT, "one dimension is expected, of the size of the last one of x");
+    shape.dims[shape.ndim - 1] = forward ? 1 : a->without_gx ? 0 : shape.dims[shape.ndim - 1];
+    haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
+    return status ? status : haul__describe(c, 0, x->dtype, &x->shape);
+}
+
+/* For both kernels: they take two results and then the operands, with any buffer in place of an absent one. */
+static haul_status compute(haul__call *c)
+{
+    haul_tensor    *x = c->operands[X], *buffers[6];
+    rms_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
+    p.items = x->count ? x->count / p.n : 0;
+    p.eps = haul__scalar_bits(x->dtype, ((const rms_norm_attributes *)haul__attributes(c))->eps);
+    for (int i = 0; i < 2 + c->count; i++) {
+        buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
+        p.at[i] = !buffers[i] || haul__is_none(buffers[i]) || !buffers[i]->count ? -1 : buffers[i]->offset;
+        if (p.at[i] < 0)
+            buffers[i] = i < 2 ? c->results[0] : x;
+    }
+    return haul__launch_kernel(c, c->operation->kernel, x->dtype, .outs = buffers, .out_count = 2, .ins = buffers + 2,
+                               .in_count = c->count, HAUL__PARAMS(p), .grain = 1 + 4096 / (p.n + 1));
+}
+
+HAUL__OPERATION(rms_norm_backward) = {
+    .name = "haul_rms_norm_backward",
+    .operands = {{"x"}, {"weight", .optional = true}, {"g"}, {"scales", .accepts = HAUL__FLOATS}},
+    .results = {{"dx"}, {"gx"}},
+    .dtypes = HAUL__FLOATS,
+    .kernel = HAUL__K_rms_norm_backward,
+    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
+    .infer = infer,
+    .compute = compute,
+    .flops = 10,
+};
+
+static haul_tensor *row_mean(haul_tensor *x)
+{
+    return haul_mean(x, HAUL_AXES(-1), .keepdim = true);
+}
+
+/* The gradient of weight has x's shape here; the caller sums the rows. */
+static void gradient(haul__gradient *c)
+{
+    haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->results[0];
+    if (!haul__differentiated(c)) {
+        rms_norm_attributes a = *(const rms_norm_attributes *)c->attributes;
+        haul_tensor        *made[HAUL__MAX_RESULTS] = {NULL};
+        a.without_gx = !haul__wanted(c, WEIGHT);
+        haul__apply(&haul__operation_rms_norm_backward, &a, HAUL__OPERANDS(x, w, g, c->saved_results[1]), made);
+        c->operands[X] = made[0];
+        c->operands[WEIGHT] = a.without_gx ? HAUL_NONE : made[1];
+        return;
+    }
+    haul_tensor *h = haul__is_none(w) ? g : haul_mul(g, w);
+    haul_tensor *scale =
+        haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), ((const rms_norm_attributes *)c->attributes)->eps));
+    haul_tensor *normal = haul_mul(x, scale);
+    c->operands[X] = haul_mul(scale, haul_sub(h, haul_mul(normal, row_mean(haul_mul(h, normal)))));
+    c->operands[WEIGHT] = haul_mul(g, normal);
+}
+
+HAUL__OPERATION(rms_norm) = {
+    .name = "haul_rms_norm",
+    .operands = {{"x", .saved_for = HAUL__FOR_ALL}, {"weight", .optional = true, .saved_for = HAUL__FOR_ALL}},
+    .results = {{"y"}, {"scales", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .rule = HAUL__FLOATED,
+    .autocast = HAUL__WIDE,
+    .kernel = HAUL__K_rms_norm,
+    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
+    .infer = infer,
+    .compute = compute,
+    .gradient = gradient,
+    .flops = 5,
+};
+
+haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o)
+{
+    return o ? HAUL__APPLY(rms_norm, EPS(o), x, haul__optional(o->weight))
+             : haul__no_options(&haul__operation_rms_norm);
+}
+
+haul_status haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_rms_norm_options *o)
+{
+    return o ? HAUL__APPLY_INTO(out, rms_norm, EPS(o), x, haul__optional(o->weight))
+             : haul__fail_null("haul_rms_norm", "options");
+}

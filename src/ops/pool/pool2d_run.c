@@ -1,0 +1,86 @@
+/* Launches the kernels of pooling over windows of the last two axes (pool2d_max.c, pool2d_max_gradient.c,
+ * pool2d_avg.c). */
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/pool/pool2d.h"
+#include "ops/pool/pool2d_kernel.h"
+
+/* Elements that make a share worthwhile. */
+#define GRAIN 8192
+
+static pool2d_params params_of(const haul__pool2d_attributes *a)
+{
+    return (pool2d_params){.h = a->in[0],
+                           .w = a->in[1],
+                           .out_h = a->out[0],
+                           .out_w = a->out[1],
+                           .channels = a->channels,
+                           .size_h = a->size[0],
+                           .size_w = a->size[1],
+                           .stride_h = a->stride[0],
+                           .stride_w = a->stride[1],
+                           .padding_h = a->padding[0],
+                           .padding_w = a->padding[1],
+                           .exclude_padding = a->exclude_padding || a->adaptive,
+                           .adaptive = a->adaptive};
+}
+
+/* Row-major, a work item is a row of the result; channels-last, an element. */
+static haul_status launch(const haul__call *c, int kernel, const haul__pool2d_attributes *a, haul_tensor *const *outs,
+                          int out_count, haul_tensor *const *ins, int in_count, pool2d_params *p)
+{
+    int64_t row = a->channels_last ? 1 : outs[0]->shape.dims[3];
+    int64_t window = p->size_h * p->size_w, work = window > GRAIN / row ? GRAIN : row * window; /* no overflow */
+    p->items = outs[0]->count / row;
+    return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, outs[0]->dtype,
+                               .outs = outs, .out_count = out_count, .ins = ins, .in_count = in_count, HAUL__PARAMS(*p),
+                               .grain = work >= GRAIN ? 1 : GRAIN / work);
+}
+
+haul_status haul__pool2d_max(haul__call *c)
+{
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    haul_tensor                   *y = c->results[0], *index = c->results[1];
+    pool2d_params                  p = params_of(a);
+    p.x_offset = c->operands[0]->offset;
+    return index ? launch(c, c->operation->kernel, a, (haul_tensor *[]){y, index}, 2, c->operands, 1, &p)
+                 : launch(c, HAUL__K_max_pool2d_values, a, &y, 1, c->operands, 1, &p);
+}
+
+haul_status haul__pool2d_avg(haul__call *c)
+{
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    pool2d_params                  p = params_of(a);
+    p.x_offset = c->operands[0]->offset;
+    return launch(c, c->operation->kernel, a, c->results, 1, c->operands, 1, &p);
+}
+
+haul_status haul__pool2d_backward(haul__call *c)
+{
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    haul_tensor                   *g = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params                  p = params_of(a);
+    if (!g)
+        return haul_error_status();
+    p.y_offset = g->offset;
+    if (c->count == 1)
+        return launch(c, c->operation->kernel, a, c->results, 1, &g, 1, &p);
+    p.index_offset = c->operands[1]->offset;
+    return launch(c, c->operation->kernel, a, c->results, 1, (haul_tensor *[]){g, c->operands[1]}, 2, &p);
+}
+
+haul_status haul__pool2d_pick(haul__call *c)
+{
+    const haul__pool2d_attributes *a = haul__attributes(c);
+    haul_tensor                   *y = c->results[0], *index = c->operands[1];
+    haul_tensor                   *x = haul__as_format(c, c->operands[0], a->channels_last);
+    pool2d_params                  p = params_of(a);
+    if (!x)
+        return haul_error_status();
+    p.items = y->count;
+    p.channels = a->channels_last ? p.channels : 1;
+    p.x_offset = x->offset;
+    p.index_offset = index->offset;
+    return haul__launch_kernel(c, c->operation->kernel, y->dtype, HAUL__OUT(y), HAUL__IN(x, index), HAUL__PARAMS(p),
+                               .grain = GRAIN);
+}

@@ -1,0 +1,142 @@
+/* Random number generators. One belongs to the process, others are objects. The thread's setting HAUL__GENERATOR says
+ * which one draws use. */
+#include "ops/random/generator.h"
+
+#include "base/spin.h"
+#include "base/system/fork.h"
+#include "core/error.h"
+#include "core/thread.h"
+
+struct haul_generator {
+    haul__object      object;
+    haul_random_state state;
+};
+
+static haul_generator process; /* users never see it */
+static atomic_bool    lock;    /* guards the states of all */
+
+static void take_lock(void)
+{
+    haul__spin_lock(&lock);
+}
+
+static void give_lock(void)
+{
+    haul__spin_unlock(&lock);
+}
+
+HAUL__AT_FORK(HAUL__FORK_GENERATORS, .take = take_lock, .give = give_lock);
+
+static void destroy(void *object)
+{
+    haul__object_free(object, sizeof(haul_generator));
+}
+
+static const haul__class generator_class = {.name = "generator", .destroy = destroy};
+
+/* ---- states ---- */
+
+static haul_random_state get(const haul_generator *g)
+{
+    take_lock();
+    haul_random_state state = g->state;
+    give_lock();
+    return state;
+}
+
+/* A dry run draws nothing, so nothing changes. */
+static void set(haul_generator *g, haul_random_state state)
+{
+    if (haul__is_dry())
+        return;
+    take_lock();
+    g->state = state;
+    give_lock();
+}
+
+haul_random_state haul_random_state_get(void)
+{
+    return get(&process);
+}
+
+void haul_random_state_set(haul_random_state state)
+{
+    set(&process, state);
+}
+
+void haul_manual_seed(uint64_t seed)
+{
+    set(&process, (haul_random_state){seed, 0});
+}
+
+/* ---- the user's generators ---- */
+
+haul_generator *haul_generator_new(uint64_t seed)
+{
+    haul_generator *g = haul__object_new(sizeof *g, &generator_class);
+    if (g)
+        g->state = (haul_random_state){seed, 0};
+    else
+        haul__fail_memory("haul_generator_new", sizeof *g);
+    return haul__own(g, "haul_generator_new");
+}
+
+static haul_status check(const haul_generator *g, const char *operation)
+{
+    return haul__check_object(g, &generator_class, operation, "generator");
+}
+
+haul_random_state haul_generator_state_get(const haul_generator *generator)
+{
+    if (check(generator, "haul_generator_state_get"))
+        return (haul_random_state){0, 0};
+    return get(generator);
+}
+
+haul_status haul_generator_state_set(haul_generator *generator, haul_random_state state)
+{
+    haul_status status = check(generator, "haul_generator_state_set");
+    if (!status)
+        set(generator, state);
+    return status;
+}
+
+haul_status haul_set_generator(haul_generator *generator)
+{
+    haul_status status = generator ? check(generator, "haul_set_generator") : HAUL_OK;
+    if (!status && !haul__thread_hold(HAUL__GENERATOR, generator))
+        status = haul__fail_memory("haul_set_generator", 0);
+    return status;
+}
+
+haul_generator *haul_current_generator(void)
+{
+    return haul__thread()->held[HAUL__GENERATOR];
+}
+
+/* ---- for operations ---- */
+
+static haul_generator *current(void)
+{
+    haul_generator *g = haul__thread()->held[HAUL__GENERATOR];
+    return g ? g : &process;
+}
+
+haul_random_state haul__random_take(int64_t blocks)
+{
+    haul_generator *g = current();
+    take_lock();
+    haul_random_state taken = g->state;
+    g->state.offset += haul__is_dry() ? 0 : (uint64_t)blocks; /* nothing is drawn in a dry run */
+    give_lock();
+    return taken;
+}
+
+void haul__random_give_back(haul_random_state taken, int64_t blocks)
+{
+    haul_generator *g = current();
+    take_lock();
+    if (g->state.seed == taken.seed && g->state.offset == taken.offset + (uint64_t)blocks)
+        g->state = taken;
+    give_lock();
+}

@@ -1,0 +1,490 @@
+/* Random numbers: word i of a draw is word i % 4 of Philox block offset + i / 4, on every device.
+ *
+ * bits       an element a word
+ * uniform    f32: the upper 24 bits of a word; f64: 53 bits of two
+ * integers   the upper half of the product of two words (64 bits) and the range: the chances of two values differ by
+ *            less than range / 2^64, which no program can notice
+ * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
+ * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
+ * in functions.h, in additions and multiplications only, so that devices agree. */
+#include "base/alloc.h"
+#include "engine/operation.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include "ops/random/generator.h"
+#include "transfer/transfer.h"
+
+#define FUNC static inline
+
+// clang-format off
+/* kernel text begins */
+typedef struct random_params {
+    I64 items;  /* blocks */
+    I64 count;  /* elements */
+    I64 out_offset;
+    U64 seed, offset;
+    U64 a, b; /* scalars: low and range, or mean and deviation */
+} random_params;
+
+/* The upper 64 bits of a product. */
+FUNC U64 random_high(U64 a, U64 b)
+{
+    const U64 a0 = (U32)a, a1 = a >> 32, b0 = (U32)b, b1 = b >> 32;
+    const U64 middle = a1 * b0 + ((a0 * b0) >> 32), other = a0 * b1 + (U32)middle;
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+#ifdef HAUL_KERNEL
+KERNEL1(random_bits, random_params, U32, out)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * 4, blocks * 4); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * 4;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) out[at + k] = words[k];
+        i += ITEMS_STEP(blocks);
+    }
+}
+
+KERNEL1(random_integers, random_params, T, out)
+{
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * 2, blocks * 2); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * 2;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) {
+            const U64 bits = (U64)words[2 * k] << 32 | words[2 * k + 1];
+            STORE(out, at + k, (A)(I64)(p.a + random_high(bits, p.b)));
+        }
+        i += ITEMS_STEP(blocks);
+    }
+}
+
+#if IS_FLOAT
+#if defined(HAUL_KERNEL_DTYPE_f64)
+#define RANDOM_EACH 2
+#define RANDOM_53(k) ((A)((U64)words[2 * (k)] << 21 | words[2 * (k) + 1] >> 11))
+/* In [0, 1), and in (0, 1] for a logarithm. */
+#define RANDOM_UNIT(k) (RANDOM_53(k) * 1.1102230246251565e-16)
+#define RANDOM_TURNS(k) RANDOM_UNIT(k)
+#define RANDOM_UNIT_LOG(k) ((RANDOM_53(k) + 1.0) * 1.1102230246251565e-16)
+
+/* log x = e log 2 + 2 artanh s, s = (m - 1) / (m + 1), for x = 2^e m with m around 1. */
+FUNC A random_log(A x)
+{
+    const U64 bits = F64_BITS(x);
+    I32 e = (I32)(bits >> 52) - 1023;
+    A m = BITS_F64((bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull);
+    if (m > 1.4142135623730951) {
+        m *= 0.5;
+        e++;
+    }
+    const A s = (m - 1.0) / (m + 1.0), z = s * s;
+    A q = 1.0 / 23.0;
+    q = q * z + 1.0 / 21.0;
+    q = q * z + 1.0 / 19.0;
+    q = q * z + 1.0 / 17.0;
+    q = q * z + 1.0 / 15.0;
+    q = q * z + 1.0 / 13.0;
+    q = q * z + 1.0 / 11.0;
+    q = q * z + 1.0 / 9.0;
+    q = q * z + 1.0 / 7.0;
+    q = q * z + 1.0 / 5.0;
+    q = q * z + 1.0 / 3.0;
+    /* log 2 in two parts, the first exact when multiplied by e */
+    return (A)e * 6.93147180369123816490e-01 + ((A)e * 1.90821492927058770002e-10 + (2.0 * s + 2.0 * s * (z * q)));
+}
+#else
+#define RANDOM_EACH 4
+/* As many bits as the dtype holds: the largest value is below 1 in it. */
+#if defined(HAUL_KERNEL_DTYPE_f16)
+#define RANDOM_UNIT(k) ((A)(words[k] >> 21) * 4.8828125e-4f)
+#elif defined(HAUL_KERNEL_DTYPE_bf16)
+#define RANDOM_UNIT(k) ((A)(words[k] >> 24) * 3.90625e-3f)
+#else
+#define RANDOM_UNIT(k) RANDOM_24(k)
+#endif
+#define RANDOM_24(k) ((A)(words[k] >> 8) * 5.9604644775390625e-8f)
+#define RANDOM_UNIT_LOG(k) ((A)words[k] * 2.3283064365386963e-10f + 1.1641532182693481e-10f)
+#define RANDOM_TURNS(k) RANDOM_24(k)
+#define random_log(x) M_LOG(x)
+#endif
+
+/* Sine and cosine of t turns, 0 <= t < 1: Taylor's series within an eighth of a turn of the nearest quarter. */
+FUNC void random_turn(A t, A *sine, A *cosine)
+{
+    const I32 quarter = (I32)(t * LIT(4.0) + LIT(0.5));
+    const A a = (t * LIT(4.0) - (A)quarter) * LIT(1.57079632679489662), z = a * a;
+#if defined(HAUL_KERNEL_DTYPE_f64)
+    A s = 1.0 / 355687428096000.0, c = -1.0 / 6402373705728000.0;
+    s = s * z - 1.0 / 1307674368000.0;
+    s = s * z + 1.0 / 6227020800.0;
+    s = s * z - 1.0 / 39916800.0;
+    s = s * z + 1.0 / 362880.0;
+    c = c * z + 1.0 / 20922789888000.0;
+    c = c * z - 1.0 / 87178291200.0;
+    c = c * z + 1.0 / 479001600.0;
+    c = c * z - 1.0 / 3628800.0;
+#else
+    A s = 1.0f / 362880.0f, c = -1.0f / 3628800.0f;
+#endif
+    s = s * z - LIT(1.0) / LIT(5040.0);
+    s = s * z + LIT(1.0) / LIT(120.0);
+    s = s * z - LIT(1.0) / LIT(6.0);
+    s = s * z * a + a;
+    c = c * z + LIT(1.0) / LIT(40320.0);
+    c = c * z - LIT(1.0) / LIT(720.0);
+    c = c * z + LIT(1.0) / LIT(24.0);
+    c = c * z - LIT(0.5);
+    c = c * z + LIT(1.0);
+    const A along = quarter & 1 ? s : c, across = quarter & 1 ? c : s;
+    *cosine = quarter == 1 || quarter == 2 ? -along : along;
+    *sine = quarter == 2 || quarter == 3 ? -across : across;
+}
+
+KERNEL1(random_uniform, random_params, T, out)
+{
+    const A low = SCALAR(p.a), range = SCALAR(p.b), high = low + range;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) {
+            const A v = NARROW(low + RANDOM_UNIT(k) * range);
+            STORE(out, at + k, v < high ? v : low); /* rounding may reach high, which is not in the interval */
+        }
+        i += ITEMS_STEP(blocks);
+    }
+}
+
+KERNEL1(random_normal, random_params, T, out)
+{
+    const A mean = SCALAR(p.a), deviation = SCALAR(p.b);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
+        A z[RANDOM_EACH * PHILOX_BLOCKS];
+        for (int k = 0; k < RANDOM_EACH * PHILOX_BLOCKS; k += 2) {
+            A s, c;
+            const A r = M_SQRT(LIT(-2.0) * random_log(RANDOM_UNIT_LOG(k)));
+            random_turn(RANDOM_TURNS(k + 1), &s, &c);
+            z[k] = r * c;
+            z[k + 1] = r * s;
+        }
+        for (int k = 0; k < n; k++) STORE(out, at + k, mean + deviation * z[k]);
+        i += ITEMS_STEP(blocks);
+    }
+}
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+/* ---- draws ---- */
+
+typedef union number {
+    double  real;
+    int64_t integer;
+} number;
+
+typedef struct draw_attributes {
+    haul_device *device; /* NULL becomes the thread's current one */
+    haul_dtype   dtype;
+    haul_shape   shape;
+    number       first, second; /* low and high, or mean and deviation */
+    /* completed by infer: the same as kernels take them, the blocks that are drawn, and where they begin */
+    uint64_t          a, b;
+    int64_t           blocks;
+    haul_random_state state;
+} draw_attributes;
+
+static haul_status take(haul__call *c, int64_t count, int each)
+{
+    draw_attributes *a = haul__attributes(c);
+    a->blocks = count / each + (count % each != 0);
+    a->state = haul__random_take(a->blocks);
+    return HAUL_OK;
+}
+
+static void give_back(haul__call *c)
+{
+    const draw_attributes *a = haul__attributes(c);
+    haul__random_give_back(a->state, a->blocks);
+}
+
+static haul_status choose_device(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    if (!a->device)
+        a->device = haul__device_current(c->operation->name);
+    c->device = a->device;
+    return a->device ? haul__device_check(a->device, c->operation->name, "device") : haul_error_status();
+}
+
+/* `each`: elements that a block gives. The blocks are taken last, when nothing is left to be checked. */
+static haul_status describe(haul__call *c, int each)
+{
+    const draw_attributes *a = haul__attributes(c);
+    if (choose_device(c) || haul__describe(c, 0, a->dtype, &a->shape))
+        return haul_error_status();
+    return take(c, c->results[0]->count, each);
+}
+
+static haul_status check_float(const haul__call *c, haul_dtype dtype)
+{
+    if (haul_dtype_is_float(dtype))
+        return HAUL_OK;
+    return haul__fail(HAUL_DTYPE, c->operation->name, "dtype",
+                      "%s numbers cannot be drawn so; use f32 or f64, or haul_randint", haul_dtype_name(dtype));
+}
+
+static haul_status infer_uniform(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    double           low = a->first.real, high = a->second.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(low <= high) || !(high - low <= 3e38))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%g, %g) is not a finite interval", low,
+                          high);
+    a->a = haul__scalar_bits(a->dtype, low);
+    a->b = haul__scalar_bits(a->dtype, high - low);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
+}
+
+static haul_status infer_normal(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    double           mean = a->first.real, deviation = a->second.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(deviation >= 0) || !(mean - mean == 0))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "deviation",
+                          "mean %g and deviation %g describe no normal distribution", mean, deviation);
+    a->a = haul__scalar_bits(a->dtype, mean);
+    a->b = haul__scalar_bits(a->dtype, deviation);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
+}
+
+static haul_status infer_randint(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    int64_t          low = a->first.integer, high = a->second.integer, least, most;
+    if (haul_dtype_bits(a->dtype) == 0 || a->dtype == HAUL_BOOL)
+        return haul__fail(HAUL_DTYPE, c->operation->name, "dtype", "integers of dtype %s cannot be drawn",
+                          haul_dtype_name(a->dtype));
+    haul__dtype_range(a->dtype, &least, &most);
+    if (low >= high || low < least || high - 1 > most)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "high", "[%lld, %lld) is %s", (long long)low,
+                          (long long)high, low >= high ? "empty" : "more than the dtype can hold");
+    a->a = (uint64_t)low;
+    a->b = (uint64_t)high - (uint64_t)low;
+    return describe(c, 2);
+}
+
+static haul_status infer_bits(haul__call *c)
+{
+    return describe(c, 4);
+}
+
+static haul_status draw(const haul__call *c, int kernel, haul_tensor *y)
+{
+    static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, random_params, offset)};
+    const draw_attributes      *a = haul__attributes_of(c);
+    random_params               p = {.items = a->blocks,
+                                     .count = y->count,
+                                     .out_offset = y->offset,
+                                     .seed = a->state.seed,
+                                     .offset = a->state.offset,
+                                     .a = a->a,
+                                     .b = a->b};
+    return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), HAUL__PARAMS(p), .slots = slots, .slot_count = 1,
+                               .grain = 2048);
+}
+
+static haul_status compute(haul__call *c)
+{
+    return draw(c, *(const int *)c->operation->extra, c->results[0]);
+}
+
+/* Flops: a block takes some 80, shared by the elements it gives; a normal a logarithm, a root, a sine and a cosine for
+ * two. */
+HAUL__OPERATION(uniform) = {
+    .name = "haul_uniform",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_uniform},
+    .infer = infer_uniform,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 25,
+};
+
+HAUL__OPERATION(normal) = {
+    .name = "haul_normal",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_normal},
+    .infer = infer_normal,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 60,
+};
+
+HAUL__OPERATION(randint) = {
+    .name = "haul_randint",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_integers},
+    .infer = infer_randint,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 50,
+};
+
+HAUL__OPERATION(random_bits) = {
+    .name = "haul_random_bits",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .extra = &(const int){HAUL__K_random_bits},
+    .infer = infer_bits,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 20,
+};
+
+/* ---- permutations ---- */
+
+static haul_status infer_permutation(haul__call *c)
+{
+    const draw_attributes *a = haul__attributes(c);
+    int64_t                n = a->first.integer, words;
+    if (n < 0 || !haul__mul_size(n, 2, &words))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "n", "%lld elements cannot be permuted",
+                          (long long)n);
+    if (choose_device(c) || haul__describe(c, 0, HAUL_I64, &HAUL_SHAPE(n)))
+        return haul_error_status();
+    return take(c, words, 4);
+}
+
+/* Fisher and Yates' shuffle of 0 ... n - 1, by two words for each element. */
+static void shuffle(int64_t *order, int64_t n, const uint32_t *words)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        uint64_t bits = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
+        int64_t  j = (int64_t)random_high(bits, (uint64_t)i + 1), swapped = order[i];
+        order[i] = order[j];
+        order[j] = swapped;
+    }
+}
+
+/* Words are drawn, and shuffled by, on the CPU. */
+static haul_status compute_permutation(haul__call *c)
+{
+    const char  *name = c->operation->name;
+    haul_tensor *y = c->results[0];
+    haul__call   here = *c;
+    here.device = haul_cpu();
+    haul_tensor *words = haul__temporary(&here, HAUL_I32, &HAUL_SHAPE(2 * y->count));
+    size_t       bytes = (size_t)y->count * sizeof(int64_t);
+    if (words && haul__is_dry())
+        return haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof(int64_t), NULL, bytes, !c->into, name);
+    if (!words || draw(&here, HAUL__K_random_bits, words) || haul__host_before(words->storage, false, name))
+        return haul_error_status();
+    int64_t *order = haul__malloc(bytes);
+    if (!order)
+        return haul__fail_memory(name, bytes);
+    shuffle(order, y->count, words->storage->buffer.host);
+    haul_status status =
+        haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof *order, order, bytes, !c->into, name);
+    haul__free(order);
+    return status;
+}
+
+HAUL__OPERATION(permutation) = {
+    .name = "haul_permutation",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .infer = infer_permutation,
+    .give_back = give_back,
+    .compute = compute_permutation,
+    .flops = 50,
+};
+
+/* ---- the functions ---- */
+
+#define DRAW(id, ...) haul__apply1(&haul__operation_##id, &(draw_attributes){__VA_ARGS__}, NULL, 0)
+
+haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high)
+{
+    return DRAW(uniform, .dtype = dtype, .shape = shape, .first.real = low, .second.real = high);
+}
+
+haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation)
+{
+    return DRAW(normal, .dtype = dtype, .shape = shape, .first.real = mean, .second.real = deviation);
+}
+
+haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
+{
+    return DRAW(randint, .dtype = dtype, .shape = shape, .first.integer = low, .second.integer = high);
+}
+
+haul_tensor *haul_random_bits(haul_shape shape)
+{
+    return DRAW(random_bits, .dtype = HAUL_I32, .shape = shape);
+}
+
+haul_tensor *haul_permutation(int64_t n)
+{
+    return DRAW(permutation, .first.integer = n);
+}
+
+/* Where `out` is, with its dtype and shape unless the operation has its own. */
+static haul_status draw_into(haul_tensor *out, const haul__operation *operation, draw_attributes a)
+{
+    if (haul__check_tensor(operation->name, "out", out))
+        return haul_error_status();
+    a.device = out->storage->device;
+    a.dtype = a.dtype ? a.dtype : out->dtype;
+    a.shape = out->shape;
+    return haul__apply_into(&out, operation, &a, NULL, 0);
+}
+
+#define DRAW_INTO(out, id, ...) draw_into(out, &haul__operation_##id, (draw_attributes){__VA_ARGS__})
+
+haul_status haul_uniform_into(haul_tensor *out, double low, double high)
+{
+    return DRAW_INTO(out, uniform, .first.real = low, .second.real = high);
+}
+
+haul_status haul_normal_into(haul_tensor *out, double mean, double deviation)
+{
+    return DRAW_INTO(out, normal, .first.real = mean, .second.real = deviation);
+}
+
+haul_status haul_randint_into(haul_tensor *out, int64_t low, int64_t high)
+{
+    return DRAW_INTO(out, randint, .first.integer = low, .second.integer = high);
+}
+
+haul_status haul_random_bits_into(haul_tensor *out)
+{
+    return DRAW_INTO(out, random_bits, .dtype = HAUL_I32);
+}
+
+haul_status haul_permutation_into(haul_tensor *out, int64_t n)
+{
+    return DRAW_INTO(out, permutation, .first.integer = n);
+}

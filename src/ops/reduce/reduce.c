@@ -1,0 +1,519 @@
+/* How elements are reduced over any axes: the kernels, and how they are launched. The operations are in reductions.c,
+ * norm.c, variance.c and logsumexp.c.
+ *
+ * A result's element is computed by one work item, in an order that shape and strides fix: no atomics, no dependence on
+ * the number of threads or on the device. Where runs of reduced elements lie closest together in memory, a work item
+ * adds one output's rows in SUM_LANES lanes (the kernels sum, max and min); where runs of kept elements do, it walks
+ * the reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
+ * several passes: the first gives `chunks` partial results for each output, the next reduces those. The last pass
+ * divides sums, takes roots and so on (haul__finish). */
+#include "ops/reduce/reduce.h"
+
+#include <math.h>
+
+#include "base/numbers.h"
+#include "kernels/kernels.h"
+#include "kernels/types.h"
+
+// clang-format off
+/* kernel text begins */
+#include "ops/reduce/range_kernel.h"
+
+typedef struct reduce_params {
+    I64 items; /* outputs times chunks */
+    I64 out_offset, x_offset;
+    I64 kept_dims[8], kept_strides[8];
+    I64 reduced_dims[8], reduced_strides[8];
+    I64 outputs, chunks;
+    I64 run, stride;   /* the innermost run: reduced by rows, kept by columns */
+    I64 piece, pieces; /* rows: each run is cut into pieces */
+    I64 units, chunk;  /* what an output reduces: pieces (rows) or elements (columns); `chunk` of them by a work item */
+    U64 divisor;
+    I64 centre;        /* offset of the numbers, one for each output, from which elements are measured */
+    I64 parts, out_parts; /* how far behind a partial sum of x, or of out, is the one of mended terms; 0: there is none */
+    I32 kept, reduced; /* dims besides the run */
+    I32 finish;
+    I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
+    I32 mends, reserved;
+} reduce_params;
+
+/* What is done to a sum s in the end: nothing; s / divisor; the square root of that; log(s) + centre. */
+#define FINISH_NONE   0
+#define FINISH_DIVIDE 1
+#define FINISH_ROOT   2
+#define FINISH_LOG    3
+
+/* The sums that are mended: none; sums; sums of x - first; of squares; of squared deviations. Several passes leave two
+ * partial sums each, a plain one and, where that left the range, one of mended terms. */
+#define MENDS_NOTHING    0
+#define MENDS_SUM        1
+#define MENDS_OFFSETS    2
+#define MENDS_SQUARES    3
+#define MENDS_DEVIATIONS 4
+
+#define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
+#define REDUCE_SIDE  16  /* the same, of rows of few elements */
+#define REDUCE_LONGEST 1024 /* elements of a row that is taken side by side with others */
+
+#ifdef HAUL_KERNEL
+/* Where element i of these dims lies. */
+FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
+{
+    I64 at = 0;
+    for (I32 d = count - 1; d > 0; d--) {
+        const I64 next = QUOTIENT(i, dims[d]);
+        at += (i - next * dims[d]) * strides[d];
+        i = next;
+    }
+    return count ? at + i * strides[0] : at;
+}
+
+#define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
+#if IS_FLOAT
+/* An infinite centre measures nothing: exp(x - centre) would be NaN. */
+FUNC ACC reduce_finite(ACC c) { return c - c == 0 ? c : (ACC)0; }
+FUNC ACC reduce_square(ACC d) { return d * d; }
+FUNC ACC reduce_finish(ACC s, ACC divisor, ACC centre, I32 finish)
+{
+    if (finish == FINISH_LOG) return M_LOG(s) + reduce_finite(centre);
+    return finish == FINISH_ROOT ? M_SQRT(s / divisor) : s / divisor;
+}
+#define REDUCE_CENTRE(k)      centre[p.centre + (k)]
+#define REDUCE_FINISHED(k, v) (p.finish == FINISH_NONE ? (v) : reduce_finish(v, SCALAR(p.divisor), p.finish == FINISH_LOG ? REDUCE_CENTRE(k) : (ACC)0, p.finish))
+#endif
+#if A_IS_F32
+#define REDUCE_SUM_STORE(k, v) reduce_sum_store(out, p.out_offset + (k), REDUCE_FINISHED(k, v), p.narrow)
+FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
+{
+    if (narrow == 0) out[i] = v;
+    else ((GLOBAL U16 *)out)[i] = narrow == 1 ? F32_TO_F16(v) : F32_TO_BF16(v);
+}
+#elif IS_FLOAT
+#define REDUCE_SUM_STORE(k, v) (out[p.out_offset + (k)] = REDUCE_FINISHED(k, v))
+#else
+#define REDUCE_SUM_STORE(k, v) (out[p.out_offset + (k)] = (v))
+#endif
+#define REDUCE_PUT(k, v)      STORE(out, p.out_offset + (k), v)
+#define REDUCE_PUT_BOOL(k, v) (out[p.out_offset + (k)] = (U8)(v))
+
+/* What an element e gives, of output k, whose first element is f. */
+#define REDUCE_SELF(e, f, k)      (e)
+#define REDUCE_TRUTH(e, f, k)     ((e) != 0)
+#define REDUCE_ABS(e, f, k)       M_ABS(e)
+#define REDUCE_SQUARE(e, f, k)    reduce_square(e)
+#define REDUCE_OFFSET(e, f, k)    ((e) - (f))
+#define REDUCE_DEVIATION(e, f, k) reduce_square(((e) - (f)) - 2 * REDUCE_CENTRE(k)) /* the centre is halved, so it is finite */
+#define REDUCE_EXP(e, f, k)       M_EXP((e) - reduce_finite(REDUCE_CENTRE(k)))
+#define PRODUCT_OF(a, b)          ((a) * (b))
+#define ANY_OF(a, b)              ((a) | (b))
+#define BOTH_OF(a, b)             ((a) & (b))
+
+/* What element k of a row gives, whose elements are `step` apart. */
+#define REDUCE_ONE(k, V, TERM, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
+
+#include "ops/reduce/reduce_mend_kernel.h"
+
+/* PUT_FOURS_TOGETHER for one vector, from `at` on. */
+#define REDUCE_SIDE_FOUR(V, STEP, TERM, s, at)                                                                         \
+    EACH_SIDE(l) a[l] = STEP(REDUCE_ONE((at) + l, V, TERM, 1), REDUCE_ONE((at) + l + SUM_LANES, V, TERM, 1));          \
+    EACH_SIDE(l) b[l] = STEP(REDUCE_ONE((at) + l + 2 * SUM_LANES, V, TERM, 1), REDUCE_ONE((at) + l + 3 * SUM_LANES, V, TERM, 1)); \
+    EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
+    EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
+/* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
+ * HAS_REST: their number need not be a multiple of SUM_LANES. Lanes behind a row then keep their value: even START, met
+ * again, would change the sign of a maximum that is 0. Loops run at least once, so that low and high stay in registers. */
+TEMPLATE(reduce_sides, V, STEP, TERM, PUT, MEND, START, HAS_FOURS, HAS_REST)
+        FOR_SIDES(i) {
+            V sides[SIDE_ROWS][SIDE_ROWS];
+            for (int r = 0; r < SIDE_ROWS; r++) {
+                const I64 o = i + r;
+                GLOBAL const T *base = x + p.x_offset + o * p.kept_strides[0], *v = base;
+                const A first = LOAD(base, 0);
+                V low[SIDE_ROWS], high[SIDE_ROWS], a[SIDE_ROWS], b[SIDE_ROWS];
+                I64 j = 0;
+                EACH_SIDE(l) low[l] = START;
+                EACH_SIDE(l) high[l] = START;
+                if (HAS_FOURS) do {
+                    REDUCE_SIDE_FOUR(V, STEP, TERM, low, j)
+                    REDUCE_SIDE_FOUR(V, STEP, TERM, high, j + SIDE_ROWS)
+                } while ((j += 4 * SUM_LANES) + 4 * SUM_LANES <= p.run);
+                if (!HAS_REST) do {
+                    EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(j + l, V, TERM, 1));
+                    EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(j + l + SIDE_ROWS, V, TERM, 1));
+                } while ((j += SUM_LANES) < p.run);
+                if (HAS_REST) do {
+                    const int left = (int)(p.run - j);
+                    EACH_SIDE(l) {
+                        const A e = l < left ? LOAD(v, j + l) : first;
+                        const V term = (V)TERM(e, first, o);
+                        low[l] = l < left ? STEP(low[l], term) : low[l];
+                    }
+                    EACH_SIDE(l) {
+                        const A e = l + SIDE_ROWS < left ? LOAD(v, j + l + SIDE_ROWS) : first;
+                        const V term = (V)TERM(e, first, o);
+                        high[l] = l + SIDE_ROWS < left ? STEP(high[l], term) : high[l];
+                    }
+                } while ((j += SUM_LANES) < p.run);
+                EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
+                (void)o; /* not all terms depend on the output */
+            }
+            SIDE_TREE(V, sides, STEP)
+            EACH_SIDE(r) PUT(i + r, sides[0][r]);
+        }
+END_TEMPLATE
+
+/* STEP puts two values of type V together, which are the TERM of elements, from START on: in columns from START_AT, an
+ * expression of the column l, in rows side by side from START_SIDE. A maximum starts from an element, the first one of
+ * its output, which changes nothing when it is met again. Rows of up to LONGEST elements are taken side by side. MEND is
+ * REDUCE_MEND or REDUCE_LEAVE. */
+TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, MEND, START, START_AT, START_SIDE, LONGEST)
+KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
+{
+    const I64 stride = p.stride;
+    (void)centre; /* not all terms measure from one */
+#if HAS_SIDES
+    const int is_plain = p.units == 1 && stride == 1 && p.kept == 1;
+    const I64 begin = haul_first;
+    (void)begin; /* not all sums are mended */
+    if (is_plain && p.run < SHORT_ROW && p.run % SUM_LANES == 0) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 0)
+    } else if (is_plain && p.run < SHORT_ROW) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 1)
+    } else if (is_plain && p.run <= LONGEST) {
+        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 1, 1)
+    }
+#endif
+#if HAS_SIDES
+    MEND(is_plain && p.mends, reduce_mend_range(out, x, centre, p, begin, haul_first, FORM_ROWS))
+#endif
+    FOR_ROWS(i) {
+        const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
+        const I64 end = M_MIN_OF(first + p.chunk, p.units);
+        GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
+        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) { /* fewer steps, the same sums */
+            GLOBAL const T *v = base;
+            const I64 whole = p.run - p.run % SUM_LANES;
+            LANE_VALUES(V, r);
+            EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = START;
+            for (I64 j = 0; j < whole; j += SUM_LANES)
+                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = STEP(OF_LANE(r, l), REDUCE_ONE(j + l, V, TERM, 1));
+            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, STEP(OF_LANE(r, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o)), OF_LANE(r, l));
+            LANE_TREE(V, r, STEP)
+            const V row = OF_FIRST_LANE(r);
+            if (IS_FIRST_LANE) PUT(i, row);
+            MEND(REDUCE_IS_LOST(row), reduce_mend_row(out, x, centre, p, i, row))
+            continue;
+        }
+        I64 steps = 0;
+        LANE_VALUES(V, s);
+        LANE_VALUES(V, t);
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+        for (I64 u = first; u < end; u++) {
+            const I64 r = p.pieces == 1 ? u : QUOTIENT(u, p.pieces), skip = (u - r * p.pieces) * p.piece;
+            const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;
+            GLOBAL const T *v =
+                base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, r) + skip * stride;
+            I64 j = 0;
+            if (stride == 1) {
+                LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, 1)
+                }
+                for (; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, 1));
+            } else {
+                for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
+                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, stride)
+                }
+                for (; j < whole; j += SUM_LANES)
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, stride));
+            }
+            EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o)), OF_LANE(t, l));
+            steps += whole / SUM_LANES + 1;
+            if (steps >= REDUCE_BLOCK || u + 1 == end) {
+                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));
+                EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+                steps = 0;
+            }
+        }
+        LANE_TREE(V, s, STEP)
+        const V all = OF_FIRST_LANE(s);
+        if (IS_FIRST_LANE) PUT(i, all);
+        MEND(REDUCE_IS_LOST(all), reduce_mend_row(out, x, centre, p, i, all))
+    }
+}
+
+/* Rows of few elements, in order. Rows at equal distances are taken side by side. */
+KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
+{
+    const I64 stride = p.stride;
+    I64 i = ITEMS_BEGIN;
+    (void)centre; /* not all terms measure from one */
+    if (CHUNKED && p.kept == 1) {
+        const I64 step = p.kept_strides[0];
+        for (; i + REDUCE_SIDE <= ITEMS_END; i += REDUCE_SIDE) {
+            GLOBAL const T *base = x + p.x_offset + i * step;
+            V s[REDUCE_SIDE];
+            for (int l = 0; l < REDUCE_SIDE; l++) s[l] = START_SIDE;
+            for (I64 j = 0; j < p.run; j++)
+                for (int l = 0; l < REDUCE_SIDE; l++)
+                    s[l] = STEP(s[l], (V)TERM(LOAD(base, l * step + j * stride), LOAD(base, l * step), i + l));
+            for (int l = 0; l < REDUCE_SIDE; l++) PUT(i + l, s[l]);
+        }
+        MEND(p.mends, reduce_mend_range(out, x, centre, p, ITEMS_BEGIN, i, FORM_FEW))
+    }
+    for (; i < ITEMS_END; i += ITEMS_STEP(1)) {
+        GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);
+        V s = START;
+        for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)TERM(LOAD(base, j * stride), LOAD(base, 0), i));
+        PUT(i, s);
+        MEND(REDUCE_IS_LOST(s), reduce_mend_column(out, x, centre, p, i, s, FORM_FEW))
+    }
+}
+
+KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
+{
+    const I64 stride = p.stride;
+    (void)centre; /* not all terms measure from one */
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 c = QUOTIENT(i, p.outputs), o = i - c * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;
+        const int width = NEIGHBOURS(p.run - column, ITEMS_END - i, REDUCE_WIDTH);
+        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);
+        GLOBAL const T *base =
+            x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;
+        V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];
+        for (int l = 0; l < width; l++) s[l] = START_AT;
+        for (I64 u = first; u < end;) {
+            const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);
+            for (int l = 0; l < width; l++) t[l] = START_AT;
+            if (!CHUNKED && p.reduced == 1)
+                LANE_UNROLL for (; u < stop; u++) t[0] = STEP(t[0], (V)TERM(LOAD(base, u * p.reduced_strides[0]), LOAD(base, 0), o));
+            for (; u < stop; u++) {
+                GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);
+                if (stride == 1)
+                    VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)TERM(LOAD(v, l), LOAD(base, l), o + l));
+                else
+                    for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)TERM(LOAD(v, l * stride), LOAD(base, l * stride), o + l));
+            }
+            for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);
+        }
+        for (int l = 0; l < width; l++) PUT(i + l, s[l]);
+        MEND(CHUNKED && p.mends, reduce_mend_range(out, x, centre, p, i, i + width, FORM_COLUMNS))
+        MEND(!CHUNKED && REDUCE_IS_LOST(s[0]), reduce_mend_column(out, x, centre, p, i, s[0], FORM_COLUMNS))
+        i += ITEMS_STEP(width);
+    }
+}
+END_TEMPLATE
+
+EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
+EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
+EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 0, 0, 0, REDUCE_LONGEST)
+EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 1, 1, 1, REDUCE_LONGEST)
+#if IS_FLOAT
+EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
+EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, SHORT_ROW - 1)
+EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, REDUCE_LEAVE, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)), REDUCE_LONGEST)
+#endif
+#endif
+/* kernel text ends */
+// clang-format on
+
+_Static_assert((int)HAUL__FINISH_DIVIDE == FINISH_DIVIDE && (int)HAUL__FINISH_ROOT == FINISH_ROOT, "one list");
+_Static_assert((int)HAUL__FINISH_LOG == FINISH_LOG && (int)HAUL__FINISH_NONE == FINISH_NONE, "one list");
+
+_Static_assert((int)HAUL__MENDS_SUM == MENDS_SUM && (int)HAUL__MENDS_OFFSETS == MENDS_OFFSETS, "one list");
+_Static_assert((int)HAUL__MENDS_SQUARES == MENDS_SQUARES && (int)HAUL__MENDS_NOTHING == MENDS_NOTHING, "one list");
+_Static_assert((int)HAUL__MENDS_DEVIATIONS == MENDS_DEVIATIONS, "one list");
+
+const haul__reduction haul__reduce_sum = {HAUL__K_sum, .adds = true, .mends = HAUL__MENDS_SUM};
+const haul__reduction haul__reduce_max = {.kernel = HAUL__K_max};
+const haul__reduction haul__reduce_min = {.kernel = HAUL__K_min};
+const haul__reduction haul__reduce_prod = {HAUL__K_prod, .adds = true};
+const haul__reduction haul__reduce_any = {.kernel = HAUL__K_any};
+const haul__reduction haul__reduce_all = {.kernel = HAUL__K_all};
+const haul__reduction haul__reduce_abs = {HAUL__K_sum_abs, .adds = true, .then = &haul__reduce_sum};
+const haul__reduction haul__reduce_squares = {HAUL__K_sum_squares, true, HAUL__MENDS_SQUARES, &haul__reduce_sum};
+const haul__reduction haul__reduce_offsets = {HAUL__K_sum_offsets, true, HAUL__MENDS_OFFSETS, &haul__reduce_sum};
+const haul__reduction haul__reduce_deviations = {HAUL__K_sum_deviations, true, HAUL__MENDS_DEVIATIONS,
+                                                 &haul__reduce_sum};
+const haul__reduction haul__reduce_exponentials = {HAUL__K_sum_exponentials, .adds = true, .then = &haul__reduce_sum};
+const haul__reduction haul__reduce_max_abs = {.kernel = HAUL__K_max_abs};
+
+/* Work an item should have, so that neither starting it nor the partial result it leaves counts; and from how many
+ * independent items on a reduction is parallel enough as it is. The order of additions follows from these, and shall be
+ * the same everywhere, so they suit large GPUs, where a row keeps a warp busy and a column a thread, as well. */
+enum {
+    FEW = 16, /* elements of a row that are added in order */
+    ROW_WORK = 4096,
+    MOST_ROW_WORK = 16384,
+    ROW_PIECE = 2048,
+    ROW_ITEMS = 4096,
+    COLUMN_WORK = 32768,
+    COLUMN_ITEMS = 65536,
+    GRAIN_WORK = 32768
+};
+
+/* Elements of a row that an item takes where all items together have `elements`. */
+static int64_t row_work(int64_t elements)
+{
+    int64_t work = elements / ROW_ITEMS;
+    return work < ROW_WORK ? ROW_WORK : work > MOST_ROW_WORK ? MOST_ROW_WORK : work;
+}
+
+typedef struct axis_run {
+    int64_t dim, stride;
+} axis_run;
+
+/* The dims of x that are (not) reduced, outermost first, neighbours that step alike merged. Reduced ones are sorted by
+ * stride first, for the order in which they are walked is free. */
+static int collapse(const haul_tensor *x, const bool *reduced, bool which, axis_run *runs)
+{
+    int count = 0;
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (reduced[d] != which || x->shape.dims[d] == 1)
+            continue;
+        int at = count++;
+        for (; which && at > 0 && runs[at - 1].stride < x->strides[d]; at--)
+            runs[at] = runs[at - 1];
+        runs[at] = (axis_run){x->shape.dims[d], x->strides[d]};
+    }
+    int merged = 0;
+    for (int k = 0; k < count; k++) {
+        if (merged && runs[merged - 1].stride == runs[k].stride * runs[k].dim)
+            runs[merged - 1] = (axis_run){runs[merged - 1].dim * runs[k].dim, runs[k].stride};
+        else
+            runs[merged++] = runs[k];
+    }
+    return merged;
+}
+
+static int64_t runs_count(const axis_run *runs, int count)
+{
+    int64_t n = 1; /* a product of the dims of a tensor, which was checked when it was made */
+    for (int k = 0; k < count; k++)
+        n *= runs[k].dim;
+    return n;
+}
+
+static void store_runs(const axis_run *runs, int count, int64_t *dims, int64_t *strides)
+{
+    for (int k = 0; k < count; k++) {
+        dims[k] = runs[k].dim;
+        strides[k] = runs[k].stride;
+    }
+}
+
+/* Fill p for x; true if work items take rows, false for columns. */
+static bool plan(reduce_params *p, const haul_tensor *x, const bool *reduced)
+{
+    axis_run kept[HAUL_MAX_DIMS], gone[HAUL_MAX_DIMS];
+    int      kept_count = collapse(x, reduced, false, kept), gone_count = collapse(x, reduced, true, gone);
+    int64_t  outputs = runs_count(kept, kept_count), elements = runs_count(gone, gone_count);
+    bool     rows = kept_count == 0 || kept[kept_count - 1].stride != 1;
+    axis_run run = {1, 1};
+    if (rows && gone_count)
+        run = gone[--gone_count];
+    else if (!rows)
+        run = kept[--kept_count];
+    *p = (reduce_params){.x_offset = x->offset, .outputs = outputs, .chunks = 1, .run = run.dim, .stride = run.stride};
+    p->kept = kept_count;
+    p->reduced = gone_count;
+    store_runs(kept, kept_count, p->kept_dims, p->kept_strides);
+    store_runs(gone, gone_count, p->reduced_dims, p->reduced_strides);
+    p->piece = 1;
+    p->pieces = 1;
+    p->units = elements;
+    if (rows) {
+        p->piece = run.dim < ROW_PIECE ? run.dim : ROW_PIECE;
+        p->pieces = p->piece ? haul__ceil_div(run.dim, p->piece) : 1;
+        p->units = p->piece ? elements / run.dim * p->pieces : 0;
+    }
+    p->chunk = p->units;
+    if (rows && outputs < ROW_ITEMS && elements > 2 * row_work(x->count))
+        p->chunk = row_work(x->count) / p->piece;
+    if (!rows && outputs < COLUMN_ITEMS && elements > 2 * (COLUMN_WORK / outputs) && elements > 64)
+        p->chunk = COLUMN_WORK / outputs > 32 ? COLUMN_WORK / outputs : 32;
+    if (p->chunk < p->units)
+        p->chunks = haul__ceil_div(p->units, p->chunk);
+    p->items = p->outputs * p->chunks;
+    return rows;
+}
+
+/* One pass over x into out. */
+static haul_status launch(const haul__call *c, const haul__reduction *how, haul_tensor *out, haul_tensor *x,
+                          reduce_params *p, bool rows, haul__finish finish)
+{
+    int64_t      width = rows ? 1 : p->run < REDUCE_WIDTH ? p->run : REDUCE_WIDTH, work = p->chunk * p->piece * width;
+    haul_tensor *ins[] = {x, finish.centre ? finish.centre : x};
+    p->out_offset = out->offset;
+    p->centre = ins[1]->offset;
+    p->finish = (int32_t)finish.what;
+    p->divisor = haul__scalar_bits(x->dtype, finish.divisor);
+    p->narrow = !how->adds ? 0 : out->dtype == HAUL_F16 ? 1 : out->dtype == HAUL_BF16 ? 2 : 0;
+    const haul__kernel_info *info = &haul__kernel_infos[how->kernel];
+    int                      kernel = !rows ? info->columns : p->units == 1 && p->run <= FEW ? info->few : how->kernel;
+    return haul__launch_kernel(c, kernel, x->dtype, HAUL__OUT(out), .ins = ins, .in_count = 2, HAUL__PARAMS(*p),
+                               .grain = haul__whole_sides(width * (1 + GRAIN_WORK / (work + 1))));
+}
+
+/* Partial results of `items`, in which mended ones follow plain ones if there are any. */
+static haul_tensor *partial_results(const haul__call *c, haul_dtype dtype, haul_shape shape, bool mends)
+{
+    if (!mends)
+        return haul__temporary(c, dtype, &shape);
+    haul_tensor *both = haul__temporary(c, dtype, &HAUL_SHAPE(2, shape.dims[0], shape.dims[1]));
+    return both ? haul__view_as(c, both, &shape, NULL, 0) : NULL;
+}
+
+/* x has mended partial sums `parts` elements behind plain ones, or 0 for none. */
+static haul_status reduce(const haul__call *c, const haul__reduction *how, int mends, haul_tensor *out, haul_tensor *x,
+                          int64_t parts, const bool *reduced, haul__finish finish)
+{
+    reduce_params p;
+    bool          rows = plan(&p, x, reduced);
+    p.mends = mends;
+    p.parts = parts;
+    if (p.chunks == 1)
+        return launch(c, how, out, x, &p, rows, finish);
+
+    haul_dtype   dtype = how->adds ? haul__sum_dtype(out->dtype) : out->dtype;
+    haul_shape   shape = rows ? HAUL_SHAPE(p.outputs, p.chunks) : HAUL_SHAPE(p.chunks, p.outputs);
+    haul_tensor *made = partial_results(c, dtype, shape, mends != HAUL__MENDS_NOTHING);
+    p.out_parts = mends != HAUL__MENDS_NOTHING ? p.items : 0;
+    if (!made || launch(c, how, made, x, &p, rows, (haul__finish){HAUL__FINISH_NONE, .centre = finish.centre}))
+        return haul_error_status();
+    return reduce(c, how->then ? how->then : how, mends, out, made, p.out_parts,
+                  rows ? (const bool[]){false, true} : (const bool[]){true, false}, finish);
+}
+
+haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_tensor *out, haul_tensor *x,
+                         const bool *reduced, haul__finish finish)
+{
+    bool is_result = how->mends == HAUL__MENDS_SUM && finish.what == HAUL__FINISH_NONE; /* its range is the result's */
+    bool is_small = x->dtype == HAUL_F16; /* f32 holds sums of its squares */
+    return reduce(c, how, is_result || is_small ? HAUL__MENDS_NOTHING : how->mends, out, x, 0, reduced, finish);
+}
+
+static const bool all_axes[HAUL_MAX_DIMS] = {true, true, true, true, true, true, true, true};
+
+haul_status haul__mean_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x)
+{
+    if (x->count == 0)
+        return haul_fill_into(out, NAN);
+    return haul__reduce(c, &haul__reduce_sum, out, x, all_axes, HAUL__DIVIDED((double)x->count));
+}
+
+haul_status haul__sum_of_all(const haul__call *c, haul_tensor *out, haul_tensor *x, double divisor)
+{
+    return haul__reduce(c, &haul__reduce_sum, out, x, all_axes, divisor != 0 ? HAUL__DIVIDED(divisor) : HAUL__AS_IT_IS);
+}
+
+haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x)
+{
+    return haul__reduce(c, &haul__reduce_sum, out, x, (const bool[HAUL_MAX_DIMS]){true}, HAUL__AS_IT_IS);
+}

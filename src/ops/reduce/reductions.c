@@ -1,0 +1,312 @@
+/* haul_sum, haul_mean, haul_max, haul_min, haul_prod, haul_any, haul_all. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/reduce/reduce.h"
+#include "ops/reduce/reductions.h"
+
+/* The differences between the operations. */
+typedef struct kind {
+    const haul__reduction *by;
+    bool                   divides; /* divided by their number */
+    bool                   chooses; /* one of the elements, so there must be at least one */
+    bool                   tests;   /* the result is bool */
+} kind;
+
+static const kind sum = {&haul__reduce_sum, .divides = false};
+static const kind mean = {&haul__reduce_sum, .divides = true};
+static const kind max = {&haul__reduce_max, .chooses = true};
+static const kind min = {&haul__reduce_min, .chooses = true};
+static const kind prod = {&haul__reduce_prod, .divides = false};
+static const kind any = {&haul__reduce_any, .tests = true};
+static const kind all = {&haul__reduce_all, .tests = true};
+
+/* ---- the call ---- */
+
+haul__reduce_attributes haul__reduce_attributes_of(const haul_axes *axes, bool keepdim, double number)
+{
+    haul__reduce_attributes a = {.count = axes->count, .keepdim = keepdim, .number = number};
+    memcpy(a.axes, axes->axes, sizeof a.axes);
+    return a;
+}
+
+/* Sets the result's shape, with the reduced axes and without them, and the number of elements for each output. */
+static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, haul_shape *result)
+{
+    const haul_shape *x = &c->operands[0]->shape;
+    int64_t           outputs = 1; /* like `each` a product of some dims of x, which is checked only as a whole */
+    a->kept = *x;
+    a->each = 1;
+    *result = (haul_shape){0};
+    for (int d = 0; d < x->ndim; d++) {
+        if (!haul__mul_size(a->reduced[d] ? a->each : outputs, x->dims[d], a->reduced[d] ? &a->each : &outputs))
+            return haul__refuse_shape(c, 0, "dims whose product fits in 64 bits are expected");
+        if (a->reduced[d])
+            a->kept.dims[d] = 1;
+        else
+            result->dims[result->ndim++] = x->dims[d];
+    }
+    if (a->keepdim)
+        *result = a->kept;
+    return HAUL_OK;
+}
+
+haul_status haul__reduce_infer(haul__call *c, haul_dtype dtype)
+{
+    haul_shape               shape;
+    haul__reduce_attributes *a = haul__attributes(c);
+    if (haul__call_axes(c, a->axes, a->count, a->reduced) || find_shapes(c, a, &shape))
+        return haul_error_status();
+    return haul__describe(c, 0, dtype, &shape);
+}
+
+static bool has_no_elements(const haul_shape *shape)
+{
+    for (int d = 0; d < shape->ndim; d++)
+        if (shape->dims[d] == 0)
+            return true;
+    return false;
+}
+
+static haul_status infer(haul__call *c)
+{
+    const kind                    *how = c->operation->extra;
+    const haul__reduce_attributes *a = haul__attributes(c);
+    const haul_tensor             *x = c->operands[0];
+    bool                           counts = how->by->adds && !haul_dtype_is_float(x->dtype);
+    haul_dtype                     dtype = how->tests ? HAUL_BOOL : counts ? HAUL_I64 : haul__wide_result(c, x);
+    haul_status                    status = haul__reduce_infer(c, dtype);
+    if (!status && how->chooses && a->each == 0 && !has_no_elements(&a->kept))
+        return haul__refuse_shape(c, 0, "at least one element to choose from is expected");
+    return status;
+}
+
+static haul_status compute(haul__call *c)
+{
+    const kind                    *how = c->operation->extra;
+    const haul__reduce_attributes *a = haul__attributes(c);
+    if (how->divides && a->each == 0)
+        return haul_fill_into(c->results[0], NAN);
+    return haul__reduce(c, how->by, c->results[0], c->operands[0], a->reduced,
+                        how->divides ? HAUL__DIVIDED((double)a->each) : HAUL__AS_IT_IS);
+}
+
+/* ---- gradients ---- */
+
+haul_tensor *haul__reduce_again(const haul__gradient *g, const haul__operation *operation, haul_tensor *x)
+{
+    haul__reduce_attributes a = *(const haul__reduce_attributes *)g->attributes;
+    a.keepdim = true;
+    return haul__apply1(operation, &a, &x, 1);
+}
+
+static void sum_gradient(haul__gradient *c)
+{
+    const haul__reduce_attributes *a = c->attributes;
+    const kind                    *how = c->operation->extra;
+    haul_tensor                   *g = c->results[0];
+    if (how->divides && a->each > 1)
+        g = haul_mul_scalar(g, 1.0 / (double)a->each);
+    if (!haul__failed(g) && g->dtype != haul__operand_dtype(c, 0)) /* under autocast: narrow it before it is expanded */
+        g = haul_cast(g, haul__operand_dtype(c, 0));
+    c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
+}
+
+/* Elements that equal the extremum share its gradient. Half precision need not hold their number. */
+static void extremum_gradient(haul__gradient *c)
+{
+    const haul_shape *kept = &((const haul__reduce_attributes *)c->attributes)->kept;
+    haul_tensor      *g = c->results[0], *y = haul_reshape(c->saved_results[0], *kept);
+    haul_tensor      *hit = haul_cast(haul_eq(c->saved[0], y), haul__sum_dtype(g->dtype));
+    haul_tensor      *share = haul_cast(haul_div(haul_reshape(g, *kept), haul__sum_to(hit, kept)), g->dtype);
+    c->operands[0] = haul_mul(haul_cast(hit, g->dtype), share);
+}
+
+HAUL__OPERATION(sum) = {
+    .name = "haul_sum",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .autocast = HAUL__WIDE_RESULT,
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &sum,
+    .infer = infer,
+    .compute = compute,
+    .gradient = sum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(mean) = {
+    .name = "haul_mean",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .dtypes = HAUL__FLOATS,
+    .autocast = HAUL__WIDE_RESULT,
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &mean,
+    .infer = infer,
+    .compute = compute,
+    .gradient = sum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(max) = {
+    .name = "haul_max",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &max,
+    .infer = infer,
+    .compute = compute,
+    .gradient = extremum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(min) = {
+    .name = "haul_min",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &min,
+    .infer = infer,
+    .compute = compute,
+    .gradient = extremum_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(prod) = {
+    .name = "haul_prod",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
+    .results = {{"y"}},
+    .autocast = HAUL__WIDE_RESULT,
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &prod,
+    .infer = infer,
+    .compute = compute,
+    .gradient = haul__prod_gradient,
+    .flops = 1,
+};
+
+HAUL__OPERATION(any) = {
+    .name = "haul_any",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &any,
+    .infer = infer,
+    .compute = compute,
+    .flops = 1,
+};
+
+HAUL__OPERATION(all) = {
+    .name = "haul_all",
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
+    .extra = &all,
+    .infer = infer,
+    .compute = compute,
+    .flops = 1,
+};
+
+/* ---- public ---- */
+
+static haul_tensor *reduce(const haul__operation *operation, const haul_reduce_options *options)
+{
+    if (!options)
+        return haul__no_options(operation);
+    haul__reduce_attributes a = haul__reduce_attributes_of(&options->haul__axes, options->keepdim, 0);
+    return haul__apply1(operation, &a, &options->x, 1);
+}
+
+static haul_status reduce_to(haul_tensor *out, const haul__operation *operation, const haul_reduce_options *options)
+{
+    if (!options)
+        return haul__fail_null(operation->name, "options");
+    haul__reduce_attributes a = haul__reduce_attributes_of(&options->haul__axes, options->keepdim, 0);
+    return haul__apply_into(&out, operation, &a, &options->x, 1);
+}
+
+haul_tensor *haul_sum_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_sum, options);
+}
+
+haul_status haul_sum_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_sum, options);
+}
+
+haul_tensor *haul_mean_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_mean, options);
+}
+
+haul_status haul_mean_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_mean, options);
+}
+
+haul_tensor *haul_max_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_max, options);
+}
+
+haul_status haul_max_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_max, options);
+}
+
+haul_tensor *haul_min_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_min, options);
+}
+
+haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_min, options);
+}
+
+haul_tensor *haul_prod_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_prod, options);
+}
+
+haul_status haul_prod_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_prod, options);
+}
+
+haul_tensor *haul_any_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_any, options);
+}
+
+haul_status haul_any_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_any, options);
+}
+
+haul_tensor *haul_all_with(const haul_reduce_options *options)
+{
+    return reduce(&haul__operation_all, options);
+}
+
+haul_status haul_all_into_with(haul_tensor *out, const haul_reduce_options *options)
+{
+    return reduce_to(out, &haul__operation_all, options);
+}
+
+haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
+{
+    if (haul__failed(g) || haul__shape_equal(&g->shape, shape))
+        return g;
+    haul_reduce_options options = {.x = g, .keepdim = true};
+    haul_axes          *axes = &options.haul__axes;
+    int                 lead = g->shape.ndim - shape->ndim;
+    for (int d = 0; d < g->shape.ndim; d++)
+        if (d < lead || (shape->dims[d - lead] == 1 && g->shape.dims[d] != 1))
+            axes->axes[axes->count++] = d;
+    if (axes->count == 0)
+        return haul_view(g, *shape);
+    return haul_reshape(haul_sum_with(&options), *shape);
+}
