@@ -29,6 +29,7 @@
 #include <haul/optim.h>
 #include <haul/placement.h>
 #include <haul/profile.h>
+#include <haul/program.h>
 #include <haul/publish.h>
 #include <haul/random.h>
 #include <haul/schedule.h>

@@ -15,6 +15,7 @@
 #include "engine/node.h"
 #include "events/call.h"
 #include "events/events.h"
+#include "memory/dry_run/dry_run.h"
 #include "memory/spill.h"
 #include "ops/reduce/reduce.h"
 
@@ -539,11 +540,14 @@ static haul_status whole(const haul__pass_request *request)
 haul_status haul__gradient_pass(const haul__pass_request *request)
 {
     static const char text[] = "backward pass";
+    int               section;
     haul_status       status = check_root(request->operation, request->y, request->seed);
     if (status)
         return status;
     const int64_t began = haul__work_begin(request->operation, text, 0);
-    status = whole(request);
+    status = haul__dry_run_begin_call(NULL, text, &section);
+    status = status ? status : whole(request);
+    haul__dry_run_end_call(section);
     haul__work_end(request->operation, text, 0, began);
     return status;
 }

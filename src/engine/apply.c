@@ -12,7 +12,7 @@
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
-#include "engine/estimate.h"
+#include "engine/dry_call.h"
 #include "engine/node.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
@@ -87,7 +87,7 @@ static haul_status name_call(const haul__call *c, haul_status status)
 /* Operations that `compute` calls are not recorded: the call's own node knows how to differentiate it. */
 static haul_status compute(haul__call *c)
 {
-    if (haul__is_dry() && haul__estimate_call(c))
+    if (haul__is_dry() && haul__dry_call_describe(c))
         return haul_error_status();
     if (!has_work(c))
         return HAUL_OK;
@@ -330,6 +330,9 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
     haul__call  c;
     haul_scope  scope;
     haul_status status = begin(&c, operation, attributes, count);
+    int         dry = -1;
+    if (!status && haul__is_dry())
+        status = haul__dry_run_begin_call(operation, operation->name, &dry);
     if (!status)
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
@@ -342,6 +345,8 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
         else
             status = deliver(&c, results);
     }
+    if (dry >= 0)
+        haul__dry_call_end(dry, status);
     if (told)
         tell_end(told, &c, operands, status ? NULL : outs ? outs : results, began);
     end(&c);

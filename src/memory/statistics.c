@@ -109,7 +109,7 @@ haul_status haul_memory_release_cached(haul_device *device)
 
 bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before)
 {
-    if (status != HAUL_OUT_OF_MEMORY || haul_memory_release_cached(device))
+    if (status != HAUL_OUT_OF_MEMORY || haul__is_dry() || haul_memory_release_cached(device))
         return false;
     haul__error_restore(before);
     return true;

@@ -266,8 +266,11 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
-    const int64_t     began = haul__work_begin(operation, text, 0);
-    const haul_status status = step(optimizer, found);
+    int           section;
+    const int64_t began = haul__work_begin(operation, text, 0);
+    haul_status   status = haul__dry_run_begin_call(NULL, text, &section);
+    status = status ? status : step(optimizer, found);
+    haul__dry_run_end_call(section);
     haul__work_end(operation, text, 0, began);
     haul_scope_pop(scope);
     return status;

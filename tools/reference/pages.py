@@ -35,7 +35,7 @@ PARTS = [
         "Datasets, batches and transforms, and files of tensors, weights and checkpoints.",
         ["dataset.h", "data.h", "transform.h", "files.h", "io.h"],
     ),
-    ("Looking inside", "Observe and publish what the library does, and estimate what it would cost.", ["stats.h", "publish.h", "events.h", "estimate.h", "operation.h"]),
+    ("Looking inside", "Observe and publish what the library does, estimate what it would cost, and list a step as a program.", ["stats.h", "publish.h", "events.h", "estimate.h", "program.h", "operation.h"]),
     ("Operations of your own", "Operations and kernels that your program adds.", ["custom.h", "kernel.h"]),
 ]
 

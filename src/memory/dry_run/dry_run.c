@@ -12,8 +12,12 @@
 
 /* ---- begin and end ---- */
 
+static haul_status plan_command(const haul__command *c);
+
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
 {
+    haul__program_init(&run->program);
+    haul__presence_plan_with(plan_command);
     haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY;
     haul__object_keep(run);
     if (haul__thread_keep(HAUL__DRY_RUN, run))
@@ -30,8 +34,6 @@ haul__dry_run *haul__dry_run_now(void)
 
 /* ---- accounts ---- */
 
-static haul_status plan_spilling(const haul__command *c);
-
 /* Accounts begin with the memory that is already allocated. */
 static haul__account *account_of(haul__dry_run *run, haul_device *device, bool pinned)
 {
@@ -42,8 +44,6 @@ static haul__account *account_of(haul__dry_run *run, haul_device *device, bool p
         atomic_store_explicit(&a->allocated, a->start, memory_order_relaxed);
         const int64_t limit = pinned ? 0 : haul__spill_limit(device);
         haul__planned_spill_begin(&a->spill, limit, a->start);
-        if (limit)
-            haul__presence_plan_with(plan_spilling);
     }
     return a;
 }
@@ -63,6 +63,7 @@ void haul__dry_run_free(haul__dry_run *run)
         haul__holdings_free(&run->accounts[i].held);
         haul__holdings_free(&run->pinned[i].held);
     }
+    haul__program_clear(&run->program);
 }
 
 /* A block from before the run. */
@@ -78,8 +79,12 @@ static void block_is_free(haul__dry_run *run, const haul__block *block)
 void haul__dry_run_returned(const haul__storage *storage)
 {
     haul__dry_run *run = haul__dry_run_now();
-    if (run)
-        block_is_free(run, storage->block);
+    if (!run)
+        return;
+    block_is_free(run, storage->block);
+    haul__spin_lock(&run->lock);
+    haul__program_drop(&run->program, storage);
+    haul__spin_unlock(&run->lock);
 }
 
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes)
@@ -114,6 +119,7 @@ typedef struct planned {
     haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
     int64_t        bytes;  /* the size of its class */
     size_t         held;   /* its entry in the account's holdings */
+    int            store;  /* its number in the run's log */
 } planned;
 
 static void planned_release(haul__storage *storage)
@@ -123,6 +129,7 @@ static void planned_release(haul__storage *storage)
     atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
     haul__holdings_add(&p->account->held, p->held, -p->bytes, false);
     haul__planned_spill_drop(&p->account->spill, &p->movable);
+    haul__program_store_freed(&p->run->program, p->store);
     haul__spin_unlock(&p->run->lock);
     if (p->budget)
         haul__budget_discharge(p->budget, p->account->device, p->bytes, true);
@@ -138,6 +145,20 @@ static size_t find_holding(haul__dry_run *run, haul__account *a, const char *ori
     return held;
 }
 
+static int new_store(haul__dry_run *run, haul_device *device, size_t bytes, int64_t block, bool pinned,
+                     const char *origin)
+{
+    haul__spin_lock(&run->lock);
+    const int store =
+        haul__program_add_store(&run->program, &(haul__program_store){.device = pinned ? haul_cpu() : device,
+                                                                      .pinned = pinned,
+                                                                      .bytes = (int64_t)bytes,
+                                                                      .block = block,
+                                                                      .origin = origin});
+    haul__spin_unlock(&run->lock);
+    return store;
+}
+
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
 {
     haul__dry_run *run = haul__dry_run_now();
@@ -149,7 +170,9 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     }
     haul__account *account = run && bin >= 0 ? account_of(run, device, pinned) : NULL;
     size_t         held = account ? find_holding(run, account, origin) : SIZE_MAX;
-    planned       *p = held != SIZE_MAX ? haul__small_alloc(sizeof *p) : NULL;
+    const int      store =
+        held != SIZE_MAX ? new_store(run, device, bytes, (int64_t)haul__bin_bytes(bin), pinned, origin) : -1;
+    planned *p = store >= 0 ? haul__small_alloc(sizeof *p) : NULL;
     if (!p) {
         if (budget)
             haul__budget_discharge(budget, device, (int64_t)haul__bin_bytes(bin), true);
@@ -167,6 +190,7 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     haul__object_keep(run);
     p->account = account;
     p->held = held;
+    p->store = store;
     p->bytes = (int64_t)haul__bin_bytes(bin);
     p->movable = (haul__movable){.block = p->bytes, .bytes = (int64_t)bytes};
     haul__spin_lock(&run->lock);
@@ -177,13 +201,8 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
 }
 
 /* Only storages on devices that spill are in a list. All that the command uses stays until the next one. */
-static haul_status plan_spilling(const haul__command *c)
+static void plan_spilling(haul__account *a, const haul__command *c)
 {
-    haul__dry_run *run = haul__dry_run_now();
-    haul__account *a = run ? &run->accounts[c->device->slot] : NULL;
-    if (!a || !a->spill.limit)
-        return HAUL_OK;
-    haul__spin_lock(&run->lock);
     haul__planned_spill_next(&a->spill);
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < c->buffer_count; i++) {
@@ -196,14 +215,76 @@ static haul_status plan_spilling(const haul__command *c)
             else
                 p->movable.last = a->spill.clock;
         }
+}
+
+/* What an earlier run planned is from outside. */
+static int store_of(haul__dry_run *run, const haul__storage *storage)
+{
+    const planned *p = storage->planned ? (const planned *)storage : NULL;
+    return p && p->run == run ? p->store : haul__program_store_of(&run->program, storage);
+}
+
+int haul__dry_run_store(const haul__storage *storage)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    haul__spin_lock(&run->lock);
+    const int store = store_of(run, storage);
     haul__spin_unlock(&run->lock);
-    return HAUL_OK;
+    return store;
+}
+
+static haul_status note(haul__dry_run *run, const haul__command *c)
+{
+    haul_status status = haul__program_add_command(&run->program, c->write_count);
+    for (int i = 0; i < c->buffer_count && !status; i++) {
+        const int store = store_of(run, c->buffers[i].storage);
+        status = store < 0 ? haul_error_status() : haul__program_add_use(&run->program, store);
+    }
+    return status;
+}
+
+static haul_status plan_command(const haul__command *c)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    if (!run)
+        return HAUL_OK;
+    haul__account *a = &run->accounts[c->device->slot];
+    haul__spin_lock(&run->lock);
+    const haul_status status = note(run, c);
+    if (a->spill.limit)
+        plan_spilling(a, c);
+    haul__spin_unlock(&run->lock);
+    return status;
 }
 
 bool haul__planned_is_pinned(const haul__storage *storage)
 {
     const planned *p = (const planned *)storage;
     return p->account == &p->run->pinned[p->account->device->slot];
+}
+
+/* ---- calls ---- */
+
+haul_status haul__dry_run_begin_call(const haul__operation *operation, const char *name, int *call)
+{
+    haul__dry_run *run = haul__thread()->words[HAUL__DRY_RUN] == HAUL__DRY ? haul__dry_run_now() : NULL;
+    *call = -1;
+    if (!run)
+        return HAUL_OK;
+    haul__spin_lock(&run->lock);
+    *call = haul__program_begin(&run->program, operation, name);
+    haul__spin_unlock(&run->lock);
+    return *call < 0 ? haul_error_status() : HAUL_OK;
+}
+
+void haul__dry_run_end_call(int call)
+{
+    haul__dry_run *run = call >= 0 ? haul__dry_run_now() : NULL;
+    if (!run)
+        return;
+    haul__spin_lock(&run->lock);
+    haul__program_end(&run->program, call);
+    haul__spin_unlock(&run->lock);
 }
 
 /* ---- restoring ---- */

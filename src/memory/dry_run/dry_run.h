@@ -15,6 +15,7 @@
 #include "device/device.h"
 #include "memory/dry_run/holdings.h"
 #include "memory/dry_run/planned_spill.h"
+#include "program/program.h"
 
 /* The numbers that the allocator of a device would report. */
 typedef struct haul__account {
@@ -30,6 +31,7 @@ typedef struct haul__dry_run {
     haul__account       accounts[HAUL__MAX_DEVICES]; /* by the device's slot */
     haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
     haul_transfer_stats moved;
+    haul__program       program;     /* stores and commands are guarded by the run's lock */
     uint64_t            newest_node; /* the order of the newest node that existed before */
     haul__map           kept;        /* changed fields and their old values */
     haul__map           let_go; /* storages that existed before, with the number of references that would be gone */
@@ -48,6 +50,15 @@ void haul__dry_run_restore(haul__dry_run *run);
 
 /* The thread's run; call it only if haul__is_dry. */
 haul__dry_run *haul__dry_run_now(void);
+
+/* Begins a call in the log of the thread's run, or a section of that name if `operation` is NULL. `*call` is what to
+ * end it with; -1 outside of dry runs and inside an operation that computes, which do not write calls. */
+haul_status haul__dry_run_begin_call(const haul__operation *operation, const char *name, int *call);
+void        haul__dry_run_end_call(int call);
+
+/* The number of the storage's store in the log of the thread's run; -1, with the error recorded, if host memory is
+ * exhausted. */
+int haul__dry_run_store(const haul__storage *storage);
 
 /* A storage of `bytes` without memory. Returns NULL, with the error recorded, if host memory is exhausted. */
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);

@@ -1,0 +1,55 @@
+/* Writes calls into the log of a dry run. */
+#include "engine/dry_call.h"
+
+static haul_status add_value(haul__program *p, const haul_tensor *t, bool written)
+{
+    const bool is_none = !t || haul__is_none(t);
+    const int  store = is_none ? -1 : haul__dry_run_store(t->storage);
+    if (!is_none && store < 0)
+        return haul_error_status();
+    return haul__program_add_value(p, is_none ? NULL : t, store, written);
+}
+
+static haul_status add_values(haul__program *p, const haul__call *c)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < c->count && !status; i++)
+        status = add_value(p, c->operands[i], i < 64 && (c->writes >> i & 1));
+    for (int i = 0; i < c->result_count && !status; i++)
+        status = add_value(p, c->results[i], c->view_of < 0);
+    return status;
+}
+
+haul_status haul__dry_call_describe(const haul__call *c)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    uint32_t      *word = &haul__thread()->words[HAUL__DRY_RUN];
+    if (!run || (*word & HAUL__DRY_WITHIN))
+        return HAUL_OK;
+    haul__program    *p = &run->program;
+    const size_t      value = p->value_count;
+    const haul_status status = add_values(p, c);
+    if (status)
+        return status;
+    const haul__cost    cost = c->operation->compute ? haul__cost_of(c) : (haul__cost){0, 0};
+    haul__program_call *call = &p->calls[p->now];
+    call->listed = true;
+    call->in_place = c->operation->elementwise;
+    call->device = c->device;
+    call->flops = cost.flops;
+    call->bytes = cost.bytes;
+    call->value = value;
+    call->operand_count = c->count;
+    call->result_count = c->result_count;
+    call->view_of = c->view_of;
+    *word |= HAUL__DRY_WITHIN;
+    return HAUL_OK;
+}
+
+void haul__dry_call_end(int call, haul_status status)
+{
+    haul__dry_run *run = haul__dry_run_now();
+    if (run && status)
+        run->program.calls[call].listed = false;
+    haul__dry_run_end_call(call);
+}

@@ -1,0 +1,146 @@
+/* Writes the log of a dry run. */
+#include "program/program.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+#include "events/call.h"
+
+static const char caller[] = "haul_estimate"; /* in messages; the driver replaces it by the call's */
+
+void haul__program_init(haul__program *p)
+{
+    *p = (haul__program){.now = -1};
+}
+
+void haul__program_clear(haul__program *p)
+{
+    haul__free(p->calls);
+    haul__free(p->values);
+    haul__free(p->stores);
+    haul__free(p->commands);
+    haul__free(p->uses);
+    haul__map_free(&p->outside);
+    haul__program_init(p);
+}
+
+/* Room for one more element of an array. */
+#define ROOM_FOR(p, items, count, room)                                                                                \
+    (haul__grow(&(p)->items, &(p)->room, (p)->count + 1, sizeof *(p)->items)                                           \
+         ? HAUL_OK                                                                                                     \
+         : haul__fail_memory(caller, sizeof *(p)->items))
+
+static void name_module(char *out, size_t size)
+{
+    char        path[sizeof((haul_program_operation *)0)->module];
+    const char *module = haul__call_path(path, size);
+    memcpy(out, module, strlen(module) + 1);
+}
+
+/* ---- calls ---- */
+
+int haul__program_begin(haul__program *p, const haul__operation *operation, const char *name)
+{
+    if (ROOM_FOR(p, calls, call_count, call_room))
+        return -1;
+    haul__program_call *c = &p->calls[p->call_count];
+    *c = (haul__program_call){
+        .operation = operation, .name = name, .parent = p->now, .value = p->value_count, .view_of = -1};
+    name_module(c->module, sizeof c->module);
+    p->now = (int)p->call_count;
+    return (int)p->call_count++;
+}
+
+void haul__program_end(haul__program *p, int call)
+{
+    p->now = p->calls[call].parent;
+}
+
+haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int store, bool written)
+{
+    if (ROOM_FOR(p, values, value_count, value_room))
+        return haul_error_status();
+    haul_program_value *v = &p->values[p->value_count++];
+    *v = (haul_program_value){.store = -1, .dtype = HAUL_DTYPE_NONE};
+    if (!t)
+        return HAUL_OK;
+    *v = (haul_program_value){
+        .store = store, .written = written, .dtype = t->dtype, .shape = t->shape, .offset = t->offset};
+    memcpy(v->strides, t->strides, sizeof v->strides);
+    return HAUL_OK;
+}
+
+/* ---- stores ---- */
+
+int haul__program_add_store(haul__program *p, const haul__program_store *store)
+{
+    if (ROOM_FOR(p, stores, store_count, store_room))
+        return -1;
+    haul__program_store *s = &p->stores[p->store_count];
+    *s = *store;
+    s->planned = true;
+    s->born = ++p->moment;
+    s->freed = INT64_MAX;
+    s->born_in = p->now;
+    s->born_before = p->command_count;
+    s->freed_in = -1;
+    name_module(s->module, sizeof s->module);
+    return (int)p->store_count++;
+}
+
+int haul__program_store_of(haul__program *p, const haul__storage *storage)
+{
+    bool             is_new;
+    haul__map_entry *e = haul__map_insert(&p->outside, storage, &is_new);
+    if (e && e->value)
+        return (int)((uintptr_t)e->value - 1);
+    if (!e)
+        haul__fail_memory(caller, sizeof *e);
+    if (!e || ROOM_FOR(p, stores, store_count, store_room))
+        return -1;
+    p->stores[p->store_count] = (haul__program_store){.device = storage->device,
+                                                      .bytes = (int64_t)storage->bytes,
+                                                      .origin = "",
+                                                      .freed = INT64_MAX,
+                                                      .born_in = -1,
+                                                      .freed_in = -1};
+    const uintptr_t number = ++p->store_count;
+    e->value = (void *)number;
+    return (int)number - 1;
+}
+
+void haul__program_store_freed(haul__program *p, int store)
+{
+    p->stores[store].freed = ++p->moment;
+    p->stores[store].freed_in = p->now;
+}
+
+void haul__program_drop(haul__program *p, const haul__storage *storage)
+{
+    haul__map_entry *e = haul__map_find(&p->outside, storage);
+    if (!e || !e->value)
+        return;
+    haul__program_store_freed(p, (int)((uintptr_t)e->value - 1));
+    e->value = NULL; /* another storage may get its address */
+}
+
+/* ---- commands ---- */
+
+haul_status haul__program_add_command(haul__program *p, int write_count)
+{
+    if (ROOM_FOR(p, commands, command_count, command_room))
+        return haul_error_status();
+    p->commands[p->command_count++] = (haul__program_command){
+        .call = p->now, .after = (int)p->call_count, .use = p->use_count, .write_count = write_count};
+    return HAUL_OK;
+}
+
+haul_status haul__program_add_use(haul__program *p, int store)
+{
+    if (ROOM_FOR(p, uses, use_count, use_room))
+        return haul_error_status();
+    p->uses[p->use_count++] = store;
+    p->commands[p->command_count - 1].use_count++;
+    return HAUL_OK;
+}

@@ -1,0 +1,94 @@
+/* The log of a dry run: calls of operations, the tensors and stores that they use, and the commands that they submit.
+ *
+ * A dry run always has a log (memory/dry_run.h). The driver writes the calls, the allocator's part of dry runs writes
+ * the stores. Readers take a range of it: haul_estimate its operations, haul_program_record a whole program. */
+#ifndef HAUL_PROGRAM_PROGRAM_H
+#define HAUL_PROGRAM_PROGRAM_H
+
+#include <haul/program.h>
+
+#include "core/map.h"
+#include "core/tensor.h"
+#include "device/device.h"
+
+typedef struct haul__operation haul__operation; /* engine/operation.h */
+
+/* A call of an operation, or a section: a part of the program that has a name. */
+typedef struct haul__program_call {
+    const haul__operation *operation; /* NULL: a section */
+    const char            *name;      /* lives as long as the process */
+    int                    parent;    /* the call or section that it is a part of; -1: none */
+    char                   module[sizeof((haul_program_operation *)0)->module];
+    bool                   listed;   /* it has succeeded, and is neither a section nor composed of others */
+    bool                   in_place; /* a result may overwrite an operand of its layout */
+    haul_device           *device;   /* NULL for a section */
+    double                 flops;
+    int64_t                bytes;
+    size_t                 value; /* its first value */
+    int                    operand_count, result_count, view_of;
+} haul__program_call;
+
+typedef struct haul__program_store {
+    haul_device *device;
+    bool         planned; /* the dry run allocated it */
+    bool         pinned;
+    int64_t      bytes, block; /* of its elements, of the allocator's block */
+    const char  *origin;
+    char         module[sizeof((haul_program_store *)0)->module];
+    int64_t      born, freed;       /* moments; freed is INT64_MAX as long as it is in use */
+    int          born_in, freed_in; /* the calls that were under way; -1: none */
+    size_t       born_before;       /* the number of commands when it was allocated */
+} haul__program_store;
+
+/* A command, whose uses are those of the stores that it writes and then those that it reads. */
+typedef struct haul__program_command {
+    int    call;  /* the call that submits it; -1: none */
+    int    after; /* the number of calls that had begun */
+    size_t use;   /* its first use */
+    int    write_count, use_count;
+} haul__program_command;
+
+/* Moments count allocations and releases. All zero but `now` is an empty log. */
+typedef struct haul__program {
+    haul__program_call    *calls;
+    haul_program_value    *values;
+    haul__program_store   *stores;
+    haul__program_command *commands;
+    int                   *uses; /* stores */
+    size_t                 call_count, value_count, store_count, command_count, use_count;
+    size_t                 call_room, value_room, store_room, command_room, use_room;
+    haul__map              outside; /* storages from before the dry run -> the number of their store + 1 */
+    int64_t                moment;
+    int                    now; /* the call under way; -1: none */
+} haul__program;
+
+void haul__program_init(haul__program *p);
+void haul__program_clear(haul__program *p);
+
+/* Functions that can fail return -1, with the error recorded, if host memory is exhausted. */
+
+/* Begins a call, or a section if `operation` is NULL; returns its number. */
+int haul__program_begin(haul__program *p, const haul__operation *operation, const char *name);
+
+/* Ends the call under way. What is begun within it was its part. */
+void haul__program_end(haul__program *p, int call);
+
+/* Adds a value of the call under way; NULL is none. `store` is the storage's store: that of a planned storage is known,
+ * others are looked up. */
+haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int store, bool written);
+
+/* A store that the dry run allocates; returns its number. */
+int haul__program_add_store(haul__program *p, const haul__program_store *store);
+
+/* The store of a storage from before the dry run. */
+int haul__program_store_of(haul__program *p, const haul__storage *storage);
+
+/* The store is in use no longer. A storage from before the dry run that ends must be dropped by haul__program_drop. */
+void haul__program_store_freed(haul__program *p, int store);
+void haul__program_drop(haul__program *p, const haul__storage *storage);
+
+/* Adds a command, whose uses are added after it: first those of the `write_count` stores that it writes. */
+haul_status haul__program_add_command(haul__program *p, int write_count);
+haul_status haul__program_add_use(haul__program *p, int store);
+
+#endif

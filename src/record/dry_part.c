@@ -1,0 +1,65 @@
+/* Begins and ends dry runs. */
+#include "record/dry_part.h"
+
+#include "base/alloc.h"
+#include "core/guest.h"
+#include "core/scope.h"
+#include "engine/node.h"
+
+static void destroy(void *object)
+{
+    haul__dry_run *run = object;
+    haul__dry_run_free(run);
+    haul__free(run);
+}
+
+static const haul__class run_class = {.name = "dry run", .destroy = destroy};
+
+/* The run under way, or a new one; the caller gets a reference. */
+static haul__dry_run *enter(const char *operation, bool *is_new)
+{
+    haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    *is_new = !run;
+    if (run) {
+        haul__object_keep(run);
+        return run;
+    }
+    run = haul__calloc(1, sizeof *run);
+    if (!run) {
+        haul__fail_memory(operation, sizeof *run);
+        return NULL;
+    }
+    haul__object_init(&run->object, &run_class);
+    run->newest_node = haul__node_newest();
+    if (haul__dry_run_begin(run, operation)) {
+        haul__object_release(run);
+        return NULL;
+    }
+    return run;
+}
+
+haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation)
+{
+    part->scope = haul__scope_push(NULL);
+    if (!part->scope)
+        return haul_error_status();
+    part->run = enter(operation, &part->is_new);
+    if (part->run)
+        return HAUL_OK;
+    haul_scope_pop(part->scope);
+    return haul_error_status();
+}
+
+haul_status haul__dry_part_call(haul_estimate_function *function, void *context, const char *operation)
+{
+    haul__guest before = haul__guest_begin();
+    return haul__guest_end(&before, function(context), operation);
+}
+
+void haul__dry_part_end(haul__dry_part *part)
+{
+    if (part->is_new)
+        haul__dry_run_restore(part->run);
+    haul_scope_pop(part->scope);
+    haul__object_release(part->run);
+}

@@ -1,0 +1,25 @@
+/* A call of one of the program's functions in a dry run: a run of its own, or a part of the one under way. */
+#ifndef HAUL_RECORD_DRY_PART_H
+#define HAUL_RECORD_DRY_PART_H
+
+#include <haul/estimate.h>
+#include <haul/scope.h>
+
+#include "memory/dry_run/dry_run.h"
+
+typedef struct haul__dry_part {
+    haul_scope    *scope; /* owns what the function makes */
+    haul__dry_run *run;   /* with a reference */
+    bool           is_new;
+} haul__dry_part;
+
+/* Enters the dry run. `operation` names it in messages. After a failure there is nothing to end. */
+haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation);
+
+/* Calls function(context) within the part, and returns its status. */
+haul_status haul__dry_part_call(haul_estimate_function *function, void *context, const char *operation);
+
+/* Frees what the function made. A run that began with the part ends, and what it changed is restored. */
+void haul__dry_part_end(haul__dry_part *part);
+
+#endif

@@ -1,0 +1,382 @@
+/* haul_program_record: takes a range of the log of a dry run as a program, and plans its memory. */
+#include <haul/program.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/guest.h"
+#include "core/scope.h"
+#include "program/arena.h"
+#include "record/dry_part.h"
+
+static const char operation[] = "haul_program_record";
+
+/* Allocators align blocks for every device; so do arenas. */
+enum { ALIGNMENT = 256 };
+
+/* A range of the log, and what it becomes. */
+typedef struct extract {
+    const haul__program *log;
+    haul_program        *out;
+    size_t               call, value, store, command; /* where the range begins */
+    int64_t              begin, end;                  /* its moments */
+    int64_t             *operations; /* of the calls of the range: their number in the program, or -1 */
+    int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
+    int64_t             *of_store;   /* of the program's stores: their number in the log */
+    haul__arena_item    *items;      /* of the program's stores; times are numbers of commands of the range */
+    int64_t             *groups;     /* of the program's stores: the store in whose place it is, or itself */
+} extract;
+
+static void free_extract(extract *x)
+{
+    haul__free(x->operations);
+    haul__free(x->stores);
+    haul__free(x->of_store);
+    haul__free(x->items);
+    haul__free(x->groups);
+}
+
+static haul_status make_room(extract *x)
+{
+    const haul__program *l = x->log;
+    const size_t         calls = l->call_count - x->call + 1, values = l->value_count - x->value + 1,
+                 stores = l->store_count + 1;
+    x->operations = haul__calloc(calls, sizeof *x->operations);
+    x->stores = haul__calloc(stores, sizeof *x->stores);
+    x->of_store = haul__calloc(stores, sizeof *x->of_store);
+    x->items = haul__calloc(stores, sizeof *x->items);
+    x->groups = haul__calloc(stores, sizeof *x->groups);
+    x->out->operations = haul__calloc(calls, sizeof *x->out->operations);
+    x->out->values = haul__calloc(values, sizeof *x->out->values);
+    x->out->stores = haul__calloc(stores, sizeof *x->out->stores);
+    x->out->memory = haul__calloc(HAUL__MAX_DEVICES, sizeof *x->out->memory);
+    if (x->operations && x->stores && x->of_store && x->items && x->groups && x->out->operations && x->out->values &&
+        x->out->stores && x->out->memory)
+        return HAUL_OK;
+    return haul__fail_memory(operation, values * sizeof *x->out->values);
+}
+
+/* ---- operations ---- */
+
+static const char *section_of(const haul__program *l, int call)
+{
+    for (int at = l->calls[call].parent; at >= 0; at = l->calls[at].parent)
+        if (!l->calls[at].operation)
+            return l->calls[at].name;
+    return "";
+}
+
+static const char *composite_of(const haul__program *l, int call)
+{
+    const char *name = "";
+    for (int at = l->calls[call].parent; at >= 0; at = l->calls[at].parent)
+        if (l->calls[at].operation)
+            name = l->calls[at].name;
+    return name;
+}
+
+static void add_operation(extract *x, size_t call)
+{
+    const haul__program_call *c = &x->log->calls[call];
+    haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
+    *o = (haul_program_operation){.name = c->name,
+                                  .section = section_of(x->log, (int)call),
+                                  .composite = composite_of(x->log, (int)call),
+                                  .device = c->device,
+                                  .flops = c->flops,
+                                  .bytes = c->bytes,
+                                  .value = x->out->value_count,
+                                  .operand_count = c->operand_count,
+                                  .result_count = c->result_count,
+                                  .view_of = c->view_of};
+    memcpy(o->module, c->module, sizeof o->module);
+    for (int i = 0; i < c->operand_count + c->result_count; i++)
+        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)i];
+}
+
+static void add_operations(extract *x)
+{
+    for (size_t i = x->call; i < x->log->call_count; i++) {
+        x->operations[i - x->call] = x->log->calls[i].listed ? x->out->operation_count : -1;
+        if (x->log->calls[i].listed)
+            add_operation(x, i);
+    }
+}
+
+/* The operation that submitted the command, or -1. Commands between two operations count for the earlier one. */
+static int64_t operation_of(const extract *x, const haul__program_command *c)
+{
+    int64_t found = c->call >= (int)x->call ? x->operations[(size_t)c->call - x->call] : -1;
+    for (size_t i = (size_t)c->after; i > x->call && found < 0; i--)
+        found = x->operations[i - 1 - x->call];
+    return found < 0 && x->out->operation_count ? 0 : found;
+}
+
+/* ---- stores ---- */
+
+/* Those that the range allocates or uses, in the order of the log. */
+static void find_stores(extract *x)
+{
+    const haul__program *l = x->log;
+    for (size_t i = 0; i < l->store_count; i++)
+        x->stores[i] = i >= x->store && l->stores[i].planned ? 0 : -1;
+    for (int64_t i = 0; i < x->out->value_count; i++)
+        if (x->out->values[i].store >= 0)
+            x->stores[x->out->values[i].store] = 0;
+    for (size_t i = x->command; i < l->command_count; i++)
+        for (int k = 0; k < l->commands[i].use_count; k++)
+            x->stores[l->uses[l->commands[i].use + (size_t)k]] = 0;
+    for (size_t i = 0; i < l->store_count; i++) {
+        if (x->stores[i] < 0)
+            continue;
+        x->of_store[x->out->store_count] = (int64_t)i;
+        x->stores[i] = x->out->store_count++;
+    }
+    for (int64_t i = 0; i < x->out->value_count; i++)
+        if (x->out->values[i].store >= 0)
+            x->out->values[i].store = x->stores[x->out->values[i].store];
+}
+
+static bool is_inside(const extract *x, int64_t store)
+{
+    return (size_t)x->of_store[store] >= x->store && x->log->stores[x->of_store[store]].planned;
+}
+
+static void describe_stores(extract *x)
+{
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        const haul__program_store *from = &x->log->stores[x->of_store[i]];
+        const bool                 inside = is_inside(x, i);
+        const bool                 in_one = from->born_in >= 0 && from->born_in == from->freed_in;
+        x->out->stores[i] = (haul_program_store){.kind = !inside  ? HAUL_STORE_OUTSIDE
+                                                         : in_one ? HAUL_STORE_SCRATCH
+                                                                  : HAUL_STORE_INSIDE,
+                                                 .device = from->device,
+                                                 .pinned = from->pinned,
+                                                 .outlives = inside && from->freed > x->end,
+                                                 .bytes = from->bytes,
+                                                 .block_bytes = inside ? from->block : 0,
+                                                 .origin = inside ? from->origin : "",
+                                                 .first = -1,
+                                                 .last = -1,
+                                                 .offset = -1};
+        if (inside)
+            memcpy(x->out->stores[i].module, from->module, sizeof from->module);
+    }
+    for (int64_t i = 0; i < x->out->value_count; i++) /* what a call allocates for a tensor is no scratch memory */
+        if (x->out->values[i].store >= 0 && x->out->stores[x->out->values[i].store].kind == HAUL_STORE_SCRATCH)
+            x->out->stores[x->out->values[i].store].kind = HAUL_STORE_INSIDE;
+}
+
+/* ---- lifetimes ---- */
+
+/* A store that no command uses is needed when it is allocated, and one that outlives the range until its end. */
+static void find_lifetimes(extract *x)
+{
+    const haul__program *l = x->log;
+    const int64_t        end = (int64_t)(l->command_count - x->command);
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        x->items[i] = (haul__arena_item){.bytes = x->out->stores[i].bytes, .first = -1};
+    for (size_t i = x->command; i < l->command_count; i++) {
+        const haul__program_command *c = &l->commands[i];
+        const int64_t                at = (int64_t)(i - x->command);
+        const int64_t                by = operation_of(x, c);
+        if (by >= 0)
+            x->out->operations[by].command_count++;
+        for (int k = 0; k < c->use_count; k++) {
+            const int64_t       s = x->stores[l->uses[c->use + (size_t)k]];
+            haul_program_store *store = &x->out->stores[s];
+            store->first = store->first < 0 ? by : store->first;
+            store->last = by;
+            x->items[s].first = x->items[s].first < 0 ? at : x->items[s].first;
+            x->items[s].last = at;
+        }
+    }
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        if (x->items[i].first < 0 && is_inside(x, i))
+            x->items[i].first = x->items[i].last = (int64_t)(l->stores[x->of_store[i]].born_before - x->command);
+        if (x->out->stores[i].outlives)
+            x->items[i].last = end;
+    }
+}
+
+/* ---- results in the place of operands ---- */
+
+static bool same_form(const haul_program_value *a, const haul_program_value *b)
+{
+    return a->dtype == b->dtype && a->offset == b->offset && a->shape.ndim == b->shape.ndim &&
+           !memcmp(a->shape.dims, b->shape.dims, (size_t)a->shape.ndim * sizeof *a->shape.dims) &&
+           !memcmp(a->strides, b->strides, (size_t)a->shape.ndim * sizeof *a->strides);
+}
+
+/* May `result`, whose first command is `at`, be in the place of `operand`, whose last it is? */
+static bool may_replace(const extract *x, const haul_program_value *result, const haul_program_value *operand,
+                        int64_t at)
+{
+    if (result->store < 0 || operand->store < 0 || !same_form(result, operand))
+        return false;
+    const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
+    const int64_t             place = x->groups[operand->store];
+    return is_inside(x, result->store) && is_inside(x, operand->store) && r->device == o->device && !r->pinned &&
+           !o->pinned && r->bytes == o->bytes && !o->outlives && x->groups[result->store] == result->store &&
+           x->items[result->store].first == at && x->items[operand->store].last == at && x->items[place].last == at;
+}
+
+/* The last command of an elementwise operation with one command reads the operand as it writes the result. */
+static void share_places(extract *x)
+{
+    const haul__program *l = x->log;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        x->groups[i] = i;
+    for (size_t i = x->command; i < l->command_count; i++) {
+        const haul__program_command *c = &l->commands[i];
+        const int64_t                at = (int64_t)(i - x->command);
+        if (c->call < (int)x->call || !l->calls[c->call].listed || !l->calls[c->call].in_place)
+            continue;
+        const haul_program_operation *o = &x->out->operations[x->operations[(size_t)c->call - x->call]];
+        const haul_program_value     *values = x->out->values + o->value, *result = values + o->operand_count;
+        for (int k = 0; k < o->operand_count && o->command_count == 1 && o->result_count == 1; k++) {
+            if (!may_replace(x, result, &values[k], at))
+                continue;
+            x->groups[result->store] = x->groups[values[k].store];
+            x->items[x->groups[result->store]].last = x->items[result->store].last;
+            break;
+        }
+    }
+}
+
+/* ---- the arenas ---- */
+
+static haul_program_memory *memory_of(haul_program *out, haul_device *device)
+{
+    for (int i = 0; i < out->memory_count; i++)
+        if (out->memory[i].device == device)
+            return &out->memory[i];
+    out->memory[out->memory_count] = (haul_program_memory){.device = device};
+    return &out->memory[out->memory_count++];
+}
+
+static bool in_arena(const extract *x, int64_t store, const haul_device *device)
+{
+    const haul_program_store *s = &x->out->stores[store];
+    return is_inside(x, store) && !s->pinned && s->device == device;
+}
+
+static haul_status plan_arena(extract *x, haul_program_memory *m)
+{
+    size_t            count = 0;
+    haul__arena_item *items = haul__malloc((size_t)(x->out->store_count + 1) * sizeof *items);
+    if (!items)
+        return haul__fail_memory(operation, (size_t)x->out->store_count * sizeof *items);
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device) && x->groups[i] == i)
+            items[count++] = x->items[i];
+    m->arena_bytes = haul__arena_plan(items, count, ALIGNMENT, &m->least_bytes);
+    count = 0;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device) && x->groups[i] == i)
+            x->out->stores[i].offset = items[count++].offset;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device))
+            x->out->stores[i].offset = x->out->stores[x->groups[i]].offset;
+    haul__free(items);
+    return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
+}
+
+/* What is in use after each allocation and release of the range, whose moments are numbered. */
+static haul_status find_eager_peak(const extract *x, haul_program_memory *m)
+{
+    const int64_t moments = x->end - x->begin + 1;
+    int64_t      *changes = haul__calloc((size_t)moments + 1, sizeof *changes), now = 0;
+    if (!changes)
+        return haul__fail_memory(operation, (size_t)moments * sizeof *changes);
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        const haul__program_store *s = &x->log->stores[x->of_store[i]];
+        if (!in_arena(x, i, m->device))
+            continue;
+        changes[s->born - x->begin] += s->block;
+        changes[(s->freed > x->end ? x->end + 1 : s->freed) - x->begin] -= s->block;
+    }
+    for (int64_t i = 0; i < moments; i++) {
+        now += changes[i];
+        m->eager_peak_bytes = now > m->eager_peak_bytes ? now : m->eager_peak_bytes;
+    }
+    haul__free(changes);
+    return HAUL_OK;
+}
+
+static haul_status plan_memory(extract *x)
+{
+    haul_status status = HAUL_OK;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (is_inside(x, i) && !x->out->stores[i].pinned)
+            memory_of(x->out, x->out->stores[i].device);
+    for (int i = 0; i < x->out->memory_count && !status; i++) {
+        status = find_eager_peak(x, &x->out->memory[i]);
+        if (!status)
+            status = plan_arena(x, &x->out->memory[i]);
+    }
+    return status;
+}
+
+/* ---- the functions ---- */
+
+static haul_status extract_program(extract *x)
+{
+    haul_status status = make_room(x);
+    if (status)
+        return status;
+    add_operations(x);
+    find_stores(x);
+    describe_stores(x);
+    find_lifetimes(x);
+    share_places(x);
+    return plan_memory(x);
+}
+
+static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, haul_program *out)
+{
+    const haul__program *log = &d->program;
+    extract              x = {.log = log,
+                              .out = out,
+                              .call = log->call_count,
+                              .value = log->value_count,
+                              .store = log->store_count,
+                              .command = log->command_count,
+                              .begin = log->moment};
+    haul_scope          *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    haul_status status = haul__dry_part_call(function, context, operation);
+    haul_scope_pop(scope);
+    x.end = log->moment;
+    if (!status)
+        status = extract_program(&x);
+    free_extract(&x);
+    if (status)
+        haul_program_free(out);
+    return status;
+}
+
+haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out)
+{
+    haul__dry_part d;
+    if (!function || !out)
+        return function ? haul__fail_null(operation, "out") : haul__fail_no_function(operation, "function");
+    *out = (haul_program){.operation_count = 0};
+    if (haul__dry_part_begin(&d, operation))
+        return haul_error_status();
+    const haul_status status = run(d.run, function, context, out);
+    haul__dry_part_end(&d);
+    return status;
+}
+
+void haul_program_free(haul_program *program)
+{
+    if (!program)
+        return;
+    haul__free(program->operations);
+    haul__free(program->values);
+    haul__free(program->stores);
+    haul__free(program->memory);
+    *program = (haul_program){.operation_count = 0};
+}
