@@ -5,8 +5,16 @@
  * allocated. From the lifetimes of that memory it plans one arena for each device: an offset for each store, so that
  * two stores overlap only if no command needs both.
  *
+ *     static haul_status step(void *context)
+ *     {
+ *         haul_module *net = context;
+ *         haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(64, 3, 32, 32));
+ *         haul_tensor *y = haul_empty(HAUL_I64, HAUL_SHAPE(64));
+ *         return haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+ *     }
+ *
  *     haul_program p;
- *     if (!haul_program_record(step, &training, &p)) {
+ *     if (!haul_program_record(step, haul_model_new("simplecnn"), &p)) {
  *         for (int64_t i = 0; i < p.operation_count; i++)
  *             printf("%s %s\n", p.operations[i].name, p.operations[i].module);
  *         printf("%lld bytes\n", (long long)p.memory[0].arena_bytes);
@@ -40,8 +48,9 @@ typedef struct haul_program_store {
     int64_t         block_bytes; /* bytes of the allocator's block without an arena; 0 for a store from outside */
     const char     *origin;      /* the operation that allocated it; "" for a store from outside */
     char            module[80];  /* path of the module being called then; "" outside of modules and in gradients */
-    int64_t         first, last; /* the first and the last operation that reads or writes it; -1: none does */
-    int64_t         offset;      /* bytes from the start of its device's arena; -1: it is in no arena */
+    int64_t         first, last; /* the first and the last operation that has it as an operand, a result or scratch
+                                  * memory; -1: none does */
+    int64_t offset;              /* bytes from the start of its device's arena; -1: it is in no arena */
 } haul_program_store;
 
 /* A tensor as an operation found or made it. */
@@ -55,7 +64,7 @@ typedef struct haul_program_value {
 } haul_program_value;
 
 /* One call of an operation. Views are listed, too. An operation that is composed of others, such as
- * haul_bce_with_logits, appears as these, and so do the conversions of operands. */
+ * haul_bce_with_logits, appears as these. Conversions of its operands come before an operation. */
 typedef struct haul_program_operation {
     const char *name;       /* "haul_conv2d"; lives as long as the process */
     char        module[80]; /* path of the module being called, "layer1.0.conv1"; "" outside of modules and in
@@ -98,8 +107,8 @@ typedef struct haul_program {
  *   before afterwards.
  * - In a function that haul_estimate calls, it lists a part of that dry run. What the dry run made before is then from
  *   outside. So a program can build a network and make a first step without memory, and record the second one.
- * - Two stores share bytes of the arena only if each command that uses one comes before each that uses the other. An
- *   elementwise operation may get a result in the place of an operand that nothing reads later. */
+ * - Two stores share bytes of the arena only if the last operation of one comes before the first operation of the
+ *   other; or if they share all bytes, and the last operation of one is elementwise and has the other as its result. */
 HAUL_API haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out);
 
 /* Free what the program holds; it is empty afterwards. NULL and empty programs are ignored. */

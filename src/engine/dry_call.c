@@ -26,14 +26,15 @@ haul_status haul__dry_call_describe(const haul__call *c)
     uint32_t      *word = &haul__thread()->words[HAUL__DRY_RUN];
     if (!run || (*word & HAUL__DRY_WITHIN))
         return HAUL_OK;
-    haul__program    *p = &run->program;
-    const size_t      value = p->value_count;
-    const haul_status status = add_values(p, c);
+    haul__program *p = &run->program;
+    const size_t   value = p->value_count;
+    haul_status    status = add_values(p, c);
+    if (!status)
+        status = haul__program_describe(p);
     if (status)
         return status;
     const haul__cost    cost = c->operation->compute ? haul__cost_of(c) : (haul__cost){0, 0};
     haul__program_call *call = &p->calls[p->now];
-    call->listed = true;
     call->in_place = c->operation->elementwise;
     call->device = c->device;
     call->flops = cost.flops;

@@ -21,6 +21,7 @@ void haul__program_clear(haul__program *p)
     haul__free(p->stores);
     haul__free(p->commands);
     haul__free(p->uses);
+    haul__free(p->described);
     haul__map_free(&p->outside);
     haul__program_init(p);
 }
@@ -57,6 +58,15 @@ void haul__program_end(haul__program *p, int call)
     p->now = p->calls[call].parent;
 }
 
+haul_status haul__program_describe(haul__program *p)
+{
+    if (ROOM_FOR(p, described, described_count, described_room))
+        return haul_error_status();
+    p->described[p->described_count++] = p->now;
+    p->calls[p->now].listed = true;
+    return HAUL_OK;
+}
+
 haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int store, bool written)
 {
     if (ROOM_FOR(p, values, value_count, value_room))
@@ -83,7 +93,7 @@ int haul__program_add_store(haul__program *p, const haul__program_store *store)
     s->born = ++p->moment;
     s->freed = INT64_MAX;
     s->born_in = p->now;
-    s->born_before = p->command_count;
+    s->born_after = p->described_count;
     s->freed_in = -1;
     name_module(s->module, sizeof s->module);
     return (int)p->store_count++;
@@ -132,7 +142,7 @@ haul_status haul__program_add_command(haul__program *p, int write_count)
     if (ROOM_FOR(p, commands, command_count, command_room))
         return haul_error_status();
     p->commands[p->command_count++] = (haul__program_command){
-        .call = p->now, .after = (int)p->call_count, .use = p->use_count, .write_count = write_count};
+        .call = p->now, .after = p->described_count, .use = p->use_count, .write_count = write_count};
     return HAUL_OK;
 }
 

@@ -37,13 +37,13 @@ typedef struct haul__program_store {
     char         module[sizeof((haul_program_store *)0)->module];
     int64_t      born, freed;       /* moments; freed is INT64_MAX as long as it is in use */
     int          born_in, freed_in; /* the calls that were under way; -1: none */
-    size_t       born_before;       /* the number of commands when it was allocated */
+    size_t       born_after;        /* the number of calls that were described before it was allocated */
 } haul__program_store;
 
 /* A command, whose uses are those of the stores that it writes and then those that it reads. */
 typedef struct haul__program_command {
     int    call;  /* the call that submits it; -1: none */
-    int    after; /* the number of calls that had begun */
+    size_t after; /* the number of calls that were described before */
     size_t use;   /* its first use */
     int    write_count, use_count;
 } haul__program_command;
@@ -54,9 +54,10 @@ typedef struct haul__program {
     haul_program_value    *values;
     haul__program_store   *stores;
     haul__program_command *commands;
-    int                   *uses; /* stores */
-    size_t                 call_count, value_count, store_count, command_count, use_count;
-    size_t                 call_room, value_room, store_room, command_room, use_room;
+    int                   *uses;      /* stores */
+    int                   *described; /* calls that compute by themselves, in the order in which they do */
+    size_t                 call_count, value_count, store_count, command_count, use_count, described_count;
+    size_t                 call_room, value_room, store_room, command_room, use_room, described_room;
     haul__map              outside; /* storages from before the dry run -> the number of their store + 1 */
     int64_t                moment;
     int                    now; /* the call under way; -1: none */
@@ -72,6 +73,10 @@ int haul__program_begin(haul__program *p, const haul__operation *operation, cons
 
 /* Ends the call under way. What is begun within it was its part. */
 void haul__program_end(haul__program *p, int call);
+
+/* Lists the call under way: it will compute by itself, now that its operands are ready, which may be calls of their
+ * own. */
+haul_status haul__program_describe(haul__program *p);
 
 /* Adds a value of the call under way; NULL is none. `store` is the storage's store: that of a planned storage is known,
  * others are looked up. */

@@ -13,7 +13,7 @@ static const char operation[] = "haul_estimate";
 /* ---- a part of the run ---- */
 
 typedef struct part {
-    size_t              first; /* call */
+    size_t              first; /* of the described calls */
     haul_transfer_stats moved;
     bool                touched[2][HAUL__MAX_DEVICES]; /* memory accounts before the part */
     int64_t             peaks[2][HAUL__MAX_DEVICES];
@@ -76,7 +76,7 @@ static void begin_spills(haul__dry_run *d, part *p)
 
 static haul_status begin_part(haul__dry_run *d, part *p)
 {
-    *p = (part){.first = d->program.call_count, .moved = d->moved};
+    *p = (part){.first = d->program.described_count, .moved = d->moved};
     if (begin_held(d, p))
         return haul_error_status();
     for (int pinned = 0; pinned < 2; pinned++) {
@@ -173,10 +173,11 @@ static haul_estimate_operation describe(const haul__program *p, const haul__prog
 
 static void fill_operations(haul_estimate_result *out, const haul__program *p, size_t first)
 {
-    for (size_t i = first; i < p->call_count; i++) {
-        if (!p->calls[i].listed)
+    for (size_t i = first; i < p->described_count; i++) {
+        const haul__program_call *c = &p->calls[p->described[i]];
+        if (!c->listed)
             continue;
-        const haul_estimate_operation o = describe(p, &p->calls[i]);
+        const haul_estimate_operation o = describe(p, c);
         out->operations[out->operation_count++] = o;
         out->flops += o.flops;
         out->bytes_touched += o.bytes;
@@ -185,7 +186,7 @@ static void fill_operations(haul_estimate_result *out, const haul__program *p, s
 
 static haul_status fill(haul_estimate_result *out, haul__dry_run *d, const part *p)
 {
-    const size_t             most = d->program.call_count - p->first;
+    const size_t             most = d->program.described_count - p->first;
     haul_estimate_device    *devices = haul__calloc(HAUL__MAX_DEVICES, sizeof *devices);
     haul_estimate_operation *operations = haul__calloc(most + 1, sizeof *operations);
     if (!devices || !operations) {

@@ -17,7 +17,7 @@ enum { ALIGNMENT = 256 };
 typedef struct extract {
     const haul__program *log;
     haul_program        *out;
-    size_t               call, value, store, command; /* where the range begins */
+    size_t               call, value, store, command; /* where the range begins; of the described calls */
     int64_t              begin, end;                  /* its moments */
     int64_t             *operations; /* of the calls of the range: their number in the program, or -1 */
     int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
@@ -38,7 +38,7 @@ static void free_extract(extract *x)
 static haul_status make_room(extract *x)
 {
     const haul__program *l = x->log;
-    const size_t         calls = l->call_count - x->call + 1, values = l->value_count - x->value + 1,
+    const size_t         calls = l->described_count - x->call + 1, values = l->value_count - x->value + 1,
                  stores = l->store_count + 1;
     x->operations = haul__calloc(calls, sizeof *x->operations);
     x->stores = haul__calloc(stores, sizeof *x->stores);
@@ -74,13 +74,13 @@ static const char *composite_of(const haul__program *l, int call)
     return name;
 }
 
-static void add_operation(extract *x, size_t call)
+static void add_operation(extract *x, int call)
 {
     const haul__program_call *c = &x->log->calls[call];
     haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
     *o = (haul_program_operation){.name = c->name,
-                                  .section = section_of(x->log, (int)call),
-                                  .composite = composite_of(x->log, (int)call),
+                                  .section = section_of(x->log, call),
+                                  .composite = composite_of(x->log, call),
                                   .device = c->device,
                                   .flops = c->flops,
                                   .bytes = c->bytes,
@@ -93,22 +93,31 @@ static void add_operation(extract *x, size_t call)
         x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)i];
 }
 
+/* A call that failed counts for the one before it. */
 static void add_operations(extract *x)
 {
-    for (size_t i = x->call; i < x->log->call_count; i++) {
-        x->operations[i - x->call] = x->log->calls[i].listed ? x->out->operation_count : -1;
-        if (x->log->calls[i].listed)
-            add_operation(x, i);
+    const haul__program *l = x->log;
+    for (size_t i = x->call; i < l->described_count; i++) {
+        if (l->calls[l->described[i]].listed)
+            add_operation(x, l->described[i]);
+        x->operations[i - x->call] = x->out->operation_count - 1;
     }
 }
 
-/* The operation that submitted the command, or -1. Commands between two operations count for the earlier one. */
+/* The operation under way when so many calls had been described; -1 before the first. */
+static int64_t operation_after(const extract *x, size_t described)
+{
+    return described > x->call ? x->operations[described - x->call - 1] : -1;
+}
+
+/* A command that a call submits before it is described brings its operands into its layout. */
 static int64_t operation_of(const extract *x, const haul__program_command *c)
 {
-    int64_t found = c->call >= (int)x->call ? x->operations[(size_t)c->call - x->call] : -1;
-    for (size_t i = (size_t)c->after; i > x->call && found < 0; i--)
-        found = x->operations[i - 1 - x->call];
-    return found < 0 && x->out->operation_count ? 0 : found;
+    const haul__program *l = x->log;
+    const bool           is_before =
+        c->call >= 0 && l->calls[c->call].listed && c->after < l->described_count && l->described[c->after] == c->call;
+    const int64_t by = operation_after(x, c->after + is_before);
+    return by < 0 && x->out->operation_count ? 0 : by;
 }
 
 /* ---- stores ---- */
@@ -169,33 +178,56 @@ static void describe_stores(extract *x)
 
 /* ---- lifetimes ---- */
 
-/* A store that no command uses is needed when it is allocated, and one that outlives the range until its end. */
-static void find_lifetimes(extract *x)
+static void use(extract *x, int64_t store, int64_t by)
+{
+    haul_program_store *s = &x->out->stores[store];
+    s->first = s->first < 0 ? by : s->first;
+    s->last = by > s->last ? by : s->last;
+}
+
+static void find_uses(extract *x)
 {
     const haul__program *l = x->log;
-    const int64_t        end = (int64_t)(l->command_count - x->command);
-    for (int64_t i = 0; i < x->out->store_count; i++)
-        x->items[i] = (haul__arena_item){.bytes = x->out->stores[i].bytes, .first = -1};
     for (size_t i = x->command; i < l->command_count; i++) {
         const haul__program_command *c = &l->commands[i];
-        const int64_t                at = (int64_t)(i - x->command);
         const int64_t                by = operation_of(x, c);
-        if (by >= 0)
-            x->out->operations[by].command_count++;
-        for (int k = 0; k < c->use_count; k++) {
-            const int64_t       s = x->stores[l->uses[c->use + (size_t)k]];
-            haul_program_store *store = &x->out->stores[s];
-            store->first = store->first < 0 ? by : store->first;
-            store->last = by;
-            x->items[s].first = x->items[s].first < 0 ? at : x->items[s].first;
-            x->items[s].last = at;
+        if (by < 0)
+            continue;
+        x->out->operations[by].command_count++;
+        for (int k = 0; k < c->use_count; k++)
+            use(x, x->stores[l->uses[c->use + (size_t)k]], by);
+    }
+}
+
+/* Operands and results of operations without commands, such as views, are uses, too. */
+static void find_mentions(extract *x)
+{
+    for (int64_t i = 0; i < x->out->operation_count; i++) {
+        const haul_program_operation *o = &x->out->operations[i];
+        for (int64_t k = o->value; k < o->value + o->operand_count + o->result_count; k++) {
+            const int64_t store = x->out->values[k].store;
+            if (store < 0)
+                continue;
+            haul_program_store *s = &x->out->stores[store];
+            s->first = s->first < 0 || i < s->first ? i : s->first;
+            s->last = i > s->last ? i : s->last;
         }
     }
+}
+
+/* A store that nothing uses is needed when it is allocated, and one that outlives the range until its end. */
+static void find_lifetimes(extract *x)
+{
+    find_uses(x);
+    find_mentions(x);
     for (int64_t i = 0; i < x->out->store_count; i++) {
-        if (x->items[i].first < 0 && is_inside(x, i))
-            x->items[i].first = x->items[i].last = (int64_t)(l->stores[x->of_store[i]].born_before - x->command);
-        if (x->out->stores[i].outlives)
-            x->items[i].last = end;
+        const haul_program_store *s = &x->out->stores[i];
+        const size_t              born = x->log->stores[x->of_store[i]].born_after;
+        x->items[i] = (haul__arena_item){.bytes = s->bytes, .first = s->first, .last = s->last};
+        if (s->first < 0)
+            x->items[i].first = x->items[i].last = operation_after(x, born) + 1;
+        if (s->outlives)
+            x->items[i].last = x->out->operation_count;
     }
 }
 
@@ -208,7 +240,7 @@ static bool same_form(const haul_program_value *a, const haul_program_value *b)
            !memcmp(a->strides, b->strides, (size_t)a->shape.ndim * sizeof *a->strides);
 }
 
-/* May `result`, whose first command is `at`, be in the place of `operand`, whose last it is? */
+/* May the result of operation `at` be in the place of its operand? */
 static bool may_replace(const extract *x, const haul_program_value *result, const haul_program_value *operand,
                         int64_t at)
 {
@@ -218,24 +250,24 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
     const int64_t             place = x->groups[operand->store];
     return is_inside(x, result->store) && is_inside(x, operand->store) && r->device == o->device && !r->pinned &&
            !o->pinned && r->bytes == o->bytes && !o->outlives && x->groups[result->store] == result->store &&
-           x->items[result->store].first == at && x->items[operand->store].last == at && x->items[place].last == at;
+           r->first == at && o->last == at && x->items[place].last == at;
 }
 
-/* The last command of an elementwise operation with one command reads the operand as it writes the result. */
+/* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
 static void share_places(extract *x)
 {
-    const haul__program *l = x->log;
+    int64_t number = -1;
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->groups[i] = i;
-    for (size_t i = x->command; i < l->command_count; i++) {
-        const haul__program_command *c = &l->commands[i];
-        const int64_t                at = (int64_t)(i - x->command);
-        if (c->call < (int)x->call || !l->calls[c->call].listed || !l->calls[c->call].in_place)
+    for (size_t i = x->call; i < x->log->described_count; i++) {
+        const haul__program_call *c = &x->log->calls[x->log->described[i]];
+        number += c->listed;
+        if (!c->listed || !c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
             continue;
-        const haul_program_operation *o = &x->out->operations[x->operations[(size_t)c->call - x->call]];
-        const haul_program_value     *values = x->out->values + o->value, *result = values + o->operand_count;
-        for (int k = 0; k < o->operand_count && o->command_count == 1 && o->result_count == 1; k++) {
-            if (!may_replace(x, result, &values[k], at))
+        const haul_program_value *values = x->out->values + x->out->operations[number].value;
+        const haul_program_value *result = values + c->operand_count;
+        for (int k = 0; k < c->operand_count; k++) {
+            if (!may_replace(x, result, &values[k], number))
                 continue;
             x->groups[result->store] = x->groups[values[k].store];
             x->items[x->groups[result->store]].last = x->items[result->store].last;
@@ -338,7 +370,7 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
     const haul__program *log = &d->program;
     extract              x = {.log = log,
                               .out = out,
-                              .call = log->call_count,
+                              .call = log->described_count,
                               .value = log->value_count,
                               .store = log->store_count,
                               .command = log->command_count,
