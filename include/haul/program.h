@@ -14,11 +14,9 @@
  *     }
  *
  *     haul_program p;
- *     if (!haul_program_record(step, haul_model_new("simplecnn"), &p)) {
+ *     if (!haul_program_record(step, haul_model_new("simplecnn"), &p))
  *         for (int64_t i = 0; i < p.operation_count; i++)
  *             printf("%s %s\n", p.operations[i].name, p.operations[i].module);
- *         printf("%lld bytes\n", (long long)p.memory[0].arena_bytes);
- *     }
  *     haul_program_free(&p); */
 #ifndef HAUL_PROGRAM_H
 #define HAUL_PROGRAM_H
