@@ -1,9 +1,9 @@
 /* Where the host waits for devices.
  *
  * The backends' sync function, which waits, and those in which a driver may wait by itself (alloc, free, host_alloc and
- * host_free) are called only here, which tests/waits.sh checks; compile is called in kernel.c. So the events that are
- * emitted here, and the counts, are complete by construction. index_fault.c handles indices out of range that a wait
- * brings to the host. */
+ * host_free) are called only here, which tests/tree/waits.sh checks; compile is called in kernel.c. So the events that
+ * are emitted here, and the counts, are complete by construction. index_fault.c handles indices out of range that a
+ * wait brings to the host. */
 #include "device/wait.h"
 
 #include "base/system/clock.h"

@@ -30,7 +30,7 @@ FUNC A M_SIGN(A x) { return x != x ? x : (A)(x > 0) - (A)(x < 0); }
 #if A_IS_F32
 /* The functions below have no branches and no calls, so that compilers vectorise them. Fused multiply-adds are written
  * out: they round once on every device, so the bits are the same. tools/fit prints the coefficients;
- * tests/test_functions.c holds the errors. */
+ * tests/conformance/test_functions.c holds the errors. */
 
 /* x = k ln 2 + r with a whole k and |r| <= ln 2 / 2. k is in the low bits of z, whose other bits EXP_POWER shifts out. */
 #define EXP_SPLIT(x, z, r)                                                                                             \

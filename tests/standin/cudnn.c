@@ -2,7 +2,7 @@
  * checked when they are finalized; engines with notes and workspaces, proposed in an order; convolutions as work on the
  * driver's streams. It is strict where the real one may be lucky: buffers lie inside allocations and are as aligned as
  * was promised, a workspace's contents are lost, a handle is used by one thread at a time. Its answers to what is wrong
- * are of the real one's categories (tests/cuda_declarations_cudnn.sh compares them).
+ * are of the real one's categories (tests/backends/cuda_declarations_cudnn.sh compares them).
  *
  * STANDIN_CUDNN, a list: "none": no engine; "unfused": engines do one operation only; "old": version 8. */
 #include "cudnn.h"

@@ -139,7 +139,7 @@ bool golden_write(const char *path, const fingerprint_list *list)
         return false;
     }
     machine_origin(origin, sizeof origin);
-    fprintf(file, "# made by tests/test_fingerprint.c with HAUL_FINGERPRINT_UPDATE=1 on\n# %s\n", origin);
+    fprintf(file, "# made by tests/conformance/test_fingerprint.c with HAUL_FINGERPRINT_UPDATE=1 on\n# %s\n", origin);
     for (int i = 0, end; i < list->count; i = end) {
         const fingerprint *f = &list->lines[i], *before = i ? f - 1 : NULL;
         uint64_t           hash = group_hash(list, i, &end);

@@ -37,7 +37,7 @@ static haul_tensor *pair(haul_status (*call)(haul_tensor *, int, bool, haul_tens
     {                                                                                                                  \
         return expression;                                                                                             \
     }
-#include "samples.def"
+#include "conformance/samples.def"
 #undef SAMPLE
 
 #define NDIMS(...) (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
@@ -73,7 +73,7 @@ static haul_tensor *pair(haul_status (*call)(haul_tensor *, int, bool, haul_tens
 #define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
     {#name, #dtypes[0], differentiable, run_##name, INPUT_COUNT(__VA_ARGS__), {__VA_ARGS__}},
 const sample samples[] = {
-#include "samples.def"
+#include "conformance/samples.def"
 };
 #undef X
 const int sample_count = sizeof samples / sizeof samples[0];

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Makes tests/golden/layers.safetensors: for each layer its weights, inputs, results and gradients, computed by PyTorch in
-float64. Run from the top of the tree with Debian's python3-torch. tests/test_layers.c reads it.
+float64. Run from the top of the tree with Debian's python3-torch. tests/nn/test_layers.c reads it.
 
 Names are CASE/weight.NAME, CASE/in.I, CASE/out.I, CASE/seed.I (the gradients of the results), CASE/grad.NAME and
 CASE/gin.I. An input that is not floating is written as it is and has no gradient."""

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes tests/golden/optimizers.json, which tests/test_optim.c follows: a parameter of six numbers after each of five
+"""Makes tests/golden/optimizers.json, which tests/optim/test_optim.c follows: a parameter of six numbers after each of five
 steps with given gradients, by PyTorch's optimizers (written with Debian's python3-torch 1.13.1). Run from the top of the
 tree."""
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes tests/golden/samples.json: results and gradients of the samples of tests/samples.def, computed by PyTorch in
+"""Makes tests/golden/samples.json: results and gradients of the samples of tests/conformance/samples.def, computed by PyTorch in
 float64 (and in integers where a sample takes them). Run from the top of the tree with Debian's python3-torch.
 
 The inputs' shapes and ranges are read from samples.def itself; what each sample computes is said here in PyTorch's words."""
@@ -294,7 +294,7 @@ def compute(name, inputs, kind, differentiable):
 def main():
     golden = {"made_by": "tools/golden/samples.py, PyTorch " + torch.__version__}
     row = re.compile(r"^SAMPLE\((\w+), *(\w), (\d), .*?, +((?:[VCXB]\([^()]*\)(?:, )?)+)\)$")
-    for line in open("tests/samples.def"):
+    for line in open("tests/conformance/samples.def"):
         m = row.match(line.rstrip())
         if not m:
             assert not line.startswith("SAMPLE"), line

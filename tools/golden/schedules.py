@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes tests/golden/schedules.json, which tests/test_optim_schedules.c follows: the learning rates of two groups, and
+"""Makes tests/golden/schedules.json, which tests/optim/test_optim_schedules.c follows: the learning rates of two groups, and
 the momentum of the first, at steps 0 to 100 of PyTorch's schedulers (written with Debian's python3-torch 1.13.1). Run
 from the top of the tree."""
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes the golden training run that tests/test_golden_training.c follows.
+"""Makes the golden training run that tests/train/test_golden_training.c follows.
 
     tools/golden/simplecnn.py DATA_DIR
 

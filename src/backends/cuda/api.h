@@ -1,6 +1,6 @@
 /* The parts of NVIDIA's interfaces that Haul uses, in its own declarations, so that the backend is part of every build
  * and needs nothing from NVIDIA at build time. Names, values and layouts are facts of the CUDA driver API, of NVRTC and
- * of NVML. tests/cuda_declarations.sh compares them with the toolkit's headers if those are installed
+ * of NVML. tests/backends/cuda_declarations.sh compares them with the toolkit's headers if those are installed
  * (HAUL_CUDA_HEADERS makes this file include them instead). */
 #ifndef HAUL_BACKENDS_CUDA_API_H
 #define HAUL_BACKENDS_CUDA_API_H

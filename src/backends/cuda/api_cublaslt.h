@@ -1,5 +1,5 @@
 /* The parts of cuBLASLt that Haul uses, declared as in api.h; the same in CUDA 12 and 13. With HAUL_CUDA_HEADERS
- * NVIDIA's own headers are included instead, for tests/cuda_declarations.sh. */
+ * NVIDIA's own headers are included instead, for tests/backends/cuda_declarations.sh. */
 #ifndef HAUL_BACKENDS_CUDA_API_CUBLASLT_H
 #define HAUL_BACKENDS_CUDA_API_CUBLASLT_H
 

@@ -1,6 +1,6 @@
 /* Text that does not depend on the program's locale: numbers have a point, and messages of the system are in English.
  * The library writes floating-point numbers, and formats that a caller passes, with these functions only, and reads
- * numbers with haul__strtod only (tests/plain_text.py). */
+ * numbers with haul__strtod only (tests/tree/plain_text.py). */
 #ifndef HAUL_BASE_TEXT_PLAIN_H
 #define HAUL_BASE_TEXT_PLAIN_H
 

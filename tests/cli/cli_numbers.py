@@ -9,7 +9,7 @@ import sys
 
 HAUL = os.environ["HAUL"]
 SANITIZED = bool(os.environ.get("HAUL_SANITIZE"))
-SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/report")
+SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
 LIMIT = 600  # seconds, for what takes some milliseconds
 EXTREMES = ["5e-324", "1e-323", "1e308", "-1e308", "1e999", "-1e999"] if not SANITIZED else ["1e-323", "1e999", "-1e308"]
 failures = []

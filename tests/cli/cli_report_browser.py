@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 HAUL = os.environ["HAUL"]
-SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/report")
+SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (320, 360, 430, 560, 800, 1080, 1440)
 if not BROWSER:

@@ -182,7 +182,7 @@ if declared:
     fail(f"never called: {', '.join(sorted(declared))}")
 flags = [f"-fsanitize={sanitize}", "-fno-sanitize-recover=undefined"] if sanitize else []
 built = subprocess.run([*compiler, "-std=c11", "-g", "-O1", *flags, "-I", f"{source}/include", "-I", ".",
-                        f"{source}/tests/random_calls/driver.c", "-o", "driver", "-L", build, "-lhaul", "-lm", "-lpthread",
+                        f"{source}/tests/conformance/random_calls/driver.c", "-o", "driver", "-L", build, "-lhaul", "-lm", "-lpthread",
                         f"-Wl,-rpath,{build}"], check=False)
 if built.returncode:
     fail("random_calls/driver.c does not compile")

@@ -6,7 +6,7 @@
 # Libraries that end the program where memory is exhausted are left out.
 export OCL_ICD_VENDORS=none HAUL_CUDA_LIBRARIES=/nowhere HAUL_WITHOUT=onednn HAUL_NUM_THREADS=2
 
-"$HAUL_CC" -O1 -shared -fPIC -o fail_malloc.so "$HAUL_SOURCE/tests/preload/fail_malloc.c" || exit 1
+"$HAUL_CC" -O1 -shared -fPIC -o fail_malloc.so "$HAUL_SOURCE/tests/support/preload/fail_malloc.c" || exit 1
 
 # fault NAME VARIABLE=VALUE...: haul with the arguments and these variables.
 fault() { timeout 900 env LD_PRELOAD="$PWD/fail_malloc.so" "${@:2}" "$HAUL" "${arguments[@]}" >"$1.out" 2>"$1.err"; }

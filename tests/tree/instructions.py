@@ -39,7 +39,7 @@ def check_build():
 def run():
     """Writes calls.out.1, .2, ...: one for each case, named by its trigger."""
     subprocess.run([os.environ["HAUL_CC"], "-std=c11", "-O2", "-I", f"{source}/include",
-                    f"{source}/tests/instructions/calls.c", "-o", "calls", "-L", build, "-lhaul",
+                    f"{source}/tests/tree/instructions/calls.c", "-o", "calls", "-L", build, "-lhaul",
                     f"-Wl,-rpath,{build}"], check=True)
     subprocess.run(["valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no",
                     "--compress-pos=no", "--callgrind-out-file=calls.out", "./calls"],
@@ -75,8 +75,8 @@ def recorded():
 
 def record(found):
     with open(golden, "w", encoding="utf-8") as out:
-        out.write("# Instructions of libhaul for each call of tests/instructions/calls.c, by gcc 12 and callgrind;\n"
-                  "# written by tests/instructions.py with HAUL_INSTRUCTIONS_UPDATE=1\n")
+        out.write("# Instructions of libhaul for each call of tests/tree/instructions/calls.c, by gcc 12 and callgrind;\n"
+                  "# written by tests/tree/instructions.py with HAUL_INSTRUCTIONS_UPDATE=1\n")
         for name, instructions, _ in found:
             out.write(f"{name} {instructions}\n")
 

@@ -3,7 +3,7 @@
 . "$HAUL_SOURCE/tests/support/cli.sh"
 [ -z "${HAUL_SANITIZE:-}" ] || { echo "skipped: a sanitized library needs sanitized programs"; exit 77; }
 
-"$HAUL_CC" -std=gnu11 -O1 -I "$HAUL_SOURCE/include" -o host "$HAUL_SOURCE/tests/plugins/host.c" -ldl -lpthread || exit 1
+"$HAUL_CC" -std=gnu11 -O1 -I "$HAUL_SOURCE/include" -o host "$HAUL_SOURCE/tests/tree/plugins/host.c" -ldl -lpthread || exit 1
 shared=$(readlink -f "$HAUL_BUILD/libhaul.so")
 copies=()
 for i in 1 2; do

@@ -14,4 +14,4 @@ if grep -rIl "$PWD/prefix" moved; then
     echo "these files name the prefix" >&2
     exit 1
 fi
-bash "$HAUL_SOURCE/tests/install/check" "$PWD/moved" "$PWD/outside"
+bash "$HAUL_SOURCE/tests/tree/install/check" "$PWD/moved" "$PWD/outside"

@@ -1,7 +1,7 @@
 """docs/tutorial-c-program.md: its files are written and its commands run, against an installed Haul.
 
 An HTML comment before a block says what it is: <!-- run --> is run by bash and must succeed, <!-- file=NAME --> is
-written (in a comment of tests/snippets.py as well), <!-- source FOLDER --> stands for getting Haul's sources, and
+written (in a comment of tests/tree/snippets.py as well), <!-- source FOLDER --> stands for getting Haul's sources, and
 <!-- install --> for installing it. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
 Haul; it is left out with HAUL_TUTORIAL=quick.
 """

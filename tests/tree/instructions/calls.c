@@ -1,5 +1,5 @@
-/* The calls that tests/instructions.py counts: it runs this program under callgrind, which writes a file for each case.
- * Each case makes its call a few times uncounted, so that kernels, free lists and caches exist. */
+/* The calls that tests/tree/instructions.py counts: it runs this program under callgrind, which writes a file for each
+ * case. Each case makes its call a few times uncounted, so that kernels, free lists and caches exist. */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

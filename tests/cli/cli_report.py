@@ -12,7 +12,7 @@ import subprocess
 
 HAUL = os.environ["HAUL"]
 KEY = ("from", "to", "operation", "module", "label", "tensor")  # of a row of a ledger
-SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/report")
+SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 failures = []
 
