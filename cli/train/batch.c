@@ -120,9 +120,10 @@ static haul_status run_steps(timing *w, int64_t steps, double *per_second)
     const double  began = clock_seconds();
     int64_t       examples = 0;
     for (int64_t i = 0; i < steps && !interrupted(); i++, w->steps++) {
-        const haul_batch *batch = take_batch(w);
-        const group_part  part = {.first = w->steps % n == 0, .last = w->steps % n == n - 1, .weight = 1 / (double)n};
-        haul_status       status = batch ? trainer_step(w->trainer, batch, &part) : haul_error_status();
+        const haul_batch    *batch = take_batch(w);
+        const haul_step_part part = {
+            .first = w->steps % n == 0, .last = w->steps % n == n - 1, .weight = 1 / (double)n};
+        haul_status status = batch ? trainer_step(w->trainer, batch, &part) : haul_error_status();
         if (status)
             return status;
         examples += batch->size;

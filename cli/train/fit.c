@@ -106,9 +106,9 @@ static haul_status count_parameters(dry_run *d, haul_module *net)
 /* With --accumulate, the mini-batch that needs most: others came before it, and the parameters are updated. */
 static haul_status make_step(void *context)
 {
-    making          *m = context;
-    const int64_t    accumulate = m->trainer->options->accumulate;
-    const group_part part = {.first = accumulate == 1, .last = true, .weight = 1 / (double)accumulate};
+    making              *m = context;
+    const int64_t        accumulate = m->trainer->options->accumulate;
+    const haul_step_part part = {.first = accumulate == 1, .last = true, .weight = 1 / (double)accumulate};
     return trainer_step(m->trainer, m->batch, &part);
 }
 
@@ -278,7 +278,7 @@ haul_status dry_run_try(trainer *t, dry_run *out)
     *out = (dry_run){0};
     t->recomputes = false;
     haul_status status = haul_estimate(run_training, &m, &all);
-    t->best_net = NULL;
+    t->best_weights = NULL;
     const haul_estimate_device *d = dry_run_device(&all, t->device);
     out->start = d ? d->start_bytes : 0;
     haul_estimate_free(&all);

@@ -151,7 +151,9 @@ static void take_standing(trainer *t, const standing *s)
     t->epoch_start = s->epoch_start;
     t->lr = s->lr;
     t->momentum = s->momentum;
-    t->best = (trainer_best){.epoch = s->best_epoch, .loss = s->best_loss, .stalled = s->stalled};
+    t->stop.best_epoch = s->best_epoch;
+    t->stop.best = s->best_loss;
+    t->stop.stalled = s->stalled;
 }
 
 static bool read_standing(const trainer *t, standing *out)
@@ -180,8 +182,8 @@ static bool restore(trainer *t, standing *s)
 /* Writes the best weights of a run that was killed after the checkpoint of its best epoch and before them. */
 static bool restore_best(trainer *t)
 {
-    bool is_best =
-        t->best.epoch && !t->begins_epoch_anew && !t->position.batch && t->position.epoch == t->best.epoch + 1;
+    bool is_best = t->stop.best_epoch && !t->begins_epoch_anew && !t->position.batch &&
+                   t->position.epoch == t->stop.best_epoch + 1;
     return !is_best || trainer_keep_best(t);
 }
 
@@ -209,7 +211,7 @@ bool trainer_find_end(const trainer *t, report_end *out)
         !read_standing(t, &s))
         return false;
     *out = (report_end){.epochs = epoch - 1, .elapsed = s.elapsed};
-    if (epoch <= o->epochs && o->patience > 0 && s.stalled >= o->patience)
+    if (epoch <= o->epochs && haul_early_stop_is_due(&(haul_early_stop){.patience = o->patience, .stalled = s.stalled}))
         out->patience = o->patience;
     return (epoch <= o->epochs && !out->patience) || run_log_says_done(&t->run, s.log_bytes, &out->finished);
 }

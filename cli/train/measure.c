@@ -68,22 +68,17 @@ static bool holds_best(const trainer *t)
 
 haul_status trainer_hold_best(trainer *t)
 {
-    if (holds_best(t) && !t->best_net && !(t->best_net = haul_module_clone(t->net)))
+    if (holds_best(t) && !t->best_weights && !(t->best_weights = haul_best_weights_new(t->net)))
         return haul_error_status();
     return HAUL_OK;
-}
-
-static bool is_better(const trainer *t, double loss)
-{
-    return isfinite(loss) && (!t->best.epoch || loss < t->best.loss);
 }
 
 static haul_status save_best(trainer *t)
 {
     char           epoch[32], loss[64];
     haul_text_pair metadata[] = {{"epoch", epoch}, {t->data.validation ? "validation_loss" : "test_loss", loss}};
-    snprintf(epoch, sizeof epoch, "%" PRId64, t->best.epoch);
-    snprintf(loss, sizeof loss, "%.9g", t->best.loss);
+    snprintf(epoch, sizeof epoch, "%" PRId64, t->stop.best_epoch);
+    snprintf(loss, sizeof loss, "%.9g", t->stop.best);
     return haul_save_weights(t->run.best, t->net, .metadata = metadata, .metadata_count = 2);
 }
 
@@ -94,8 +89,8 @@ bool trainer_keep_best(trainer *t)
         return false;
     if (t->run.path)
         status = save_best(t);
-    else if (t->best_net)
-        status = haul_module_copy(t->best_net, t->net);
+    else if (t->best_weights)
+        status = haul_best_weights_keep(t->best_weights);
     else
         status = trainer_hold_best(t);
     if (status)
@@ -103,17 +98,13 @@ bool trainer_keep_best(trainer *t)
     return !status;
 }
 
-bool trainer_is_out_of_patience(const trainer *t)
-{
-    return t->options->patience > 0 && t->best.stalled >= t->options->patience;
-}
-
 bool trainer_test_best(trainer *t, report_done *out)
 {
     network_score score = {0};
     if (!t->data.validation || !t->data.test)
         return true;
-    haul_status status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_module_copy(t->net, t->best_net);
+    haul_status status =
+        t->run.path ? haul_load_weights(t->run.best, t->net) : haul_best_weights_restore(t->best_weights);
     if (!status)
         status = evaluate(t, t->data.test, "tests", &score);
     if (status)
@@ -142,8 +133,7 @@ static haul_status describe_epoch(trainer *t, const network_score *measured, rep
                         .images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0,
                         .lr = t->lr,
                         .seconds = report_elapsed(&t->report) - t->epoch_start,
-                        .validation = t->data.validation != NULL,
-                        .best = is_better(t, measured->loss)};
+                        .validation = t->data.validation != NULL};
     t->epoch_loss = 0;
     t->epoch_batches = t->epoch_answers = 0;
     return haul_error_status() ? haul_error_status() : haul_zero_into(t->epoch_hits);
@@ -151,12 +141,9 @@ static haul_status describe_epoch(trainer *t, const network_score *measured, rep
 
 static void update_best(trainer *t, report_epoch *e)
 {
-    if (e->best)
-        t->best = (trainer_best){.epoch = e->epoch, .loss = e->measured_loss};
-    else
-        t->best.stalled++;
-    e->best_epoch = t->best.epoch;
-    e->best_loss = t->best.loss;
+    e->best = haul_early_stop_update(&t->stop, e->epoch, e->measured_loss);
+    e->best_epoch = t->stop.best_epoch;
+    e->best_loss = t->stop.best;
 }
 
 /* The checkpoint first: where it is written and the best weights are not, they are those of the checkpoint, and

@@ -22,9 +22,9 @@ static cJSON *standing_json(trainer *t)
                         .epoch_start = t->epoch_start,
                         .lr = t->lr,
                         .momentum = t->momentum,
-                        .best_epoch = t->best.epoch,
-                        .best_loss = t->best.loss,
-                        .stalled = t->best.stalled,
+                        .best_epoch = t->stop.best_epoch,
+                        .best_loss = t->stop.best,
+                        .stalled = t->stop.stalled,
                         .elapsed = report_elapsed(&t->report)};
     return standing_to_json(&s);
 }

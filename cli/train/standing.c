@@ -8,6 +8,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "train/pieces.h"
 
 /* ---- as JSON: numbers are texts, so that all their bits come back ---- */
 
@@ -75,20 +76,14 @@ bool standing_from_json(const cJSON *object, standing *out)
 
 /* ---- positions ---- */
 
-/* Groups of so many mini-batches; the last of an epoch may be smaller. */
-static int64_t groups(const standing_limits *l, int64_t batches)
-{
-    return batches / l->group + (batches % l->group != 0);
-}
-
 int64_t standing_epoch_updates(const standing_limits *l)
 {
-    return groups(l, l->batches);
+    return haul__step_count(l->batches, l->group);
 }
 
 int64_t standing_updates(const standing_limits *l, const haul_training_position *at)
 {
-    return (at->epoch - 1) * groups(l, l->batches) + groups(l, at->batch);
+    return (at->epoch - 1) * haul__step_count(l->batches, l->group) + haul__step_count(at->batch, l->group);
 }
 
 bool standing_has_batch(const standing_limits *l, int64_t batch)

@@ -9,20 +9,12 @@
 
 /* ---- groups of mini-batches whose gradients add up ---- */
 
-/* An epoch's last group may have fewer mini-batches than the others, and its last mini-batch fewer examples. */
-static bool ends_group(const trainer *t, int64_t index)
+static haul_status part_of(const trainer *t, const haul_batch *batch, haul_step_part *out)
 {
-    return (index + 1) % t->options->accumulate == 0 || index + 1 == t->report.batches;
-}
-
-/* Weighted by its examples, each mini-batch gives what it would give to the mean loss of the whole group. */
-static group_part part_of(const trainer *t, const haul_batch *batch)
-{
-    const int64_t n = t->options->accumulate, most = n * t->options->batch, begin = batch->index / n * most;
-    const int64_t rest = haul_dataset_count(t->data.train) - begin, examples = rest < most ? rest : most;
-    return (group_part){.first = batch->index % n == 0,
-                        .last = ends_group(t, batch->index),
-                        .weight = (double)batch->size / (double)examples};
+    const haul_accumulation plan = {.examples = haul_dataset_count(t->data.train),
+                                    .batch = t->options->batch,
+                                    .accumulate = t->options->accumulate};
+    return haul_accumulation_part(&plan, batch->index, out);
 }
 
 /* ---- the schedule ---- */
@@ -40,35 +32,12 @@ haul_status trainer_make_schedule(trainer *t)
 
 /* ---- a step ---- */
 
-static haul_status update(trainer *t)
-{
-    if (!t->scaler)
-        return haul_optimizer_step(t->optimizer);
-    haul_status status = haul_grad_scaler_step(t->scaler, t->optimizer);
-    return status ? status : haul_grad_scaler_update(t->scaler);
-}
-
-static haul_status learn(trainer *t, haul_tensor *loss, const group_part *part)
-{
-    if (part->weight != 1)
-        loss = haul_mul_scalar(loss, part->weight);
-    if (t->scaler)
-        loss = haul_grad_scaler_scale(t->scaler, loss);
-    haul_status status = haul_backward(loss, HAUL_NONE, .once = true);
-    return status || !part->last ? status : update(t);
-}
-
-static haul_status forget_gradients(trainer *t, const group_part *part)
-{
-    return part->first ? haul_optimizer_zero_grad(t->optimizer) : HAUL_OK;
-}
-
 /* Nothing here waits for the device. The gradients of the last update are free before the forward pass needs memory,
  * and a step that fails ends the training, so it may leave gradients that are not complete. */
-haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part)
+haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
 {
     haul_scope *scope = haul_scope_push();
-    if (!scope || forget_gradients(t, part)) {
+    if (!scope || haul_train_begin(t->optimizer, part)) {
         haul_scope_pop(scope);
         return haul_error_status();
     }
@@ -77,7 +46,7 @@ haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *
     haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
     haul_status         status = haul_autocast_end(before);
     if (!status)
-        status = learn(t, loss, part);
+        status = haul_train_step(t->optimizer, loss, .part = part, .scaler = t->scaler);
     if (!status)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
     if (!status)
@@ -107,7 +76,7 @@ int64_t trainer_peak_bytes(const trainer *t)
 }
 
 /* The first two updates make what all later steps find: gradients, the optimizer's state. */
-static haul_status measured_step(trainer *t, const haul_batch *batch, const group_part *part)
+static haul_status measured_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
 {
     enum { FIRST_UPDATES = 2 };
     t->peak_bytes = trainer_peak_bytes(t);
@@ -124,7 +93,7 @@ static haul_status measured_step(trainer *t, const haul_batch *batch, const grou
 }
 
 /* The learning rate of the update that was made, and that of the next one. */
-static haul_status advance_schedule(trainer *t, const group_part *part)
+static haul_status advance_schedule(trainer *t, const haul_step_part *part)
 {
     t->lr = haul_optimizer_get(t->optimizer, 0, "lr");
     t->momentum = haul_optimizer_get(t->optimizer, 0, strcmp(t->options->optimizer, "sgd") != 0 ? "beta1" : "momentum");
@@ -133,8 +102,10 @@ static haul_status advance_schedule(trainer *t, const group_part *part)
 
 static haul_status count_step(trainer *t, const haul_batch *batch)
 {
-    const group_part part = part_of(t, batch);
-    haul_status      status = measured_step(t, batch, &part);
+    haul_step_part part;
+    haul_status    status = part_of(t, batch, &part);
+    if (!status)
+        status = measured_step(t, batch, &part);
     if (!status)
         status = advance_schedule(t, &part);
     t->window_steps++;
@@ -211,7 +182,8 @@ static bool tell_line(trainer *t)
 /* Gradients are not saved, so a training is saved and left between groups only. */
 static bool is_between_groups(const trainer *t)
 {
-    return t->position.batch == 0 || ends_group(t, t->position.batch - 1);
+    const standing_limits limits = trainer_limits(t);
+    return standing_has_batch(&limits, t->position.batch);
 }
 
 /* If nobody reads the lines any more, what was trained is kept. */

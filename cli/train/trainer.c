@@ -273,6 +273,7 @@ static bool open_training(trainer *t)
 int trainer_open(trainer *t)
 {
     t->position = (haul_training_position){.epoch = 1};
+    t->stop.patience = t->options->patience;
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
     t->waits = t->device == haul_cpu();
@@ -351,8 +352,8 @@ static bool tell_early_stop(trainer *t)
 {
     report_early_stop s = {.epoch = t->position.epoch - 1,
                            .patience = t->options->patience,
-                           .best_epoch = t->best.epoch,
-                           .best_loss = t->best.loss,
+                           .best_epoch = t->stop.best_epoch,
+                           .best_loss = t->stop.best,
                            .validation = t->data.validation != NULL};
     return report_tell_early_stop(&t->report, &s);
 }
@@ -385,8 +386,8 @@ static int finish(trainer *t, double began)
                      .spilled_bytes = trainer_spilled_bytes(t),
                      .waits = haul_sync_count() - t->waits_before,
                      .step_peak_bytes = t->step_peak_bytes,
-                     .best_epoch = t->best.epoch,
-                     .best_loss = t->best.loss,
+                     .best_epoch = t->stop.best_epoch,
+                     .best_loss = t->stop.best,
                      .validation = t->data.validation != NULL};
     if (!trainer_test_best(t, &d))
         return EXIT_FAILED;
@@ -407,10 +408,10 @@ int trainer_run(trainer *t)
                      t->options->epochs - t->position.epoch);
     if (pace_begin(t))
         return complain_error();
-    while (t->position.epoch <= t->options->epochs && !trainer_is_out_of_patience(t))
+    while (t->position.epoch <= t->options->epochs && !haul_early_stop_is_due(&t->stop))
         if ((code = run_epoch(t)) >= 0)
             return code;
-    if (trainer_is_out_of_patience(t) && !tell_early_stop(t))
+    if (haul_early_stop_is_due(&t->stop) && !tell_early_stop(t))
         return EXIT_FAILED;
     return finish(t, began);
 }

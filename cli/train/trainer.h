@@ -40,13 +40,6 @@ typedef struct train_plans {
     memory_limit  limit;
 } train_plans;
 
-/* The epoch with the lowest measured loss. */
-typedef struct trainer_best {
-    int64_t epoch; /* 0: none yet */
-    double  loss;
-    int64_t stalled; /* epochs since then */
-} trainer_best;
-
 /* Seconds that steps took, for their median. */
 typedef struct samples {
     double *values;
@@ -101,8 +94,8 @@ typedef struct trainer {
     int64_t                epoch_batches;
     double                 epoch_start;  /* report_elapsed when it began */
     double                 lr, momentum; /* of the last mini-batch */
-    trainer_best           best;
-    haul_module           *best_net; /* holds the best weights where no file does and they are needed; else NULL */
+    haul_early_stop        stop;         /* by the measured loss, with --patience */
+    haul_best_weights     *best_weights; /* where no file has them and they are needed; else NULL */
 
     /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
     int64_t peak_bytes, step_peak_bytes;
@@ -155,14 +148,8 @@ haul_status trainer_try_saving(trainer *t);
  * training has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
 int trainer_tell_memory(trainer *t, bool exhausted);
 
-/* What a mini-batch is in the group of mini-batches whose gradients add up. */
-typedef struct group_part {
-    bool   first, last; /* the gradients begin anew; the parameters are updated */
-    double weight;      /* its share of the group's examples */
-} group_part;
-
 /* One mini-batch of training, without waiting for the device. */
-haul_status trainer_step(trainer *t, const haul_batch *batch, const group_part *part);
+haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part);
 
 /* What the training's data and options allow. */
 standing_limits trainer_limits(const trainer *t);
@@ -191,9 +178,6 @@ void trainer_note_divergence(trainer *t, const char *what, int64_t batch);
 /* Measure the epoch that was trained, tell it, and save: checkpoint, weights, and the best weights if these are. An
  * interruption leaves the epoch where it is. False after a complaint. */
 bool trainer_end_epoch(trainer *t);
-
-/* Has --patience run out? */
-bool trainer_is_out_of_patience(const trainer *t);
 
 /* With --validation and test data: measure the best weights, which become the network's, on the test data. False after
  * a complaint. */

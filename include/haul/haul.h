@@ -37,6 +37,7 @@
 #include <haul/stats.h>
 #include <haul/sync.h>
 #include <haul/tensor.h>
+#include <haul/train.h>
 #include <haul/transfer.h>
 #include <haul/transform.h>
 

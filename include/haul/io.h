@@ -1,4 +1,4 @@
-/* Files: tensors in npy and safetensors files, weights and checkpoints.
+/* Files: tensors in npy and safetensors files, and weights. Checkpoints of a training are in train.h.
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
  * fails with HAUL_FORMAT and a message that names the file and says what is wrong. Writers write to NAME.tmp, sync it,
@@ -8,13 +8,9 @@
 #ifndef HAUL_IO_H
 #define HAUL_IO_H
 
-#include <haul/average.h>
 #include <haul/base.h>
 #include <haul/error.h>
 #include <haul/nn.h>
-#include <haul/optim.h>
-#include <haul/random.h>
-#include <haul/schedule.h>
 #include <haul/tensor.h>
 
 HAUL_BEGIN
@@ -130,54 +126,6 @@ typedef struct HAUL__DESIGNATED haul_load_weights_options {
 #define haul_load_weights(path, ...)                                                                                   \
     haul_load_weights_with(path, HAUL__OPTIONS(haul_load_weights_options, .module = __VA_ARGS__))
 HAUL_API haul_status haul_load_weights_with(const char *path, const haul_load_weights_options *options);
-
-/* How far a training has come. */
-typedef struct haul_training_position {
-    int64_t epoch; /* the epoch, from 1 */
-    int64_t batch; /* batches of that epoch that were trained on */
-} haul_training_position;
-
-/* Save or load a checkpoint: a safetensors file with the weights of a module, the state and all settings of its
- * optimizers, the state of schedules and averages, the random state, and the position in the training. Continuing from
- * it gives the same bits as never having stopped:
- *
- *     haul_save_checkpoint("run.checkpoint", net, adam, .position = &position);
- *     haul_load_checkpoint("run.checkpoint", net, adam, .position = &position);
- *
- * Both calls take the same options. Loading sets everything. It needs the same module, and optimizers, schedules and
- * averages of the same kinds in the same order, and changes nothing when it fails. Settings of the optimizers, such as
- * momentum, become those of the file; haul_optimizer_set changes them afterwards. Files of earlier versions, with one
- * optimizer, are read; of the settings they have only the learning rate.
- *
- * Saving fails if state would be lost, that is if
- *
- * - an optimizer of the list has parameters that the module does not hold
- * - another optimizer has made steps with parameters of the module
- * - a schedule belongs to another optimizer
- * - an optimizer has a second gradient scaler in use
- * - averages are swapped in
- *
- * Loading fails if the file has the state of a scaler that the optimizer does not have. */
-typedef struct HAUL__DESIGNATED haul_checkpoint_options {
-    haul_module    *module;    /* the module; positional */
-    haul_optimizer *optimizer; /* the optimizer; NULL: only those of .optimizers; positional */
-    HAUL__GUARD
-    haul_training_position *position;        /* how far the training has come: saving reads it, loading writes it */
-    haul_optimizer *const  *optimizers;      /* further optimizers */
-    int                     optimizer_count; /* the number of .optimizers */
-    haul_schedule *const   *schedules;       /* schedules */
-    int                     schedule_count;  /* the number of .schedules */
-    haul_average *const    *averages;        /* averages */
-    int                     average_count;   /* the number of .averages */
-    const haul_text_pair   *extra;           /* saving only: further texts, whose keys do not begin with "haul." */
-    int                     extra_count;     /* the number of .extra */
-} haul_checkpoint_options;
-#define haul_save_checkpoint(path, module_, ...)                                                                       \
-    haul_save_checkpoint_with(path, HAUL__OPTIONS(haul_checkpoint_options, .module = module_, .optimizer = __VA_ARGS__))
-#define haul_load_checkpoint(path, module_, ...)                                                                       \
-    haul_load_checkpoint_with(path, HAUL__OPTIONS(haul_checkpoint_options, .module = module_, .optimizer = __VA_ARGS__))
-HAUL_API haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_options *options);
-HAUL_API haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_options *options);
 
 HAUL_END
 

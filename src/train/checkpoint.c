@@ -166,7 +166,8 @@ haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *o, bool sav
                                 .averages = o->averages,
                                 .schedule_count = o->schedule_count,
                                 .average_count = o->average_count,
-                                .position = o->position};
+                                .position = o->position,
+                                .stop = o->stop};
     p.optimizers = haul__calloc((size_t)o->optimizer_count + 1, sizeof *p.optimizers);
     if (!p.optimizers)
         return haul__fail_memory(operation, (size_t)o->optimizer_count * sizeof *p.optimizers);
@@ -307,6 +308,15 @@ static haul_status add_numbered(haul__tensor_list *l, const char *kind, int numb
     return haul__tensor_list_add_all(l, prefix, owner, tensors_of, SAVE_CHECKPOINT);
 }
 
+static haul_status add_stop(haul__tensor_list *l, const haul_early_stop *s)
+{
+    const double numbers[HAUL__STOP_NUMBERS] = {[HAUL__STOP_BEST] = s->best,
+                                                [HAUL__STOP_EPOCH] = (double)s->best_epoch,
+                                                [HAUL__STOP_STALLED] = (double)s->stalled};
+    return haul__tensor_list_add(l, haul__strdup(STOP),
+                                 haul_from_host(HAUL_F64, HAUL_SHAPE(HAUL__STOP_NUMBERS), numbers), SAVE_CHECKPOINT);
+}
+
 static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_parts *p)
 {
     haul_status status = haul__tensor_list_add_all(l, MODEL, p->module, tensors_of_module, SAVE_CHECKPOINT);
@@ -319,18 +329,29 @@ static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_part
         status = add_schedule(l, p->schedules[i], i);
     for (int i = 0; i < p->average_count && !status; i++)
         status = add_numbered(l, "averages", i, p->averages[i], haul__checkpoint_average_tensors);
-    return status;
+    return status || !p->stop ? status : add_stop(l, p->stop);
 }
 
 /* ---- saving ---- */
 
-static haul_status check_texts(const haul_checkpoint_options *o)
+/* A count of epochs that f64 holds exactly. */
+static haul_status check_epochs(const char *name, int64_t value)
+{
+    if (value >= 0 && value <= HAUL__MOST_STEPS)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "stop",
+                      "stop.%s is %" PRId64 "; 0 to %" PRId64 " is expected", name, value, HAUL__MOST_STEPS);
+}
+
+static haul_status check_values(const haul_checkpoint_options *o)
 {
     const haul_training_position *at = o->position;
     if (at && (at->epoch < 0 || at->batch < 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "position",
                           "position.%s is %" PRId64 "; 0 or more is expected", at->epoch < 0 ? "epoch" : "batch",
                           at->epoch < 0 ? at->epoch : at->batch);
+    if (o->stop && (check_epochs("best_epoch", o->stop->best_epoch) || check_epochs("stalled", o->stop->stalled)))
+        return haul_error_status();
     for (int i = 0; i < o->extra_count; i++)
         if (o->extra[i].key && haul__begins_with(o->extra[i].key, OWN_KEYS))
             return haul__fail(HAUL_INVALID_ARGUMENT, SAVE_CHECKPOINT, "extra",
@@ -367,7 +388,7 @@ haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_op
     if (status)
         return haul__fail_within(SAVE_CHECKPOINT);
     haul_scope *scope = NULL;
-    status = check_texts(options);
+    status = check_values(options);
     if (!status && !(scope = haul__cpu_scope()))
         status = haul_error_status();
     if (!status)

@@ -1,7 +1,8 @@
 /* What a checkpoint is made of, and how its file is laid out.
  *
  * Tensors: "model.NAME", "optimizers.I.NAME" (state), "settings.I" (f64: a row of settings for each group), "groups.I"
- * (i64: parameters of each group), "schedules.I" (f64), "averages.I.NAME". Texts: the format, the kinds and counts of
+ * (i64: parameters of each group), "schedules.I" (f64), "averages.I.NAME", "stop" (f64: the numbers of early stopping).
+ * Texts: the format, the kinds and counts of
  * objects, the random state and the position.
  *
  * The format of before had one optimizer, with its state as "optimizer.NAME" and its learning rate as a text. It is
@@ -9,7 +10,7 @@
 #ifndef HAUL_TRAIN_CHECKPOINT_H
 #define HAUL_TRAIN_CHECKPOINT_H
 
-#include <haul/io.h>
+#include <haul/train.h>
 
 #define SAVE_CHECKPOINT "haul_save_checkpoint"
 #define LOAD_CHECKPOINT "haul_load_checkpoint"
@@ -24,6 +25,10 @@
 enum { HAUL__CHECKPOINT_NUMBERS = 4 };
 extern const char *const haul__checkpoint_number_keys[HAUL__CHECKPOINT_NUMBERS];
 
+/* The numbers of early stopping, in the tensor STOP. */
+#define STOP "stop"
+enum { HAUL__STOP_BEST, HAUL__STOP_EPOCH, HAUL__STOP_STALLED, HAUL__STOP_NUMBERS };
+
 /* The objects of a checkpoint, checked. */
 typedef struct haul__checkpoint_parts {
     haul_module            *module;
@@ -32,6 +37,7 @@ typedef struct haul__checkpoint_parts {
     haul_average *const    *averages;
     int                     optimizer_count, schedule_count, average_count;
     haul_training_position *position; /* NULL if the caller does not want it */
+    haul_early_stop        *stop;     /* likewise */
 } haul__checkpoint_parts;
 
 /* After a failure there is nothing to free. */

@@ -34,6 +34,7 @@ typedef struct reading {
     const haul__checkpoint_parts *parts;
     bool                          is_old;
     uint64_t                      numbers[HAUL__CHECKPOINT_NUMBERS];
+    double                        stop[HAUL__STOP_NUMBERS];
 } reading;
 
 /* ---- states ---- */
@@ -278,6 +279,27 @@ static haul_status read_average(const reading *r, int i, state *out)
     return status ? status : read_tensors(r, key, &out->tensors);
 }
 
+static bool is_count(double value)
+{
+    return value >= 0 && value <= (double)HAUL__MOST_STEPS && value == floor(value);
+}
+
+static haul_status read_stop(reading *r)
+{
+    if (!r->parts->stop)
+        return HAUL_OK;
+    if (!haul__safetensors_find(haul__safetensors_header_of(r->file), STOP))
+        return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "stop",
+                          "%s was written without early stopping; leave .stop out", r->path);
+    if (read_values(r, STOP, HAUL_F64, HAUL__STOP_NUMBERS, r->stop))
+        return haul_error_status();
+    if (is_count(r->stop[HAUL__STOP_EPOCH]) && is_count(r->stop[HAUL__STOP_STALLED]))
+        return HAUL_OK;
+    return haul__fail(HAUL_FORMAT, LOAD_CHECKPOINT, "path",
+                      "%s is not a valid checkpoint: its early stopping has epoch %g and %g epochs since then", r->path,
+                      r->stop[HAUL__STOP_EPOCH], r->stop[HAUL__STOP_STALLED]);
+}
+
 static haul_status read_all(const reading *r, states *out)
 {
     const haul__checkpoint_parts *p = r->parts;
@@ -381,11 +403,18 @@ static haul_status load(reading *r)
     haul__weights       weights;
     haul__weights_rules rules = {.path = r->path, .operation = LOAD_CHECKPOINT, .prefix = MODEL, .add_prefix = ""};
     r->file = haul_open_safetensors(r->path);
-    if (!r->file || read_texts(r) || haul__weights_match(&weights, r->file, r->parts->module, &rules))
+    if (!r->file || read_texts(r) || read_stop(r) || haul__weights_match(&weights, r->file, r->parts->module, &rules))
         return haul_error_status();
     haul_status status = replace_all(r, &weights, &rules);
     haul__weights_free(&weights);
     return status;
+}
+
+static void set_stop(haul_early_stop *stop, const double numbers[HAUL__STOP_NUMBERS])
+{
+    stop->best = numbers[HAUL__STOP_BEST];
+    stop->best_epoch = (int64_t)numbers[HAUL__STOP_EPOCH];
+    stop->stalled = (int64_t)numbers[HAUL__STOP_STALLED];
 }
 
 haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_options *options)
@@ -406,5 +435,7 @@ haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_op
     haul_random_state_set((haul_random_state){r.numbers[2], r.numbers[3]});
     if (parts.position)
         *parts.position = (haul_training_position){(int64_t)r.numbers[0], (int64_t)r.numbers[1]};
+    if (parts.stop)
+        set_stop(parts.stop, r.stop);
     return HAUL_OK;
 }

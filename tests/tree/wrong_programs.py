@@ -113,6 +113,7 @@ LINES = [
     ("haul_adam(s->net, 0.001, .beta1 = 0)", "haul_adam(s->net, 0.001, .betas = {HAUL_ZERO, 0.999})"),
     ("haul_grad_scaler_new(s->optimizer, 1024)", "haul_grad_scaler_new(s->optimizer, .init_scale = 1024)"),
     ("haul_average_new(s->net, 0.9)", "haul_average_new(s->net, .decay = 0.9)"),
+    ("haul_train_step(s->optimizer, s->x, NULL, 1)", "haul_train_step(s->optimizer, s->x, .clip_norm = 1)"),
     ('haul_save_checkpoint("c", s->net, s->optimizer, NULL, NULL, 0)', 'haul_save_checkpoint("c", s->net, s->optimizer)'),
     ('haul_load_checkpoint("c", s->net, s->optimizer, NULL)',
      'haul_load_checkpoint("c", s->net, NULL, .optimizers = &s->optimizer, .optimizer_count = 1)'),

@@ -29,10 +29,14 @@ PARTS = [
     ),
     ("Gradients", "Automatic differentiation and mixed precision.", ["autograd.h", "autocast.h"]),
     ("Networks", "Modules, and the built-in layers.", ["nn.h", "layers.h"]),
-    ("Training", "Optimizers, schedules of the learning rate, and averages of parameters.", ["optim.h", "schedule.h", "average.h"]),
+    (
+        "Training",
+        "Steps, early stopping and checkpoints, optimizers, schedules of the learning rate, and averages of parameters.",
+        ["train.h", "optim.h", "schedule.h", "average.h"],
+    ),
     (
         "Data and files",
-        "Datasets, batches and transforms, and files of tensors, weights and checkpoints.",
+        "Datasets, batches and transforms, and files of tensors and weights.",
         ["dataset.h", "data.h", "transform.h", "files.h", "io.h"],
     ),
     ("Looking inside", "Observe and publish what the library does, estimate what it would cost, and list a step as a program.", ["stats.h", "publish.h", "events.h", "estimate.h", "program.h", "operation.h"]),

@@ -28,6 +28,7 @@ enum kind {
     GENERATOR,
     SAFETENSORS,
     TRANSFORM,
+    BEST_WEIGHTS,
     KINDS
 };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
@@ -385,6 +386,7 @@ static void restock(run *r)
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
     hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
+    hold(r, BEST_WEIGHTS, haul_best_weights_new(net));
     hold(r, LEDGER, haul_ledger_begin(.device_times = one_in(r, 2)));
     haul_profile *profile = haul_profile_begin(.most_events = 500);
     hold(r, PROFILE, profile);
