@@ -18,6 +18,7 @@ typedef struct training {
     haul_schedule         *rates;
     haul_average          *average;
     haul_training_position at;
+    haul_early_stop        stop;
 } training;
 
 /* The contents of a checkpoint. */
@@ -29,7 +30,8 @@ static haul_checkpoint_options parts_of(training *t)
                                      .schedules = &t->rates,
                                      .schedule_count = 1,
                                      .averages = &t->average,
-                                     .average_count = 1};
+                                     .average_count = 1,
+                                     .stop = &t->stop};
 }
 
 static haul_tensor *forward(haul_module *net, haul_args *args)
@@ -47,15 +49,13 @@ static haul_module *network(void)
     haul_module_add(net, "trunk", trunk);
     haul_module_add(net, "value", haul_nn_linear(64, 1));
     haul_module_add(net, "kind", haul_nn_linear(64, 3));
-    haul_module_add_buffer(net, "best", haul_scalar(1e30)); /* for early stopping: saved with the weights */
-    haul_module_add_buffer(net, "waited", haul_scalar(0));
     return net;
 }
 
 static training begin(uint64_t seed)
 {
     haul_manual_seed(seed);
-    training t = {.net = network(), .at = {.epoch = 1}};
+    training t = {.net = network(), .at = {.epoch = 1}, .stop = {.patience = PATIENCE}};
     t.adamw = haul_adamw(t.net, 3e-3);
     haul_optimizer_add_group(t.adamw, .names = "value.*, kind.*", .lr = 1e-2, .weight_decay = HAUL_ZERO);
     haul_schedule *parts[] = {haul_schedule_warm_up(t.adamw, STEPS, .from = 0.1),
@@ -82,10 +82,8 @@ static void step(const training *t, const data *train)
     haul_scope *scope = haul_scope_push();
     haul_budget(.waits = 0); /* nothing is copied: the data are on the device */
     data batch = some(train, haul_randint(HAUL_I64, HAUL_SHAPE(BATCH), 0, TRAIN));
-    haul_optimizer_zero_grad(t->adamw);
-    haul_backward(loss_of(t->net, &batch, HAUL_TRAIN), HAUL_NONE);
-    haul_clip_grad_norm(t->net, 1);
-    haul_optimizer_step(t->adamw);
+    haul_train_begin(t->adamw, NULL);
+    haul_train_step(t->adamw, loss_of(t->net, &batch, HAUL_TRAIN), .clip_norm = 1);
     haul_schedule_step(t->rates);
     haul_average_update(t->average);
     haul_scope_pop(scope);
@@ -104,15 +102,11 @@ static double evaluate(haul_module *net, const data *d)
 /* Train up to this epoch, or until the validation loss has not improved for PATIENCE epochs. */
 static void train_until(training *t, int64_t last, const data *train, const data *valid)
 {
-    haul_tensor *best = haul_module_buffer(t->net, "best"), *waited = haul_module_buffer(t->net, "waited");
-    for (; t->at.epoch <= last && haul_item(waited) < PATIENCE && !haul_error_status(); t->at.epoch++) {
+    for (; t->at.epoch <= last && !haul_early_stop_is_due(&t->stop) && !haul_error_status(); t->at.epoch++) {
         for (int i = 0; i < STEPS; i++)
             step(t, train);
         double loss = evaluate(t->net, valid);
-        bool   better = loss < haul_item(best);
-        haul_fill_into(waited, better ? 0 : haul_item(waited) + 1);
-        if (better)
-            haul_fill_into(best, loss);
+        bool   better = haul_early_stop_update(&t->stop, t->at.epoch, loss);
         printf("epoch %2d: loss %.4f%s\n", (int)t->at.epoch, loss, better ? "" : ", not better");
     }
 }

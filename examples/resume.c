@@ -24,19 +24,21 @@ static training begin(uint64_t seed)
     return t;
 }
 
-static void train_epoch(training *t, haul_loader *loader)
+static haul_status train_epoch(training *t, haul_loader *loader)
 {
     const haul_accumulation plan = {.examples = EXAMPLES, .batch = BATCH, .accumulate = 4};
     haul_loader_start(loader, t->at.epoch);
     for (const haul_batch *b; (b = haul_loader_next(loader));) {
         haul_scope    *scope = haul_scope_push();
         haul_step_part part;
-        haul_budget(.d2h_bytes = 0, .waits = 0);
+        haul_budget(.waits = 0);
         haul_accumulation_part(&plan, b->index, &part);
         haul_train_begin(t->adam, &part);
         haul_train_step(t->adam, haul_bce_with_logits(haul_call(t->net, b->x), b->y), .part = &part, .clip_norm = 1);
-        haul_scope_pop(scope);
+        if (haul_scope_pop(scope) || haul_error_status())
+            break;
     }
+    return haul_error_status();
 }
 
 /* The loss of a loader with one batch. */
@@ -52,16 +54,36 @@ static double evaluate(haul_module *net, haul_loader *loader)
 }
 
 /* Up to this epoch, or until early stopping ends the training. */
-static void train_until(training *t, int64_t last, haul_loader *loader, haul_loader *validation)
+static haul_status train_until(training *t, int64_t last, haul_loader *loader, haul_loader *validation)
 {
-    for (; t->at.epoch <= last && !haul_early_stop_is_due(&t->stop) && !haul_error_status(); t->at.epoch++) {
-        train_epoch(t, loader);
+    for (; t->at.epoch <= last && !haul_early_stop_is_due(&t->stop); t->at.epoch++) {
+        if (train_epoch(t, loader))
+            return haul_error_status();
         const double loss = evaluate(t->net, validation);
         const bool   best = haul_early_stop_update(&t->stop, t->at.epoch, loss);
         printf("epoch %d: loss %.4f%s\n", (int)t->at.epoch, loss, best ? ", the best so far" : "");
-        if (best)
-            haul_save_weights("best.safetensors", t->net);
+        if (best && haul_save_weights("best.safetensors", t->net))
+            return haul_error_status();
     }
+    return haul_error_status();
+}
+
+static haul_status stop_and_resume(haul_loader *loader, haul_loader *validation)
+{
+    const char *path = "resume.checkpoint";
+    training    first = begin(1);
+    if (train_until(&first, STOP, loader, validation) ||
+        haul_save_checkpoint(path, first.net, first.adam, .position = &first.at, .stop = &first.stop))
+        return haul_error_status();
+
+    training second = begin(99); /* other weights, until the checkpoint is loaded */
+    if (haul_load_checkpoint(path, second.net, second.adam, .position = &second.at, .stop = &second.stop))
+        return haul_error_status();
+    printf("resumed at epoch %d\n", (int)second.at.epoch);
+    if (train_until(&second, MOST, loader, validation) || haul_load_weights("best.safetensors", second.net))
+        return haul_error_status();
+    printf("the best weights, of epoch %d: loss %.4f\n", (int)second.stop.best_epoch, evaluate(second.net, validation));
+    return haul_error_status();
 }
 
 int main(int argc, char **argv)
@@ -70,20 +92,9 @@ int main(int argc, char **argv)
     haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
     haul_loader *loader = haul_loader_new(haul_blobs(EXAMPLES, .seed = 1), .batch = BATCH, .shuffle = true);
     haul_loader *validation = haul_loader_new(haul_blobs(256, .seed = 2), .batch = 256);
-
-    training first = begin(1);
-    train_until(&first, STOP, loader, validation);
-    haul_save_checkpoint("resume.checkpoint", first.net, first.adam, .position = &first.at, .stop = &first.stop);
-
-    training second = begin(99); /* other weights, until the checkpoint is loaded */
-    haul_load_checkpoint("resume.checkpoint", second.net, second.adam, .position = &second.at, .stop = &second.stop);
-    printf("resumed at epoch %d\n", (int)second.at.epoch);
-    train_until(&second, MOST, loader, validation);
-
-    haul_load_weights("best.safetensors", second.net);
-    printf("the best weights, of epoch %d: loss %.4f\n", (int)second.stop.best_epoch, evaluate(second.net, validation));
-    haul_scope_pop(program);
-    if (haul_error_status())
+    haul_status  status = stop_and_resume(loader, validation);
+    if (status)
         fprintf(stderr, "%s\n", haul_error_message());
-    return haul_error_status() != HAUL_OK;
+    haul_scope_pop(program);
+    return status != HAUL_OK;
 }

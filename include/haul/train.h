@@ -1,18 +1,15 @@
 /* Training loops: steps of an optimizer with gradient accumulation, early stopping, the best weights, and checkpoints.
  *
- *     haul_accumulation plan = {.examples = haul_dataset_count(data), .batch = 16, .accumulate = 4};
- *     haul_loader      *loader = haul_loader_new(data, .batch = 16, .shuffle = true);
- *
- * and in each epoch
- *
- *     haul_loader_start(loader, epoch);
+ *     haul_accumulation plan = {.examples = haul_dataset_count(dataset), .batch = 16, .accumulate = 4};
+ *     haul_loader      *loader = haul_loader_new(dataset, .batch = 16, .shuffle = true);
+ *     haul_loader_start(loader, 1);
  *     for (const haul_batch *b; (b = haul_loader_next(loader));) {
- *         haul_scope    *scope = haul_scope_push();
+ *         haul_scope    *inner = haul_scope_push();
  *         haul_step_part part;
  *         haul_accumulation_part(&plan, b->index, &part);
  *         haul_train_begin(adam, &part);
  *         haul_train_step(adam, haul_cross_entropy(haul_call(net, b->x), b->y), .part = &part);
- *         haul_scope_pop(scope);
+ *         haul_scope_pop(inner);
  *     }
  *
  * Every fourth mini-batch ends a step with the gradient of the mean loss of 64 examples. */
@@ -92,14 +89,14 @@ HAUL_API haul_status haul_train_step_with(haul_optimizer *optimizer, const haul_
 /* Early stopping: the best value of a metric, such as the loss of a validation, and the epochs without progress since
  * then. The settings are those of EarlyStopping in Keras and PyTorch Lightning. The struct holds no memory.
  *
- *     haul_early_stop stop = {.patience = 3};
+ *     haul_early_stop    stop = {.patience = 3};
+ *     haul_best_weights *best = haul_best_weights_new(net);
  *     for (int64_t epoch = 1; epoch <= 100 && !haul_early_stop_is_due(&stop); epoch++) {
- *         train(epoch);
- *         if (haul_early_stop_update(&stop, epoch, validation_loss()))
+ *         train(x, y);
+ *         if (haul_early_stop_update(&stop, epoch, validate()))
  *             haul_best_weights_keep(best);
  *     }
- *     haul_best_weights_restore(best);
- */
+ *     haul_best_weights_restore(best); */
 typedef struct haul_early_stop {
     int64_t patience;   /* epochs without progress after which the training is to end; 0: it never is */
     double  min_delta;  /* the least progress that counts: a metric is better if it is below best - min_delta */

@@ -93,6 +93,7 @@ PREAMBLE = """#include <haul/haul.h>
 #include <stdio.h>
 void train(haul_tensor *x, haul_tensor *y);
 void run(void);
+double validate(void);
 haul_tensor *x, *y, *a, *b, *w, *mask, *q, *k, *v, *h, *c, *loss, *pictures, *image;
 haul_module *net, *attention, *lstm;
 haul_optimizer *sgd, *adam;
