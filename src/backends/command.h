@@ -61,6 +61,7 @@ struct haul__command {
 
     /* copies and fills */
     size_t   bytes;
+    uint64_t copy;         /* the number of the copy over a link that it is a part of; 0: of none */
     size_t   pattern_size; /* for a fill: 1, 2, 4 or 8; divides bytes and offset */
     uint64_t pattern;      /* its first bytes in memory */
     /* The host's side of a write or read with one buffer: the caller's memory. haul__submit then returns when the copy
@@ -73,6 +74,7 @@ struct haul__command {
 
     /* library call, callback; a callback submits no commands */
     haul_status (*run)(haul__stream *stream, const haul__command *command);
+    const haul__implementation *by; /* for a library call: the implementation that `run` runs; NULL: none */
 };
 
 /* A backend's function for each kind of command. */

@@ -67,6 +67,7 @@ haul_status haul__recording_note(const haul__command *command)
     haul_status status = haul__command_copy(&r->commands[r->count], command);
     if (status)
         return status;
+    r->commands[r->count].copy = 0; /* each replay copies anew */
     for (int i = 0; i < command->buffer_count; i++) {
         haul__storage *storage = command->buffers[i].storage;
         haul__object_keep(storage);

@@ -10,10 +10,10 @@
 
 #include <string.h>
 
+#include "backends/implementation.h"
 #include "base/alloc.h"
 #include "base/system/clock.h"
 #include "device/stream.h"
-#include "events/cargo.h"
 #include "events/events.h"
 
 enum { LATE_KINDS = HAUL_EVENT_COMMAND_STARTED | HAUL_EVENT_COMMAND_DONE };
@@ -46,8 +46,10 @@ static haul_event describe(const haul__stream *s, const haul__command *c)
                               .stream = haul__stream_name(s),
                               .device = c->device,
                               .command = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1,
-                              .copy = haul__cargo_now.copy,
-                              .kernel = c->kernel ? c->kernel->name : haul__cargo_now.way,
+                              .copy = c->copy,
+                              .kernel = c->kernel ? c->kernel->name
+                                        : c->by   ? haul__implementation_name(c->by->id)
+                                                  : NULL,
                               .bytes = (int64_t)c->bytes};
     for (int i = 0; i < c->buffer_count && c->bytes == 0; i++)
         e.bytes += (int64_t)c->buffers[i].storage->bytes;

@@ -6,14 +6,27 @@
 #include "core/tensor.h"
 
 /* Copies all elements of `from`, which may broadcast, to `to`; any layouts, any dtypes. They are on one device, or one
- * of them is in host memory that the other one's device reaches (haul__device_reaches_host). */
-haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin);
+ * of them is in host memory that the other one's device reaches (haul__device_reaches_host). `name` is that of the
+ * tensor for the event of a copy between the two; NULL: none is known. */
+haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *name, const char *origin);
+
+/* The same on one device. */
+static inline haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
+{
+    return haul__copy_across(to, from, NULL, origin);
+}
 
 /* Sets all elements of `to`, of any layout, to a value that the dtype holds: haul__dtype_holds. */
 haul_status haul__fill_elements(haul_tensor *to, double value, const char *origin);
 
 /* True if two indices of `t` may address one element. Exact for the views that Haul can make (expand). */
 bool haul__overlaps_itself(const haul_tensor *t);
+
+/* haul_to, haul_identity and haul_copy_into, with the tensor's name for the event of a copy over a link. The name is
+ * read during the call; NULL: none is known. */
+haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *name);
+haul_tensor *haul__identity_named(haul_tensor *x, haul_device *device, const char *name);
+haul_status  haul__copy_into_named(haul_tensor *out, haul_tensor *x, const char *name);
 
 /* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. Nobody may write to it. */
 haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype);

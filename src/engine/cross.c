@@ -2,9 +2,8 @@
 
 #include "core/shape.h"
 #include "engine/copy.h"
-#include "events/cargo.h"
 #include "memory/allocator.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 /* What crosses a link is dense: elements are gathered or converted before or after. A large copy of elements that the
  * CPU has to gather or convert first is done in parts: while one part crosses the link, the CPU makes the next one
@@ -44,15 +43,22 @@ typedef struct way {
     bool              gathers;  /* x has to be copied on its device first */
     bool              scatters; /* y has to be copied from what arrives */
     bool              fresh;
+    const char       *name;                   /* for the event */
     int64_t           strides[HAUL_MAX_DIMS]; /* of what crosses */
     int               parts;
     int64_t           rows; /* of a part, in the dimension that is outermost in memory */
     int               axis; /* that dimension */
 } way;
 
-static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
 {
-    way w = {.call = c, .x = x, .y = y, .fresh = fresh, .dtype = convert_first(x, y) ? y->dtype : x->dtype, .parts = 1};
+    way w = {.call = c,
+             .x = x,
+             .y = y,
+             .fresh = fresh,
+             .name = name,
+             .dtype = convert_first(x, y) ? y->dtype : x->dtype,
+             .parts = 1};
     w.gathers = x->dtype != w.dtype || !haul__tensor_is_gap_free(x);
     haul__shape_strides_like(&x->shape, x->strides, w.strides);
     w.scatters = y->dtype != w.dtype || !haul__shape_equal(&x->shape, &y->shape) ||
@@ -77,21 +83,12 @@ static void cut(way *w)
     w->parts = (int)((rows + w->rows - 1) / w->rows);
 }
 
-/* For the events of the copies that follow. Returns what was there before, to be put back. */
-static haul__cargo converts(const way *w)
-{
-    const haul__cargo before = haul__cargo_now;
-    haul__cargo_now.from = w->x->dtype;
-    haul__cargo_now.to = w->y->dtype;
-    return before;
-}
-
 /* ---- the parts ---- */
 
 typedef struct parts {
-    const way          *way;
-    haul_tensor        *x[MOST_PARTS], *from[MOST_PARTS], *to[MOST_PARTS], *y[MOST_PARTS];
-    haul__transfer_part copies[MOST_PARTS];
+    const way      *way;
+    haul_tensor    *x[MOST_PARTS], *from[MOST_PARTS], *to[MOST_PARTS], *y[MOST_PARTS];
+    haul__copy_part copies[MOST_PARTS];
 } parts;
 
 /* The rows of a part of x or y; the tensor itself if there is one part. */
@@ -121,9 +118,9 @@ static haul_status prepare(parts *p, int i)
     haul_tensor *to = p->to[i] = w->scatters ? haul__dense_temporary(w->call, there, here, w->dtype, from) : y;
     if (haul__failed(to))
         return haul_error_status();
-    p->copies[i] = (haul__transfer_part){{to->storage, (size_t)to->offset * size},
-                                         {from->storage, (size_t)from->offset * size},
-                                         (size_t)from->count * size};
+    p->copies[i] = (haul__copy_part){{to->storage, (size_t)to->offset * size},
+                                     {from->storage, (size_t)from->offset * size},
+                                     (size_t)from->count * size};
     return HAUL_OK;
 }
 
@@ -136,14 +133,14 @@ static haul_status gather(void *context, int i)
 
 /* ---- through the memory of the host ---- */
 
-/* Does a kernel of the device pay? What is copied ahead of time goes in pieces, between which other copies pass. A
- * small copy does not wait for a kernel to be compiled that it would not need otherwise. */
+/* True if a kernel of the device is faster. A small copy does not wait for a kernel to be compiled that it would not
+ * need otherwise. */
 static bool is_worth_a_kernel(const way *w, const haul_device *device, bool up)
 {
     enum { FROM = 1 << 20 };
     const size_t bytes = (size_t)w->x->count * haul__dtype_size(w->dtype);
     if (!w->gathers && !w->scatters)
-        return haul__device_moves_by_kernel(device, bytes) && !haul__cargo_now.ahead;
+        return haul__device_moves_by_kernel(device, bytes);
     return bytes >= FROM || (up ? w->scatters : w->gathers);
 }
 
@@ -170,25 +167,19 @@ static haul_status cross_in_parts(way *w)
         status = prepare(&p, i);
     if (status)
         return status;
-    const haul__cargo before = converts(w);
-    status = haul__transfer_parts(p.copies, w->parts, gather, &p, w->fresh || w->scatters, w->call->operation->name);
-    haul__cargo_now = before;
+    status = haul__transfer(&(haul__copy){.operation = w->call->operation->name,
+                                          .tensor = w->name,
+                                          .parts = &(haul__copy_parts){p.copies, w->parts, gather, &p},
+                                          .fresh = w->fresh || w->scatters,
+                                          .conversion = {w->x->dtype, w->y->dtype}});
     for (int i = 0; i < w->parts && !status && w->scatters; i++)
         status = haul__copy_elements(p.y[i], p.to[i], w->call->operation->name);
     return status;
 }
 
-static haul_status cross_directly(const way *w)
+haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
 {
-    const haul__cargo before = converts(w);
-    haul_status       status = haul__copy_elements(w->y, w->x, w->call->operation->name);
-    haul__cargo_now = before;
-    return status;
-}
-
-haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
-{
-    way         w = way_of(c, y, x, fresh);
-    haul_status status = is_direct(&w) ? cross_directly(&w) : HAUL_UNSUPPORTED;
+    way         w = way_of(c, y, x, fresh, name);
+    haul_status status = is_direct(&w) ? haul__copy_across(y, x, name, c->operation->name) : HAUL_UNSUPPORTED;
     return status == HAUL_UNSUPPORTED ? cross_in_parts(&w) : status;
 }

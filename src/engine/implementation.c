@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/custom/custom.h"
-#include "events/cargo.h"
 #include "events/events.h"
 #include "memory/report/origins.h"
 
@@ -49,7 +48,7 @@ static const haul__implementation *next(walk *w)
 typedef struct attempt {
     bool        heard;   /* somebody wants the reasons */
     const char *why;     /* the reason for the last form that it did not compute */
-    int64_t     refused; /* bytes of scratch memory that it wanted for a form and did not get, if heard */
+    int64_t     refused; /* bytes of scratch memory that it wanted for a form and did not get */
 } attempt;
 
 /* Adds to "onednn: it takes f32 only; direct: ...". Refused scratch memory is the reason that counts, because a limit
@@ -79,29 +78,14 @@ static void report(const haul__call *c, const void *task, const haul__implementa
 
 /* ---- choosing ---- */
 
-static haul_status compute(const haul__call *c, void *task, const haul__implementation *entry)
+/* Portable entries ask for no scratch memory. */
+static haul_status compute(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
 {
-    return entry->compute ? entry->compute(task) : c->operation->implementations->run(task, entry);
-}
-
-/* Its commands name it. */
-static haul_status compute_watched(const haul__call *c, void *task, const haul__implementation *entry)
-{
-    const char *before = haul__cargo_now.way;
-    haul__cargo_now.way = haul__implementation_name(entry->id);
-    haul_status status = compute(c, task, entry);
-    haul__cargo_now.way = before;
-    return status;
-}
-
-/* Runs of portable entries may call other operations, whose scratch memory is not theirs. */
-static haul_status compute_form(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
-{
-    if (a->heard)
-        haul__cargo_now.refused = 0;
-    haul_status status = haul__watched(HAUL_EVENT_COMMAND) ? compute_watched(c, task, entry) : compute(c, task, entry);
-    if (a->heard && !entry->compute && haul__cargo_now.refused)
-        a->refused = haul__cargo_now.refused;
+    int64_t refused = 0;
+    if (entry->compute)
+        return entry->compute(task);
+    haul_status status = c->operation->implementations->run(task, entry, &refused);
+    a->refused = refused ? refused : a->refused;
     return status;
 }
 
@@ -114,7 +98,7 @@ static haul_status try_forms(const haul__call *c, void *task, const haul__implem
         a->why = entry->refuses(c->device, problem);
         if (a->why)
             continue;
-        haul_status status = compute_form(c, task, entry, a);
+        haul_status status = compute(c, task, entry, a);
         if (status != HAUL_UNSUPPORTED)
             return status;
         a->why = "it found out too late that it cannot";

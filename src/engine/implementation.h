@@ -18,8 +18,8 @@ struct haul__implementations {
     const haul__implementation *portable;
     /* Form i of the task's problem, valid until another one is asked for; NULL after the last. */
     const void *(*form)(void *task, int i);
-    /* Runs a backend's entry on that form, through haul__call_library. */
-    haul_status (*run)(void *task, const haul__implementation *by);
+    /* Runs a backend's entry on that form, through haul__call_library, which sets `refused`. */
+    haul_status (*run)(void *task, const haul__implementation *by, int64_t *refused);
     /* Describes the first form: "f32 [32,10] x [10,16] + bias". */
     void (*describe)(const void *task, char *out, size_t size);
 };

@@ -2,7 +2,6 @@
 #include "device/launch_now.h"
 #include "device/residency.h"
 #include "engine/driver.h"
-#include "events/cargo.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "memory/spill.h"
@@ -121,61 +120,57 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
 
 /* ---- library calls ---- */
 
-/* Notes the bytes that are refused, for the report of the choice (implementation.c). */
-static haul__storage *take_scratch(const haul__call *c, haul_tensor *out, haul_tensor *const *ins, int in_count,
-                                   size_t bytes)
+static haul__storage *take_scratch(const haul__call *c, const haul__library *l, size_t bytes)
 {
-    haul_tensor *used[1 + HAUL__MAX_LIBRARY_INPUTS] = {out};
-    for (int i = 0; i < in_count; i++)
-        used[1 + i] = ins[i];
-    haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, 1 + in_count);
+    haul_tensor *used[1 + HAUL__MAX_LIBRARY_INPUTS] = {l->out};
+    for (int i = 0; i < l->in_count; i++)
+        used[1 + i] = l->ins[i];
+    haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, 1 + l->in_count);
     if (!scratch)
-        haul__cargo_now.refused = (int64_t)bytes;
+        *l->refused = (int64_t)bytes;
     return scratch;
 }
 
 /* The command's buffers: the result, scratch memory if there is any, the operands. A dry run only allocates the scratch
  * memory. */
-static haul_status call_once(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
-                             const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
-                             int in_count, size_t scratch_bytes)
+static haul_status call_once(const haul__call *c, const haul__library *l, size_t scratch_bytes)
 {
-    haul__storage *scratch = scratch_bytes ? take_scratch(c, out, ins, in_count, scratch_bytes) : NULL;
+    haul__storage *scratch = scratch_bytes ? take_scratch(c, l, scratch_bytes) : NULL;
     haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS];
     int            write_count = scratch ? 2 : 1;
-    buffers[0] = (haul__region){out->storage, 0};
+    buffers[0] = (haul__region){l->out->storage, 0};
     buffers[1] = (haul__region){scratch, 0};
-    for (int i = 0; i < in_count; i++)
-        buffers[write_count + i] = (haul__region){ins[i]->storage, 0};
+    for (int i = 0; i < l->in_count; i++)
+        buffers[write_count + i] = (haul__region){l->ins[i]->storage, 0};
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
                              .operation = c->operation->name,
                              .device = c->device,
                              .buffers = buffers,
                              .write_count = write_count,
-                             .buffer_count = write_count + in_count,
-                             .params = params,
-                             .params_size = params_size,
-                             .run = run};
+                             .buffer_count = write_count + l->in_count,
+                             .params = l->params,
+                             .params_size = l->params_size,
+                             .run = l->run,
+                             .by = l->by};
     haul_status   status = haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
     haul__object_release(scratch);
     return status;
 }
 
-haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
-                               const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
-                               int in_count, size_t scratch_bytes)
+haul_status haul__call_library(const haul__call *c, const haul__library *l)
 {
     haul__error_record before;
     haul__error_save(&before);
-    haul_status status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+    haul_status status = call_once(c, l, l->scratch_bytes);
     if (haul__room_made(c->device, status, &before)) {
-        haul__cargo_now.refused = 0;
-        status = call_once(c, run, params, params_size, out, ins, in_count, scratch_bytes);
+        *l->refused = 0;
+        status = call_once(c, l, l->scratch_bytes);
     }
-    if (status == HAUL_OUT_OF_MEMORY && scratch_bytes && haul__may_spill()) { /* operands that return need its room */
+    if (status == HAUL_OUT_OF_MEMORY && l->scratch_bytes &&
+        haul__may_spill()) { /* operands that return need its room */
         haul__error_restore(&before);
-        haul__cargo_now.refused = (int64_t)scratch_bytes;
-        status = call_once(c, run, params, params_size, out, ins, in_count, 0);
+        *l->refused = (int64_t)l->scratch_bytes;
+        status = call_once(c, l, 0);
     }
     return status;
 }

@@ -10,16 +10,17 @@
 /* ---- what the operations share ---- */
 
 /* Copies the elements of x to y, on any devices. */
-static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh)
+static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
 {
     if (x->storage->device == y->storage->device)
         return haul__copy_elements(y, x, c->operation->name);
-    return haul__cross(c, y, x, fresh);
+    return haul__cross(c, y, x, fresh, name);
 }
 
 typedef struct move_attributes {
     haul_device *device; /* the target device */
     haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's dtype */
+    const char  *name;   /* the tensor's, for events of copies; NULL: none is known. Only `compute` reads it */
 } move_attributes;
 
 /* A fresh tensor on `device` with the operand's order of dimensions. */
@@ -42,7 +43,13 @@ static haul_status describe_same(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    return bring(c, c->results[0], c->operands[0], true);
+    return bring(c, c->results[0], c->operands[0], true, NULL);
+}
+
+static haul_status compute_move(haul__call *c)
+{
+    const move_attributes *a = haul__attributes(c);
+    return bring(c, c->results[0], c->operands[0], true, a->name);
 }
 
 static void pass_on(haul__gradient *g)
@@ -74,7 +81,7 @@ HAUL__OPERATION(to) = {
     .any_device = true,
     .attributes_size = HAUL__ATTRIBUTES(move_attributes),
     .infer = infer_to,
-    .compute = compute,
+    .compute = compute_move,
     .gradient = pass_on,
 };
 
@@ -82,7 +89,12 @@ haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_to);
-    return HAUL__APPLY(to, (&(move_attributes){options->device, options->dtype}), x);
+    return HAUL__APPLY(to, (&(move_attributes){options->device, options->dtype, NULL}), x);
+}
+
+haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *name)
+{
+    return HAUL__APPLY(to, (&(move_attributes){.device = device, .name = name}), x);
 }
 
 typedef struct cast_attributes {
@@ -177,13 +189,9 @@ haul_tensor *haul_detach(haul_tensor *x)
 
 /* ---- identity, clone, pin ---- */
 
-typedef struct device_attributes {
-    haul_device *device;
-} device_attributes;
-
 static haul_status infer_identity(haul__call *c)
 {
-    return describe_copy(c, ((const device_attributes *)haul__attributes(c))->device, c->operands[0]->dtype);
+    return describe_copy(c, ((const move_attributes *)haul__attributes(c))->device, c->operands[0]->dtype);
 }
 
 HAUL__OPERATION(identity) = {
@@ -191,15 +199,20 @@ HAUL__OPERATION(identity) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .any_device = true,
-    .attributes_size = HAUL__ATTRIBUTES(device_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(move_attributes),
     .infer = infer_identity,
-    .compute = compute,
+    .compute = compute_move,
     .gradient = pass_on,
 };
 
 haul_tensor *haul_identity(haul_tensor *x, haul_device *device)
 {
-    return HAUL__APPLY(identity, &(device_attributes){device}, x);
+    return haul__identity_named(x, device, NULL);
+}
+
+haul_tensor *haul__identity_named(haul_tensor *x, haul_device *device, const char *name)
+{
+    return HAUL__APPLY(identity, (&(move_attributes){.device = device, .name = name}), x);
 }
 
 static haul_status infer_clone(haul__call *c)
@@ -224,7 +237,7 @@ haul_tensor *haul_clone(haul_tensor *x)
 static haul_status infer_pin(haul__call *c)
 {
     haul_tensor *x = c->operands[0];
-    haul_device *device = ((const device_attributes *)haul__attributes(c))->device;
+    haul_device *device = ((const move_attributes *)haul__attributes(c))->device;
     if (haul__device_check(device, c->operation->name, "device"))
         return haul_error_status();
     if (!haul__device_is_host(c->device))
@@ -241,7 +254,7 @@ HAUL__OPERATION(pin) = {
     .name = "haul_pin",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(device_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(move_attributes),
     .infer = infer_pin,
     .compute = compute,
     .gradient = pass_on,
@@ -249,7 +262,7 @@ HAUL__OPERATION(pin) = {
 
 haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
 {
-    return HAUL__APPLY(pin, &(device_attributes){device}, x);
+    return HAUL__APPLY(pin, &(move_attributes){.device = device}, x);
 }
 
 bool haul_tensor_is_pinned(const haul_tensor *t)
@@ -258,6 +271,10 @@ bool haul_tensor_is_pinned(const haul_tensor *t)
 }
 
 /* ---- copy_into ---- */
+
+typedef struct copy_attributes {
+    const char *name; /* as in move_attributes */
+} copy_attributes;
 
 static haul_status infer_copy_into(haul__call *c)
 {
@@ -274,27 +291,34 @@ static haul_status infer_copy_into(haul__call *c)
 
 static haul_status compute_copy_into(haul__call *c)
 {
-    haul_tensor *out = c->operands[0], *x = c->operands[1];
+    const copy_attributes *a = haul__attributes(c);
+    haul_tensor           *out = c->operands[0], *x = c->operands[1];
     if (x->storage == out->storage) { /* they may overlap */
         haul_tensor *apart = haul__dense_temporary(c, c->device, c->device, x->dtype, x);
         if (!apart || haul__copy_elements(apart, x, c->operation->name))
             return haul_error_status();
         x = apart;
     }
-    return bring(c, out, x, false);
+    return bring(c, out, x, false, a->name);
 }
 
 HAUL__OPERATION(copy_into) = {
     .name = "haul_copy_into",
     .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}, {"x", .layout = HAUL__ANY_STRIDES}},
     .any_device = true,
+    .attributes_size = HAUL__ATTRIBUTES(copy_attributes),
     .infer = infer_copy_into,
     .compute = compute_copy_into,
 };
 
 haul_status haul_copy_into(haul_tensor *out, haul_tensor *x)
 {
-    return HAUL__APPLY_STATUS(copy_into, NULL, out, x);
+    return haul__copy_into_named(out, x, NULL);
+}
+
+haul_status haul__copy_into_named(haul_tensor *out, haul_tensor *x, const char *name)
+{
+    return HAUL__APPLY_STATUS(copy_into, &(copy_attributes){name}, out, x);
 }
 
 /* ---- memory formats ---- */

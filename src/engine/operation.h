@@ -342,13 +342,24 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *launch);
         HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
     }
 
-/* Call a library by `run`, with the buffers of `out` and then of `ins`, which the functions below take out of the
- * command; buffers that the params name are not used. Where there is no memory for the scratch the call is made
- * without; where the library found none of its own, once more after the cache was given back. HAUL_UNSUPPORTED, with
- * nothing recorded, where the library does not do it. */
-haul_status haul__call_library(const haul__call *c, haul_status (*run)(haul__stream *, const haul__command *),
-                               const void *params, size_t params_size, haul_tensor *out, haul_tensor *const *ins,
-                               int in_count, size_t scratch_bytes);
+/* A call of an implementation of the backend, `by`. `run` calls it with the command's buffers, which the functions
+ * below take out of the command: those of `out` and then of `ins`. Buffers that the params name are not used. */
+typedef struct haul__library {
+    const haul__implementation *by;
+    haul_status (*run)(haul__stream *stream, const haul__command *command);
+    const void         *params;
+    size_t              params_size;
+    haul_tensor        *out;
+    haul_tensor *const *ins;
+    int                 in_count;
+    size_t              scratch_bytes;
+    int64_t            *refused; /* set to the bytes of scratch memory that there was no memory for, if any */
+} haul__library;
+
+/* If there is no memory for the scratch, the call is made without it. If the library found no memory of its own, the
+ * call is made again after the cache was emptied. Returns HAUL_UNSUPPORTED, without recording an error, if the
+ * implementation cannot compute it. */
+haul_status haul__call_library(const haul__call *c, const haul__library *library);
 
 enum { HAUL__MAX_LIBRARY_INPUTS = 6 };
 

@@ -4,8 +4,8 @@
 #include <haul/placement.h>
 
 #include "core/error.h"
+#include "engine/copy.h"
 #include "engine/driver.h"
-#include "events/cargo.h"
 #include "events/events.h"
 
 /* ---- the policy ---- */
@@ -102,9 +102,7 @@ static haul_status move_to(haul__call *c, haul_device *device)
         if (haul__operand_spec(c, i)->written)
             return refuse_written(c, i, device);
         haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
-        const char *before = haul__cargo_name(haul__operand_name(c, i));
-        c->operands[i] = haul_to(t, device);
-        haul__cargo_now.tensor = before;
+        c->operands[i] = haul__to_named(t, device, haul__operand_name(c, i));
         if (haul__failed(c->operands[i]))
             return haul_error_status();
     }

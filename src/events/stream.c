@@ -16,7 +16,6 @@
 #include "core/guest.h"
 #include "core/scope.h"
 #include "events/call.h"
-#include "events/cargo.h"
 #include "events/debug.h"
 #include "events/events.h"
 #include "events/label.h"
@@ -61,8 +60,6 @@ static struct {
 } everywhere = {.lock = PTHREAD_MUTEX_INITIALIZER, .returned = PTHREAD_COND_INITIALIZER};
 
 static atomic_int thread_count;
-
-_Thread_local haul__cargo haul__cargo_now;
 
 /* ---- lists ---- */
 

@@ -1,4 +1,6 @@
 /* Host access to tensors: arrays in, arrays out, single values, and mapped memory. */
+#include "host/host.h"
+
 #include <haul/transfer.h>
 #include <math.h>
 #include <string.h>
@@ -13,7 +15,7 @@
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 /* ---- checks ---- */
 
@@ -34,18 +36,19 @@ static haul_tensor *dense_like(const haul_tensor *t, const char *operation)
 
 /* ---- arrays in ---- */
 
-/* Copies the caller's elements to `to`. Bools among them that are neither 0 nor 1 are normalised on the way. */
-static haul_status bring_in(haul__storage *to, size_t offset, haul_dtype dtype, const void *data, size_t bytes,
-                            bool fresh, const char *operation)
+/* A copy of the caller's elements. Bools among them that are neither 0 nor 1 are normalised on the way. */
+static haul_status bring_in(const haul__copy *copy, haul_dtype dtype)
 {
-    if (dtype != HAUL_BOOL || haul__bools_are_normal(data, bytes))
-        return haul__transfer_from_host(to, offset, data, bytes, fresh, operation);
-    void *normal = haul__malloc(bytes);
+    if (dtype != HAUL_BOOL || haul__bools_are_normal(copy->from_host, copy->bytes))
+        return haul__transfer(copy);
+    void *normal = haul__malloc(copy->bytes);
     if (!normal)
-        return haul__fail_memory(operation, bytes);
-    memcpy(normal, data, bytes);
-    haul__normalise_bools(normal, bytes);
-    haul_status status = haul__transfer_from_host(to, offset, normal, bytes, fresh, operation);
+        return haul__fail_memory(copy->operation, copy->bytes);
+    memcpy(normal, copy->from_host, copy->bytes);
+    haul__normalise_bools(normal, copy->bytes);
+    haul__copy in = *copy;
+    in.from_host = normal;
+    haul_status status = haul__transfer(&in);
     haul__free(normal);
     return status;
 }
@@ -61,10 +64,12 @@ haul_tensor *haul_from_host(haul_dtype dtype, haul_shape shape, const void *data
         haul__fail_null(operation, "data");
         return haul__failed_tensor();
     }
-    size_t         bytes = (size_t)count * haul__dtype_size(dtype);
-    haul_tensor   *t = NULL;
-    haul__storage *storage = haul__storage_alloc(device, bytes, operation);
-    if (storage && bring_in(storage, 0, dtype, data, bytes, true, operation) == HAUL_OK)
+    size_t           bytes = (size_t)count * haul__dtype_size(dtype);
+    haul_tensor     *t = NULL;
+    haul__storage   *storage = haul__storage_alloc(device, bytes, operation);
+    const haul__copy in = {
+        .operation = operation, .to = {storage, 0}, .from_host = data, .bytes = bytes, .fresh = true};
+    if (storage && bring_in(&in, dtype) == HAUL_OK)
         t = haul__tensor_wrap(storage, dtype, &shape, NULL, 0);
     haul__object_release(storage);
     return haul__result(haul__own(t, operation));
@@ -113,7 +118,27 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
     return haul__result(t);
 }
 
-haul_status haul_write(haul_tensor *t, const void *data, size_t size)
+static haul_status write_elements(haul_tensor *t, const void *data, size_t bytes, const char *name,
+                                  const char *operation)
+{
+    haul__copy in = {.operation = operation, .tensor = name, .from_host = data, .bytes = bytes};
+    if (t->contiguous) {
+        in.to = (haul__region){t->storage, offset_of(t)};
+        return bring_in(&in, t->dtype);
+    }
+    haul_tensor *dense = dense_like(t, operation);
+    if (!dense)
+        return haul_error_status();
+    in.to = (haul__region){dense->storage, 0};
+    in.fresh = true;
+    haul_status status = bring_in(&in, t->dtype);
+    if (!status)
+        status = haul__copy_elements(t, dense, operation);
+    haul__object_release(dense);
+    return status;
+}
+
+haul_status haul__write_named(haul_tensor *t, const void *data, size_t size, const char *name)
 {
     static const char operation[] = "haul_write";
     haul_status       status = haul__check_tensor(operation, "t", t);
@@ -128,38 +153,45 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
         if (t->shape.dims[d] > 1 && t->strides[d] == 0)
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
                               "several elements of t share memory (it was expanded); write to a tensor of its own");
-    if (t->contiguous) {
-        status = bring_in(t->storage, offset_of(t), t->dtype, data, bytes, false, operation);
-    } else {
-        haul_tensor *dense = dense_like(t, operation);
-        status = dense ? bring_in(dense->storage, 0, t->dtype, data, bytes, true, operation) : haul_error_status();
-        if (!status)
-            status = haul__copy_elements(t, dense, operation);
-        haul__object_release(dense);
-    }
+    status = write_elements(t, data, bytes, name, operation);
     if (!status)
         haul__storage_changed(t->storage);
     return status;
 }
 
+haul_status haul_write(haul_tensor *t, const void *data, size_t size)
+{
+    return haul__write_named(t, data, size, NULL);
+}
+
 /* ---- arrays out ---- */
 
+/* Copies the elements of a dense tensor. */
+static haul_status bring_out(const haul_tensor *t, void *out, const char *name, const char *operation)
+{
+    return haul__transfer(&(haul__copy){.operation = operation,
+                                        .tensor = name,
+                                        .to_host = out,
+                                        .from = {t->storage, offset_of(t)},
+                                        .bytes = (size_t)t->count * haul__dtype_size(t->dtype)});
+}
+
 /* The tensor itself does not change; the uses of its memory do. */
-static haul_status read_elements(const haul_tensor *t, void *out, size_t bytes, const char *operation)
+static haul_status read_elements(const haul_tensor *t, void *out, const char *name, const char *operation)
 {
     haul_tensor *dense;
     haul_status  status;
     if (t->contiguous)
-        return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
+        return bring_out(t, out, name, operation);
     dense = dense_like(t, operation);
     status = dense ? haul__copy_elements(dense, (haul_tensor *)t, operation) : haul_error_status();
     if (!status)
-        status = haul__transfer_to_host(out, dense->storage, 0, bytes, operation);
+        status = bring_out(dense, out, name, operation);
     haul__object_release(dense);
     return status;
 }
 
-haul_status haul_read(const haul_tensor *t, void *out, size_t size)
+haul_status haul__read_named(const haul_tensor *t, void *out, size_t size, const char *name)
 {
     haul_status status = haul__check_tensor("haul_read", "t", t);
     if (status)
@@ -169,7 +201,12 @@ haul_status haul_read(const haul_tensor *t, void *out, size_t size)
         return haul__fail_null("haul_read", "out");
     if (size < bytes)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_read", "size", "size is %zu; t has %zu bytes", size, bytes);
-    return read_elements(t, out, bytes, "haul_read");
+    return read_elements(t, out, name, "haul_read");
+}
+
+haul_status haul_read(const haul_tensor *t, void *out, size_t size)
+{
+    return haul__read_named(t, out, size, NULL);
 }
 
 /* ---- single values ---- */
@@ -194,14 +231,13 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
     if (t->count != 1)
         return haul__fail(HAUL_SHAPE, operation, "t", "t has %lld elements; expected one (haul_read copies all)",
                           (long long)t->count);
-    size_t bytes = haul__dtype_size(t->dtype);
     if (!haul__device_is_host(t->storage->device))
-        return haul__transfer_to_host(out, t->storage, offset_of(t), bytes, operation);
+        return bring_out(t, out, NULL, operation);
     status = haul__host_before(t->storage, false, operation);
     if (!status)
         status = haul__index_faults_report(NULL);
     if (!status)
-        memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), bytes);
+        memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), haul__dtype_size(t->dtype));
     return status;
 }
 
@@ -307,7 +343,7 @@ static haul_status map_copy(const haul_tensor *t, mapping *m)
     m->memory = m->copy = haul__malloc(m->bytes);
     if (!m->copy)
         return haul__fail_memory("haul_map", m->bytes);
-    return haul__transfer_to_host(m->copy, t->storage, m->offset, m->bytes, "haul_map");
+    return bring_out(t, m->copy, NULL, "haul_map");
 }
 
 static mapping *map_new(const haul_tensor *t, int mode)
@@ -356,7 +392,8 @@ static haul_status unmap(haul_tensor *t)
     if (write && m->dtype == HAUL_BOOL)
         haul__normalise_bools(m->memory, m->bytes);
     if (m->copy && write)
-        status = haul__transfer_from_host(storage, m->offset, m->copy, m->bytes, false, "haul_unmap");
+        status = haul__transfer(&(haul__copy){
+            .operation = "haul_unmap", .to = {storage, m->offset}, .from_host = m->copy, .bytes = m->bytes});
     if (status)
         return status; /* still mapped, so that nothing written is lost */
     if (write)

@@ -9,13 +9,14 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "device/device.h"
+#include "host/host.h"
 #include "memory/allocator.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "files are written in the host's byte order, which must be little-endian"
 #endif
 
-haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *operation)
+haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *name, const char *operation)
 {
     haul__storage *storage = t->storage;
     haul_status    status;
@@ -29,7 +30,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     if (!(view->copy = haul__malloc(view->bytes)))
         return haul__fail_memory(operation, view->bytes);
     view->data = view->copy;
-    if ((status = haul_read(t, view->copy, view->bytes)) == HAUL_OK)
+    if ((status = haul__read_named(t, view->copy, view->bytes, name)) == HAUL_OK)
         return HAUL_OK;
     haul__host_view_end(view);
     return haul__fail_within(operation);

@@ -12,7 +12,8 @@ typedef struct haul__host_view {
     void       *copy;
 } haul__host_view;
 
-haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *operation);
+/* `name` is that of t for the event of a copy; NULL: none is known. */
+haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const char *name, const char *operation);
 void        haul__host_view_end(haul__host_view *view);
 
 /* A tensor that is read from a file. Fill `memory` (`bytes` bytes, row-major), then end the loading with the status of

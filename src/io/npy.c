@@ -356,7 +356,7 @@ haul_status haul_save_npy(const char *path, haul_tensor *t)
                           "the npy format has no dtype %s; write haul_cast(t, HAUL_F32), or a safetensors file",
                           haul_dtype_name(t->dtype));
     haul__host_view view;
-    haul_status     status = haul__host_view_begin(&view, t, SAVE);
+    haul_status     status = haul__host_view_begin(&view, t, NULL, SAVE);
     if (status)
         return status;
     haul__writer *writer = haul__writer_open(path, SAVE);

@@ -9,7 +9,6 @@
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/tensor.h"
-#include "events/cargo.h"
 #include "files/file.h"
 #include "host/view.h"
 #include "io/safetensors.h"
@@ -200,9 +199,7 @@ static haul_status arrange(const haul_named_tensor *tensors, int count, const ha
 static haul_status put_tensor(haul__writer *writer, const haul_named_tensor *t)
 {
     haul__host_view view;
-    const char     *before = haul__cargo_name(t->name);
-    haul_status     status = haul__host_view_begin(&view, t->tensor, SAVE);
-    haul__cargo_now.tensor = before;
+    haul_status     status = haul__host_view_begin(&view, t->tensor, t->name, SAVE);
     if (status)
         return status;
     status = haul__writer_put(writer, view.data, view.bytes);

@@ -11,8 +11,8 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "device/device.h"
+#include "engine/copy.h"
 #include "events/call.h"
-#include "events/cargo.h"
 #include "events/events.h"
 #include "events/modes.h"
 #include "nn/module.h"
@@ -114,9 +114,7 @@ static haul_status enter(call *c)
         haul_tensor *x = c->args.x[i];
         if (haul__is_none(x) || x->storage->device == place)
             continue;
-        const char *before = haul__cargo_name(haul__names_at(&c->module->inputs, i));
-        c->args.x[i] = haul_to(x, place);
-        haul__cargo_now.tensor = before;
+        c->args.x[i] = haul__to_named(x, place, haul__names_at(&c->module->inputs, i));
         if (haul__failed(c->args.x[i]))
             return haul_error_status();
     }

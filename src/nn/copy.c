@@ -12,7 +12,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
-#include "events/cargo.h"
+#include "engine/copy.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 
@@ -165,9 +165,7 @@ static haul_status copy_all(const haul_named_tensor *to, int to_count, const hau
                             "it has %d parameters and buffers, where %d are expected", from_count, to_count);
     for (int i = 0; i < to_count && !status; i++) {
         haul_tensor *target = haul_detach(to[i].tensor), *source = haul_detach(from[i].tensor);
-        const char  *before = haul__cargo_name(to[i].name);
-        status = haul_copy_into(target, source);
-        haul__cargo_now.tensor = before;
+        status = haul__copy_into_named(target, source, to[i].name);
     }
     return status;
 }

@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "core/thread.h"
 #include "device/device.h"
-#include "events/cargo.h"
+#include "engine/copy.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 
@@ -40,11 +40,11 @@ typedef struct target {
     haul_dtype         dtype;  /* for floating tensors; HAUL_DTYPE_NONE: the dtype does not change */
 } target;
 
-static haul_tensor *moved_to(haul_tensor *t, const target *to)
+static haul_tensor *moved_to(haul_tensor *t, const char *name, const target *to)
 {
     haul_tensor *plain = haul_detach(t);
     if (to->device)
-        return haul_to(plain, to->device);
+        return haul__to_named(plain, to->device, name);
     if (to->dtype)
         return !haul__failed(plain) && haul_dtype_is_float(plain->dtype) ? haul_cast(plain, to->dtype) : plain;
     return !haul__failed(plain) && (to->format == HAUL_CONTIGUOUS || plain->shape.ndim == 4)
@@ -52,12 +52,12 @@ static haul_tensor *moved_to(haul_tensor *t, const target *to)
                : plain;
 }
 
-static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const target *to)
+static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const char *name, const target *to)
 {
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
             return HAUL_OK; /* the module holds it under two names */
-    haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, to);
+    haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, name, to);
     if (haul__failed(moved))
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};
@@ -73,11 +73,9 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *to)
         return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
         haul_tensor *t = all[i].tensor;
-        const char  *before = haul__cargo_name(all[i].name);
-        status = add_move(moves, &count, t, to);
+        status = add_move(moves, &count, t, all[i].name, to);
         if (!status && t->grad)
-            status = add_move(moves, &count, t->grad, to);
-        haul__cargo_now.tensor = before;
+            status = add_move(moves, &count, t->grad, all[i].name, to);
     }
     for (size_t i = 0; i < count && !status; i++)
         haul__tensor_take_over(moves[i].tensor, moves[i].moved);

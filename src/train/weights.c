@@ -14,7 +14,8 @@
 #include "core/object.h"
 #include "core/scope.h"
 #include "core/tensor.h"
-#include "events/cargo.h"
+#include "engine/copy.h"
+#include "host/host.h"
 #include "host/view.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
@@ -109,21 +110,17 @@ static haul_status read_change(change *c, haul_safetensors *file, const haul__we
         counts->mapped++;
         return HAUL_OK;
     }
-    const char *before = haul__cargo_name(name);
-    c->old = haul_identity(c->tensor, haul_cpu());
-    haul__cargo_now.tensor = before;
+    c->old = haul__identity_named(c->tensor, haul_cpu(), name);
     return haul__status_of(c->old);
 }
 
 static haul_status write_tensor(const change *c, haul_tensor *from, const char *operation)
 {
     haul__host_view view;
-    haul_status     status = haul__host_view_begin(&view, from, operation);
+    haul_status     status = haul__host_view_begin(&view, from, NULL, operation);
     if (status)
         return status;
-    const char *before = haul__cargo_name(c->name);
-    status = haul_write(c->tensor, view.data, view.bytes);
-    haul__cargo_now.tensor = before;
+    status = haul__write_named(c->tensor, view.data, view.bytes, c->name);
     haul__host_view_end(&view);
     return status;
 }
@@ -133,10 +130,10 @@ static haul_status compare(const change *a, const change *b, const char *path, c
 {
     char            first[HAUL__QUOTED_SIZE], second[HAUL__QUOTED_SIZE];
     haul__host_view x, y;
-    haul_status     status = haul__host_view_begin(&x, a->fresh, operation);
+    haul_status     status = haul__host_view_begin(&x, a->fresh, NULL, operation);
     if (status)
         return status;
-    status = haul__host_view_begin(&y, b->fresh, operation);
+    status = haul__host_view_begin(&y, b->fresh, NULL, operation);
     if (status == HAUL_OK) {
         const bool same = memcmp(x.data, y.data, x.bytes) == 0;
         haul__host_view_end(&y);

@@ -15,7 +15,6 @@
 #include "core/object.h"
 #include "core/pool.h"
 #include "device/device.h"
-#include "events/cargo.h"
 #include "memory/allocator.h"
 
 /* A chunk is an eighth of the copy, so that little of it is not overlapped, within bounds: each chunk costs the host
@@ -121,83 +120,83 @@ static size_t size_of(const ring *r, int64_t chunk)
     return r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
 }
 
-static haul_status write_chunk(const ring *r, int64_t chunk, haul__storage *to, size_t offset, const char *origin)
+static haul_status write_chunk(const haul__copy *copy, uint64_t number, const ring *r, int64_t chunk, haul__region to)
 {
-    return haul__submit(
-        &(haul__command){.kind = HAUL__COMMAND_WRITE,
-                         .stream = haul__cargo_now.ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD,
-                         .operation = origin,
-                         .device = to->device,
-                         .buffers = (haul__region[]){{to, offset + (size_t)chunk * r->chunk}, {slot_of(r, chunk), 0}},
-                         .write_count = 1,
-                         .buffer_count = 2,
-                         .bytes = size_of(r, chunk)});
+    return haul__submit(&(haul__command){
+        .kind = HAUL__COMMAND_WRITE,
+        .stream = copy->ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD,
+        .operation = copy->operation,
+        .device = to.storage->device,
+        .buffers = (haul__region[]){{to.storage, to.offset + (size_t)chunk * r->chunk}, {slot_of(r, chunk), 0}},
+        .write_count = 1,
+        .buffer_count = 2,
+        .bytes = size_of(r, chunk),
+        .copy = number});
 }
 
-static haul_status read_chunk(const ring *r, int64_t chunk, haul__storage *from, size_t offset, const char *origin)
+static haul_status read_chunk(const haul__copy *copy, uint64_t number, const ring *r, int64_t chunk, haul__region from)
 {
-    return haul__submit(
-        &(haul__command){.kind = HAUL__COMMAND_READ,
-                         .stream = HAUL__STREAM_DOWNLOAD,
-                         .operation = origin,
-                         .device = from->device,
-                         .buffers = (haul__region[]){{slot_of(r, chunk), 0}, {from, offset + (size_t)chunk * r->chunk}},
-                         .write_count = 1,
-                         .buffer_count = 2,
-                         .bytes = size_of(r, chunk)});
+    return haul__submit(&(haul__command){
+        .kind = HAUL__COMMAND_READ,
+        .stream = HAUL__STREAM_DOWNLOAD,
+        .operation = copy->operation,
+        .device = from.storage->device,
+        .buffers = (haul__region[]){{slot_of(r, chunk), 0}, {from.storage, from.offset + (size_t)chunk * r->chunk}},
+        .write_count = 1,
+        .buffer_count = 2,
+        .bytes = size_of(r, chunk),
+        .copy = number});
 }
 
 /* ---- the three directions ---- */
 
-haul_status haul__stage_up(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
+haul_status haul__stage_up(const haul__copy *copy, uint64_t number, haul__region to, const void *host, size_t bytes)
 {
     ring        r;
-    haul_status status = ring_open(&r, to->device, bytes, true, origin);
+    haul_status status = ring_open(&r, to.storage->device, bytes, true, copy->operation);
     for (int64_t i = 0; i < r.chunks && !status; i++) {
         haul__storage *slot = slot_of(&r, i);
-        status = haul__host_before(slot, true, origin); /* the slot's previous chunk has left */
+        status = haul__host_before(slot, true, copy->operation); /* the slot's previous chunk has left */
         if (status)
             break;
         copy_host(slot->buffer.host, (const char *)host + (size_t)i * r.chunk, size_of(&r, i));
-        status = write_chunk(&r, i, to, offset, origin);
+        status = write_chunk(copy, number, &r, i, to);
     }
     ring_close(&r);
     return status;
 }
 
-haul_status haul__stage_down(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
+haul_status haul__stage_down(const haul__copy *copy, uint64_t number, void *host, haul__region from, size_t bytes)
 {
     ring        r;
-    haul_status status = ring_open(&r, from->device, bytes, true, origin);
+    haul_status status = ring_open(&r, from.storage->device, bytes, true, copy->operation);
     for (int64_t i = 0; i < r.count && !status; i++)
-        status = read_chunk(&r, i, from, offset, origin);
+        status = read_chunk(copy, number, &r, i, from);
     for (int64_t i = 0; i < r.chunks && !status; i++) {
         haul__storage *slot = slot_of(&r, i);
-        status = haul__host_before(slot, false, origin); /* the chunk has arrived */
+        status = haul__host_before(slot, false, copy->operation); /* the chunk has arrived */
         if (status)
             break;
         copy_host((char *)host + (size_t)i * r.chunk, slot->buffer.host, size_of(&r, i));
         if (i + r.count < r.chunks)
-            status = read_chunk(&r, i + r.count, from, offset, origin);
+            status = read_chunk(copy, number, &r, i + r.count, from);
     }
     ring_close(&r);
     return status;
 }
 
-haul_status haul__stage_across(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                               size_t bytes, const char *origin)
+haul_status haul__stage_across(const haul__copy *copy, uint64_t number, haul__region to, haul__region from,
+                               size_t bytes)
 {
     ring         r;
-    haul_device *pins = haul__device_pins(from->device) ? from->device : to->device;
-    haul_status  status = ring_open(&r, pins, bytes, false, origin);
-    int64_t      ahead = r.count > 1 ? 1 : 0; /* with one slot, a chunk must leave before the next one arrives */
-    for (int64_t i = -ahead; i < r.chunks && !status; i++) {
-        if (i + ahead < r.chunks)
-            status = read_chunk(&r, i + ahead, from, from_offset, origin);
-        haul__cargo_now.copy++; /* the second copy of the two */
+    haul_device *source = from.storage->device, *pins = haul__device_pins(source) ? source : to.storage->device;
+    haul_status  status = ring_open(&r, pins, bytes, false, copy->operation);
+    int64_t      lead = r.count > 1 ? 1 : 0; /* with one slot, a chunk must leave before the next one arrives */
+    for (int64_t i = -lead; i < r.chunks && !status; i++) {
+        if (i + lead < r.chunks)
+            status = read_chunk(copy, number, &r, i + lead, from);
         if (!status && i >= 0)
-            status = write_chunk(&r, i, to, to_offset, origin);
-        haul__cargo_now.copy--;
+            status = write_chunk(copy, number + 1, &r, i, to);
     }
     ring_close(&r);
     return status;

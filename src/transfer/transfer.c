@@ -4,8 +4,6 @@
  * by the storages' uses. Pageable host memory is copied in chunks through pinned memory, because drivers copy it slowly
  * and make the host wait unseen; so are copies between devices without a direct link. Devices that work in host memory
  * copy from and to any address. */
-#include "transfer/transfer.h"
-
 #include <haul/transfer.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +14,11 @@
 #include "device/link.h"
 #include "device/recording.h"
 #include "device/residency.h"
-#include "events/cargo.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/block_events.h"
 #include "memory/dry_run/dry_run.h"
+#include "transfer/copy.h"
 #include "transfer/staging.h"
 
 /* COPIED_UP_TO: of arrays of the program for devices that copy from any address. AHEAD_PIECE: takes a link of 16 GB/s a
@@ -29,47 +27,47 @@ enum { COPIED_UP_TO = 256 << 10, AHEAD_PIECE = 4 << 20 };
 
 /* ---- events ---- */
 
-/* A call of the copy function. Its commands and its event have one number; the way from the host to the second device
- * has the next one. */
+/* A copy under way. Its commands and its event have one number; the way from the host to the second device has the next
+ * one. */
 typedef struct crossing {
+    const haul__copy    *copy;
     haul__wait_group     group;
-    uint64_t             number, outer; /* outer: of the call around it, of a program that a subscriber watches; or 0 */
-    const char          *host;          /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
-    const void          *at;            /* its address */
-    bool                 settled;       /* no device is still writing there */
-    const haul__storage *far;           /* the storage at the device's end; NULL: of a copy between devices */
-    int64_t              began;         /* when the call began, if somebody listens */
+    uint64_t             number;
+    const char          *host;    /* the memory at the host's end: "pinned" or "pageable"; NULL: no difference */
+    const void          *at;      /* its address */
+    bool                 settled; /* no device is still writing there */
+    const haul__storage *far;     /* the storage at the device's end; NULL: of a copy between devices */
+    int64_t              began;   /* when the call began, if somebody listens */
 } crossing;
 
-static void crossing_begin(crossing *x, const char *origin, size_t bytes)
+static void crossing_begin(crossing *x, const haul__copy *copy, size_t bytes)
 {
     static atomic_ullong last;
+    x->copy = copy;
     x->host = NULL;
     x->at = NULL;
     x->settled = false;
     x->far = NULL;
     x->began = haul__watched(HAUL_EVENT_COPY) ? haul__now_ns() : 0;
-    x->outer = haul__cargo_now.copy;
-    haul__cargo_now.copy = x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
-    haul__wait_group_begin(&x->group, origin, bytes);
+    x->number = atomic_fetch_add_explicit(&last, 2, memory_order_relaxed) + 1;
+    haul__wait_group_begin(&x->group, copy->operation, bytes);
 }
 
 static void crossing_end(crossing *x)
 {
     haul__wait_group_end(&x->group);
-    haul__cargo_now.copy = x->outer;
 }
 
 /* A copy over a link was submitted, or `status` holds the reason why it was not. */
 static haul_status counted(const crossing *x, haul_status status, haul_event_kind kind, const haul_device *to,
                            const haul_device *from)
 {
-    const haul__cargo *cargo = &haul__cargo_now;
-    char               conversion[32] = "";
+    const haul__conversion *c = &x->copy->conversion;
+    char                    conversion[32] = "";
     if (status)
         return status;
-    if (cargo->from != cargo->to)
-        snprintf(conversion, sizeof conversion, "%s to %s", haul_dtype_name(cargo->from), haul_dtype_name(cargo->to));
+    if (c->from != c->to)
+        snprintf(conversion, sizeof conversion, "%s to %s", haul_dtype_name(c->from), haul_dtype_name(c->to));
     haul__emit_counted(
         &(haul_event){.kind = kind,
                       .operation = x->group.operation,
@@ -77,7 +75,7 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
                       .other = from,
                       .bytes = (int64_t)x->group.bytes,
                       .copy = x->number,
-                      .tensor = cargo->tensor,
+                      .tensor = x->copy->tensor,
                       .text = x->host,
                       .host = x->at,
                       .settled = x->settled,
@@ -88,250 +86,235 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
     return HAUL_OK;
 }
 
-/* ---- the verb ---- */
+/* ---- the commands ---- */
 
-static haul_status refuse_meta(const char *origin)
+static haul_status refuse_meta(const haul__copy *copy)
 {
-    return haul__fail(HAUL_DEVICE, origin, NULL,
+    return haul__fail(HAUL_DEVICE, copy->operation, NULL,
                       "a tensor on meta has a shape and no data to copy; make it on another device");
 }
 
 /* Between storages: a copy, a peer copy or, if one of them is in host memory, a write or a read, which may have a
  * kernel. */
-static haul_status move_by(const haul__command *by, haul__command_kind kind, haul__region to, haul__region from,
-                           size_t bytes, const char *origin)
+static haul_status move_by(const haul__copy *copy, uint64_t number, const haul__command *by, haul__command_kind kind,
+                           const haul__copy_part *part)
 {
     static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
                                                   [HAUL__COMMAND_WRITE] = HAUL__STREAM_UPLOAD,
                                                   [HAUL__COMMAND_READ] = HAUL__STREAM_DOWNLOAD,
                                                   [HAUL__COMMAND_PEER] = HAUL__STREAM_UPLOAD};
-    return haul__submit(&(haul__command){
-        .kind = kind,
-        .stream = kind == HAUL__COMMAND_WRITE && haul__cargo_now.ahead ? HAUL__STREAM_AHEAD : streams[kind],
-        .operation = origin,
-        .device = (kind == HAUL__COMMAND_READ ? from : to).storage->device,
-        .buffers = (haul__region[]){to, from},
-        .write_count = 1,
-        .buffer_count = 2,
-        .bytes = bytes,
-        .kernel = by->kernel,
-        .params = by->params,
-        .params_size = by->params_size,
-        .items = by->items,
-        .grain = by->grain});
+    return haul__submit(
+        &(haul__command){.kind = kind,
+                         .stream = kind == HAUL__COMMAND_WRITE && copy->ahead ? HAUL__STREAM_AHEAD : streams[kind],
+                         .operation = copy->operation,
+                         .device = (kind == HAUL__COMMAND_READ ? part->from : part->to).storage->device,
+                         .buffers = (haul__region[]){part->to, part->from},
+                         .write_count = 1,
+                         .buffer_count = 2,
+                         .bytes = part->bytes,
+                         .copy = number,
+                         .kernel = by->kernel,
+                         .params = by->params,
+                         .params_size = by->params_size,
+                         .items = by->items,
+                         .grain = by->grain});
 }
 
-static haul_status move(haul__command_kind kind, haul__region to, haul__region from, size_t bytes, const char *origin)
+static haul_status move(const crossing *x, haul__command_kind kind, haul__region to, haul__region from, size_t bytes)
 {
-    return move_by(&(haul__command){.kernel = NULL}, kind, to, from, bytes, origin);
+    return move_by(x->copy, x->number, &(haul__command){.kernel = NULL}, kind, &(haul__copy_part){to, from, bytes});
 }
 
 /* From host memory that the device can copy from at any time. A fresh target may be half written if it fails, so a copy
  * that can wait is cut into pieces, between which a device with one engine for copies lets others pass. */
-static haul_status write_storage(haul__region to, haul__region from, size_t bytes, bool fresh, const char *origin)
+static haul_status write_storage(const crossing *x, const haul__copy_part *part)
 {
-    const size_t piece = haul__cargo_now.ahead && fresh ? AHEAD_PIECE : bytes;
-    haul_status  status = HAUL_OK;
-    for (size_t at = 0; at < bytes && !status; at += piece) {
-        haul__region part_to = {to.storage, to.offset + at}, part_from = {from.storage, from.offset + at};
-        status = move(HAUL__COMMAND_WRITE, part_to, part_from, bytes - at < piece ? bytes - at : piece, origin);
-    }
+    const haul__region to = part->to, from = part->from;
+    const size_t       piece = x->copy->ahead && x->copy->fresh ? AHEAD_PIECE : part->bytes;
+    haul_status        status = HAUL_OK;
+    for (size_t at = 0; at < part->bytes && !status; at += piece)
+        status =
+            move(x, HAUL__COMMAND_WRITE, (haul__region){to.storage, to.offset + at},
+                 (haul__region){from.storage, from.offset + at}, part->bytes - at < piece ? part->bytes - at : piece);
     return status;
 }
 
 /* From the caller's memory. */
-static haul_status write_from(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
+static haul_status write_from(const haul__copy *c, uint64_t number)
 {
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_WRITE,
                                          .stream = HAUL__STREAM_UPLOAD,
-                                         .operation = origin,
-                                         .device = to->device,
-                                         .buffers = &(haul__region){to, offset},
+                                         .operation = c->operation,
+                                         .device = c->to.storage->device,
+                                         .buffers = &c->to,
                                          .write_count = 1,
                                          .buffer_count = 1,
-                                         .bytes = bytes,
-                                         .from_host = host});
+                                         .bytes = c->bytes,
+                                         .copy = number,
+                                         .from_host = c->from_host});
 }
 
 /* To the caller's memory. */
-static haul_status read_into(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
+static haul_status read_into(const haul__copy *c, uint64_t number)
 {
     return haul__submit(&(haul__command){.kind = HAUL__COMMAND_READ,
                                          .stream = HAUL__STREAM_DOWNLOAD,
-                                         .operation = origin,
-                                         .device = from->device,
-                                         .buffers = &(haul__region){from, offset},
+                                         .operation = c->operation,
+                                         .device = c->from.storage->device,
+                                         .buffers = &c->from,
                                          .buffer_count = 1,
-                                         .bytes = bytes,
-                                         .to_host = host});
+                                         .bytes = c->bytes,
+                                         .copy = number,
+                                         .to_host = c->to_host});
 }
+
+/* ---- landings ---- */
 
 /* A multi-chunk copy into visible memory first goes to a temporary, from which one command copies it, so that a failure
  * leaves the target unchanged. */
 typedef struct landing {
-    haul__storage *to;
-    size_t         offset;
+    haul__region   to;
     haul__storage *apart; /* NULL: none is needed */
 } landing;
 
 /* Returns false, without recording an error, if there is no memory for it. */
-static bool landing_begin(landing *l, haul__storage *to, size_t offset, size_t bytes, bool fresh, const char *origin)
+static bool landing_begin(landing *l, const haul__copy *c, haul__region to, size_t bytes)
 {
     haul__error_record before;
-    *l = (landing){to, offset, NULL};
-    if (fresh || haul__staged_chunks(bytes) == 1)
+    *l = (landing){to, NULL};
+    if (c->fresh || haul__staged_chunks(bytes) == 1)
         return true;
     haul__error_save(&before);
-    l->apart = haul__storage_alloc(to->device, bytes, origin);
-    if (l->apart) {
-        l->to = l->apart;
-        l->offset = 0;
-    } else {
+    l->apart = haul__storage_alloc(to.storage->device, bytes, c->operation);
+    if (l->apart)
+        l->to = (haul__region){l->apart, 0};
+    else
         haul__error_restore(&before);
-    }
     return l->apart != NULL;
 }
 
-static haul_status landing_end(landing *l, haul__storage *to, size_t offset, size_t bytes, haul_status status,
-                               const char *origin)
+static haul_status landing_end(const landing *l, const crossing *x, haul__region to, size_t bytes, haul_status status)
 {
     if (l->apart && !status)
-        status = move(HAUL__COMMAND_COPY, (haul__region){to, offset}, (haul__region){l->apart, 0}, bytes, origin);
+        status = move(x, HAUL__COMMAND_COPY, to, l->to, bytes);
     haul__object_release(l->apart);
     return status;
 }
 
 /* In a dry run: plans the memory that the copy would need on its way, and counts the bytes that would cross. */
-static haul_status plan(haul__storage *to, size_t offset, haul_device *from, size_t bytes, bool fresh,
-                        const char *origin)
+static haul_status plan(const haul__copy *c, haul__region to, haul_device *from, size_t bytes)
 {
-    landing l;
-    bool    staged = haul__device_pins(to->device) || haul__device_pins(from);
-    if (staged && landing_begin(&l, to, offset, bytes, fresh, origin))
-        landing_end(&l, to, offset, bytes, HAUL_OK, origin);
-    haul__dry_run_copied(to->device, from, bytes);
-    return haul__presence_plan(&(haul__command){
-        .device = to->device, .buffers = &(haul__region){to, offset}, .write_count = 1, .buffer_count = 1});
+    landing        l;
+    haul_device   *device = to.storage->device;
+    const crossing x = {.copy = c};
+    const bool     staged = haul__device_pins(device) || haul__device_pins(from);
+    if (staged && landing_begin(&l, c, to, bytes))
+        landing_end(&l, &x, to, bytes, HAUL_OK);
+    haul__dry_run_copied(device, from, bytes);
+    return haul__presence_plan(&(haul__command){.device = device, .buffers = &to, .write_count = 1, .buffer_count = 1});
 }
 
 /* ---- from the host ---- */
 
-/* From memory that is not pinned: of `owner`, or, where that is NULL, of the caller, which may change it again when the
- * function returns. */
-static haul_status up(haul__storage *to, size_t offset, const void *host, haul__storage *owner, size_t bytes,
-                      bool fresh, const char *origin)
+/* From memory that is not pinned, through memory that is. The memory is that of `owner`, or, where it is NULL, the
+ * caller's, who may change it again when the function returns. Returns HAUL_UNSUPPORTED, without recording an error, if
+ * there is no memory for it. */
+static haul_status stage_up(const crossing *x, haul__region to, const void *host, haul__storage *owner, size_t bytes)
 {
-    landing     l;
-    haul_status status = HAUL_UNSUPPORTED;
-    if (haul__device_pins(to->device) && landing_begin(&l, to, offset, bytes, fresh, origin)) {
-        status = owner ? haul__host_before(owner, false, origin) : HAUL_OK;
-        if (!status)
-            status = haul__stage_up(l.to, l.offset, host, bytes, origin);
-        status = landing_end(&l, to, offset, bytes, status, origin);
-    }
-    if (status != HAUL_UNSUPPORTED)
-        return status;
-    if (!owner)
-        return write_from(to, offset, host, bytes, origin);
-    haul__region from = {owner, (size_t)((const char *)host - (const char *)owner->buffer.host)};
-    return move(HAUL__COMMAND_WRITE, (haul__region){to, offset}, from, bytes, origin);
+    landing l;
+    if (!haul__device_pins(to.storage->device) || !landing_begin(&l, x->copy, to, bytes))
+        return HAUL_UNSUPPORTED;
+    haul_status status = owner ? haul__host_before(owner, false, x->copy->operation) : HAUL_OK;
+    if (!status)
+        status = haul__stage_up(x->copy, x->number, l.to, host, bytes);
+    return landing_end(&l, x, to, bytes, status);
 }
 
 /* Small arrays for devices that copy from any address: they go through a buffer that is kept until the device has read
  * it, so nobody waits. */
-static haul_status up_small(haul__storage *to, size_t offset, const void *host, size_t bytes, const char *origin)
+static haul_status up_small(const crossing *x)
 {
-    haul__storage *staged = haul__storage_alloc(haul_cpu(), bytes, origin);
-    haul_status    status = staged ? haul__host_before(staged, true, origin) : haul_error_status();
+    const haul__copy *c = x->copy;
+    haul__storage    *staged = haul__storage_alloc(haul_cpu(), c->bytes, c->operation);
+    haul_status       status = staged ? haul__host_before(staged, true, c->operation) : haul_error_status();
     if (!status) {
-        memcpy(staged->buffer.host, host, bytes);
-        status = move(HAUL__COMMAND_WRITE, (haul__region){to, offset}, (haul__region){staged, 0}, bytes, origin);
+        memcpy(staged->buffer.host, c->from_host, c->bytes);
+        status = move(x, HAUL__COMMAND_WRITE, c->to, (haul__region){staged, 0}, c->bytes);
     }
     haul__object_release(staged);
     return status;
 }
 
-haul_status haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes, bool fresh,
-                                     const char *origin)
+static haul_status up_from(const crossing *x)
 {
-    crossing    x;
-    haul_status status;
-    if (bytes == 0 || !haul__device_computes(to->device))
+    const haul__copy *c = x->copy;
+    if (!haul__device_pins(c->to.storage->device) && c->bytes <= COPIED_UP_TO)
+        return up_small(x);
+    haul_status status = stage_up(x, c->to, c->from_host, NULL, c->bytes);
+    return status == HAUL_UNSUPPORTED ? write_from(c, x->number) : status;
+}
+
+static haul_status from_host(const haul__copy *c)
+{
+    crossing     x;
+    haul_status  status;
+    haul_device *device = c->to.storage->device;
+    if (c->bytes == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (haul__is_dry())
-        return plan(to, offset, haul_cpu(), bytes, fresh, origin);
-    if ((status = haul__recording_refuse(origin, "a write from the program's memory")))
+        return plan(c, c->to, haul_cpu(), c->bytes);
+    if ((status = haul__recording_refuse(c->operation, "a write from the program's memory")))
         return status;
-    if (haul__device_is_host(to->device))
-        return write_from(to, offset, host, bytes, origin);
-    crossing_begin(&x, origin, bytes);
-    x.host = haul__device_pins(to->device) ? "pageable" : NULL;
-    x.at = host;
+    if (haul__device_is_host(device))
+        return write_from(c, 0);
+    crossing_begin(&x, c, c->bytes);
+    x.host = haul__device_pins(device) ? "pageable" : NULL;
+    x.at = c->from_host;
     x.settled = true;
-    x.far = to;
-    const int64_t start = haul__link_start(bytes);
-    if (!haul__device_pins(to->device) && bytes <= COPIED_UP_TO)
-        status = up_small(to, offset, host, bytes, origin);
-    else
-        status = up(to, offset, host, NULL, bytes, fresh, origin);
+    x.far = c->to.storage;
+    const int64_t start = haul__link_start(c->bytes);
+    status = up_from(&x);
     if (!status)
-        haul__link_end(to->device, bytes, start);
-    status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, to->device, haul_cpu());
+        haul__link_end(device, c->bytes, start);
+    status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, device, haul_cpu());
     crossing_end(&x);
     return status;
 }
 
 /* ---- to the host ---- */
 
-/* To pageable memory. */
-static haul_status down(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                        bool fresh, const char *origin)
+static haul_status to_host(const haul__copy *c)
 {
-    landing     l;
-    haul_status status = HAUL_UNSUPPORTED;
-    if (haul__device_pins(from->device) && landing_begin(&l, to, to_offset, bytes, fresh, origin)) {
-        status = haul__host_before(l.to, true, origin);
-        if (!status)
-            status = haul__stage_down((char *)l.to->buffer.host + l.offset, from, from_offset, bytes, origin);
-        status = landing_end(&l, to, to_offset, bytes, status, origin);
-    }
-    if (status == HAUL_UNSUPPORTED)
-        status =
-            move(HAUL__COMMAND_READ, (haul__region){to, to_offset}, (haul__region){from, from_offset}, bytes, origin);
-    return status;
-}
-
-haul_status haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes, const char *origin)
-{
-    crossing    x;
-    haul_status status;
-    if (bytes == 0)
+    crossing     x;
+    haul_status  status;
+    haul_device *device = c->from.storage->device;
+    if (c->bytes == 0)
         return HAUL_OK;
-    if (!haul__device_computes(from->device))
-        return refuse_meta(origin);
-    if (haul__refuse_dry(origin) || haul__refuse_planned(from, origin))
+    if (!haul__device_computes(device))
+        return refuse_meta(c);
+    if (haul__refuse_dry(c->operation) || haul__refuse_planned(c->from.storage, c->operation))
         return haul_error_status();
-    if ((status = haul__recording_refuse(origin, "a read into the program's memory")))
+    if ((status = haul__recording_refuse(c->operation, "a read into the program's memory")))
         return status;
     status = HAUL_UNSUPPORTED;
-    crossing_begin(&x, origin, bytes);
-    x.host = haul__device_pins(from->device) ? "pageable" : NULL;
-    x.at = host;
+    crossing_begin(&x, c, c->bytes);
+    x.host = haul__device_pins(device) ? "pageable" : NULL;
+    x.at = c->to_host;
     x.settled = true; /* when it is counted */
-    x.far = from;
-    const int64_t start = haul__device_is_host(from->device) ? 0 : haul__link_start(bytes);
-    if (haul__device_pins(from->device))
-        status = haul__stage_down(host, from, offset, bytes, origin);
+    x.far = c->from.storage;
+    const int64_t start = haul__device_is_host(device) ? 0 : haul__link_start(c->bytes);
+    if (haul__device_pins(device))
+        status = haul__stage_down(c, x.number, c->to_host, c->from, c->bytes);
     if (status == HAUL_UNSUPPORTED)
-        status = read_into(host, from, offset, bytes, origin);
+        status = read_into(c, x.number);
     crossing_end(&x);
     if (!status)
-        haul__link_end(from->device, bytes, start);
+        haul__link_end(device, c->bytes, start);
     if (!status)
         status = haul__index_faults_report(NULL);
-    if (haul__device_is_host(from->device))
+    if (haul__device_is_host(device))
         return status;
-    return counted(&x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from->device);
+    return counted(&x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), device);
 }
 
 /* ---- between storages ---- */
@@ -341,64 +324,90 @@ static const char *host_memory(const haul__storage *host, haul_device *device)
     return haul__storage_pinned(host) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
 }
 
-static haul_status across(haul_device *by, haul__region to, haul__region from, size_t bytes, bool fresh,
-                          const char *origin)
+static const char *address(haul__region host)
 {
-    landing     l;
-    haul_status status = haul__device_check(by, origin, NULL);
+    return (const char *)host.storage->buffer.host + host.offset;
+}
+
+/* From pageable memory. */
+static haul_status up(const crossing *x, const haul__copy_part *part)
+{
+    haul_status status = stage_up(x, part->to, address(part->from), part->from.storage, part->bytes);
+    return status == HAUL_UNSUPPORTED ? move(x, HAUL__COMMAND_WRITE, part->to, part->from, part->bytes) : status;
+}
+
+/* To pageable memory. */
+static haul_status down(const crossing *x, const haul__copy_part *part)
+{
+    landing           l;
+    const haul__copy *c = x->copy;
+    haul_status       status = HAUL_UNSUPPORTED;
+    if (haul__device_pins(part->from.storage->device) && landing_begin(&l, c, part->to, part->bytes)) {
+        status = haul__host_before(l.to.storage, true, c->operation);
+        if (!status)
+            status = haul__stage_down(c, x->number, (void *)(uintptr_t)address(l.to), part->from, part->bytes);
+        status = landing_end(&l, x, part->to, part->bytes, status);
+    }
+    if (status == HAUL_UNSUPPORTED)
+        status = move(x, HAUL__COMMAND_READ, part->to, part->from, part->bytes);
+    return status;
+}
+
+static haul_status across(const crossing *x, haul_device *by, const haul__copy_part *part)
+{
+    landing           l;
+    const haul__copy *c = x->copy;
+    haul_status       status = haul__device_check(by, c->operation, NULL);
     if (status)
         return status;
-    if (!landing_begin(&l, to.storage, to.offset, bytes, fresh, origin))
-        return haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+    if (!landing_begin(&l, c, part->to, part->bytes))
+        return haul__fail(HAUL_OUT_OF_MEMORY, c->operation, NULL,
                           "%s has no room for %zu bytes more, in which they gather on their way from %s",
-                          to.storage->device->name, bytes, from.storage->device->name);
-    status = haul__stage_across(l.to, l.offset, from.storage, from.offset, bytes, origin);
-    return landing_end(&l, to.storage, to.offset, bytes, status, origin);
+                          part->to.storage->device->name, part->bytes, part->from.storage->device->name);
+    status = haul__stage_across(c, x->number, l.to, part->from, part->bytes);
+    return landing_end(&l, x, part->to, part->bytes, status);
 }
 
 /* Which way a copy goes. */
 typedef enum direction { UP, DOWN, BETWEEN, ACROSS } direction;
 
 /* The host's end and the device's end of a copy between them. */
-static void note_ends(crossing *x, haul__region to, haul__region from)
+static void note_ends(crossing *x, const haul__copy_part *part)
 {
-    const bool   up = haul__device_is_host(from.storage->device);
-    haul__region here = up ? from : to;
-    haul__region there = up ? to : from;
+    const bool   up = haul__device_is_host(part->from.storage->device);
+    haul__region here = up ? part->from : part->to;
+    haul__region there = up ? part->to : part->from;
     if (!haul__device_is_host(here.storage->device))
         return;
     x->host = host_memory(here.storage, there.storage->device);
     x->far = there.storage;
-    x->at = (const char *)here.storage->buffer.host + here.offset;
+    x->at = address(here);
     x->settled = up && (!here.storage->uses || haul__uses_settled(here.storage->uses));
 }
 
 /* Copies without counting. All parts of a copy go in the direction that the first one finds. */
-static haul_status carry(crossing *x, direction *way, haul__region to, haul__region from, size_t bytes, bool fresh,
-                         const char *origin)
+static haul_status carry(crossing *x, direction *way, const haul__copy_part *part)
 {
-    haul_device *target = to.storage->device, *source = from.storage->device;
+    haul_device *target = part->to.storage->device, *source = part->from.storage->device;
     haul_status  status;
-    note_ends(x, to, from);
+    note_ends(x, part);
     if (haul__device_is_host(source)) {
         *way = UP;
-        if (haul__storage_pinned(from.storage) || !haul__device_pins(target))
-            return write_storage(to, from, bytes, fresh, origin);
-        return up(to.storage, to.offset, (const char *)from.storage->buffer.host + from.offset, from.storage, bytes,
-                  fresh, origin);
+        const bool at_any_time = haul__storage_pinned(part->from.storage) || !haul__device_pins(target);
+        return at_any_time ? write_storage(x, part) : up(x, part);
     }
     if (haul__device_is_host(target)) {
         *way = DOWN;
-        if (haul__storage_pinned(to.storage) || !haul__device_pins(source))
-            return move(HAUL__COMMAND_READ, to, from, bytes, origin);
-        return down(to.storage, to.offset, from.storage, from.offset, bytes, fresh, origin);
+        if (haul__storage_pinned(part->to.storage) || !haul__device_pins(source))
+            return move(x, HAUL__COMMAND_READ, part->to, part->from, part->bytes);
+        return down(x, part);
     }
     *way = BETWEEN;
-    status = move(HAUL__COMMAND_PEER, to, from, bytes, origin);
+    status = move(x, HAUL__COMMAND_PEER, part->to, part->from, part->bytes);
     if (status != HAUL_UNSUPPORTED)
         return status;
     *way = ACROSS;
-    return across(haul_cpu(), to, from, bytes, fresh, origin);
+    return across(x, haul_cpu(), part);
 }
 
 static haul_status count_copy(const crossing *x, direction way, haul_status status, const haul_device *to,
@@ -408,93 +417,99 @@ static haul_status count_copy(const crossing *x, direction way, haul_status stat
         [UP] = HAUL_EVENT_COPY_TO_DEVICE, [DOWN] = HAUL_EVENT_COPY_TO_HOST, [BETWEEN] = HAUL_EVENT_COPY_BETWEEN};
     if (way != ACROSS)
         return counted(x, status, kinds[way], to, from);
-    const crossing on = {.group = {.operation = x->group.operation, .bytes = x->group.bytes},
+    const crossing on = {.copy = x->copy,
+                         .group = {.operation = x->group.operation, .bytes = x->group.bytes},
                          .number = x->number + 1,
                          .began = x->began};
     status = counted(x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), from);
     return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to, haul_cpu());
 }
 
-/* The commands of `ready` are no part of the copy. */
-static haul_status make_ready(const crossing *x, int part, haul_status (*ready)(void *context, int part), void *context)
-{
-    haul__cargo_now.copy = x->outer;
-    haul_status status = ready ? ready(context, part) : HAUL_OK;
-    haul__cargo_now.copy = x->number;
-    return status;
-}
-
-static haul_status carry_parts(const haul__transfer_part *parts, int count, size_t bytes,
-                               haul_status (*ready)(void *context, int part), void *context, bool fresh,
-                               const char *origin)
+static haul_status carry_parts(const haul__copy *c, const haul__copy_parts *parts, size_t bytes)
 {
     crossing    x;
     direction   way = UP;
     haul_status status = HAUL_OK;
-    crossing_begin(&x, origin, bytes);
-    for (int i = 0; i < count && !status; i++) {
-        status = make_ready(&x, i, ready, context);
+    crossing_begin(&x, c, bytes);
+    for (int i = 0; i < parts->count && !status; i++) {
+        status = parts->ready ? parts->ready(parts->context, i) : HAUL_OK;
         if (!status)
-            status = carry(&x, &way, parts[i].to, parts[i].from, parts[i].bytes, fresh, origin);
+            status = carry(&x, &way, &parts->items[i]);
     }
-    if (count > 1) { /* the host's end is a buffer on the way */
+    if (parts->count > 1) { /* the host's end is a buffer on the way */
         x.at = NULL;
         x.settled = false;
     }
-    status = count_copy(&x, way, status, parts[0].to.storage->device, parts[0].from.storage->device);
+    status = count_copy(&x, way, status, parts->items->to.storage->device, parts->items->from.storage->device);
     crossing_end(&x);
     return status;
 }
 
-haul_status haul__transfer_parts(const haul__transfer_part *parts, int                count,
-                                 haul_status (*ready)(void *context, int part), void *context, bool fresh,
-                                 const char *origin)
+/* On one device. */
+static haul_status copy_parts(const haul__copy *c, const haul__copy_parts *parts)
 {
-    haul__storage *to = parts[0].to.storage, *from = parts[0].from.storage;
-    size_t         bytes = 0;
+    const crossing x = {.copy = c};
     haul_status    status = HAUL_OK;
-    for (int i = 0; i < count; i++)
-        bytes += parts[i].bytes;
-    const bool crosses = bytes > 0 && haul__device_computes(to->device) && to->device != from->device;
-    if (crosses && haul__device_computes(from->device) && !haul__is_dry())
-        return carry_parts(parts, count, bytes, ready, context, fresh, origin);
-    for (int i = 0; i < count && ready && !status; i++)
-        status = ready(context, i);
-    if (status || bytes == 0 || !haul__device_computes(to->device))
-        return status;
-    if (!haul__device_computes(from->device))
-        return refuse_meta(origin);
-    if (to->device != from->device)
-        return plan(to, parts[0].to.offset, from->device, bytes, fresh, origin);
-    for (int i = 0; i < count && !status; i++)
-        status = move(HAUL__COMMAND_COPY, parts[i].to, parts[i].from, parts[i].bytes, origin);
+    for (int i = 0; i < parts->count && !status; i++) {
+        const haul__copy_part *part = &parts->items[i];
+        status = move(&x, HAUL__COMMAND_COPY, part->to, part->from, part->bytes);
+    }
     return status;
 }
 
-haul_status haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset, size_t bytes,
-                           bool fresh, const char *origin)
+static haul_status between(const haul__copy *c, const haul__copy_parts *parts)
 {
-    const haul__transfer_part all = {{to, to_offset}, {from, from_offset}, bytes};
-    return haul__transfer_parts(&all, 1, NULL, NULL, fresh, origin);
+    const haul__copy_part *first = parts->items;
+    haul_device           *to = first->to.storage->device, *from = first->from.storage->device;
+    size_t                 bytes = 0;
+    haul_status            status = HAUL_OK;
+    for (int i = 0; i < parts->count; i++)
+        bytes += parts->items[i].bytes;
+    const bool crosses = bytes > 0 && haul__device_computes(to) && to != from;
+    if (crosses && haul__device_computes(from) && !haul__is_dry())
+        return carry_parts(c, parts, bytes);
+    for (int i = 0; i < parts->count && parts->ready && !status; i++)
+        status = parts->ready(parts->context, i);
+    if (status || bytes == 0 || !haul__device_computes(to))
+        return status;
+    if (!haul__device_computes(from))
+        return refuse_meta(c);
+    return to != from ? plan(c, first->to, from, bytes) : copy_parts(c, parts);
 }
 
-haul_status haul__transfer_by(const haul__transfer_part *part, const haul__command *by, const char *origin)
+static haul_status by_kernel(const haul__copy *c)
 {
-    const haul__region to = part->to, from = part->from;
-    haul_device       *target = to.storage->device, *source = from.storage->device;
-    const bool         up = haul__device_is_host(source);
-    crossing           x;
+    const haul__copy_part all = {c->to, c->from, c->bytes};
+    haul_device          *target = c->to.storage->device, *source = c->from.storage->device;
+    const bool            up = haul__device_is_host(source);
+    crossing              x;
     if (haul__is_dry()) {
-        haul__dry_run_copied(target, source, part->bytes);
+        haul__dry_run_copied(target, source, c->bytes);
         return haul__presence_plan(&(haul__command){.device = up ? target : source,
-                                                    .buffers = (haul__region[]){to, from},
+                                                    .buffers = (haul__region[]){c->to, c->from},
                                                     .write_count = 1,
                                                     .buffer_count = 2});
     }
-    crossing_begin(&x, origin, part->bytes);
-    note_ends(&x, to, from);
-    haul_status status = move_by(by, up ? HAUL__COMMAND_WRITE : HAUL__COMMAND_READ, to, from, part->bytes, origin);
+    crossing_begin(&x, c, c->bytes);
+    note_ends(&x, &all);
+    haul_status status = move_by(c, x.number, c->by, up ? HAUL__COMMAND_WRITE : HAUL__COMMAND_READ, &all);
     status = count_copy(&x, up ? UP : DOWN, status, target, source);
     crossing_end(&x);
     return status;
+}
+
+/* ---- the verb ---- */
+
+haul_status haul__transfer(const haul__copy *c)
+{
+    if (c->parts)
+        return between(c, c->parts);
+    if (!c->from.storage)
+        return from_host(c);
+    if (!c->to.storage)
+        return to_host(c);
+    if (c->by)
+        return by_kernel(c);
+    const haul__copy_part all = {c->to, c->from, c->bytes};
+    return between(c, &(haul__copy_parts){.items = &all, .count = 1});
 }

@@ -16,7 +16,7 @@
 #include "memory/allocator.h"
 #include "support/failure.h"
 #include "support/late.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 
@@ -98,6 +98,8 @@ static void test_memory_report__what_spilling_would_cost(void **state)
     assert_non_null(values);
     haul_memory_set_limit(device, 4 * MIB);
     haul__storage *held[] = {haul__storage_alloc(device, 2 * MIB, "first"), haul__storage_alloc(device, MIB, "second")};
+    const haul__copy write = {
+        .operation = "write", .to = {held[0], 0}, .from_host = values, .bytes = 2 * MIB, .fresh = true};
     assert_null(haul__storage_alloc(device, 3 * MIB, "haul_matmul"));
     assert_int_equal(report_now().spill_bytes, 2 * MIB);  /* 3 are asked for, and 1 is left */
     assert_int_equal(report_now().spill_nanoseconds, -1); /* no copy was timed */
@@ -105,7 +107,7 @@ static void test_memory_report__what_spilling_would_cost(void **state)
     haul_memory_report_text(&r, text, sizeof text);
     assert_non_null(
         strstr(text, "\n  spilling   would move 2.0 MiB to host memory and back for this allocation alone\n"));
-    assert_int_equal(haul__transfer_from_host(held[0], 0, values, 2 * MIB, true, "write"), HAUL_OK);
+    assert_int_equal(haul__transfer(&write), HAUL_OK);
     assert_null(haul__storage_alloc(device, 3 * MIB, "haul_matmul"));
     assert_true(report_now().spill_nanoseconds > 0);
     assert_null(haul__storage_alloc(device, 5 * MIB, "haul_matmul"));

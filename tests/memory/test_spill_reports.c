@@ -1,6 +1,7 @@
 /* Spilling, and what sums, statistics and reports on failures say of it.
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include "memory/allocator.h"
+#include "support/record.h"
 #include "support/spilling.h"
 
 static haul_tensor *on(haul_device *device, float value)
@@ -114,6 +115,37 @@ static void test_spill_reports__what_exceeds_the_device_moves_nothing(void **sta
     assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
 }
 
+/* A copy that needs room moves other tensors, and brings its own back. Their commands are no part of it. */
+static void test_spill_reports__moved_tensors_are_no_part_of_a_copy(void **state)
+{
+    enum { COUNT = 4, FIT = 2 };
+    static record r;
+    static float  values[SIDE * SIDE];
+    haul_device  *device;
+    (void)state;
+    for (int d = 0; (device = spilling(d)); d++) {
+        haul_scope  *part = haul_scope_push();
+        haul_tensor *t[COUNT];
+        int          moved = 0, read = 0;
+        begin_limit(device, FIT * BYTES);
+        for (int i = 0; i < COUNT; i++)
+            t[i] = on(device, (float)i);
+        const int64_t id = listen_to(&r, HAUL_EVENT_COMMAND_SUBMITTED);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(haul_read(t[i], values, sizeof values), HAUL_OK);
+        stop(id);
+        for (int i = 0; i < r.count; i++) {
+            const bool spills = strcmp(r.events[i].operation, "spill") == 0;
+            moved += spills;
+            read += !spills;
+            assert_true(spills == (r.events[i].e.copy == 0));
+        }
+        assert_true(r.count < KEPT && moved > 0 && read > 0);
+        haul_scope_pop(part);
+        end_limit(device);
+    }
+}
+
 #define SPILL_TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -122,6 +154,7 @@ int main(void)
         SPILL_TEST(test_spill_reports__sums_are_what_is_allocated),
         SPILL_TEST(test_spill_reports__what_exceeds_the_limit_moves_nothing),
         SPILL_TEST(test_spill_reports__what_exceeds_the_device_moves_nothing),
+        SPILL_TEST(test_spill_reports__moved_tensors_are_no_part_of_a_copy),
     };
     return run_moves("spill_reports", tests, sizeof tests / sizeof tests[0]);
 }

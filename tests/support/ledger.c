@@ -23,7 +23,7 @@
 #include "backends/command.h"
 #include "device/index_fault.h"
 #include "events/events.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 static haul_ledger *ledger;
 static atomic_llong asked[LEDGER_DIRECTIONS];
@@ -106,51 +106,12 @@ static haul_status end_copy(copying outer, haul_status status)
     return status;
 }
 
-haul_status __real_haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                                  size_t bytes, bool fresh, const char *origin);
-haul_status __wrap_haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                                  size_t bytes, bool fresh, const char *origin);
-haul_status __wrap_haul__transfer(haul__storage *to, size_t to_offset, haul__storage *from, size_t from_offset,
-                                  size_t bytes, bool fresh, const char *origin)
+haul_status __real_haul__transfer(const haul__copy *c);
+haul_status __wrap_haul__transfer(const haul__copy *c);
+haul_status __wrap_haul__transfer(const haul__copy *c)
 {
     copying outer = begin_copy();
-    return end_copy(outer, __real_haul__transfer(to, to_offset, from, from_offset, bytes, fresh, origin));
-}
-
-haul_status __real_haul__transfer_parts(const haul__transfer_part *parts, int                count,
-                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
-                                        const char *origin);
-haul_status __wrap_haul__transfer_parts(const haul__transfer_part *parts, int                count,
-                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
-                                        const char *origin);
-haul_status __wrap_haul__transfer_parts(const haul__transfer_part *parts, int                count,
-                                        haul_status (*ready)(void *context, int part), void *context, bool fresh,
-                                        const char *origin)
-{
-    copying outer = begin_copy();
-    return end_copy(outer, __real_haul__transfer_parts(parts, count, ready, context, fresh, origin));
-}
-
-haul_status __real_haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
-                                            bool fresh, const char *origin);
-haul_status __wrap_haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
-                                            bool fresh, const char *origin);
-haul_status __wrap_haul__transfer_from_host(haul__storage *to, size_t offset, const void *host, size_t bytes,
-                                            bool fresh, const char *origin)
-{
-    copying outer = begin_copy();
-    return end_copy(outer, __real_haul__transfer_from_host(to, offset, host, bytes, fresh, origin));
-}
-
-haul_status __real_haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes,
-                                          const char *origin);
-haul_status __wrap_haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes,
-                                          const char *origin);
-haul_status __wrap_haul__transfer_to_host(void *host, haul__storage *from, size_t offset, size_t bytes,
-                                          const char *origin)
-{
-    copying outer = begin_copy();
-    return end_copy(outer, __real_haul__transfer_to_host(host, from, offset, bytes, origin));
+    return end_copy(outer, __real_haul__transfer(c));
 }
 
 /* ---- the ledger's side ---- */

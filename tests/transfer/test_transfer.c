@@ -5,7 +5,6 @@
 #include "memory/allocator.h"
 #include "support/failure.h"
 #include "support/moves.h"
-#include "transfer/transfer.h"
 
 /* ---- arrays ---- */
 

@@ -3,12 +3,17 @@
  *
  * ctest: cuda */
 #include "core/object.h"
-#include "events/cargo.h"
 #include "memory/allocator.h"
 #include "support/moves.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 enum { MIB = 1 << 20, LARGE = 17 * MIB, PIECES = 5 };
+
+static haul_status copy_ahead(haul__storage *to, haul__storage *from, size_t bytes)
+{
+    return haul__transfer(&(haul__copy){
+        .operation = "test", .to = {to, 0}, .from = {from, 0}, .bytes = bytes, .fresh = true, .ahead = true});
+}
 
 /* A copy of `bytes` of this value to `to`, for which nobody waits; from pinned memory if `pinned`, else from the
  * heap. */
@@ -19,9 +24,7 @@ static void send_ahead(haul__storage *to, size_t bytes, uint8_t value, bool pinn
     assert_non_null(from);
     assert_int_equal(haul__host_before(from, true, "test"), HAUL_OK);
     memset(from->buffer.host, value, bytes);
-    haul__cargo_now.ahead = true;
-    assert_int_equal(haul__transfer(to, 0, from, 0, bytes, true, "test"), HAUL_OK);
-    haul__cargo_now.ahead = false;
+    assert_int_equal(copy_ahead(to, from, bytes), HAUL_OK);
     haul__object_release(from);
 }
 
@@ -105,9 +108,7 @@ static void test_transfer_ahead__a_piece_that_fails_is_an_error(void **state)
     assert_non_null(from);
     haul_transfer_stats_reset();
     haul__fault_plan(HAUL__FAULT_COPY, 3);
-    haul__cargo_now.ahead = true;
-    assert_int_equal(haul__transfer(large->storage, 0, from, 0, LARGE, true, "test"), HAUL_BACKEND);
-    haul__cargo_now.ahead = false;
+    assert_int_equal(copy_ahead(large->storage, from, LARGE), HAUL_BACKEND);
     assert_error(HAUL_BACKEND, "fault injected");
     assert_int_equal(ledger().h2d_count, 0);
     haul__object_release(from);

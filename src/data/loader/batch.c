@@ -11,9 +11,8 @@
 #include "core/shape.h"
 #include "core/thread.h"
 #include "device/device.h"
-#include "events/cargo.h"
 #include "memory/allocator.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 #define ORIGIN "haul_loader_next"
 
@@ -286,15 +285,16 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
         haul__made_by(&t->object, ORIGIN);
     if (!t || !there)
         return t;
-    const char *before = haul__cargo_name(name);
-    haul__cargo_now.ahead = true;
-    if (haul__transfer(there, 0, host, 0, (size_t)t->count * haul__dtype_size(dtype), true, ORIGIN)) {
-        haul__object_release(t);
-        t = NULL;
-    }
-    haul__cargo_now.ahead = false;
-    haul__cargo_now.tensor = before;
-    return t;
+    if (!haul__transfer(&(haul__copy){.operation = ORIGIN,
+                                      .tensor = name,
+                                      .to = {there, 0},
+                                      .from = {host, 0},
+                                      .bytes = (size_t)t->count * haul__dtype_size(dtype),
+                                      .fresh = true,
+                                      .ahead = true}))
+        return t;
+    haul__object_release(t);
+    return NULL;
 }
 
 static haul_status make_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n)

@@ -33,7 +33,7 @@ static haul_status cumulate(haul__order *order, haul_tensor *t, const char *oper
 {
     haul__host_view view;
     double          sum = 0;
-    haul_status     status = haul__host_view_begin(&view, t, operation);
+    haul_status     status = haul__host_view_begin(&view, t, NULL, operation);
     if (status)
         return status;
     for (int64_t i = 0; i < order->examples && status == HAUL_OK; i++) {

@@ -8,11 +8,12 @@
 bool haul__is_transpose(const pointwise_params *p, const haul_device *device);
 
 /* Submits a launch of kernel `id` that copies `from` to `to`. The command has the kernel with its params, items and
- * grain. */
-haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *origin);
+ * grain. `name` is that of the tensor for the event of a copy over a link; NULL: none is known. */
+haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *name,
+                              const char *origin);
 
-/* Submits such a copy. The tensors have the same dtype. */
+/* Submits a copy between such layouts. The tensors have the same dtype. */
 haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *from, const pointwise_params *layout,
-                            const char *origin);
+                            const char *name, const char *origin);
 
 #endif

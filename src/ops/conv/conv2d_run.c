@@ -256,29 +256,22 @@ static haul_status complete_result(task *t)
 
 /* ---- implementations ---- */
 
-typedef struct library_params {
-    haul__conv2d                problem;
-    const haul__implementation *by;
-} library_params;
-
 static haul_status convolve(haul__stream *s, const haul__command *command)
 {
-    library_params       params = *(const library_params *)command->params;
-    const pass          *p = &passes[params.problem.pass];
+    haul__conv2d         problem = *(const haul__conv2d *)command->params;
+    const pass          *p = &passes[problem.pass];
     const haul__storage *scratch = haul__library_scratch(command);
-    const haul__buffer **parts[] = {[X] = &params.problem.x,
-                                    [WEIGHT] = &params.problem.weight,
-                                    [Y] = &params.problem.y,
-                                    [BIAS] = &params.problem.bias};
+    const haul__buffer **parts[] = {
+        [X] = &problem.x, [WEIGHT] = &problem.weight, [Y] = &problem.y, [BIAS] = &problem.bias};
     *parts[p->result] = haul__library_output(command);
     for (int i = 0; i < p->count; i++)
         *parts[p->operands[i]] = haul__library_input(command, i);
-    params.problem.scratch = scratch ? &scratch->buffer : NULL;
-    params.problem.scratch_bytes = scratch ? scratch->bytes : 0;
-    return params.by->run(s, &params.problem);
+    problem.scratch = scratch ? &scratch->buffer : NULL;
+    problem.scratch_bytes = scratch ? scratch->bytes : 0;
+    return command->by->run(s, &problem);
 }
 
-static haul_status run(void *of, const haul__implementation *by)
+static haul_status run(void *of, const haul__implementation *by, int64_t *refused)
 {
     task             *t = of;
     const haul__call *c = t->now.call;
@@ -291,9 +284,16 @@ static haul_status run(void *of, const haul__implementation *by)
     for (int i = 0; i < p->count; i++)
         if (parts[p->operands[i]])
             in[count++] = parts[p->operands[i]];
-    library_params params = {.problem = t->now.settings, .by = by};
-    size_t         scratch = by->scratch ? by->scratch(c->device, &params.problem) : 0;
-    return haul__call_library(c, convolve, &params, sizeof params, parts[p->result], in, count, scratch);
+    const haul__conv2d *problem = &t->now.settings;
+    return haul__call_library(c, &(haul__library){.by = by,
+                                                  .run = convolve,
+                                                  .params = problem,
+                                                  .params_size = sizeof *problem,
+                                                  .out = parts[p->result],
+                                                  .ins = in,
+                                                  .in_count = count,
+                                                  .scratch_bytes = by->scratch ? by->scratch(c->device, problem) : 0,
+                                                  .refused = refused});
 }
 
 static const char *kernels_refuse(haul_device *device, const void *problem)

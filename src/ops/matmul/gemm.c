@@ -157,12 +157,6 @@ static int64_t grain_for(int64_t work)
 
 /* ---- one product ---- */
 
-/* The params of a command by which an implementation of a backend runs. */
-typedef struct library_params {
-    haul__gemm                  problem;
-    const haul__implementation *by;
-} library_params;
-
 /* The operands. The problem's relu is that of the form being tried. */
 typedef struct product {
     const haul__call *call;
@@ -171,8 +165,8 @@ typedef struct product {
     haul_tensor      *c, *in[3]; /* inputs: A, B and the bias, or C in its place */
 } product;
 
-/* The second form is for implementations without relu. It is stored only if it changes: run() copies the problem next,
- * and would wait for the store. */
+/* The second form is for implementations without relu. It is stored only if it changes: the problem is copied next, and
+ * the copy would wait for the store. */
 static const void *form(void *task, int i)
 {
     product *p = task;
@@ -199,25 +193,30 @@ static void describe(const void *task, char *out, size_t size)
 
 static haul_status multiply(haul__stream *s, const haul__command *command)
 {
-    const library_params *p = command->params;
-    haul__gemm            problem = p->problem;
-    const haul__storage  *scratch = haul__library_scratch(command);
+    haul__gemm           problem = *(const haul__gemm *)command->params;
+    const haul__storage *scratch = haul__library_scratch(command);
     problem.c = haul__library_output(command);
     problem.a = haul__library_input(command, 0);
     problem.b = haul__library_input(command, 1);
     problem.bias = haul__library_input(command, 2);
     problem.scratch = scratch ? &scratch->buffer : NULL;
     problem.scratch_bytes = scratch ? scratch->bytes : 0;
-    return p->by->run(s, &problem);
+    return command->by->run(s, &problem);
 }
 
-static haul_status run(void *task, const haul__implementation *by)
+static haul_status run(void *task, const haul__implementation *by, int64_t *refused)
 {
-    product       *p = task;
-    size_t         scratch = by->scratch ? by->scratch(p->call->device, p->problem) : 0;
-    library_params params = {*p->problem, by};
-    return haul__call_library(p->call, multiply, &params, sizeof params, p->c, p->in, params.problem.bias ? 3 : 2,
-                              scratch);
+    product *p = task;
+    return haul__call_library(
+        p->call, &(haul__library){.by = by,
+                                  .run = multiply,
+                                  .params = p->problem,
+                                  .params_size = sizeof *p->problem,
+                                  .out = p->c,
+                                  .ins = p->in,
+                                  .in_count = p->problem->bias ? 3 : 2,
+                                  .scratch_bytes = by->scratch ? by->scratch(p->call->device, p->problem) : 0,
+                                  .refused = refused});
 }
 
 /* ---- kernels ---- */

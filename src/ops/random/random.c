@@ -12,7 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/random/generator.h"
-#include "transfer/transfer.h"
+#include "transfer/copy.h"
 
 #define FUNC static inline
 
@@ -389,6 +389,16 @@ static void shuffle(int64_t *order, int64_t n, const uint32_t *words)
     }
 }
 
+static haul_status give_order(const haul__call *c, const int64_t *order)
+{
+    const haul_tensor *y = c->results[0];
+    return haul__transfer(&(haul__copy){.operation = c->operation->name,
+                                        .to = {y->storage, (size_t)y->offset * sizeof *order},
+                                        .from_host = order,
+                                        .bytes = (size_t)y->count * sizeof *order,
+                                        .fresh = !c->into});
+}
+
 /* Words are drawn, and shuffled by, on the CPU. */
 static haul_status compute_permutation(haul__call *c)
 {
@@ -399,15 +409,14 @@ static haul_status compute_permutation(haul__call *c)
     haul_tensor *words = haul__temporary(&here, HAUL_I32, &HAUL_SHAPE(2 * y->count));
     size_t       bytes = (size_t)y->count * sizeof(int64_t);
     if (words && haul__is_dry())
-        return haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof(int64_t), NULL, bytes, !c->into, name);
+        return give_order(c, NULL);
     if (!words || draw(&here, HAUL__K_random_bits, words) || haul__host_before(words->storage, false, name))
         return haul_error_status();
     int64_t *order = haul__malloc(bytes);
     if (!order)
         return haul__fail_memory(name, bytes);
     shuffle(order, y->count, words->storage->buffer.host);
-    haul_status status =
-        haul__transfer_from_host(y->storage, (size_t)y->offset * sizeof *order, order, bytes, !c->into, name);
+    haul_status status = give_order(c, order);
     haul__free(order);
     return status;
 }
