@@ -56,9 +56,8 @@ static inline void haul__call_begin(haul__call *c, const haul__operation *operat
  * kind, the buffers, and `lanes`. */
 haul_status haul__launch_command(haul__command *command, int id, haul__storage *const *storages);
 
-/* In place of a launch, in a dry run. */
-haul_status haul__launch_dry(haul_device *device, haul_tensor *const *outs, int out_count, haul_tensor *const *ins,
-                             int in_count);
+/* In a dry run, instead of a launch; reads only the tensors of `launch`. */
+haul_status haul__launch_dry(haul_device *device, const haul__launch *launch);
 
 /* The short path (short.c), which takes the long one if the call needs it. For pointwise operations, whose attributes
  * are two doubles, or none. */

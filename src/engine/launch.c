@@ -63,16 +63,15 @@ __attribute__((noinline)) static haul_status submit(haul__command *command, cons
     return haul__launch_command(command, l->kernel, storages);
 }
 
-__attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, haul_tensor *const *outs, int out_count,
-                                                       haul_tensor *const *ins, int in_count)
+__attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, const haul__launch *l)
 {
     haul__region buffers[HAUL__MAX_BUFFERS];
-    for (int i = 0; i < out_count; i++)
-        buffers[i] = (haul__region){outs[i]->storage, 0};
-    for (int i = 0; i < in_count; i++)
-        buffers[out_count + i] = (haul__region){ins[i]->storage, 0};
+    for (int i = 0; i < l->out_count; i++)
+        buffers[i] = (haul__region){l->outs[i]->storage, 0};
+    for (int i = 0; i < l->in_count; i++)
+        buffers[l->out_count + i] = (haul__region){l->ins[i]->storage, 0};
     return haul__presence_plan(&(haul__command){
-        .device = device, .buffers = buffers, .write_count = out_count, .buffer_count = out_count + in_count});
+        .device = device, .buffers = buffers, .write_count = l->out_count, .buffer_count = l->out_count + l->in_count});
 }
 
 /* Takes the host addresses of the tensors' storages; returns false if a stream uses one of them. */
@@ -93,7 +92,7 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
     if (l->items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
     if (haul__is_dry())
-        return haul__launch_dry(c->device, l->outs, l->out_count, l->ins, l->in_count);
+        return haul__launch_dry(c->device, l);
     const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
     if (!kernel || (l->checks && find_record(c, &record)))
         return haul_error_status();

@@ -288,7 +288,7 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *na
     if (haul__is_dry() && to->storage->device != from->storage->device)
         return cross(&(haul__command){.kernel = NULL}, to, from, name, origin);
     if (haul__is_dry())
-        return haul__launch_dry(device, &to, 1, (haul_tensor *[]){from}, 1);
+        return haul__launch_dry(device, &(haul__launch){HAUL__OUT(to), HAUL__IN(from)});
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     if (from->count > 1) /* a fill is faster with plain stores */
         haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
