@@ -10,7 +10,8 @@ typedef struct making {
     trainer          *trainer;
     const haul_batch *batch;
     dry_run          *out;
-    bool              failed; /* memory did not suffice for the layers */
+    haul_program     *program; /* of dry_run_record */
+    bool              failed;  /* memory did not suffice for the layers */
 } making;
 
 /* ---- layers ---- */
@@ -284,6 +285,34 @@ haul_status dry_run_try(trainer *t, dry_run *out)
     haul_estimate_free(&all);
     if (status)
         dry_run_free(out);
+    return status;
+}
+
+/* ---- the step as a program ---- */
+
+static haul_status record_third(void *context)
+{
+    making     *m = context;
+    haul_status status = trainer_build(m->trainer);
+    if (!status)
+        status = trainer_apply_parts(m->trainer, &m->trainer->expected.parts);
+    for (int i = 0; i < 2 && !status; i++) {
+        status = take_batch(m);
+        status = status ? status : make_step(m);
+    }
+    if (!status)
+        status = take_batch(m);
+    return status ? status : haul_program_record(make_step, m, m->program);
+}
+
+haul_status dry_run_record(trainer *t, haul_program *out)
+{
+    dry_run              ignored = {0};
+    making               m = {.trainer = t, .out = &ignored, .program = out};
+    haul_estimate_result all;
+    *out = (haul_program){.operation_count = 0};
+    const haul_status status = haul_estimate(record_third, &m, &all);
+    haul_estimate_free(&all);
     return status;
 }
 

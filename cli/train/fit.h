@@ -55,6 +55,9 @@ haul_status dry_run_try(struct trainer *t, dry_run *out);
 haul_status dry_run_try_within(struct trainer *t, int64_t limit, dry_run *out);
 haul_status dry_run_try_spilling(struct trainer *t, int64_t limit, dry_run *out);
 
+/* The third step as a program. Needs what dry_run_make needs. */
+haul_status dry_run_record(struct trainer *t, haul_program *out);
+
 /* What an estimate says of a device; NULL: nothing. */
 const haul_estimate_device *dry_run_device(const haul_estimate_result *r, const haul_device *device);
 

@@ -10,8 +10,8 @@
 
 static const char operation[] = "haul_program_record";
 
-/* Allocators align blocks for every device; so do arenas. */
-enum { ALIGNMENT = 256 };
+/* As backends align memory. */
+enum { ALIGNMENT = 64 };
 
 /* A range of the log, and what it becomes. */
 typedef struct extract {

@@ -108,7 +108,7 @@ static void check_arena(const haul_program *p, const haul_program_memory *m)
             assert_int_equal(a->offset, -1);
         if (a->offset < 0 || a->device != m->device)
             continue;
-        assert_int_equal(a->offset % 256, 0);
+        assert_int_equal(a->offset % 64, 0);
         size = a->offset + a->bytes > size ? a->offset + a->bytes : size;
         for (int64_t k = 0; k < i; k++) {
             const haul_program_store *b = &p->stores[k];
@@ -119,7 +119,7 @@ static void check_arena(const haul_program *p, const haul_program_memory *m)
         }
     }
     assert_in_range(size, 1, m->arena_bytes);
-    assert_true(m->arena_bytes < size + 256);
+    assert_true(m->arena_bytes < size + 64);
     assert_true(m->least_bytes <= m->arena_bytes);
 }
 
@@ -271,7 +271,7 @@ static void test_arena__results_in_place(void **state)
         assert_int_equal(p.stores[p.values[v].store].offset, place);
     }
     assert_int_equal(p.stores[p.values[p.operations[0].value].store].kind, HAUL_STORE_OUTSIDE);
-    assert_true(p.memory[0].arena_bytes <= 4096 + 256);
+    assert_true(p.memory[0].arena_bytes <= 4000 + 128);
     haul_program_free(&p);
     haul_scope_pop(scope);
 }

@@ -1,0 +1,176 @@
+/* haul record: a training step as a program, without computing it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/commands.h"
+#include "cli/options/config.h"
+#include "cli/options/options.h"
+#include "cli/record/show.h"
+#include "cli/run_folder/folder.h"
+#include "cli/shared/cli.h"
+#include "cli/train/fit.h"
+#include "cli/train/trainer.h"
+
+typedef struct record_options {
+    const char *model, *run, *device, *dot; /* NULL: none */
+    int64_t     batch;
+    bool        json, memory;
+} record_options;
+
+static int check(const record_options *o)
+{
+    if (!o->model == !o->run) {
+        complain(o->run ? "a model and --run DIR were given; one of them is expected"
+                        : "which step? Give a model, such as simplecnn, or --run DIR");
+        return EXIT_USAGE;
+    }
+    if (o->json && o->memory) {
+        complain("--json has the memory, too; leave --memory out");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+/* The options of haul train that decide on a step: of the run, or as they are unless given. */
+static bool take_options(const record_options *o, bool has_batch, option_values *values, const run_folder *run,
+                         cJSON **stored)
+{
+    train_options *t = values->values;
+    char          *train[] = {"train"};
+    if (options_parse(values, &train_command, t, 1, train) >= 0)
+        return false;
+    complain_as("record");
+    if (o->run) {
+        *stored = run_look(run) == RUN_NONE ? NULL : config_read(run->config);
+        if (!*stored || !options_from_json(values, *stored, run->config))
+            return false;
+    }
+    t->model = o->model ? o->model : t->model;
+    t->device = o->device ? o->device : t->device;
+    t->batch = has_batch || !o->run ? o->batch : t->batch;
+    t->workers = 0;
+    if (!t->batch)
+        complain("the run finds its batch by itself (--batch auto); give --batch N");
+    return t->batch != 0;
+}
+
+static const char *title_of(const trainer *t, char *out, size_t size)
+{
+    const train_options *o = t->options;
+    snprintf(out, size, "one training step of %s on %s, batch %s, %s, %s", o->model, haul_device_name(t->device),
+             text_count(o->batch), o->optimizer, o->precision);
+    return out;
+}
+
+static bool show(const record_options *o, const trainer *t, const haul_program *p)
+{
+    char                text[200];
+    const program_title title = {title_of(t, text, sizeof text), t->device};
+    if (o->dot && !write_program_dot(p, o->dot))
+        return false;
+    if (o->json)
+        return show_program_json(p, t->device);
+    return o->dot && !o->memory ? true : show_program(p, &title, o->memory);
+}
+
+static int record(const record_options *o, bool has_batch, trainer *t)
+{
+    haul_program  p;
+    option_values values = {.values = t->options};
+    cJSON        *stored = NULL;
+    int           code = EXIT_FAILED;
+    if (run_name(&t->run, o->run) && take_options(o, has_batch, &values, &t->run, &stored) &&
+        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) &&
+        (!trainer_recomputes(t) || dry_run_make(t, &t->expected))) {
+        if (dry_run_record(t, &p))
+            complain_error();
+        else
+            code = show(o, t, &p) ? EXIT_OK : EXIT_FAILED;
+        haul_program_free(&p);
+    }
+    cJSON_Delete(stored);
+    return code;
+}
+
+static const option record_rows[] = {
+    {.group = "Options",
+     .name = "run",
+     OPTION_TEXT_AT(record_options, run),
+     .argument = "DIR",
+     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
+     .complete = COMPLETE_FOLDER},
+    {.group = "Options",
+     .name = "batch",
+     OPTION_INTEGER_AT(record_options, batch),
+     .argument = "N",
+     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
+     .initial = "64",
+     .low = 1,
+     .high = MOST_BATCH},
+    {.group = "Options",
+     .name = "device",
+     OPTION_TEXT_AT(record_options, device),
+     .argument = "SPEC",
+     .help = DEVICE_HELP,
+     .complete = COMPLETE_DEVICE},
+    {.group = "Options",
+     .name = "memory",
+     OPTION_FLAG_AT(record_options, memory),
+     .help = "Print the stores instead: their bytes, the operations between which they are needed, and their offsets "
+             "in one arena"},
+    {.group = "Options",
+     .name = "dot",
+     OPTION_TEXT_AT(record_options, dot),
+     .argument = "FILE",
+     .help = "Write the operations as a graph for Graphviz",
+     .complete = COMPLETE_FILE},
+    {.group = "Options",
+     .name = "json",
+     OPTION_FLAG_AT(record_options, json),
+     .help = "Print one JSON object instead: operations, stores, arena_bytes and eager_peak_bytes"}};
+
+static int record_main(int argc, char **argv)
+{
+    record_options o = {0};
+    option_values  values;
+    train_options  options = {0};
+    int            code = options_parse(&values, &record_command, &o, argc, argv);
+    if (code < 0)
+        code = check(&o);
+    if (code >= 0)
+        return code;
+    trainer    *t = calloc(1, sizeof *t); /* too large for small stacks */
+    haul_scope *scope = t ? haul_scope_push() : NULL;
+    if (!t)
+        return complain("memory is exhausted");
+    t->options = &options;
+    code = scope ? record(&o, option_given(&values, "batch"), t) : complain_error();
+    trainer_close(t);
+    free(t);
+    haul_scope_pop(scope);
+    return code;
+}
+
+static const help_example record_lines[] = {{"haul record simplecnn --batch 64", NULL},
+                                            {"haul record resnet18 --memory", NULL},
+                                            {"haul record --run runs/first --json", NULL},
+                                            {"haul record simplecnn --dot step.dot", NULL},
+                                            {NULL, NULL}};
+
+const command record_command = {
+    .name = "record",
+    .summary = "List the operations and the memory of a training step",
+    .usage = "[OPTION...] [MODEL]",
+    .description =
+        "Lists what one training step does, without computing it: the operations in their order, the memory that they "
+        "read and write, how long each part of it is needed, and how little memory one arena for all of it takes. The "
+        "step is the third of a training; the two before make gradients and the optimizer's state.",
+    .options = record_rows,
+    .option_count = sizeof record_rows / sizeof *record_rows,
+    .operand = {.name = "MODEL",
+                .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
+                .offset = offsetof(record_options, model),
+                .choices = OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp")},
+    .examples = record_lines,
+    .run = record_main,
+};
