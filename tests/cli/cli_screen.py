@@ -170,7 +170,8 @@ check("which is saved and goes on", resumed.returncode == 0 and b"resumed" in re
 
 for columns in (40, 80, 200):
     for words in (["devices"], ["ops"], ["ops", "batch_norm"], ["inspect", "closed/checkpoint"],
-                  ["train", "--estimate", "--model", "resnet18", "--data", "shapes:64", "--device", "cpu"]):
+                  ["train", "--estimate", "--model", "resnet18", "--data", "shapes:64", "--device", "cpu"],
+                  ["record", "simplecnn", "--device", "cpu"], ["record", "simplecnn", "--device", "cpu", "--memory"]):
         status, text = one_terminal(columns, [haul] + words)
         longest = max(ESCAPES.sub("", text).replace("\r", "").split("\n"), key=len)
         check(f"haul {' '.join(words)}, {columns} columns", status == 0 and len(longest) <= columns, longest)
