@@ -20,6 +20,7 @@ void haul__program_clear(haul__program *p)
     haul__free(p->values);
     haul__free(p->stores);
     haul__free(p->commands);
+    haul__free(p->changes);
     haul__free(p->uses);
     haul__free(p->described);
     haul__map_free(&p->outside);
@@ -83,56 +84,73 @@ haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int 
 
 /* ---- stores ---- */
 
+/* Each store is allocated and released at most once, so writing these changes cannot fail later. */
+static haul_status reserve_store(haul__program *p)
+{
+    const size_t most = 2 * (p->store_count + 1);
+    if (ROOM_FOR(p, stores, store_count, store_room))
+        return haul_error_status();
+    return haul__grow(&p->changes, &p->change_room, most, sizeof *p->changes)
+               ? HAUL_OK
+               : haul__fail_memory(caller, most * sizeof *p->changes);
+}
+
+static int64_t change(haul__program *p, int store, bool freed)
+{
+    p->changes[p->change_count++] = (haul__program_change){store, freed};
+    return (int64_t)p->change_count;
+}
+
 int haul__program_add_store(haul__program *p, const haul__program_store *store)
 {
-    if (ROOM_FOR(p, stores, store_count, store_room))
+    if (reserve_store(p))
         return -1;
-    haul__program_store *s = &p->stores[p->store_count];
+    const int            number = (int)p->store_count++;
+    haul__program_store *s = &p->stores[number];
     *s = *store;
     s->planned = true;
-    s->born = ++p->moment;
+    s->born = change(p, number, false);
     s->freed = INT64_MAX;
     s->born_in = p->now;
     s->born_after = p->described_count;
     s->freed_in = -1;
     name_module(s->module, sizeof s->module);
-    return (int)p->store_count++;
+    return number;
 }
 
-int haul__program_store_of(haul__program *p, const haul__storage *storage)
+int haul__program_find(const haul__program *p, const haul__storage *storage)
+{
+    const haul__map_entry *e = haul__map_find(&p->outside, storage);
+    return e && e->value ? (int)((uintptr_t)e->value - 1) : -1;
+}
+
+int haul__program_add_outside(haul__program *p, const haul__storage *storage, const haul__program_store *store)
 {
     bool             is_new;
-    haul__map_entry *e = haul__map_insert(&p->outside, storage, &is_new);
-    if (e && e->value)
-        return (int)((uintptr_t)e->value - 1);
+    haul__map_entry *e = reserve_store(p) ? NULL : haul__map_insert(&p->outside, storage, &is_new);
     if (!e)
-        haul__fail_memory(caller, sizeof *e);
-    if (!e || ROOM_FOR(p, stores, store_count, store_room))
-        return -1;
-    p->stores[p->store_count] = (haul__program_store){.device = storage->device,
-                                                      .bytes = (int64_t)storage->bytes,
-                                                      .origin = "",
-                                                      .freed = INT64_MAX,
-                                                      .born_in = -1,
-                                                      .freed_in = -1};
+        return haul__fail_memory(caller, sizeof *e), -1;
+    haul__program_store *s = &p->stores[p->store_count];
+    *s = *store;
+    s->origin = "";
+    s->freed = INT64_MAX;
+    s->born_in = s->freed_in = -1;
     const uintptr_t number = ++p->store_count;
     e->value = (void *)number;
     return (int)number - 1;
 }
 
-void haul__program_store_freed(haul__program *p, int store)
+void haul__program_free_store(haul__program *p, int store)
 {
-    p->stores[store].freed = ++p->moment;
+    p->stores[store].freed = change(p, store, true);
     p->stores[store].freed_in = p->now;
 }
 
-void haul__program_drop(haul__program *p, const haul__storage *storage)
+void haul__program_forget(haul__program *p, const haul__storage *storage)
 {
     haul__map_entry *e = haul__map_find(&p->outside, storage);
-    if (!e || !e->value)
-        return;
-    haul__program_store_freed(p, (int)((uintptr_t)e->value - 1));
-    e->value = NULL; /* another storage may get its address */
+    if (e)
+        e->value = NULL;
 }
 
 /* ---- commands ---- */
@@ -141,8 +159,11 @@ haul_status haul__program_add_command(haul__program *p, int write_count)
 {
     if (ROOM_FOR(p, commands, command_count, command_room))
         return haul_error_status();
-    p->commands[p->command_count++] = (haul__program_command){
-        .call = p->now, .after = p->described_count, .use = p->use_count, .write_count = write_count};
+    p->commands[p->command_count++] = (haul__program_command){.call = p->now,
+                                                              .after = p->described_count,
+                                                              .moment = p->change_count,
+                                                              .use = p->use_count,
+                                                              .write_count = write_count};
     return HAUL_OK;
 }
 

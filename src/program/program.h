@@ -30,37 +30,46 @@ typedef struct haul__program_call {
 
 typedef struct haul__program_store {
     haul_device *device;
-    bool         planned; /* the dry run allocated it */
-    bool         pinned;
+    bool         planned;      /* the dry run allocated it */
+    haul_device *pinned_for;   /* of pinned host memory; else NULL */
     int64_t      bytes, block; /* of its elements, of the allocator's block */
     const char  *origin;
     char         module[sizeof((haul_program_store *)0)->module];
-    int64_t      born, freed;       /* moments; freed is INT64_MAX as long as it is in use */
+    int64_t      born, freed;       /* moments; 0: before the run; INT64_MAX: not yet */
     int          born_in, freed_in; /* the calls that were under way; -1: none */
     size_t       born_after;        /* the number of calls that were described before it was allocated */
 } haul__program_store;
 
+/* An allocation or a release. */
+typedef struct haul__program_change {
+    int  store;
+    bool freed;
+} haul__program_change;
+
 /* A command, whose uses are those of the stores that it writes and then those that it reads. */
 typedef struct haul__program_command {
-    int    call;  /* the call that submits it; -1: none */
-    size_t after; /* the number of calls that were described before */
-    size_t use;   /* its first use */
+    int    call;   /* the call that submits it; -1: none */
+    size_t after;  /* the number of calls that were described before */
+    size_t moment; /* the number of changes before it */
+    size_t use;    /* its first use */
     int    write_count, use_count;
 } haul__program_command;
 
-/* Moments count allocations and releases. All zero but `now` is an empty log. */
+/* A moment is a number of changes. All zero but `now` is an empty log. */
 typedef struct haul__program {
     haul__program_call    *calls;
     haul_program_value    *values;
     haul__program_store   *stores;
     haul__program_command *commands;
+    haul__program_change  *changes;
     int                   *uses;      /* stores */
     int                   *described; /* calls that compute by themselves, in the order in which they do */
-    size_t                 call_count, value_count, store_count, command_count, use_count, described_count;
-    size_t                 call_room, value_room, store_room, command_room, use_room, described_room;
-    haul__map              outside; /* storages from before the dry run -> the number of their store + 1 */
-    int64_t                moment;
-    int                    now; /* the call under way; -1: none */
+    size_t                 call_count, value_count, store_count, command_count, change_count, use_count;
+    size_t                 call_room, value_room, store_room, command_room, change_room, use_room;
+    size_t                 described_count, described_room;
+    haul__map              outside;    /* storages from before the dry run -> the number of their store + 1 */
+    int                    now;        /* the call under way; -1: none */
+    bool                   incomplete; /* host memory was exhausted where a change had to be written */
 } haul__program;
 
 void haul__program_init(haul__program *p);
@@ -85,12 +94,14 @@ haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int 
 /* A store that the dry run allocates; returns its number. */
 int haul__program_add_store(haul__program *p, const haul__program_store *store);
 
-/* The store of a storage from before the dry run. */
-int haul__program_store_of(haul__program *p, const haul__storage *storage);
+/* The store of a storage from before the dry run: -1, without an error, if it is not in the log yet. Then it is added.
+ */
+int haul__program_find(const haul__program *p, const haul__storage *storage);
+int haul__program_add_outside(haul__program *p, const haul__storage *storage, const haul__program_store *store);
 
-/* The store is in use no longer. A storage from before the dry run that ends must be dropped by haul__program_drop. */
-void haul__program_store_freed(haul__program *p, int store);
-void haul__program_drop(haul__program *p, const haul__storage *storage);
+/* The store is in use no longer. The address of its storage may be used again after haul__program_forget. */
+void haul__program_free_store(haul__program *p, int store);
+void haul__program_forget(haul__program *p, const haul__storage *storage);
 
 /* Adds a command, whose uses are added after it: first those of the `write_count` stores that it writes. */
 haul_status haul__program_add_command(haul__program *p, int write_count);

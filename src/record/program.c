@@ -160,7 +160,7 @@ static void describe_stores(extract *x)
                                                          : in_one ? HAUL_STORE_SCRATCH
                                                                   : HAUL_STORE_INSIDE,
                                                  .device = from->device,
-                                                 .pinned = from->pinned,
+                                                 .pinned = from->pinned_for != NULL,
                                                  .outlives = inside && from->freed > x->end,
                                                  .bytes = from->bytes,
                                                  .block_bytes = inside ? from->block : 0,
@@ -317,7 +317,7 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
 /* What is in use after each allocation and release of the range, whose moments are numbered. */
 static haul_status find_eager_peak(const extract *x, haul_program_memory *m)
 {
-    const int64_t moments = x->end - x->begin + 1;
+    const int64_t moments = x->end - x->begin + 1; /* of the range, with its beginning */
     int64_t      *changes = haul__calloc((size_t)moments + 1, sizeof *changes), now = 0;
     if (!changes)
         return haul__fail_memory(operation, (size_t)moments * sizeof *changes);
@@ -374,13 +374,15 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
                               .value = log->value_count,
                               .store = log->store_count,
                               .command = log->command_count,
-                              .begin = log->moment};
+                              .begin = (int64_t)log->change_count};
     haul_scope          *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_status status = haul__dry_part_call(function, context, operation);
     haul_scope_pop(scope);
-    x.end = log->moment;
+    x.end = (int64_t)log->change_count;
+    if (!status && log->incomplete)
+        status = haul__fail_memory(operation, sizeof *log->stores);
     if (!status)
         status = extract_program(&x);
     free_extract(&x);

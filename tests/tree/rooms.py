@@ -92,7 +92,7 @@ def test_of_the_test():
     included = list(upward_includes([("src/core/upward.c", '#include "engine/layout/layout.h"\n#include "core/shape.h"\n')]))
     if large_folders([(f"src/core/{i}.c", "") for i in range(MOST_FILES + 1)]) != [("src/core", MOST_FILES + 1)]:
         sys.exit("a folder with too many files was made, and is not found")
-    if room_of("src/data/image/png.c") != "data/image" or room_of("src/memory/dry_run/holdings.c") != "memory":
+    if room_of("src/data/image/png.c") != "data/image" or room_of("src/memory/report/failure.c") != "memory":
         sys.exit("a folder that is listed is not its own room, or one that is not listed is one")
     if not found or included != [("src/core/upward.c", "engine")]:
         sys.exit("an arrow from core to a room above was made, and is not found")

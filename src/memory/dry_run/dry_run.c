@@ -1,4 +1,4 @@
-/* The accounts of dry runs, storages without memory, and what is restored when a run ends. */
+/* What dry runs write into their logs, storages without memory, and what is restored when a run ends. */
 #include "memory/dry_run/dry_run.h"
 
 #include "base/alloc.h"
@@ -32,48 +32,52 @@ haul__dry_run *haul__dry_run_now(void)
     return haul__thread_kept(HAUL__DRY_RUN);
 }
 
-/* ---- accounts ---- */
-
-/* Accounts begin with the memory that is already allocated. */
-static haul__account *account_of(haul__dry_run *run, haul_device *device, bool pinned)
-{
-    haul__account *a = &(pinned ? run->pinned : run->accounts)[device->slot];
-    if (!a->device) {
-        a->device = device;
-        a->start = a->peak = haul__device_allocated(device, pinned);
-        atomic_store_explicit(&a->allocated, a->start, memory_order_relaxed);
-        const int64_t limit = pinned ? 0 : haul__spill_limit(device);
-        haul__planned_spill_begin(&a->spill, limit, a->start);
-    }
-    return a;
-}
-
-static bool account_add(haul__account *a, int64_t bytes)
-{
-    int64_t now = (int64_t)atomic_fetch_add_explicit(&a->allocated, bytes, memory_order_relaxed) + bytes;
-    if (now <= a->peak)
-        return false;
-    a->peak = now;
-    return true;
-}
+/* ---- memory that existed before ---- */
 
 void haul__dry_run_free(haul__dry_run *run)
 {
-    for (int i = 0; i < HAUL__MAX_DEVICES; i++) {
-        haul__holdings_free(&run->accounts[i].held);
-        haul__holdings_free(&run->pinned[i].held);
-    }
     haul__program_clear(&run->program);
 }
 
-/* A block from before the run. */
-static void block_is_free(haul__dry_run *run, const haul__block *block)
+static void touch(haul__dry_run *run, haul_device *device, bool pinned)
 {
-    haul__account *a = account_of(run, haul__block_device(block), block->pinned);
-    account_add(a, -(int64_t)block->bytes);
+    haul__dry_base *base = &(pinned ? run->pinned : run->bases)[device->slot];
+    if (!base->device)
+        *base = (haul__dry_base){.device = device,
+                                 .start = haul__device_allocated(device, pinned),
+                                 .limit = pinned ? 0 : haul__spill_limit(device)};
+}
+
+/* The store of a storage that the run did not plan, added if needed. */
+static int outside_store(haul__dry_run *run, const haul__storage *storage)
+{
+    const haul__block *block = storage->block;
+    const int          known = haul__program_find(&run->program, storage);
+    if (known >= 0 && run->program.stores[known].bytes == (int64_t)storage->bytes)
+        return known;
+    return haul__program_add_outside(
+        &run->program, storage,
+        &(haul__program_store){.device = storage->device,
+                               .pinned_for = block && block->pinned ? haul__block_device(block) : NULL,
+                               .bytes = (int64_t)storage->bytes,
+                               .block = block ? (int64_t)block->bytes : 0});
+}
+
+/* A real run would free the block of the storage. */
+static void block_is_free(haul__dry_run *run, const haul__storage *storage)
+{
+    haul__error_record before;
+    touch(run, haul__block_device(storage->block), storage->block->pinned);
+    haul__error_save(&before);
     haul__spin_lock(&run->lock);
-    a->spill.present -= (int64_t)block->bytes;
+    const int store = outside_store(run, storage);
+    if (store < 0)
+        run->program.incomplete = true;
+    else if (run->program.stores[store].freed == INT64_MAX)
+        haul__program_free_store(&run->program, store);
     haul__spin_unlock(&run->lock);
+    if (store < 0)
+        haul__error_restore(&before);
 }
 
 void haul__dry_run_returned(const haul__storage *storage)
@@ -81,9 +85,9 @@ void haul__dry_run_returned(const haul__storage *storage)
     haul__dry_run *run = haul__dry_run_now();
     if (!run)
         return;
-    block_is_free(run, storage->block);
+    block_is_free(run, storage);
     haul__spin_lock(&run->lock);
-    haul__program_drop(&run->program, storage);
+    haul__program_forget(&run->program, storage);
     haul__spin_unlock(&run->lock);
 }
 
@@ -113,45 +117,38 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 
 typedef struct planned {
     haul__storage  storage;
-    haul__movable  movable;
-    haul__dry_run *run; /* the run; a storage may outlive it, so it holds a reference */
-    haul__account *account;
+    haul__dry_run *run;    /* the run; a storage may outlive it, so it holds a reference */
     haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
     int64_t        bytes;  /* the size of its class */
-    size_t         held;   /* its entry in the account's holdings */
     int            store;  /* its number in the run's log */
+    bool           pinned;
 } planned;
+
+static void end_store(haul__dry_run *run, int store)
+{
+    haul__spin_lock(&run->lock);
+    haul__program_free_store(&run->program, store);
+    haul__spin_unlock(&run->lock);
+}
 
 static void planned_release(haul__storage *storage)
 {
     planned *p = (planned *)storage;
-    haul__spin_lock(&p->run->lock);
-    atomic_fetch_sub_explicit(&p->account->allocated, p->bytes, memory_order_relaxed);
-    haul__holdings_add(&p->account->held, p->held, -p->bytes, false);
-    haul__planned_spill_drop(&p->account->spill, &p->movable);
-    haul__program_store_freed(&p->run->program, p->store);
-    haul__spin_unlock(&p->run->lock);
+    end_store(p->run, p->store);
     if (p->budget)
-        haul__budget_discharge(p->budget, p->account->device, p->bytes, true);
+        haul__budget_discharge(p->budget, storage->device, p->bytes, true);
     haul__object_release(p->run);
     haul__small_free(p, sizeof *p);
-}
-
-static size_t find_holding(haul__dry_run *run, haul__account *a, const char *origin)
-{
-    haul__spin_lock(&run->lock);
-    size_t held = haul__holdings_find(&a->held, origin);
-    haul__spin_unlock(&run->lock);
-    return held;
 }
 
 static int new_store(haul__dry_run *run, haul_device *device, size_t bytes, int64_t block, bool pinned,
                      const char *origin)
 {
+    touch(run, device, pinned);
     haul__spin_lock(&run->lock);
     const int store =
         haul__program_add_store(&run->program, &(haul__program_store){.device = pinned ? haul_cpu() : device,
-                                                                      .pinned = pinned,
+                                                                      .pinned_for = pinned ? device : NULL,
                                                                       .bytes = (int64_t)bytes,
                                                                       .block = block,
                                                                       .origin = origin});
@@ -168,12 +165,12 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
         haul__budget_fail(over, bytes, origin, "");
         return NULL;
     }
-    haul__account *account = run && bin >= 0 ? account_of(run, device, pinned) : NULL;
-    size_t         held = account ? find_holding(run, account, origin) : SIZE_MAX;
-    const int      store =
-        held != SIZE_MAX ? new_store(run, device, bytes, (int64_t)haul__bin_bytes(bin), pinned, origin) : -1;
+    const int store =
+        run && bin >= 0 ? new_store(run, device, bytes, (int64_t)haul__bin_bytes(bin), pinned, origin) : -1;
     planned *p = store >= 0 ? haul__small_alloc(sizeof *p) : NULL;
     if (!p) {
+        if (store >= 0)
+            end_store(run, store);
         if (budget)
             haul__budget_discharge(budget, device, (int64_t)haul__bin_bytes(bin), true);
         haul__fail_memory(origin, bytes);
@@ -188,40 +185,17 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     p->run = run;
     p->budget = budget;
     haul__object_keep(run);
-    p->account = account;
-    p->held = held;
     p->store = store;
     p->bytes = (int64_t)haul__bin_bytes(bin);
-    p->movable = (haul__movable){.block = p->bytes, .bytes = (int64_t)bytes};
-    haul__spin_lock(&run->lock);
-    haul__planned_spill_add(&account->spill, &p->movable);
-    haul__holdings_add(&account->held, held, p->bytes, account_add(account, p->bytes));
-    haul__spin_unlock(&run->lock);
+    p->pinned = pinned;
     return &p->storage;
-}
-
-/* Only storages on devices that spill are in a list. All that the command uses stays until the next one. */
-static void plan_spilling(haul__account *a, const haul__command *c)
-{
-    haul__planned_spill_next(&a->spill);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < c->buffer_count; i++) {
-            haul__storage *s = c->buffers[i].storage;
-            planned       *p = s->planned ? (planned *)s : NULL;
-            if (!p || p->account != a)
-                continue;
-            if (pass)
-                haul__planned_spill_use(&a->spill, &p->movable);
-            else
-                p->movable.last = a->spill.clock;
-        }
 }
 
 /* What an earlier run planned is from outside. */
 static int store_of(haul__dry_run *run, const haul__storage *storage)
 {
     const planned *p = storage->planned ? (const planned *)storage : NULL;
-    return p && p->run == run ? p->store : haul__program_store_of(&run->program, storage);
+    return p && p->run == run ? p->store : outside_store(run, storage);
 }
 
 int haul__dry_run_store(const haul__storage *storage)
@@ -248,19 +222,15 @@ static haul_status plan_command(const haul__command *c)
     haul__dry_run *run = haul__dry_run_now();
     if (!run)
         return HAUL_OK;
-    haul__account *a = &run->accounts[c->device->slot];
     haul__spin_lock(&run->lock);
     const haul_status status = note(run, c);
-    if (a->spill.limit)
-        plan_spilling(a, c);
     haul__spin_unlock(&run->lock);
     return status;
 }
 
 bool haul__planned_is_pinned(const haul__storage *storage)
 {
-    const planned *p = (const planned *)storage;
-    return p->account == &p->run->pinned[p->account->device->slot];
+    return ((const planned *)storage)->pinned;
 }
 
 /* ---- calls ---- */
@@ -305,7 +275,7 @@ static void count_as_freed(haul__dry_run *run, haul_tensor *t)
 {
     haul__storage *s = t->storage;
     if (s->block && atomic_load(&t->object.refs) == 2 && atomic_load(&s->object.refs) == 1)
-        block_is_free(run, s->block);
+        block_is_free(run, s);
 }
 
 /* The entry of a place, with a reference to its owner. `*k` is NULL if there is nothing to keep. */
@@ -385,7 +355,7 @@ haul_status haul__dry_run_let_go(const haul__storage *storage)
     const uintptr_t gone = (uintptr_t)e->value + 1;
     e->value = (void *)gone;
     if (gone == (uintptr_t)atomic_load(&storage->object.refs))
-        block_is_free(run, storage->block);
+        block_is_free(run, storage);
     return HAUL_OK;
 }
 

@@ -13,23 +13,19 @@
 #include "core/map.h"
 #include "core/thread.h"
 #include "device/device.h"
-#include "memory/dry_run/holdings.h"
-#include "memory/dry_run/planned_spill.h"
 #include "program/program.h"
 
-/* The numbers that the allocator of a device would report. */
-typedef struct haul__account {
-    haul_device        *device; /* NULL: not used yet */
-    atomic_llong        allocated;
-    int64_t             start, peak; /* since the innermost estimate began */
-    haul__holdings      held;        /* of what the run allocated; guarded by the run's lock */
-    haul__planned_spill spill;       /* likewise */
-} haul__account;
+/* What the run found when it first allocated or released memory of a device. */
+typedef struct haul__dry_base {
+    haul_device *device; /* NULL: it has not */
+    int64_t      start;  /* bytes in blocks that were in use */
+    int64_t      limit;  /* of a device that spills; 0: it does not */
+} haul__dry_base;
 
 typedef struct haul__dry_run {
     haul__object        object;
-    haul__account       accounts[HAUL__MAX_DEVICES]; /* by the device's slot */
-    haul__account       pinned[HAUL__MAX_DEVICES];   /* for host memory pinned for the device */
+    haul__dry_base      bases[HAUL__MAX_DEVICES];  /* by the device's slot */
+    haul__dry_base      pinned[HAUL__MAX_DEVICES]; /* for host memory pinned for the device */
     haul_transfer_stats moved;
     haul__program       program;     /* stores and commands are guarded by the run's lock */
     uint64_t            newest_node; /* the order of the newest node that existed before */

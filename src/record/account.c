@@ -1,0 +1,79 @@
+/* Reads accounts from the log of a dry run. */
+#include "record/account.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+
+static bool is_of(const haul__program_store *s, const haul_device *device, bool pinned)
+{
+    return pinned ? s->pinned_for == device : !s->pinned_for && s->device == device;
+}
+
+haul__account haul__account_read(const haul__dry_run *run, const haul_device *device, bool pinned, size_t from)
+{
+    const haul__program *p = &run->program;
+    haul__account        a = {.peak_at = from};
+    int64_t              now = (pinned ? run->pinned : run->bases)[device->slot].start;
+    for (size_t i = 0; i <= p->change_count; i++) {
+        if (i == from)
+            a.start = a.peak = now;
+        if (i > from && now > a.peak) {
+            a.peak = now;
+            a.peak_at = i;
+        }
+        if (i == p->change_count)
+            break;
+        const haul__program_store *s = &p->stores[p->changes[i].store];
+        if (is_of(s, device, pinned))
+            now += p->changes[i].freed ? -s->block : s->block;
+    }
+    return a;
+}
+
+static haul_estimate_origin *find(haul_estimate_origin *origins, int *count, const haul__program_store *s)
+{
+    haul_estimate_origin *o = origins;
+    for (; o < origins + *count; o++)
+        if (!strcmp(o->name, s->origin) && !strcmp(o->module, s->module))
+            return o;
+    *o = (haul_estimate_origin){.bytes = 0};
+    snprintf(o->name, sizeof o->name, "%s", s->origin);
+    memcpy(o->module, s->module, sizeof o->module);
+    ++*count;
+    return o;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const haul_estimate_origin *x = a, *y = b;
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+static bool is_live(const haul__program_store *s, const haul_device *device, size_t moment)
+{
+    return s->planned && is_of(s, device, false) && s->born <= (int64_t)moment && s->freed > (int64_t)moment;
+}
+
+haul_estimate_origin *haul__account_origins(const haul__dry_run *run, const haul_device *device, size_t moment,
+                                            int *count)
+{
+    const haul__program *p = &run->program;
+    size_t               most = 1;
+    for (size_t i = 0; i < p->store_count; i++)
+        most += is_live(&p->stores[i], device, moment);
+    haul_estimate_origin *origins = haul__calloc(most, sizeof *origins);
+    *count = 0;
+    if (!origins) {
+        haul__fail_memory("haul_estimate", most * sizeof *origins);
+        return NULL;
+    }
+    for (size_t i = 0; i < p->store_count; i++)
+        if (is_live(&p->stores[i], device, moment))
+            find(origins, count, &p->stores[i])->bytes += p->stores[i].block;
+    qsort(origins, (size_t)*count, sizeof *origins, by_bytes);
+    return origins;
+}

@@ -1,0 +1,17 @@
+/* What a device that spills would move in a dry run, by the rules of memory/spill.c. */
+#ifndef HAUL_RECORD_SPILL_PLAN_H
+#define HAUL_RECORD_SPILL_PLAN_H
+
+#include "memory/dry_run/dry_run.h"
+
+typedef struct haul__spill_plan {
+    int64_t spilled, returned; /* bytes that would be moved to host memory and back */
+    bool    over;              /* the limit would be exceeded, because nothing else can be moved */
+} haul__spill_plan;
+
+/* Follows the log to its end; the result is what happens after its first `from` changes and `command` commands. What
+ * was in use before the run cannot be moved. All zero for a device without a limit, or that does not spill. */
+haul_status haul__spill_plan_make(const haul__dry_run *run, const haul__dry_base *base, size_t from, size_t command,
+                                  haul__spill_plan *out);
+
+#endif
