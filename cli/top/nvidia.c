@@ -29,7 +29,7 @@ static bool start(char *why, size_t size)
 {
     if (nvml.ready)
         return true;
-    if (haul__has_word(getenv("HAUL_CUDA_WITHOUT"), "nvml")) {
+    if (haul__word_list_has(getenv("HAUL_CUDA_WITHOUT"), "nvml")) {
         snprintf(why, size, "HAUL_CUDA_WITHOUT names nvml");
         return false;
     }

@@ -69,7 +69,7 @@ typedef struct haul__backend {
 
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY if the device is full. If `of` is not NULL, a buffer for
      * the `bytes` from that place on, which `free` releases like others: only devices with device->parts have those. */
-    haul_status (*alloc)(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out);
+    haul_status (*alloc)(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
     /* Optional: host memory that the device copies at full speed (pinned). NULL: copies use pageable memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);

@@ -39,7 +39,7 @@ static void read_list(void)
 {
     const char *at = getenv("HAUL_WITHOUT");
     uint32_t    ids = 0;
-    for (size_t length; (length = haul__word(&at)); at += length) {
+    for (size_t length; (length = haul__word_list_next(&at)); at += length) {
         int id = find(at, length);
         if (id >= 0 && id != HAUL__BY_kernel)
             ids |= 1u << id;

@@ -23,7 +23,7 @@ static void put_lines(char *to, const char *from, size_t lines)
 }
 #endif
 
-void haul__copy_past(void *to, const void *from, size_t bytes)
+void haul__copy_uncached(void *to, const void *from, size_t bytes)
 {
     const size_t head = (size_t)(-(uintptr_t)to % LINE);
     if (bytes < head + LINE) {

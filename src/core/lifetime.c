@@ -14,10 +14,10 @@
 
 enum { FRAMES = 12 };
 
-typedef struct place {
+typedef struct call_site {
     int   count;
     void *frames[FRAMES];
-} place;
+} call_site;
 
 /* Precedes the object in memory. */
 typedef struct life {
@@ -25,7 +25,7 @@ typedef struct life {
     haul__life_end how;
     int            depth; /* depth of the scope that was popped */
     char           scope[40], made_by[48], text[100];
-    place          made, ended;
+    call_site      made, ended;
 } life;
 
 typedef struct buried_block {
@@ -49,7 +49,7 @@ HAUL__MUTEX_AT_FORK(HAUL__FORK_LIFETIMES, lock);
 
 static void begin(void)
 {
-    bool on = haul__has_word(getenv("HAUL_DEBUG"), "lifetimes");
+    bool on = haul__word_list_has(getenv("HAUL_DEBUG"), "lifetimes");
     atomic_store(&haul__lifetimes_state, on ? 2 : 1);
 }
 
@@ -61,7 +61,7 @@ bool haul__lifetimes_begin(void)
 
 /* ---- notes ---- */
 
-static void note_place(place *p)
+static void note_call_site(call_site *p)
 {
     p->count = haul__take_frames(p->frames, FRAMES);
 }
@@ -72,7 +72,7 @@ void *haul__life_new(size_t bytes)
     if (!l)
         return NULL;
     memset(l, 0, sizeof *l);
-    note_place(&l->made);
+    note_call_site(&l->made);
     return l + 1;
 }
 
@@ -84,10 +84,10 @@ void haul__life_made_by(haul__object *object, const char *operation)
 
 void haul__life_event(haul__object *object, haul__life_end how, const haul_scope *scope)
 {
-    life *l = life_of(object);
-    char  text[sizeof l->text];
-    place here;
-    note_place(&here);
+    life     *l = life_of(object);
+    char      text[sizeof l->text];
+    call_site here;
+    note_call_site(&here);
     haul__object_text(object, text, sizeof text);
     take_lock();
     memcpy(l->text, text, sizeof text);
@@ -106,7 +106,7 @@ static void note_held(haul__object *object, life *l)
         object->was->describe(object, true, l->text, sizeof l->text);
     else
         snprintf(l->text, sizeof l->text, "%s", object->was->name);
-    note_place(&l->ended);
+    note_call_site(&l->ended);
 }
 
 void haul__object_bury(haul__object *object)
@@ -160,8 +160,8 @@ void haul__life_history(const haul__object *object, char *out, size_t size)
     const life              *l = life_of(object);
     char                     end[120], ended[160], made[160];
     tell_end(l, end, sizeof end);
-    haul__describe_place(l->ended.frames, l->ended.count, operations[l->how], ended, sizeof ended);
-    haul__describe_place(l->made.frames, l->made.count, l->made_by, made, sizeof made);
+    haul__describe_call_site(l->ended.frames, l->ended.count, operations[l->how], ended, sizeof ended);
+    haul__describe_call_site(l->made.frames, l->made.count, l->made_by, made, sizeof made);
     snprintf(out, size, "%s%s%s; %s made it%s%s", end, *ended ? " at " : "", ended,
              *l->made_by ? l->made_by : "the library", *made ? " at " : "", made);
 }

@@ -1,12 +1,12 @@
 /* The thread pool.
  *
- * One job runs at a time. A job is cut into units, and its threads have seats: the caller has seat 0, and a pool thread
- * keeps the seat it was started with. The units are shared out to the seats in order, so that in jobs of the same form
- * a thread gets the same part of the memory, which its caches may still hold. A thread takes the units of its own share
- * from the front. When they are gone, it takes units of other shares from the back.
+ * One job runs at a time. A job is cut into units. Its threads are the members of a team: the caller is member 0, and a
+ * pool thread keeps the number that it was started with. The units are shared out to the members in order, so that in
+ * jobs of the same form a thread gets the same part of the memory, which its caches may still hold. A thread takes the
+ * units of its own share from the front. When they are gone, it takes units of other shares from the back.
  *
- * A seat's share is one word: the job's number (so that a late thread cannot take a unit of another job for one of its
- * own), the units taken from the front, and the units left. A job's description is written before the shares and
+ * A member's share is one word: the job's number (so that a late thread cannot take a unit of another job for one of
+ * its own), the units taken from the front, and the units left. A job's description is written before the shares and
  * changes only after all units are done, so it is stable for every thread that took a unit. The shares come before the
  * offer, the word that idle threads look at.
  *
@@ -40,7 +40,7 @@ enum {
 };
 
 /* A share: from the low bits, the units left, those taken from the front, and the job's number. An offer: the job's
- * seats in the low bits, and the job's number in the same place. */
+ * members in the low bits, and the job's number in the same place. */
 enum { COUNT_BITS = 12, JOB_SHIFT = 2 * COUNT_BITS };
 #define COUNT_MASK      ((UINT64_C(1) << COUNT_BITS) - 1)
 #define TAKEN_IN_FRONT  (UINT64_C(1) << COUNT_BITS)
@@ -49,14 +49,14 @@ enum { COUNT_BITS = 12, JOB_SHIFT = 2 * COUNT_BITS };
 #define JOB_OF(word)    ((word) >> JOB_SHIFT)
 
 /* What a thread has for itself. */
-typedef struct seat {
+typedef struct member {
     _Alignas(LINE) _Atomic uint64_t share;
     atomic_bool    asleep;
     int            number;
     uint64_t       seen; /* the last offer that the thread took up */
     pthread_t      thread;
     pthread_cond_t work_came;
-} seat;
+} member;
 
 static struct {
     /* Written by the caller of a job and read by all threads: one cache line. */
@@ -73,7 +73,7 @@ static struct {
     int sized_for; /* the process's number of threads when the workers were started */
     int failed_at; /* this many could not be started: do not retry for as many or more */
     /* Read by all threads, and rarely written. */
-    _Alignas(LINE) seat *table; /* the caller's seat, and those of the workers */
+    _Alignas(LINE) member *table; /* the caller, then the workers */
     int64_t     watch_ns;
     int         workers; /* running threads */
     atomic_bool quit;
@@ -186,7 +186,7 @@ static inline void pause_briefly(void)
 /* Runs on a pool thread. */
 static bool work_came(const void *context)
 {
-    const seat    *own = context;
+    const member  *own = context;
     const uint64_t offer = atomic_load(&pool.offer);
     return (offer != own->seen && (int)(offer & COUNT_MASK) > own->number) || atomic_load(&pool.quit);
 }
@@ -229,15 +229,15 @@ static int64_t pieces_of(int64_t count, int64_t grain)
     return count / grain + (count % grain != 0);
 }
 
-/* The first unit of a seat's share. */
-static int first_unit(int number, int units, int seats)
+/* The first unit of a member's share. */
+static int first_unit(int number, int units, int members)
 {
-    return (int)((int64_t)units * number / seats);
+    return (int)((int64_t)units * number / members);
 }
 
-/* Takes a unit of a share of the job, which has so many seats, and runs it; false if none is left. All units are of one
- * job, which cannot end before this thread reports. */
-static bool run_unit(uint64_t job, int seats, int number, bool own)
+/* Takes a unit of a share of the job, which has `members` members, and runs it; false if none is left. All units are of
+ * one job, which cannot end before this thread reports. */
+static bool run_unit(uint64_t job, int members, int number, bool own)
 {
     _Atomic uint64_t *word = &pool.table[number].share;
     uint64_t          share = atomic_load(word);
@@ -248,7 +248,7 @@ static bool run_unit(uint64_t job, int seats, int number, bool own)
     int     units = atomic_load_explicit(&pool.units, memory_order_relaxed);
     int64_t count = atomic_load_explicit(&pool.count, memory_order_relaxed);
     int64_t grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
-    int     unit = first_unit(number, units, seats) + TAKEN_OF(share) + (own ? 0 : LEFT_OF(share) - 1);
+    int     unit = first_unit(number, units, members) + TAKEN_OF(share) + (own ? 0 : LEFT_OF(share) - 1);
     /* Units differ by at most one piece. Pieces / units comes first, because their product could overflow. */
     int64_t pieces = pieces_of(count, grain), each = pieces / units, longer = pieces % units;
     int64_t first = unit * each + (unit < longer ? unit : longer);
@@ -259,10 +259,10 @@ static bool run_unit(uint64_t job, int seats, int number, bool own)
 }
 
 /* Takes and runs units of a share until none is left; returns how many ran here. */
-static int run_share(uint64_t job, int seats, int number, bool own)
+static int run_share(uint64_t job, int members, int number, bool own)
 {
     int done = 0;
-    while (run_unit(job, seats, number, own))
+    while (run_unit(job, members, number, own))
         done++;
     return done;
 }
@@ -279,7 +279,7 @@ static void report_done(int units)
     pthread_mutex_unlock(&lock);
 }
 
-static void sleep_until_work(seat *own)
+static void sleep_until_work(member *own)
 {
     pthread_mutex_lock(&lock);
     atomic_store(&own->asleep, true);
@@ -291,14 +291,14 @@ static void sleep_until_work(seat *own)
 
 static void *worker(void *context)
 {
-    seat *own = context;
+    member *own = context;
     while (!atomic_load(&pool.quit)) {
         if (!watch(work_came, own))
             sleep_until_work(own);
         own->seen = atomic_load(&pool.offer);
-        int seats = (int)(own->seen & COUNT_MASK);
-        for (int i = 0; own->number < seats && i < seats; i++)
-            report_done(run_share(JOB_OF(own->seen), seats, (own->number + i) % seats, i == 0));
+        int members = (int)(own->seen & COUNT_MASK);
+        for (int i = 0; own->number < members && i < members; i++)
+            report_done(run_share(JOB_OF(own->seen), members, (own->number + i) % members, i == 0));
     }
     return NULL;
 }
@@ -366,11 +366,11 @@ static void forget_workers(void)
 
 HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget_workers);
 
-/* A worker in the next seat. */
+/* Starts a worker, which becomes the next member. */
 static bool add_worker(int number)
 {
-    seat *own = &pool.table[number];
-    *own = (seat){.number = number, .seen = atomic_load(&pool.offer)};
+    member *own = &pool.table[number];
+    *own = (member){.number = number, .seen = atomic_load(&pool.offer)};
     if (pthread_cond_init(&own->work_came, NULL) != 0)
         return false;
     if (start_thread(&own->thread, worker, own) == 0)
@@ -397,7 +397,7 @@ static void adjust_workers(int job_threads)
     pool.watch_ns = threads > haul__core_count() ? 0 : WATCH_NS;
     pool.table = aligned_alloc(LINE, (size_t)threads * sizeof *pool.table);
     if (pool.table)
-        pool.table[0] = (seat){.number = 0};
+        pool.table[0] = (member){.number = 0};
     while (pool.table && pool.workers < threads - 1 && add_worker(pool.workers + 1))
         pool.workers++;
     if (pool.workers < threads - 1)
@@ -414,15 +414,15 @@ __attribute__((destructor)) static void finish(void)
 
 /* ---- jobs ---- */
 
-static void wake_workers(int seats)
+static void wake_workers(int members)
 {
     bool asleep = false;
-    for (int i = 1; i < seats; i++)
+    for (int i = 1; i < members; i++)
         asleep |= atomic_load(&pool.table[i].asleep);
     if (!asleep)
         return;
     pthread_mutex_lock(&lock);
-    for (int i = 1; i < seats; i++)
+    for (int i = 1; i < members; i++)
         pthread_cond_signal(&pool.table[i].work_came);
     pthread_mutex_unlock(&lock);
 }
@@ -444,8 +444,8 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     int64_t pieces = pieces_of(count, grain);
     int     most = threads < MOST_UNITS / UNITS_EACH ? threads * UNITS_EACH : MOST_UNITS;
     int     units = pieces < most ? (int)pieces : most;
-    int     seats = threads <= pool.workers ? threads : pool.workers + 1;
-    seats = units < seats ? units : seats;
+    int     members = threads <= pool.workers ? threads : pool.workers + 1;
+    members = units < members ? units : members;
     atomic_store_explicit(&pool.fn, fn, memory_order_relaxed);
     atomic_store_explicit(&pool.context, context, memory_order_relaxed);
     atomic_store_explicit(&pool.count, count, memory_order_relaxed);
@@ -453,14 +453,14 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
     atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     uint64_t job = JOB_OF(atomic_load_explicit(&pool.offer, memory_order_relaxed)) + 1;
-    for (int i = 0; i < seats; i++) {
-        int share = first_unit(i + 1, units, seats) - first_unit(i, units, seats);
+    for (int i = 0; i < members; i++) {
+        int share = first_unit(i + 1, units, members) - first_unit(i, units, members);
         atomic_store_explicit(&pool.table[i].share, job << JOB_SHIFT | (uint64_t)share, memory_order_release);
     }
-    atomic_store(&pool.offer, job << JOB_SHIFT | (uint64_t)seats);
-    wake_workers(seats);
-    for (int i = 0; i < seats; i++)
-        units -= run_share(job, seats, i, i == 0);
+    atomic_store(&pool.offer, job << JOB_SHIFT | (uint64_t)members);
+    wake_workers(members);
+    for (int i = 0; i < members; i++)
+        units -= run_share(job, members, i, i == 0);
     wait_for_units(units);
 }
 

@@ -26,7 +26,7 @@ typedef struct haul__uses {
     atomic_bool away; /* the elements are in host memory (memory/spill.c); guarded by the lock of device/residency.h */
     bool        copied; /* host memory has a copy of what was written last (memory/spill.c); guarded by `lock` */
     atomic_int  fixed;  /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
-    uint64_t    last;   /* when it was last allocated or used by a command, by haul__presence_clock */
+    uint64_t    last;   /* when it was last allocated or used by a command, by haul__residency_clock */
     haul__use   write;
     int         read_count;
     haul__use   reads[HAUL__MAX_READS];
@@ -38,11 +38,11 @@ typedef struct haul__buffer {
     void *host;
 } haul__buffer;
 
-/* A place in a buffer. */
-typedef struct haul__place {
+/* An address in a buffer. */
+typedef struct haul__buffer_address {
     void  *handle; /* the buffer's */
     size_t offset; /* bytes */
-} haul__place;
+} haul__buffer_address;
 
 /* What layers above attach to a storage: its mapping into host memory, and copies of its elements in another form that
  * stay valid until it changes. Whoever attaches an object has a lock for it. */

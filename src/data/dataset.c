@@ -22,7 +22,7 @@
 #define READ_AT_ONCE     8                 /* examples that a thread takes at a time, at most */
 #define KEPT_FROM        ((size_t)4 << 20) /* bytes of all examples that are in memory of the CPU's allocator */
 #define ALIGNMENT        64
-#define PAST_EACH        ((size_t)64 << 10) /* bytes of an example whose copy may go past the caches */
+#define UNCACHED_EACH    ((size_t)64 << 10) /* bytes of an example whose copy may go past the caches */
 #define READ             "haul_loader_next"
 
 static void close_source(const haul_dataset_source *source)
@@ -99,8 +99,8 @@ static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
     for (int i = 0; i < d->fields->count && status == HAUL_OK; i++) {
         const size_t   bytes = d->fields->bytes[i];
         const uint8_t *from = d->ahead[i] + (size_t)e->index * bytes;
-        if (bytes >= PAST_EACH && bytes_of(d, i) >= HAUL__PAST_FROM / 2)
-            haul__copy_past(e->fields[i].data, from, bytes);
+        if (bytes >= UNCACHED_EACH && bytes_of(d, i) >= HAUL__UNCACHED_FROM / 2)
+            haul__copy_uncached(e->fields[i].data, from, bytes);
         else
             memcpy(e->fields[i].data, from, bytes);
     }

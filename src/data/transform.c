@@ -65,7 +65,7 @@ void *haul__named_new(size_t bytes, const char *names, haul__plan *plan, const c
     }
     const char  *at = names;
     haul__named *named = NULL;
-    if (!haul__word(&at)) {
+    if (!haul__word_list_next(&at)) {
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "fields", "fields is empty; name at least one field");
         return NULL;
     }
@@ -92,7 +92,7 @@ static haul_status plan_named(void *context, haul_field *fields, int *count)
     const char        *at = named->names;
     char               have[200];
     haul_status        status = HAUL_OK;
-    for (size_t length; status == HAUL_OK && (length = haul__word(&at)); at += length) {
+    for (size_t length; status == HAUL_OK && (length = haul__word_list_next(&at)); at += length) {
         int i = 0;
         while (i < *count && (strlen(fields[i].name) != length || memcmp(fields[i].name, at, length) != 0))
             i++;
@@ -113,7 +113,7 @@ haul_transform *haul__named_transform(void *context, haul_example_function *appl
 
 int haul__named_next(const char **names, const haul_example *e)
 {
-    size_t length = haul__word(names);
+    size_t length = haul__word_list_next(names);
     for (int i = 0; length && i < e->count; i++)
         if (strlen(e->fields[i].name) == length && memcmp(e->fields[i].name, *names, length) == 0) {
             *names += length;

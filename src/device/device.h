@@ -36,7 +36,7 @@ static inline bool haul__device_is_host(const haul_device *device)
     return device->backend->host_memory;
 }
 
-/* Do parts of its buffers need handles of their own, which haul__device_part_alloc makes? */
+/* Do parts of its buffers need handles of their own, which haul__device_sub_buffer_alloc makes? */
 static inline bool haul__device_has_parts(const haul_device *device)
 {
     return device->parts;
@@ -156,8 +156,8 @@ haul_status haul__device_alloc(haul_device *device, size_t bytes, haul__buffer *
 void        haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, const char *operation);
 /* A handle for `bytes` of a buffer of a device that has parts. Commands that use it may still run when it is freed. The
  * memory of a buffer that is freed goes with the last handle of a part. */
-haul_status haul__device_part_alloc(haul_device *device, size_t bytes, haul__place place, void **handle);
-void        haul__device_part_free(haul_device *device, void *handle);
+haul_status haul__device_sub_buffer_alloc(haul_device *device, size_t bytes, haul__buffer_address place, void **handle);
+void        haul__device_sub_buffer_free(haul_device *device, void *handle);
 haul_status haul__device_host_alloc(haul_device *device, size_t bytes, void **out, void **handle,
                                     const char *operation);
 void haul__device_host_free(haul_device *device, void *memory, void *handle, size_t bytes, const char *operation);

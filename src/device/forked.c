@@ -40,7 +40,7 @@ static haul_status forked_start(haul_device *device)
     return refuse(device);
 }
 
-static haul_status forked_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status forked_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     (void)bytes;
     (void)of;

@@ -13,11 +13,11 @@ static _Atomic(haul__bring_back *) bring;
 static _Atomic(haul__bring_back *) planner;
 static _Thread_local bool          has_lock;
 
-atomic_ullong haul__presence_clock;
+atomic_ullong haul__residency_clock;
 
-HAUL__MUTEX_AT_FORK(HAUL__FORK_PRESENCE, lock);
+HAUL__MUTEX_AT_FORK(HAUL__FORK_RESIDENCY, lock);
 
-bool haul__presence_take(void)
+bool haul__residency_take(void)
 {
     if (has_lock)
         return false;
@@ -27,7 +27,7 @@ bool haul__presence_take(void)
     return true;
 }
 
-void haul__presence_give(void)
+void haul__residency_give(void)
 {
     atomic_store(&stopped, false);
     has_lock = false;
@@ -35,24 +35,24 @@ void haul__presence_give(void)
     haul__events_release();
 }
 
-void haul__presence_stop(void)
+void haul__residency_stop(void)
 {
     atomic_store(&stopped, true);
     while (atomic_load(&inside) > 0)
         sched_yield();
 }
 
-void haul__presence_use(haul__bring_back *bring_back)
+void haul__residency_use(haul__bring_back *bring_back)
 {
     atomic_store(&bring, bring_back);
 }
 
-void haul__presence_plan_with(haul__bring_back *plan)
+void haul__residency_plan_with(haul__bring_back *plan)
 {
     atomic_store(&planner, plan);
 }
 
-haul_status haul__presence_plan(const haul__command *c)
+haul_status haul__residency_plan(const haul__command *c)
 {
     haul__bring_back *plan = atomic_load_explicit(&planner, memory_order_acquire);
     return plan ? plan(c) : HAUL_OK;
@@ -72,7 +72,7 @@ static bool all_present(const haul__command *c)
 static haul_status enter_slowly(const haul__command *c)
 {
     haul_status status = HAUL_OK;
-    haul__presence_take();
+    haul__residency_take();
     haul__bring_back *bring_back = atomic_load(&bring);
     if (!all_present(c))
         status = bring_back(c);
@@ -80,11 +80,11 @@ static haul_status enter_slowly(const haul__command *c)
         haul__events_hold();
         atomic_fetch_add(&inside, 1);
     }
-    haul__presence_give();
+    haul__residency_give();
     return status;
 }
 
-haul_status haul__presence_enter(const haul__command *c)
+haul_status haul__residency_enter(const haul__command *c)
 {
     if (has_lock) /* the commands that move memory */
         return HAUL_OK;
@@ -97,7 +97,7 @@ haul_status haul__presence_enter(const haul__command *c)
     return enter_slowly(c);
 }
 
-void haul__presence_leave(void)
+void haul__residency_leave(void)
 {
     if (has_lock)
         return;

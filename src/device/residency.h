@@ -9,27 +9,27 @@
 #include "device/device.h"
 
 /* Waits until the memory of the command's buffers is present, and keeps all memory in place until
- * haul__presence_leave. Fails if there is no room for it. */
-haul_status haul__presence_enter(const haul__command *c);
-void        haul__presence_leave(void);
+ * haul__residency_leave. Fails if there is no room for it. */
+haul_status haul__residency_enter(const haul__command *c);
+void        haul__residency_leave(void);
 
 /* Brings back what the command uses. It is called under the lock, and may move other memory away. */
 typedef haul_status haul__bring_back(const haul__command *c);
-void                haul__presence_use(haul__bring_back *bring_back);
+void                haul__residency_use(haul__bring_back *bring_back);
 
 /* Takes the lock that everything needs which moves memory away or back; the calling thread's events are held back until
  * it is given. In a thread that has it this does nothing and returns false: then do not give it. */
-bool haul__presence_take(void);
-void haul__presence_give(void);
+bool haul__residency_take(void);
+void haul__residency_give(void);
 
 /* Waits until no thread is submitting a command; none begins until the lock is given. The caller has the lock. */
-void haul__presence_stop(void);
+void haul__residency_stop(void);
 
 /* In a dry run, `plan` learns of each command that would be submitted. */
-void        haul__presence_plan_with(haul__bring_back *plan);
-haul_status haul__presence_plan(const haul__command *c);
+void        haul__residency_plan_with(haul__bring_back *plan);
+haul_status haul__residency_plan(const haul__command *c);
 
 /* When memory was last used: grows with each command. */
-extern atomic_ullong haul__presence_clock;
+extern atomic_ullong haul__residency_clock;
 
 #endif

@@ -293,7 +293,7 @@ static bool add_read(haul__uses *uses, haul__use use)
 
 void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
 {
-    const uint64_t now = atomic_load_explicit(&haul__presence_clock, memory_order_relaxed);
+    const uint64_t now = atomic_load_explicit(&haul__residency_clock, memory_order_relaxed);
     if (!uses || !use.stream)
         return;
     for (bool added = false; !added;) {

@@ -95,7 +95,7 @@ static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 /* Reads first: for memory that is both read and written the mark of the write must stay. */
 static void mark_all(const haul__command *c, haul__use use)
 {
-    atomic_fetch_add_explicit(&haul__presence_clock, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&haul__residency_clock, 1, memory_order_relaxed);
     for (int i = c->write_count; i < c->buffer_count; i++)
         haul__uses_mark(c->buffers[i].storage->uses, use, false);
     for (int i = 0; i < c->write_count; i++)
@@ -133,13 +133,13 @@ static haul_status submit_queued(haul__stream *s, const haul__command *c, const 
 static haul_status submit_in_place(haul__stream *s, const haul__command *c, const traits *kind)
 {
     haul__use   done = {0};
-    haul_status status = haul__presence_enter(c);
+    haul_status status = haul__residency_enter(c);
     if (status)
         return status;
     status = wait_all(c, s);
     if (!status)
         status = submit_queued(s, c, kind, &done);
-    haul__presence_leave();
+    haul__residency_leave();
     if (status)
         return status;
     haul__timing_relieve(s);
@@ -211,6 +211,6 @@ haul_status haul__submit(const haul__command *c)
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;
     if (haul__is_dry())
-        return haul__presence_plan(c);
+        return haul__residency_plan(c);
     return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
 }

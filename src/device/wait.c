@@ -121,7 +121,7 @@ void haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, 
 }
 
 /* Parts take no memory, and no driver waits for them, so they are not reported. */
-haul_status haul__device_part_alloc(haul_device *device, size_t bytes, haul__place place, void **handle)
+haul_status haul__device_sub_buffer_alloc(haul_device *device, size_t bytes, haul__buffer_address place, void **handle)
 {
     haul__buffer buffer = {0};
     haul_status  status = device->backend->alloc(device, bytes, &place, &buffer);
@@ -129,7 +129,7 @@ haul_status haul__device_part_alloc(haul_device *device, size_t bytes, haul__pla
     return status;
 }
 
-void haul__device_part_free(haul_device *device, void *handle)
+void haul__device_sub_buffer_free(haul_device *device, void *handle)
 {
     device->backend->free(device, &(haul__buffer){.handle = handle});
 }

@@ -70,7 +70,7 @@ __attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, cons
         buffers[i] = (haul__region){l->outs[i]->storage, 0};
     for (int i = 0; i < l->in_count; i++)
         buffers[l->out_count + i] = (haul__region){l->ins[i]->storage, 0};
-    return haul__presence_plan(&(haul__command){
+    return haul__residency_plan(&(haul__command){
         .device = device, .buffers = buffers, .write_count = l->out_count, .buffer_count = l->out_count + l->in_count});
 }
 
@@ -151,7 +151,7 @@ static haul_status call_once(const haul__call *c, const haul__library *l, size_t
                              .params_size = l->params_size,
                              .run = l->run,
                              .by = l->by};
-    haul_status   status = haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
+    haul_status   status = haul__is_dry() ? haul__residency_plan(&command) : haul__submit(&command);
     haul__object_release(scratch);
     return status;
 }

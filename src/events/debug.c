@@ -3,8 +3,8 @@
  * "dispatch" reports each new choice of an implementation: operation, device, problem, the implementation that runs,
  * and the preferred ones that refused. A choice is new if the same line was not written before.
  *
- * These subscribers are here, and not with the others in src/observe, because no function of the program refers to them:
- * they must be in every program that is linked to the static library. */
+ * These subscribers are here, and not with the others in src/observe, because no function of the program refers to
+ * them: they must be in every program that is linked to the static library. */
 #include "events/debug.h"
 
 #include <haul/device.h>
@@ -86,6 +86,6 @@ static void switch_on(const char *word, size_t length, bool (*attach)(haul__subs
 void haul__debug_begin(bool (*attach)(haul__subscriber *subscriber))
 {
     const char *at = getenv("HAUL_DEBUG");
-    for (size_t length; (length = haul__word(&at)); at += length)
+    for (size_t length; (length = haul__word_list_next(&at)); at += length)
         switch_on(at, length, attach);
 }

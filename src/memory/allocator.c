@@ -130,14 +130,14 @@ static void fail_full(struct haul__allocator *a, size_t bytes, const char *origi
     haul__report_failure(a, NULL, bytes, origin);
 }
 
-static void fail_over(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
+static void fail_over(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin)
 {
     haul_memory_origin rows[3];
     char               who[200];
     haul__spin_lock(&a->lock);
     int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
     haul__spin_unlock(&a->lock);
-    haul__budget_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
+    haul__scope_limit_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
     haul__report_failure(a, over, bytes, origin);
 }
 
@@ -149,7 +149,7 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
 {
     haul__block *taken = NULL;
     if (atomic_load_explicit(&a->spills, memory_order_relaxed))
-        haul__give_back_ready(a, bytes, origin); /* what nobody must wait for goes first */
+        haul__trim_ready(a, bytes, origin); /* what nobody must wait for goes first */
     haul__spin_lock(&a->lock);
     const int64_t room = a->stats.limit - haul__limited_overhead(a) - bytes; /* for what is reserved already */
     if (a->stats.limit > 0 && a->stats.reserved > room)
@@ -238,7 +238,7 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
     stats->peak_allocated = larger(stats->peak_allocated, stats->allocated);
     block->born = ++stats->allocations;
     stats->live_blocks++;
-    block->uses.last = atomic_load_explicit(&haul__presence_clock, memory_order_relaxed);
+    block->uses.last = atomic_load_explicit(&haul__residency_clock, memory_order_relaxed);
     if (cached) {
         stats->cache_hits++;
     } else {
@@ -306,10 +306,11 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
 }
 
 /* Counts a block against the limits of the thread's scopes. */
-static bool charge(struct haul__allocator *a, haul__budget *budget, int bin, size_t bytes, bool needed,
+static bool charge(struct haul__allocator *a, haul__scope_limit *scope_limit, int bin, size_t bytes, bool needed,
                    const char *origin)
 {
-    const haul__budget *over = haul__budget_charge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
+    const haul__scope_limit *over =
+        haul__scope_limit_charge(scope_limit, a->device, (int64_t)haul__bin_bytes(bin), false);
     if (over && needed)
         fail_over(a, over, bytes, origin);
     return !over;
@@ -342,7 +343,7 @@ static void lock_for(struct haul__allocator *a, const haul__block *block)
 static void block_put(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
-    haul__budget           *budget = block->budget;
+    haul__scope_limit      *scope_limit = block->scope_limit;
     const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
     lock_for(a, block);
     const bool     away = haul__block_is_away(block);
@@ -356,8 +357,8 @@ static void block_put(haul__block *block)
     haul__object_release(copy);
     if (away)
         haul__spill_drop(block);
-    if (__builtin_expect(budget != NULL, 0))
-        haul__budget_discharge(budget, a->device, bytes, false);
+    if (__builtin_expect(scope_limit != NULL, 0))
+        haul__scope_limit_discharge(scope_limit, a->device, bytes, false);
 }
 
 /* Does nothing need to be told of blocks, neither a subscriber nor a dry run? */
@@ -379,7 +380,7 @@ static void storage_release(haul__storage *storage)
 {
     haul__block            *block = storage->block;
     struct haul__allocator *a = block->owner;
-    if (!is_unwatched() || block->budget || !haul__spin_try(&a->lock)) {
+    if (!is_unwatched() || block->scope_limit || !haul__spin_try(&a->lock)) {
         release_slowly(storage);
         return;
     }
@@ -405,7 +406,7 @@ void haul__block_begin(haul__block *block, haul_device *device)
 /* ---- a block for a storage ---- */
 
 /* From the cache; NULL if there is none. */
-static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes, haul__budget *budget,
+static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes, haul__scope_limit *scope_limit,
                                const char *origin)
 {
     haul__spin_lock(&a->lock);
@@ -416,7 +417,7 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
         haul__spin_lock(&a->lock);
     }
     if (block) {
-        block->budget = budget;
+        block->scope_limit = scope_limit;
         go_live(a, block, true, bytes, origin);
     }
     haul__spin_unlock(&a->lock);
@@ -425,30 +426,30 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
 
 static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool needed, const char *origin)
 {
-    int           bin = haul__bin_for(a->device, a->pinned, bytes);
-    haul__budget *budget = haul__budget_now();
+    int                bin = haul__bin_for(a->device, a->pinned, bytes);
+    haul__scope_limit *scope_limit = haul__scope_limit_now();
     if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
         fail_full(a, bytes, origin);
         return NULL;
     }
-    if (__builtin_expect(budget != NULL, 0)) {
+    if (__builtin_expect(scope_limit != NULL, 0)) {
         if (a->pinned)
-            budget = NULL;
-        else if (!charge(a, budget, bin, bytes, needed, origin))
+            scope_limit = NULL;
+        else if (!charge(a, scope_limit, bin, bytes, needed, origin))
             return NULL;
     }
-    haul__block *block = cached_get(a, bin, bytes, budget, origin);
+    haul__block *block = cached_get(a, bin, bytes, scope_limit, origin);
     if (block)
         return block;
     block = block_make(a, bin, bytes, needed, origin);
     if (block) {
         haul__block_begin(block, a->pinned ? haul_cpu() : a->device);
-        block->budget = budget;
+        block->scope_limit = scope_limit;
         haul__spin_lock(&a->lock);
         go_live(a, block, false, bytes, origin);
         haul__spin_unlock(&a->lock);
-    } else if (budget) {
-        haul__budget_discharge(budget, a->device, (int64_t)haul__bin_bytes(bin), false);
+    } else if (scope_limit) {
+        haul__scope_limit_discharge(scope_limit, a->device, (int64_t)haul__bin_bytes(bin), false);
     }
     return block;
 }
@@ -470,7 +471,7 @@ haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, cons
 {
     const int    bin = haul__bin_for(a->device, a->pinned, bytes);
     haul__block *block = bin < 0 ? NULL : cached_get(a, bin, bytes, NULL, origin);
-    if (!block && bin >= 0 && haul__give_back_ready(a, (int64_t)haul__bin_bytes(bin), origin))
+    if (!block && bin >= 0 && haul__trim_ready(a, (int64_t)haul__bin_bytes(bin), origin))
         block = block_get(a, bytes, false, origin);
     return block;
 }
@@ -508,7 +509,7 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 {
     struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
     int                     bin = bytes ? haul__bin_for(device, false, bytes) : -1;
-    if (!a || bin < 0 || !is_unwatched() || haul__budget_now() || haul__fault_planned(HAUL__FAULT_DEVICE) ||
+    if (!a || bin < 0 || !is_unwatched() || haul__scope_limit_now() || haul__fault_planned(HAUL__FAULT_DEVICE) ||
         !haul__spin_try(&a->lock))
         return alloc_slowly(device, bytes, origin);
     haul__block *block = a->bins[bin];
@@ -517,7 +518,7 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
         return alloc_slowly(device, bytes, origin);
     }
     a->bins[bin] = block->next;
-    block->budget = NULL;
+    block->scope_limit = NULL;
     go_live(a, block, true, bytes, origin ? origin : "?");
     haul__spin_unlock(&a->lock);
     haul__storage_revive(&block->own);
@@ -527,22 +528,22 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
 
 haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, const char *origin)
 {
-    void **setting = &haul__thread()->held[HAUL__BUDGET], *budget = *setting;
+    void **setting = &haul__thread()->held[HAUL__SCOPE_LIMIT], *scope_limit = *setting;
     *setting = NULL;
     haul__storage *storage = haul__storage_alloc(device, bytes, origin);
-    *setting = budget;
+    *setting = scope_limit;
     return storage;
 }
 
 haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, const char *origin)
 {
-    void             **setting = &haul__thread()->held[HAUL__BUDGET], *budget = *setting;
+    void             **setting = &haul__thread()->held[HAUL__SCOPE_LIMIT], *scope_limit = *setting;
     haul__error_record before;
     haul__error_save(&before);
     *setting = NULL;
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
                                             : haul__storage_in(haul__allocator_of(device, false), bytes, false, origin);
-    *setting = budget;
+    *setting = scope_limit;
     if (!storage)
         haul__error_restore(&before);
     return storage;

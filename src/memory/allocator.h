@@ -6,37 +6,37 @@
 
 /* Where a block is in what was obtained from a device whose parts need handles, and the handle that was made last for
  * that place. Not used for blocks that were never a part, and on other devices. */
-typedef struct haul__part {
-    haul__place place;
-    void       *handle; /* NULL: none was made */
-    size_t      bytes;  /* of the handle; other than those of the block: it is out of date */
-} haul__part;
+typedef struct haul__sub_buffer {
+    haul__buffer_address address;
+    void                *handle; /* NULL: none was made */
+    size_t               bytes;  /* of the handle; other than those of the block: it is out of date */
+} haul__sub_buffer;
 
 /* A block of device memory, in use or cached. A cached block remembers the uses by its last owner, so that its next
  * owner waits for them. */
 struct haul__block {
-    struct haul__allocator *owner;
-    haul__buffer            buffer;
-    void                   *pin; /* the backend's handle for pinned memory */
-    bool                    pinned;
-    size_t                  bytes; /* the size of its class */
-    int                     bin;
-    const char             *origin;  /* the operation that allocated it; a string that is never freed */
-    uint64_t                id;      /* number of the block, for events; 0: not assigned yet */
-    atomic_ullong           storage; /* number of its present or last storage, likewise; snapshots read it, too */
-    bool                    quiet;   /* a subscriber to events allocated it: freeing it emits no event */
-    struct haul__budget    *budget;  /* the innermost budget that counts it, with a reference; NULL: none */
-    int64_t                 born;    /* the allocator's count of allocations when its storage got it */
-    haul__storage          *host;    /* its elements in host memory, with a reference: the only ones if uses.away, else
-                                      * a copy, which is valid if uses.copied; NULL: none */
-    bool moving;                     /* they are being copied there; both are guarded by the allocator's lock */
-    struct haul__record
-                 *record; /* where its storage was allocated (memory/report/block_origin.h); NULL: never recorded */
+    struct haul__allocator   *owner;
+    haul__buffer              buffer;
+    void                     *pin; /* the backend's handle for pinned memory */
+    bool                      pinned;
+    size_t                    bytes; /* the size of its class */
+    int                       bin;
+    const char               *origin;      /* the operation that allocated it; a string that is never freed */
+    uint64_t                  id;          /* number of the block, for events; 0: not assigned yet */
+    atomic_ullong             storage;     /* number of its present or last storage, likewise; snapshots read it, too */
+    bool                      quiet;       /* a subscriber to events allocated it: freeing it emits no event */
+    struct haul__scope_limit *scope_limit; /* the innermost scope limit that counts it, with a reference; NULL: none */
+    int64_t                   born;        /* the allocator's count of allocations when its storage got it */
+    haul__storage            *host; /* its elements in host memory, with a reference: the only ones if uses.away, else
+                                     * a copy, which is valid if uses.copied; NULL: none */
+    bool moving;                    /* they are being copied there; both are guarded by the allocator's lock */
+    struct haul__block_origin
+                 *recorded; /* where its storage was allocated (memory/report/block_origin.h); NULL: never recorded */
     haul__uses    uses;
     haul__storage own;            /* the storage that uses it, while it is in use */
     haul__block  *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
     haul__block  *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
-    haul__part    part;
+    haul__sub_buffer sub_buffer;
 };
 
 /* Are the block's elements in host memory, and no device memory with it? */

@@ -63,14 +63,14 @@ static haul__storage *make_room(struct haul__allocator *a, size_t bytes, int64_t
                                 int count)
 {
     haul__storage *storage = NULL;
-    const bool     taken = haul__presence_take();
+    const bool     taken = haul__residency_take();
     hold(used, count, 1);
     if (can_fit(a, block, used, count))
         for (int i = 0; i < ATTEMPTS && !storage && haul__spill(a, block) >= 0; i++)
             storage = haul__storage_in(a, bytes, false, origin);
     hold(used, count, -1);
     if (taken)
-        haul__presence_give();
+        haul__residency_give();
     return storage;
 }
 
@@ -78,7 +78,7 @@ static haul__storage *make_room(struct haul__allocator *a, size_t bytes, int64_t
 static bool may_make_room(struct haul__allocator *a, int bin)
 {
     return a && bin >= 0 && atomic_load(&a->spills) && !haul__recording_current &&
-           !haul__budget_over(haul__budget_now(), a->device, (int64_t)haul__bin_bytes(bin), false);
+           !haul__scope_limit_over(haul__scope_limit_now(), a->device, (int64_t)haul__bin_bytes(bin), false);
 }
 
 static haul__storage *alloc(struct haul__allocator *a, size_t bytes, haul_tensor *const *used, int count)

@@ -205,10 +205,10 @@ static bool prepare(haul__block *block)
 static haul_status obtain(haul__block *block, bool ahead)
 {
     struct haul__allocator *a = block->owner;
-    void                  **budget = &haul__thread()->held[HAUL__BUDGET], *before = *budget;
-    *budget = NULL;
+    void                  **scope_limit = &haul__thread()->held[HAUL__SCOPE_LIMIT], *before = *scope_limit;
+    *scope_limit = NULL;
     haul__block *fresh = (ahead ? haul__block_get_ready : haul__block_get)(a, block->own.bytes, origin);
-    *budget = before;
+    *scope_limit = before;
     if (!fresh)
         return ahead ? HAUL_OUT_OF_MEMORY : haul_error_status();
     haul__spin_lock(&a->lock);
@@ -220,7 +220,7 @@ static haul_status obtain(haul__block *block, bool ahead)
     haul__spin_unlock(&a->lock);
     block->buffer = block->own.buffer = fresh->buffer;
     take_uses(&block->uses, &fresh->uses);
-    haul__free(fresh->record);
+    haul__free(fresh->recorded);
     haul__free(fresh);
     return HAUL_OK;
 }
@@ -247,7 +247,7 @@ static haul_status move_back(haul__block *block, bool ahead)
 static haul_status bring_back(const haul__command *c)
 {
     haul_status status = HAUL_OK;
-    haul__presence_stop();
+    haul__residency_stop();
     current = c;
     for (int i = 0; i < c->buffer_count && !status; i++) {
         haul__storage *storage = c->buffers[i].storage;
@@ -329,9 +329,9 @@ int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
     bool               works = true;
     if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
         return -1;
-    const bool taken = haul__presence_take();
+    const bool taken = haul__residency_take();
     haul__error_save(&before);
-    haul__presence_stop();
+    haul__residency_stop();
     for (int64_t now = -1; works && moved < wanted && moved > now;) {
         now = moved;
         works = make_room(a, wanted - moved, &moved);
@@ -340,7 +340,7 @@ int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
         copy_ahead(a, wanted);
     haul__error_restore(&before);
     if (taken)
-        haul__presence_give();
+        haul__residency_give();
     return works || moved > 0 ? moved : -1;
 }
 
@@ -356,13 +356,13 @@ bool haul__spill_return_ahead(haul__storage *storage)
         return true;
     if (haul__recording_current) /* each replay would repeat the copy */
         return false;
-    const bool taken = haul__presence_take();
+    const bool taken = haul__residency_take();
     haul__error_save(&before);
-    haul__presence_stop();
+    haul__residency_stop();
     const bool works = !atomic_load(&storage->uses->away) || !move_back(storage->block, true);
     haul__error_restore(&before);
     if (taken)
-        haul__presence_give();
+        haul__residency_give();
     return works;
 }
 
@@ -408,12 +408,12 @@ void haul__spill_drop_copies(struct haul__allocator *a)
     haul__storage *host;
     if (!haul__may_spill())
         return;
-    const bool taken = haul__presence_take();
-    haul__presence_stop();
+    const bool taken = haul__residency_take();
+    haul__residency_stop();
     while ((host = take_copy(a)))
         haul__object_release(host);
     if (taken)
-        haul__presence_give();
+        haul__residency_give();
 }
 
 void haul__spill_drop(haul__block *block)
@@ -425,7 +425,7 @@ void haul__spill_drop(haul__block *block)
     a->stats.spilled -= (int64_t)block->bytes;
     haul__spin_unlock(&a->lock);
     haul__object_release(block->host);
-    haul__free(block->record);
+    haul__free(block->recorded);
     haul__free(block);
 }
 
@@ -443,7 +443,7 @@ haul_status haul_memory_set_spill(haul_device *device, bool on)
     struct haul__allocator *a = haul__allocator_of(device, false);
     if (!a)
         return haul_error_status();
-    haul__presence_use(bring_back);
+    haul__residency_use(bring_back);
     if (on)
         atomic_store(&any, true);
     atomic_store(&a->spills, on);

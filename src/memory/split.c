@@ -23,8 +23,8 @@ void haul__split_replace(haul__block *to, haul__block *from)
     if (to->after)
         to->after->before = to;
     from->before = from->after = NULL;
-    to->part = from->part;
-    from->part = (haul__part){.handle = NULL};
+    to->sub_buffer = from->sub_buffer;
+    from->sub_buffer = (haul__sub_buffer){.handle = NULL};
 }
 
 /* ---- uses ---- */
@@ -74,35 +74,35 @@ static void set_use(haul__uses *uses, haul__use last)
  * first. The caller holds the lock. */
 static bool use_handle(haul__block *block)
 {
-    const haul__part *part = &block->part;
-    if (!part->place.handle) /* it was never a part, or parts need no handles */
+    const haul__sub_buffer *sub = &block->sub_buffer;
+    if (!sub->address.handle) /* it was never a part, or parts need no handles */
         return true;
-    if (haul__is_piece(block) && (!part->handle || part->bytes != block->bytes))
+    if (haul__is_piece(block) && (!sub->handle || sub->bytes != block->bytes))
         return false;
-    block->buffer.handle = block->own.buffer.handle = haul__is_piece(block) ? part->handle : part->place.handle;
+    block->buffer.handle = block->own.buffer.handle = haul__is_piece(block) ? sub->handle : sub->address.handle;
     return true;
 }
 
 void haul__split_drop_handle(haul__block *block)
 {
-    if (block->part.handle)
-        haul__device_part_free(block->owner->device, block->part.handle);
-    block->part.handle = NULL;
+    if (block->sub_buffer.handle)
+        haul__device_sub_buffer_free(block->owner->device, block->sub_buffer.handle);
+    block->sub_buffer.handle = NULL;
 }
 
 /* Makes the handle of a piece that was taken, without the lock. Does not record an error. */
 static bool make_handle(haul__block *block)
 {
-    haul__part        *part = &block->part;
+    haul__sub_buffer  *sub = &block->sub_buffer;
     haul__error_record before;
     haul__split_drop_handle(block);
     haul__error_save(&before);
-    if (haul__device_part_alloc(block->owner->device, block->bytes, part->place, &part->handle)) {
+    if (haul__device_sub_buffer_alloc(block->owner->device, block->bytes, sub->address, &sub->handle)) {
         haul__error_restore(&before);
         return false;
     }
-    part->bytes = block->bytes;
-    block->buffer.handle = block->own.buffer.handle = part->handle;
+    sub->bytes = block->bytes;
+    block->buffer.handle = block->own.buffer.handle = sub->handle;
     return true;
 }
 
@@ -238,15 +238,16 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
     last_use(a, &block->uses, &last);
     set_use(&block->uses, last);
     if (haul__device_has_parts(a->device) && !haul__is_piece(block))
-        block->part.place = (haul__place){block->buffer.handle, 0};
-    *rest = (haul__block){.owner = a,
-                          .buffer = haul__device_part(a->device, block->buffer, bytes),
-                          .bytes = block->bytes - bytes,
-                          .origin = block->origin,
-                          .born = block->born,
-                          .before = block,
-                          .after = block->after,
-                          .part.place = {block->part.place.handle, block->part.place.offset + bytes}};
+        block->sub_buffer.address = (haul__buffer_address){block->buffer.handle, 0};
+    *rest = (haul__block){
+        .owner = a,
+        .buffer = haul__device_part(a->device, block->buffer, bytes),
+        .bytes = block->bytes - bytes,
+        .origin = block->origin,
+        .born = block->born,
+        .before = block,
+        .after = block->after,
+        .sub_buffer.address = {block->sub_buffer.address.handle, block->sub_buffer.address.offset + bytes}};
     haul__uses_init(&rest->uses);
     set_use(&rest->uses, last);
     rest->uses.last = block->uses.last;

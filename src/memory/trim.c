@@ -73,7 +73,7 @@ void haul__blocks_free(haul__block *blocks, const char *origin)
         haul__split_drop_handle(blocks);
         if (blocks->bytes > 0)
             give_back(blocks, origin);
-        haul__free(blocks->record);
+        haul__free(blocks->recorded);
         haul__free(blocks);
         blocks = next;
     }
@@ -104,7 +104,7 @@ static void ask(const haul_device *device)
         haul__stream_ask(streams[i], atomic_load(&streams[i]->completed) + 1, streams[i] == device->compute);
 }
 
-bool haul__give_back_ready(struct haul__allocator *a, int64_t bytes, const char *origin)
+bool haul__trim_ready(struct haul__allocator *a, int64_t bytes, const char *origin)
 {
     haul__block *taken = NULL;
     haul__spin_lock(&a->lock);

@@ -206,7 +206,7 @@ static bool fits(const char *pattern, size_t length, const char *text)
 static haul_status select_names(const haul_optimizer *o, const char *patterns, bool *chosen)
 {
     bool any = false;
-    for (size_t length; (length = haul__word(&patterns)); patterns += length) {
+    for (size_t length; (length = haul__word_list_next(&patterns)); patterns += length) {
         bool found = false;
         any = true;
         for (int i = 0; i < o->count; i++)

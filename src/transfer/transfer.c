@@ -211,7 +211,8 @@ static haul_status plan(const haul__copy *c, haul__region to, haul_device *from,
     if (staged && landing_begin(&l, c, to, bytes))
         landing_end(&l, &x, to, bytes, HAUL_OK);
     haul__dry_run_copied(device, from, bytes);
-    return haul__presence_plan(&(haul__command){.device = device, .buffers = &to, .write_count = 1, .buffer_count = 1});
+    return haul__residency_plan(
+        &(haul__command){.device = device, .buffers = &to, .write_count = 1, .buffer_count = 1});
 }
 
 /* ---- from the host ---- */
@@ -485,10 +486,10 @@ static haul_status by_kernel(const haul__copy *c)
     crossing              x;
     if (haul__is_dry()) {
         haul__dry_run_copied(target, source, c->bytes);
-        return haul__presence_plan(&(haul__command){.device = up ? target : source,
-                                                    .buffers = (haul__region[]){c->to, c->from},
-                                                    .write_count = 1,
-                                                    .buffer_count = 2});
+        return haul__residency_plan(&(haul__command){.device = up ? target : source,
+                                                     .buffers = (haul__region[]){c->to, c->from},
+                                                     .write_count = 1,
+                                                     .buffer_count = 2});
     }
     crossing_begin(&x, c, c->bytes);
     note_ends(&x, &all);

@@ -92,7 +92,8 @@ static void check_halves(const haul__ycc_loops *loops, haul__ycc_kind kind, int 
     }
     loops->convert(kind, &row, first, width, &(haul__ycc_target){.pixels = pixels});
     loops->convert(kind, &row, first, width, &(haul__ycc_target){.planes = {planes[0], planes[1], planes[2]}});
-    loops->convert(kind, &row, first, width, &(haul__ycc_target){.planes = {past[0], past[1], past[2]}, .past = true});
+    loops->convert(kind, &row, first, width,
+                   &(haul__ycc_target){.planes = {past[0], past[1], past[2]}, .uncached = true});
     for (int x = 0; x < ROOM; x++) {
         const uint8_t *f[2] = {kind == HAUL__YCC_HALF ? NULL : far[0], kind == HAUL__YCC_HALF ? NULL : far[1]};
         memset(expected, 77, sizeof expected);
@@ -197,7 +198,7 @@ static void decode(const char *path, uint8_t *planes)
 /* As one of a large folder. */
 static void read_past(const char *path, uint8_t *out)
 {
-    const haul__image_form form = {.channels = 3, .past = true};
+    const haul__image_form form = {.channels = 3, .uncached = true};
     haul__image            image = {.path = path, .operation = "test", .argument = "path"};
     assert_int_equal(haul__image_open(&image), HAUL_OK);
     assert_int_equal(haul__image_put(&image, &form, out), HAUL_OK);

@@ -268,8 +268,8 @@ static void test_split__makes_handles(void **state)
     for (int round = 0; round < 3; round++) {
         haul__storage *a = alloc(device, MIB), *b = alloc(device, 2 * MIB);
         assert_ptr_not_equal(a->buffer.handle, whole.handle);
-        assert_int_equal(a->block->part.bytes, MIB);
-        assert_int_equal(b->block->part.bytes, 2 * MIB);
+        assert_int_equal(a->block->sub_buffer.bytes, MIB);
+        assert_int_equal(b->block->sub_buffer.bytes, 2 * MIB);
         haul__object_release(a);
         haul__object_release(b);
         assert_int_equal(late_parts_made(), made + 2);

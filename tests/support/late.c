@@ -145,7 +145,7 @@ static haul_status handle_new(char *memory, size_t bytes, late_handle *whole, ha
 }
 
 /* As in OpenCL, a part of a part is an error, and so are places that are not aligned. */
-static haul_status part_new(size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status part_new(size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     late_handle *whole = of->handle;
     pthread_mutex_lock(&lock);
@@ -176,7 +176,7 @@ static void handle_free(late_handle *handle)
     }
 }
 
-static haul_status late_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status late_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     char *memory = NULL;
     if (of)

@@ -37,7 +37,7 @@ static haul_status null_open(haul_device *device, int index)
 }
 
 /* Memory that nobody touches: a handle that is not NULL. */
-static haul_status null_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status null_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     (void)of;
     (void)device;

@@ -11,7 +11,7 @@
 /* memory.c */
 /* The memory of the machine that is available, in digits; "" for other descriptions. */
 void        haul__cpu_describe(haul_device *device, haul__description what, char *out, size_t size);
-haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out);
+haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out);
 void        haul__cpu_free(haul_device *device, haul__buffer *buffer);
 haul_status haul__cpu_write(haul__stream *s, const haul__command *c);
 haul_status haul__cpu_read(haul__stream *s, const haul__command *c);

@@ -15,7 +15,7 @@
 
 enum { ALIGNMENT = 64, LINE = 64, HUGE_PAGE = 2 << 20, PIECE = 512 << 10, SHARED_FROM = 1 << 20 };
 /* Copies that write so many bytes go past the caches; less may stay in them. */
-#define NONTEMPORAL_FROM (HAUL__PAST_FROM / 2)
+#define NONTEMPORAL_FROM (HAUL__UNCACHED_FROM / 2)
 
 /* A mapping of `bytes`, a multiple of HUGE_PAGE, aligned to that; NULL if there is none. */
 static void *map_huge(size_t bytes)
@@ -33,7 +33,7 @@ static void *map_huge(size_t bytes)
     return start + before;
 }
 
-haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+haul_status haul__cpu_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     (void)of;
     *out = (haul__buffer){NULL, NULL};
@@ -81,7 +81,7 @@ static void copy_range(void *context, int64_t first, int64_t last)
     const move  *m = context;
     const size_t bytes = (size_t)(last - first);
     if (m->nontemporal)
-        haul__copy_past(m->to + first, m->from + first, bytes);
+        haul__copy_uncached(m->to + first, m->from + first, bytes);
     else
         memcpy(m->to + first, m->from + first, bytes);
 }

@@ -113,7 +113,7 @@ void                haul__cuda_spend_end(const haul_device *device, const haul__
 /* The same before the device has a context. */
 haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device);
 
-haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out);
+haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out);
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
 void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);
 void        haul__cuda_free_bytes(haul_device *device, char *out, size_t size);

@@ -16,7 +16,7 @@ haul__cuda_nvml   haul__nvml;
 
 bool haul__cuda_names(const char *variable, const char *word)
 {
-    return haul__has_word(getenv(variable), word);
+    return haul__word_list_has(getenv(variable), word);
 }
 
 /* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */

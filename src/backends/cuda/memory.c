@@ -116,7 +116,7 @@ void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *
 
 /* ---- memory for tensors ---- */
 
-haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     CUdeviceptr address = 0;
     CUresult    code;

@@ -146,7 +146,7 @@ static void prefer_huge_pages(haul__cl_device *d, cl_mem memory, size_t bytes)
 }
 
 /* A part is in the memory of the whole, which was placed. */
-static haul_status alloc_part(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status alloc_part(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     const cl_buffer_region region = {of->offset, bytes};
     cl_int                 code;
@@ -156,7 +156,7 @@ static haul_status alloc_part(haul_device *device, size_t bytes, const haul__pla
     return check_alloc(device, "clCreateSubBuffer", code, bytes);
 }
 
-static haul_status alloc(haul_device *device, size_t bytes, const haul__place *of, haul__buffer *out)
+static haul_status alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     haul__cl_device *d = haul__cl_of(device);
     cl_int           code;

@@ -101,7 +101,7 @@ static int describe_frame(void *frame, char *out, size_t size)
     return snprintf(out, size, "%s+0x%zx", base_name(info.dli_fname), (size_t)((char *)frame - (char *)info.dli_fbase));
 }
 
-const char *haul__describe_place(void *const *frames, int count, const char *operation, char *out, size_t size)
+const char *haul__describe_call_site(void *const *frames, int count, const char *operation, char *out, size_t size)
 {
     int    end, first = caller_of(frames, count, operation, &end), last = first;
     size_t at = 0;

@@ -9,6 +9,6 @@ int haul__take_frames(void **frames, int capacity);
 
 /* The caller of the library, from these frames and the operation: "train_step+0x4f in ./train". If it is unknown, up to
  * eight addresses joined by " < ", innermost first, or "". Returns `out`. */
-const char *haul__describe_place(void *const *frames, int count, const char *operation, char *out, size_t size);
+const char *haul__describe_call_site(void *const *frames, int count, const char *operation, char *out, size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The length of the first word from *at on; *at moves to its beginning. 0 at the end of the list, and for NULL. */
-static inline size_t haul__word(const char **at)
+static inline size_t haul__word_list_next(const char **at)
 {
     if (!*at)
         return 0;
@@ -15,9 +15,9 @@ static inline size_t haul__word(const char **at)
 }
 
 /* Does the list contain this word? */
-static inline bool haul__has_word(const char *list, const char *word)
+static inline bool haul__word_list_has(const char *list, const char *word)
 {
-    for (size_t length; (length = haul__word(&list)); list += length)
+    for (size_t length; (length = haul__word_list_next(&list)); list += length)
         if (length == strlen(word) && strncmp(list, word, length) == 0)
             return true;
     return false;

@@ -28,8 +28,8 @@ typedef struct haul__image {
 typedef struct haul__image_form {
     int64_t height, width;
     int     channels;
-    bool    draft; /* decode at a smaller scale where possible */
-    bool    past;  /* one of so many that the decoded ones do not stay in the caches */
+    bool    draft;    /* decode at a smaller scale where possible */
+    bool    uncached; /* one of so many that the decoded ones do not stay in the caches */
 } haul__image_form;
 
 /* Checks the options `size` and `channels`, in which 0 means the default. */
@@ -60,9 +60,9 @@ typedef struct haul__image_rows {
     int64_t  first, last; /* the columns that are used, last excluded: the others may be left out */
     uint8_t *row;         /* memory for decoders to use: a row, one more pixel, and the padding */
     uint8_t *planes; /* [3, height, width], where decoders may put the whole picture in place of taking rows; or NULL */
-    bool     past;   /* these need not be in the caches afterwards */
-    uint8_t *lines;  /* three planes of a row, `line` bytes apart, where they may put each row before they call */
-    int64_t  line;   /* take_lines in place of `take`; or NULL */
+    bool     uncached; /* these need not be in the caches afterwards */
+    uint8_t *lines;    /* three planes of a row, `line` bytes apart, where they may put each row before they call */
+    int64_t  line;     /* take_lines in place of `take`; or NULL */
     void (*take_lines)(void *context);
     int shrink; /* the picture is decoded at 1/shrink of its size, rounded up: 1, and 2, 4 or 8 if it can_shrink */
 } haul__image_rows;

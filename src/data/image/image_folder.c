@@ -322,7 +322,7 @@ haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
     else {
         const double bytes = (double)p->form.channels * (double)p->form.height * (double)p->form.width;
         p->root = strlen(root.pictures) + 1;
-        p->form.past = bytes * (double)p->count >= (double)HAUL__PAST_FROM / 2;
+        p->form.uncached = bytes * (double)p->count >= (double)HAUL__UNCACHED_FROM / 2;
         p->form.draft = o->draft;
         result = make(p, &classes, root.name);
     }

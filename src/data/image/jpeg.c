@@ -170,7 +170,7 @@ static void read_ycc(state *s, haul__jpeg_ycc *ycc, delivery *d)
     ycc->to.pixels = d->row = d->rows->row;
     for (int c = 0; c < 3 && planes; c++)
         ycc->to.planes[c] = planes + c * plane;
-    ycc->to.past = whole && d->rows->past;
+    ycc->to.uncached = whole && d->rows->uncached;
     ycc->step = whole ? d->image->width : 0;
     ycc->take = whole ? NULL : lines ? deliver_lines : deliver;
     ycc->context = d;

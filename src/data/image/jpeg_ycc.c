@@ -237,7 +237,7 @@ void haul__jpeg_ycc_read(struct jpeg_decompress_struct *jpeg, haul__jpeg_ycc *yc
         read_coefficients(jpeg, &b);
     for (; b.number < b.bands; convert_rows(&b, ++b.number))
         read_band(jpeg, &b, b.number);
-    if (ycc->to.past)
+    if (ycc->to.uncached)
         atomic_thread_fence(memory_order_seq_cst);
 }
 #endif

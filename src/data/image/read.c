@@ -239,7 +239,7 @@ haul_status haul__image_put(const haul__image *image, const haul__image_form *fo
     haul__image_rows rows = {.take = take_row, .context = &t, .last = t.width_in, .row = memory, .shrink = shrink};
     if (!t.scales && form->channels == 3)
         rows.planes = out;
-    rows.past = form->past;
+    rows.uncached = form->uncached;
     if (t.scales) {
         haul__scaler_begin(&t.scaler, memory + row);
         haul__scaler_columns(&t.scaler, &rows.first, &rows.last);

@@ -27,7 +27,7 @@ typedef struct haul__ycc {
 typedef struct haul__ycc_target {
     uint8_t *planes[3]; /* NULL for pixels */
     uint8_t *pixels;
-    bool     past; /* planes go past the caches: the caller fences them from other threads when they are complete */
+    bool     uncached; /* planes go past the caches: the caller fences them from other threads when they are complete */
 } haul__ycc_target;
 
 typedef struct haul__ycc_loops {

@@ -46,7 +46,7 @@ TARGET INLINE void NAME(block)(haul__ycc_kind kind, const haul__ycc *row, int64_
     if (!to->planes[0])
         NAME(put_pixels)(bytes, to->pixels + 4 * at);
     for (int c = 0; c < 3 && to->planes[0]; c++)
-        if (to->past)
+        if (to->uncached)
             NAME(stream)(bytes[c], to->planes[c] + at);
         else
             NAME(store)(bytes[c], to->planes[c] + at);
@@ -84,7 +84,7 @@ TARGET INLINE void NAME(convert_by)(haul__ycc_kind kind, const haul__ycc *row, i
     const haul__ycc_target past = {{to->planes[0], to->planes[1], to->planes[2]}, NULL, true};
     const haul__ycc_target pixels = {.pixels = to->pixels};
     int64_t                x = first;
-    if (to->planes[0] && to->past && NAME(are_aligned)(to, first))
+    if (to->planes[0] && to->uncached && NAME(are_aligned)(to, first))
         for (; x + 2 * LANES <= last; x += 2 * LANES)
             NAME(block)(kind, row, x, x, &past);
     else if (to->planes[0])

@@ -49,29 +49,28 @@ static haul_status renew(haul__storage **host, haul__storage **there, haul_devic
     return status == HAUL_OK ? renew_device(there, device, bytes) : status;
 }
 
-static haul_status prepare_seats(haul__batch_slot *slot, int64_t count, const char *operation)
+static haul_status prepare_examples(haul__batch_slot *slot, int64_t count, const char *operation)
 {
-    if (slot->seats)
+    if (slot->examples)
         return HAUL_OK;
-    if (!(slot->seats = haul__calloc((size_t)count, sizeof *slot->seats)))
-        return haul__fail_memory(operation, (size_t)count * sizeof *slot->seats);
-    slot->seat_count = count;
+    if (!(slot->examples = haul__calloc((size_t)count, sizeof *slot->examples)))
+        return haul__fail_memory(operation, (size_t)count * sizeof *slot->examples);
+    slot->example_count = count;
     for (int64_t i = 0; i < count; i++)
-        slot->seats[i].example.haul__room = &slot->seats[i].room;
+        slot->examples[i].example.haul__room = &slot->examples[i].room;
     return HAUL_OK;
 }
 
-haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe *recipe, const char *operation)
+haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__batch_spec *spec, const char *operation)
 {
-    const haul__fields *fields = recipe->dataset->fields;
-    haul_status status = prepare_seats(slot, recipe->dataset->count == HAUL_UNKNOWN ? recipe->rows : 1, operation);
+    const haul__fields *fields = spec->dataset->fields;
+    haul_status status = prepare_examples(slot, spec->dataset->count == HAUL_UNKNOWN ? spec->rows : 1, operation);
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column *c = &slot->columns[f];
         if (fields->varying[f] < 0)
-            status = renew(&c->host, &c->device, recipe->device, (size_t)recipe->rows * fields->bytes[f]);
+            status = renew(&c->host, &c->device, spec->device, (size_t)spec->rows * fields->bytes[f]);
         else
-            status =
-                renew(&c->host_lengths, &c->device_lengths, recipe->device, (size_t)recipe->rows * sizeof(int64_t));
+            status = renew(&c->host_lengths, &c->device_lengths, spec->device, (size_t)spec->rows * sizeof(int64_t));
     }
     return status;
 }
@@ -79,49 +78,51 @@ haul_status haul__batch_slot_prepare(haul__batch_slot *slot, const haul__recipe 
 /* ---- examples ---- */
 
 /* Prepares the example for row `row`, which can then be read; its values belong in the batch's memory. */
-static haul_example *begin_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_example *begin_example(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                    int64_t row)
 {
-    const haul__fields *fields = recipe->dataset->fields;
-    haul__seat         *seat = &slot->seats[slot->seat_count == 1 ? 0 : row];
-    int64_t             position = portion->number * recipe->batch + row;
-    haul_example       *e = &seat->example;
-    seat->room.wanted = fields;
+    const haul__fields   *fields = spec->dataset->fields;
+    haul__stored_example *stored = &slot->examples[slot->example_count == 1 ? 0 : row];
+    int64_t               position = range->number * spec->batch + row;
+    haul_example         *e = &stored->example;
+    stored->room.wanted = fields;
     for (int f = 0; f < fields->count; f++) {
         uint8_t *rows = fields->varying[f] < 0 ? slot->columns[f].host->buffer.host : NULL;
-        seat->room.places[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
+        stored->room.places[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
     }
-    e->epoch = portion->epoch;
-    e->index = portion->indices ? portion->indices[row] : position;
-    e->draws = haul_draws_new(recipe->seed, portion->epoch, recipe->weighted ? position : e->index);
+    e->epoch = range->epoch;
+    e->index = range->indices ? range->indices[row] : position;
+    e->draws = haul_draws_new(spec->seed, range->epoch, spec->weighted ? position : e->index);
     return e;
 }
 
-static haul_status pile_value(haul__column *c, const haul_value *value)
+static haul_status append_ragged(haul__column *c, const haul_value *value)
 {
     int64_t count = 1;
     for (int d = 0; d < value->shape.ndim; d++)
         count *= value->shape.dims[d];
     size_t bytes = (size_t)count * haul__dtype_size(value->dtype);
-    if (bytes > SIZE_MAX / 4 - c->pile_bytes || !haul__grow(&c->pile, &c->pile_capacity, c->pile_bytes + bytes, 1))
+    if (bytes > SIZE_MAX / 4 - c->ragged_bytes ||
+        !haul__grow(&c->ragged, &c->ragged_capacity, c->ragged_bytes + bytes, 1))
         return haul__fail_memory(ORIGIN, bytes);
     if (bytes)
-        memcpy(c->pile + c->pile_bytes, value->data, bytes);
-    c->pile_bytes += bytes;
+        memcpy(c->ragged + c->ragged_bytes, value->data, bytes);
+    c->ragged_bytes += bytes;
     return HAUL_OK;
 }
 
 /* Copies the values of a finished example to their places, unless they are there already. */
-static haul_status store_example(haul__batch_slot *slot, const haul__recipe *recipe, const haul_example *e, int64_t row)
+static haul_status store_example(haul__batch_slot *slot, const haul__batch_spec *spec, const haul_example *e,
+                                 int64_t row)
 {
-    const haul__fields *fields = recipe->dataset->fields;
+    const haul__fields *fields = spec->dataset->fields;
     haul_status         status = HAUL_OK;
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column *c = &slot->columns[f];
         void         *place = e->haul__room->places[f];
         if (fields->varying[f] >= 0) {
             ((int64_t *)c->host_lengths->buffer.host)[row] = e->fields[f].shape.dims[fields->varying[f]];
-            status = pile_value(c, &e->fields[f]);
+            status = append_ragged(c, &e->fields[f]);
         } else if (place && e->fields[f].data != place) {
             memcpy(place, e->fields[f].data, fields->bytes[f]);
         }
@@ -136,7 +137,7 @@ static haul_status await_memory(haul__batch_slot *slot, const haul__fields *fiel
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column  *c = &slot->columns[f];
         haul__storage *host = fields->varying[f] < 0 ? c->host : c->host_lengths;
-        c->pile_bytes = 0;
+        c->ragged_bytes = 0;
         if (host->buffer.host)
             status = haul__host_before(host, true, ORIGIN);
     }
@@ -148,17 +149,17 @@ static bool stopped(const atomic_bool *stop)
     return atomic_load_explicit(stop, memory_order_relaxed);
 }
 
-static haul_status read_examples(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status read_examples(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                  const atomic_bool *stop)
 {
     haul_status status = HAUL_OK;
-    for (int64_t i = 0; i < portion->n && status == HAUL_OK && !stopped(stop); i++) {
-        haul_example *e = begin_example(slot, recipe, portion, i);
-        status = haul__dataset_read(recipe->dataset, e);
+    for (int64_t i = 0; i < range->n && status == HAUL_OK && !stopped(stop); i++) {
+        haul_example *e = begin_example(slot, spec, range, i);
+        status = haul__dataset_read(spec->dataset, e);
         if (status == HAUL_OK)
-            status = store_example(slot, recipe, e, i);
+            status = store_example(slot, spec, e, i);
     }
-    slot->size = portion->n;
+    slot->size = range->n;
     return status;
 }
 
@@ -166,19 +167,19 @@ static haul_status read_examples(haul__batch_slot *slot, const haul__recipe *rec
 
 /* Reads the examples of the batch whose turn it is, without transforms; if the epoch begins in the middle, also the
  * batches before it. The caller holds the stream's lock. */
-static haul_status fetch_in_order(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status fetch_in_order(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                   haul__sequence *stream, const atomic_bool *stop)
 {
-    int64_t     first = portion->number * recipe->batch;
+    int64_t     first = range->number * spec->batch;
     haul_status status = HAUL_OK;
     slot->size = 0;
-    while (stream->position < first + portion->n && status == HAUL_OK && !stopped(stop)) {
+    while (stream->position < first + range->n && status == HAUL_OK && !stopped(stop)) {
         int64_t       row = stream->position - first;
-        haul_example *e = begin_example(slot, recipe, portion, row < 0 ? 0 : row);
+        haul_example *e = begin_example(slot, spec, range, row < 0 ? 0 : row);
         e->index = stream->position;
         if (row < 0)
-            e->draws = haul_draws_new(recipe->seed, portion->epoch, e->index);
-        status = haul__dataset_fetch(recipe->dataset, e);
+            e->draws = haul_draws_new(spec->seed, range->epoch, e->index);
+        status = haul__dataset_fetch(spec->dataset, e);
         if (status)
             break;
         stream->position++;
@@ -187,36 +188,36 @@ static haul_status fetch_in_order(haul__batch_slot *slot, const haul__recipe *re
     return status;
 }
 
-static haul_status take_turn(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status take_turn(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                              haul__sequence *stream, const atomic_bool *stop)
 {
     haul_status status = HAUL_OK;
     pthread_mutex_lock(&stream->lock);
-    while (stream->turn != portion->number && !stopped(stop))
+    while (stream->turn != range->number && !stopped(stop))
         pthread_cond_wait(&stream->moved, &stream->lock);
     if (stream->over)
         status = HAUL_END_OF_DATA;
     else if (!stopped(stop))
-        status = fetch_in_order(slot, recipe, portion, stream, stop);
+        status = fetch_in_order(slot, spec, range, stream, stop);
     stream->over = stream->over || status != HAUL_OK;
-    stream->turn = portion->number + 1;
+    stream->turn = range->number + 1;
     pthread_cond_broadcast(&stream->moved);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
 
-static haul_status read_in_order(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status read_in_order(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                  haul__sequence *stream, const atomic_bool *stop)
 {
     slot->size = 0;
-    haul_status status = take_turn(slot, recipe, portion, stream, stop);
-    if (status == HAUL_END_OF_DATA && slot->size && !recipe->drop_last)
+    haul_status status = take_turn(slot, spec, range, stream, stop);
+    if (status == HAUL_END_OF_DATA && slot->size && !spec->drop_last)
         status = HAUL_OK;
     for (int64_t i = 0; i < slot->size && status == HAUL_OK && !stopped(stop); i++) {
-        haul_example *e = &slot->seats[i].example;
-        status = haul__dataset_finish(recipe->dataset, e);
+        haul_example *e = &slot->examples[i].example;
+        status = haul__dataset_finish(spec->dataset, e);
         if (status == HAUL_OK)
-            status = store_example(slot, recipe, e, i);
+            status = store_example(slot, spec, e, i);
     }
     return status;
 }
@@ -238,11 +239,11 @@ static uint8_t *pad_value(const uint8_t **in, int64_t outer, int64_t from, int64
     return out;
 }
 
-/* The batch's memory for a field that varies, filled from its pile; *shape becomes its shape without the rows. */
-static haul_status build_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n, haul_shape *shape)
+/* The batch's memory for a field that varies, filled from its ragged; *shape becomes its shape without the rows. */
+static haul_status build_column(haul__column *c, const haul__batch_spec *spec, int f, int64_t n, haul_shape *shape)
 {
-    const haul_field *field = &recipe->dataset->fields->items[f];
-    int               vary = recipe->dataset->fields->varying[f];
+    const haul_field *field = &spec->dataset->fields->items[f];
+    int               vary = spec->dataset->fields->varying[f];
     const int64_t    *lengths = c->host_lengths->buffer.host;
     int64_t           longest = 0, outer = 1, count, bytes;
     size_t            element = haul__dtype_size(field->dtype), inner = element;
@@ -261,11 +262,11 @@ static haul_status build_column(haul__column *c, const haul__recipe *recipe, int
         return status;
     if (!haul__mul_size(count * (int64_t)element, n, &bytes))
         return haul__fail_memory(ORIGIN, SIZE_MAX);
-    if ((status = renew(&c->host, &c->device, recipe->device, (size_t)bytes)) || !bytes ||
+    if ((status = renew(&c->host, &c->device, spec->device, (size_t)bytes)) || !bytes ||
         (status = haul__host_before(c->host, true, ORIGIN)))
         return status;
     haul__element_store(field->dtype, field->padding, padding);
-    const uint8_t *in = c->pile;
+    const uint8_t *in = c->ragged;
     uint8_t       *out = c->host->buffer.host;
     for (int64_t i = 0; i < n; i++)
         out = pad_value(&in, outer, lengths[i], longest, inner, padding, element, out);
@@ -297,12 +298,12 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     return NULL;
 }
 
-static haul_status make_column(haul__column *c, const haul__recipe *recipe, int f, int64_t n)
+static haul_status make_column(haul__column *c, const haul__batch_spec *spec, int f, int64_t n)
 {
-    const haul__fields *fields = recipe->dataset->fields;
+    const haul__fields *fields = spec->dataset->fields;
     haul_shape          shape = fields->items[f].shape;
     if (fields->varying[f] >= 0) {
-        haul_status status = build_column(c, recipe, f, n, &shape);
+        haul_status status = build_column(c, spec, f, n, &shape);
         if (status)
             return status;
         c->lengths =
@@ -314,37 +315,36 @@ static haul_status make_column(haul__column *c, const haul__recipe *recipe, int 
     return haul__status_of(c->tensor);
 }
 
-static haul_status read_batch(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status read_batch(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                               haul__sequence *stream, const atomic_bool *stop)
 {
-    slot->size = portion->n;
+    slot->size = range->n;
     if (haul__is_dry())
         return HAUL_OK;
-    haul_status status = await_memory(slot, recipe->dataset->fields);
+    haul_status status = await_memory(slot, spec->dataset->fields);
     if (status)
         return status;
-    return portion->indices ? read_examples(slot, recipe, portion, stop)
-                            : read_in_order(slot, recipe, portion, stream, stop);
+    return range->indices ? read_examples(slot, spec, range, stop) : read_in_order(slot, spec, range, stream, stop);
 }
 
-static haul_status fill(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+static haul_status fill(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                         haul__sequence *stream, const atomic_bool *stop)
 {
-    haul_status status = read_batch(slot, recipe, portion, stream, stop);
+    haul_status status = read_batch(slot, spec, range, stream, stop);
     if (status || atomic_load(stop))
         return status;
-    for (int f = 0; f < recipe->dataset->fields->count && status == HAUL_OK; f++)
-        status = make_column(&slot->columns[f], recipe, f, slot->size);
+    for (int f = 0; f < spec->dataset->fields->count && status == HAUL_OK; f++)
+        status = make_column(&slot->columns[f], spec, f, slot->size);
     return status;
 }
 
-haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__recipe *recipe, const haul__portion *portion,
+haul_status haul__batch_slot_fill(haul__batch_slot *slot, const haul__batch_spec *spec, const haul__batch_range *range,
                                   haul__sequence *stream, const atomic_bool *stop, haul__error_record *error)
 {
     haul__error_record before;
     haul__error_save(&before);
     haul_error_clear();
-    haul_status status = fill(slot, recipe, portion, stream, stop);
+    haul_status status = fill(slot, spec, range, stream, stop);
     if (status)
         haul__error_save(error);
     haul__error_restore(&before);
@@ -380,10 +380,10 @@ void haul__batch_slot_free(haul__batch_slot *slot)
         haul__object_release(c->device);
         haul__object_release(c->host_lengths);
         haul__object_release(c->device_lengths);
-        haul__free(c->pile);
+        haul__free(c->ragged);
     }
-    for (int64_t i = 0; i < slot->seat_count; i++)
-        haul__example_room_free(&slot->seats[i].room);
-    haul__free(slot->seats);
+    for (int64_t i = 0; i < slot->example_count; i++)
+        haul__example_room_free(&slot->examples[i].room);
+    haul__free(slot->examples);
     *slot = (haul__batch_slot){0};
 }

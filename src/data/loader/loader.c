@@ -22,29 +22,29 @@
 
 typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
 
-typedef struct place {
+typedef struct entry {
     slot_state         state; /* guarded by the loader's lock; says who may access the rest */
     haul__batch_slot   slot;
     haul_status        status;
     haul__error_record error;
 
     const haul_loader  *loader;
-    const struct place *outer; /* that the thread which fills this one was filling already */
-} place;
+    const struct entry *outer; /* that the thread which fills this one was filling already */
+} entry;
 
 /* Those that the thread is filling, innermost first: a function of a dataset may use another loader, but would wait for
  * ever for its own. */
-static _Thread_local const place *filling;
+static _Thread_local const entry *filling;
 
 struct haul_loader {
-    haul__object   object;
-    haul__recipe   recipe;
-    haul__order    order;
-    haul__sequence stream;
-    bool           dry; /* made in a dry run: batches have shapes but no examples, and nobody works ahead */
-    int            workers;
-    int64_t        batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
-    haul_batch    *current;
+    haul__object     object;
+    haul__batch_spec spec;
+    haul__order      order;
+    haul__sequence   stream;
+    bool             dry; /* made in a dry run: batches have shapes but no examples, and nobody works ahead */
+    int              workers;
+    int64_t          batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
+    haul_batch      *current;
 
     bool        started; /* an epoch has started, and may have been read to its end */
     haul_status status;  /* the status of the last haul_loader_next */
@@ -62,8 +62,8 @@ struct haul_loader {
     haul__thread_handle **threads;
     int                   thread_count;
     int                   forks; /* haul__fork_count of the process that the threads belong to */
-    place                *places;
-    int                   place_count;
+    entry                *ring;
+    int                   ring_size;
 };
 _Static_assert(sizeof(haul_loader) <= (size_t)HAUL__SMALL_CLASSES * HAUL__SMALL_STEP,
                "its memory is kept when it is over, so that stale pointers are recognised");
@@ -82,18 +82,18 @@ static haul_status check_dry(const haul_loader *l, const char *operation)
 
 /* ---- the workers ---- */
 
-static haul_status fill(haul_loader *l, place *p, int64_t number)
+static haul_status fill(haul_loader *l, entry *p, int64_t number)
 {
-    haul__portion portion = {.epoch = l->epoch, .number = number, .n = l->recipe.batch};
+    haul__batch_range range = {.epoch = l->epoch, .number = number, .n = l->spec.batch};
     if (l->order.indices) {
-        int64_t first = number * l->recipe.batch, left = l->order.count - first;
-        portion.indices = l->order.indices + first;
-        portion.n = left < portion.n ? left : portion.n;
+        int64_t first = number * l->spec.batch, left = l->order.count - first;
+        range.indices = l->order.indices + first;
+        range.n = left < range.n ? left : range.n;
     }
-    return haul__batch_slot_fill(&p->slot, &l->recipe, &portion, &l->stream, &l->stop, &p->error);
+    return haul__batch_slot_fill(&p->slot, &l->spec, &range, &l->stream, &l->stop, &p->error);
 }
 
-static haul_status make_batch(haul_loader *l, place *p, int64_t number)
+static haul_status make_batch(haul_loader *l, entry *p, int64_t number)
 {
     static const char text[] = "batch made";
     const int64_t     began = haul__work_begin(NEXT, text, 0);
@@ -106,14 +106,14 @@ static haul_status make_batch(haul_loader *l, place *p, int64_t number)
     return status;
 }
 
-static place *place_of(const haul_loader *l, int64_t number)
+static entry *entry_of(const haul_loader *l, int64_t number)
 {
-    return &l->places[number % l->place_count];
+    return &l->ring[number % l->ring_size];
 }
 
 static bool can_claim(const haul_loader *l)
 {
-    return l->running && l->claimed < l->batches && place_of(l, l->claimed)->state == SLOT_FREE;
+    return l->running && l->claimed < l->batches && entry_of(l, l->claimed)->state == SLOT_FREE;
 }
 
 static void worker(void *context)
@@ -126,7 +126,7 @@ static void worker(void *context)
         if (l->quit)
             break;
         int64_t number = l->claimed++;
-        place  *p = place_of(l, number);
+        entry  *p = entry_of(l, number);
         p->state = SLOT_BUSY;
         l->busy++;
         pthread_mutex_unlock(&l->lock);
@@ -151,9 +151,9 @@ static void halt(haul_loader *l)
     l->running = false;
     while (l->busy)
         pthread_cond_wait(&l->ready, &l->lock);
-    for (int i = 0; i < l->place_count; i++) {
-        haul__batch_slot_clear(&l->places[i].slot);
-        l->places[i].state = SLOT_FREE;
+    for (int i = 0; i < l->ring_size; i++) {
+        haul__batch_slot_clear(&l->ring[i].slot);
+        l->ring[i].state = SLOT_FREE;
     }
     pthread_mutex_unlock(&l->lock);
     atomic_store(&l->stop, false);
@@ -171,8 +171,8 @@ static void adopt_after_fork(haul_loader *l)
     for (int i = 0; i < l->thread_count; i++)
         haul__thread_forget(l->threads[i]);
     l->thread_count = l->busy = 0;
-    for (int i = 0; i < l->place_count; i++)
-        haul__batch_slot_adopt(&l->places[i].slot);
+    for (int i = 0; i < l->ring_size; i++)
+        haul__batch_slot_adopt(&l->ring[i].slot);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
@@ -212,17 +212,17 @@ static void destroy(void *object)
     pthread_mutex_unlock(&l->lock);
     for (int i = 0; i < l->thread_count; i++)
         haul__thread_join(l->threads[i]);
-    for (int i = 0; i < l->place_count; i++)
-        haul__batch_slot_free(&l->places[i].slot);
+    for (int i = 0; i < l->ring_size; i++)
+        haul__batch_slot_free(&l->ring[i].slot);
     pthread_cond_destroy(&l->ready);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->stream.moved);
     pthread_mutex_destroy(&l->stream.lock);
-    haul__object_release(l->recipe.dataset);
+    haul__object_release(l->spec.dataset);
     haul__order_free(&l->order);
     haul__free(l->threads);
-    haul__free(l->places);
+    haul__free(l->ring);
     haul__free(l->current);
     haul__object_free(&l->object, sizeof *l);
 }
@@ -239,12 +239,12 @@ static haul_status check_free(const haul_loader *l, const char *operation)
 {
     if (check_loader(l, operation))
         return haul_error_status();
-    for (const place *p = filling; p; p = p->outer)
+    for (const entry *p = filling; p; p = p->outer)
         if (p->loader == l)
             return haul__fail(HAUL_STATE, operation, "loader",
                               "the loader is making a batch, for which it called this function of the dataset %s; use "
                               "another loader here",
-                              l->recipe.dataset->name);
+                              l->spec.dataset->name);
     return HAUL_OK;
 }
 
@@ -306,9 +306,9 @@ static haul_status check_options(const haul_dataset *dataset, const haul_loader_
     return HAUL_OK;
 }
 
-static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *device, const haul_loader_options *o)
+static void set_spec(haul_loader *l, haul_dataset *dataset, haul_device *device, const haul_loader_options *o)
 {
-    haul__recipe *r = &l->recipe;
+    haul__batch_spec *r = &l->spec;
     r->dataset = dataset;
     haul__object_keep(dataset);
     r->device = device;
@@ -327,18 +327,18 @@ static void set_recipe(haul_loader *l, haul_dataset *dataset, haul_device *devic
     l->forks = haul__fork_count();
     l->workers = o->workers;
     /* One more slot than batches ahead, for the one that the caller has. */
-    l->place_count = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
+    l->ring_size = !o->workers ? 1 : 1 + (o->prefetch ? o->prefetch : 2 * o->workers);
 }
 
 static haul_status allocate(haul_loader *l)
 {
-    int places = l->place_count;
-    l->place_count = 0;
+    int ring_size = l->ring_size;
+    l->ring_size = 0;
     l->threads = haul__calloc((size_t)l->workers + 1, sizeof *l->threads);
-    l->places = haul__calloc((size_t)places, sizeof *l->places);
-    if (!l->threads || !l->places)
-        return haul__fail_memory(NEW, (size_t)places * sizeof *l->places);
-    l->place_count = places;
+    l->ring = haul__calloc((size_t)ring_size, sizeof *l->ring);
+    if (!l->threads || !l->ring)
+        return haul__fail_memory(NEW, (size_t)ring_size * sizeof *l->ring);
+    l->ring_size = ring_size;
     return HAUL_OK;
 }
 
@@ -368,7 +368,7 @@ haul_loader *haul_loader_new_with(const haul_loader_options *options)
     haul_status status =
         l->current ? haul__order_init(&l->order, dataset, options, NEW) : haul__fail_memory(NEW, sizeof *l->current);
     if (status == HAUL_OK) {
-        set_recipe(l, dataset, device, options);
+        set_spec(l, dataset, device, options);
         status = allocate(l);
     }
     if (status == HAUL_OK)
@@ -384,15 +384,15 @@ static haul_status start_epoch(haul_loader *l, int64_t epoch, int64_t first)
     haul_status status = check_dry(l, START);
     if (status)
         return status;
-    if (l->recipe.dataset->count == HAUL_UNKNOWN)
-        l->batches = INT64_MAX / l->recipe.batch - 1;
+    if (l->spec.dataset->count == HAUL_UNKNOWN)
+        l->batches = INT64_MAX / l->spec.batch - 1;
     if (first < 0 || first > l->batches)
         return haul__fail(HAUL_INVALID_ARGUMENT, START, "first", "there is no batch %lld: an epoch has %lld",
                           (long long)first, (long long)l->batches);
     adopt_after_fork(l);
     halt(l);
-    for (int i = 0; i < l->place_count && status == HAUL_OK; i++)
-        status = haul__batch_slot_prepare(&l->places[i].slot, &l->recipe, START);
+    for (int i = 0; i < l->ring_size && status == HAUL_OK; i++)
+        status = haul__batch_slot_prepare(&l->ring[i].slot, &l->spec, START);
     if (status || (status = start_workers(l)))
         return status;
     l->epoch = epoch;
@@ -430,11 +430,11 @@ static haul_status retire(haul_loader *l)
 {
     if (!l->holding)
         return HAUL_OK;
-    place *p = place_of(l, l->taken - 1);
+    entry *p = entry_of(l, l->taken - 1);
     haul__batch_slot_clear(&p->slot);
     l->holding = false;
     *l->current = (haul_batch){0};
-    haul_status status = haul__batch_slot_prepare(&p->slot, &l->recipe, NEXT);
+    haul_status status = haul__batch_slot_prepare(&p->slot, &l->spec, NEXT);
     if (status)
         return status;
     pthread_mutex_lock(&l->lock);
@@ -444,7 +444,7 @@ static haul_status retire(haul_loader *l)
     return HAUL_OK;
 }
 
-static haul_status obtain(haul_loader *l, place *p)
+static haul_status obtain(haul_loader *l, entry *p)
 {
     if (!l->workers || l->dry) {
         p->status = make_batch(l, p, l->taken);
@@ -459,11 +459,11 @@ static haul_status obtain(haul_loader *l, place *p)
     return p->status;
 }
 
-static void give_out(haul_loader *l, const place *p)
+static void give_out(haul_loader *l, const entry *p)
 {
-    const haul__fields *fields = l->recipe.dataset->fields;
+    const haul__fields *fields = l->spec.dataset->fields;
     haul_batch         *b = l->current;
-    *b = (haul_batch){.index = l->taken, .size = p->slot.size, .count = fields->count, .dataset = l->recipe.dataset};
+    *b = (haul_batch){.index = l->taken, .size = p->slot.size, .count = fields->count, .dataset = l->spec.dataset};
     for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
         const haul__column *c = &p->slot.columns[f];
         b->tensors[f] = c->tensor ? c->tensor : HAUL_NONE;
@@ -490,7 +490,7 @@ static haul_status take_next(haul_loader *l)
     status = retire(l);
     if (!status && l->taken == l->batches)
         return HAUL_END_OF_DATA;
-    place *p = place_of(l, l->taken);
+    entry *p = entry_of(l, l->taken);
     if (!status)
         status = obtain(l, p);
     if (status == HAUL_END_OF_DATA) { /* for a dataset without a known count */
@@ -529,7 +529,7 @@ int64_t haul_loader_batches(const haul_loader *loader)
 {
     if (check_loader(loader, "haul_loader_batches"))
         return HAUL_UNKNOWN;
-    return loader->recipe.dataset->count == HAUL_UNKNOWN ? HAUL_UNKNOWN : loader->batches;
+    return loader->spec.dataset->count == HAUL_UNKNOWN ? HAUL_UNKNOWN : loader->batches;
 }
 
 /* ---- the fields of a batch ---- */

@@ -352,7 +352,7 @@ static haul_status call_host(haul__call *c, const haul_custom_call *call)
                              .params = &p,
                              .params_size = sizeof p,
                              .run = run_host};
-    return haul__is_dry() ? haul__presence_plan(&command) : haul__submit(&command);
+    return haul__is_dry() ? haul__residency_plan(&command) : haul__submit(&command);
 }
 
 /* A function or a kernel of the program may leave any byte in a bool: all but 0 become 1. */

@@ -89,7 +89,9 @@ void haul__layout(pointwise_params *p, const haul_shape *shape, haul_tensor *con
 /* A result goes past the caches from so many bytes on that an operation reads and writes; 0: none does. */
 static double nontemporal_from(const haul_device *device)
 {
-    return haul__device_is_host(device) ? (double)HAUL__PAST_FROM : haul__device_reaches_host(device) ? 64 << 20 : 0;
+    return haul__device_is_host(device)        ? (double)HAUL__UNCACHED_FROM
+           : haul__device_reaches_host(device) ? 64 << 20
+                                               : 0;
 }
 
 void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int count)

@@ -17,7 +17,7 @@ static haul_status plan_command(const haul__command *c);
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
 {
     haul__program_init(&run->program);
-    haul__presence_plan_with(plan_command);
+    haul__residency_plan_with(plan_command);
     haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY;
     haul__object_keep(run);
     if (haul__thread_keep(HAUL__DRY_RUN, run))
@@ -116,12 +116,12 @@ void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t
 /* ---- planned storages ---- */
 
 typedef struct planned {
-    haul__storage  storage;
-    haul__dry_run *run;    /* the run; a storage may outlive it, so it holds a reference */
-    haul__budget  *budget; /* the budget that counts it, with a reference; NULL: none */
-    int64_t        bytes;  /* the size of its class */
-    int            store;  /* its number in the run's log */
-    bool           pinned;
+    haul__storage      storage;
+    haul__dry_run     *run;         /* the run; a storage may outlive it, so it holds a reference */
+    haul__scope_limit *scope_limit; /* the scope limit that counts it, with a reference; NULL: none */
+    int64_t            bytes;       /* the size of its class */
+    int                store;       /* its number in the run's log */
+    bool               pinned;
 } planned;
 
 static void end_store(haul__dry_run *run, int store)
@@ -135,8 +135,8 @@ static void planned_release(haul__storage *storage)
 {
     planned *p = (planned *)storage;
     end_store(p->run, p->store);
-    if (p->budget)
-        haul__budget_discharge(p->budget, storage->device, p->bytes, true);
+    if (p->scope_limit)
+        haul__scope_limit_discharge(p->scope_limit, storage->device, p->bytes, true);
     haul__object_release(p->run);
     haul__small_free(p, sizeof *p);
 }
@@ -158,11 +158,11 @@ static int new_store(haul__dry_run *run, haul_device *device, size_t bytes, int6
 
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin)
 {
-    haul__dry_run *run = haul__dry_run_now();
-    int            bin = haul__bin_for(device, pinned, bytes);
-    haul__budget  *budget = pinned || bin < 0 ? NULL : haul__budget_now(), *over = NULL;
-    if (budget && (over = haul__budget_charge(budget, device, (int64_t)haul__bin_bytes(bin), true))) {
-        haul__budget_fail(over, bytes, origin, "");
+    haul__dry_run     *run = haul__dry_run_now();
+    int                bin = haul__bin_for(device, pinned, bytes);
+    haul__scope_limit *scope_limit = pinned || bin < 0 ? NULL : haul__scope_limit_now(), *over = NULL;
+    if (scope_limit && (over = haul__scope_limit_charge(scope_limit, device, (int64_t)haul__bin_bytes(bin), true))) {
+        haul__scope_limit_fail(over, bytes, origin, "");
         return NULL;
     }
     const int store =
@@ -171,8 +171,8 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     if (!p) {
         if (store >= 0)
             end_store(run, store);
-        if (budget)
-            haul__budget_discharge(budget, device, (int64_t)haul__bin_bytes(bin), true);
+        if (scope_limit)
+            haul__scope_limit_discharge(scope_limit, device, (int64_t)haul__bin_bytes(bin), true);
         haul__fail_memory(origin, bytes);
         return NULL;
     }
@@ -183,7 +183,7 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     p->storage.uses = &p->storage.own_uses;
     p->storage.release = planned_release;
     p->run = run;
-    p->budget = budget;
+    p->scope_limit = scope_limit;
     haul__object_keep(run);
     p->store = store;
     p->bytes = (int64_t)haul__bin_bytes(bin);

@@ -1,4 +1,4 @@
-/* Records of allocations. The event names a storage by its number, because the storage may have ended since; usually it
+/* The origins of blocks. An event names a storage by its number, because the storage may have ended since; usually it
  * is the newest block of the ring. */
 #include "memory/report/block_origin.h"
 
@@ -15,31 +15,31 @@ static haul__block *find(struct haul__allocator *a, uint64_t storage)
     return NULL;
 }
 
-/* False if the block needs a record first. The record is taken if it has none. */
-static bool fill(struct haul__allocator *a, const haul_event *event, haul__record **fresh)
+/* Takes *fresh if the block has no origin yet. False if it has none and *fresh is NULL. */
+static bool fill(struct haul__allocator *a, const haul_event *event, haul__block_origin **fresh)
 {
     haul__spin_lock(&a->lock);
     haul__block *block = find(a, event->storage);
-    if (block && !block->record) {
-        block->record = *fresh;
+    if (block && !block->recorded) {
+        block->recorded = *fresh;
         *fresh = NULL;
     }
-    haul__record *record = block ? block->record : NULL;
-    if (record) {
-        record->storage = event->storage;
-        record->time = event->time;
-        haul__utf8_copy(record->module, sizeof record->module, event->origin);
-        haul__utf8_copy(record->label, sizeof record->label, event->label);
+    haul__block_origin *origin = block ? block->recorded : NULL;
+    if (origin) {
+        origin->storage = event->storage;
+        origin->time = event->time;
+        haul__utf8_copy(origin->module, sizeof origin->module, event->origin);
+        haul__utf8_copy(origin->label, sizeof origin->label, event->label);
     }
     haul__spin_unlock(&a->lock);
-    return !block || record;
+    return !block || origin;
 }
 
-void haul__record_allocation(const haul_event *event)
+void haul__block_origin_record(const haul_event *event)
 {
     /* The allocator is part of the device's state, which `const` does not protect. */
     struct haul__allocator *a = haul__allocator_of((haul_device *)event->device, *event->text != 0);
-    haul__record           *fresh = NULL;
+    haul__block_origin     *fresh = NULL;
     if (!a || fill(a, event, &fresh))
         return;
     fresh = haul__malloc(sizeof *fresh);

@@ -9,22 +9,22 @@
 
 /* Made when an allocation of the block is recorded for the first time, and freed with the block. Guarded by the
  * allocator's lock. */
-typedef struct haul__record {
+typedef struct haul__block_origin {
     uint64_t storage; /* the storage that it is about */
     int64_t  time;
     char     module[sizeof((haul_memory_block *)0)->module];
     char     label[sizeof((haul_memory_block *)0)->label];
-} haul__record;
+} haul__block_origin;
 
-/* The record of the block's present or last storage; NULL if that was not recorded. */
-static inline const haul__record *haul__record_of(const haul__block *block)
+/* The origin of the block's present or last storage; NULL if that was not recorded. */
+static inline const haul__block_origin *haul__block_origin_of(const haul__block *block)
 {
     const uint64_t storage = atomic_load_explicit(&block->storage, memory_order_relaxed);
-    return block->record && storage && block->record->storage == storage ? block->record : NULL;
+    return block->recorded && storage && block->recorded->storage == storage ? block->recorded : NULL;
 }
 
 /* Records an allocation, as an event of HAUL_EVENT_MEMORY_ALLOCATED reports it. Does nothing if the storage has ended,
  * or if memory is exhausted. */
-void haul__record_allocation(const haul_event *event);
+void haul__block_origin_record(const haul_event *event);
 
 #endif

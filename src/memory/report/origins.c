@@ -15,8 +15,8 @@ const char *haul__origin_operation(const haul__block *block)
 
 const char *haul__origin_module(const haul__block *block)
 {
-    const haul__record *record = haul__record_of(block);
-    return !record ? "(not recorded)" : *record->module ? record->module : "(no module)";
+    const haul__block_origin *origin = haul__block_origin_of(block);
+    return !origin ? "(not recorded)" : *origin->module ? origin->module : "(no module)";
 }
 
 const char *haul__size_text(int64_t bytes, char *out, size_t size)
@@ -44,13 +44,13 @@ const char *haul__origins_text(const haul_memory_origin *rows, int count, char *
 }
 
 /* Blocks whose elements are in host memory have no device memory. */
-static bool is_counted(const haul__block *b, const haul__budget *only)
+static bool is_counted(const haul__block *b, const haul__scope_limit *only)
 {
-    return !haul__block_is_away(b) && (!only || haul__budget_within(b->budget, only));
+    return !haul__block_is_away(b) && (!only || haul__scope_limit_within(b->scope_limit, only));
 }
 
 /* The next block from `b` on that counts; `live` itself at the end of the ring. */
-static const haul__block *counted_from(const haul__block *b, const haul__block *live, const haul__budget *only)
+static const haul__block *counted_from(const haul__block *b, const haul__block *live, const haul__scope_limit *only)
 {
     while (b != live && !is_counted(b, only))
         b = b->next;
@@ -58,8 +58,8 @@ static const haul__block *counted_from(const haul__block *b, const haul__block *
 }
 
 /* At worst the time grows with the square of the number of blocks, which is fast enough for a report. */
-int haul__sum_origins(const haul__block *live, const haul__budget *only, haul__origin_of *of, haul_memory_origin *out,
-                      int capacity)
+int haul__sum_origins(const haul__block *live, const haul__scope_limit *only, haul__origin_of *of,
+                      haul_memory_origin *out, int capacity)
 {
     const haul__block *first = counted_from(live->next, live, only);
     int                found = 0;

@@ -13,10 +13,10 @@
 typedef const char *haul__origin_of(const haul__block *block);
 haul__origin_of     haul__origin_operation, haul__origin_module;
 
-/* Adds up the blocks of the ring `live` by origin, largest sum first; only those that the budget `only` counts, unless
- * it is NULL. Writes at most `capacity` rows and returns the number of origins. */
-int haul__sum_origins(const haul__block *live, const haul__budget *only, haul__origin_of *of, haul_memory_origin *out,
-                      int capacity);
+/* Adds up the blocks of the ring `live` by origin, largest sum first; only those that the scope limit `only` counts,
+ * unless it is NULL. Writes at most `capacity` rows and returns the number of origins. */
+int haul__sum_origins(const haul__block *live, const haul__scope_limit *only, haul__origin_of *of,
+                      haul_memory_origin *out, int capacity);
 
 /* The member `name` of an object: an array of {"name", "bytes", "blocks"}. */
 void haul__json_origins(haul__json_text *t, const char *name, const haul_memory_origin *rows, int count);

@@ -53,7 +53,7 @@ static uint64_t keep(const haul_memory_report *report)
 static bool is_recorded(const haul__block *live)
 {
     for (const haul__block *block = live->next; block != live; block = block->next)
-        if (haul__record_of(block))
+        if (haul__block_origin_of(block))
             return true;
     return false;
 }
@@ -63,9 +63,9 @@ static int64_t at_least_0(int64_t bytes)
     return bytes > 0 ? bytes : 0;
 }
 
-static void fill_scope(haul_memory_report *r, const haul__budget *over)
+static void fill_scope(haul_memory_report *r, const haul__scope_limit *over)
 {
-    const haul__budget_figures figures = haul__budget_figures_of(over);
+    const haul__scope_limit_figures figures = haul__scope_limit_figures_of(over);
     haul__utf8_copy(r->scope, sizeof r->scope, figures.scope);
     r->scope_allocated = figures.allocated;
     r->limit = figures.limit;
@@ -90,7 +90,7 @@ static void fill_spill(struct haul__allocator *a, haul_memory_report *r)
     r->spill_nanoseconds = ns < 0 ? -1 : 2 * ns;
 }
 
-void haul__report_failure(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin)
+void haul__report_failure(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin)
 {
     char               path[sizeof((haul_memory_report *)0)->module];
     haul_memory_report r = {.device = a->device,

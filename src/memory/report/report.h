@@ -7,8 +7,8 @@
 #include "memory/scope_limit.h"
 
 /* Reports the failure that is recorded now: `bytes` did not fit on the allocator's device, or exceeded the limit of the
- * budget `over`, unless it is NULL. Allocates nothing. */
-void haul__report_failure(struct haul__allocator *a, const haul__budget *over, size_t bytes, const char *origin);
+ * scope limit `over`, unless it is NULL. Allocates nothing. */
+void haul__report_failure(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin);
 
 /* A function found nothing about the thread's error. Returns HAUL_STATE; keeps the error, and if there is none, records
  * one with the text `what`. */

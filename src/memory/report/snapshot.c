@@ -9,18 +9,18 @@
 
 static haul_memory_block row_of(const struct haul__allocator *a, const haul__block *block, bool live, int64_t now)
 {
-    const haul__record *record = haul__record_of(block);
-    haul_memory_block   row = {.bytes = (int64_t)block->bytes,
-                               .requested = (int64_t)block->own.bytes,
-                               .age = a->stats.allocations - block->born,
-                               .nanoseconds = record && now > record->time ? now - record->time : 0,
-                               .live = live,
-                               .spilled = haul__block_is_away(block),
-                               .recorded = record != NULL};
+    const haul__block_origin *origin = haul__block_origin_of(block);
+    haul_memory_block         row = {.bytes = (int64_t)block->bytes,
+                                     .requested = (int64_t)block->own.bytes,
+                                     .age = a->stats.allocations - block->born,
+                                     .nanoseconds = origin && now > origin->time ? now - origin->time : 0,
+                                     .live = live,
+                                     .spilled = haul__block_is_away(block),
+                                     .recorded = origin != NULL};
     haul__utf8_copy(row.operation, sizeof row.operation, block->origin);
-    if (record) {
-        haul__utf8_copy(row.module, sizeof row.module, record->module);
-        haul__utf8_copy(row.label, sizeof row.label, record->label);
+    if (origin) {
+        haul__utf8_copy(row.module, sizeof row.module, origin->module);
+        haul__utf8_copy(row.label, sizeof row.label, origin->label);
     }
     return row;
 }

@@ -61,12 +61,12 @@ haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what,
     return s;
 }
 
-void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profile *p, const haul__moment *m)
+void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profile *p, const haul__profile_event *m)
 {
     if (!s)
         return;
-    if (haul__grow(&s->about.moments, &s->about.room, s->about.count + 1, sizeof *s->about.moments))
-        s->about.moments[s->about.count++] = (uint32_t)(m - p->moments);
+    if (haul__grow(&s->about.events, &s->about.room, s->about.count + 1, sizeof *s->about.events))
+        s->about.events[s->about.count++] = (uint32_t)(m - p->events);
     else
         all->failed = true;
 }
@@ -90,7 +90,7 @@ static haul_finding make_finding(const haul_profile *p, const haul__suspect *s)
                       .count_per_step = llround((double)s->count / s->steps),
                       .bytes_per_step = llround((double)s->bytes / s->steps),
                       .ms_per_step = (double)s->ns / s->steps / 1e6};
-    haul__utf8_copy(f.place, sizeof f.place, haul__moment_text(p, s->place ? s->place : s->operation));
+    haul__utf8_copy(f.place, sizeof f.place, haul__profile_text(p, s->place ? s->place : s->operation));
     haul__finding_words(p, s, &f);
     return f;
 }
@@ -141,7 +141,7 @@ void haul__findings_free(haul__findings *f)
     if (!f)
         return;
     for (int i = 0; i < f->count; i++)
-        haul__free(f->about[i].moments);
+        haul__free(f->about[i].events);
     haul__free(f->about);
     haul__free((void *)f->devices);
     haul__free(f->items);
@@ -164,7 +164,7 @@ const haul__findings *haul__profile_findings(haul_profile *p, const char *operat
         haul__fail_memory(operation, all.count * sizeof *all.items);
     }
     for (size_t i = 0; i < all.count; i++)
-        haul__free(all.items[i].about.moments);
+        haul__free(all.items[i].about.events);
     haul__free(all.items);
     return p->findings;
 }

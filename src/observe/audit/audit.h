@@ -5,13 +5,13 @@
 #include "base/text/json_text.h"
 #include "observe/profile/analysis.h"
 
-/* Moments that a finding is about, by their index: copies, waits, batches. */
+/* Events that a finding is about, by their index: copies, waits, batches. */
 typedef struct haul__about {
-    uint32_t *moments;
+    uint32_t *events;
     size_t    count, room;
 } haul__about;
 
-/* A finding that a bar of the timeline is about: of a command the number of its copy, else the index of the moment. */
+/* A finding that a bar of the timeline is about: of a command the number of its copy, else the index of the event. */
 typedef struct haul__finding_mark {
     bool     copy;
     uint64_t key;
@@ -37,16 +37,16 @@ void haul__write_findings(haul__json_text *t, const haul_profile *p);
 /* Finds the marks of findings whose `about` is known; false without memory (marks.c). */
 bool haul__find_marks(const haul_profile *p, haul__findings *f);
 
-/* Writes the member "findings" of the bar of a moment: the places of its findings in audit.json. Nothing without any.
+/* Writes the member "findings" of the bar of an event: the places of its findings in audit.json. Nothing without any.
  */
-void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__moment *m);
+void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__profile_event *m);
 
 /* Writes the member "copies": which rows of a ledger a finding is about. */
 void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__about *about);
 
 /* ---- suspects: what is summed up by kind and place ---- */
 
-/* The place of a moment in the program, a text. */
+/* The place of an event in the program, a text. */
 static inline uint32_t haul__place_of(const haul_profile *p, uint32_t stack)
 {
     return p->analysis->places[stack];
@@ -74,8 +74,8 @@ typedef struct haul__suspects {
 /* Adds to the suspect of this kind and place, and returns it until the next one is added; NULL without memory. */
 haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what, int step);
 
-/* It is about that moment, too. Nothing happens for a suspect that is NULL. */
-void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profile *p, const haul__moment *m);
+/* It is about that event, too. Nothing happens for a suspect that is NULL. */
+void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profile *p, const haul__profile_event *m);
 
 /* The suspects among copies (copies.c), and those of times (times.c). */
 void haul__suspect_copies(const haul_profile *p, haul__suspects *all);

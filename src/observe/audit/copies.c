@@ -9,7 +9,7 @@ enum { SMALL = 16 << 10, MANY = 4 };
 
 /* ---- suspects ---- */
 
-static haul__suspect suspect_of(const haul_profile *p, const haul__moment *copy, haul_finding_kind kind)
+static haul__suspect suspect_of(const haul_profile *p, const haul__profile_event *copy, haul_finding_kind kind)
 {
     const bool down = copy->kind == HAUL_EVENT_COPY_TO_HOST;
     return (haul__suspect){.kind = kind,
@@ -25,7 +25,8 @@ static haul__suspect suspect_of(const haul_profile *p, const haul__moment *copy,
 }
 
 /* A copy that should not be, or not as it is: what crosses the link and the calls, or the calls alone. */
-static void add_copy(const haul__costs *costs, const haul__moment *copy, const haul__suspect *what, haul__suspects *to)
+static void add_copy(const haul__costs *costs, const haul__profile_event *copy, const haul__suspect *what,
+                     haul__suspects *to)
 {
     haul__suspect *s = haul__suspect_add(to, what, copy->step);
     const bool     link = what->kind != HAUL_FINDING_PAGEABLE;
@@ -37,10 +38,10 @@ static void add_copy(const haul__costs *costs, const haul__moment *copy, const h
 }
 
 /* Data that left a device and came back: the way there is the place. */
-static void add_return(const haul__costs *costs, const haul__moment *back, haul__suspects *to)
+static void add_return(const haul__costs *costs, const haul__profile_event *back, haul__suspects *to)
 {
-    const haul_profile *p = costs->profile;
-    const haul__moment *gone = &p->moments[back->flow.back_from - 1];
+    const haul_profile        *p = costs->profile;
+    const haul__profile_event *gone = &p->events[back->flow.back_from - 1];
     if (gone->other != back->device)
         return;
     haul__suspect what = suspect_of(p, gone, back->flow.operations ? HAUL_FINDING_CPU_ISLAND : HAUL_FINDING_PING_PONG);
@@ -55,7 +56,7 @@ static void add_return(const haul__costs *costs, const haul__moment *back, haul_
 }
 
 /* Small copies are suspects each; whether there are many is known at the end. */
-static void look_at(const haul__costs *costs, const haul__moment *copy, haul__suspects *to)
+static void look_at(const haul__costs *costs, const haul__profile_event *copy, haul__suspects *to)
 {
     const haul_profile *p = costs->profile;
     const haul__suspect small = suspect_of(p, copy, HAUL_FINDING_MANY_SMALL);
@@ -72,7 +73,7 @@ static void look_at(const haul__costs *costs, const haul__moment *copy, haul__su
         add_copy(costs, copy, &unchanged, to);
     if (copy->bytes <= SMALL)
         add_copy(costs, copy, &small, to);
-    else if (!strcmp(haul__moment_text(p, copy->text), "pageable"))
+    else if (!strcmp(haul__profile_text(p, copy->text), "pageable"))
         add_copy(costs, copy, &pageable, to);
 }
 
@@ -103,7 +104,7 @@ static void judge_copies(haul__suspects *all)
         if (is_many(s))
             all->items[kept++] = *s;
         else
-            haul__free(s->about.moments);
+            haul__free(s->about.events);
     }
     all->count = kept;
 }
@@ -113,9 +114,9 @@ void haul__suspect_copies(const haul_profile *p, haul__suspects *to)
     haul__costs costs;
     to->failed = !haul__costs_open(p, &costs) || to->failed;
     for (size_t i = 0; i < p->count && !to->failed; i++)
-        if (p->moments[i].kind & HAUL_EVENT_COPY && haul__is_in_stretch(p->analysis, &p->moments[i]) &&
-            p->moments[i].bytes > 0)
-            look_at(&costs, &p->moments[i], to);
+        if (p->events[i].kind & HAUL_EVENT_COPY && haul__is_in_stretch(p->analysis, &p->events[i]) &&
+            p->events[i].bytes > 0)
+            look_at(&costs, &p->events[i], to);
     judge_copies(to);
     haul__costs_close(&costs);
 }

@@ -9,7 +9,7 @@
 
 /* ---- pieces ---- */
 
-static bool add_piece(haul__pieces *all, uint64_t copy, const haul__moment *m)
+static bool add_piece(haul__pieces *all, uint64_t copy, const haul__profile_event *m)
 {
     if (!haul__grow(&all->items, &all->room, all->count + 1, sizeof *all->items))
         return false;
@@ -30,13 +30,13 @@ static size_t first_of(const haul__pieces *all, uint64_t copy)
 
 /* ---- what devices did ---- */
 
-static bool is_computing(const haul_profile *p, const haul__moment *m)
+static bool is_computing(const haul_profile *p, const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_COMMAND_DONE && !m->copy && !haul__device_is_synchronous(m->device) &&
-           !strcmp(haul__moment_text(p, m->detail), "compute");
+           !strcmp(haul__profile_text(p, m->detail), "compute");
 }
 
-static bool note_computing(haul__costs *c, const haul__moment *m)
+static bool note_computing(haul__costs *c, const haul__profile_event *m)
 {
     if (!haul__grow(&c->backlog, &c->backlog_room, c->backlog_count + 1, sizeof *c->backlog))
         return false;
@@ -70,20 +70,20 @@ static int64_t computed_by(const haul__costs *c, int64_t time)
 /* ---- opening ---- */
 
 /* When the thread was in the call of a copy, as far as it is known. */
-static haul__interval call_of(const haul__moment *copy)
+static haul__interval call_of(const haul__profile_event *copy)
 {
     const bool known = copy->submitted >= 0 && copy->submitted < copy->begin;
     return (haul__interval){known ? copy->submitted : copy->begin, copy->end};
 }
 
 /* Calls of modules enclose code of the program. */
-static bool is_library(const haul_profile *p, const haul__moment *m)
+static bool is_library(const haul_profile *p, const haul__profile_event *m)
 {
     return m->thread == p->thread && m->kind != HAUL_EVENT_CALL_END &&
            (haul__is_span(m) || (m->kind & HAUL_EVENT_COPY) != 0);
 }
 
-static bool note(haul__costs *c, const haul__moment *m)
+static bool note(haul__costs *c, const haul__profile_event *m)
 {
     bool fine = true;
     if (m->kind == HAUL_EVENT_COMMAND_DONE && m->copy)
@@ -102,7 +102,7 @@ bool haul__costs_open(const haul_profile *p, haul__costs *out)
 {
     *out = (haul__costs){.profile = p};
     for (size_t i = 0; i < p->count; i++)
-        if (!note(out, &p->moments[i]))
+        if (!note(out, &p->events[i]))
             return false;
     if (out->commands.count)
         qsort(out->commands.items, out->commands.count, sizeof *out->commands.items, by_copy);
@@ -131,7 +131,7 @@ static bool add_cost(const haul__costs *c, haul__interval when, int64_t from, ha
     return haul__intervals_add_rest(to, when.begin > from ? when.begin : from, when.end, &c->computing);
 }
 
-bool haul__cost_of_copy(const haul__costs *c, const haul__moment *copy, bool link, haul__intervals *to)
+bool haul__cost_of_copy(const haul__costs *c, const haul__profile_event *copy, bool link, haul__intervals *to)
 {
     const haul__pieces *all = &c->commands;
     const int64_t       from = computed_by(c, call_of(copy).begin);
@@ -143,7 +143,8 @@ bool haul__cost_of_copy(const haul__costs *c, const haul__moment *copy, bool lin
     return fine;
 }
 
-bool haul__cost_of_return(const haul__costs *c, const haul__moment *gone, const haul__moment *back, haul__intervals *to)
+bool haul__cost_of_return(const haul__costs *c, const haul__profile_event *gone, const haul__profile_event *back,
+                          haul__intervals *to)
 {
     const haul__pieces *all = &c->operations;
     const uint64_t      number = back->flow.back_from;

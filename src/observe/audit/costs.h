@@ -6,7 +6,7 @@
 #include "observe/profile/analysis.h"
 
 /* Time that belongs to a copy: of a command, by the number of the copy; of an operation on the CPU, by the number of
- * the moment, from 1, of the copy with which its data left a device. */
+ * the event, from 1, of the copy with which its data left a device. */
 typedef struct haul__piece {
     uint64_t       copy;
     haul__interval when;
@@ -36,11 +36,11 @@ bool haul__costs_open(const haul_profile *p, haul__costs *out);
 void haul__costs_close(haul__costs *costs);
 
 /* Adds to `to` when the copy held the step up: the calls of the main thread, and with `link` what the device copied. */
-bool haul__cost_of_copy(const haul__costs *costs, const haul__moment *copy, bool link, haul__intervals *to);
+bool haul__cost_of_copy(const haul__costs *costs, const haul__profile_event *copy, bool link, haul__intervals *to);
 
 /* The same of data that left a device with the copy `gone` and came back with `back`: both copies, the operations on
  * the CPU between them and, if the program changed the data itself, its own time between them. */
-bool haul__cost_of_return(const haul__costs *costs, const haul__moment *gone, const haul__moment *back,
+bool haul__cost_of_return(const haul__costs *costs, const haul__profile_event *gone, const haul__profile_event *back,
                           haul__intervals *to);
 
 #endif

@@ -31,9 +31,9 @@ static bool add_mark(haul__findings *f, bool copy, uint64_t key, int finding)
 static size_t operation_of(const haul_profile *p, size_t copy)
 {
     enum { FAR = 64 };
-    const haul__moment *c = &p->moments[copy];
+    const haul__profile_event *c = &p->events[copy];
     for (size_t i = copy + 1; i < p->count && i < copy + FAR; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind == HAUL_EVENT_OPERATION_END && m->thread == c->thread && m->operation == c->operation &&
             m->begin <= c->begin)
             return i;
@@ -41,12 +41,12 @@ static size_t operation_of(const haul_profile *p, size_t copy)
     return copy;
 }
 
-static bool mark(const haul_profile *p, haul__findings *f, size_t moment, int finding)
+static bool mark(const haul_profile *p, haul__findings *f, size_t event, int finding)
 {
-    const haul__moment *m = &p->moments[moment];
+    const haul__profile_event *m = &p->events[event];
     if (!(m->kind & HAUL_EVENT_COPY))
-        return add_mark(f, false, moment, finding);
-    return add_mark(f, true, m->copy, finding) && add_mark(f, false, operation_of(p, moment), finding);
+        return add_mark(f, false, event, finding);
+    return add_mark(f, true, m->copy, finding) && add_mark(f, false, operation_of(p, event), finding);
 }
 
 /* Of the first `count` marks. */
@@ -72,10 +72,10 @@ static bool mark_islands(const haul_profile *p, haul__findings *f)
 {
     const size_t known = f->mark_count;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_OPERATION_END || !m->computed_with)
             continue;
-        const haul__finding_mark left = {true, p->moments[m->computed_with - 1].copy, 0};
+        const haul__finding_mark left = {true, p->events[m->computed_with - 1].copy, 0};
         for (size_t k = first_mark(f, known, &left); k < known && same_bar(&f->marks[k], &left); k++)
             if (f->items[f->marks[k].finding].kind == HAUL_FINDING_CPU_ISLAND &&
                 !add_mark(f, false, i, f->marks[k].finding))
@@ -88,7 +88,7 @@ bool haul__find_marks(const haul_profile *p, haul__findings *f)
 {
     for (int i = 0; i < f->count; i++)
         for (size_t k = 0; k < f->about[i].count; k++)
-            if (!mark(p, f, f->about[i].moments[k], i))
+            if (!mark(p, f, f->about[i].events[k], i))
                 return false;
     sort(f);
     const bool fine = mark_islands(p, f);
@@ -96,11 +96,11 @@ bool haul__find_marks(const haul_profile *p, haul__findings *f)
     return fine;
 }
 
-void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__moment *m)
+void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__profile_event *m)
 {
     const haul__findings    *f = p->findings;
     const bool               command = m->kind == HAUL_EVENT_COMMAND_DONE;
-    const haul__finding_mark from = {command, command ? m->copy : (uint64_t)(m - p->moments), 0};
+    const haul__finding_mark from = {command, command ? m->copy : (uint64_t)(m - p->events), 0};
     int                      last = -1;
     if (command && !m->copy)
         return;
@@ -118,45 +118,45 @@ void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__mo
 
 /* ---- rows ---- */
 
-static bool is_copy(const haul__moment *m)
+static bool is_copy(const haul__profile_event *m)
 {
     return (m->kind & HAUL_EVENT_COPY) != 0;
 }
 
 /* A wait for bytes is one for a copy to the host, whose tensor it does not know. */
-static bool is_known(const haul__moment *m)
+static bool is_known(const haul__profile_event *m)
 {
     return is_copy(m) || (m->kind == HAUL_EVENT_WAITED && m->bytes > 0);
 }
 
-static bool same_row(const haul__moment *a, const haul__moment *b)
+static bool same_row(const haul__profile_event *a, const haul__profile_event *b)
 {
     return a->kind == b->kind && a->device == b->device && a->other == b->other && a->operation == b->operation &&
            a->module == b->module && a->label == b->label && (!is_copy(a) || a->name == b->name);
 }
 
-static void write_row(haul__json_text *t, const haul_profile *p, const haul__moment *m)
+static void write_row(haul__json_text *t, const haul_profile *p, const haul__profile_event *m)
 {
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "from", haul_device_name(is_copy(m) ? m->other : m->device));
     haul__json_string(t, "to", haul_device_name(is_copy(m) ? m->device : haul_cpu()));
-    haul__json_string(t, "operation", haul__moment_text(p, m->operation));
-    haul__json_string(t, "module", haul__moment_text(p, m->module));
-    haul__json_string(t, "label", haul__moment_text(p, m->label));
+    haul__json_string(t, "operation", haul__profile_text(p, m->operation));
+    haul__json_string(t, "module", haul__profile_text(p, m->module));
+    haul__json_string(t, "label", haul__profile_text(p, m->label));
     if (is_copy(m))
-        haul__json_string(t, "tensor", haul__moment_text(p, m->name));
+        haul__json_string(t, "tensor", haul__profile_text(p, m->name));
     haul__json_end(t, '}');
 }
 
 void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__about *about)
 {
     enum { MOST_ROWS = 16 };
-    const haul__moment *rows[MOST_ROWS];
-    int                 count = 0;
+    const haul__profile_event *rows[MOST_ROWS];
+    int                        count = 0;
     haul__json_begin(t, "copies", '[');
     for (size_t i = 0; i < about->count && count < MOST_ROWS; i++) {
-        const haul__moment *m = &p->moments[about->moments[i]];
-        int                 known = 0;
+        const haul__profile_event *m = &p->events[about->events[i]];
+        int                        known = 0;
         while (known < count && !same_row(rows[known], m))
             known++;
         if (!is_known(m) || known < count)

@@ -9,7 +9,7 @@
 /* ---- waits ---- */
 
 /* Data that leave a device to come back are waited for, which is a part of that finding. */
-static bool is_explained(const haul_profile *p, const haul__suspects *all, const haul__moment *wait)
+static bool is_explained(const haul_profile *p, const haul__suspects *all, const haul__profile_event *wait)
 {
     for (size_t i = 0; i < all->count; i++)
         if ((all->items[i].kind == HAUL_FINDING_PING_PONG || all->items[i].kind == HAUL_FINDING_CPU_ISLAND) &&
@@ -21,7 +21,7 @@ static bool is_explained(const haul_profile *p, const haul__suspects *all, const
 static void suspect_waits(const haul_profile *p, haul__suspects *all)
 {
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || !haul__is_in_stretch(p->analysis, m) ||
             p->analysis->spans[i].phase != HAUL__PHASE_WAIT || is_explained(p, all, m))
             continue;
@@ -38,10 +38,10 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
 
 /* ---- the loader ---- */
 
-static bool is_next_batch(const haul_profile *p, const haul__moment *m)
+static bool is_next_batch(const haul_profile *p, const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && haul__is_in_stretch(p->analysis, m) &&
-           !strcmp(haul__moment_text(p, m->text), "next batch");
+           !strcmp(haul__profile_text(p, m->text), "next batch");
 }
 
 /* Waiting for a batch costs nothing while the device still has work. Returns the time that it does cost. */
@@ -49,15 +49,15 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
 {
     int64_t cost = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (is_next_batch(p, &p->moments[i]))
-            cost += haul__starved(p->analysis, &p->moments[i]);
+        if (is_next_batch(p, &p->events[i]))
+            cost += haul__starved(p->analysis, &p->events[i]);
     for (size_t i = 0; i < p->count && 4 * cost > p->analysis->wall; i++) {
-        const haul__moment *m = &p->moments[i];
-        const haul__suspect what = {.kind = HAUL_FINDING_LOADER_BOUND,
-                                    .place = haul__place_of(p, m->stack),
-                                    .operation = m->operation,
-                                    .count = 1,
-                                    .ns = haul__starved(p->analysis, m)};
+        const haul__profile_event *m = &p->events[i];
+        const haul__suspect        what = {.kind = HAUL_FINDING_LOADER_BOUND,
+                                           .place = haul__place_of(p, m->stack),
+                                           .operation = m->operation,
+                                           .count = 1,
+                                           .ns = haul__starved(p->analysis, m)};
         if (is_next_batch(p, m))
             haul__suspect_about(all, haul__suspect_add(all, &what, m->step), p, m);
     }
@@ -71,7 +71,7 @@ static int64_t held_up(const haul_profile *p, int64_t loader)
 {
     int64_t ns = haul__intervals_covered(&p->analysis->idle.times, 0, p->analysis->wall) - loader;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind == HAUL_EVENT_WAITED && m->thread == p->thread && p->analysis->spans[i].phase == HAUL__PHASE_WAIT)
             ns -= haul__starved(p->analysis, m);
     }

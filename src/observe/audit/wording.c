@@ -15,10 +15,10 @@ typedef struct words {
 
 static words words_of(const haul_profile *p, const haul__suspect *s, const haul_finding *f)
 {
-    const char *tensor = haul__moment_text(p, s->tensor);
+    const char *tensor = haul__profile_text(p, s->tensor);
     words       w = {.device = s->device ? haul_device_name(s->device) : "",
-                     .second = haul__moment_text(p, s->second),
-                     .operation = haul__moment_text(p, s->operation)};
+                     .second = haul__profile_text(p, s->second),
+                     .operation = haul__profile_text(p, s->operation)};
     snprintf(w.tensor, sizeof w.tensor, *tensor ? "'%s'" : "data", tensor);
     if (f->count_per_step == 1)
         snprintf(w.times, sizeof w.times, "once");
@@ -101,11 +101,11 @@ static int count_workers(const haul_profile *p)
 {
     int workers = 0;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
-        bool                known = m->thread == p->thread || m->kind != HAUL_EVENT_WORK_END ||
-                     strcmp(haul__moment_text(p, m->text), "batch made") != 0;
+        const haul__profile_event *m = &p->events[i];
+        bool                       known = m->thread == p->thread || m->kind != HAUL_EVENT_WORK_END ||
+                     strcmp(haul__profile_text(p, m->text), "batch made") != 0;
         for (size_t k = 0; k < i && !known; k++)
-            known = p->moments[k].thread == m->thread && p->moments[k].text == m->text;
+            known = p->events[k].thread == m->thread && p->events[k].text == m->text;
         workers += !known;
     }
     return workers;

@@ -43,7 +43,7 @@ size_t haul__typical_step(const haul_profile *p)
 
 /* ---- spans ---- */
 
-bool haul__is_span(const haul__moment *m)
+bool haul__is_span(const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_OPERATION_END || m->kind == HAUL_EVENT_CALL_END || m->kind == HAUL_EVENT_WORK_END ||
            m->kind == HAUL_EVENT_WAITED;
@@ -59,20 +59,20 @@ static int most_threads(const haul_profile *p)
 {
     int most = p->thread;
     for (size_t i = 0; i < p->count; i++)
-        most = p->moments[i].thread > most ? p->moments[i].thread : most;
+        most = p->events[i].thread > most ? p->events[i].thread : most;
     return most;
 }
 
 /* Events of ends come in the order of the ends, so those that a span encloses came before it. */
 static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32_t i)
 {
-    const haul__moment *m = &p->moments[i];
-    uint32_t           *top = &t->top[m->thread];
-    const int64_t       whole = m->end - m->begin;
-    int64_t             inside = 0;
+    const haul__profile_event *m = &p->events[i];
+    uint32_t                  *top = &t->top[m->thread];
+    const int64_t              whole = m->end - m->begin;
+    int64_t                    inside = 0;
     while (*top) {
-        const uint32_t      k = *top - 1;
-        const haul__moment *child = &p->moments[k];
+        const uint32_t             k = *top - 1;
+        const haul__profile_event *child = &p->events[k];
         if (child->begin < m->begin || child->depth <= m->depth)
             break;
         spans[k].parent = i + 1;
@@ -85,9 +85,9 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
 }
 
 /* The phase of a span whose parent has phase `outer`. */
-static haul__phase phase_of(const haul_profile *p, const haul__moment *m, haul__phase outer)
+static haul__phase phase_of(const haul_profile *p, const haul__profile_event *m, haul__phase outer)
 {
-    const char *text = haul__moment_text(p, m->text);
+    const char *text = haul__profile_text(p, m->text);
     if (outer == HAUL__PHASE_DATA || outer == HAUL__PHASE_LOADING)
         return outer;
     if (m->kind == HAUL_EVENT_WAITED)
@@ -108,12 +108,12 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
     a->spans = haul__calloc(p->count + 1, sizeof *a->spans);
     const bool fine = t.top && t.below && a->spans;
     for (size_t i = 0; fine && i < p->count; i++)
-        if (haul__is_span(&p->moments[i]))
+        if (haul__is_span(&p->events[i]))
             adopt(p, a->spans, &t, (uint32_t)i);
     for (size_t i = p->count; fine && i-- > 0;)
-        if (haul__is_span(&p->moments[i])) {
+        if (haul__is_span(&p->events[i])) {
             const uint32_t parent = a->spans[i].parent;
-            a->spans[i].phase = phase_of(p, &p->moments[i], parent ? a->spans[parent - 1].phase : HAUL__PHASE_OTHER);
+            a->spans[i].phase = phase_of(p, &p->events[i], parent ? a->spans[parent - 1].phase : HAUL__PHASE_OTHER);
         }
     haul__free(t.top);
     haul__free(t.below);
@@ -122,12 +122,12 @@ bool haul__find_spans(const haul_profile *p, haul__analysis *a)
 
 /* ---- the stretch ---- */
 
-static bool runs_later(const haul__moment *m)
+static bool runs_later(const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_COMMAND_DONE && !haul__device_is_synchronous(m->device);
 }
 
-bool haul__is_in_stretch(const haul__analysis *a, const haul__moment *m)
+bool haul__is_in_stretch(const haul__analysis *a, const haul__profile_event *m)
 {
     return runs_later(m) ? m->submitted >= 0 && m->submitted <= a->host_end : m->end <= a->host_end;
 }
@@ -137,8 +137,8 @@ static void find_end(const haul_profile *p, haul__analysis *a)
 {
     a->host_end = a->wall = haul__step_end(p, haul__step_count(p) - 1);
     for (size_t i = 0; i < p->count; i++)
-        if (runs_later(&p->moments[i]) && haul__is_in_stretch(a, &p->moments[i]) && p->moments[i].end > a->wall)
-            a->wall = p->moments[i].end;
+        if (runs_later(&p->events[i]) && haul__is_in_stretch(a, &p->events[i]) && p->events[i].end > a->wall)
+            a->wall = p->events[i].end;
 }
 
 /* ---- the summary ---- */
@@ -149,9 +149,9 @@ static int64_t held_back(const haul_profile *p, const haul__analysis *a)
 {
     int64_t ns = 0;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind == HAUL_EVENT_WORK_END && m->thread == p->thread && haul__is_in_stretch(a, m) &&
-            !strcmp(haul__moment_text(p, m->text), "next batch"))
+            !strcmp(haul__profile_text(p, m->text), "next batch"))
             ns += m->end - m->begin - haul__starved(a, m);
     }
     return ns;
@@ -161,8 +161,7 @@ static void summarize(const haul_profile *p, haul__analysis *a)
 {
     int64_t phases[HAUL__PHASES] = {0}, inside = 0;
     for (size_t i = 0; i < p->count; i++)
-        if (haul__is_span(&p->moments[i]) && p->moments[i].thread == p->thread &&
-            haul__is_in_stretch(a, &p->moments[i]))
+        if (haul__is_span(&p->events[i]) && p->events[i].thread == p->thread && haul__is_in_stretch(a, &p->events[i]))
             phases[a->spans[i].phase] += a->spans[i].self;
     for (int i = 0; i < HAUL__PHASES; i++)
         inside += phases[i];

@@ -17,10 +17,10 @@ typedef enum haul__phase {
     HAUL__PHASES
 } haul__phase;
 
-/* What is known of a moment that is a span of a thread: an operation, a call, work, or a wait. */
+/* What is known of an event that is a span of a thread: an operation, a call, work, or a wait. */
 typedef struct haul__span_info {
     int64_t     self;   /* ns, without the spans that it encloses; 0 for what is no span */
-    uint32_t    parent; /* the moment that encloses it, from 1; 0: none */
+    uint32_t    parent; /* the event that encloses it, from 1; 0: none */
     haul__phase phase;
 } haul__span_info;
 
@@ -40,13 +40,13 @@ typedef struct haul__curve {
     const haul_device   *device;
     const haul__earlier *earlier;      /* NULL: nothing was there */
     int64_t              before, peak; /* live bytes when the profile began; the most */
-    size_t               peak_at;      /* how many moments had come by then */
+    size_t               peak_at;      /* how many events had come by then */
 } haul__curve;
 
 typedef struct haul__analysis {
     int64_t              host_end; /* ns: the end of the last step */
     int64_t              wall;     /* the end of what was submitted in the steps */
-    haul__span_info     *spans;    /* of each moment */
+    haul__span_info     *spans;    /* of each event */
     haul__idle           idle;
     haul_profile_summary summary;
     haul__table          tables[4]; /* by haul_profile_key */
@@ -61,10 +61,10 @@ void                  haul__analysis_free(haul__analysis *analysis);
 
 /* ---- parts of it ---- */
 
-bool haul__is_span(const haul__moment *m);
+bool haul__is_span(const haul__profile_event *m);
 
 /* Is it a part of the steps? Commands that are done later are, if they were submitted in a step. */
-bool haul__is_in_stretch(const haul__analysis *a, const haul__moment *m);
+bool haul__is_in_stretch(const haul__analysis *a, const haul__profile_event *m);
 
 /* Fills in a->spans. False without memory, as with all of these. */
 bool haul__find_places(haul_profile *p, haul__analysis *a);
@@ -74,7 +74,7 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a);
 bool haul__find_tables(haul_profile *p, haul__analysis *a);
 
 /* The part of a span in which that device had no work; all of it where none works behind the host. */
-int64_t haul__starved(const haul__analysis *a, const haul__moment *m);
+int64_t haul__starved(const haul__analysis *a, const haul__profile_event *m);
 
 /* The steps: when step i, from 0, begins and ends, in ns. Without steps the whole stretch is one. */
 size_t  haul__step_count(const haul_profile *p);
@@ -83,9 +83,9 @@ int64_t haul__step_end(const haul_profile *p, size_t i);
 /* The step whose time is nearest to the mean. */
 size_t haul__typical_step(const haul_profile *p);
 
-/* Bytes of a device's memory that the moment adds or, negative, takes away; 0 for what is neither, and for pinned
+/* Bytes of a device's memory that the event adds or, negative, takes away; 0 for what is neither, and for pinned
  * memory, which is the host's. */
-int64_t haul__memory_change(const haul_profile *p, const haul__moment *m);
+int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m);
 
 /* What is live at a device's peak, one entry for each operation, module and label; the largest first. */
 typedef struct haul__holding {

@@ -149,30 +149,30 @@ typedef struct window {
     int64_t begin, end;
 } window;
 
-static bool is_in(const haul__moment *m, window w)
+static bool is_in(const haul__profile_event *m, window w)
 {
     return m->begin < w.end && m->end > w.begin;
 }
 
-static bool same_track(const haul__moment *a, const haul__moment *b)
+static bool same_track(const haul__profile_event *a, const haul__profile_event *b)
 {
     if (haul__is_on_stream(a) != haul__is_on_stream(b))
         return false;
     return haul__is_on_stream(a) ? a->device == b->device && a->detail == b->detail : a->thread == b->thread;
 }
 
-static bool is_bar(const haul__moment *m, window w)
+static bool is_bar(const haul__profile_event *m, window w)
 {
     return (haul__is_on_thread(m) || haul__is_on_stream(m)) && is_in(m, w);
 }
 
-static void write_span(haul__json_text *t, const haul_profile *p, const haul__moment *m, window w)
+static void write_span(haul__json_text *t, const haul_profile *p, const haul__profile_event *m, window w)
 {
     const int64_t begin = m->begin > w.begin ? m->begin : w.begin, end = m->end < w.end ? m->end : w.end;
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "name", haul__bar_name(p, m));
     haul__json_string(t, "kind", haul__bar_kind(p, m));
-    haul__json_string(t, "module", haul__moment_text(p, m->module));
+    haul__json_string(t, "module", haul__profile_text(p, m->module));
     haul__json_number(t, "begin_ms", milliseconds(begin - w.begin));
     haul__json_number(t, "ms", milliseconds(end - begin));
     haul__json_integer(t, "depth", haul__is_on_stream(m) ? 0 : m->depth);
@@ -181,7 +181,7 @@ static void write_span(haul__json_text *t, const haul_profile *p, const haul__mo
     haul__json_end(t, '}');
 }
 
-static void write_track(haul__json_text *t, const haul_profile *p, const haul__moment *first, window w)
+static void write_track(haul__json_text *t, const haul_profile *p, const haul__profile_event *first, window w)
 {
     char name[HAUL__TRACK_NAME];
     haul__track_name(p, first, name);
@@ -192,8 +192,8 @@ static void write_track(haul__json_text *t, const haul_profile *p, const haul__m
     haul__json_string(t, "device", stream ? haul_device_name(first->device) : "");
     haul__json_begin(t, "spans", '[');
     for (size_t i = 0; i < p->count; i++)
-        if (is_bar(&p->moments[i], w) && same_track(&p->moments[i], first))
-            write_span(t, p, &p->moments[i], w);
+        if (is_bar(&p->events[i], w) && same_track(&p->events[i], first))
+            write_span(t, p, &p->events[i], w);
     haul__json_end(t, ']');
     haul__json_end(t, '}');
 }
@@ -202,23 +202,23 @@ enum { MOST_TRACKS = 64 };
 
 static void write_tracks(haul__json_text *t, const haul_profile *p, window w)
 {
-    const haul__moment *firsts[MOST_TRACKS];
-    int                 count = 0;
+    const haul__profile_event *firsts[MOST_TRACKS];
+    int                        count = 0;
     for (size_t i = 0; i < p->count && count == 0; i++) /* the main thread comes first */
-        if (is_bar(&p->moments[i], w) && haul__is_on_thread(&p->moments[i]) && p->moments[i].thread == p->thread)
-            firsts[count++] = &p->moments[i];
+        if (is_bar(&p->events[i], w) && haul__is_on_thread(&p->events[i]) && p->events[i].thread == p->thread)
+            firsts[count++] = &p->events[i];
     if (count)
         write_track(t, p, firsts[0], w);
     for (size_t i = 0; i < p->count && count < MOST_TRACKS; i++) {
         int known = 0;
-        if (!is_bar(&p->moments[i], w))
+        if (!is_bar(&p->events[i], w))
             continue;
-        while (known < count && !same_track(firsts[known], &p->moments[i]))
+        while (known < count && !same_track(firsts[known], &p->events[i]))
             known++;
         if (known < count)
             continue;
-        firsts[count++] = &p->moments[i];
-        write_track(t, p, &p->moments[i], w);
+        firsts[count++] = &p->events[i];
+        write_track(t, p, &p->events[i], w);
     }
 }
 
@@ -243,14 +243,14 @@ static void write_point(haul__json_text *t, double ms, int64_t bytes)
     haul__json_end(t, ']');
 }
 
-/* Live bytes within the step, from its first moment on. */
+/* Live bytes within the step, from its first event on. */
 static void write_points(haul__json_text *t, const haul_profile *p, const haul__curve *c, window w)
 {
     int64_t now = c->before;
     bool    begun = false;
-    for (size_t i = 0; i < p->count && p->moments[i].end <= w.end; i++) {
-        const haul__moment *m = &p->moments[i];
-        const int64_t       change = haul__memory_change(p, m);
+    for (size_t i = 0; i < p->count && p->events[i].end <= w.end; i++) {
+        const haul__profile_event *m = &p->events[i];
+        const int64_t              change = haul__memory_change(p, m);
         if (m->device != c->device || !change)
             continue;
         if (m->end >= w.begin && !begun)
@@ -271,8 +271,8 @@ static void write_holdings(haul__json_text *t, const haul_profile *p, const haul
     for (int i = 0; i < count; i++) {
         const haul__holding *h = &held[i];
         haul__json_begin(t, NULL, '{');
-        haul__json_string(t, "operation", h->named ? h->named : haul__moment_text(p, h->operation));
-        haul__json_string(t, "module", h->named ? h->where : haul__moment_text(p, h->module));
+        haul__json_string(t, "operation", h->named ? h->named : haul__profile_text(p, h->operation));
+        haul__json_string(t, "module", h->named ? h->where : haul__profile_text(p, h->module));
         haul__json_bool(t, "before", h->named != NULL);
         haul__json_integer(t, "bytes", h->bytes);
         haul__json_integer(t, "count", h->count);

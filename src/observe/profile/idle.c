@@ -11,9 +11,9 @@ static const haul_device *worker_device(const haul_profile *p)
     int64_t            times[HAUL__MAX_DEVICES] = {0}, most = 0;
     const haul_device *device = NULL;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_COMMAND_DONE || haul__device_is_synchronous(m->device) ||
-            strcmp(haul__moment_text(p, m->detail), "compute") != 0)
+            strcmp(haul__profile_text(p, m->detail), "compute") != 0)
             continue;
         times[m->device->slot] += m->end - m->begin;
         if (times[m->device->slot] > most) {
@@ -34,7 +34,7 @@ bool haul__find_idle(const haul_profile *p, haul__analysis *a)
     if (!idle->device)
         return true;
     for (size_t i = 0; i < p->count && fine; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind == HAUL_EVENT_COMMAND_DONE && m->device == idle->device && haul__is_in_stretch(a, m))
             fine = haul__intervals_add(&busy, m->submitted < m->begin ? m->submitted : m->begin, m->end);
     }
@@ -44,7 +44,7 @@ bool haul__find_idle(const haul_profile *p, haul__analysis *a)
     return fine;
 }
 
-int64_t haul__starved(const haul__analysis *a, const haul__moment *m)
+int64_t haul__starved(const haul__analysis *a, const haul__profile_event *m)
 {
     const int64_t whole = m->end - m->begin;
     return a->idle.device ? haul__intervals_covered(&a->idle.times, m->begin, m->end) : whole;

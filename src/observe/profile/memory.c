@@ -5,15 +5,15 @@
 #include "base/alloc.h"
 #include "observe/profile/analysis.h"
 
-int64_t haul__memory_change(const haul_profile *p, const haul__moment *m)
+int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m)
 {
     const bool made = m->kind == HAUL_EVENT_MEMORY_ALLOCATED;
-    if ((!made && m->kind != HAUL_EVENT_MEMORY_FREED) || *haul__moment_text(p, m->text))
+    if ((!made && m->kind != HAUL_EVENT_MEMORY_FREED) || *haul__profile_text(p, m->text))
         return 0;
     return made ? m->bytes : -m->bytes;
 }
 
-static bool is_memory(const haul_profile *p, const haul__moment *m)
+static bool is_memory(const haul_profile *p, const haul__profile_event *m)
 {
     return haul__memory_change(p, m) != 0;
 }
@@ -38,8 +38,8 @@ static bool begin_curves(const haul_profile *p, haul__analysis *a)
 {
     size_t room = 0;
     for (size_t i = 0; i < p->count; i++) {
-        const haul_device *device = p->moments[i].device;
-        if (!is_memory(p, &p->moments[i]) || curve_of(a, device))
+        const haul_device *device = p->events[i].device;
+        if (!is_memory(p, &p->events[i]) || curve_of(a, device))
             continue;
         if (!haul__grow(&a->curves, &room, (size_t)a->curve_count + 1, sizeof *a->curves))
             return false;
@@ -59,7 +59,7 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a)
         haul__curve *curve = &a->curves[c];
         int64_t      now = curve->before;
         for (size_t i = 0; i < p->count; i++) {
-            const haul__moment *m = &p->moments[i];
+            const haul__profile_event *m = &p->events[i];
             if (m->device != curve->device || !is_memory(p, m) || !haul__is_in_stretch(a, m))
                 continue;
             now += haul__memory_change(p, m);
@@ -127,16 +127,17 @@ static void take_away(const haul__earlier *e, bool *gone, const char *operation,
 
 static int by_number(const void *a, const void *b)
 {
-    const uint64_t x = (*(const haul__moment *const *)a)->number, y = (*(const haul__moment *const *)b)->number;
+    const uint64_t x = (*(const haul__profile_event *const *)a)->number,
+                   y = (*(const haul__profile_event *const *)b)->number;
     return (x > y) - (x < y);
 }
 
-static const haul__moment **allocations(const haul_profile *p, const haul__curve *c, size_t *count)
+static const haul__profile_event **allocations(const haul_profile *p, const haul__curve *c, size_t *count)
 {
-    const haul__moment **all = haul__calloc(c->peak_at + 1, sizeof *all);
+    const haul__profile_event **all = haul__calloc(c->peak_at + 1, sizeof *all);
     *count = 0;
     for (size_t i = 0; all && i < c->peak_at; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->device == c->device && is_memory(p, m) && m->kind == HAUL_EVENT_MEMORY_ALLOCATED)
             all[(*count)++] = m;
     }
@@ -146,19 +147,19 @@ static const haul__moment **allocations(const haul_profile *p, const haul__curve
 }
 
 /* Removes what was freed before the peak from `all`, or notes it in `gone` if it was there before the profile. */
-static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul__moment **all, size_t count,
+static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul__profile_event **all, size_t count,
                          bool *gone)
 {
     bool *freed = haul__calloc(count + 1, 1);
     for (size_t i = 0; freed && i < c->peak_at; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->device != c->device || !is_memory(p, m) || m->kind != HAUL_EVENT_MEMORY_FREED)
             continue;
-        const haul__moment **found = count ? bsearch(&m, all, count, sizeof *all, by_number) : NULL;
+        const haul__profile_event **found = count ? bsearch(&m, all, count, sizeof *all, by_number) : NULL;
         if (found)
             freed[found - all] = true;
         else
-            take_away(c->earlier, gone, haul__moment_text(p, m->operation), m->bytes);
+            take_away(c->earlier, gone, haul__profile_text(p, m->operation), m->bytes);
     }
     for (size_t i = 0; freed && i < count; i++)
         if (freed[i])
@@ -176,11 +177,11 @@ static int by_bytes(const void *a, const void *b)
 
 haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, int *count)
 {
-    holdings             h = {.items = NULL};
-    size_t               n;
-    const haul__moment **all = allocations(p, c, &n);
-    bool                *gone = haul__calloc(c->earlier ? (size_t)c->earlier->count + 1 : 1, 1);
-    bool                 fine = all && gone && haul__grow(&h.items, &h.room, 1, sizeof *h.items);
+    holdings                    h = {.items = NULL};
+    size_t                      n;
+    const haul__profile_event **all = allocations(p, c, &n);
+    bool                       *gone = haul__calloc(c->earlier ? (size_t)c->earlier->count + 1 : 1, 1);
+    bool                        fine = all && gone && haul__grow(&h.items, &h.room, 1, sizeof *h.items);
     fine = fine && remove_freed(p, c, all, n, gone) && add_earlier(&h, c->earlier, gone);
     for (size_t i = 0; fine && i < n; i++)
         if (all[i])

@@ -14,7 +14,7 @@ bool haul__find_places(haul_profile *p, haul__analysis *a)
     for (size_t i = 0; i < p->stacks.count; i++) {
         const haul__stack *s = &p->stacks.items[i];
         if (!haul__lines_caller(lines, s->frames, s->count, text, sizeof text))
-            haul__describe_place(s->frames, s->count, haul__moment_text(p, s->operation), text, sizeof text);
+            haul__describe_call_site(s->frames, s->count, haul__profile_text(p, s->operation), text, sizeof text);
         a->places[i + 1] = haul__texts_number(&p->texts, text);
     }
     haul__lines_close(lines);

@@ -1,4 +1,4 @@
-/* The recording: a subscriber that keeps events as moments. */
+/* The recording: a subscriber that keeps events as events. */
 #include "observe/profile/record.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const uint32_t RECORDED = HAUL_EVENT_OPERATION_END | HAUL_EVENT_COMMAND_D
 
 /* ---- taking ---- */
 
-static void set_texts(haul_profile *p, haul__moment *m, const haul_event *e)
+static void set_texts(haul_profile *p, haul__profile_event *m, const haul_event *e)
 {
     m->operation = haul__texts_number(&p->texts, e->operation);
     m->module = haul__texts_number(&p->texts, e->origin);
@@ -35,34 +35,34 @@ static int64_t since(const haul_profile *p, int64_t time)
     return time > p->began ? time - p->began : 0;
 }
 
-static haul__moment moment_of(haul_profile *p, const haul_event *e)
+static haul__profile_event event_of(haul_profile *p, const haul_event *e)
 {
-    haul__moment m = {.kind = e->kind,
-                      .thread = e->thread,
-                      .depth = e->depth,
-                      .step = (int)p->step_count,
-                      .device = e->device,
-                      .other = e->other,
-                      .begin = since(p, e->time - e->duration),
-                      .end = e->time - p->began,
-                      .submitted = e->submitted - p->began,
-                      .bytes = e->bytes,
-                      .number = e->kind & HAUL_EVENT_COMMAND                                       ? e->command
-                                : e->kind & HAUL_EVENT_WORK || e->kind == HAUL_EVENT_OPERATION_END ? e->node
-                                                                                                   : e->storage,
-                      .copy = e->copy};
+    haul__profile_event m = {.kind = e->kind,
+                             .thread = e->thread,
+                             .depth = e->depth,
+                             .step = (int)p->step_count,
+                             .device = e->device,
+                             .other = e->other,
+                             .begin = since(p, e->time - e->duration),
+                             .end = e->time - p->began,
+                             .submitted = e->submitted - p->began,
+                             .bytes = e->bytes,
+                             .number = e->kind & HAUL_EVENT_COMMAND                                       ? e->command
+                                       : e->kind & HAUL_EVENT_WORK || e->kind == HAUL_EVENT_OPERATION_END ? e->node
+                                                                                                          : e->storage,
+                             .copy = e->copy};
     set_texts(p, &m, e);
     return m;
 }
 
 /* What follows from where the data come from. */
-static void note_data(haul_profile *p, haul__moment *m, const haul_event *e)
+static void note_data(haul_profile *p, haul__profile_event *m, const haul_event *e)
 {
     const uint32_t number = (uint32_t)p->count + 1;
     if (e->kind == HAUL_EVENT_OPERATION_END) {
         const haul__computed computed = haul__flow_computed(&p->flows, e);
         if (computed.narrowed)
-            p->moments[computed.narrowed - 1].flow.excess = computed.excess;
+            p->events[computed.narrowed - 1].flow.excess = computed.excess;
         m->computed_with = computed.with;
         m->flops = e->flops;
     } else if (e->kind & HAUL_EVENT_COPY) {
@@ -74,11 +74,11 @@ static void note_data(haul_profile *p, haul__moment *m, const haul_event *e)
 }
 
 /* Where the program does something else for long: by the stack of the next call. Walking it takes microseconds. */
-static void note_gap(haul_profile *p, haul__moment *m)
+static void note_gap(haul_profile *p, haul__profile_event *m)
 {
     enum { LONG = 20000 };
     void         *frames[HAUL__STACK_FRAMES];
-    const bool    asks = m->kind == HAUL_EVENT_WORK_END && !strcmp(haul__moment_text(p, m->text), "next batch");
+    const bool    asks = m->kind == HAUL_EVENT_WORK_END && !strcmp(haul__profile_text(p, m->text), "next batch");
     const int64_t gap = m->begin - p->last_end;
     if (m->thread != p->thread || !haul__is_span(m))
         return;
@@ -97,14 +97,14 @@ static void take(const haul_event *e, void *context)
     haul_profile *p = context;
     if (!p->everywhere && e->thread != p->thread && !(e->kind & HAUL_EVENT_MEMORY)) /* memory is the device's */
         return;
-    if (p->count >= p->most || !haul__grow(&p->moments, &p->room, p->count + 1, sizeof *p->moments)) {
+    if (p->count >= p->most || !haul__grow(&p->events, &p->room, p->count + 1, sizeof *p->events)) {
         p->lost++;
         return;
     }
-    haul__moment m = moment_of(p, e);
+    haul__profile_event m = event_of(p, e);
     note_gap(p, &m);
     note_data(p, &m, e);
-    p->moments[p->count++] = m;
+    p->events[p->count++] = m;
 }
 
 /* ---- what is there before ---- */
@@ -146,7 +146,7 @@ static void destroy(void *object)
     haul__stacks_close(&p->stacks);
     haul__texts_close(&p->texts);
     haul__free(p->steps);
-    haul__free(p->moments);
+    haul__free(p->events);
     haul__object_free(&p->object, sizeof *p);
 }
 

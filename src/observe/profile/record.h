@@ -1,4 +1,4 @@
-/* What a profile records: its events as moments, with their texts as numbers. */
+/* What a profile records: its events as events, with their texts as numbers. */
 #ifndef HAUL_OBSERVE_PROFILE_RECORD_H
 #define HAUL_OBSERVE_PROFILE_RECORD_H
 
@@ -13,7 +13,7 @@
 #include "observe/profile/texts.h"
 
 /* An event. Times are nanoseconds since the beginning of the profile. */
-typedef struct haul__moment {
+typedef struct haul__profile_event {
     haul_event_kind    kind;
     int                thread, depth, step;
     uint32_t           operation, module, label, text; /* as in the event */
@@ -29,11 +29,11 @@ typedef struct haul__moment {
     union {
         struct { /* of an operation */
             double   flops;
-            uint32_t computed_with; /* the moment, from 1, of the copy with which its data left a device; 0: none */
+            uint32_t computed_with; /* the event, from 1, of the copy with which its data left a device; 0: none */
         };
         haul__flow flow; /* of a copy */
     };
-} haul__moment;
+} haul__profile_event;
 
 /* Memory of a device that was there when the profile began. */
 typedef struct haul__earlier {
@@ -58,7 +58,7 @@ struct haul_profile {
     bool                   everywhere, places, ended;
     int                    thread;         /* the main one */
     int64_t                began, stopped; /* ns */
-    haul__moment          *moments;
+    haul__profile_event   *events;
     size_t                 count, room, most;
     int64_t                lost;
     int64_t               *steps; /* when each ended */
@@ -78,7 +78,7 @@ struct haul_profile {
     struct haul__findings *findings;
 };
 
-static inline const char *haul__moment_text(const haul_profile *p, uint32_t number)
+static inline const char *haul__profile_text(const haul_profile *p, uint32_t number)
 {
     return haul__texts_at(&p->texts, number);
 }

@@ -89,9 +89,9 @@ static haul_profile_row *find(builder *b, key k)
     }
     haul_profile_row *row = &b->rows[b->count];
     *row = (haul_profile_row){.device = k.device};
-    haul__utf8_copy(row->name, sizeof row->name, haul__moment_text(b->p, k.name));
-    haul__utf8_copy(row->kind, sizeof row->kind, haul__moment_text(b->p, k.kind));
-    haul__utf8_copy(row->operation, sizeof row->operation, haul__moment_text(b->p, k.operation));
+    haul__utf8_copy(row->name, sizeof row->name, haul__profile_text(b->p, k.name));
+    haul__utf8_copy(row->kind, sizeof row->kind, haul__profile_text(b->p, k.kind));
+    haul__utf8_copy(row->operation, sizeof row->operation, haul__profile_text(b->p, k.operation));
     b->keys[b->count++] = k;
     b->table[at] = (uint32_t)b->count;
     return row;
@@ -140,28 +140,28 @@ static haul_bound bound_of(const haul_profile *p, const haul_profile_row *row)
 }
 
 /* The gradient's own time is the pass's. */
-static haul_profile_row *row_of_span(builder *b, const haul__moment *m, uint32_t call, uint32_t backward)
+static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, uint32_t call, uint32_t backward)
 {
     if (m->kind == HAUL_EVENT_CALL_END)
         return find(b, (key){.name = call});
     if (m->kind == HAUL_EVENT_WORK_END) {
-        const bool gradient = !strcmp(haul__moment_text(b->p, m->text), "gradient");
+        const bool gradient = !strcmp(haul__profile_text(b->p, m->text), "gradient");
         return find(b, (key){.name = gradient ? backward : m->operation});
     }
     return find(b, (key){.name = m->operation, .device = m->device});
 }
 
 /* Work within what is counted already. */
-static bool is_part(const haul_profile *p, const haul__moment *m)
+static bool is_part(const haul_profile *p, const haul__profile_event *m)
 {
-    const char *text = haul__moment_text(p, m->text);
+    const char *text = haul__profile_text(p, m->text);
     return m->kind == HAUL_EVENT_WORK_END && (!strcmp(text, "gradient") || !strcmp(text, "batch made"));
 }
 
 static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
 {
-    const haul__moment    *m = &b->p->moments[i];
-    const haul__span_info *span = &b->a->spans[i];
+    const haul__profile_event *m = &b->p->events[i];
+    const haul__span_info     *span = &b->a->spans[i];
     if (span->phase == HAUL__PHASE_LOADING)
         return;
     haul_profile_row *row = row_of_span(b, m, call, backward);
@@ -186,7 +186,7 @@ static void add_other_time(builder *b)
         row->host_ms += (double)tail / 1e6;
 }
 
-static void add_to_operation(builder *b, const haul__moment *m)
+static void add_to_operation(builder *b, const haul__profile_event *m)
 {
     haul_profile_row *row = find(b, (key){.name = m->operation, .device = m->device});
     if (!row)
@@ -223,7 +223,7 @@ static void add_peaks(builder *b, bool modules)
     }
 }
 
-static bool is_made(const haul_profile *p, const haul__moment *m)
+static bool is_made(const haul_profile *p, const haul__profile_event *m)
 {
     return haul__memory_change(p, m) > 0 && (p->everywhere || m->thread == p->thread);
 }
@@ -237,7 +237,7 @@ static bool find_operations(haul_profile *p, haul__analysis *a)
     const uint32_t call = haul__texts_number(texts, "haul_call");
     const uint32_t backward = haul__texts_number(texts, "haul_backward");
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (!haul__is_in_stretch(a, m))
             continue;
         if (haul__is_span(m))
@@ -259,13 +259,13 @@ static bool find_operations(haul_profile *p, haul__analysis *a)
 
 /* Backward passes, by thread and then by time, to tell when a command was submitted. */
 typedef struct passes {
-    const haul__moment **items;
-    size_t               count;
+    const haul__profile_event **items;
+    size_t                      count;
 } passes;
 
 static int by_thread(const void *a, const void *b)
 {
-    const haul__moment *x = *(const haul__moment *const *)a, *y = *(const haul__moment *const *)b;
+    const haul__profile_event *x = *(const haul__profile_event *const *)a, *y = *(const haul__profile_event *const *)b;
     return x->thread != y->thread ? (x->thread > y->thread) - (x->thread < y->thread)
                                   : (x->begin > y->begin) - (x->begin < y->begin);
 }
@@ -274,8 +274,8 @@ static bool find_passes(const haul_profile *p, passes *out)
 {
     size_t room = 0;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
-        if (m->kind != HAUL_EVENT_WORK_END || strcmp(haul__moment_text(p, m->text), "backward pass") != 0)
+        const haul__profile_event *m = &p->events[i];
+        if (m->kind != HAUL_EVENT_WORK_END || strcmp(haul__profile_text(p, m->text), "backward pass") != 0)
             continue;
         if (!haul__grow(&out->items, &room, out->count + 1, sizeof *out->items))
             return false;
@@ -287,13 +287,13 @@ static bool find_passes(const haul_profile *p, passes *out)
 }
 
 /* Was it submitted in a pass of its thread? Passes within passes are few. */
-static bool was_backward(const passes *all, const haul__moment *command)
+static bool was_backward(const passes *all, const haul__profile_event *command)
 {
     enum { NESTED = 4 };
     size_t low = 0, high = all->count; /* the passes that began before */
     while (low < high) {
-        const size_t        middle = low + (high - low) / 2;
-        const haul__moment *m = all->items[middle];
+        const size_t               middle = low + (high - low) / 2;
+        const haul__profile_event *m = all->items[middle];
         if (m->thread < command->thread || (m->thread == command->thread && m->begin <= command->submitted))
             low = middle + 1;
         else
@@ -312,14 +312,14 @@ static void add_time(haul_profile_row *row, bool backward, int64_t ns)
 
 static void add_to_module(builder *b, size_t i, const passes *all)
 {
-    const haul__moment    *m = &b->p->moments[i];
-    const haul__span_info *span = &b->a->spans[i];
-    haul_profile_row      *row = m->module ? find(b, (key){.name = m->module}) : NULL;
+    const haul__profile_event *m = &b->p->events[i];
+    const haul__span_info     *span = &b->a->spans[i];
+    haul_profile_row          *row = m->module ? find(b, (key){.name = m->module}) : NULL;
     if (!row)
         return;
     if (m->kind == HAUL_EVENT_CALL_END) {
         row->calls++;
-        haul__utf8_copy(row->kind, sizeof row->kind, haul__moment_text(b->p, m->text));
+        haul__utf8_copy(row->kind, sizeof row->kind, haul__profile_text(b->p, m->text));
     } else if (m->kind == HAUL_EVENT_OPERATION_END) {
         row->flops += m->flops;
         row->bytes += (double)m->bytes;
@@ -341,7 +341,7 @@ static bool find_modules(haul_profile *p, haul__analysis *a)
         return false;
     b.failed = !find_passes(p, &all);
     for (size_t i = 0; i < p->count && !b.failed; i++)
-        if (haul__is_in_stretch(a, &p->moments[i]))
+        if (haul__is_in_stretch(a, &p->events[i]))
             add_to_module(&b, i, &all);
     haul__free(all.items);
     add_peaks(&b, true);
@@ -358,7 +358,7 @@ static bool find_kernels(haul_profile *p, haul__analysis *a)
     if (!open(&b, p, a))
         return false;
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (m->kind != HAUL_EVENT_COMMAND_DONE || !haul__is_in_stretch(a, m))
             continue;
         haul_profile_row *row = find(&b, (key){.name = m->name ? m->name : m->text,

@@ -16,13 +16,13 @@ static double microseconds(int64_t ns)
 
 /* ---- processes and threads ---- */
 
-static int process_of(const haul__moment *m)
+static int process_of(const haul__profile_event *m)
 {
     return haul__is_on_stream(m) ? HOST + 1 + m->device->slot : HOST;
 }
 
 /* Streams are numbered by their texts, of which there are few. */
-static int64_t thread_of(const haul__moment *m)
+static int64_t thread_of(const haul__profile_event *m)
 {
     return haul__is_on_stream(m) ? (int64_t)m->detail : m->thread;
 }
@@ -40,7 +40,7 @@ static void write_name(haul__json_text *t, const char *what, int process, int64_
     haul__json_end(t, '}');
 }
 
-static bool is_shown(const haul__moment *m)
+static bool is_shown(const haul__profile_event *m)
 {
     return haul__is_on_thread(m) || haul__is_on_stream(m);
 }
@@ -69,7 +69,7 @@ static void write_names(haul__json_text *t, const haul_profile *p)
     seen processes = {.count = 0}, tracks = {.count = 0};
     char name[HAUL__TRACK_NAME];
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (!is_shown(m))
             continue;
         const int     process = process_of(m);
@@ -79,7 +79,7 @@ static void write_names(haul__json_text *t, const haul_profile *p)
         if (!is_new(&tracks, process, thread))
             continue;
         haul__track_name(p, m, name);
-        write_name(t, "thread_name", process, thread, process == HOST ? name : haul__moment_text(p, m->detail));
+        write_name(t, "thread_name", process, thread, process == HOST ? name : haul__profile_text(p, m->detail));
     }
 }
 
@@ -100,10 +100,10 @@ static void begin_event(haul__json_text *t, const char *phase, const char *name,
 static void write_text(haul__json_text *t, const haul_profile *p, const char *name, uint32_t text)
 {
     if (text)
-        haul__json_string(t, name, haul__moment_text(p, text));
+        haul__json_string(t, name, haul__profile_text(p, text));
 }
 
-static void write_details(haul__json_text *t, const haul_profile *p, const haul__moment *m)
+static void write_details(haul__json_text *t, const haul_profile *p, const haul__profile_event *m)
 {
     haul__json_begin(t, "args", '{');
     write_text(t, p, "operation", m->operation);
@@ -119,7 +119,8 @@ static void write_details(haul__json_text *t, const haul_profile *p, const haul_
     haul__json_end(t, '}');
 }
 
-static void write_bar(haul__json_text *t, const haul_profile *p, const haul__moment *m, int64_t begin, int64_t end)
+static void write_bar(haul__json_text *t, const haul_profile *p, const haul__profile_event *m, int64_t begin,
+                      int64_t end)
 {
     begin_event(t, "X", haul__bar_name(p, m), haul__bar_kind(p, m), process_of(m), thread_of(m), begin);
     haul__json_number(t, "dur", microseconds(end - begin));
@@ -128,7 +129,7 @@ static void write_bar(haul__json_text *t, const haul_profile *p, const haul__mom
 }
 
 /* From the thread that submitted a command to the command. */
-static void write_arrow(haul__json_text *t, const haul__moment *m, int64_t begin)
+static void write_arrow(haul__json_text *t, const haul__profile_event *m, int64_t begin)
 {
     begin_event(t, "s", "submit", "flow", HOST, m->thread, m->submitted);
     haul__json_integer(t, "id", (int64_t)m->number);
@@ -144,9 +145,9 @@ typedef struct ends {
     int64_t at[HAUL__MAX_DEVICES][4];
 } ends;
 
-static int64_t *end_of(ends *e, const haul_profile *p, const haul__moment *m)
+static int64_t *end_of(ends *e, const haul_profile *p, const haul__profile_event *m)
 {
-    const char *stream = haul__moment_text(p, m->detail);
+    const char *stream = haul__profile_text(p, m->detail);
     return &e->at[m->device->slot][!strcmp(stream, "compute")  ? 0
                                    : !strcmp(stream, "upload") ? 1
                                    : !strcmp(stream, "ahead")  ? 2
@@ -157,7 +158,7 @@ static void write_bars(haul__json_text *t, const haul_profile *p)
 {
     ends last = {{{0}}};
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (haul__is_on_thread(m))
             write_bar(t, p, m, m->begin > 0 ? m->begin : 0, m->end);
         if (!haul__is_on_stream(m) || m->end <= 0)
@@ -190,8 +191,8 @@ static void write_memory(haul__json_text *t, const haul_profile *p, const haul__
     int64_t now = c->before;
     write_counter(t, "memory", c->device, 0, "allocated", (double)now);
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
-        const int64_t       change = haul__memory_change(p, m);
+        const haul__profile_event *m = &p->events[i];
+        const int64_t              change = haul__memory_change(p, m);
         if (m->device != c->device || !change)
             continue;
         now += change;
@@ -203,10 +204,10 @@ static void write_memory(haul__json_text *t, const haul_profile *p, const haul__
 static void write_links(haul__json_text *t, const haul_profile *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        const haul__moment *m = &p->moments[i];
+        const haul__profile_event *m = &p->events[i];
         if (!haul__is_on_stream(m) || !m->copy || m->end <= m->begin)
             continue;
-        const char *name = !strcmp(haul__moment_text(p, m->detail), "download") ? "link from" : "link to";
+        const char *name = !strcmp(haul__profile_text(p, m->detail), "download") ? "link from" : "link to";
         write_counter(t, name, m->device, m->begin, "GB/s", (double)m->bytes / (double)(m->end - m->begin));
         write_counter(t, name, m->device, m->end, "GB/s", 0);
     }

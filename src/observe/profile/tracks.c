@@ -1,17 +1,17 @@
-/* Where moments are shown on a timeline, and as what. */
+/* Where events are shown on a timeline, and as what. */
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device.h"
 #include "observe/profile/save.h"
 
-bool haul__is_on_thread(const haul__moment *m)
+bool haul__is_on_thread(const haul__profile_event *m)
 {
     return haul__is_span(m) || m->kind == HAUL_EVENT_LABEL_END;
 }
 
 /* The commands of a device that is done when a call returns are the operations themselves. */
-bool haul__is_on_stream(const haul__moment *m)
+bool haul__is_on_stream(const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_COMMAND_DONE && !haul__device_is_synchronous(m->device);
 }
@@ -19,39 +19,39 @@ bool haul__is_on_stream(const haul__moment *m)
 static bool is_loading(const haul_profile *p, int thread)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (p->moments[i].thread == thread && p->moments[i].kind == HAUL_EVENT_WORK_END &&
-            !strcmp(haul__moment_text(p, p->moments[i].text), "batch made"))
+        if (p->events[i].thread == thread && p->events[i].kind == HAUL_EVENT_WORK_END &&
+            !strcmp(haul__profile_text(p, p->events[i].text), "batch made"))
             return true;
     return false;
 }
 
-void haul__track_name(const haul_profile *p, const haul__moment *m, char out[HAUL__TRACK_NAME])
+void haul__track_name(const haul_profile *p, const haul__profile_event *m, char out[HAUL__TRACK_NAME])
 {
     if (haul__is_on_stream(m))
-        snprintf(out, HAUL__TRACK_NAME, "%s %s", haul_device_name(m->device), haul__moment_text(p, m->detail));
+        snprintf(out, HAUL__TRACK_NAME, "%s %s", haul_device_name(m->device), haul__profile_text(p, m->detail));
     else if (m->thread == p->thread)
         snprintf(out, HAUL__TRACK_NAME, "main thread");
     else
         snprintf(out, HAUL__TRACK_NAME, "%s %d", is_loading(p, m->thread) ? "worker" : "thread", m->thread);
 }
 
-const char *haul__bar_name(const haul_profile *p, const haul__moment *m)
+const char *haul__bar_name(const haul_profile *p, const haul__profile_event *m)
 {
     static const char gradient[] = "gradient";
     if (m->kind == HAUL_EVENT_COMMAND_DONE)
-        return haul__moment_text(p, m->name ? m->name : m->text);
+        return haul__profile_text(p, m->name ? m->name : m->text);
     if (m->kind == HAUL_EVENT_CALL_END)
-        return haul__moment_text(p, m->module ? m->module : m->text);
+        return haul__profile_text(p, m->module ? m->module : m->text);
     if (m->kind == HAUL_EVENT_LABEL_END)
-        return haul__moment_text(p, m->text);
-    if (m->kind == HAUL_EVENT_WORK_END && strcmp(haul__moment_text(p, m->text), gradient) != 0)
-        return haul__moment_text(p, m->text);
-    return haul__moment_text(p, m->operation);
+        return haul__profile_text(p, m->text);
+    if (m->kind == HAUL_EVENT_WORK_END && strcmp(haul__profile_text(p, m->text), gradient) != 0)
+        return haul__profile_text(p, m->text);
+    return haul__profile_text(p, m->operation);
 }
 
-const char *haul__bar_kind(const haul_profile *p, const haul__moment *m)
+const char *haul__bar_kind(const haul_profile *p, const haul__profile_event *m)
 {
-    const char *text = haul__moment_text(p, m->text);
+    const char *text = haul__profile_text(p, m->text);
     if (m->kind == HAUL_EVENT_COMMAND_DONE)
         return !strcmp(text, "copy") && m->copy ? "copy" : "command";
     if (m->kind == HAUL_EVENT_CALL_END)

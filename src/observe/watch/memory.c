@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards both */
 static void take(const haul_event *e, void *context)
 {
     (void)context;
-    haul__record_allocation(e);
+    haul__block_origin_record(e);
 }
 
 static haul__subscriber subscriber = {.of = {.take = take, .kinds = HAUL_EVENT_MEMORY_ALLOCATED, .everywhere = true}};

@@ -43,7 +43,7 @@ static void take(const haul_event *e, void *context)
                              .microseconds = (double)e->duration / 1e3,
                              .module = e->origin,
                              .place =
-                                 haul__describe_place(e->frames, e->frame_count, e->operation, place, sizeof place),
+                                 haul__describe_call_site(e->frames, e->frame_count, e->operation, place, sizeof place),
                              .frames = e->frames,
                              .frame_count = e->frame_count};
     compose(&event, line, sizeof line);

@@ -126,7 +126,7 @@ static double share(const budget *b, const user *u)
 static void add_user(text *t, const user *u)
 {
     char        place[200];
-    const char *at = haul__describe_place(u->frames, u->frame_count, u->operation, place, sizeof place);
+    const char *at = haul__describe_call_site(u->frames, u->frame_count, u->operation, place, sizeof place);
     add(t, "%s, ", u->operation);
     if (u->what == WAITS)
         add(t, "%lld time%s for %s", (long long)u->times, u->times == 1 ? "" : "s", haul_device_name(u->device));
