@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/plan/free_memory.h"
 #include "cli/shared/cli.h"
+#include "plan/room.h"
 
 /* ---- one call ---- */
 
@@ -135,7 +135,7 @@ static bool fits_time(const compute_group *g, compute_size *s, double until)
  * enough. Only vectors come near. */
 static bool fits_memory(const compute_results *r, const compute_group *g, compute_size *s)
 {
-    const int64_t sides = r->is_cpu ? 1 : 3, available = available_memory(); /* pinned and ordinary, and the device */
+    const int64_t sides = r->is_cpu ? 1 : 3, available = haul__room_of_host(); /* pinned and ordinary, and the device */
     const int64_t elements = g->family->counts_bytes ? s->size : 0;
     if (!available || elements * 12 * sides <= available / 2)
         return true;
@@ -221,7 +221,7 @@ bool bench_compute(haul_device *device, double seconds, cJSON *json)
     r->device = device;
     r->is_cpu = device == haul_cpu();
     bench_progress(haul_device_name(device), "peaks");
-    good = !haul_device_describe(device, &r->properties) && measure_peaks(device, &r->peaks);
+    good = !haul_device_describe(device, &r->properties) && haul__measure_peaks(device, &r->peaks);
     if (!good) {
         bench_progress("", NULL);
         complain_error();

@@ -3,7 +3,7 @@
 #define CLI_BENCH_COMPUTE_H
 
 #include "cli/bench/bench.h"
-#include "cli/plan/peaks.h"
+#include "plan/calibrate.h"
 
 enum { COMPUTE_SIZES = 8, COMPUTE_DTYPES = 3, COMPUTE_FAMILIES = 7 };
 
@@ -57,7 +57,7 @@ typedef struct compute_results {
     haul_device           *device;
     haul_device_properties properties;
     bool                   is_cpu; /* there is nothing to compare with */
-    device_peaks           peaks;
+    haul__peaks            peaks;
     compute_group          groups[COMPUTE_FAMILIES * COMPUTE_DTYPES];
 } compute_results;
 

@@ -20,7 +20,7 @@ static const struct unit {
              {"Gi", 1024.0 * 1024 * 1024},
              {"Ti", 1024.0 * 1024 * 1024 * 1024}};
 
-static bool take_size(double number, const char *unit, memory_limit *out)
+static bool take_size(double number, const char *unit, haul__room_limit *out)
 {
     enum { MOST = 53 }; /* bits that JSON's numbers hold */
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -33,12 +33,12 @@ static bool take_size(double number, const char *unit, memory_limit *out)
     return false;
 }
 
-bool memory_limit_parse(const char *text, memory_limit *out)
+bool memory_limit_parse(const char *text, haul__room_limit *out)
 {
     char  *end;
     double number;
     bool   fine = false;
-    *out = (memory_limit){0};
+    *out = (haul__room_limit){0};
     if (!text)
         return true;
     if (isdigit((unsigned char)*text) && strspn(text, "0123456789.") > 0 && !strpbrk(text, "xXeE")) {
@@ -54,12 +54,4 @@ bool memory_limit_parse(const char *text, memory_limit *out)
             "example 1.5G, or a share of what the training needs, for example 50%%",
             text);
     return fine;
-}
-
-int64_t memory_limit_bytes(const memory_limit *limit, int64_t peak)
-{
-    if (limit->percent == 0)
-        return limit->bytes && limit->bytes <= limit->overhead ? 1 : limit->bytes - limit->overhead;
-    double bytes = floor(limit->percent / 100 * (double)peak);
-    return bytes < 1 ? 1 : whole_number(bytes);
 }

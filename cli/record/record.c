@@ -8,7 +8,7 @@
 #include "cli/record/show.h"
 #include "cli/run_folder/folder.h"
 #include "cli/shared/cli.h"
-#include "cli/train/fit.h"
+#include "cli/train/planner.h"
 #include "cli/train/trainer.h"
 
 typedef struct record_options {
@@ -73,6 +73,22 @@ static bool show(const record_options *o, const trainer *t, const haul_program *
     return o->dot && !o->memory ? true : show_program(p, &title, o->memory);
 }
 
+/* The dry runs of the step. */
+static bool plan(trainer *t, haul_program *out)
+{
+    t->planner = planner_new(t);
+    if (!t->planner) {
+        complain("memory is exhausted");
+        return false;
+    }
+    if ((trainer_recomputes(t) && planner_fit(t->planner, &t->plans.limit, &t->expected)) ||
+        planner_record(t->planner, out)) {
+        complain_error();
+        return false;
+    }
+    return true;
+}
+
 static int record(const record_options *o, bool has_batch, trainer *t)
 {
     haul_program  p;
@@ -80,12 +96,8 @@ static int record(const record_options *o, bool has_batch, trainer *t)
     cJSON        *stored = NULL;
     int           code = EXIT_FAILED;
     if (run_name(&t->run, o->run) && take_options(o, has_batch, &values, &t->run, &stored) &&
-        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) &&
-        (!trainer_recomputes(t) || dry_run_make(t, &t->expected))) {
-        if (dry_run_record(t, &p))
-            complain_error();
-        else
-            code = show(o, t, &p) ? EXIT_OK : EXIT_FAILED;
+        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) && plan(t, &p)) {
+        code = show(o, t, &p) ? EXIT_OK : EXIT_FAILED;
         haul_program_free(&p);
     }
     cJSON_Delete(stored);

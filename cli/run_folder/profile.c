@@ -1,7 +1,7 @@
 #include "cli/run_folder/profile.h"
 
-#include "cli/plan/peaks.h"
 #include "cli/shared/cli.h"
+#include "plan/calibrate.h"
 
 enum { WARM_UP = 10, MOST_FINDINGS = 64 };
 
@@ -74,8 +74,8 @@ bool run_profile_end(run_profile *r)
 /* Without peaks the tables lack only what limits an operation. */
 static void set_peaks(haul_profile *profile, haul_device *device)
 {
-    device_peaks peaks;
-    if (measure_peaks(device, &peaks))
+    haul__peaks peaks;
+    if (haul__measure_peaks(device, &peaks))
         haul_profile_set_peak(profile, device, peaks.flops, peaks.bytes);
     haul_error_clear();
 }

@@ -5,31 +5,31 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
-#include "cli/train/fit.h"
 #include "cli/train/log/form.h"
 #include "cli/train/log/summary.h"
-#include "cli/train/spill_cost.h"
 #include "cli/train/trainer.h"
+#include "plan/fit.h"
+#include "plan/spill_cost.h"
 
 /* With --spill on, if it is needed. */
-static bool find_spill(trainer *t, spill_cost *out)
+static bool find_spill(trainer *t, haul__spill_cost *out)
 {
-    const dry_run *d = &t->expected;
+    const haul__fit_result *d = &t->expected;
     if (!t->options->spill || !d->limit || d->peak <= d->limit)
         return false;
-    spill_cost_of(&d->spill, t->device, out);
+    haul__spill_cost_of(&d->spill, t->device, out);
     return true;
 }
 
-static bool print_json(trainer *t, const dry_run *d)
+static bool print_json(trainer *t, const haul__fit_result *d)
 {
-    cJSON     *event = json_event("estimate");
-    spill_cost spill;
+    cJSON           *event = json_event("estimate");
+    haul__spill_cost spill;
     json_text(event, "device", haul_device_name(t->device));
     json_number(event, "batch", (double)d->examples);
     json_number(event, "flops", d->step.flops);
     json_number(event, "bytes_touched", (double)d->step.bytes_touched);
-    json_number(event, "peak_bytes", (double)dry_run_peak(d, t->device));
+    json_number(event, "peak_bytes", (double)haul__fit_step_peak(d, t->device));
     json_number(event, "training_peak_bytes", (double)d->peak);
     json_number(event, "limit_bytes", (double)(d->limit + d->overhead));
     if (trainer_recomputes(t))
@@ -40,7 +40,7 @@ static bool print_json(trainer *t, const dry_run *d)
         json_number(event, "returned_bytes", (double)spill.back_bytes);
         json_number(event, "spill_seconds", spill.seconds);
     }
-    json_number(event, "parameter_bytes", (double)d->parameter_bytes);
+    json_number(event, "parameter_bytes", (double)d->layers.parameter_bytes);
     json_number(event, "operations", (double)d->step.operation_count);
     return json_print(event);
 }
@@ -134,8 +134,8 @@ static bool print_kinds(const haul_estimate_result *r)
 
 static void print_spill(trainer *t)
 {
-    spill_cost spill;
-    char       text[160];
+    haul__spill_cost spill;
+    char             text[160];
     if (!find_spill(t, &spill))
         return;
     printf("spill   ");
@@ -143,7 +143,7 @@ static void print_spill(trainer *t)
                   8);
 }
 
-static bool print_text(trainer *t, const dry_run *d)
+static bool print_text(trainer *t, const haul__fit_result *d)
 {
     const train_options *options = t->options;
     char                 text[256];
@@ -171,7 +171,7 @@ int trainer_estimate(trainer *t)
     int code = trainer_expect(t);
     if (code >= 0)
         return code;
-    const dry_run *d = &t->expected;
+    const haul__fit_result *d = &t->expected;
     if (!(t->options->json ? print_json(t, d) : print_text(t, d)))
         return EXIT_FAILED;
     return trainer_fits(t) ? EXIT_OK : trainer_tell_memory(t, false);

@@ -10,7 +10,7 @@
 #include "cli/options/config.h"
 #include "cli/run_folder/account.h"
 #include "cli/shared/cli.h"
-#include "cli/train/fit.h"
+#include "cli/train/planner.h"
 
 /* ---- medians ---- */
 
@@ -132,7 +132,7 @@ haul_status trainer_build(trainer *t)
 static bool open_network(trainer *t)
 {
     const char *init = t->options->init;
-    if (!trainer_build(t) && !trainer_apply_parts(t, &t->expected.parts) && !trainer_make_schedule(t) &&
+    if (!trainer_build(t) && !haul__parts_apply(&t->expected.parts, t->net) && !trainer_make_schedule(t) &&
         (!init || !haul_load_weights(init, t->net)))
         return true;
     complain_error();
@@ -158,12 +158,6 @@ static void describe_data(const trainer *t, report_start *s)
     s->test_count = d->test ? haul_dataset_count(d->test) : 0;
     s->classes = d->spec.y.classes;
     s->size = d->size;
-}
-
-haul_status trainer_apply_parts(trainer *t, const network_parts *parts)
-{
-    t->recomputes = parts_count_on(parts) > 0;
-    return parts_apply(parts, t->net);
 }
 
 bool trainer_recomputes(const trainer *t)
@@ -298,7 +292,8 @@ void trainer_close(trainer *t)
         haul_memory_set_limit(t->device, 0);
     if (t->device && t->options->spill)
         haul_memory_set_spill(t->device, false);
-    dry_run_free(&t->expected);
+    haul__fit_free(&t->expected);
+    planner_free(t->planner);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);

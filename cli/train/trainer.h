@@ -8,13 +8,13 @@
 #include "cli/options/options.h"
 #include "cli/run_folder/folder.h"
 #include "cli/run_folder/profile.h"
-#include "cli/train/batch.h"
-#include "cli/train/fit.h"
 #include "cli/train/log/log.h"
 #include "cli/train/log/pace.h"
 #include "cli/train/schedule.h"
 #include "cli/train/standing.h"
 #include "cli/train/training_data.h"
+#include "plan/batch.h"
+#include "plan/fit.h"
 
 #define MOST_BATCH 1e6
 
@@ -35,9 +35,9 @@ typedef struct train_options {
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */
 typedef struct train_plans {
-    schedule_plan schedule;
-    augmentation  augment;
-    memory_limit  limit;
+    schedule_plan    schedule;
+    augmentation     augment;
+    haul__room_limit limit;
 } train_plans;
 
 /* Seconds that steps took, for their median. */
@@ -61,27 +61,26 @@ typedef struct trainer {
     run_folder           run;
     report               report;
 
-    haul_device      *device;
-    haul_ledger      *ledger; /* NULL: nothing is kept */
-    run_profile       profile;
-    training_data     data;
-    dry_run           expected;     /* what the training takes */
-    batch_choice      choice;       /* of --batch auto */
-    int64_t           waits_before; /* haul_sync_count before the training, and what was spilled before it: */
-    int64_t           spilled_before;
-    bool              plans_spill; /* a dry run finds out what spilling would move */
-    bool              recomputes;  /* parts of the network run again in the backward pass */
-    haul_module      *net;
-    haul_optimizer   *optimizer;
-    haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
-    haul_grad_scaler *scaler;   /* of f16, else NULL */
-    haul_schedule    *schedule; /* NULL: the rate is constant */
-    haul_loader      *loader;
-    int64_t           stored_epochs; /* of a resumed run, as it was stored; else 0 */
-    char             *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
-    data_check        data_check;
-    char              data_change[800];  /* what differs; "": nothing */
-    bool              begins_epoch_anew; /* where the training stood is not in the data as it is now */
+    haul_device       *device;
+    haul_ledger       *ledger; /* NULL: nothing is kept */
+    run_profile        profile;
+    training_data      data;
+    haul__fit_result   expected;     /* what the training takes */
+    haul__batch_choice choice;       /* of --batch auto */
+    struct planner    *planner;      /* of planner.h; NULL until trainer_expect */
+    int64_t            waits_before; /* haul_sync_count before the training, and what was spilled before it: */
+    int64_t            spilled_before;
+    haul_module       *net;
+    haul_optimizer    *optimizer;
+    haul_dtype         lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
+    haul_grad_scaler  *scaler;   /* of f16, else NULL */
+    haul_schedule     *schedule; /* NULL: the rate is constant */
+    haul_loader       *loader;
+    int64_t            stored_epochs; /* of a resumed run, as it was stored; else 0 */
+    char              *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
+    data_check         data_check;
+    char               data_change[800];  /* what differs; "": nothing */
+    bool               begins_epoch_anew; /* where the training stood is not in the data as it is now */
 
     /* Where it stands. What adds up on the device is read only when a line is due. */
     haul_training_position position;
@@ -121,9 +120,6 @@ int trainer_open(trainer *t);
 bool        trainer_open_data(trainer *t);
 haul_status trainer_build(trainer *t);
 
-/* Set which parts of the network run again. */
-haul_status trainer_apply_parts(trainer *t, const network_parts *parts);
-
 /* What the training will need, by a dry run; with --batch auto, of the fastest batch that fits, and with --estimate,
  * which computes nothing, of the largest. An exit code after a complaint, else -1. */
 int trainer_expect(trainer *t);
@@ -131,8 +127,11 @@ int trainer_expect(trainer *t);
 /* Limit the device's memory: a size counts everything, a share the tensors. */
 haul_status trainer_set_limit(const trainer *t);
 
-/* Does that fit in --memory-limit, or can the rest be spilled? Where a refusal would not be certain, the training has
- * to show it. */
+/* True if that is within --memory-limit. */
+bool trainer_is_within_limit(const trainer *t);
+
+/* True if that fits in --memory-limit, or the rest can be spilled. Where a refusal would not be certain, the training
+ * has to show it. */
 bool trainer_fits(const trainer *t);
 
 /* With --recompute auto? */

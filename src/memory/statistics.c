@@ -2,6 +2,7 @@
 #include "memory/allocator_state.h"
 #include "memory/derived.h"
 #include "memory/report/origins.h"
+#include "memory/settings.h"
 #include "memory/spill.h"
 #include "memory/trim.h"
 
@@ -80,6 +81,28 @@ haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t bytes)
 {
     return set_limit(checked(device, false, "haul_memory_set_tensor_limit"), bytes, true,
                      "haul_memory_set_tensor_limit");
+}
+
+haul_status haul__memory_settings_get(haul_device *device, haul__memory_settings *out)
+{
+    struct haul__allocator *a = checked(device, false, "haul__memory_settings_get");
+    if (!a)
+        return haul_error_status();
+    haul__spin_lock(&a->lock);
+    *out = (haul__memory_settings){
+        .limit = a->stats.limit, .of_tensors = a->only_tensors, .spills = atomic_load(&a->spills)};
+    haul__spin_unlock(&a->lock);
+    return HAUL_OK;
+}
+
+haul_status haul__memory_settings_set(haul_device *device, const haul__memory_settings *s)
+{
+    static const char       operation[] = "haul__memory_settings_set";
+    struct haul__allocator *a = checked(device, false, operation);
+    haul_status             status = set_limit(a, s->limit, s->of_tensors, operation);
+    if (status || atomic_load(&a->spills) == s->spills)
+        return status;
+    return haul_memory_set_spill(device, s->spills);
 }
 
 haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes)

@@ -4,8 +4,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "cli/plan/recompute.h"
 #include "cli/train/log/log.h"
+#include "plan/recompute.h"
 
 /* One object per event: for the log, and for standard output under --json. `elapsed` is report_elapsed. */
 cJSON *form_start(double elapsed, const report_start *s);
@@ -20,7 +20,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
 cJSON *form_finished(const report_end *end);
 
 /* The names of those that are on, as an array of the object. */
-void json_parts(cJSON *object, const char *name, const network_parts *parts);
+void json_parts(cJSON *object, const char *name, const haul__network_parts *parts);
 
 /* The same on standard output, for people. */
 void print_start(const report *r, const report_start *s);

@@ -3,11 +3,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/plan/recompute.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
-#include "cli/train/fit.h"
 #include "cli/train/log/form.h"
+#include "plan/fit.h"
+#include "plan/recompute.h"
 
 /* "2026-01-31T12:00:00.000Z". */
 static void put_time(cJSON *event)
@@ -22,7 +22,7 @@ static void put_time(cJSON *event)
     json_text(event, "time", text);
 }
 
-void json_parts(cJSON *object, const char *name, const network_parts *parts)
+void json_parts(cJSON *object, const char *name, const haul__network_parts *parts)
 {
     cJSON *array = json_array(object, name);
     for (int i = 0; i < parts->count; i++)
@@ -95,7 +95,7 @@ static void put_optimizer(cJSON *event, const report_start *s)
     json_text(event, "schedule", s->schedule);
 }
 
-static void put_choice(cJSON *event, const batch_choice *c)
+static void put_choice(cJSON *event, const haul__batch_choice *c)
 {
     put_count(event, "batch_room_bytes", c->room_bytes);
     put_count(event, "largest_batch", c->largest);
@@ -145,10 +145,10 @@ cJSON *form_start(double elapsed, const report_start *s)
 
 cJSON *form_network(double elapsed, const report_start *s)
 {
-    const dry_run *d = s->step;
-    cJSON         *event = begin("network", elapsed), *layers = json_array(event, "layers");
-    for (size_t i = 0; i < d->layer_count; i++) {
-        const layer *l = &d->layers[i];
+    const haul__fit_result *d = s->step;
+    cJSON                  *event = begin("network", elapsed), *layers = json_array(event, "layers");
+    for (size_t i = 0; i < d->layers.count; i++) {
+        const haul__layer *l = &d->layers.items[i];
         if (!l->is_leaf)
             continue;
         cJSON *row = cJSON_CreateObject();
@@ -159,11 +159,11 @@ cJSON *form_network(double elapsed, const report_start *s)
         json_number(row, "flops", l->flops);
         json_push(layers, row);
     }
-    put_count(event, "parameters", d->parameters);
-    put_count(event, "parameter_bytes", d->parameter_bytes);
+    put_count(event, "parameters", d->layers.parameters);
+    put_count(event, "parameter_bytes", d->layers.parameter_bytes);
     json_number(event, "step_flops", d->step.flops);
-    put_count(event, "peak_bytes", dry_run_peak(d, s->device));
-    put_count(event, "memory_bytes", dry_run_room(s->device));
+    put_count(event, "peak_bytes", haul__fit_step_peak(d, s->device));
+    put_count(event, "memory_bytes", haul__room_of_device(s->device));
     return event;
 }
 

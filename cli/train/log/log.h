@@ -8,8 +8,8 @@
 #include "cli/run_folder/folder.h"
 #include "cli/shared/chart.h"
 #include "cli/shared/progress.h"
-#include "cli/train/batch.h"
 #include "cli/train/log/tensorboard.h"
+#include "plan/batch.h"
 
 typedef struct report {
     bool         json, text; /* what is printed: JSON lines, lines for people, or nothing */
@@ -39,27 +39,27 @@ double report_elapsed(const report *r);
 /* Continue a run that had trained for `elapsed` seconds: the chart's points come from its log. */
 void report_restore(report *r, double elapsed);
 
-struct dry_run;
+struct haul__fit_result;
 typedef struct report_start {
-    haul_device          *device;
-    const struct dry_run *step; /* what a step takes; the network's layers are told if the training is new */
-    const char           *model, *data, *train_name, *optimizer, *precision, *schedule;
-    const char           *test_name, *augment, *init; /* NULL: none */
-    int64_t               parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
-    const batch_choice   *choice;   /* of --batch auto */
-    int64_t               patience; /* 0: none */
-    double                lr, weight_decay;
-    double                momentum;   /* NaN: the optimizer has none */
-    double                validation; /* the fraction; 0: none */
-    int                   classes;
-    picture_size          size; /* what pictures were resized to; 0 x 0: nothing */
-    bool                  shuffle, resumed;
-    bool                  recomputes;    /* --recompute auto: the parts are those of `step` */
-    int64_t               stored_epochs; /* where the schedule of a resumed training covers other epochs now; else 0 */
-    int64_t               epoch, done;   /* where a resumed training stands */
-    const char           *data_check;    /* of a resumed training: "same", "changed", "unknown" */
-    const char           *data_change;   /* what differs from the data before; "": nothing */
-    bool                  begins_anew;   /* and the epoch therefore begins again */
+    haul_device                   *device;
+    const struct haul__fit_result *step; /* what a step takes; the network's layers are told if the training is new */
+    const char                    *model, *data, *train_name, *optimizer, *precision, *schedule;
+    const char                    *test_name, *augment, *init; /* NULL: none */
+    int64_t parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
+    const haul__batch_choice *choice;   /* of --batch auto */
+    int64_t                   patience; /* 0: none */
+    double                    lr, weight_decay;
+    double                    momentum;   /* NaN: the optimizer has none */
+    double                    validation; /* the fraction; 0: none */
+    int                       classes;
+    picture_size              size; /* what pictures were resized to; 0 x 0: nothing */
+    bool                      shuffle, resumed;
+    bool                      recomputes; /* --recompute auto: the parts are those of `step` */
+    int64_t     stored_epochs;            /* where the schedule of a resumed training covers other epochs now; else 0 */
+    int64_t     epoch, done;              /* where a resumed training stands */
+    const char *data_check;               /* of a resumed training: "same", "changed", "unknown" */
+    const char *data_change;              /* what differs from the data before; "": nothing */
+    bool        begins_anew;              /* and the epoch therefore begins again */
 } report_start;
 
 /* The mini-batches since the last such line. */

@@ -1,5 +1,7 @@
 #include "cli/train/log/summary.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
@@ -9,26 +11,26 @@ enum { MOST_ROWS = 16, INDENT = 2, GAP = 2 };
 
 /* ---- which layers ---- */
 
-/* Is the layer a row when networks are opened to this depth? */
-static bool is_row(const layer *l, int depth)
+/* True if the layer is a row when networks are opened to this depth. */
+static bool is_row(const haul__layer *l, int depth)
 {
     return l->depth > 0 && (l->depth == depth || (l->depth < depth && l->is_leaf));
 }
 
-static int count_rows(const dry_run *d, int depth)
+static int count_rows(const haul__fit_result *d, int depth)
 {
     int rows = 0;
-    for (size_t i = 0; i < d->layer_count; i++)
-        rows += is_row(&d->layers[i], depth);
+    for (size_t i = 0; i < d->layers.count; i++)
+        rows += is_row(&d->layers.items[i], depth);
     return rows;
 }
 
 /* As deep as the rows suffice for; at least the network's own parts. */
-static int choose_depth(const dry_run *d)
+static int choose_depth(const haul__fit_result *d)
 {
     int depth = 1, deepest = 1;
-    for (size_t i = 0; i < d->layer_count; i++)
-        deepest = d->layers[i].depth > deepest ? d->layers[i].depth : deepest;
+    for (size_t i = 0; i < d->layers.count; i++)
+        deepest = d->layers.items[i].depth > deepest ? d->layers.items[i].depth : deepest;
     while (depth < deepest && count_rows(d, depth + 1) <= MOST_ROWS)
         depth++;
     return depth;
@@ -42,12 +44,12 @@ typedef enum column { NAME, KIND, OUTPUT, PARAMETERS, FLOPS, SHARE, COLUMNS } co
 static const column leaving[] = {SHARE, KIND, FLOPS, OUTPUT};
 
 typedef struct table {
-    const dry_run *data;
-    int            depth;
-    double         flops; /* of forward */
-    double         unit;  /* of flops */
-    const char    *unit_name;
-    int            widths[COLUMNS]; /* 0: the column has left */
+    const haul__fit_result *data;
+    int                     depth;
+    double                  flops; /* of forward */
+    double                  unit;  /* of flops */
+    const char             *unit_name;
+    int                     widths[COLUMNS]; /* 0: the column has left */
 } table;
 
 static void widen(table *t, column c, const char *text)
@@ -88,10 +90,10 @@ static void measure(table *t)
     widen(t, FLOPS, t->unit_name);
     flops_text(t, t->flops, text);
     widen(t, FLOPS, text);
-    widen(t, PARAMETERS, text_count(t->data->parameters));
+    widen(t, PARAMETERS, text_count(t->data->layers.parameters));
     t->widths[SHARE] = SHARES;
-    for (size_t i = 0; i < t->data->layer_count; i++) {
-        const layer *l = &t->data->layers[i];
+    for (size_t i = 0; i < t->data->layers.count; i++) {
+        const haul__layer *l = &t->data->layers.items[i];
         if (!is_row(l, t->depth))
             continue;
         widen(t, NAME, l->path);
@@ -137,7 +139,7 @@ static void print_row(const table *t, const char *const texts[COLUMNS])
 }
 
 /* Also a sum of layers, whose depth is -1. */
-static void print_layer(const table *t, const layer *l, const char *name)
+static void print_layer(const table *t, const haul__layer *l, const char *name)
 {
     char flops[32], share[32];
     flops_text(t, l->flops, flops);
@@ -148,11 +150,11 @@ static void print_layer(const table *t, const layer *l, const char *name)
 
 static void print_layers(const table *t)
 {
-    int   total = count_rows(t->data, t->depth), shown = total > MOST_ROWS ? MOST_ROWS - 1 : total, at = 0;
-    char  name[32];
-    layer rest = {.depth = 1}; /* those that the rows do not suffice for */
-    for (size_t i = 0; i < t->data->layer_count; i++) {
-        const layer *l = &t->data->layers[i];
+    int         total = count_rows(t->data, t->depth), shown = total > MOST_ROWS ? MOST_ROWS - 1 : total, at = 0;
+    char        name[32];
+    haul__layer rest = {.depth = 1}; /* those that the rows do not suffice for */
+    for (size_t i = 0; i < t->data->layers.count; i++) {
+        const haul__layer *l = &t->data->layers.items[i];
         if (!is_row(l, t->depth))
             continue;
         if (at++ < shown) {
@@ -169,7 +171,7 @@ static void print_layers(const table *t)
 
 static void print_table(table *t)
 {
-    const layer sum = {.depth = -1, .parameters = t->data->parameters, .flops = t->flops};
+    const haul__layer sum = {.depth = -1, .parameters = t->data->layers.parameters, .flops = t->flops};
     measure(t);
     set_style(STYLE_DIM);
     print_row(t, (const char *const[COLUMNS]){"layer", "kind", "output", "parameters", t->unit_name, "of forward"});
@@ -189,10 +191,10 @@ static void choose_unit(table *t)
     t->unit_name = names[unit];
 }
 
-void summary_print_memory(const dry_run *d, const haul_device *device)
+void summary_print_memory(const haul__fit_result *d, const haul_device *device)
 {
     char    text[256];
-    int64_t peak = dry_run_peak(d, device), room = dry_run_room(device);
+    int64_t peak = haul__fit_step_peak(d, device), room = haul__room_of_device(device);
     if (!room)
         snprintf(text, sizeof text, "%s at the peak on %s (estimated)", text_bytes(peak), haul_device_name(device));
     else if (peak <= room)
@@ -215,10 +217,10 @@ static void print_named(const char *name, const char *text)
     print_wrapped(text, 8, 8);
 }
 
-void summary_print_parts(const dry_run *d)
+void summary_print_parts(const haul__fit_result *d)
 {
     char      text[2048];
-    const int on = parts_count_on(&d->parts);
+    const int on = haul__parts_count_on(&d->parts);
     size_t    used;
     if (d->limit) {
         snprintf(text, sizeof text, "%s; the training needs %s%s", text_bytes(d->limit), text_bytes(d->peak),
@@ -241,10 +243,10 @@ void summary_print_parts(const dry_run *d)
     }
 }
 
-void summary_print(const dry_run *d, const haul_device *device)
+void summary_print(const haul__fit_result *d, const haul_device *device)
 {
     char  text[128];
-    table t = {.data = d, .depth = choose_depth(d), .flops = d->layer_count ? d->layers[0].flops : 0};
+    table t = {.data = d, .depth = choose_depth(d), .flops = d->layers.count ? d->layers.items[0].flops : 0};
     choose_unit(&t);
     putchar('\n');
     if (count_rows(d, t.depth))
@@ -256,4 +258,13 @@ void summary_print(const dry_run *d, const haul_device *device)
     set_style(STYLE_PLAIN);
     print_wrapped(text, 8, 8);
     summary_print_memory(d, device);
+}
+
+const char *spill_cost_text(char *out, size_t size, const haul__spill_cost *c)
+{
+    int used = snprintf(out, size, "%s to host memory and %s back in each step", text_bytes(c->bytes),
+                        text_bytes(c->back_bytes));
+    if (!isnan(c->seconds) && used > 0 && (size_t)used < size)
+        snprintf(out + used, size - (size_t)used, ", about %s", text_seconds(c->seconds));
+    return out;
 }

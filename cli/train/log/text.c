@@ -76,9 +76,10 @@ static void print_data(const report_start *s)
 /* "32 is the fastest that fits, with 5,120 examples/s; 128, the largest, has 4,800" */
 static void print_choice(const report_start *s)
 {
-    const batch_choice *c = s->choice;
-    const batch_trial  *chosen = batch_choice_find(c, s->batch), *most = batch_choice_find(c, c->largest);
-    char                text[256] = "";
+    const haul__batch_choice *c = s->choice;
+    const haul__batch_trial  *chosen = haul__batch_find_trial(c, s->batch),
+                            *most = haul__batch_find_trial(c, c->largest);
+    char text[256] = "";
     append(text, sizeof text, "%s is ", text_count(s->batch));
     if (s->batch == c->largest)
         append(text, sizeof text, s->batch < s->train_count ? "the largest that fits" : "all examples");

@@ -1,8 +1,21 @@
-#include "cli/plan/peaks.h"
+#include "plan/calibrate.h"
 
+#include <haul/autograd.h>
+#include <haul/device.h>
+#include <haul/ops.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
 #include <math.h>
 
-#include "cli/shared/cli.h"
+#include "base/system/clock.h"
+#include "core/scope.h"
+
+double haul__now_seconds(void)
+{
+    return 1e-9 * (double)haul__now_ns();
+}
+
+/* ---- peaks ---- */
 
 /* A result and two operands, and what is computed with them. */
 typedef struct probe probe;
@@ -15,23 +28,23 @@ struct probe {
 /* Seconds of one run, on average over `times`; NaN on failure. */
 static double seconds_of(const probe *p, int64_t times)
 {
-    double began = clock_seconds();
+    double began = haul__now_seconds();
     for (int64_t i = 0; i < times; i++)
         if (p->run(p->out, p->a, p->b))
             return NAN;
     if (haul_device_sync(p->device))
         return NAN;
-    return (clock_seconds() - began) / (double)times;
+    return (haul__now_seconds() - began) / (double)times;
 }
 
 /* Seconds of the fastest run, measured for about `budget` seconds; NaN on failure. Several short runs are timed
  * together, so that the wait at their end does not count. */
 static double fastest(const probe *p, double budget)
 {
-    const double together = 2e-3, until = clock_seconds() + budget;
+    const double together = 2e-3, until = haul__now_seconds() + budget;
     double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
     best = isnan(first) ? first : seconds_of(p, 1);
-    while (!isnan(best) && clock_seconds() < until) {
+    while (!isnan(best) && haul__now_seconds() < until) {
         int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
         double  seconds = seconds_of(p, times);
         best = isnan(seconds) ? seconds : fmin(best, seconds);
@@ -54,7 +67,7 @@ static double peak_flops(haul_device *device)
     const double long_enough = 4e-3, budget = 0.025;
     double       best = 0;
     for (int64_t n = FIRST; n <= LAST; n *= 2) {
-        haul_scope *scope = haul_scope_push();
+        haul_scope *scope = haul__scope_push(NULL);
         probe       p = {.device = device, .run = haul_matmul_into};
         double      seconds = scope && make_operands(&p, HAUL_SHAPE(n, n)) ? fastest(&p, budget) : NAN;
         haul_scope_pop(scope);
@@ -73,7 +86,7 @@ static double peak_bytes(haul_device *device)
     enum { FIRST = 16 << 20, LEAST = 1 << 16 };
     const double budget = 0.08;
     for (int64_t count = FIRST; count >= LEAST; count /= 2) {
-        haul_scope *scope = haul_scope_push();
+        haul_scope *scope = haul__scope_push(NULL);
         probe       p = {.device = device, .run = haul_add_into};
         double      seconds = scope && make_operands(&p, HAUL_SHAPE(count)) ? fastest(&p, budget) : NAN;
         haul_scope_pop(scope);
@@ -96,10 +109,10 @@ static bool can_compute(const haul_device *device)
     return p.kind != HAUL_KIND_META;
 }
 
-bool measure_peaks(haul_device *device, device_peaks *out)
+bool haul__measure_peaks(haul_device *device, haul__peaks *out)
 {
-    haul_scope  *scope = haul_scope_push();
-    device_peaks peaks = {NAN, NAN};
+    haul_scope *scope = haul__scope_push(NULL);
+    haul__peaks peaks = {NAN, NAN};
     if (scope && can_compute(device) && !haul_set_device(device)) {
         haul_set_grad_enabled(false);
         peaks.bytes = peak_bytes(device);
@@ -111,4 +124,39 @@ bool measure_peaks(haul_device *device, device_peaks *out)
     *out = peaks;
     haul_error_clear();
     return true;
+}
+
+/* ---- the link ---- */
+
+/* Seconds of a copy from pinned memory and of one back to it; NaN if there is no room for them. */
+static double time_copies(haul_device *device, int64_t bytes)
+{
+    enum { ROUNDS = 3 };
+    double       best = NAN;
+    haul_scope  *scope = haul__scope_push(NULL);
+    haul_tensor *x = haul_pin(haul_to(haul_zeros(HAUL_U8, HAUL_SHAPE(bytes)), haul_cpu()), device);
+    for (int i = 0; i < ROUNDS && !haul_error_status(); i++) {
+        haul_scope  *round = haul__scope_push(NULL);
+        const double began = haul__now_seconds();
+        haul_tensor *there = haul_to(x, device);
+        haul_tensor *back = haul_to(there, haul_cpu());
+        if (!haul_tensor_check(back) && !haul_device_sync(device))
+            best = fmin(best, haul__now_seconds() - began);
+        haul_scope_pop(round);
+    }
+    haul_scope_pop(scope);
+    return best;
+}
+
+double haul__measure_link(haul_device *device)
+{
+    enum { LEAST = 64 << 10, MOST = 8 << 20 };
+    double seconds = NAN;
+    for (int64_t bytes = MOST; bytes >= LEAST; bytes /= 4) {
+        seconds = time_copies(device, bytes);
+        haul_error_clear();
+        if (!isnan(seconds))
+            return 2 * (double)bytes / seconds;
+    }
+    return NAN;
 }

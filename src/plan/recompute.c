@@ -1,4 +1,4 @@
-#include "cli/plan/recompute.h"
+#include "plan/recompute.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static int child_count(haul_module *m)
     return haul_module_children(m, NULL, 0);
 }
 
-/* Has the layer a matrix, or a larger tensor, of weights? */
+/* True if the layer has a matrix, or a larger tensor, of weights. */
 static bool has_matrix(haul_module *layer)
 {
     haul_named_tensor all[8];
@@ -24,9 +24,9 @@ static bool has_matrix(haul_module *layer)
 /* A sequence of blocks. */
 static bool is_stage(haul_module *m)
 {
-    haul_named_module children[MOST_PARTS];
-    int               count = haul_module_children(m, children, MOST_PARTS);
-    if (strcmp(haul_module_kind(m), "sequential") != 0 || count < 1 || count > MOST_PARTS)
+    haul_named_module children[HAUL__MOST_PARTS];
+    int               count = haul_module_children(m, children, HAUL__MOST_PARTS);
+    if (strcmp(haul_module_kind(m), "sequential") != 0 || count < 1 || count > HAUL__MOST_PARTS)
         return false;
     for (int i = 0; i < count; i++)
         if (child_count(children[i].module) < 1)
@@ -35,14 +35,14 @@ static bool is_stage(haul_module *m)
 }
 
 /* Paths and names that do not fit are left out: a part must be found again by them. */
-static void add(network_parts *out, const char *holder, const char *first, const char *last)
+static void add(haul__network_parts *out, const char *holder, const char *first, const char *last)
 {
-    network_part *p = &out->items[out->count];
-    const bool    one = !strcmp(first, last);
-    if (out->count == MOST_PARTS || strlen(holder) >= sizeof p->holder || strlen(first) >= sizeof p->first ||
+    haul__network_part *p = &out->items[out->count];
+    const bool          one = !strcmp(first, last);
+    if (out->count == HAUL__MOST_PARTS || strlen(holder) >= sizeof p->holder || strlen(first) >= sizeof p->first ||
         strlen(last) >= sizeof p->last)
         return;
-    *p = (network_part){.on = false};
+    *p = (haul__network_part){.on = false};
     strcpy(p->holder, holder);
     strcpy(p->first, first);
     strcpy(p->last, last);
@@ -52,13 +52,13 @@ static void add(network_parts *out, const char *holder, const char *first, const
 }
 
 /* Layers between blocks form runs; each has one layer with a matrix of weights, and those without around it. */
-static void find(haul_module *m, const char *path, network_parts *out)
+static void find(haul_module *m, const char *path, haul__network_parts *out)
 {
-    haul_named_module children[MOST_PARTS];
-    int               count = haul_module_children(m, children, MOST_PARTS), begin = 0;
+    haul_named_module children[HAUL__MOST_PARTS];
+    int               count = haul_module_children(m, children, HAUL__MOST_PARTS), begin = 0;
     bool              has = false;
     char              below[80];
-    count = count > MOST_PARTS ? MOST_PARTS : count;
+    count = count > HAUL__MOST_PARTS ? HAUL__MOST_PARTS : count;
     for (int i = 0; i <= count; i++) {
         bool ends = i == count || child_count(children[i].module) > 0;
         bool matrix = !ends && has_matrix(children[i].module);
@@ -79,27 +79,27 @@ static void find(haul_module *m, const char *path, network_parts *out)
     }
 }
 
-haul_status parts_find(haul_module *net, network_parts *out)
+haul_status haul__parts_find(haul_module *net, haul__network_parts *out)
 {
-    *out = (network_parts){.count = 0};
+    *out = (haul__network_parts){.count = 0};
     if (child_count(net) < 0)
         return haul_error_status();
     find(net, "", out);
     return HAUL_OK;
 }
 
-haul_status parts_apply(const network_parts *p, haul_module *net)
+haul_status haul__parts_apply(const haul__network_parts *p, haul_module *net)
 {
     haul_status status = HAUL_OK;
     for (int i = 0; i < p->count && !status; i++) {
-        const network_part *one = &p->items[i];
-        haul_module        *holder = *one->holder ? haul_module_child(net, one->holder) : net;
+        const haul__network_part *one = &p->items[i];
+        haul_module              *holder = *one->holder ? haul_module_child(net, one->holder) : net;
         status = holder ? haul_module_recompute_children(holder, one->first, one->last, one->on) : haul_error_status();
     }
     return status;
 }
 
-int parts_count_on(const network_parts *p)
+int haul__parts_count_on(const haul__network_parts *p)
 {
     int count = 0;
     for (int i = 0; i < p->count; i++)
@@ -110,12 +110,12 @@ int parts_count_on(const network_parts *p)
 /* ---- choosing ---- */
 
 typedef struct choice {
-    network_parts *p;
-    int64_t        limit;
-    parts_measure *measure;
-    void          *context;
-    haul_status    status;
-    int            tries; /* measurements that are left */
+    haul__network_parts *p;
+    int64_t              limit;
+    haul__parts_measure *measure;
+    void                *context;
+    haul_status          status;
+    int                  tries; /* measurements that are left */
 } choice;
 
 static int64_t peak_of(choice *c)
@@ -133,7 +133,7 @@ static int64_t add_best(choice *c)
     int64_t best = INT64_MAX;
     int     at = -1;
     for (int i = 0; i < c->p->count && !c->status; i++) {
-        network_part *one = &c->p->items[i];
+        haul__network_part *one = &c->p->items[i];
         if (one->on)
             continue;
         one->on = true;
@@ -153,7 +153,7 @@ static int64_t add_best(choice *c)
 static int64_t drop_idle(choice *c, int64_t bound, int64_t peak)
 {
     for (int i = c->p->count - 1; i >= 0 && !c->status; i--) {
-        network_part *one = &c->p->items[i];
+        haul__network_part *one = &c->p->items[i];
         if (!one->on)
             continue;
         one->on = false;
@@ -184,7 +184,7 @@ static bool find_few(choice *c, int from, int left, int64_t *peak)
     return false;
 }
 
-static void turn_off(network_parts *p)
+static void turn_off(haul__network_parts *p)
 {
     for (int i = 0; i < p->count; i++)
         p->items[i].on = false;
@@ -193,8 +193,8 @@ static void turn_off(network_parts *p)
 /* One part after another, each time the best: a good choice, but not always one of the fewest. */
 static int64_t choose_greedily(choice *c, int64_t peak)
 {
-    network_parts best = *c->p;
-    int64_t       lowest = peak;
+    haul__network_parts best = *c->p;
+    int64_t             lowest = peak;
     for (int k = 0; k < c->p->count && !c->status && !(c->limit && lowest <= c->limit); k++) {
         int64_t now = add_best(c);
         if (now < lowest) {
@@ -204,10 +204,11 @@ static int64_t choose_greedily(choice *c, int64_t peak)
     }
     *c->p = best;
     bool fits = c->limit && lowest <= c->limit;
-    return parts_count_on(c->p) ? drop_idle(c, fits ? c->limit : lowest, lowest) : lowest;
+    return haul__parts_count_on(c->p) ? drop_idle(c, fits ? c->limit : lowest, lowest) : lowest;
 }
 
-haul_status parts_choose(network_parts *p, int64_t limit, parts_measure *measure, void *context, int64_t *peak)
+haul_status haul__parts_choose(haul__network_parts *p, int64_t limit, haul__parts_measure *measure, void *context,
+                               int64_t *peak)
 {
     enum { MOST_TRIES = 400 };
     choice c = {.p = p, .limit = limit, .measure = measure, .context = context};
@@ -215,8 +216,8 @@ haul_status parts_choose(network_parts *p, int64_t limit, parts_measure *measure
     *peak = choose_greedily(&c, *peak);
     if (c.status || !limit || *peak > limit)
         return c.status;
-    const network_parts greedy = *p;
-    const int           most = parts_count_on(p);
+    const haul__network_parts greedy = *p;
+    const int                 most = haul__parts_count_on(p);
     c.tries = MOST_TRIES;
     turn_off(p);
     for (int k = 1; k < most; k++)

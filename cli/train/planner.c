@@ -1,0 +1,104 @@
+#include "cli/train/planner.h"
+
+#include <stdlib.h>
+
+#include "cli/train/trainer.h"
+
+struct planner {
+    const trainer *of;
+    trainer        trial; /* the copy that was built last, and its options */
+    train_options  options;
+    haul__training training;
+};
+
+static haul_status build(void *context, int64_t batch, haul__training_objects *out)
+{
+    planner *p = context;
+    p->options = *p->of->options;
+    p->options.batch = batch;
+    p->trial = *p->of;
+    p->trial.options = &p->options;
+    haul_status status = trainer_build(&p->trial);
+    *out = (haul__training_objects){.net = p->trial.net, .loader = p->trial.loader};
+    return status;
+}
+
+static haul_status step(void *context, const haul_batch *batch, const haul_step_part *part)
+{
+    planner *p = context;
+    return trainer_step(&p->trial, batch, part);
+}
+
+static haul_status hold(void *context)
+{
+    planner *p = context;
+    return trainer_hold_best(&p->trial);
+}
+
+static haul_status end_epoch(void *context)
+{
+    planner    *p = context;
+    haul_status status = trainer_try_measuring(&p->trial);
+    return status ? status : trainer_try_saving(&p->trial);
+}
+
+planner *planner_new(const trainer *t)
+{
+    planner *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    p->of = t;
+    p->training = (haul__training){.device = t->device,
+                                   .accumulate = t->options->accumulate,
+                                   .context = p,
+                                   .build = build,
+                                   .step = step,
+                                   .hold = hold,
+                                   .end_epoch = end_epoch};
+    return p;
+}
+
+void planner_free(planner *p)
+{
+    free(p);
+}
+
+static haul__fit_request request_of(const planner *p, const haul__room_limit *limit)
+{
+    return (haul__fit_request){.batch = p->of->options->batch,
+                               .limit = *limit,
+                               .recompute = trainer_recomputes(p->of),
+                               .start = p->of->expected.start};
+}
+
+haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_result *out)
+{
+    const haul__fit_request request = request_of(p, limit);
+    return haul__fit(&p->training, &request, out);
+}
+
+haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out)
+{
+    const haul__fit_request request = request_of(p, &(haul__room_limit){.bytes = limit});
+    return haul__fit_spilling(&p->training, &request, out);
+}
+
+bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
+{
+    const haul__fit_request request = request_of(p, &(haul__room_limit){.bytes = limit});
+    return haul__spill_cost_find(&p->training, &request, out);
+}
+
+haul_status planner_record(planner *p, haul_program *out)
+{
+    return haul__fit_program(&p->training, p->of->options->batch, &p->of->expected.parts, out);
+}
+
+haul__batch_request planner_batches(planner *p, int64_t limit)
+{
+    return (haul__batch_request){.training = &p->training,
+                                 .limit = limit,
+                                 .start = p->of->expected.start,
+                                 .spill = p->of->options->spill,
+                                 .recompute = trainer_recomputes(p->of)};
+}

@@ -1,0 +1,32 @@
+/* The library's planning, for a training of the command. It builds a copy of the trainer with other options for each
+ * dry run and each timing, so the trainer itself stays as it is. */
+#ifndef CLI_TRAIN_PLANNER_H
+#define CLI_TRAIN_PLANNER_H
+
+#include "plan/batch.h"
+#include "plan/fit.h"
+#include "plan/spill_cost.h"
+
+struct trainer;
+typedef struct planner planner;
+
+/* NULL when memory is exhausted. The trainer must live as long, with its device and its data. */
+planner *planner_new(const struct trainer *t);
+void     planner_free(planner *p);
+
+/* What the training takes with its options, where it has `limit`. */
+haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_result *out);
+
+/* The same if it spills beyond so many bytes. */
+haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out);
+
+/* What spilling would cost then. False, without an error, if the device cannot spill. */
+bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
+
+/* The third step of the training as a program, with the parts that run again by trainer.expected. */
+haul_status planner_record(planner *p, haul_program *out);
+
+/* The training with so many bytes and any batch. */
+haul__batch_request planner_batches(planner *p, int64_t limit);
+
+#endif

@@ -1,0 +1,60 @@
+/* What a step of a training takes, and its layers, from a dry run: nothing is allocated, computed or read. */
+#ifndef HAUL_PLAN_FIT_H
+#define HAUL_PLAN_FIT_H
+
+#include <haul/estimate.h>
+#include <haul/program.h>
+
+#include "plan/layers.h"
+#include "plan/recompute.h"
+#include "plan/room.h"
+#include "plan/training.h"
+
+enum { HAUL__SPILLED_STEPS = 12 };
+
+/* What a device that spills would do. */
+typedef struct haul__fit_spill {
+    bool    fits;              /* all operations of the training are small enough for the limit */
+    int64_t bytes, back_bytes; /* that a step moves to host memory, and back */
+} haul__fit_spill;
+
+typedef struct haul__fit_request {
+    int64_t          batch; /* examples in a mini-batch */
+    haul__room_limit limit;
+    bool             recompute; /* choose parts that run again, as few as the limit needs */
+    int64_t          start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
+} haul__fit_request;
+
+typedef struct haul__fit_result {
+    int64_t              examples;   /* in the mini-batch, which has fewer than .batch if the data does */
+    haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
+    haul__network_parts  parts;      /* of a request with .recompute: those that run again in this step are on */
+    int64_t              limit;      /* what the limit leaves for tensors, in bytes; 0: none */
+    int64_t              overhead;   /* the rest of it: what the device takes for other things */
+    int64_t              start;      /* what was in use on the device before */
+    int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
+    int64_t              peak;       /* the same with `parts` */
+    haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
+    haul_estimate_result steps;      /* HAUL__SPILLED_STEPS steps one after the other, if they spill */
+    haul__fit_spill      spill;      /* of haul__fit_spilling */
+    haul__layers         layers;
+} haul__fit_result;
+
+/* Finds out what a training takes. On failure there is nothing to free. */
+haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
+
+/* The same on a device that spills beyond the limit, which must be one in bytes: also finds out whether that suffices.
+ * Fails with HAUL_UNSUPPORTED if the device cannot spill. Its settings are as before. */
+haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
+
+/* The third step as a program, with these parts of the network running again. On failure there is nothing to free. */
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts,
+                              haul_program *out);
+
+/* What an estimate says of a device; NULL: nothing. */
+const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device);
+
+int64_t haul__fit_step_peak(const haul__fit_result *fit, const haul_device *device); /* bytes */
+void    haul__fit_free(haul__fit_result *fit);
+
+#endif

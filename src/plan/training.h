@@ -1,0 +1,32 @@
+/* A training as planning sees it: functions that build it anew, make its steps, and do what else needs memory. They are
+ * of the command, which links the library statically. A dry run and a timing build a training of their own each time,
+ * whose objects belong to a scope of the planner. */
+#ifndef HAUL_PLAN_TRAINING_H
+#define HAUL_PLAN_TRAINING_H
+
+#include <haul/data.h>
+#include <haul/train.h>
+
+/* What planning needs of a training that was built. */
+typedef struct haul__training_objects {
+    haul_module *net;
+    haul_loader *loader;
+} haul__training_objects;
+
+typedef struct haul__training {
+    haul_device *device;
+    int64_t      accumulate; /* mini-batches in a step */
+    void        *context;    /* passed to the functions */
+
+    /* Builds network, optimizer and loader, with this many examples in a mini-batch. The functions below are for what
+     * was built last. */
+    haul_status (*build)(void *context, int64_t batch, haul__training_objects *out);
+    /* Trains on a mini-batch, without waiting for the device. */
+    haul_status (*step)(void *context, const haul_batch *batch, const haul_step_part *part);
+    /* Makes what the training keeps between its steps, such as the best weights. */
+    haul_status (*hold)(void *context);
+    /* Uses memory as the training does between two epochs: to measure an epoch, for one mini-batch, and to save. */
+    haul_status (*end_epoch)(void *context);
+} haul__training;
+
+#endif
