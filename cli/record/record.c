@@ -3,13 +3,11 @@
 #include <string.h>
 
 #include "cli/options/commands.h"
-#include "cli/options/config.h"
 #include "cli/options/options.h"
 #include "cli/record/show.h"
-#include "cli/run_folder/folder.h"
 #include "cli/shared/cli.h"
+#include "cli/train/one_step.h"
 #include "cli/train/planner.h"
-#include "cli/train/trainer.h"
 
 typedef struct record_options {
     const char *model, *run, *device, *dot; /* NULL: none */
@@ -29,29 +27,6 @@ static int check(const record_options *o)
         return EXIT_USAGE;
     }
     return -1;
-}
-
-/* The options of haul train that decide on a step: of the run, or as they are unless given. */
-static bool take_options(const record_options *o, bool has_batch, option_values *values, const run_folder *run,
-                         cJSON **stored)
-{
-    train_options *t = values->values;
-    char          *train[] = {"train"};
-    if (options_parse(values, &train_command, t, 1, train) >= 0)
-        return false;
-    complain_as("record");
-    if (o->run) {
-        *stored = run_look(run) == RUN_NONE ? NULL : config_read(run->config);
-        if (!*stored || !options_from_json(values, *stored, run->config))
-            return false;
-    }
-    t->model = o->model ? o->model : t->model;
-    t->device = o->device ? o->device : t->device;
-    t->batch = has_batch || !o->run ? o->batch : t->batch;
-    t->workers = 0;
-    if (!t->batch)
-        complain("the run finds its batch by itself (--batch auto); give --batch N");
-    return t->batch != 0;
 }
 
 static const char *title_of(const trainer *t, char *out, size_t size)
@@ -91,12 +66,13 @@ static bool plan(trainer *t, haul_program *out)
 
 static int record(const record_options *o, bool has_batch, trainer *t)
 {
-    haul_program  p;
-    option_values values = {.values = t->options};
-    cJSON        *stored = NULL;
-    int           code = EXIT_FAILED;
-    if (run_name(&t->run, o->run) && take_options(o, has_batch, &values, &t->run, &stored) &&
-        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) && plan(t, &p)) {
+    haul_program   p;
+    option_values  values = {.values = t->options};
+    cJSON         *stored = NULL;
+    int            code = EXIT_FAILED;
+    const one_step step = {
+        .model = o->model, .run = o->run, .device = o->device, .batch = has_batch || !o->run ? o->batch : 0};
+    if (one_step_open(&step, "record", t, &values, &stored) && plan(t, &p)) {
         code = show(o, t, &p) ? EXIT_OK : EXIT_FAILED;
         haul_program_free(&p);
     }

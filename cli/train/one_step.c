@@ -1,0 +1,49 @@
+#include "cli/train/one_step.h"
+
+#include "cli/options/commands.h"
+#include "cli/options/config.h"
+#include "cli/shared/cli.h"
+
+/* The options of haul train that decide on a step. */
+static bool take_options(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
+{
+    train_options *o = t->options;
+    char          *train[] = {"train"};
+    if (options_parse(values, &train_command, o, 1, train) >= 0)
+        return false;
+    complain_as(subcommand);
+    if (s->run) {
+        *stored = run_look(&t->run) == RUN_NONE ? NULL : config_read(t->run.config);
+        if (!*stored || !options_from_json(values, *stored, t->run.config))
+            return false;
+    }
+    o->model = s->model ? s->model : o->model;
+    o->device = s->device ? s->device : o->device;
+    o->precision = s->precision ? s->precision : o->precision;
+    o->batch = s->batch ? s->batch : o->batch;
+    o->threads = s->threads;
+    o->workers = 0;
+    if (!o->batch)
+        complain("the run finds its batch by itself (--batch auto); give --batch N");
+    return o->batch != 0;
+}
+
+bool one_step_open(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
+{
+    return run_name(&t->run, s->run) && take_options(s, subcommand, t, values, stored) &&
+           memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t);
+}
+
+haul_status one_step_build(trainer *t, const haul_batch **batch)
+{
+    haul_status status = trainer_build(t);
+    if (!status)
+        status = haul_loader_start(t->loader, 1);
+    *batch = status ? NULL : haul_loader_next(t->loader);
+    return *batch ? HAUL_OK : haul_error_status();
+}
+
+haul_status one_step_make(trainer *t, const haul_batch *batch)
+{
+    return trainer_step(t, batch, &(haul_step_part){.first = true, .last = true, .weight = 1});
+}
