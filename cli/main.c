@@ -77,8 +77,8 @@ static int run(int argc, char **argv)
     return unknown_command(name);
 }
 
-/* Files that are opened later must not get the number of a standard stream that is closed: what is printed would land
- * in them. False where one is missing that cannot do without. */
+/* Files that are opened later must not get the number of a standard stream that is closed: output would land in them.
+ * False where one is missing that cannot do without. */
 static bool check_streams(void)
 {
     bool has_output = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     if (!check_streams())
         return EXIT_FAILED;
     setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads a pipe sees lines as they come */
-    signal(SIGXFSZ, SIG_IGN);         /* a file that may not grow is a failed write, told as any other */
+    signal(SIGXFSZ, SIG_IGN);         /* a file that may not grow is a failed write, reported as any other */
     int code = run(argc, argv);
     return output_works() || code ? code : EXIT_FAILED;
 }

@@ -30,8 +30,8 @@ typedef struct bench_spread {
 void         bench_sample(bench_samples *s, double value);
 bench_spread bench_spread_of(const bench_samples *s);
 
-/* {"seconds", "seconds_low", "seconds_high"}, and with `amount` above 0 its rate, amount a second, as `rate`. NULL for
- * what was not measured, which json_add takes. */
+/* {"seconds", "seconds_low", "seconds_high"}, and with `amount` above 0 its rate, amount a second, as `rate`. NULL,
+ * which json_add takes, if it was not measured. */
 cJSON *bench_json_spread(const bench_spread *s, double amount, const char *rate);
 
 /* Add a value that may be NULL, which becomes null. Takes it over. */
@@ -65,7 +65,7 @@ const char *bench_time(char out[16], double seconds);
 /* A label and a paragraph that begins in a column of its own. */
 void bench_line(const char *label, const char *format, ...) HAUL_PRINTF(2, 3);
 
-/* A line on standard error that says what is measured now, if that is a terminal; NULL takes it away. */
+/* A line on standard error that names the measurement under way, if that is a terminal; NULL removes it. */
 void bench_progress(const char *device, const char *what);
 
 /* ---- the measurements ---- */

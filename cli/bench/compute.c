@@ -79,7 +79,7 @@ static int contestants(const call *c)
     return c->device ? CONTESTANTS : 1;
 }
 
-/* The first call may compile; the second tells how often a sample repeats it. */
+/* The first call may compile; the second determines how often a sample repeats it. */
 static bool warm_up(const call *c, int64_t times[CONTESTANTS])
 {
     for (int who = 0; who < contestants(c); who++) {
@@ -131,7 +131,7 @@ static bool fits_time(const compute_group *g, compute_size *s, double until)
     return expected < short_enough || !bench_too_long(expected, until, s->left_out, sizeof s->left_out);
 }
 
-/* Operands and result, here and there: at most three tensors of four bytes an element each. Half of what is free is
+/* Operands and result, here and there: at most three tensors of four bytes an element each. Half of the free memory is
  * enough. Only vectors come near. */
 static bool fits_memory(const compute_results *r, const compute_group *g, compute_size *s)
 {

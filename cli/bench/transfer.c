@@ -8,7 +8,7 @@
 #include "cli/shared/cli.h"
 #include "plan/room.h"
 
-/* ---- what is copied ---- */
+/* ---- the copies ---- */
 
 /* For each kind of host memory and on the device: a tensor that is copied up, and one that is copied down. */
 typedef struct copy_buffers {
@@ -193,7 +193,7 @@ static double pass_seconds(const transfer_curve *c, const transfer_size *s)
     return sum;
 }
 
-/* Half of what is free is enough for a measurement. */
+/* Half of the free memory is enough for a measurement. */
 static bool fits_memory(const transfer_curve *c, transfer_size *s)
 {
     const int     copies = c->is_host ? 2 : 2 + (c->pins ? 2 : 0) + (c->properties.shares_host_memory ? 2 : 0);

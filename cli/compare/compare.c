@@ -136,7 +136,7 @@ static bool same_shape(const haul_shape *a, const haul_shape *b)
     return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
 }
 
-/* ---- what is promised ---- */
+/* ---- promises ---- */
 
 static bool is_cpu(const side_spec *s)
 {

@@ -40,7 +40,7 @@ static bool send_tensor(side *s, const haul_event *e, haul_tensor *t)
            stream_write(s->fd, s->buffer, bytes);
 }
 
-/* An operation without results, such as an optimizer's, writes its operands. */
+/* An operation without results, for example an optimizer's, writes its operands. */
 static void take(const haul_event *e, void *context)
 {
     side                   *s = context;

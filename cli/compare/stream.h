@@ -16,7 +16,7 @@ typedef struct side_record {
     int64_t    bytes;
 } side_record;
 
-/* What is compared between processes of different builds begins with this. */
+/* Data compared between processes of different builds begin with this. */
 typedef struct side_hello {
     char     mark[16];
     uint64_t record_size;

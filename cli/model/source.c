@@ -103,7 +103,7 @@ haul_status source_spec(const haul_dataset *dataset, data_spec *out)
     return status ? status : haul_dataset_field(dataset, 1, &out->y);
 }
 
-/* Are there classes to tell apart, and is the size the wanted one? */
+/* True if there are classes to distinguish, and the size is the wanted one. */
 static bool check(const char *text, const source *kind, const haul_dataset *dataset, const picture_size *size)
 {
     data_spec spec;

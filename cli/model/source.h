@@ -10,7 +10,7 @@
     "DIR/train and DIR/test); shapes or blobs (built in; shapes:COUNT makes COUNT examples to train "                  \
     "on, and a fifth as many to test)"
 
-/* What the examples of a source are: an input, as f32, and what is wanted for it. */
+/* What the examples of a source are: an input, as f32, and the wanted output. */
 typedef struct data_spec {
     haul_field x, y;
 } data_spec;

@@ -36,8 +36,8 @@ static void append(char *out, size_t size, const char *separator, const char *te
     snprintf(out + used, size - used, "%s%s", used ? separator : "", text);
 }
 
-/* "sgd, adam or adamw", "1 to 256", "default 2", separated by semicolons. Limits that nobody meets in practice are left
- * to the error message. */
+/* "sgd, adam or adamw", "1 to 256", "default 2", separated by semicolons. Limits that are rarely met are left to the
+ * error message. */
 static void add_facts(const option *row, char *out, size_t size)
 {
     char low[32], high[32], text[300];

@@ -4,7 +4,7 @@
 
 #include "plan/room.h"
 
-/* "3000000", "1.5G", "512Mi", "50%"; NULL and "0" are no limit. False after a complaint. */
+/* "3000000", "1.5G", "512Mi", "50%"; NULL and "0" mean no limit. False after a complaint. */
 bool memory_limit_parse(const char *text, haul__room_limit *out);
 
 #endif

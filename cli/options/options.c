@@ -10,7 +10,7 @@
 
 enum { MOST_NAMES = 64 };
 
-/* ---- what was given ---- */
+/* ---- given options ---- */
 
 static void mark_given(option_values *o, const option *row)
 {

@@ -118,8 +118,9 @@ bool option_given(const option_values *o, const char *name);
  * many digits as bring back all their bits. NULL when memory is exhausted. */
 cJSON *options_to_json(const option_values *o);
 
-/* Take values from such an object, which came from the file `where`, for options that were not given. Texts stay in the
- * object. False after a complaint: an unknown name, a name that is there twice, a value that does not fit. */
+/* Take values from an object of this form, which came from the file `where`, for options that were not given. Texts
+ * stay in the object. False after a complaint: an unknown name, a name that is there twice, a value that does not fit.
+ */
 bool options_from_json(option_values *o, const cJSON *object, const char *where);
 
 /* The same for a run that goes on: the object must have every option that is kept, and an option that was given must

@@ -35,8 +35,8 @@ typedef struct stage_row {
     const char *stage, *kind, *device, *shape, *time;
 } stage_row;
 
-/* The columns before the values. A narrow terminal has no kind, and then no device. What is left of the line, at least
- * 0. */
+/* The columns before the values. A narrow terminal has no kind, and then no device. The remaining columns of the line,
+ * at least 0. */
 static int print_row(const stage_row *row)
 {
     enum { KIND = 13, DEVICE = 11, ALL = 60 };

@@ -26,7 +26,7 @@ static double total_of(const cJSON *audit)
     return ms;
 }
 
-/* What was found in a line, with the place on the right side of the cost. */
+/* A finding as a line, with the place on the right side of the cost. */
 static void print_head(const cJSON *finding, double step_ms)
 {
     char         text[512], place[256];

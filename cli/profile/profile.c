@@ -1,4 +1,4 @@
-/* haul profile: the tables of a profiled run, alone or beside those of another run. */
+/* haul profile: the tables of a profiled run, alone or next to those of another run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static void print_profile(const cJSON *profile, const cJSON *against)
 
 /* ---- JSON ---- */
 
-/* Each row of the tables gets what the other run took a step: null where it has no such row. */
+/* Each row of the tables gets the time that the other run took a step: null where it lacks the row. */
 static void add_others(cJSON *profile, const cJSON *against)
 {
     for (int i = 0; i < PROFILE_TABLES; i++) {

@@ -49,7 +49,7 @@ static bool same_row(const profile_table *table, const cJSON *a, const cJSON *b,
         if (!(anywhere && !strcmp(table->keys[i], "device")) &&
             strcmp(document_text(a, table->keys[i]), document_text(b, table->keys[i])) != 0)
             return false;
-    /* what has no device, such as the program's own time, is not the same as what has one */
+    /* a row without a device, for example the program's own time, differs from one with a device */
     return !*document_text(a, "device") == !*document_text(b, "device");
 }
 

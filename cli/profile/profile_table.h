@@ -8,10 +8,10 @@
 typedef struct profile_table {
     const char *name;     /* the member of profile.json: "operations" */
     const char *head;     /* what a row is: "operation" */
-    const char *keys[4];  /* the members that tell rows apart, ended by NULL */
+    const char *keys[4];  /* the members that distinguish rows, ended by NULL */
     const char *times[3]; /* the members whose sum is the time; ended by NULL */
     int         longest;  /* the time is the longest of `times`, not their sum */
-    const char *rates[2]; /* of what is computed and of what is read and written in a second; or NULL */
+    const char *rates[2]; /* of flops, and of bytes read and written, in a second; or NULL */
     bool        memory;   /* it has made_bytes and peak_bytes */
     const char *where;    /* the member that says where: "device", "kind" */
     int         width;    /* columns of that, with the blanks before it */

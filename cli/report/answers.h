@@ -26,7 +26,7 @@ typedef struct page_answers {
  * library's error. */
 bool page_pictures(html *h, const page_answers *a, const int64_t *chosen, int count);
 
-/* The table of classes by predicted classes or, for many classes, what is confused most. */
+/* The table of classes by predicted classes or, for many classes, the most confused ones. */
 void page_confusion(html *h, const page_answers *a);
 
 #endif

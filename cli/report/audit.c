@@ -1,4 +1,5 @@
-/* Findings of the audit on the page, with their cost and fix, and what was looked for and not found. */
+/* Findings of the audit on the page, with their cost and fix, and the kinds of findings that were looked for and not
+ * found. */
 #include <string.h>
 
 #include "cli/report/finding.h"

@@ -1,4 +1,4 @@
-/* Memory on the page: live bytes over a typical step, what was live at its peak, and the end of the run. */
+/* Memory on the page: live bytes over a typical step, the live memory at its peak, and the end of the run. */
 #include <math.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ static bool read_area(const cJSON *memory, double length, area *out)
     return count > 1 && out->ms > 0 && out->peak > 0;
 }
 
-/* Steps: what is live stays so until the next point. */
+/* Steps: live bytes stay the same until the next point. */
 static void write_path(html *h, const area *a, bool closed)
 {
     const cJSON *point;
@@ -228,7 +228,7 @@ static const cJSON *largest_of(const cJSON *list)
     return largest;
 }
 
-/* The log counts from the first step on; the file also what was measured before. */
+/* The log counts from the first step on; the file counts earlier measurements, too. */
 static double peak_of(const page_run *run)
 {
     double peak = number_of(run->done, "peak_bytes");

@@ -1,5 +1,5 @@
 /* The page that `haul report` writes. Each section is a function in a file of its own; it adds nothing if the runs have
- * nothing for it, and says what is missing. */
+ * nothing for it, and names missing files. */
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H
 

@@ -82,7 +82,7 @@ static void close_answers(page_answers *a)
     *a = (page_answers){0};
 }
 
-/* On the run's device if it is there, else on any. `why` tells a failure; *exhausted: it is that of memory. */
+/* On the run's device if it is there, else on any. `why` describes a failure; *exhausted: memory is exhausted. */
 static bool open_answers(page_answers *a, const page_run *run, char *why, size_t size, bool *exhausted)
 {
     const char *devices[] = {document_text(run->start, "device"), "auto"};

@@ -104,7 +104,7 @@ static double measured(const cJSON *event, const char *validation, const char *t
     return number_of(event, cJSON_HasObjectItem(event, validation) ? validation : test);
 }
 
-/* A text says what is wrong with the event; NULL: nothing. */
+/* The fault of the event as text; NULL: none. */
 static const char *take_epoch(page_run *run, const cJSON *event)
 {
     page_epoch e = {.epoch = number_of(event, "epoch"),

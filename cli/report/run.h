@@ -1,5 +1,5 @@
 /* What `haul report` reads of a run: its log as numbers, and its other files as JSON. Whatever is damaged or missing is
- * left out; what is damaged is complained of with its file and line. */
+ * left out; damage is complained of with its file and line. */
 #ifndef CLI_REPORT_RUN_H
 #define CLI_REPORT_RUN_H
 

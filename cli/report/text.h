@@ -1,5 +1,5 @@
-/* Numbers as the page writes them: one format for each quantity, a no-break space before the unit, and "-" for what is
- * not known. The texts are in a ring of buffers: valid for the next few calls. */
+/* Numbers as the page writes them: one format for each quantity, a no-break space before the unit, and "-" for unknown
+ * values. The texts are in a ring of buffers: valid for the next few calls. */
 #ifndef CLI_REPORT_TEXT_H
 #define CLI_REPORT_TEXT_H
 
@@ -14,7 +14,7 @@ const char *say_bytes(double bytes);     /* "7.70 MiB": three digits */
 const char *say_rate(double giga);       /* "17.3": three digits; GB/s and GFLOP/s stand in the head of the table */
 const char *say_flop(double flop);       /* "1.20 GFLOP" */
 const char *say_share(double share);     /* "27.1 %" */
-const char *say_percent(double share);   /* "27 %": 100 only for certainty, "<1 %" for what is not 0 */
+const char *say_percent(double share);   /* "27 %": 100 only for certainty, "<1 %" for anything above 0 */
 const char *say_loss(double loss);       /* "1.016" */
 const char *say_count(double count);     /* "11,524" */
 const char *say_number(double number);   /* as short as it comes back */

@@ -124,8 +124,8 @@ static cJSON *snapshot_object(snapshot_writer *write, const haul_device *device)
     return object;
 }
 
-/* If the thread's error is that memory ran out while it was recorded: what the device held then, and what was asked
- * for. NULL if it is not, or after a complaint. */
+/* If the thread's error is that memory ran out while it was recorded: the memory that the device held then, and the
+ * request. NULL if it is not, or after a complaint. */
 static cJSON *find_failure(void)
 {
     haul_memory_report report;
@@ -164,7 +164,7 @@ bool run_account_save(haul_ledger *ledger, haul_device *device, const run_folder
     if (!ledger)
         return true;
     cJSON *failure = find_failure();
-    /* The times of what is still running. After a failure of the device there may be none. */
+    /* The times of commands that are still running. After a failure of the device there may be none. */
     haul_device_sync(device);
     haul_error_clear();
     haul_ledger_end(ledger);

@@ -1,5 +1,5 @@
-/* Where a training's bytes went: ledger.json, what was copied between devices, and memory.json, what the device holds,
- * and held when its memory ran out. */
+/* Where a training's bytes went: ledger.json, the copies between devices, and memory.json, the memory that the device
+ * holds, and held when it ran out. */
 #ifndef CLI_RUN_FOLDER_ACCOUNT_H
 #define CLI_RUN_FOLDER_ACCOUNT_H
 

@@ -34,7 +34,7 @@ bool run_file_fits(const char *path)
     return false;
 }
 
-/* What is open may be another file than the one that was examined. O_NONBLOCK has no effect on regular files. */
+/* The open file may be another one than the one that was examined. O_NONBLOCK has no effect on regular files. */
 int run_file_open(const char *path, int flags)
 {
     struct stat info;

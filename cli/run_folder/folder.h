@@ -18,12 +18,12 @@ typedef struct run_folder {
 /* Only the names; nothing is made yet. False after a complaint, as with all of these. */
 bool run_name(run_folder *run, const char *path);
 
-/* What a folder holds: nothing to go on from (a complaint says what was found instead), a run that was stopped before
- * its first checkpoint, or one with a checkpoint. */
+/* What a folder holds: nothing to go on from (a complaint names the files that were found), a run that was stopped
+ * before its first checkpoint, or one with a checkpoint. */
 typedef enum run_state { RUN_NONE, RUN_BEGUN, RUN_SAVED } run_state;
 run_state run_look(const run_folder *run);
 
-/* Complains if there is no checkpoint. run_is_free complains if there is one, or if it cannot tell. */
+/* Complains if there is no checkpoint. run_is_free complains if there is one, or if it cannot find out. */
 bool run_find(const run_folder *run);
 bool run_is_free(const run_folder *run);
 bool run_has_checkpoint(const run_folder *run); /* without a word */
@@ -32,7 +32,7 @@ bool run_has_checkpoint(const run_folder *run); /* without a word */
 bool run_lock(run_folder *run);
 
 /* True if the folder is still the one that was locked, and each file of a run may be written there. Called before files
- * are written. False after a complaint, which names what was exchanged. */
+ * are written. False after a complaint, which names the exchanged file. */
 bool run_check(const run_folder *run);
 
 /* The library's error of a file that could not be written; where the folder was exchanged, that. */

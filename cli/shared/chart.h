@@ -14,7 +14,7 @@ typedef struct chart {
     size_t       point_count, point_room, mark_count, mark_room;
 } chart;
 
-/* Points that are no numbers, and those memory does not suffice for, are left out. */
+/* Points that are not finite, and those for which memory does not suffice, are left out. */
 void chart_add(chart *c, double x, double y);
 void chart_mark(chart *c, double x, double y);
 

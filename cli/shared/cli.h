@@ -7,7 +7,7 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_DIVERGED = 3, EXIT_MEMORY = 4, EXIT_INTERRUPTED = 130 };
 
-/* One line on standard error, "haul train: ...". complain_error tells the library's error. Both return EXIT_FAILED. */
+/* One line on standard error, "haul train: ...". complain_error prints the library's error. Both return EXIT_FAILED. */
 void complain_as(const char *subcommand);
 int  complain(const char *format, ...) HAUL_PRINTF(1, 2);
 int  complain_error(void);
@@ -37,7 +37,7 @@ size_t obeyed_length(const char *text, uint32_t *code);
 
 bool is_utf8(const char *text);
 
-/* The device of that name, which new tensors are made on; NULL after a complaint, which tells the near name. */
+/* The device of that name, which new tensors are made on; NULL after a complaint, which suggests a near name. */
 haul_device *device_use(const char *name);
 
 /* Does the device compute values? Otherwise complains that nothing can be `done` ("learned") there, with `instead` at

@@ -74,7 +74,7 @@ int complain_error(void)
     return complain("%s", error_text());
 }
 
-/* What could not be written stays in the buffer, so that the last attempt tells the cause. */
+/* Text that could not be written stays in the buffer, so that the last attempt finds the cause. */
 bool output_works(void)
 {
     static bool failed;

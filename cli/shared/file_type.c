@@ -70,7 +70,7 @@ bool file_type_find(const char *path, file_type *out)
 {
     struct stat info;
     head        h = {.length = 0};
-    /* Opening a FIFO would wait for somebody who writes, and opening a device may do something. */
+    /* Opening a FIFO would wait for a writer, and opening a device may do something. */
     int fd = stat(path, &info) ? -1 : S_ISREG(info.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -2;
     if (fd == -2)
         return complain_mode(path, info.st_mode), false;

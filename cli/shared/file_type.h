@@ -10,8 +10,8 @@ typedef enum file_type { FILE_SAFETENSORS, FILE_NPY } file_type;
 /* False after a complaint: the file cannot be read, or is of another type, which the complaint names. */
 bool file_type_find(const char *path, file_type *out);
 
-/* "a folder", "a symbolic link", "a FIFO (a named pipe)", "a socket" or "a device": what is not a regular file, by its
- * mode. */
+/* "a folder", "a symbolic link", "a FIFO (a named pipe)", "a socket" or "a device": the type of a file that is not
+ * regular, by its mode. */
 const char *file_kind_name(mode_t mode);
 
 #endif

@@ -10,7 +10,7 @@
 /* An object {"event": name}. What cannot be added because memory is exhausted, also to NULL, is noted: the next call of
  * json_compact, json_line or json_print finds it. */
 cJSON *json_event(const char *name);
-void   json_number(cJSON *object, const char *name, double value); /* null for what is no number */
+void   json_number(cJSON *object, const char *name, double value); /* null for NaN and infinity */
 void   json_text(cJSON *object, const char *name, const char *value);
 void   json_bool(cJSON *object, const char *name, bool value);
 void   json_shape(cJSON *object, const char *name, const haul_shape *shape);

@@ -30,7 +30,7 @@ int text_columns(const char *text);
  * lines, which begin at `indent`. */
 void print_wrapped(const char *text, int column, int indent);
 
-/* Print a text in exactly `width` columns: padded, or with ".." for what is left out of its middle. */
+/* Print a text in exactly `width` columns: padded, or with ".." in place of its middle. */
 void print_fitted(const char *text, int width);
 
 #endif

@@ -1,4 +1,4 @@
-/* Guesses at what was meant, and texts for people. */
+/* Guesses at misspelt words, and texts for people. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

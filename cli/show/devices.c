@@ -1,4 +1,4 @@
-/* haul devices: what was found, its properties, and why something was not used. */
+/* haul devices: the devices, their properties, and why others are not used. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
     return object;
 }
 
-/* Opening may fail where listing did not: the entry then tells the reason. It may also succeed, where memory was
+/* Opening may fail where listing did not: the entry then has the reason. It may also succeed, where memory was
  * exhausted for a moment. False where it is still. */
 static bool describe(haul_device_report *report, haul_device_properties *p)
 {

@@ -1,4 +1,4 @@
-/* haul inspect: what is in a safetensors, npy or checkpoint file. */
+/* haul inspect: the contents of a safetensors, npy or checkpoint file. */
 #include <string.h>
 
 #include "base/text/utf8.h"

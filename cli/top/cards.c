@@ -1,4 +1,4 @@
-/* GPUs as the kernel describes them in /sys/class/drm: AMD's and Intel's, and others that tell the same. */
+/* GPUs as the kernel describes them in /sys/class/drm: AMD's and Intel's, and others with the same files. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

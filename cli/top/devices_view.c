@@ -56,7 +56,7 @@ static void put_of_total(top_canvas *c, const top_model *m, int place, int width
     canvas_right(c, alert(top_is_full(device_at(m, place))), width, top_of_total(device_at(m, place)));
 }
 
-/* Whole numbers, "-" for what is not known. */
+/* Whole numbers, "-" for unknown ones. */
 static const char *whole(double value, char out[24])
 {
     if (isnan(value))

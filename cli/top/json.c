@@ -1,4 +1,4 @@
-/* One object with all devices and processes: bytes, seconds and watts without prefixes, null for what is not known. */
+/* One object with all devices and processes: bytes, seconds and watts without prefixes, null for unknown values. */
 #include <time.h>
 
 #include "cli/shared/cli.h"

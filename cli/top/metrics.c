@@ -35,7 +35,7 @@ static void put_label(FILE *to, const char *name, const char *value, const char 
     fputc('"', to);
 }
 
-/* Labels are name, value, name, value ..., NULL. What is not known leaves no line. */
+/* Labels are name, value, name, value ..., NULL. Unknown values leave no line. */
 static void put_sample(metrics *x, double value, const char *const *labels)
 {
     if (!isfinite(value))

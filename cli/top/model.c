@@ -79,8 +79,8 @@ top_device *top_device_of(top_model *m, const haul_published_device *d)
     return NULL;
 }
 
-/* The row of a device that a page means but nothing reads, such as an OpenCL device. Its name is its address where two
- * processes mean different devices by one name. NULL where there is no room. */
+/* The row of a device that a page names but no reader has, for example an OpenCL device. Its name is its address where
+ * two processes mean different devices by one name. NULL where there is no room. */
 static top_device *add_published(top_model *m, const haul_published_device *d)
 {
     bool taken = false;

@@ -58,7 +58,7 @@ void top_nvidia_close(void)
 
 /* ---- one device ---- */
 
-/* A number that the library tells, or NaN. */
+/* A number from the library, or NaN. */
 typedef int ask(nvml_device, unsigned *);
 typedef int ask_which(nvml_device, int, unsigned *);
 

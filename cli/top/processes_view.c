@@ -131,13 +131,13 @@ void top_put_process_titles(top_canvas *c)
     top_put_titles(c, MARGIN, columns, COLUMNS);
 }
 
-/* A process publishes after each step, so long steps are no reason to worry. */
+/* A process publishes after each step, so long steps are harmless. */
 static double quiet_seconds(const haul_published *p)
 {
     return p->step_seconds > 2 ? 5 * p->step_seconds : 10;
 }
 
-/* What is said in the place of numbers that mean nothing now; false if they do. */
+/* The text in place of stale numbers; false if they are current. */
 static bool state_text(const top_model *m, const top_process *p, bool narrow, char *out, size_t size)
 {
     if (!isnan(p->ended))

@@ -56,7 +56,7 @@ bool top_target_parse(const char *text, top_target *out)
 
 /* ---- answers ---- */
 
-/* True when the socket is ready before the time is up and nobody has interrupted. */
+/* True when the socket is ready before the time is up, without an interrupt. */
 static bool wait_for(int socket, short events, double until)
 {
     while (!interrupted()) {

@@ -1,4 +1,4 @@
-/* Numbers as haul top shows them: few columns, one unit a column, "-" for what is not known. Texts are in a ring of
+/* Numbers as haul top shows them: few columns, one unit a column, "-" for unknown values. Texts are in a ring of
  * buffers, valid for the next few calls. */
 #ifndef CLI_TOP_TEXT_H
 #define CLI_TOP_TEXT_H
@@ -10,7 +10,7 @@
 const char *top_number(double value);          /* three digits: "8.31", "96.4", "2,656" */
 const char *top_percent(double share);         /* "93 %" */
 const char *top_bytes(double bytes);           /* "611M", "11.8G", "0" */
-const char *top_used(const top_device *d);     /* bytes in use; what Haul processes have where only they tell */
+const char *top_used(const top_device *d);     /* bytes in use; those of Haul processes where only they are known */
 const char *top_of_total(const top_device *d); /* "14.2/22.5G"; "!" after the first if little is left */
 const char *top_duration(double seconds);      /* "4s", "5m12s", "2h14m", "3d4h" */
 
@@ -19,7 +19,7 @@ bool top_is_full(const top_device *d);
 bool top_is_hot(const top_device *d);
 bool top_waits(const haul_published *p);
 
-/* The last `columns` values as columns of 8 heights from 0 to `high`; what is not known is a space. */
+/* The last `columns` values as columns of 8 heights from 0 to `high`; unknown values are spaces. */
 const char *top_spark(const top_history *h, int columns, double high, bool utf8);
 
 /* A bar of memory: allocated and reserved by Haul, used by others, free. */

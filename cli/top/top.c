@@ -120,7 +120,7 @@ static void tell_file(const char *path)
     fprintf(stderr, "metrics in %s every %d seconds until Ctrl-C\n", shown, FILE_SECONDS);
 }
 
-/* What is old would look like what is true now, so the file goes with the program. */
+/* Old figures would look like current ones, so the file goes with the program. */
 static int write_file(top_model *m, const char *path)
 {
     for (bool told = false;; told = true) {
@@ -191,7 +191,7 @@ static int top_main(int argc, char **argv)
     }
     setlocale(LC_CTYPE, "");
     interrupt_catch();
-    signal(SIGPIPE, SIG_DFL); /* what nobody reads is not printed any more */
+    signal(SIGPIPE, SIG_DFL); /* output without a reader is not printed any more */
     top_model *m = top_model_new();
     if (!m)
         return EXIT_FAILED;

@@ -12,7 +12,7 @@ enum { TOP_DEVICES = 24, TOP_USES = 16, TOP_HISTORY = 120, TOP_PROCESSES = 256 }
 
 /* ---- devices ---- */
 
-/* A process that the driver of a device tells of. */
+/* A process that the driver of a device lists. */
 typedef struct top_use {
     int64_t pid;
     double  bytes;
@@ -42,7 +42,7 @@ void top_device_init(top_device *d, const char *id, const char *name);
 
 /* ---- readers: they keep what they need from one reading to the next ---- */
 
-/* A count that grows, such as microjoules: what it grew by a second since the last reading. NaN at first. */
+/* A count that grows, for example microjoules: its growth a second since the last reading. NaN at first. */
 typedef struct top_counter {
     double value, seconds;
     bool   known;
@@ -68,7 +68,7 @@ typedef struct top_card {
 int top_cards_read(top_card cards[TOP_CARDS], top_device *out, int room, double seconds, bool with_nvidia);
 
 /* NVIDIA's GPUs by its management library, opened with the first reading; returns how many, at most `room`. -1 if that
- * cannot be used; with the reason, or "" where there is no such library. */
+ * cannot be used; with the reason, or "" where the library is missing. */
 int  top_nvidia_read(top_device *out, int room, char *why, size_t size);
 void top_nvidia_close(void);
 

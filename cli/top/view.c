@@ -199,7 +199,7 @@ static bool is_haul(const top_model *m, int64_t pid)
     return false;
 }
 
-/* Processes that drivers tell of and that are not in the list; printed, or only counted. */
+/* Processes that drivers list and that are not in the table; printed, or only counted. */
 static int put_others(const top_model *m, top_canvas *c, bool print)
 {
     char text[160];

@@ -11,7 +11,7 @@ typedef struct augmentation {
 /* "crop", "flip", "crop,flip" in any order, each once; NULL: none. False after a complaint. */
 bool augment_parse(const char *text, augmentation *out);
 
-/* Can such examples be augmented? False after a complaint. */
+/* True if examples of this form can be augmented. False after a complaint. */
 bool augment_suits(const augmentation *a, const data_spec *spec, const char *data);
 
 /* `dataset` with pictures as they are, u8, and then changed at random. NULL with the library's error. */

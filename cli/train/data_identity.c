@@ -11,7 +11,7 @@
 #include "cli/shared/json.h"
 #include "data/dataset.h"
 
-/* The sizes of so many files are kept one by one, which tells later which of them are missing. */
+/* The sizes of so many files are kept one by one, so that missing ones can be named later. */
 enum { MOST_LISTED = 1000 };
 
 /* ---- making ---- */
@@ -127,7 +127,7 @@ void data_identity_set_varied(cJSON *identity)
 
 /* ---- comparing ---- */
 
-/* What was found so far, in a buffer that cuts it. */
+/* The text so far, in a buffer that cuts it. */
 typedef struct words {
     char  *text;
     size_t size;

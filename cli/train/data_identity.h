@@ -1,5 +1,5 @@
-/* What tells the data of a training from other data: kept in each checkpoint, so that a run goes on with the examples
- * with which it began. Names and sizes of files count, their contents do not: nothing is read. */
+/* The identity of the data of a training: kept in each checkpoint, so that a run goes on with the examples with which
+ * it began. Names and sizes of files count, their contents do not: nothing is read. */
 #ifndef CLI_TRAIN_DATA_IDENTITY_H
 #define CLI_TRAIN_DATA_IDENTITY_H
 

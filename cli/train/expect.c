@@ -39,7 +39,7 @@ static void time_batches(trainer *t)
     haul_error_clear();
 }
 
-/* What was counted while the batches ran is not of the training. */
+/* Memory that was counted while the batches ran does not belong to the training. */
 static void choose_fastest(trainer *t)
 {
     time_batches(t);

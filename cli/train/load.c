@@ -104,7 +104,7 @@ static bool check_steps(const trainer *t, const standing_limits *limits)
     return false;
 }
 
-/* What was read, before it is used. */
+/* The data that were read, before they are used. */
 static bool check_standing(trainer *t, standing *s)
 {
     const standing_limits limits = trainer_limits(t);

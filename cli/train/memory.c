@@ -1,4 +1,5 @@
-/* Sentences about memory that does not suffice: what was asked for, what is needed and by what, and what would fit. */
+/* Sentences about memory that does not suffice: the request, the needed memory by operation, and settings that would
+ * fit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ static size size_of(int64_t bytes)
     return s;
 }
 
-/* "haul_conv2d in layer1.0.conv1 8.0 MiB, haul_add 4.0 MiB": the largest of what is in use at the peak. */
+/* "haul_conv2d in layer1.0.conv1 8.0 MiB, haul_add 4.0 MiB": the largest memory in use at the peak. */
 static void tell_origins(const haul_estimate_device *d)
 {
     enum { SHOWN = 5 };

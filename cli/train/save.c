@@ -1,5 +1,5 @@
-/* Saving a training. What adds up between two lines is part of the state, so that a training that was stopped tells the
- * same as one that was not. */
+/* Saving a training. Sums between two lines are part of the state, so that a stopped training logs the same as any
+ * other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ static bool save_now(trainer *t, bool weights)
     return saved;
 }
 
-/* What the next reading of the loss would have told, or else the weights. */
+/* The next reading of the loss, or else the weights. */
 static haul_status note_divergence(trainer *t)
 {
     double      mean;

@@ -1,5 +1,5 @@
 /* Where a training stands, beyond what the library's checkpoint says: what adds up between two lines and two epochs. It
- * is kept in each checkpoint, so that a training that was stopped tells the same as one that was not. */
+ * is kept in each checkpoint, so that a stopped training logs the same as any other. */
 #ifndef CLI_TRAIN_STANDING_H
 #define CLI_TRAIN_STANDING_H
 
@@ -30,8 +30,8 @@ typedef struct standing_limits {
 int64_t standing_epoch_updates(const standing_limits *limits);
 int64_t standing_updates(const standing_limits *limits, const haul_training_position *at);
 
-/* True if the position is within the epochs of such a training, between two groups. The second also compares it with
- * the sums so far. False after a complaint about `path`, which names the value and what was expected. */
+/* True if the position is within the epochs of the training, between two groups. The second also compares it with the
+ * sums so far. False after a complaint about `path`, which names the value and the expected one. */
 bool standing_check_position(const standing_limits *limits, const haul_training_position *at, const char *path);
 bool standing_check(const standing *s, const haul_training_position *at, const char *path);
 

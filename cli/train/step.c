@@ -186,7 +186,7 @@ static bool is_between_groups(const trainer *t)
     return standing_has_batch(&limits, t->position.batch);
 }
 
-/* If nobody reads the lines any more, what was trained is kept. */
+/* If standard output is closed, the trained weights are kept. */
 static bool end_unheard(trainer *t)
 {
     if (!output_works() && !t->diverged)

@@ -114,7 +114,7 @@ static void tell_begun(const train_options *o)
     printf(" has no checkpoint: it was stopped before the first one, and starts from the beginning\n");
 }
 
-/* Take from the run what was not given. -1: there is something to train; else an exit code. */
+/* Take options that were not given from the run. -1: there is something to train; else an exit code. */
 static int take_up(option_values *values, trainer *t, cJSON **stored)
 {
     train_options *o = t->options;
@@ -131,7 +131,7 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
     return -1;
 }
 
-/* The options of a new run: what was not given comes from --config. Its texts stay in *stored. As take_up. */
+/* The options of a new run: options that were not given come from --config. Its texts stay in *stored. As take_up. */
 static int begin(option_values *values, const trainer *t, cJSON **stored)
 {
     const train_options *o = t->options;
@@ -156,7 +156,7 @@ static int run_training(trainer *t)
         code = trainer_run(t);
     if (code == EXIT_FAILED && haul_error_status() == HAUL_OUT_OF_MEMORY && t->expected.peak)
         code = trainer_tell_memory(t, true);
-    /* What failed was complained of, such as a full disk. */
+    /* The failure was complained of, for example a full disk. */
     bool saved = code == EXIT_FAILED || (trainer_save_account(t) && report_is_kept(&t->report));
     haul_sync_report(false);
     return saved || code != EXIT_OK ? code : EXIT_FAILED;

@@ -232,13 +232,13 @@ static bool keep_options(const trainer *t)
     return !t->run.path || config_write(t->run.config, t->values);
 }
 
-/* The folder is made when all else is known to be fine; nobody may have put a run there meanwhile. */
+/* The folder is made when all else is known to be fine. It must not contain another run by then. */
 static bool begin_run(trainer *t)
 {
     return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_options(t) && run_open(&t->run, 0);
 }
 
-/* From here on. What was allocated before is part of what the dry run counted. */
+/* From here on. The dry run counted memory that was allocated before, too. */
 static haul_status limit_memory(trainer *t)
 {
     haul_status status = haul_memory_release_cached(t->device);
@@ -308,7 +308,7 @@ static int end_diverged(trainer *t)
     return EXIT_DIVERGED;
 }
 
-/* A closed terminal cannot be told. */
+/* Nothing can be written to a closed terminal. */
 static int tell_stopped(trainer *t, int64_t epoch, int64_t batch)
 {
     bool told = report_tell_stopped(&t->report, epoch, batch);

@@ -68,7 +68,7 @@ typedef struct trainer {
     haul__fit_result   expected;     /* what the training takes */
     haul__batch_choice choice;       /* of --batch auto */
     struct planner    *planner;      /* of planner.h; NULL until trainer_expect */
-    int64_t            waits_before; /* haul_sync_count before the training, and what was spilled before it: */
+    int64_t            waits_before; /* haul_sync_count before the training, and the spilled bytes before it: */
     int64_t            spilled_before;
     haul_module       *net;
     haul_optimizer    *optimizer;
@@ -108,7 +108,7 @@ typedef struct trainer {
     double          epoch_seconds; /* of this epoch, in this process */
     int64_t         epoch_examples;
     double          saved_at;
-    bool            unheard;  /* a line could not be told: training ends with the group of mini-batches */
+    bool            unheard;  /* a line could not be written: training ends with the group of mini-batches */
     bool            diverged; /* a loss, or a value about to be saved, was not finite: */
     report_diverged divergence;
 } trainer;
@@ -143,8 +143,8 @@ haul_status trainer_hold_best(trainer *t);
 haul_status trainer_try_measuring(trainer *t);
 haul_status trainer_try_saving(trainer *t);
 
-/* Tell on standard error that memory does not suffice, what was asked for, and what would fit; also in the log if the
- * training has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
+/* Complain that memory does not suffice, with the request and settings that would fit; also in the log if the training
+ * has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
 int trainer_tell_memory(trainer *t, bool exhausted);
 
 /* One mini-batch of training, without waiting for the device. */
@@ -168,14 +168,14 @@ haul_status trainer_read_window(trainer *t, double *mean);
 /* The most that was allocated on the device. */
 int64_t trainer_peak_bytes(const trainer *t);
 
-/* What was moved to host memory, each time counted. */
+/* The bytes moved to host memory, each move counted. */
 int64_t trainer_spilled_bytes(const trainer *t);
 
 /* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
 void trainer_note_divergence(trainer *t, const char *what, int64_t batch);
 
-/* Measure the epoch that was trained, tell it, and save: checkpoint, weights, and the best weights if these are. An
- * interruption leaves the epoch where it is. False after a complaint. */
+/* Measure the trained epoch, log it, and save: checkpoint, weights, and the best weights if these are. An interruption
+ * leaves the epoch where it is. False after a complaint. */
 bool trainer_end_epoch(trainer *t);
 
 /* With --validation and test data: measure the best weights, which become the network's, on the test data. False after
@@ -196,7 +196,7 @@ bool trainer_save_account(trainer *t);
 int trainer_run(trainer *t);
 
 /* Write checkpoint and, if asked, weights into the run folder, if there is one. A training that has diverged is not
- * saved: then `diverged` is set, and what was saved before stays. False after a complaint. */
+ * saved: then `diverged` is set, and earlier files stay. False after a complaint. */
 bool trainer_save(trainer *t, bool weights);
 
 /* Has the run that the checkpoint is of come to its end? False after a complaint. */

@@ -9,7 +9,7 @@
  * the last tensor that needs it. This works on every device and across devices: the gradient of a leaf is on the leaf's
  * device.
  *
- * A leaf is a tensor that no operation made, such as a parameter. */
+ * A leaf is a tensor that no operation made, for example a parameter. */
 #ifndef HAUL_AUTOGRAD_H
 #define HAUL_AUTOGRAD_H
 
@@ -58,8 +58,9 @@ typedef struct HAUL__DESIGNATED haul_backward_options {
  * - `.keep` and `.once` do not change the bits of gradients.
  *
  * Fails with HAUL_GRAPH, before anything changes, if y does not require a gradient, or if an earlier pass has freed a
- * part of the graph. A part that holds no tensors, such as a sum of leaves, stays usable. Fails with HAUL_GRAPH if a
- * tensor that a gradient needs was changed in place, and with HAUL_INVALID_ARGUMENT if keep and once are both true. */
+ * part of the graph. A part that holds no tensors, for example a sum of leaves, stays usable. Fails with HAUL_GRAPH if
+ * a tensor that a gradient needs was changed in place, and with HAUL_INVALID_ARGUMENT if keep and once are both true.
+ */
 #define haul_backward(y, ...) haul_backward_with(y, HAUL__OPTIONS(haul_backward_options, .seed = __VA_ARGS__))
 HAUL_API haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *options);
 
@@ -119,8 +120,8 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
  *
  *     haul_tensor *in[] = {a, b}, *y = haul_checkpoint(gate, in, 2, NULL);
  *
- * - Gradients have the same bits as those of f(inputs); gradients of gradients, up to rounding. Tensors that `f` reads
- *   besides its inputs, such as parameters, get their gradients, too.
+ * - Gradients have the same bits as those of f(inputs); gradients of gradients, up to rounding. Other tensors that `f`
+ *   reads, for example parameters, get their gradients, too.
  * - The second run has the random numbers, device, autocast, precision and placement policy of the first one, and
  *   modules that `f` calls have the same modes. haul_batch_norm does not update its running statistics again.
  * - `f` must compute the same both times. Other side effects happen twice, unless `f` checks haul_recomputing. It must
@@ -138,7 +139,7 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
 HAUL_API haul_tensor *haul_checkpoint_with(haul_function *f, haul_tensor *const *inputs, int count,
                                            const haul_recompute_options *options);
 
-/* Is a backward pass of the calling thread running a function again? Functions with side effects, such as counters,
+/* Is a backward pass of the calling thread running a function again? Functions with side effects, for example counters,
  * skip them then. */
 HAUL_API bool haul_recomputing(void);
 

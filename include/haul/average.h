@@ -11,8 +11,8 @@
  *     haul_tensor *y = haul_call(net, x, .mode = HAUL_EVALUATE);
  *     haul_average_swap(average);
  *
- * Each average has the dtype, device and memory format of its parameter, even after the module was moved. Buffers, such
- * as running statistics, are not averaged. */
+ * Each average has the dtype, device and memory format of its parameter, even after the module was moved. Buffers, for
+ * example running statistics, are not averaged. */
 #ifndef HAUL_AVERAGE_H
 #define HAUL_AVERAGE_H
 
@@ -50,8 +50,8 @@ HAUL_API haul_status haul_average_update(haul_average *average);
 /* Exchange the values of parameters and averages, without further memory. A second call exchanges them back. */
 HAUL_API haul_status haul_average_swap(haul_average *average);
 
-/* Copy the averages to the parameters of the same names of another module, such as a clone. Fails with HAUL_STATE while
- * the averages are swapped in. */
+/* Copy the averages to the parameters of the same names of another module, for example a clone. Fails with HAUL_STATE
+ * while the averages are swapped in. */
 HAUL_API haul_status haul_average_copy_to(haul_average *average, haul_module *module);
 
 /* ---- State, which checkpoints hold ---- */

@@ -30,15 +30,15 @@ typedef struct HAUL__DESIGNATED haul_budget_options {
     int64_t d2h_bytes;  /* bytes copied from devices to the host; default 0: none */
     int64_t d2d_bytes;  /* bytes copied between devices without a stop in host memory; default 0: none */
     int64_t waits;      /* how often the host may come to a place where it has to wait; default 0: never */
-    bool    everywhere; /* count all threads, such as the workers of a loader; default: the calling thread */
+    bool    everywhere; /* count all threads, also the workers of a loader; default: the calling thread */
 } haul_budget_options;
 
 /* Give the innermost scope of the calling thread a budget: haul_budget(.h2d_bytes = 65536, .waits = 1). A scope may
  * have several, and budgets of enclosing scopes count what happens inside.
  *
  * If the budget was exceeded, haul_scope_pop closes the scope, records HAUL_BUDGET and returns it. haul_scope_return
- * records it and returns the result. The message gives the limits that were exceeded, what was used, and the three
- * places in the program that used most. The names of places come from the symbols that the program exports, as in
+ * records it and returns the result. The message gives the limits that were exceeded, the copies and waits, and the
+ * three places in the program that used most. The names of places come from the symbols that the program exports, as in
  * haul_sync_report.
  *
  * Fails with HAUL_STATE if no scope is open or in a subscriber to events, and with HAUL_INVALID_ARGUMENT for a negative

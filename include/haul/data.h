@@ -34,7 +34,7 @@ typedef struct haul_batch {
 } haul_batch;
 
 /* The field of that name, [n, ...]. A field that varies is as large as the longest example of the batch, and filled
- * with the field's padding behind the end of the others. A failed tensor if there is no such field. */
+ * with the field's padding behind the end of the others. A failed tensor if the batch lacks the field. */
 HAUL_API haul_tensor *haul_batch_tensor(const haul_batch *batch, const char *name);
 
 /* The size of each example in the dimension that varies, i64 [n], for a field that has one. Else a failed tensor. */
@@ -72,7 +72,7 @@ HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 HAUL_API haul_status haul_loader_start(haul_loader *loader, int64_t epoch);
 HAUL_API haul_status haul_loader_start_at(haul_loader *loader, int64_t epoch, int64_t first);
 
-/* The next batch. NULL at the end of the epoch and on failure: haul_loader_status tells which. Fails with HAUL_STATE
+/* The next batch. NULL at the end of the epoch and on failure: haul_loader_status returns which. Fails with HAUL_STATE
  * before the first haul_loader_start. */
 HAUL_API const haul_batch *haul_loader_next(haul_loader *loader);
 

@@ -65,9 +65,9 @@ typedef struct haul_device_report {
     char reason[448]; /* why not; "" if usable */
 } haul_device_report;
 
-/* List what was found on this machine: one row for each device, and one row, with usable == false and the reason, for
- * each backend that offers none. Fills at most `capacity` rows of `out`, which may be NULL, and returns how many there
- * are. Never fails. */
+/* List the devices of this machine: one row for each device, and one row, with usable == false and the reason, for each
+ * backend that offers none. Fills at most `capacity` rows of `out`, which may be NULL, and returns how many there are.
+ * Never fails. */
 HAUL_API int haul_device_list(haul_device_report *out, int capacity);
 
 /* The device on which the calling thread makes new tensors; the CPU unless set. Popping the scope restores it, so a
@@ -93,7 +93,7 @@ HAUL_API int         haul_num_threads(void);
 
 /* Set the number of threads for operations that the calling thread starts, until the scope is popped. A server whose
  * threads each answer a request sets 1. The number can be larger than the process's; 0 means the process's number
- * again. Drivers of other devices that compute on the CPU, such as OpenCL's, have threads of their own. */
+ * again. Drivers of other devices that compute on the CPU, for example OpenCL's, have threads of their own. */
 HAUL_API haul_status haul_set_scope_threads(int threads);
 
 HAUL_END

@@ -60,9 +60,9 @@ typedef enum haul_status {
 #undef X
 } haul_status;
 
-/* The calling thread's last error: its code, HAUL_OK if there is none; one line of text; the operation that failed,
- * such as "haul_matmul"; and the argument that is wrong, such as "weight". The texts are never NULL, but "" where there
- * is nothing to say. They are valid until the thread's next failure or haul_error_clear. */
+/* The calling thread's last error: its code, HAUL_OK if there is none; one line of text; the operation that failed, for
+ * example "haul_matmul"; and the argument that is wrong, for example "weight". The texts are never NULL, but "" where
+ * there is nothing to say. They are valid until the thread's next failure or haul_error_clear. */
 HAUL_API haul_status haul_error_status(void);
 HAUL_API const char *haul_error_message(void);
 HAUL_API const char *haul_error_operation(void);

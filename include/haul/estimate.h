@@ -31,8 +31,8 @@
 
 HAUL_BEGIN
 
-/* One call of an operation. Views cost nothing and are listed, too. An operation that is composed of others, such as
- * haul_bce_with_logits, appears as these. */
+/* One call of an operation. Views cost nothing and are listed, too. An operation that is composed of others, for
+ * example haul_bce_with_logits, appears as these. */
 typedef struct haul_estimate_operation {
     const char *name;    /* "haul_conv2d"; lives as long as the process */
     char module[80];     /* path of the module being called, "layer1.0.conv1"; "" outside of modules and in gradients */
@@ -57,12 +57,12 @@ typedef struct haul_estimate_device {
     int64_t      peak_bytes;        /* highest use, start_bytes included */
     int64_t      pinned_peak_bytes; /* highest use of host memory pinned for the device; not part of peak_bytes */
     /* If the device spills (haul_memory_set_spill) and has a limit: bytes that would be moved to host memory, and back.
-     * peak_bytes is what would be needed without that. Then `fits` tells whether the limit would be kept. These are
+     * peak_bytes is what would be needed without that. Then `fits` is true if the limit would be kept. These are
      * estimates: what the process held before the outermost haul_estimate began is taken to stay on the device. */
     int64_t spilled_bytes, returned_bytes;
     bool    fits;         /* is there a limit and spilling, and do they suffice? */
     int     origin_count; /* the number of `origins` */
-    /* what was in use at the peak, largest first, without what was in use before the outermost haul_estimate began */
+    /* memory in use at the peak, largest first, without memory from before the outermost haul_estimate */
     haul_estimate_origin *origins;
 } haul_estimate_device;
 

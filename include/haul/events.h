@@ -2,7 +2,7 @@
  *
  * A profiler, a count of transfers, a memory timeline, a log: each is a function that subscribes to some kinds of
  * events. The placement log (placement.h), the sync report (sync.h), haul_watch_calls (nn.h) and the transfer
- * statistics (transfer.h) read the same stream. While nobody subscribes, an event costs the test of one word.
+ * statistics (transfer.h) read the same stream. Without subscribers, an event costs the test of one word.
  *
  *     static void note(const haul_event *e, void *context)
  *     {
@@ -165,7 +165,7 @@ typedef struct haul_event {
     int         depth;
     const char *operation; /* the operation, "haul_matmul" */
     /* path of the module being called, "features.0", or whose gradient is being computed; "" outside of modules. A
-     * gradient has it if somebody subscribed to events when its operation was called */
+     * gradient has it if events had a subscriber when its operation was called */
     const char        *origin;
     const char        *label;          /* the innermost label of the thread */
     const char        *text;           /* depends on the kind */
@@ -224,9 +224,9 @@ typedef struct HAUL__DESIGNATED haul_subscription {
 #define haul_events_subscribe(...) haul_events_subscribe_with(HAUL__OPTIONS(haul_subscription, .take = __VA_ARGS__))
 HAUL_API int64_t haul_events_subscribe_with(const haul_subscription *subscription);
 
-/* End a subscription. The subscriber is not called again. When the function returns, it is not running on any
- * thread, unless a subscriber called the function: that one waits for no other thread. 0 is ignored. Fails for a
- * number that is no subscription of the calling thread or of the process. */
+/* End a subscription. The subscriber is not called again. When the function returns, it is not running on any thread,
+ * unless a subscriber called the function: that one waits for no other thread. 0 is ignored. Fails for a number that
+ * does not belong to a subscription of the calling thread or of the process. */
 HAUL_API haul_status haul_events_unsubscribe(int64_t id);
 
 /* Name a part of the program, "epoch 3" or "validation": events within it carry the label. Labels nest, at most 32

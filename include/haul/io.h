@@ -1,9 +1,9 @@
 /* Files: tensors in npy and safetensors files, and weights. Checkpoints of a training are in train.h.
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
- * fails with HAUL_FORMAT and a message that names the file and says what is wrong. Writers write to NAME.tmp, sync it,
- * and rename it, so that a file is either the old one or the new one. It keeps the permissions of the old one; those of
- * a new file follow the umask. If NAME is a symbolic link, the file that it points to is replaced. Tensors are read to
+ * fails with HAUL_FORMAT and a message that names the file and the fault. Writers write to NAME.tmp, sync it, and
+ * rename it, so that a file is either the old one or the new one. It keeps the permissions of the old one; those of a
+ * new file follow the umask. If NAME is a symbolic link, the file that it points to is replaced. Tensors are read to
  * the calling thread's current device. */
 #ifndef HAUL_IO_H
 #define HAUL_IO_H
@@ -20,7 +20,7 @@ HAUL_BEGIN
 HAUL_API haul_tensor *haul_load_npy(const char *path);
 HAUL_API haul_status  haul_save_npy(const char *path, haul_tensor *t);
 
-/* Two texts, such as an entry of a file's metadata. */
+/* Two texts, for example an entry of a file's metadata. */
 typedef struct haul_text_pair {
     const char *key, *value; /* key: the name of the entry; value: its text */
 } haul_text_pair;
@@ -121,7 +121,7 @@ typedef struct HAUL__DESIGNATED haul_load_weights_options {
      * place in the mapped file if it is on the CPU and contiguous, needs no conversion, and haul_open_safetensors could
      * map it; the others are copied. Handles stay valid; views made before keep the old memory */
     bool                 partial, convert, map;
-    haul_weights_report *report; /* what was loaded; filled on success, zeros on failure */
+    haul_weights_report *report; /* the loaded tensors; filled on success, zeros on failure */
 } haul_load_weights_options;
 #define haul_load_weights(path, ...)                                                                                   \
     haul_load_weights_with(path, HAUL__OPTIONS(haul_load_weights_options, .module = __VA_ARGS__))

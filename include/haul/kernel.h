@@ -230,8 +230,8 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
  * - `U8`, `I8` ... `I64`, `F32`, `F64`: types of a fixed size
  * - `GLOBAL`: stands before pointers to elements, as in GLOBAL const T *row = x + i * n
  * - M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SILU M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR
- *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV: functions of A. In f32 exp, log, tanh, erf, sin, cos, and
- *   what is made of them, give the same bits on every device
+ *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV: functions of A. In f32 exp, log, tanh, erf, sin, cos,
+ *   and functions made of them, give the same bits on every device
  *
  * In a kernel whose items are rows, each row has SUM_LANES lanes, which add up parts of it. On CUDA each lane is a
  * thread, elsewhere a turn of a loop; the sums are the same.
@@ -241,7 +241,7 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
  * - `EACH_LANE(l, n) { }`: runs over the lanes below n, which is at most SUM_LANES
  * - `LANE_TREE(A, s, SUM_OF)`: adds up the values of all lanes, in pairs; M_MAX and M_MIN work in the place of SUM_OF,
  *   too. OF_FIRST_LANE(s) is the result then
- * - `IS_FIRST_LANE`: around what is done once for a row */
+ * - `IS_FIRST_LANE`: around code that runs once for a row */
 
 /* ---- Macros that define kernels ---- */
 

@@ -27,7 +27,7 @@ typedef struct haul_ledger haul_ledger;
 
 typedef struct HAUL__DESIGNATED haul_ledger_options {
     HAUL__GUARD
-    bool everywhere;   /* count all threads, such as the workers of a loader; default: the calling thread */
+    bool everywhere;   /* count all threads, also the workers of a loader; default: the calling thread */
     bool device_times; /* also fill `device_ms` and `overlap_ms`, which takes an event for each command */
 } haul_ledger_options;
 
@@ -59,7 +59,7 @@ typedef enum haul_ledger_key {
     HAUL_LEDGER_ALL = 63
 } haul_ledger_key;
 
-/* A row. Devices by which it was not told apart are NULL, and texts are "". A text that is too long is cut between two
+/* A row. Devices by which the row is not divided are NULL, and texts are "". A text that is too long is cut between two
  * characters. */
 typedef struct haul_ledger_row {
     const haul_device *from, *to;     /* from: where the bytes came from; to: where they went */
@@ -88,7 +88,7 @@ typedef struct HAUL__DESIGNATED haul_ledger_rows_options {
 
 /* The rows, those with the most bytes first: haul_ledger_rows(ledger, rows, 16, .by = HAUL_LEDGER_MODULE). Fills at
  * most `capacity` rows of `out`, which may be NULL for 0, and returns how many there are; -1 on failure. May be called
- * while the ledger counts. Beyond 4096 different rows, what is new is added to one row for each pair of devices, with
+ * while the ledger counts. Beyond 4096 different rows, new copies are added to one row for each pair of devices, with
  * the operation "others". */
 #define haul_ledger_rows(ledger, out, ...)                                                                             \
     haul_ledger_rows_with(ledger, out, HAUL__OPTIONS(haul_ledger_rows_options, .capacity = __VA_ARGS__))

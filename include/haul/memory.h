@@ -30,7 +30,7 @@ typedef struct haul_memory_stats {
     int64_t cache_hits;         /* of those, how many came from the cache */
     int64_t device_allocations; /* blocks obtained from the device itself */
     int64_t live_blocks;        /* blocks that tensors hold now */
-    /* of `allocated`: copies of parameters that are kept until the parameters change, such as casts by autocast and
+    /* of `allocated`: copies of parameters that are kept until the parameters change, for example casts by autocast and
      * weights in another memory format */
     int64_t derived_bytes;
     int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
@@ -44,11 +44,11 @@ typedef struct haul_memory_stats {
 /* Fill *out with the use of a device's memory. */
 HAUL_API haul_status haul_memory_stats_get(const haul_device *device, haul_memory_stats *out);
 
-/* Set the peaks of the device to what is used now, also those of the memory pinned for it. */
+/* Set the peaks of the device to the present use, also those of the memory pinned for it. */
 HAUL_API haul_status haul_memory_reset_peak(haul_device *device);
 
-/* Set an upper bound on `reserved` and `overhead` together, in bytes; 0 removes it. A limit below what is in use is
- * accepted: nothing more can be obtained then. What the driver takes is never refused, but leaves less for tensors.
+/* Set an upper bound on `reserved` and `overhead` together, in bytes; 0 removes it. A limit below the memory in use is
+ * accepted: no more can be obtained then. What the driver takes is never refused, but leaves less for tensors.
  *
  * An allocation that would exceed the limit first gives back the cache, then derived copies, and then fails with
  * HAUL_OUT_OF_MEMORY. Matrix products and convolutions do not fail if there is no scratch memory for them: another
@@ -66,7 +66,7 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
  * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
  * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
  * and temporaries do not fit. A request that exceeds the limit, or all memory of the device, fails without moving
- * anything. Tensors make room for scratch memory, too, unless it does not fit beside those.
+ * anything. Tensors make room for scratch memory, too, unless it does not fit next to those.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
@@ -75,9 +75,9 @@ HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
  * for tensors, temporaries and saved tensors, in the sizes of blocks. With 0 bytes, memory is counted without a limit.
  *
  * Memory counts until it is freed, even if haul_scope_return, haul_keep or another object has it by then. When the
- * scope is popped, what is left of it counts only for the scopes outside, each of which may have its own limit. Not
- * counted are derived copies, memory pinned for a device, and the memory of other threads, including the library's own
- * (loaders' workers).
+ * scope is popped, memory that outlives it counts only for the scopes outside, each of which may have its own limit.
+ * Not counted are derived copies, memory pinned for a device, and the memory of other threads, including the library's
+ * own (loaders' workers).
  *
  * Exceeding the limit fails with HAUL_OUT_OF_MEMORY. The message names the scope and what the memory is used for. Other
  * scopes and threads are not affected.
@@ -94,13 +94,13 @@ typedef struct haul_scope_memory_stats {
     int64_t limit;          /* the scope's limit in bytes; 0 for none */
 } haul_scope_memory_stats;
 
-/* Fill *out with what is counted for an open scope of the calling thread. Fails with HAUL_STATE if
+/* Fill *out with the figures of an open scope of the calling thread. Fails with HAUL_STATE if
  * haul_scope_set_memory_limit was not called for the scope. */
 HAUL_API haul_status haul_scope_memory_stats_get(const haul_scope *scope, const haul_device *device,
                                                  haul_scope_memory_stats *out);
 
 /* Drop derived copies, give cached blocks back to the device, and give host memory that is cached for the device back
- * to the system, also what is kept of spilled tensors that have returned. */
+ * to the system, also copies of spilled tensors that have returned. */
 HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 
 /* Pinned host memory, from and to which a device copies at the speed of the link. It holds the results of moves to the
@@ -126,7 +126,7 @@ HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin
 
 /* Record from now on, or no longer, in which module and under which label memory is allocated, and when: for all
  * devices and threads. An allocation takes about 0.2 microseconds longer meanwhile; while nothing is recorded, it costs
- * what it always does. What was recorded stays with the memory until that is freed and used again.
+ * what it always does. The records stay with the memory until that is freed and used again.
  *
  * Meanwhile each allocation that fails takes a snapshot: haul_memory_report_snapshot. The recording allocates 1.8 MB of
  * host memory for it when it begins.
@@ -187,17 +187,17 @@ typedef struct haul_memory_report {
     int64_t      allocated;     /* bytes in blocks that tensors hold */
     int64_t      reserved;      /* bytes obtained from the device, in use or cached */
     int64_t      spilled;       /* bytes in blocks of tensors whose elements are in host memory, not in `allocated` */
-    int64_t      overhead;      /* bytes that the limit counts besides: haul_memory_stats.overhead */
+    int64_t      overhead;      /* other bytes that the limit counts: haul_memory_stats.overhead */
     int64_t      scope_allocated; /* bytes that the scope counts; 0 unless of_scope */
     int64_t      limit;           /* the limit that was reached; 0: the device is full */
-    /* bytes that the device has left; -1 if it cannot tell. On the CPU: what the process may still get, the least of
+    /* bytes that the device has left; -1 if it does not know. On the CPU: what the process may still get, the least of
      * what the machine, its control groups (cgroups, as containers have them) and RLIMIT_AS and RLIMIT_DATA leave */
     int64_t free;
-    /* bytes that could have been allocated: what is left of the limit, or of the device; -1 if it is unknown */
+    /* bytes that could have been allocated: the rest of the limit, or of the device; -1 if it is unknown */
     int64_t room;
     /* What spilling (haul_memory_set_spill) would cost: bytes that this allocation would move to host memory, and
      * probably back later; 0 if it would not help, because it is on already, or for a scope's limit, on the CPU, and if
-     * too little can be moved; -1 if the device is full and cannot tell how much is missing. */
+     * too little can be moved; -1 if the device is full and the missing bytes are not known. */
     int64_t spill_bytes;
     /* an estimate of the time for both ways, from the speed of earlier copies of 1 MiB and more; -1 if there were none
      */

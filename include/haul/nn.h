@@ -1,6 +1,6 @@
 /* Modules: layers, containers, and networks of your own.
  *
- * A module has a forward function, parameters, buffers (state that is not trained, such as running statistics) and
+ * A module has a forward function, parameters, buffers (state that is not trained, for example running statistics) and
  * children. Each has a name, and names joined by dots form a path: "conv1.weight", "features.0.bias". A module belongs
  * to the scope in which it was made, and holds its children. Parameters are made on the calling thread's current
  * device, with PyTorch's default initial values, drawn from the generator of random.h in the order in which the
@@ -228,8 +228,8 @@ HAUL_API void haul_watch_calls(haul_call_watcher *watcher, void *context);
 
 /* ---- Copies, devices, dtypes ---- */
 
-/* A new module of the same structure, whose parameters and buffers have the same values, dtypes and devices. What is
- * shared within the module is shared within the clone. Gradients and hooks are not copied. */
+/* A new module of the same structure, whose parameters and buffers have the same values, dtypes and devices. Tensors
+ * that are shared within the module are shared within the clone. Gradients and hooks are not copied. */
 HAUL_API haul_module *haul_module_clone(haul_module *module);
 
 /* Copy the values of all parameters and buffers of `from` to those of `to`, which must have the same names and shapes;

@@ -6,7 +6,7 @@
  *             puts(info.name);
  *     }
  *
- * The list has the operations that programs call, and those that only gradients use, such as haul_softmax_backward.
+ * The list has the operations that programs call, and those that only gradients use, for example haul_softmax_backward.
  * Functions with options appear under the name of their macro: haul_linear_with is "haul_linear". The library's own
  * operations are the same in every run of one version of it. Behind them come the operations that the program
  * registered (custom.h), in the order in which it did so: the list only grows at its end, and the index of an operation
@@ -39,19 +39,19 @@ typedef struct haul_operation_operand {
 /* What an operation takes and gives. Texts live as long as the process. */
 typedef struct haul_operation_info {
     const char            *name;          /* its name, "haul_softmax" */
-    int                    operand_count; /* the number of operands: tensors only, not attributes such as an axis */
+    int                    operand_count; /* the number of operands: tensors only, not attributes like an axis */
     haul_operation_operand operands[HAUL_OPERATION_MAX_OPERANDS]; /* the operands */
     int                    result_count; /* the number of new tensors; 0 if an operand is written instead */
     const char            *results[HAUL_OPERATION_MAX_RESULTS]; /* the names of the results */
     /* the number of `dtypes`. A call whose operands all have one of these dtypes is accepted; mixtures promote if the
-     * operation promotes. Operands that have dtypes of their own, such as an index, do not count; if all have, the
+     * operation promotes. Operands that have dtypes of their own, for example an index, do not count; if all have, the
      * first one counts. For operations without operands these are dtypes of the results */
     int        dtype_count;
     haul_dtype dtypes[HAUL_DTYPE_END]; /* the dtypes */
     bool       differentiable;         /* do gradients flow from results to operands? */
-    bool       variadic; /* is each operand any number of tensors, such as those that haul_cat joins, or one for each
-                            parameter that haul_sgd changes? */
-    bool has_into;       /* is there a form that writes into a given tensor, such as haul_softmax_into? */
+    bool       variadic; /* true if each operand is any number of tensors: those that haul_cat joins, or one for each
+                            parameter that haul_sgd changes */
+    bool has_into;       /* true if there is a form that writes into a given tensor, like haul_softmax_into */
 } haul_operation_info;
 
 /* The number of operations. */

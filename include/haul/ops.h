@@ -450,7 +450,7 @@ HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, hau
                                            const haul_linear_options *options);
 
 /* Attention (Vaswani et al. 2017): softmax(query key^T scale + mask) value. The result is [..., L, E]. Leading axes,
- * such as batch and heads, broadcast. A query without keys, because all of its scores are masked or S is 0, gives
+ * for example batch and heads, broadcast. A query without keys, because all of its scores are masked or S is 0, gives
  * zeros, and its gradients are finite. Scores and weights of f16 and bf16 operands are f32, and the result is rounded
  * once; within autocast the products are computed in its dtype.
  *

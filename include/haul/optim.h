@@ -167,8 +167,8 @@ HAUL_API int haul_optimizer_group_count(const haul_optimizer *optimizer);
 
 /* Read or change a setting of a group by its name: haul_optimizer_set(sgd, 0, "lr", 0.01). The entries of haul_sgd and
  * the other optimizers list the names. Flags are 0 or 1. Reading returns NaN on failure. Changing takes
- * HAUL_ALL_GROUPS, too, and changes nothing if it fails. State that the new setting does not use is dropped, such as
- * that of a momentum that becomes 0. */
+ * HAUL_ALL_GROUPS, too, and changes nothing if it fails. State that the new setting does not use is dropped, for
+ * example that of a momentum that becomes 0. */
 HAUL_API double      haul_optimizer_get(const haul_optimizer *optimizer, int group, const char *setting);
 HAUL_API haul_status haul_optimizer_set(haul_optimizer *optimizer, int group, const char *setting, double value);
 
@@ -188,8 +188,8 @@ HAUL_API int haul_optimizer_parameters(haul_optimizer *optimizer, int group, hau
 HAUL_API int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int capacity);
 
 /* Replace the state of an optimizer. `tensors` must have exactly the names and shapes that haul_optimizer_state gives.
- * Fails if it has state that the optimizer does not use with its settings, such as momentum without .momentum. A scaler
- * stays as it is if its state is missing.
+ * Fails if it has state that the optimizer does not use with its settings, for example momentum without .momentum. A
+ * scaler stays as it is if its state is missing.
  *
  * - steps: the number of steps made so far, at most 9e15 */
 HAUL_API haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
@@ -280,7 +280,7 @@ HAUL_API haul_status haul_grad_scaler_update(haul_grad_scaler *scaler);
 
 /* Fails with HAUL_STATE if the last 20 steps or more were all skipped although the scale was the least one: then
  * gradients are not finite for another reason, and training makes no progress. Waits for the device, so call it now and
- * then, such as once in each epoch. The scaler goes on as before. */
+ * then, for example once in each epoch. The scaler goes on as before. */
 HAUL_API haul_status haul_grad_scaler_check(haul_grad_scaler *scaler);
 
 /* The scale. Waits for the device. NaN on failure. */

@@ -31,7 +31,7 @@ typedef struct haul_profile haul_profile;
 
 typedef struct HAUL__DESIGNATED haul_profile_options {
     HAUL__GUARD
-    bool everywhere; /* record all threads, such as the workers of a loader; default: the calling thread */
+    bool everywhere; /* record all threads, also the workers of a loader; default: the calling thread */
     bool no_places;  /* do not walk the stack for copies and waits, which takes some microseconds for each */
     int64_t
         most_events; /* stop recording after so many events, each of which takes about 140 bytes; default 4 million */
@@ -135,8 +135,8 @@ HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out
                                     const haul_profile_rows_options *options);
 
 /* What the audit looks for, with the text of haul_finding_name and what `ms_per_step` is the time of. A copy takes time
- * while it crosses the link and while the main thread is in its call. Time in which a device computes, or still does
- * what was submitted before the copy, does not count: the copy costs the step nothing then. Copies at once count once.
+ * while it crosses the link and while the main thread is in its call. Time in which a device computes, or still runs
+ * earlier commands, does not count: the copy costs the step nothing then. Copies at once count once.
  *
  * - HAUL_FINDING_PING_PONG: "ping-pong", a tensor goes to the host and comes back unchanged: both copies
  * - HAUL_FINDING_WAIT_PER_STEP: "wait-per-step", the host waits for a device in every step, as haul_item does: the wait
@@ -167,12 +167,12 @@ typedef enum haul_finding_kind {
     HAUL_FINDING_END = 9
 } haul_finding_kind;
 
-/* "ping-pong"; "invalid" for anything that is no kind. */
+/* "ping-pong"; "invalid" for any other value. */
 HAUL_API const char *haul_finding_name(haul_finding_kind kind);
 
 /* A finding: what costs time, where, how much, and what to do. */
 typedef struct haul_finding {
-    haul_finding_kind kind; /* what was found */
+    haul_finding_kind kind; /* the kind of the finding */
     /* "train.c:42" if the program has debug information and libdw is installed; else the function, "train_step+0x4f in
      * train", or the operation */
     char    place[160];

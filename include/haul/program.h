@@ -61,7 +61,7 @@ typedef struct haul_program_value {
     int64_t    offset;                 /* elements before its first one in the store */
 } haul_program_value;
 
-/* One call of an operation. Views are listed, too. An operation that is composed of others, such as
+/* One call of an operation. Views are listed, too. An operation that is composed of others, for example
  * haul_bce_with_logits, appears as these. Conversions of its operands come before an operation. */
 typedef struct haul_program_operation {
     const char *name;       /* "haul_conv2d"; lives as long as the process */
@@ -74,7 +74,7 @@ typedef struct haul_program_operation {
     int64_t      bytes;     /* bytes read and written */
     int64_t      value;     /* index of its first operand in `values`; its results follow its operands */
     int          operand_count, result_count; /* numbers of operands and of results */
-    int          view_of;                     /* the operand whose store its result shares; -1: it is no view */
+    int          view_of;                     /* the operand whose store its result shares; -1: it makes a store */
     int          command_count;               /* commands that it submits */
 } haul_program_operation;
 

@@ -43,7 +43,7 @@ typedef struct HAUL__DESIGNATED haul_publish_progress_options {
     double  seconds_left; /* until the work is done */
 } haul_publish_progress_options;
 
-/* Say how far the work is: haul_publish_progress(.steps = 12, .epoch = 1, .epochs = 5). What is omitted is published as
+/* Say how far the work is: haul_publish_progress(.steps = 12, .epoch = 1, .epochs = 5). Omitted values are published as
  * unknown. Call it after each step: most calls only read the clock, and at most four times a second one writes the page
  * and with it the statistics of memory, copies and waits. The waits are those of the calling thread. Does nothing if
  * the process does not publish. Never fails, and keeps the thread's error. */

@@ -129,8 +129,8 @@ HAUL_API haul_schedule *haul_schedule_plateau_with(const haul_schedule_plateau_o
  * - count: the number of `schedules` */
 HAUL_API haul_schedule *haul_schedule_chain(haul_schedule *const *schedules, const int64_t *milestones, int count);
 
-/* Make the next step. haul_schedule_plateau needs a metric, such as the loss of a validation; other schedules ignore
- * it. */
+/* Make the next step. haul_schedule_plateau needs a metric, for example the loss of a validation; other schedules
+ * ignore it. */
 HAUL_API haul_status haul_schedule_step(haul_schedule *schedule);
 HAUL_API haul_status haul_schedule_step_metric(haul_schedule *schedule, double metric);
 

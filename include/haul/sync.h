@@ -43,7 +43,7 @@ typedef struct haul_sync_event {
     const char        *line;        /* the whole event as haul_sync_report writes it */
 } haul_sync_event;
 
-/* Report each synchronisation of the process. haul_sync_report(true) writes a line for each to standard error, such as
+/* Report each synchronisation of the process. haul_sync_report(true) writes a line for each to standard error, like
  *
  *     haul_item waited 35.2 us for opencl:0 (download, 4 bytes) at train_step+0x4f in ./train
  *
@@ -55,7 +55,7 @@ typedef struct haul_sync_event {
  *
  * The names of functions come from the symbols that the program exports: link it with `-rdynamic` to see its own, or
  * let addr2line turn "train+0x1f3a" into a line. A program that links the static library needs `-rdynamic` in any case,
- * because otherwise its functions cannot be told from the library's.
+ * because otherwise its functions cannot be distinguished from the library's.
  *
  * - on: report or stop
  * - context: passed to `sink` */

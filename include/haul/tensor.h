@@ -81,7 +81,7 @@ HAUL_API bool haul_tensor_is_contiguous(const haul_tensor *t);
  * both channels-last and contiguous. False on failure. */
 HAUL_API bool haul_tensor_is_channels_last(const haul_tensor *t);
 
-/* A counter of the tensor's memory, which each change in place increases by one: a program can tell if the elements
+/* A counter of the tensor's memory, which each change in place increases by one: a program can check if the elements
  * have changed. Views of the same memory share it. 0 on failure. */
 HAUL_API uint64_t haul_tensor_version(const haul_tensor *t);
 

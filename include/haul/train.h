@@ -70,7 +70,7 @@ HAUL_API haul_status haul_train_begin(haul_optimizer *optimizer, const haul_step
  * - With .scaler, the loss is scaled, and the scaler makes the step and is updated after it (haul_grad_scaler_step).
  * The scaler must have no other optimizer then, because an update follows the steps of all optimizers.
  * - Gradients of several parts equal those of one large mini-batch up to rounding, unless a layer mixes examples or
- *   draws random numbers, such as batch normalisation and dropout.
+ *   draws random numbers, like batch normalisation and dropout.
  *
  * If it fails, some gradients may have changed: begin again with a first part. */
 typedef struct HAUL__DESIGNATED haul_train_step_options {
@@ -86,8 +86,8 @@ HAUL_API haul_status haul_train_step_with(haul_optimizer *optimizer, const haul_
 
 /* ---- Early stopping and the best weights ---- */
 
-/* Early stopping: the best value of a metric, such as the loss of a validation, and the epochs without progress since
- * then. The settings are those of EarlyStopping in Keras and PyTorch Lightning. The struct holds no memory.
+/* Early stopping: the best value of a metric, for example the loss of a validation, and the epochs without progress
+ * since then. The settings are those of EarlyStopping in Keras and PyTorch Lightning. The struct holds no memory.
  *
  *     haul_early_stop    stop = {.patience = 3};
  *     haul_best_weights *best = haul_best_weights_new(net);
@@ -145,9 +145,9 @@ typedef struct haul_training_position {
  *     haul_load_checkpoint("run.checkpoint", net, adam, .position = &position);
  *
  * Both calls take the same options. Loading sets everything. It needs the same module, and optimizers, schedules and
- * averages of the same kinds in the same order, and changes nothing when it fails. Settings of the optimizers, such as
- * momentum, become those of the file; haul_optimizer_set changes them afterwards. Files of earlier versions, with one
- * optimizer, are read; of the settings they have only the learning rate.
+ * averages of the same kinds in the same order, and changes nothing when it fails. Settings of the optimizers, for
+ * example momentum, become those of the file; haul_optimizer_set changes them afterwards. Files of earlier versions,
+ * with one optimizer, are read; of the settings they have only the learning rate.
  *
  * .stop is early stopping that the program counts with a haul_early_stop. Loading sets its best metric, its epoch and
  * the epochs since then; patience and the other settings stay those of the program. It fails if the file has none.

@@ -119,8 +119,8 @@ static bool may_keep(const haul_tensor *leaf, const haul_tensor *g)
     return haul__tensor_same_layout(leaf, g) && haul__gradient_is_own(g);
 }
 
-/* The sum of the leaf's gradient and another one, in the memory of the other one if nobody else sees it. The leaf's
- * gradient stays as it is: the pass may still fail, and the program may hold it. */
+/* The sum of the leaf's gradient and another one, in the memory of the other one if it has no other reference. The
+ * leaf's gradient stays as it is: the pass may still fail, and the program may hold it. */
 static haul_tensor *sum(const haul_tensor *leaf, haul_tensor *arrived)
 {
     if (!may_keep(leaf, arrived) || !haul__tensor_same_layout(leaf->grad, arrived))

@@ -55,7 +55,7 @@ typedef struct pass {
     bool          selects;    /* only gradients of some tensors are wanted */
     haul__map     of_nodes, of_leaves;
     haul__map     wanted;  /* if it selects: leaves, and results of nodes with their gradients */
-    haul__map     leading; /* if it selects: the nodes that depend on what is wanted */
+    haul__map     leading; /* if it selects: the nodes that depend on wanted tensors */
     haul__map     uses;    /* if `complete` is set: leaves, with the number of edges to them that are left */
     haul_tensor **leaves;  /* in the order of their discovery; the graph holds them */
     size_t        leaf_count, leaf_capacity;
@@ -99,7 +99,7 @@ static bool add_reachable(pass *p, size_t first)
     return ok;
 }
 
-/* Counts the edges to leaves of the nodes at `first` and later, if somebody waits for complete gradients. */
+/* Counts the edges to leaves of the nodes at `first` and later, if there is a callback for complete gradients. */
 static bool count_uses(pass *p, size_t first)
 {
     for (size_t i = first; p->complete && i < p->count; i++)
@@ -124,7 +124,7 @@ static haul_status collect(pass *p, haul__node *root)
     return HAUL_OK;
 }
 
-/* ---- what is wanted ---- */
+/* ---- wanted gradients ---- */
 
 static haul_status want(pass *p, haul_tensor *const *inputs, int count)
 {
@@ -281,7 +281,7 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
 
 /* ---- functions that run again ---- */
 
-/* The pass has left behind what is newer than the function's node and older than its second run. */
+/* Nodes newer than the function's node and older than its second run are behind the pass. */
 static haul_status check_order(const pass *p, const haul__node *node, uint64_t before)
 {
     const haul__node *function = p->nodes[p->at];
@@ -410,7 +410,7 @@ static haul_status visit(pass *p, haul__node *node)
     return status;
 }
 
-/* ---- what was spilled ---- */
+/* ---- spilled tensors ---- */
 
 /* How many nodes ahead of the one that is visited. What returns too early takes room that nearer nodes need. */
 enum { NODES_AHEAD = 2 };

@@ -68,7 +68,7 @@ static void destroy(void *object)
 
 static const haul__class recompute_class = {.name = "function to run again", .destroy = destroy};
 
-/* ---- what is kept for the second run ---- */
+/* ---- state kept for the second run ---- */
 
 /* A handle to an input that stays as it is: the leaf itself, or an alias with the input's graph. With a reference. */
 static haul_tensor *handle_of(haul_tensor *x)
@@ -397,7 +397,7 @@ static haul_status check_same(const recompute *r, haul_tensor *const *results)
     return HAUL_OK;
 }
 
-/* The settings of the first run, except those that concern only the run itself, such as the number of threads. */
+/* The settings of the first run, except those that concern only the run itself, for example the number of threads. */
 static void restore_settings(const recompute *r)
 {
     static const haul__setting same[] = {HAUL__PLACEMENT, HAUL__PRECISION, HAUL__AUTOCAST};

@@ -13,7 +13,7 @@
 
 typedef struct haul__recompute_body {
     const char *operation; /* for messages */
-    /* Computes `result_count` results, which may be HAUL_NONE. The innermost scope owns them, or somebody else. */
+    /* Computes `result_count` results, which may be HAUL_NONE. The innermost scope or another owner has them. */
     haul_status (*run)(void *context, haul_tensor *const *inputs, int count, haul_tensor **results);
     void (*release)(void *context); /* called once, when the function cannot run any more; NULL: nothing to do */
     void *context;

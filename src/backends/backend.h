@@ -5,8 +5,8 @@
  * return its status. Any thread may call them; the device layer makes sure that calls for one stream do not overlap. A
  * function is required unless its comment says otherwise.
  *
- * A backend adds the device memory that it takes besides `alloc` (contexts, code, libraries) to device->overhead, as
- * far as it is known. */
+ * A backend adds the device memory that it takes in other ways than `alloc` (contexts, code, libraries) to
+ * device->overhead, as far as it is known. */
 #ifndef HAUL_BACKENDS_BACKEND_H
 #define HAUL_BACKENDS_BACKEND_H
 
@@ -93,7 +93,7 @@ typedef struct haul__backend {
     /* Later commands of s wait; only within one backend. HAUL_UNSUPPORTED (no error recorded) makes the host wait
      * instead. */
     haul_status (*event_wait)(haul__stream *s, void *event);
-    /* Optional: tells, without waiting, whether the event is reached. NULL: unknown until the host waits. */
+    /* Optional: returns whether the event is reached, without waiting. NULL: unknown until the host waits. */
     haul_status (*event_query)(haul_device *device, void *event, bool *reached);
     void (*event_free)(haul_device *device, void *event);
 

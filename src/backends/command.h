@@ -1,8 +1,8 @@
 /* A command is one piece of work for a device, as a value: what runs, on which memory, for which operation.
  *
  * Everything a device does, apart from allocating and waiting, is a command that passes through haul__submit. So one
- * place can count, watch, record and replay commands. The one exception is a launch that nobody counts, watches or
- * records, on a device whose kernels are functions of this process (device/launch_now.h). Pointers in a command are
+ * place can count, watch, record and replay commands. The one exception is a launch that is not counted, watched or
+ * recorded, on a device whose kernels are functions of this process (device/launch_now.h). Pointers in a command are
  * borrowed for the call; code that keeps a command copies what they point to and holds the storages. */
 #ifndef HAUL_BACKENDS_COMMAND_H
 #define HAUL_BACKENDS_COMMAND_H
@@ -24,7 +24,7 @@ typedef enum haul__stream_choice {
     HAUL__STREAM_COMPUTE,
     HAUL__STREAM_UPLOAD,
     HAUL__STREAM_DOWNLOAD,
-    HAUL__STREAM_AHEAD /* uploads for which nobody waits yet */
+    HAUL__STREAM_AHEAD /* uploads that are not needed yet */
 } haul__stream_choice;
 
 /* A region of a storage that starts at a byte. */

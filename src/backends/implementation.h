@@ -64,7 +64,7 @@ struct haul__implementation {
     haul__problem           of;
     haul__implementation_id id;
     /* The reason why it does not take the problem on this device, a text that lives as long as the process; NULL: it
-     * takes it. Anything that `run` cannot do by itself, such as relu, a dtype or a layout, is a reason. problem ==
+     * takes it. Anything that `run` cannot do by itself is a reason, for example relu, a dtype or a layout. problem ==
      * NULL asks for the reason to refuse every problem: the library is missing, or is for other devices. */
     const char *(*refuses)(haul_device *device, const void *problem);
     /* Optional: the scratch memory that `run` wants, in bytes. It is asked for before the stream is locked, so that the

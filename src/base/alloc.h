@@ -14,7 +14,7 @@ void *haul__malloc(size_t bytes); /* NULL if memory is exhausted; bytes == 0 ret
 /* The same for large tables: from HAUL__HUGE_PAGES_FROM on, in huge pages if the system has them, whose page faults
  * take a quarter of the time. */
 void *haul__malloc_large(size_t bytes);
-/* Advises the system to use huge pages for memory that nobody has written to yet, if it is that large. */
+/* Advises the system to use huge pages for memory that was not written to yet, if it is that large. */
 enum { HAUL__HUGE_PAGES_FROM = 4 << 20 };
 void  haul__prefer_huge_pages(void *memory, size_t bytes);
 void *haul__calloc(size_t count, size_t size);

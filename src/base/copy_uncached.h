@@ -8,7 +8,7 @@
  * own there when it begins again: its results need not be there either. */
 #define HAUL__UNCACHED_FROM ((size_t)48 << 20)
 
-/* Copies without reading the memory at `to` first, where the processor has such stores: else like memcpy. */
+/* Copies without reading the memory at `to` first, where the processor has non-temporal stores; else like memcpy. */
 void haul__copy_uncached(void *to, const void *from, size_t bytes);
 
 #endif

@@ -19,7 +19,7 @@ struct haul__stream {
     haul_device        *device;
     void               *queue;
     int                 id;    /* small, unique */
-    bool                eager; /* for copies: every command records an event, so that nobody waits for later ones */
+    bool                eager; /* for copies: every command records an event, so that waits end before later ones */
     pthread_mutex_t     lock;
     atomic_ullong       submitted;                /* ticket of the newest command */
     atomic_ullong       completed;                /* all tickets up to this one are known to be done */

@@ -21,7 +21,8 @@ haul__guest haul__guest_begin(void);
  * not opened, fails and names `operation`. */
 haul_status haul__guest_end(const haul__guest *before, haul_status status, const char *operation);
 
-/* Calls a function that frees memory of the program, such as a deleter. NULL is ignored. Keeps the thread's error. */
+/* Calls a function that frees memory of the program, for example a deleter. NULL is ignored. Keeps the thread's error.
+ */
 void haul__guest_free(void (*function)(void *context), void *context);
 
 /* HAUL_OK if the running function may close the scopes from `depth` on. Else records an error for `operation`. */

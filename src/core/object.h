@@ -59,7 +59,7 @@ struct haul__object {
     uint32_t   traced; /* set with HAUL_DEBUG=lifetimes, if haul__object_new made it */
 };
 
-/* HAUL_NONE and similar objects that nobody owns and that live as long as the process: they are neither counted nor
+/* HAUL_NONE and similar objects, which have no owner and live as long as the process: they are neither counted nor
  * linked. For live objects. */
 static inline bool haul__is_nobodys(const haul__object *object)
 {
@@ -154,7 +154,7 @@ static inline void haul__object_release(void *object)
         haul__object_destroy(object);
 }
 
-bool haul__object_is_shared(const void *object); /* does anybody besides the caller hold a reference? */
+bool haul__object_is_shared(const void *object); /* true if there are references other than the caller's */
 
 /* Is `p`, which is not NULL, a live object? */
 static inline bool haul__exists(const haul__object *p)

@@ -291,8 +291,7 @@ int haul_scope_depth(void)
     return haul__tls.innermost ? haul__tls.innermost->depth : 0;
 }
 
-/* Records what is wrong with an object that no scope of this thread owns; records nothing for an object that nobody
- * owns. */
+/* Records the error of an object that no scope of this thread owns; records nothing for an object without an owner. */
 static haul_status refuse_foreign(const haul__object *object, const char *operation)
 {
     char text[100];

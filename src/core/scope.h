@@ -62,7 +62,7 @@ haul_status haul__scope_check(const haul_scope *scope, const char *operation);
 void haul__scope_outcome(haul_status status);
 
 /* Removes an object from `scope`, or from one opened after it, so that it survives; the caller then holds its
- * reference. Returns false, and changes nothing, if another scope or nobody owns it. The object must be live. */
+ * reference. Returns false, and changes nothing, if another scope owns it, or none. The object must be live. */
 bool haul__scope_take(haul_scope *scope, void *object);
 
 /* Passes an object that `scope`, or one opened after it, owns to the enclosing scope. Does nothing if another scope

@@ -141,7 +141,7 @@ typedef struct failed_tensor {
     haul__error_record error;
 } failed_tensor;
 
-/* Two that nobody owns. */
+/* Two without an owner. */
 static const haul__class nobodys_class = {.name = "failed tensor"};
 
 static failed_tensor no_scope = {
@@ -201,7 +201,7 @@ haul_tensor *haul__result_within(haul_tensor *t, const char *operation)
     return haul__failed_tensor();
 }
 
-/* Makes a failed tensor's error the thread's. For the two that nobody owns, the thread's own error says more. */
+/* Makes a failed tensor's error the thread's. For the two without an owner, the thread's own error says more. */
 static haul_status recall(const haul_tensor *t)
 {
     if (!haul__is_nobodys(&t->object) || haul_error_status() == HAUL_OK)

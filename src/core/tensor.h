@@ -24,7 +24,7 @@ typedef struct haul__uses {
     atomic_bool lock;
     atomic_bool any;  /* false: nothing is recorded, so no lock is needed */
     atomic_bool away; /* the elements are in host memory (memory/spill.c); guarded by the lock of device/residency.h */
-    bool        copied; /* host memory has a copy of what was written last (memory/spill.c); guarded by `lock` */
+    bool        copied; /* host memory has a copy of the current elements (memory/spill.c); guarded by `lock` */
     atomic_int  fixed;  /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
     uint64_t    last;   /* when it was last allocated or used by a command, by haul__residency_clock */
     haul__use   write;
@@ -162,7 +162,7 @@ uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 
 /* Is a number a value of the dtype? Every number is, for floats and for bool, to which it is converted. */
 bool haul__dtype_holds(haul_dtype dtype, double value);
-/* Fails if it is not; `fix` tells the user what to do. */
+/* Fails if it is not; `fix` is advice for the user. */
 haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
                                 const char *fix);
 
@@ -177,7 +177,7 @@ haul_status haul__check_tensor(const char *operation, const char *argument, cons
 haul_status haul__check_optional(const char *operation, const char *argument, const haul_tensor *t);
 
 /* A failed tensor that carries the thread's error; public functions return it in place of a tensor. The innermost scope
- * owns it. Without a scope or memory it is one of two that nobody owns. Never NULL. */
+ * owns it. Without a scope or memory it is one of two without an owner. Never NULL. */
 haul_tensor *haul__failed_tensor(void);
 
 /* What a public function returns: t, or a failed tensor if t is NULL. */

@@ -1,7 +1,7 @@
 /* The list of all threads that use the library, and what happens when one of them ends.
  *
  * The list makes it possible to count live blocks without a counter that all threads contend for, and it gives each
- * thread its own word that says what somebody subscribed to. */
+ * thread its own word with the kinds of events that have subscribers. */
 #include "core/thread.h"
 
 #include <pthread.h>

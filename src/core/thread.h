@@ -42,7 +42,7 @@ struct haul__context {
     bool                 registered;
     haul_status          bare;   /* of an error that was recorded without memory for its texts */
     atomic_llong         blocks; /* small blocks taken from this thread's lists, less those put there; only it writes */
-    haul__thread_memory *memory; /* haul__no_thread_memory, which nobody writes, unless the thread is registered */
+    haul__thread_memory *memory; /* haul__no_thread_memory, which is never written, unless the thread is registered */
     haul__context       *next, *prev; /* of all threads */
     void                *scratch;     /* the block of haul__scratch */
     size_t               scratch_bytes;
@@ -121,7 +121,7 @@ static inline void *haul__small_reuse(size_t bytes)
     return spare;
 }
 
-/* Inlined forms of haul__small_alloc and haul__small_free, for such a size. */
+/* Inlined forms of haul__small_alloc and haul__small_free, for a size of this kind. */
 static inline void *haul__small_take(size_t bytes)
 {
     void *p = haul__small_reuse(bytes);

@@ -44,7 +44,7 @@ struct haul_dataset {
 
 extern const haul__class haul__dataset_class;
 
-/* Checks that `dataset`, the argument of that name, is a live dataset; records what is wrong. */
+/* Checks that `dataset`, the argument of that name, is a live dataset; records an error if not. */
 static inline haul_status haul__check_dataset(const haul_dataset *dataset, const char *operation)
 {
     return haul__check_object(dataset, &haul__dataset_class, operation, "dataset");
@@ -69,7 +69,7 @@ haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *trans
                                 const haul_field *fields, int field_count, const char *operation);
 
 /* File `index` that the dataset itself reads, in a fixed order; NULL and NULL after the last one, and for datasets that
- * read no files, that do not tell them, or that take examples from other datasets. */
+ * read no files, that do not name them, or that take examples from other datasets. */
 haul__data_file haul__dataset_file(const haul_dataset *dataset, int64_t index);
 
 /* Reads example e->index, with e->epoch, e->draws and e->haul__room set. Any thread may call it; a failure is recorded.

@@ -14,7 +14,7 @@ typedef enum haul__purpose {
     HAUL__FOR_SPLIT
 } haul__purpose;
 
-/* `stream` and `index` tell sequences of one purpose apart: epoch and example, or split and example. A sequence has
+/* `stream` and `index` distinguish sequences of one purpose: epoch and example, or split and example. A sequence has
  * 2^26 words at least before it meets another; streams differ up to 2^32. */
 haul_draws haul__draws_begin(uint64_t seed, haul__purpose purpose, uint64_t stream, uint64_t index);
 void       haul__draw_bytes(haul_draws *d, uint8_t *out, int64_t count);

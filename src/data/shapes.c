@@ -1,6 +1,6 @@
 /* Drawn pictures: one of ten figures, anywhere, of any size, in two colours, lighter or darker than what surrounds it,
- * under noise. No pixel by itself tells the class, so that a linear model learns next to nothing; what tells it is
- * local form, which convolutions find. Only sums and products are used, so that all machines draw the same. */
+ * under noise. No pixel by itself determines the class, so that a linear model learns next to nothing. The class is in
+ * the local form, which convolutions find. Only sums and products are used, so that all machines draw the same. */
 #include <math.h>
 #include <string.h>
 

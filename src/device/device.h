@@ -93,7 +93,7 @@ bool haul__device_moves_by_kernel(const haul_device *device, size_t bytes);
 /* Writes to `out`, in words, what memory is left on the device, or "". */
 void haul__device_memory_left(haul_device *device, char *out, size_t size);
 
-/* The bytes of memory that are left on the device; -1 if it cannot tell. */
+/* The bytes of memory that are left on the device; -1 if it is not known. */
 int64_t haul__device_free_bytes(haul_device *device);
 
 /* The backend's own implementations of matrix products and convolutions (backends/implementation.h); may be NULL. */
@@ -131,7 +131,7 @@ bool        haul__use_done(haul__use use);
 haul_status haul__use_wait_host(haul__use use, const char *origin);
 haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin);
 void        haul__uses_init(haul__uses *uses);
-/* Are all of `uses` reached, as far as can be told without waiting? Queries the device if possible. */
+/* True if all of `uses` are known to be reached, without waiting. Queries the device if possible. */
 bool haul__uses_reached(haul__uses *uses);
 /* Is the last write known to be done? */
 bool haul__uses_settled(haul__uses *uses);

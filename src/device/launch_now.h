@@ -1,6 +1,6 @@
 /* Launches without a command, for kernels that are functions of this process.
  *
- * A launch needs no command under these conditions: the device can be used, nobody subscribes to commands, the thread
+ * A launch needs no command under these conditions: the device can be used, commands have no subscriber, the thread
  * records none, no test plans a failure, and no stream uses the storages. */
 #ifndef HAUL_DEVICE_LAUNCH_NOW_H
 #define HAUL_DEVICE_LAUNCH_NOW_H
@@ -16,7 +16,7 @@ static inline bool haul__submits_plainly(const haul_device *device)
            !haul__recording_current && !haul__watched(HAUL_EVENT_COMMAND) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
 }
 
-/* Was it used by a stream that somebody may have to wait for? */
+/* True if a stream has used it, and a wait may be needed. */
 static inline bool haul__storage_is_used(const haul__storage *storage)
 {
     haul__uses *uses = storage->uses;

@@ -10,7 +10,7 @@
 /* Smaller copies take their time for other things than the link. */
 enum { HAUL__LINK_LEAST = 1 << 20 };
 
-/* Before such a copy; 0: it is too small to be timed. */
+/* Before a copy that is timed; 0: it is too small. */
 static inline int64_t haul__link_start(size_t bytes)
 {
     return bytes >= HAUL__LINK_LEAST ? haul__now_ns() : 0;

@@ -1,7 +1,7 @@
 /* When memory may be accessed: tickets, uses, and the waits that follow from them.
  *
  * A stream counts its commands. A use is a ticket on a stream. A storage remembers its last write and the reads since.
- * Backend events are recorded only when somebody must wait. Copy streams are the exception: every command there records
+ * Backend events are recorded only when a wait needs them. Copy streams are the exception: every command there records
  * one, because the next batch is often in flight already, and a wait for this batch must not wait for that one. A
  * stream keeps its newest events as points, which everybody shares who waits for the same or an earlier ticket.
  *
@@ -411,6 +411,6 @@ haul_status haul_device_sync(haul_device *device)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
     if (status)
         return status;
-    haul__timing_report(device); /* reports also what was done already, so that nothing here waited for it */
+    haul__timing_report(device); /* reports commands that were done already, too, for which nothing here waited */
     return haul__index_faults_report(device);
 }

@@ -22,7 +22,7 @@ haul__use haul__stream_advance(haul__stream *s);
 const char *haul__stream_name(const haul__stream *s);
 
 /* Asks the device, without waiting, how far it is from `ticket` on, and remembers the answer. Only copy streams, and
- * points that somebody waited for, have events. `anew` records one after everything submitted, for the next query. */
+ * points with a waiter, have events. `anew` records one after everything submitted, for the next query. */
 void haul__stream_ask(haul__stream *s, uint64_t ticket, bool anew);
 
 #endif

@@ -63,7 +63,7 @@ static haul_status wait_for(const haul__command *c, int first, int last, haul__s
     return status;
 }
 
-/* Was any of the buffers used by a stream that somebody may have to wait for? */
+/* True if a stream has used one of the buffers, and a wait may be needed. */
 static bool any_uses(const haul__command *c)
 {
     for (int i = 0; i < c->buffer_count; i++)

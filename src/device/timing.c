@@ -275,7 +275,7 @@ static uint64_t oldest(haul__stream *s)
     return ticket;
 }
 
-/* A subscriber that is running leaves the events for later, because nobody would receive them now. */
+/* A subscriber that is running leaves the events for later, because they would not be received now. */
 static void ask_and_report(haul__stream *s, bool anew)
 {
     uint64_t ticket = s && !haul__event_muted() ? oldest(s) : 0;

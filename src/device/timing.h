@@ -1,8 +1,8 @@
 /* The events of commands: submitted, started, done. haul/events.h documents their fields.
  *
- * submit.c submits a command through haul__timing_give if somebody subscribes to one of the three. A synchronous
- * stream's command is done when that function returns. Other commands are recorded with the stream, and reported by a
- * thread that waited for it. */
+ * submit.c submits a command through haul__timing_give if one of the three has a subscriber. A synchronous stream's
+ * command is done when that function returns. Other commands are recorded with the stream, and reported by a thread
+ * that waited for it. */
 #ifndef HAUL_DEVICE_TIMING_H
 #define HAUL_DEVICE_TIMING_H
 
@@ -20,8 +20,8 @@ void haul__timing_report(haul_device *device);
 /* The device is lost: drops the recorded commands. */
 void haul__timing_drop(haul_device *device);
 
-/* Call this after each command. If nobody waits for long, it asks the device how far it is, so that the record does not
- * grow without bound. */
+/* Call this after each command. If no thread waits for long, it asks the device how far it is, so that the record does
+ * not grow without bound. */
 enum { HAUL__TIMED_MANY = 256 };
 void               haul__timing_catch_up(haul__stream *s);
 static inline void haul__timing_relieve(haul__stream *s)

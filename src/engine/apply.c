@@ -1,8 +1,8 @@
 /* The driver: every operation goes through here.
  *
- * A call is on the C stack, and so is the scope that owns what is made on the way: moved, cast and copied operands, and
- * the temporaries of `compute`. Nobody owns the results until the call has succeeded; then the caller's innermost scope
- * does. */
+ * A call is on the C stack, and so is the scope that owns intermediate tensors: moved, cast and copied operands, and
+ * the temporaries of `compute`. The results have no owner until the call has succeeded; then the caller's innermost
+ * scope owns them. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -105,7 +105,7 @@ static void count_versions(const haul__call *c, uint64_t written)
         haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
 }
 
-/* A result of a composite operation: a tensor that `scope` owns, or somebody else's handle. */
+/* A result of a composite operation: a tensor that `scope` owns, or another owner's handle. */
 static haul_tensor *taken(haul_scope *scope, haul_tensor *t)
 {
     if (haul__scope_take(scope, t))
@@ -155,7 +155,7 @@ static void give_back(haul__call *c)
         c->operation->give_back(c);
 }
 
-/* All steps up to the results, which nobody owns yet. */
+/* All steps up to the results, which have no owner yet. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
     haul_status status = haul__take_operands(c, operands);
@@ -233,7 +233,7 @@ static haul_status take_targets(haul__call *c, haul_tensor *const *outs)
     return HAUL_OK;
 }
 
-/* Copy what was computed in other memory. */
+/* Copy results that were computed in other memory. */
 static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
 {
     haul_status status = HAUL_OK;
@@ -285,7 +285,7 @@ static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_te
 
 enum { SHOWN = 16 };
 
-/* What the end of a call tells, as far as it is known before the results are handed over. */
+/* The event of a call's end, as far as it is known before the results are handed over. */
 __attribute__((noinline)) static haul_event describe(const haul__call *c, haul_status status)
 {
     haul_event e = {.device = c->device};
@@ -322,9 +322,10 @@ __attribute__((noinline)) static void tell_end(haul_event *e, const haul__call *
     haul__emit_end(e, began);
 }
 
-/* Results go to `outs` or, if that is NULL, to `results`. told: for the event of its end, which began then; or NULL. */
+/* Results go to `outs` or, if that is NULL, to `results`. ending: receives the event of the call's end, which began at
+ * `began`; or NULL. */
 static haul_status apply_with(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
-                              int count, haul_tensor *const *outs, haul_tensor **results, haul_event *told,
+                              int count, haul_tensor *const *outs, haul_tensor **results, haul_event *ending,
                               int64_t began)
 {
     haul__call  c;
@@ -337,8 +338,8 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
         status = haul__scope_open(&scope, operation->name);
     if (!status) {
         status = outs ? run_into(&c, operands, outs, &scope) : run(&c, operands, &scope);
-        if (told)
-            *told = describe(&c, status);
+        if (ending)
+            *ending = describe(&c, status);
         haul__scope_close(&scope);
         if (outs || status)
             release_results(&c);
@@ -347,8 +348,8 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
     }
     if (dry >= 0)
         haul__dry_call_end(dry, status);
-    if (told)
-        tell_end(told, &c, operands, status ? NULL : outs ? outs : results, began);
+    if (ending)
+        tell_end(ending, &c, operands, status ? NULL : outs ? outs : results, began);
     end(&c);
     return status;
 }
@@ -358,9 +359,9 @@ __attribute__((noinline)) static haul_status apply_watched(const haul__operation
                                                            haul_tensor *const *operands, int count,
                                                            haul_tensor *const *outs, haul_tensor **results)
 {
-    haul_event    told = {.kind = HAUL_EVENT_OPERATION_END};
+    haul_event    ending = {.kind = HAUL_EVENT_OPERATION_END};
     const int64_t began = haul__operation_begin(operation->name);
-    return apply_with(operation, attributes, operands, count, outs, results, began ? &told : NULL, began);
+    return apply_with(operation, attributes, operands, count, outs, results, began ? &ending : NULL, began);
 }
 
 static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,

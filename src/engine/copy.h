@@ -28,7 +28,7 @@ haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *nam
 haul_tensor *haul__identity_named(haul_tensor *x, haul_device *device, const char *name);
 haul_status  haul__copy_into_named(haul_tensor *out, haul_tensor *x, const char *name);
 
-/* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. Nobody may write to it. */
+/* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. It must not be written to. */
 haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype);
 
 /* x, or what x holds as f32 if it is f16 or bf16: an operation. Passes HAUL_NONE and failures on. */

@@ -9,8 +9,8 @@
  * CPU has to gather or convert first is done in parts: while one part crosses the link, the CPU makes the next one
  * ready. Devices do that much faster than their link copies.
  *
- * A device that works in host memory needs no such steps: its kernel reads the elements where they are and writes them
- * where they belong, so memory is read once and written once. */
+ * A device that works in host memory needs none of these steps: its kernel reads the elements where they are and writes
+ * them where they belong, so memory is read once and written once. */
 enum { MOST_PARTS = 8, LEAST_PART = 1 << 20, IN_PARTS_FROM = 4 << 20 };
 
 haul_tensor *haul__dense_temporary(const haul__call *c, haul_device *device, haul_device *partner, haul_dtype dtype,

@@ -7,10 +7,11 @@
 #include "engine/operation.h"
 
 /* Checks the operands and brings them to one device, dtype and layout: fills c->inputs, c->operands, c->device,
- * c->records, c->wanted and c->saves. The innermost scope owns what was moved or cast. */
+ * c->records, c->wanted and c->saves. The innermost scope owns moved and cast operands. */
 haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands);
 
-/* Decides which operands carry gradients, whether the call is recorded, and what is saved for the gradients. */
+/* Decides which operands carry gradients, whether the call is recorded, and which tensors are saved for the gradients.
+ */
 haul_status haul__find_gradients(haul__call *c);
 
 /* Copies operands whose layout is not the one that the descriptor requires. */

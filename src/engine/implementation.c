@@ -46,7 +46,7 @@ static const haul__implementation *next(walk *w)
 
 /* What an entry did with the forms of a problem. */
 typedef struct attempt {
-    bool        heard;   /* somebody wants the reasons */
+    bool        heard;   /* a subscriber wants the reasons */
     const char *why;     /* the reason for the last form that it did not compute */
     int64_t     refused; /* bytes of scratch memory that it wanted for a form and did not get */
 } attempt;

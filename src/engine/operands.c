@@ -106,7 +106,7 @@ static haul_status follow_rule(haul__call *c)
     return check_rule(c);
 }
 
-/* ---- what is recorded ---- */
+/* ---- recorded calls ---- */
 
 /* An operation without results writes its operands, so the gradients of the others would be lost. */
 static haul_status refuse_written(const haul__call *c)

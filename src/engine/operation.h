@@ -177,21 +177,20 @@ struct haul__call {
                                     * operands on any device */
     int                 count;     /* number of operands */
     int                 result_count;
-    haul_tensor *const *inputs;                     /* operands as they are in the graph */
-    haul_tensor       **operands;                   /* the same operands in the required layouts */
-    haul_tensor        *results[HAUL__MAX_RESULTS]; /* handles without storage until infer has described them; NULL
-                                                     * for a hidden result that nobody reads, and for one that is
-                                                     * left out */
-    bool     into;                                  /* the results have targets: autocast does not change dtypes */
-    bool     records;                               /* a gradient flows through an operand and is recorded */
-    bool     inferred;                              /* infer has succeeded */
-    bool     fits;                                  /* all operands have the layout that the descriptor requires */
-    uint32_t wanted;                   /* operands to which a gradient flows; bit 31 stands for operand 31 and all
-                                        * later ones */
-    uint64_t     writes;               /* operands that are changed in place; infer may clear bits */
-    uint64_t     wrote;                /* those that are already changed if a later part of compute fails */
-    uint32_t     saves, saves_results; /* operands and results that will be saved; infer may clear bits */
-    int          view_of;              /* the operand whose storage result 0 shares; -1: none */
+    haul_tensor *const *inputs;              /* operands as they are in the graph */
+    haul_tensor       **operands;            /* the same operands in the required layouts */
+    haul_tensor *results[HAUL__MAX_RESULTS]; /* handles without storage until infer has described them; NULL for a
+                                              * hidden result that is not read, and for one that is left out */
+    bool     into;                           /* the results have targets: autocast does not change dtypes */
+    bool     records;                        /* a gradient flows through an operand and is recorded */
+    bool     inferred;                       /* infer has succeeded */
+    bool     fits;                           /* all operands have the layout that the descriptor requires */
+    uint32_t wanted;                         /* operands to which a gradient flows; bit 31 stands for operand 31 and all
+                                              * later ones */
+    uint64_t     writes;                     /* operands that are changed in place; infer may clear bits */
+    uint64_t     wrote;                      /* those that are already changed if a later part of compute fails */
+    uint32_t     saves, saves_results;       /* operands and results that will be saved; infer may clear bits */
+    int          view_of;                    /* the operand whose storage result 0 shares; -1: none */
     haul_device *partner; /* a device to or from which results on the CPU will be copied, so that pinned memory pays;
                            * or NULL */
     _Alignas(16) unsigned char attributes[HAUL__MAX_ATTRIBUTES];

@@ -11,7 +11,7 @@ enum { DEEPEST = 32 };
 typedef struct label {
     struct label *outer;
     const char   *text;
-    int64_t       began; /* 0: nobody subscribed when it began */
+    int64_t       began; /* 0: there was no subscriber when it began */
 } label;
 
 static _Thread_local label *innermost;

@@ -2,7 +2,7 @@
  *
  * A thread's own subscribers are in a list that only that thread touches; process-wide ones are in a list under a lock.
  * The library's own run under this lock, so that one thread at a time calls them. Functions of the program run without
- * it: any number of threads may call one, and who leaves it without returning keeps nobody waiting.
+ * it: any number of threads may call one, and one that leaves it without returning blocks no other.
  *
  * Each thread has a word with the kinds that both lists want together (core/thread.h); without subscribers nothing else
  * is read. A subscriber that is detached while one runs is unlinked after that one has returned. */

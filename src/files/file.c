@@ -272,7 +272,7 @@ static haul_status remove_left(const haul__writer *w)
     return status;
 }
 
-/* A file of its own, which nobody but the owner can read before those can who may read the file that is replaced. */
+/* A file of its own. Only its owner can read it until it has the permissions of the file that it replaces. */
 static haul_status open_temporary(haul__writer *w)
 {
     for (;;) {

@@ -80,7 +80,7 @@ static char *put_utf8(char *out, long character)
     return out;
 }
 
-/* Behind a backslash; NULL if that is no escape. */
+/* After a backslash; NULL if the escape is unknown. */
 static char *read_escape(reader *r, char *out)
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

@@ -26,7 +26,8 @@ struct haul__json {
 };
 
 /* Reads the value at the beginning of `text`, nested up to `depth` deep, and sets *used to its length. Sets *out to
- * NULL if the text is not JSON, which is no failure. Fails if memory is exhausted, in the name of `operation`. */
+ * NULL if the text is not JSON, which does not count as a failure. Fails if memory is exhausted, in the name of
+ * `operation`. */
 haul_status haul__json_read(const char *operation, const uint8_t *text, size_t size, int depth, haul__json **out,
                             size_t *used);
 void        haul__json_free(haul__json *value); /* may be NULL */

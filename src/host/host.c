@@ -288,7 +288,7 @@ int64_t haul_item_i64(const haul_tensor *t)
 
 /* ---- mapped memory ---- */
 
-/* What is attached to a mapped storage: the mapped range, its address, and the copy if there is one. */
+/* The attachment of a mapped storage: the mapped range, its address, and the copy if there is one. */
 typedef struct mapping {
     haul__object object;
     haul_dtype   dtype;

@@ -21,7 +21,7 @@ extern const haul__file_type haul__file_npy, haul__file_safetensors;
 const haul__file_type *haul__file_type_of(const void *head, size_t size);
 
 /* Fails with HAUL_FORMAT, "PATH is not WANTED, but ...", if the type is known. Else returns HAUL_OK, and the reader
- * says what is wrong. */
+ * reports the error. */
 haul_status haul__refuse_file_type(const haul__file_type *type, const char *operation, const char *path,
                                    const char *wanted);
 

@@ -99,7 +99,7 @@ static void forget(added *a)
     haul__free(a);
 }
 
-/* The unit's name contains the id: names tell units apart, but several kernels of a program may have one name. */
+/* The unit's name contains the id: names distinguish units, but several kernels of a program may have one name. */
 static added *make(const haul_kernel *kernel, int id)
 {
     added *a = haul__calloc(1, sizeof *a);

@@ -1,14 +1,14 @@
 /* Common part of kernel text, after the prelude: the types of the dtype being compiled, its mathematics (functions.h),
  * and what many kernels do: checks of indices, sums over rows, random bits.
  *
- * T: how elements are stored; A: what is computed in; ACC: what sums are kept in; LIT(x): a literal of type A;
- * LOAD / STORE: between T and A; IS_FLOAT; IS_HALF: T holds the bits of an f16 or bf16, so that only LOAD and STORE may
- * give it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD; M_FMA(a, b, c):
- * a b + c, rounded once. */
+ * T: how elements are stored; A: the type of computations; ACC: that of sums; LIT(x): a literal of type A; LOAD /
+ * STORE: between T and A; IS_FLOAT; IS_HALF: T holds the bits of an f16 or bf16, so that only LOAD and STORE may give
+ * it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD; M_FMA(a, b, c): a b +
+ * c, rounded once. */
 // clang-format off
 
 /* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
- * To nearest, ties to even, subnormal numbers as such, what is too large infinite, NaN quiet. */
+ * To nearest, ties to even, subnormal numbers kept, numbers beyond the largest infinite, NaN quiet. */
 #ifndef OWN_F16 /* of the backend */
 FUNC F32 F16_TO_F32(U16 h)
 {

@@ -328,7 +328,7 @@ FUNC A M_BCE(A x, A target)
     const A a = M_ABS(x), missing = x > 0 ? LIT(1.0) - target : target;
     return (missing == 0 ? LIT(0.0) : a * missing) + LOG1P_UNIT(M_EXP(-a));
 }
-/* What is left of a in steps of b, exactly. Of f32, f64 holds what a quotient below 2^29 takes away, which is faster. */
+/* The remainder of a in steps of b, exactly. Of f32, f64 holds what a quotient below 2^29 takes away, which is faster. */
 #if A_IS_F32 && CHUNKED && defined(HAS_F64)
 FUNC A M_FMOD(A a, A b)
 {

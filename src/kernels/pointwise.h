@@ -2,7 +2,7 @@
  *
  * Operands are described by collapsed dimensions, innermost last. Operand 0 is the result. Where work is CHUNKED a work
  * item is an element of the result, in their order, and the loop takes as much of an innermost row as is its own. On
- * GPUs an item is `pack` elements: one, or as many as 16 bytes hold where they lie together in every operand (or are
+ * GPUs an item is `pack` elements: one, or as many as 16 bytes hold where they are neighbours in every operand (or are
  * one and the same element), which are then loaded and stored at once. */
 // clang-format off
 typedef struct pointwise_params {

@@ -149,9 +149,9 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
 {
     haul__block *taken = NULL;
     if (atomic_load_explicit(&a->spills, memory_order_relaxed))
-        haul__trim_ready(a, bytes, origin); /* what nobody must wait for goes first */
+        haul__trim_ready(a, bytes, origin); /* blocks that need no wait go first */
     haul__spin_lock(&a->lock);
-    const int64_t room = a->stats.limit - haul__limited_overhead(a) - bytes; /* for what is reserved already */
+    const int64_t room = a->stats.limit - haul__limited_overhead(a) - bytes; /* for memory that is reserved already */
     if (a->stats.limit > 0 && a->stats.reserved > room)
         taken = haul__allocator_take(a, a->stats.reserved - room);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= room;
@@ -329,7 +329,7 @@ static inline void put(struct haul__allocator *a, haul__block *block)
     a->stats.live_blocks--;
 }
 
-/* Takes the lock when nobody is moving the block's elements. */
+/* Takes the lock when no thread is moving the block's elements. */
 static void lock_for(struct haul__allocator *a, const haul__block *block)
 {
     haul__spin_lock(&a->lock);
@@ -361,7 +361,7 @@ static void block_put(haul__block *block)
         haul__scope_limit_discharge(scope_limit, a->device, bytes, false);
 }
 
-/* Does nothing need to be told of blocks, neither a subscriber nor a dry run? */
+/* True if neither a subscriber nor a dry run follows blocks. */
 static inline bool is_unwatched(void)
 {
     return !(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) | haul__thread()->words[HAUL__DRY_RUN]);

@@ -4,8 +4,8 @@
 
 #include "device/device.h"
 
-/* Where a block is in what was obtained from a device whose parts need handles, and the handle that was made last for
- * that place. Not used for blocks that were never a part, and on other devices. */
+/* The address of a block in its buffer, on a device whose sub-buffers need handles, and the handle that was made last
+ * for that place. Not used for blocks that were never a part, and on other devices. */
 typedef struct haul__sub_buffer {
     haul__buffer_address address;
     void                *handle; /* NULL: none was made */
@@ -35,7 +35,7 @@ struct haul__block {
     haul__uses    uses;
     haul__storage own;            /* the storage that uses it, while it is in use */
     haul__block  *next, *prev;    /* in a list of free blocks, where `prev` is NULL, or of live ones */
-    haul__block  *before, *after; /* its neighbours in what was obtained from the device; NULL: none */
+    haul__block  *before, *after; /* its neighbours in the same buffer of the device; NULL: none */
     haul__sub_buffer sub_buffer;
 };
 

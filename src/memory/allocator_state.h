@@ -22,7 +22,7 @@ struct haul__allocator {
     bool                    only_tensors; /* the limit does not count the device's overhead */
 };
 
-/* What the limit counts besides reserved bytes. */
+/* The bytes that the limit counts in addition to reserved ones. */
 static inline int64_t haul__limited_overhead(const struct haul__allocator *a)
 {
     return a->pinned || a->only_tensors ? 0 : (int64_t)atomic_load_explicit(&a->device->overhead, memory_order_relaxed);
@@ -53,8 +53,9 @@ struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned);
 /* The same for a function that was given a device: checks it first. */
 struct haul__allocator *haul__allocator_checked(const haul_device *device, const char *operation);
 
-/* The same, but only from what is free, or can be had without waiting: nothing is moved away, and only blocks whose
- * uses are known to be over go back to the device. Returns NULL, without recording an error, if that does not suffice.
+/* The same, but only from memory that is free or available without waiting. Nothing is moved away, and only blocks
+ * whose uses are known to be over go back to the device. Returns NULL, without recording an error, if that does not
+ * suffice.
  */
 haul__block *haul__block_get_ready(struct haul__allocator *a, size_t bytes, const char *origin);
 

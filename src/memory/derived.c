@@ -29,7 +29,7 @@ struct derived {
     derived       *next_on_device, **on_device; /* next copy on the device, and the pointer to this one */
 };
 
-/* What is attached to a storage. */
+/* The attachment of a storage. */
 struct copies {
     haul__object object;
     derived     *first;

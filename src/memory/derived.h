@@ -6,16 +6,16 @@
 
 #include "core/tensor.h"
 
-/* The form of a copy. `maker` separates forms whose layouts have different meanings, such as panels of a packed factor;
- * NULL: the elements of the tensor, in its shape, with `layout` as strides from the beginning of the copy. */
+/* The form of a copy. `maker` separates forms whose layouts have different meanings, for example panels of a packed
+ * factor; NULL: the elements of the tensor, in its shape, with `layout` as strides from the beginning of the copy. */
 typedef struct haul__form {
     const void *maker;
     haul_dtype  dtype;
     int64_t     layout[HAUL_MAX_DIMS]; /* compared up to the tensor's number of dimensions */
 } haul__form;
 
-/* The copy in this form of t's current elements, with a reference for the caller; NULL if there is none. Nobody may
- * write to it. */
+/* The copy in this form of t's current elements, with a reference for the caller; NULL if there is none. It must not be
+ * written to. */
 haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form);
 
 /* Keeps `copy`, which has t's elements in this form, on t's device. Keeps nothing if host memory for the entry is

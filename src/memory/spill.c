@@ -4,15 +4,15 @@
  * free blocks, from which an allocation takes it or returns it to the device. The elements go to pinned host memory
  * where there is some. A command that uses the storage brings them back first (device/residency.h).
  *
- * What was used longest ago goes first. In the forward pass of a training these are optimizer states and the tensors
- * that the first layers saved, which are needed last. The copies are ordered by uses like all others: the next owner of
- * the device memory waits for the copy away, and the command that uses the storage for the copy back. The host waits
- * only where the device memory must go back to the driver.
+ * The storage that was used longest ago goes first. In the forward pass of a training these are optimizer states and
+ * the tensors that the first layers saved, which are needed last. The copies are ordered by uses like all others: the
+ * next owner of the device memory waits for the copy away, and the command that uses the storage for the copy back. The
+ * host waits only where the device memory must go back to the driver.
  *
  * Two things happen ahead of time. Whoever makes room also copies what would go next, but leaves it in place: then the
- * next one finds device memory whose copy is under way. And whoever knows what comes next, such as a backward pass,
- * brings it back early. Elements keep their copy in host memory until a command writes to them, so that they need no
- * other one when they go again. */
+ * next one finds device memory whose copy is under way. Code that knows the next uses, for example a backward pass,
+ * brings storages back early. Elements keep their copy in host memory until a command writes to them, so that they need
+ * no other one when they go again. */
 #include "memory/spill.h"
 
 #include <haul/memory.h>
@@ -50,7 +50,7 @@ static bool can_move(const haul__block *block)
 /* What a search for memory finds. */
 typedef struct found {
     haul__block *block; /* used longest ago, marked as moving; NULL: there is none */
-    bool         free;  /* there is memory that nobody has */
+    bool         free;  /* there is memory that is not in use */
 } found;
 
 /* Looks for a block of at least `least` bytes. If its last reference goes now, that thread waits until it was moved. */
@@ -92,7 +92,7 @@ static haul_status copy(haul__stream_choice stream, haul__storage *to, haul__sto
     return status;
 }
 
-/* The uses of the memory go with it. Nobody else has it. */
+/* The uses of the memory go with it. It has no other owner. */
 static void take_uses(haul__uses *to, haul__uses *from)
 {
     haul__spin_lock(&to->lock);
@@ -105,7 +105,7 @@ static void take_uses(haul__uses *to, haul__uses *from)
     haul__spin_unlock(&to->lock);
 }
 
-/* Host memory has what the block's memory has, from now on. Nobody writes to it meanwhile. */
+/* Host memory has what the block's memory has, from now on. It is not written to meanwhile. */
 static void set_copied(haul__block *block)
 {
     haul__spin_lock(&block->uses.lock);
@@ -225,7 +225,7 @@ static haul_status obtain(haul__block *block, bool ahead)
     return HAUL_OK;
 }
 
-/* The copy in host memory stays until the elements are written, or nobody has them: they could go again. */
+/* The copy in host memory stays until the elements are written or freed: they could go again. */
 static haul_status move_back(haul__block *block, bool ahead)
 {
     haul__storage *host = block->host;
@@ -260,7 +260,7 @@ static haul_status bring_back(const haul__command *c)
 
 /* ---- what others call ---- */
 
-/* A sixteenth of what is wanted, so that not many small tensors go where a large one would do; then any. */
+/* A sixteenth of the wanted bytes, so that not many small tensors go where a large one would do; then any. */
 static found choose(struct haul__allocator *a, int64_t wanted)
 {
     found f = find_oldest(a, wanted / 16);
@@ -387,7 +387,7 @@ int64_t haul__spill_limit(const haul_device *device)
     return limit && left < 1 ? 1 : left;
 }
 
-/* A copy in host memory of what is on the device; NULL: there is none left. */
+/* A copy in host memory of elements that are on the device; NULL: none is left. */
 static haul__storage *take_copy(struct haul__allocator *a)
 {
     haul__storage *host = NULL;

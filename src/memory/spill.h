@@ -4,10 +4,10 @@
 
 #include "memory/allocator.h"
 
-/* Moves what was used longest ago to host memory, until `wanted` bytes are in free blocks, or nothing is left to move.
- * Returns the bytes that were moved. 0: nothing can be moved, but memory is free, which another thread may have given
- * back meanwhile, or which is a part of a block in use. -1: there is none, or the device does not spill. If a block of
- * `wanted` bytes exceeds the limit or the device's whole memory, nothing is moved. */
+/* Moves the storages that were used longest ago to host memory, until `wanted` bytes are in free blocks, or nothing is
+ * left to move. Returns the bytes that were moved. 0: nothing can be moved, but memory is free, which another thread
+ * may have given back meanwhile, or which is a part of a block in use. -1: there is none, or the device does not spill.
+ * If a block of `wanted` bytes exceeds the limit or the device's whole memory, nothing is moved. */
 int64_t haul__spill(struct haul__allocator *a, int64_t wanted);
 
 /* Did a device ever spill? Else nothing can be in host memory. */

@@ -46,8 +46,8 @@ static bool add_use(haul__use *last, haul__use use)
 }
 
 /* Are the uses that are not over on one stream? Then *out is the last of them; its stream is NULL if there are none.
- * The block is free, so that nobody marks uses. Only for host memory is the device asked what is over: for others that
- * needs the lock of a stream, which may be held by a thread that wants memory. */
+ * The block is free, so that uses are not marked. Only host memory is asked which uses are over. Other devices would
+ * need the lock of a stream, which a thread that wants memory may hold. */
 static bool last_use(const struct haul__allocator *a, haul__uses *uses, haul__use *out)
 {
     bool one = true;
@@ -70,7 +70,7 @@ static void set_use(haul__uses *uses, haul__use last)
 
 /* ---- handles of pieces ---- */
 
-/* The block uses the handle for its place: what is whole again, the one that was obtained. False if that must be made
+/* The block uses the handle for its address: a buffer that is whole again, its own handle. False if that must be made
  * first. The caller holds the lock. */
 static bool use_handle(haul__block *block)
 {

@@ -1,7 +1,7 @@
 /* Free blocks that are cut to size, and free neighbours that become one block again (docs/decisions/024-splitting.md).
  *
- * The pieces of what was obtained from the device are linked in the order of their addresses: `before` and `after` of a
- * block. A free block whose size is not that of a class is in the allocator's list of rests.
+ * The pieces of a buffer of the device are linked in the order of their addresses: `before` and `after` of a block. A
+ * free block whose size is not that of a class is in the allocator's list of rests.
  *
  * On some devices (OpenCL) pieces need handles, which only the driver makes. A block that is handed out has one for
  * exactly its bytes. A free piece that was cut or joined has none, or one that is out of date; it is in the list of
@@ -11,7 +11,7 @@
 
 #include "memory/allocator_state.h"
 
-/* Is it part of what was obtained? Then the device cannot get it back alone. */
+/* True if it is a part of a buffer. Then the device cannot get it back alone. */
 static inline bool haul__is_piece(const haul__block *block)
 {
     return block->before || block->after;

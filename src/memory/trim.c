@@ -9,7 +9,7 @@
 
 /* ---- taking ---- */
 
-/* Is no use of a free block known that may not be over? */
+/* True if all known uses of a free block are over. */
 static bool is_over(const haul__uses *uses)
 {
     bool over = !atomic_load_explicit(&uses->any, memory_order_acquire) || haul__use_done(uses->write);
@@ -79,7 +79,7 @@ void haul__blocks_free(haul__block *blocks, const char *origin)
     }
 }
 
-/* ---- what nobody must wait for ---- */
+/* ---- blocks that need no wait ---- */
 
 static int64_t ready_bytes(const struct haul__allocator *a)
 {
@@ -95,7 +95,7 @@ static int64_t over_limit(const struct haul__allocator *a, int64_t bytes)
     return a->stats.reserved + haul__limited_overhead(a) + bytes - a->stats.limit;
 }
 
-/* Which uses are over is known only after somebody asked. This takes the locks of streams, so the caller has none. */
+/* Which uses are over is known only after a query. This takes the locks of streams, so the caller has none. */
 static void ask(const haul_device *device)
 {
     haul__stream *streams[HAUL__DEVICE_STREAMS];

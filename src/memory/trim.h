@@ -13,7 +13,7 @@ haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted);
 void haul__blocks_free(haul__block *blocks, const char *origin);
 
 /* Makes room for `bytes` below the device's limit without waiting: returns only blocks whose uses are over, as far as
- * the device tells. Returns false, and changes nothing, if they do not suffice, or if there is no limit: only the
+ * the device knows. Returns false, and changes nothing, if they do not suffice, or if there is no limit: only the
  * driver knows the room on a device. */
 bool haul__trim_ready(struct haul__allocator *a, int64_t bytes, const char *origin);
 

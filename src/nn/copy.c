@@ -18,7 +18,7 @@
 
 /* ---- clone ---- */
 
-/* What was copied already, and its copy, so that the clone shares what the module shares. */
+/* The tensors that were copied already, and their copies, so that the clone shares what the module shares. */
 static void *copy_of(const haul__map *done, const void *from)
 {
     const haul__map_entry *entry = haul__map_find(done, from);

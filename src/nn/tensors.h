@@ -8,7 +8,7 @@
 
 extern const haul__class haul__module_class;
 
-/* Checks that `module`, the argument of that name, is a live module; records what is wrong. */
+/* Checks that `module`, the argument of that name, is a live module; records an error if not. */
 static inline haul_status haul__check_module(const haul_module *module, const char *operation)
 {
     return haul__check_object(module, &haul__module_class, operation, "module");

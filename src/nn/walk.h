@@ -21,8 +21,8 @@ typedef struct haul__walk {
     bool             begun, failed;
 } haul__walk;
 
-/* The next module's step, which is valid until the next call; NULL after the last one and if memory is exhausted, which
- * `failed` tells. A module that is within several others is visited in each of them. */
+/* The next module's step, which is valid until the next call; NULL after the last one and if memory is exhausted; then
+ * `failed` is set. A module that is within several others is visited in each of them. */
 haul__walk_step *haul__walk_next(haul__walk *walk);
 
 /* The child by which the present module was reached; not for the root. */

@@ -5,7 +5,7 @@
 #include <haul/average.h>
 #include <haul/tensor.h>
 
-/* Checks that it is a live average; records what is wrong. */
+/* Checks that it is a live average; records an error if not. */
 haul_status haul__average_check(const haul_average *average, const char *operation);
 
 /* An average and its parameter, which have one shape, layout, floating dtype and device. */

@@ -97,7 +97,7 @@ struct haul_optimizer {
 
 extern const haul__class haul__optimizer_class;
 
-/* Checks that `optimizer`, the argument of that name, is a live optimizer; records what is wrong. */
+/* Checks that `optimizer`, the argument of that name, is a live optimizer; records an error if not. */
 static inline haul_status haul__check_optimizer(const haul_optimizer *optimizer, const char *operation)
 {
     return haul__check_object(optimizer, &haul__optimizer_class, operation, "optimizer");
@@ -161,9 +161,9 @@ haul_status haul__optimizer_number(double value, double low, double high, const 
 
 /* ---- settings ---- */
 
-int haul__optimizer_setting_count(const haul__optimizer_kind *kind);
-int haul__optimizer_setting(const haul__optimizer_kind *kind, const char *name); /* its index; -1: the kind
-                                                                                  * has no such setting */
+int         haul__optimizer_setting_count(const haul__optimizer_kind *kind);
+int         haul__optimizer_setting(const haul__optimizer_kind *kind,
+                                    const char                 *name); /* its index; -1: the kind lacks this setting */
 haul_status haul__optimizer_check_settings(const haul__optimizer_kind *kind, const double *values,
                                            const char *operation);
 /* Sets the values of all groups, one after the other; they are checked. */

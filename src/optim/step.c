@@ -186,7 +186,7 @@ static bool is_first(const haul_optimizer *o, const haul__optimizer_entry *e)
     return o->kind->state_count && !e->states[0];
 }
 
-/* The entry takes over what was prepared, and counts the step. */
+/* The entry takes over the prepared work, and counts the step. */
 static haul__update take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
     haul__update u = {.entry = e,

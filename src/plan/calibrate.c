@@ -17,7 +17,7 @@ double haul__now_seconds(void)
 
 /* ---- peaks ---- */
 
-/* A result and two operands, and what is computed with them. */
+/* A result and two operands, and the operation on them. */
 typedef struct probe probe;
 struct probe {
     haul_device *device;

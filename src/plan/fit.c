@@ -238,7 +238,7 @@ haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul
 
 /* ---- on a device that spills ---- */
 
-/* What is allocated now does not move, so the device gets the training's limit in addition to it. */
+/* Memory that is allocated now does not move, so the device gets the training's limit in addition to it. */
 static haul_status begin_spilling(haul_device *device, const haul__fit_request *r)
 {
     haul_memory_stats now = {0};

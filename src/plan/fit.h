@@ -31,7 +31,7 @@ typedef struct haul__fit_result {
     haul__network_parts  parts;      /* of a request with .recompute: those that run again in this step are on */
     int64_t              limit;      /* what the limit leaves for tensors, in bytes; 0: none */
     int64_t              overhead;   /* the rest of it: what the device takes for other things */
-    int64_t              start;      /* what was in use on the device before */
+    int64_t              start;      /* bytes that were in use on the device before */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */

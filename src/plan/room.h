@@ -10,8 +10,8 @@ int64_t haul__room_of_host(void);
 /* The bytes of the device's memory; 0: not known. */
 int64_t haul__room_of_device(const haul_device *device);
 
-/* The bytes that a training may allocate without a limit: nine tenths of what is free, and `start`, what is allocated
- * already. 0: not known. */
+/* The bytes that a training may allocate without a limit: nine tenths of the free memory, and `start`, the memory that
+ * is allocated already. 0: not known. */
 int64_t haul__room_of_training(haul_device *device, int64_t start);
 
 /* A limit for the memory of a training: a size, or a share of what it needs. */

@@ -18,12 +18,12 @@ typedef struct haul__training {
     int64_t      accumulate; /* mini-batches in a step */
     void        *context;    /* passed to the functions */
 
-    /* Builds network, optimizer and loader, with this many examples in a mini-batch. The functions below are for what
-     * was built last. */
+    /* Builds network, optimizer and loader, with this many examples in a mini-batch. The functions below are for the
+     * network that was built last. */
     haul_status (*build)(void *context, int64_t batch, haul__training_objects *out);
     /* Trains on a mini-batch, without waiting for the device. */
     haul_status (*step)(void *context, const haul_batch *batch, const haul_step_part *part);
-    /* Makes what the training keeps between its steps, such as the best weights. */
+    /* Makes what the training keeps between its steps, for example the best weights. */
     haul_status (*hold)(void *context);
     /* Uses memory as the training does between two epochs: to measure an epoch, for one mini-batch, and to save. */
     haul_status (*end_epoch)(void *context);

@@ -80,7 +80,7 @@ void haul__program_clear(haul__program *p);
 /* Begins a call, or a section if `operation` is NULL; returns its number. */
 int haul__program_begin(haul__program *p, const haul__operation *operation, const char *name);
 
-/* Ends the call under way. What is begun within it was its part. */
+/* Ends the call under way. Calls that begin within it are its parts. */
 void haul__program_end(haul__program *p, int call);
 
 /* Lists the call under way: it will compute by itself, now that its operands are ready, which may be calls of their

@@ -171,7 +171,8 @@ static void describe_stores(extract *x)
         if (inside)
             memcpy(x->out->stores[i].module, from->module, sizeof from->module);
     }
-    for (int64_t i = 0; i < x->out->value_count; i++) /* what a call allocates for a tensor is no scratch memory */
+    for (int64_t i = 0; i < x->out->value_count;
+         i++) /* memory that a call allocates for a tensor does not count as scratch */
         if (x->out->values[i].store >= 0 && x->out->stores[x->out->values[i].store].kind == HAUL_STORE_SCRATCH)
             x->out->stores[x->out->values[i].store].kind = HAUL_STORE_INSIDE;
 }
@@ -199,7 +200,7 @@ static void find_uses(extract *x)
     }
 }
 
-/* Operands and results of operations without commands, such as views, are uses, too. */
+/* Operands and results of operations without commands, for example views, are uses, too. */
 static void find_mentions(extract *x)
 {
     for (int64_t i = 0; i < x->out->operation_count; i++) {
@@ -314,7 +315,7 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
 }
 
-/* What is in use after each allocation and release of the range, whose moments are numbered. */
+/* The bytes in use after each allocation and release of the range, whose moments are numbered. */
 static haul_status find_eager_peak(const extract *x, haul_program_memory *m)
 {
     const int64_t moments = x->end - x->begin + 1; /* of the range, with its beginning */

@@ -1,5 +1,5 @@
-/* Follows allocations, uses and releases in the log of a dry run, and moves what was used longest ago away where there
- * is no room. */
+/* Follows allocations, uses and releases in the log of a dry run, and moves storages away that were used longest ago
+ * where room is short. */
 #include "record/spill_plan.h"
 
 #include "base/alloc.h"

@@ -9,8 +9,8 @@ typedef struct haul__spill_plan {
     bool    over;              /* the limit would be exceeded, because nothing else can be moved */
 } haul__spill_plan;
 
-/* Follows the log to its end; the result is what happens after its first `from` changes and `command` commands. What
- * was in use before the run cannot be moved. All zero for a device without a limit, or that does not spill. */
+/* Follows the log to its end; the result is what happens after its first `from` changes and `command` commands.
+ * Storages from before the run cannot be moved. All zero for a device without a limit, or that does not spill. */
 haul_status haul__spill_plan_make(const haul__dry_run *run, const haul__dry_base *base, size_t from, size_t command,
                                   haul__spill_plan *out);
 

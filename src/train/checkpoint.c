@@ -138,7 +138,7 @@ static haul_status check_objects(const haul__checkpoint_parts *p, const char *op
     return check_twice(p, operation);
 }
 
-/* The optimizers must train this module and, when a checkpoint is written, nobody else may. */
+/* The optimizers must train this module and, when a checkpoint is written, no other optimizer may. */
 static haul_status check_training(const haul__checkpoint_parts *p, bool saves, const char *operation)
 {
     int                count = 0;

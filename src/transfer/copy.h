@@ -40,10 +40,10 @@ typedef struct haul__copy {
     size_t                  bytes;
     const haul__copy_parts *parts; /* instead of `to`, `from` and `bytes`; NULL: there is one range */
 
-    /* Nobody has seen the target's contents, so a failure may leave some of them written. Several parts need that.
+    /* The target's contents were not used yet, so a failure may leave some of them written. Several parts need that.
      * Otherwise a failed copy leaves the target unchanged, except for memory of the caller. */
     bool             fresh;
-    bool             ahead; /* nobody waits for an upload yet, so it lets others pass */
+    bool             ahead; /* an upload that is not needed yet, so it lets others pass */
     haul__conversion conversion;
 
     /* The kernel that copies the elements, in another order or converted: the command has only `kernel`, `params`,

@@ -37,7 +37,7 @@ typedef struct crossing {
     const void          *at;      /* its address */
     bool                 settled; /* no device is still writing there */
     const haul__storage *far;     /* the storage at the device's end; NULL: of a copy between devices */
-    int64_t              began;   /* when the call began, if somebody listens */
+    int64_t              began;   /* when the call began, if there is a subscriber */
 } crossing;
 
 static void crossing_begin(crossing *x, const haul__copy *copy, size_t bytes)
@@ -232,7 +232,7 @@ static haul_status stage_up(const crossing *x, haul__region to, const void *host
 }
 
 /* Small arrays for devices that copy from any address: they go through a buffer that is kept until the device has read
- * it, so nobody waits. */
+ * it, so the host does not wait. */
 static haul_status up_small(const crossing *x)
 {
     const haul__copy *c = x->copy;

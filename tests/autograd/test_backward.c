@@ -379,7 +379,7 @@ static haul_module *layers(void)
     return haul_nn_sequential(m, LAYERS);
 }
 
-/* The most that a pass allocates beyond what is there. */
+/* The most that a pass allocates in addition to memory in use. */
 static int64_t needs(haul_device *device, haul_module *net, way w)
 {
     haul_scope  *scope = haul_scope_push();

@@ -1,4 +1,4 @@
-/* Functions that run again in the backward pass: the same bits as without, failures, and what is refused.
+/* Functions that run again in the backward pass: the same bits as without, failures, and refused calls.
  *
  * ctest: cuda */
 #include <haul/haul.h>

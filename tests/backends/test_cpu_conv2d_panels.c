@@ -46,7 +46,7 @@ static haul_status run(problem *p, haul_status (*how)(const haul__conv2d *c))
 {
     memory *result = result_of(p);
     name_operands(p);
-    memset(result->values, 0x7f, (size_t)result->count * sizeof(float)); /* what is not written is large */
+    memset(result->values, 0x7f, (size_t)result->count * sizeof(float)); /* elements that are not written are large */
     return how(&p->c);
 }
 
@@ -262,7 +262,7 @@ static void test_cpu_conv2d_panels__every_level(void **unused)
     munmap(hashes, 4096);
 }
 
-/* ---- what is computed so ---- */
+/* ---- shapes computed by panels ---- */
 
 static void test_cpu_conv2d_panels__choice(void **unused)
 {

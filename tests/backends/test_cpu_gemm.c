@@ -196,8 +196,8 @@ static void compare_element(const problem *p, const double *got, int64_t z, int6
         e->got += (plain - sum) * (plain - sum); /* the rounding of the extra terms is not the product's */
 }
 
-/* The products of the problem for one, two and three threads have the same bits and are right; what lies between rows
- * of C stays. */
+/* The products of the problem for one, two and three threads have the same bits and are right; elements between rows of
+ * C stay. */
 static void check(problem *p, errors *e)
 {
     haul_scope *scope = haul_scope_push();
@@ -428,7 +428,7 @@ static double sum_of_pairs(const half_matrix *a, const half_matrix *b, int64_t r
     return sum;
 }
 
-/* Tiles for bf16, packed, against a plain loop. C is [m, c_row]; what is behind its n columns stays. */
+/* Tiles for bf16, packed, against a plain loop. C is [m, c_row]; elements behind its n columns stay. */
 static void check_pairs(const haul__cpu_panels *panels)
 {
     static half_matrix a, b;
@@ -441,7 +441,7 @@ static void check_pairs(const haul__cpu_panels *panels)
         fill_halves(&b, k, n);
         for (int64_t j = 0; j < 96 * 70; j++)
             c[j] = 7;
-        memset(packed_a, 0xff, sizeof packed_a); /* NaN: no sum may read what is in no row */
+        memset(packed_a, 0xff, sizeof packed_a); /* NaN: a sum must not read elements outside of rows */
         memset(panel, 0xff, sizeof panel);
         panels->pack_a(packed_a, tile, a.in, a.row, a.column, m, k);
         panels->pack_b(panel, b.in, b.row, b.column, k, n);

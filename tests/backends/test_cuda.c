@@ -113,7 +113,7 @@ static void test_cuda__nothing_there(void **state)
     IN_CHILD(has_no_gpu, "STANDIN_CAPABILITY=7.0");
 }
 
-/* A driver without the compiler beside it, as on machines that only run compiled programs. */
+/* A driver without a compiler, as on machines that only run compiled programs. */
 static void test_cuda__no_compiler(void **state)
 {
     (void)state;
@@ -356,7 +356,7 @@ static bool step(haul_module *net, haul_optimizer *sgd, haul_device *device)
     return value == value && haul_error_status() == HAUL_OK;
 }
 
-/* Either the step works (the fault hit what can be done without, or nothing), or an error tells what failed. */
+/* Either the step works (the fault hit an optional call, or none), or an error names the call that failed. */
 static bool trains_or_tells(void)
 {
     haul_device *device = haul_device_get("cuda:0");
@@ -427,7 +427,7 @@ static bool computes_in(haul_dtype dtype)
     return right;
 }
 
-/* The context, modules, and all that is reserved make up what is not free. */
+/* The context, modules and reserved memory are all memory that is not free. */
 static bool counts_overhead(void)
 {
     haul_memory_stats s;
@@ -461,7 +461,7 @@ static bool limits_overhead(void)
     if (haul_memory_report_get(&r) || r.overhead != 30 * MIB || r.limit != 34 * MIB || r.room != 4 * MIB)
         return false;
     haul_error_clear();
-    if (!allocates(4 * MIB) || !computes_in(HAUL_F32)) /* modules leave less, and what is cached makes room */
+    if (!allocates(4 * MIB) || !computes_in(HAUL_F32)) /* modules leave less, and cached blocks make room */
         return false;
     haul_memory_stats s;
     haul_memory_stats_get(gpu(), &s);

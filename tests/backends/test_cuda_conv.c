@@ -1,5 +1,5 @@
 /* Convolutions of the cuda backend by cuDNN, on the stand-ins for the driver and the library: all passes, layouts and
- * fused epilogues against the CPU, which engines may be chosen, what is planned once, little memory, threads. */
+ * fused epilogues against the CPU, which engines may be chosen, plans made once, little memory, threads. */
 #include "support/choice.h"
 #include "support/cudnn.h"
 #include "support/failure.h"
@@ -173,7 +173,7 @@ static void test_conv__relu_keeps_nan(void **state)
     assert_int_equal(runs() > 0, 1);
 }
 
-/* ---- what is done once, and what each time ---- */
+/* ---- calls made once, and calls made each time ---- */
 
 static void test_conv__planned_once_and_no_waits(void **state)
 {
@@ -311,7 +311,7 @@ static void convolve_images(haul_tensor *x, haul_tensor *w, void *out)
     haul_scope_pop(scope);
 }
 
-/* A limit decides neither the plan nor the bits: what is not in use makes room for scratch memory. */
+/* A limit decides neither the plan nor the bits: memory that is not in use makes room for scratch memory. */
 static void test_conv__tensors_make_room_for_scratch_memory(void **state)
 {
     static char  want[IMAGES], got[IMAGES];

@@ -290,7 +290,7 @@ static void test_conv__any_order_where_it_is_allowed(void **state)
 /* ---- timing ---- */
 
 /* The clock of this program, in place of the library's: a run of the engine that is expected to be best takes 3 ms
- * where SLOW is set, and all else a microsecond. So what is timed does not depend on the machine. */
+ * where SLOW is set, and all else a microsecond. So times do not depend on the machine. */
 int64_t haul__now_ns(void)
 {
     static atomic_llong reads;

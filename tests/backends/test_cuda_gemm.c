@@ -1,6 +1,6 @@
 /* Matrix products of the cuda backend by cuBLASLt, on the stand-ins for the driver and the library: strides, offsets,
- * batches and epilogues in the library's words, precision, what is asked once and what each time, faults, and that the
- * kernels serve where the library does not. */
+ * batches and epilogues in the library's words, precision, calls made once and calls made each time, faults, and
+ * kernels where the library refuses. */
 #include "support/choice.h"
 #include "support/failure.h"
 #include "support/linalg.h"
@@ -88,8 +88,8 @@ static long check_product(const haul__gemm *call, haul_dtype dtype, int64_t a_si
     return lt_count("cublasLtMatmul") - before;
 }
 
-/* Each way to lay the operands down, with rows that are longer than the matrix, beginning somewhere in the buffer. f16
- * and bf16 are added up in f32 and rounded once. */
+/* Each layout of the operands, with rows that are longer than the matrix, beginning somewhere in the buffer. f16 and
+ * bf16 are added up in f32 and rounded once. */
 static void test_gemm__strides_offsets_and_transpositions(void **state)
 {
     static const haul_dtype dtypes[] = {HAUL_F32, HAUL_F64, HAUL_F16, HAUL_BF16};
@@ -208,7 +208,7 @@ static void test_gemm__tf32_only_where_it_is_asked_for(void **state)
     assert_true(haul_item(haul_max(haul_matmul(a, a))) == exact);
 }
 
-/* ---- what is asked once, and what each time ---- */
+/* ---- calls made once, and calls made each time ---- */
 
 static void test_gemm__heuristics_once_a_problem_and_no_waits(void **state)
 {

@@ -92,7 +92,7 @@ static void print_problem(const char *what, const haul__cudnn_problem *p, const 
                   p->tf32 ? ", TF32" : "", gpu);
 }
 
-/* Plans for it, each of which can be told and made again; false if there are none. */
+/* Plans for it, each of which can be described and made again; false if there are none. */
 static bool is_planned(const haul__cudnn_target *target, const haul__cudnn_problem *p)
 {
     haul__cudnn_plan   plans[MOST] = {{0}}, again;

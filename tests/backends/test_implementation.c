@@ -1,5 +1,5 @@
-/* Implementations of matrix products and convolutions: their order, how they are left out, and what is reported of
- * choices. Settings are read once a process, so each is tried in a process of its own. */
+/* Implementations of matrix products and convolutions: their order, how they are left out, and reports on choices.
+ * Settings are read once a process, so each is tried in a process of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * backend looks for it, or in the folder $HAUL_TEST_NVRTC.
  *
  * All dtypes are compiled for sm_90, f32 for the others as well; HAUL_TEST_NVRTC_ALL=1 compiles everything for all.
- * What was compiled once is taken from the cache of tests. The table goes to <build>/nvrtc.txt.
+ * Compiled code is taken from the cache of tests. The table goes to <build>/nvrtc.txt.
  *
  * ctest: labels=slow; processors=2 */
 #include <setjmp.h>
@@ -207,7 +207,7 @@ typedef struct usage {
 } usage;
 
 /* "Compiling entry function 'k_add_f32' for 'sm_90'", "8 bytes stack frame, 16 bytes spill stores, 28 bytes spill
- * loads", "Used 64 registers"; false if the log does not tell. */
+ * loads", "Used 64 registers"; false if the log lacks it. */
 static bool find_usage(const char *log, const char *entry, usage *out)
 {
     char        words[192];
@@ -331,7 +331,7 @@ static void test_nvrtc__a_spill_is_seen(void **unused)
     haul__free(whole);
 }
 
-/* Elements that lie side by side cross in words of 16 bytes (8 of the smallest dtypes). */
+/* Neighbouring elements cross in words of 16 bytes (8 of the smallest dtypes). */
 static void test_nvrtc__pointwise_kernels_load_and_store_vectors(void **unused)
 {
     static const struct {

@@ -196,7 +196,7 @@ static void test_opencl__refuses_f64_where_there_is_none(void **state)
     device->properties.has_f64 = has;
 }
 
-/* Exhausted host memory anywhere on the way is an error, and what was allocated before it is given back. */
+/* Exhausted host memory anywhere on the way is an error, and earlier allocations are given back. */
 static void test_opencl__compiling_survives_each_failed_allocation(void **state)
 {
     haul_device *device = device_at(0);
@@ -298,7 +298,7 @@ static void test_opencl__cached_programs_survive_damage(void **state)
     assert_non_null(key);
     assert_false(build_plain(device));
     assert_true(build_plain(device));
-    assert_true(damage_files("cache") > 0); /* the file as such: the cache notices */
+    assert_true(damage_files("cache") > 0); /* the file itself: the cache notices */
     assert_false(build_plain(device));
     assert_true(build_plain(device));
     haul__cache_store(key, "not a program", 13); /* a sound file that the driver refuses */
@@ -443,7 +443,7 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
     }
 }
 
-/* ---- what is missing ---- */
+/* ---- missing drivers and devices ---- */
 
 /* Run this program again in a changed environment: it prints how many devices there are and why there are none. */
 static void count_with(const char *variable, const char *value, char *out, size_t size)

@@ -162,7 +162,7 @@ static void test_standin__options_have_their_effect(void **unused)
     gpu_fill(x, host, 3);
     assert_int_equal(gpu_launch(gpu_kernel("fused"), 1, 1, gpu_streams[0], arguments), CUDA_SUCCESS);
     gpu_fetch(&result[0], out, 4);
-    for (int i = 0; i < 2; i++) { /* NVRTC fuses unless told not to */
+    for (int i = 0; i < 2; i++) { /* NVRTC fuses by default */
         assert_non_null(images[i]);
         assert_int_equal(cu.ModuleLoadData(&module, images[i]), CUDA_SUCCESS);
         assert_int_equal(cu.ModuleGetFunction(&f, module, "fused"), CUDA_SUCCESS);

@@ -1,5 +1,4 @@
-/* What works in the child of a fork, and what is refused there (docs/guide.md, "Fork").
- * ctest: cuda */
+/* Calls that work in the child of a fork, and calls that are refused there (docs/guide.md, "Fork"). ctest: cuda */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +24,7 @@ enum { SECONDS = 900 }; /* after which a child that hangs is killed */
             return #condition;                                                                                         \
     } while (0)
 
-typedef const char *child(void *context); /* NULL, or what is wrong */
+typedef const char *child(void *context); /* NULL, or the fault */
 
 /* With AddressSanitizer, two things are not tried. Its allocator does not watch forks: a lock of it that another thread
  * holds at that moment stays taken in the child. And LeakSanitizer looks for the parent's threads in a child that ends

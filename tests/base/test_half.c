@@ -43,7 +43,7 @@ static void test_half__decoding_follows_the_formats(void **state)
         }
 }
 
-/* Halfway between neighbours the even one is nearest; just beside it the nearer one. */
+/* Halfway between neighbours the even one is nearest; just off it the nearer one. */
 static void test_half__encoding_rounds_to_nearest_even(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_half__f32_is_rounded_once(void **state)
         uint32_t bits = next(&seed);
         if (i % 4 == 1) /* of sizes that f16 holds */
             bits = (bits & 0x80ffffff) | (100 + bits % 45) << 23;
-        else if (i % 4 == 2) /* halfway in f16, a little beside it, and so in bf16 */
+        else if (i % 4 == 2) /* halfway in f16, a little off it, and so in bf16 */
             bits = (bits & 0xffffe000) | (0x1000 + (next(&seed) % 3) - 1);
         else if (i % 4 == 3)
             bits = (bits & 0xffff0000) | (0x8000 + (next(&seed) % 3) - 1);

@@ -59,7 +59,7 @@ static int count_numbers(const char *json, const char *what)
     return count;
 }
 
-/* ---- what is written ---- */
+/* ---- written numbers ---- */
 
 static void test_locale__numbers_have_a_point(void **state)
 {
@@ -122,7 +122,7 @@ static void test_locale__texts_of_memory_and_statistics(void **state)
     assert_true(haul_tensor_is_valid(held));
 }
 
-/* ---- what is read ---- */
+/* ---- read numbers ---- */
 
 static void test_locale__csv(void **state)
 {

@@ -1,6 +1,6 @@
 /* Shape rules without computing: every row and every sample on the null backend (support/null.h), in each dtype and
  * layout. Results and gradients have the shape, dtype and strides that they have on the CPU, samples the shape of
- * golden/samples.json, and what is not a view reaches the device as commands of the operation. */
+ * golden/samples.json, and operations other than views reach the device as commands. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>

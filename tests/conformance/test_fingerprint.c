@@ -22,7 +22,7 @@ static bool is_set(const char *variable)
     return value && strcmp(value, "1") == 0;
 }
 
-/* What is run: one name on one device in one dtype. */
+/* A run: one name on one device in one dtype. */
 typedef struct place {
     fingerprint_list *list;
     const char       *name;

@@ -1,4 +1,4 @@
-/* What is known about dtypes, and which of two an operation computes in. */
+/* The properties of dtypes, and which of two an operation computes in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -318,7 +318,7 @@ static void test_scope__restores_the_threads_settings(void **state)
     assert_int_equal(thread->words[HAUL__PLACEMENT], 0);
 }
 
-/* What is kept with a setting lasts as long as its word is not 0. */
+/* An object kept with a setting lasts as long as its word is not 0. */
 static void test_scope__keeps_objects_with_settings(void **state)
 {
     (void)state;

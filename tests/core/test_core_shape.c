@@ -150,7 +150,7 @@ static void test_shape__equality(void **state)
 {
     (void)state;
     haul_shape a = {2, {2, 3, 4}}, b = {2, {2, 3, 5}}, c = {3, {2, 3, 4}}, d = {2, {2, 4}};
-    assert_true(haul__shape_equal(&a, &b)); /* what lies behind the dimensions does not count */
+    assert_true(haul__shape_equal(&a, &b)); /* elements behind the dimensions do not count */
     assert_false(haul__shape_equal(&a, &c));
     assert_false(haul__shape_equal(&a, &d));
 }

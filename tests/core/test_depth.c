@@ -14,7 +14,7 @@
 
 enum { LEVELS = 100000, STACK = 256 << 10 };
 
-/* cmocka's failures belong to the main thread, so the work only says what was wrong. */
+/* cmocka's failures belong to the main thread, so the work only returns the fault. */
 static void on_small_stack(void *(*work)(void *), void *context)
 {
     pthread_attr_t attributes;

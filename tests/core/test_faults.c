@@ -1,5 +1,5 @@
 /* Every allocation, copy, compile and launch of a training step is made to fail in turn: an error comes back, nothing
- * leaks, and what was there before is as it was.
+ * leaks, and everything from before is unchanged.
  *
  * ctest: cuda; labels=slow; env=HAUL_CACHE_DIR=none */
 #include <haul/haul.h>
@@ -76,7 +76,7 @@ typedef struct level {
     int64_t host, device, cpu;
 } level;
 
-/* What is alive, without what allocators keep for reuse: some failures make them give it back. */
+/* Live memory, without blocks that allocators keep for reuse: some failures make them give it back. */
 static level measure(haul_device *device)
 {
     haul_memory_stats stats = {0}, cpu = {0};

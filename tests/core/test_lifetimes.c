@@ -64,7 +64,7 @@ __attribute__((noinline)) haul_tensor *make_and_pop(const char *name)
     return t;
 }
 
-/* ---- uses of what is over ---- */
+/* ---- uses of ended objects ---- */
 
 static void test_lifetimes__use_after_pop_names_tensor_scope_and_places(void **state)
 {

@@ -1,4 +1,4 @@
-/* CSV files as datasets: cells, numbers, the types of columns, labels; and what is refused, with its line. */
+/* CSV files as datasets: cells, numbers, the types of columns, labels; and refused files, with the line. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,7 +263,7 @@ static void test_csv__integers_are_not_rounded_in_silence(void **state)
     assert_non_null(d);
     assert_int_equal(haul_read(whole(d)->y, &y, sizeof y), HAUL_OK);
     assert_true(y == INT64_MAX);
-    /* what is asked for is done */
+    /* the request is followed */
     assert_non_null(haul_csv_dataset("some.csv", .fields = {{.name = "y", .columns = "y", .dtype = HAUL_F64}}));
     haul_scope_pop(scope);
 }

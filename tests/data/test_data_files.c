@@ -234,7 +234,7 @@ static void sum_shards(void)
     sum_all(open_shards);
 }
 
-/* The first value of each row is its number; what is between is a hole in the file. */
+/* The first value of each row is its number; between them is a hole in the file. */
 static void write_large(const char *path, int64_t first, int64_t rows)
 {
     char  text[128] = "";

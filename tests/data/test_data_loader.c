@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "core/thread.h"
 
-/* ---- a dataset of small pictures whose values tell their index ---- */
+/* ---- a dataset of small pictures whose values give their index ---- */
 
 typedef struct source {
     int64_t    bad;      /* this example fails; -1: none */

@@ -199,7 +199,7 @@ static void test_image_folder__classes_are_numbered_by_the_training_split(void *
 #define FOR_MESSAGES .operation = "haul_read_image", .argument = "path"
 static const haul__image_form as_it_is = {.channels = 3};
 
-/* libjpeg writes Adobe's marker, with which 255 is no ink. */
+/* libjpeg writes Adobe's marker, with which 255 means no ink. */
 static void test_image__four_inks_become_three_colours(void **state)
 {
     (void)state;

@@ -13,7 +13,7 @@
 
 enum { PLANES = 2, TALLEST = 4, WIDEST = 41, LONGEST = 8, EDGE = 8 };
 
-/* Random bytes in a block of exactly this size, so that AddressSanitizer sees what is read and written outside. */
+/* Random bytes in a block of exactly this size, so that AddressSanitizer sees accesses outside. */
 static uint8_t *random_block(size_t bytes)
 {
     static uint32_t seed = 1;

@@ -1,4 +1,4 @@
-/* The datasets: files, memory, and what is drawn. */
+/* The datasets: files, memory, and drawn ones. */
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -271,7 +271,7 @@ static void test_shapes__large_sets_are_in_counted_memory(void **state)
     assert_int_equal(haul__device_allocated(haul_cpu(), false), before);
 }
 
-/* What is drawn on one machine is drawn on all. */
+/* All machines draw the same. */
 static void test_shapes__draws_what_it_always_drew(void **state)
 {
     (void)state;

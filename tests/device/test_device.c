@@ -73,7 +73,7 @@ static void test_device__spellings(void **state)
     assert_non_null(haul_device_get(NULL));
     assert_false(haul_device_is_valid(haul_device_get(NULL)));
     assert_false(haul_device_is_valid(NULL));
-    assert_int_equal(haul_error_status(), HAUL_OK); /* asking is no error */
+    assert_int_equal(haul_error_status(), HAUL_OK); /* asking does not fail */
 }
 
 static void test_device__gpu_and_auto(void **state)
@@ -103,7 +103,7 @@ static void test_device__invalid_says_why(void **state)
     haul_memory_stats      stats;
     haul_device           *tpu = haul_device_get("tpu:0");
     (void)state;
-    assert_int_equal(haul_error_status(), HAUL_OK); /* asking for it is no error */
+    assert_int_equal(haul_error_status(), HAUL_OK); /* asking for it does not fail */
     assert_string_equal(haul_device_name(tpu), "invalid");
     assert_int_equal(haul_set_device(tpu), HAUL_DEVICE);
     assert_non_null(strstr(haul_error_message(), "no device \"tpu:0\": this build has no tpu backend; there are cpu"));
@@ -278,7 +278,7 @@ static void test_stream__host_writes_wait_for_reads(void **state)
     memset(host->buffer.host, 1, 64);
     write_to(s, host->buffer.host, host, 64);
     assert_int_equal(haul__host_before(host, false, "test"), HAUL_OK);
-    assert_true(late_pending() > 0); /* reading beside a reader needs no wait */
+    assert_true(late_pending() > 0); /* a second reader needs no wait */
     assert_int_equal(haul__host_before(host, true, "test"), HAUL_OK);
     assert_int_equal(late_pending(), 0);
     memset(host->buffer.host, 2, 64);
@@ -396,7 +396,7 @@ static void test_kernel__compiled_once_and_after_a_failure(void **state)
     const haul__kernel *kernel = haul__kernel_get(cpu, HAUL__K_cast_i16, HAUL_I8);
     assert_non_null(kernel);
     assert_ptr_equal(haul__kernel_get(cpu, HAUL__K_cast_i16, HAUL_I8), kernel);
-    assert_null(haul__kernel_get(cpu, HAUL__K_exp, HAUL_I8)); /* no such kernel */
+    assert_null(haul__kernel_get(cpu, HAUL__K_exp, HAUL_I8)); /* an unknown kernel */
     assert_int_equal(haul_error_status(), HAUL_DTYPE);
     haul_error_clear();
 }
@@ -507,7 +507,7 @@ static void test_cache__trouble_is_silent(void **state)
     assert_non_null(back);
     haul__free(back);
     char path[400];
-    only_entry(path, sizeof path); /* nothing half written lies beside it */
+    only_entry(path, sizeof path); /* no half-written file is next to it */
     unlink(path);
 }
 

@@ -46,7 +46,7 @@ static void assert_fault(haul_device *device, haul_tensor *result, const char *o
     assert_int_equal(haul_device_sync(device), HAUL_OK); /* only once */
 }
 
-/* ---- what is reported ---- */
+/* ---- reports ---- */
 
 static void selecting(haul_device *device)
 {
@@ -220,7 +220,7 @@ static void ways(haul_device *device)
         assert_reported(ask[i](y), "haul_index_select",
                         "haul_index_select: index[0] is 12, but axis 0 has 10 elements");
         assert_int_equal(ask[i](haul_select(x, 0, 1)), HAUL_OK);
-        assert_int_equal(ask[i](y), HAUL_OK); /* what is in it is zeros */
+        assert_int_equal(ask[i](y), HAUL_OK); /* its contents are zeros */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Places of waits in a program that holds the library and exports no names: nobody can tell which functions are whose,
- * so that addresses are reported, none of them outside of the program. */
+/* Places of waits in a program that holds the library and exports no names: the owners of functions are unknown, so
+ * that addresses are reported, none of them outside of the program. */
 #include <stdio.h>
 
 #include "support/moves.h"

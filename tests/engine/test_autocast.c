@@ -1,5 +1,5 @@
 /* Autocast: the dtypes that operations give by their rule, gradients, nesting, the casts of parameters that are kept,
- * threads, and what is refused.
+ * threads, and refused calls.
  *
  * ctest: cuda */
 #include <haul/haul.h>
@@ -533,7 +533,7 @@ static void test_autocast__belongs_to_the_thread(void **state)
     haul_scope_pop(scope);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void assert_refusal(haul_status status, const char *words)
 {

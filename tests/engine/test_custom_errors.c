@@ -334,7 +334,7 @@ static void test_custom_errors__gradients(void **state)
     on_devices(gradients);
 }
 
-/* Nothing would flow, and nobody would know why. */
+/* Gradients would stop without a message. */
 static void test_custom_errors__an_operation_without_a_gradient_says_so(void **state)
 {
     (void)state;

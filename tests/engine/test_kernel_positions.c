@@ -1,5 +1,5 @@
-/* How kernels on GPUs find elements: integer division, which is no instruction there, and the elements of a pointwise
- * work item. CUDA's prelude and the text behind it are read as C. */
+/* How kernels on GPUs find elements: integer division, for which they have no instruction, and the elements of a
+ * pointwise work item. CUDA's prelude and the text behind it are read as C. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void test_division__quotients_of_any_length(void **unused)
     assert_int_equal(QUOTIENT(INT64_MAX, INT64_MAX), 1);
 }
 
-/* What lies before an edge: the result is not used, but it ends soon. */
+/* Positions before an edge: the result is not used, but it ends soon. */
 static void test_division__negative_numbers_give_nothing(void **unused)
 {
     (void)unused;
@@ -118,7 +118,7 @@ static void check_items(const pointwise_params *params, const haul_tensor *const
             int64_t place[4], index[HAUL_MAX_DIMS], rest;
             for (int k = 0; k < count; k++)
                 place[k] = at[k] + j * p.strides[k].of[p.ndim - 1];
-            /* the result is dense: its place tells the index */
+            /* the result is dense: its position gives the index */
             rest = place[0] - operands[0]->offset;
             assert_true(rest >= 0 && rest < elements && !met[rest]);
             met[rest] = 1;

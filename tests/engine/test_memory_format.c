@@ -154,7 +154,7 @@ static void drops(haul_device *device)
     haul_tensor *x = haul_set_requires_grad(channels_last(haul_ones(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5))), true);
     haul_tensor *y = haul_dropout(x, 0.5, true);
     assert_true(is_only_last(y));
-    /* a gradient that lies otherwise meets the same mask */
+    /* a gradient in another format meets the same mask */
     assert_int_equal(haul_backward(y, haul_full(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5), 1)), HAUL_OK);
     assert_equal(haul_tensor_grad(x), y, 0, "the mask of the gradient");
     assert_true(is_only_last(haul_tensor_grad(x)));
@@ -173,7 +173,7 @@ static void gradients(haul_device *device)
     haul_tensor *x = haul_set_requires_grad(haul_detach(sample(device, 1)), true);
     haul_tensor *seed = sample(device, 2), *last = channels_last(seed);
     assert_int_equal(haul_backward(channels_last(x), last), HAUL_OK);
-    assert_true(haul_tensor_is_contiguous(haul_tensor_grad(x))); /* as x lies */
+    assert_true(haul_tensor_is_contiguous(haul_tensor_grad(x))); /* in the format of x */
     assert_equal(haul_tensor_grad(x), seed, 0, "a leaf's gradient");
     assert_int_equal(haul_backward(haul_add(x, last), last), HAUL_OK);
     assert_equal(haul_tensor_grad(x), haul_mul_scalar(seed, 2), 0, "a sum of gradients that lie differently");

@@ -16,7 +16,7 @@ static struct library {
     const haul__backend *own;
 } library;
 
-/* Where an element of a tensor with `c` channels lies. */
+/* The offset of an element of a tensor with `c` channels. */
 static int64_t place(bool last, int64_t n, int64_t channel, int64_t y, int64_t x, int64_t c, int64_t h, int64_t w)
 {
     return last ? ((n * h + y) * w + x) * c + channel : ((n * c + channel) * h + y) * w + x;
@@ -204,7 +204,7 @@ static void test_memory_format_library__reordered_weights_are_kept(void **state)
     haul_tensor *plane = haul_slice(in[0], 1, 0, 1, 1);
     haul_tensor *y = haul_conv2d(plane, small, HAUL_NONE);
     assert_equal(y, haul_conv2d(haul_contiguous(plane), haul_contiguous(small), HAUL_NONE), 0, "a part of the weight");
-    /* used directly where it lies so already */
+    /* used directly where it has the format already */
     haul_tensor *last = channels_last(in[1]);
     differentiate((haul_tensor *[]){in[0], last, in[2]}, false, out);
     assert_ptr_equal(library.weights[HAUL__CONV2D_FORWARD], last->storage->buffer.host);

@@ -8,7 +8,7 @@
 
 enum { POINTS = 64, TRAINING = 60 };
 
-/* The loss after training a small network to tell two rings of points apart. */
+/* The loss after training a small network to separate two rings of points. */
 static double trained(haul_device *device, haul_dtype dtype)
 {
     float   points[POINTS][2];

@@ -109,7 +109,7 @@ static const struct {
     {"softmax and layer_norm in place", in_place},
 };
 
-/* ROWS rows, some of which hold what is not finite or has a sign although it is 0. */
+/* ROWS rows, some of which hold infinities, NaN or negative zeros. */
 static haul_tensor *rows_of(haul_device *device, haul_dtype dtype, int64_t n)
 {
     static double values[ROWS * LONGEST];

@@ -1,5 +1,4 @@
-/* Events of commands: what was submitted, when it started, when it was done, and who hears it.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+/* Events of commands: submission, start, end, and their subscribers. ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include <pthread.h>
 
 #include "device/recording.h"
@@ -105,7 +104,7 @@ static void test_command_events__a_refused_command_makes_none(void **state)
     assert_int_equal(r.count, 0);
 }
 
-/* Without times of the device: what is submitted is told at once, the rest when the host waits. */
+/* Without times of the device: submissions are reported at once, the rest when the host waits. */
 static void test_command_events__others_are_done_when_the_host_knows(void **state)
 {
     haul_device *device = late_device(0);
@@ -127,13 +126,13 @@ static void test_command_events__others_are_done_when_the_host_knows(void **stat
     assert_complete(&r);
     assert_int_equal(r.count, 3);
     assert_int_equal(next(&r, &at, HAUL_EVENT_COMMAND_DONE)->e.duration, 0);
-    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2); /* a wait that is no sync */
+    assert_true(haul_item(view_of(y, &HAUL_SHAPE(1), (int64_t[]){1}, 2)) == 2); /* a wait other than a sync */
     stop(id);
     assert_complete(&r);
     assert_true(r.count > 3);
 }
 
-/* A wait for one stream tells of what that one had waited for on another. */
+/* A wait for one stream reports the commands that it had waited for on another. */
 static void test_command_events__waits_reach_over_streams(void **state)
 {
     haul_device *device = late_device(0);
@@ -198,7 +197,7 @@ static void test_command_events__nothing_stays_of_who_went_away(void **state)
     }
 }
 
-/* Nobody waits: the device is asked. */
+/* Without waits the device is asked. */
 static void test_command_events__what_is_noted_does_not_grow(void **state)
 {
     haul_device *device = late_device(0);

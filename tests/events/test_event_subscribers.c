@@ -75,7 +75,7 @@ static void test_event_subscribers__no_lock_is_held_while_a_subscriber_runs(void
     assert_true(calls > 0);
 }
 
-/* Compiles a kernel while another one's compilation is told. */
+/* Compiles a kernel in the event of another one's compilation. */
 static void compile_more(const haul_event *e, void *context)
 {
     haul_scope *inner = haul_scope_push();
@@ -269,7 +269,7 @@ static void *subscribe_and_work(void *context)
             return "a subscriber missed an event of its thread";
         if (haul_events_unsubscribe(all) || haul_events_unsubscribe(one))
             return "a subscription was refused";
-        int64_t after = atomic_load(&calls); /* `calls` is about to go: nobody may touch it any more */
+        int64_t after = atomic_load(&calls); /* `calls` is about to go: it must not be touched any more */
         if (after != atomic_load(&calls))
             return "a subscriber ran after it was unsubscribed";
     }

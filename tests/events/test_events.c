@@ -1,5 +1,5 @@
-/* The stream of events: what arrives, in which order, with which fields; and that nothing is made for nobody.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+/* The stream of events: what arrives, in which order, with which fields; and no work without subscribers. ctest: cuda;
+ * env=POCL_DEVICES=pthread pthread */
 #include <stdlib.h>
 
 #include "support/failure.h"
@@ -69,7 +69,7 @@ static void test_events__copies_and_waits_have_their_fields(void **state)
     assert_ptr_equal(wait->e.device, device);
     assert_int_equal(wait->e.bytes, 4);
     assert_true(wait->e.duration >= 0);
-    assert_null(wait->e.frames); /* nobody asked */
+    assert_null(wait->e.frames); /* not requested */
     const kept *down = next(&r, &at, HAUL_EVENT_COPY | HAUL_EVENT_WAIT);
     assert_int_equal(down->e.kind, HAUL_EVENT_COPY_TO_HOST);
     assert_ptr_equal(down->e.device, haul_cpu());
@@ -291,14 +291,15 @@ static void test_events__labels_are_checked(void **state)
     assert_error(HAUL_STATE, "32 labels are open, which is the limit");
     id = listen_to(&r, HAUL_EVENT_LABEL | HAUL_EVENT_OPERATION);
     haul_relu(iota(1, 1));
-    assert_string_equal(r.events[0].label, "deep"); /* which began before anybody listened: its end is not told */
+    assert_string_equal(r.events[0].label,
+                        "deep"); /* which began before there was a subscriber: its end makes no event */
     for (int i = 0; i < 32; i++)
         assert_int_equal(haul_label_end(), HAUL_OK);
     stop(id);
     assert_int_equal(count_of(&r, HAUL_EVENT_LABEL), 0);
 }
 
-/* ---- nobody listens ---- */
+/* ---- without subscribers ---- */
 
 static void work(void)
 {

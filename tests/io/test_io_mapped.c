@@ -1,4 +1,4 @@
-/* Safetensors files that are mapped: tensors in place, how long they stay, and what is read instead. */
+/* Safetensors files that are mapped: tensors in place, how long they stay, and tensors that are read instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The npy format: what is read, what is written, and every kind of file that must be refused. */
+/* The npy format: reading, writing, and every kind of file that must be refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -139,7 +139,7 @@ static void test_kept__forms_apart(void **state)
 
 /* ---- given back ---- */
 
-/* Under a limit that leaves no room beside the copy it goes, and what is asked for comes. */
+/* Under a limit that leaves no room next to the copy, the copy is freed and the allocation succeeds. */
 static void check_limit(haul_device *device)
 {
     fixture f = fixture_on(device);

@@ -182,7 +182,7 @@ static void test_memory__limit_is_absolute(void **state)
     haul__storage *c = haul__storage_alloc(device, 3 * KIB / 2, "c"); /* the cache makes room */
     assert_non_null(c);
     assert_int_equal(stats_of(device).reserved, 2 * KIB + 3 * KIB / 2);
-    assert_int_equal(haul_memory_set_limit(device, KIB), HAUL_OK); /* below what is in use */
+    assert_int_equal(haul_memory_set_limit(device, KIB), HAUL_OK); /* below the memory in use */
     assert_null(haul__storage_alloc(device, 1, "d"));
     assert_int_equal(haul_memory_set_limit(device, -1), HAUL_INVALID_ARGUMENT);
     assert_int_equal(stats_of(device).limit, KIB);
@@ -191,7 +191,7 @@ static void test_memory__limit_is_absolute(void **state)
     haul__storage *d = haul__storage_alloc(device, MIB, "d");
     assert_non_null(d);
     haul__object_release(d);
-    assert_int_equal(haul_memory_set_limit(device, 8 * KIB), HAUL_OK); /* what is cached goes at once */
+    assert_int_equal(haul_memory_set_limit(device, 8 * KIB), HAUL_OK); /* cached blocks go at once */
     assert_true(stats_of(device).reserved <= 8 * KIB);
     assert_int_equal(stats_of(device).peak_reserved, MIB + 2 * KIB + 3 * KIB / 2);
     haul__object_release(a);
@@ -228,7 +228,7 @@ static void test_memory__limit_counts_overhead(void **state)
     assert_non_null(b);
     haul__object_release(b);
     assert_int_equal(stats_of(device).reserved, 4 * KIB);
-    assert_int_equal(haul_memory_set_limit(device, 4 * KIB), HAUL_OK); /* what is cached goes at once */
+    assert_int_equal(haul_memory_set_limit(device, 4 * KIB), HAUL_OK); /* cached blocks go at once */
     assert_int_equal(stats_of(device).reserved, 2 * KIB);
     assert_int_equal(haul_memory_set_tensor_limit(device, -1), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_memory_set_limit(device, 0), HAUL_OK);
@@ -335,8 +335,8 @@ static void test_memory__injected_failures_leave_nothing(void **state)
 
 /* ---- reuse while in use ---- */
 
-/* Freed blocks of pinned memory that a device still reads: the first are passed over, so that nobody waits, and when
- * they are many one is handed to the next owner, who does. */
+/* Freed blocks of pinned memory that a device still reads: the first are passed over, so that there is no wait, and
+ * when they are many one is handed to the next owner, which waits. */
 static void test_memory__reuse_waits_for_reads(void **state)
 {
     enum { BYTES = 4000, MANY = 100 };
@@ -459,7 +459,7 @@ static void test_memory__threads(void **state)
     assert_int_equal(late_held(), others);
 }
 
-/* Scratch memory depends on what is in use, not on what is cached, so that an operation chooses the same algorithm each
+/* Scratch memory depends on memory in use, not on cached blocks, so that an operation chooses the same algorithm each
  * time. Without memory there is no error. */
 static void test_memory__scratch_takes_what_is_left(void **state)
 {

@@ -227,7 +227,7 @@ static void test_memory_failure__goes_with_its_error(void **state)
     haul_error_clear();
     assert_none();
     fail_on(device);
-    assert_null(haul__scratch_alloc(second, MIB, NULL, 0)); /* does without, and takes nobody's place */
+    assert_null(haul__scratch_alloc(second, MIB, NULL, 0)); /* does without, and takes no other's place */
     assert_int_equal(haul_memory_report_snapshot(NULL, 0), 2);
     haul__object_release(other[1]);
     other[1] = NULL;
@@ -280,7 +280,7 @@ static void test_memory_failure__only_while_memory_is_recorded(void **state)
 static void test_memory_failure__recording_needs_memory(void **state)
 {
     (void)state;
-    assert_int_equal(haul_memory_record(true), HAUL_OK); /* what is made once */
+    assert_int_equal(haul_memory_record(true), HAUL_OK); /* objects made once */
     assert_int_equal(haul_memory_record(false), HAUL_OK);
     const int64_t before = haul__host_blocks();
     haul__fault_plan(HAUL__FAULT_HOST, 1);

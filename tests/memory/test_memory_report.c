@@ -76,7 +76,7 @@ static void test_memory_report__of_a_limit(void **state)
     assert_int_equal(r.reserved, s.allocated); /* the cache was given back */
     assert_int_equal(r.scope_allocated, 0);
     assert_int_equal(r.limit, MIB);
-    assert_int_equal(r.free, -1); /* this device cannot tell */
+    assert_int_equal(r.free, -1); /* this device does not know */
     assert_int_equal(r.room, MIB - s.allocated);
     assert_false(r.by_module);
     assert_int_equal(r.origin_count, HAUL_MEMORY_REPORT_ORIGINS);
@@ -131,7 +131,7 @@ static void test_memory_report__of_a_full_device(void **state)
     assert_int_equal(r.limit, 0);
     assert_int_equal(r.room, -1);
     haul_error_clear();
-    haul_scope *scope = haul_scope_push(); /* the CPU can tell */
+    haul_scope *scope = haul_scope_push(); /* the CPU knows */
     assert_failed(haul_zeros(HAUL_F32, HAUL_SHAPE(1 << 20, 1 << 20)));
     r = report_now();
     assert_int_equal(r.requested, (int64_t)1 << 42);

@@ -255,7 +255,7 @@ static void test_split__parts_spill_and_return(void **state)
 
 /* ---- handles of parts ---- */
 
-/* A piece has one for its bytes. What was handed out before keeps it, and what is whole again needs none. */
+/* A piece has one for its bytes. Blocks that were handed out before keep it, and a whole buffer needs none. */
 static void test_split__makes_handles(void **state)
 {
     const int64_t before = late_parts(), made = late_parts_made();
@@ -332,7 +332,7 @@ static unsigned draw(unsigned *state, unsigned below)
     return (*state >> 16) % below;
 }
 
-/* The first and last bytes of what is held tell whether two tensors ever share memory. */
+/* The first and last bytes of live tensors show whether two ever share memory. */
 static void mark(haul__storage *s, int value)
 {
     memset(address(s), value, 64);

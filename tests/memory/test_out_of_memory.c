@@ -155,7 +155,7 @@ typedef struct setting {
     bool      host;        /* host memory for the library's structures is exhausted instead */
 } setting;
 
-/* What is left to the program: forget the gradients of the step, and draw its random numbers again. */
+/* The program must forget the gradients of the step, and draw its random numbers again. */
 static void forget(const training *t, setting s, haul_random_state random)
 {
     haul_error_clear();

@@ -1,4 +1,4 @@
-/* Memory limits of scopes: what counts, for how long, and what is said when it is too much.
+/* Memory limits of scopes: what counts, for how long, and the message when it is too much.
  *
  * ctest: cuda; labels=concurrency; processors=2 */
 #include <pthread.h>
@@ -129,7 +129,7 @@ static void test_scope_memory__what_leaves_its_scope(void **state)
     view = haul_scope_return(inner, view);
     assert_int_equal(allocated_by(outer), 256 * KIB);
     assert_over(block_of(MIB), "a scope without a name");
-    haul_scope *other = push_with_limit("other", 64 * KIB); /* does not count what is older */
+    haul_scope *other = push_with_limit("other", 64 * KIB); /* does not count older memory */
     assert_int_equal(allocated_by(other), 0);
     haul_drop(view);
     haul_release(kept);

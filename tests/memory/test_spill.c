@@ -57,7 +57,7 @@ static void test_spill__is_off_until_asked_for(void **state)
         assert_false(haul_tensor_is_valid(haul_to(filled(3), device)));
         assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
         haul_error_clear();
-        haul_drop(t[1]); /* room for what is away */
+        haul_drop(t[1]); /* room for spilled elements */
         assert_filled(t[0], 0);
         assert_filled(t[2], 2);
         haul_scope_pop(part);

@@ -1,4 +1,4 @@
-/* Spilling ahead of time: what goes next is copied before, and what is used next returns before its use.
+/* Spilling ahead of time: the next storages to go are copied before, and the next ones used return before their use.
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include "support/spilling.h"
 
@@ -73,9 +73,9 @@ static void test_spill__keeps_copies_until_they_are_written(void **state)
 /* What a launch was ordered behind when it was submitted, against the newest copy that goes ahead. */
 typedef struct order {
     haul_device *device;
-    uint64_t     seen;    /* the newest such copy at the last launch */
+    uint64_t     seen;    /* the newest of these copies at the last launch */
     int          beside;  /* launches that a copy was submitted before, for which they do not wait */
-    int          returns; /* copies back of which nobody knew before */
+    int          returns; /* copies back that were not announced before */
 } order;
 
 static void watch(const haul_event *e, void *context)

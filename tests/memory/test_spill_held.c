@@ -85,7 +85,7 @@ static void test_spill_held__by_recordings(void **state)
 
 /* ---- scratch memory ---- */
 
-/* What was used longest ago makes room, unless the call uses it. */
+/* The storage that was used longest ago makes room, unless the call uses it. */
 static void test_spill_held__by_calls(void **state)
 {
     haul_device *device = late_device(0);

@@ -115,7 +115,7 @@ static void test_spill_reports__what_exceeds_the_device_moves_nothing(void **sta
     assert_int_equal(haul_memory_release_cached(device), HAUL_OK);
 }
 
-/* A copy that needs room moves other tensors, and brings its own back. Their commands are no part of it. */
+/* A copy that needs room moves other tensors, and brings its own back. Their commands do not belong to it. */
 static void test_spill_reports__moved_tensors_are_no_part_of_a_copy(void **state)
 {
     enum { COUNT = 4, FIT = 2 };

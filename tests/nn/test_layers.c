@@ -1,7 +1,6 @@
 /* Layers against PyTorch: results, and gradients of parameters and inputs, in f64 on every device.
  *
- * tests/golden/layers.safetensors has them; tools/golden/layers.py says what is computed.
- * ctest: cuda */
+ * tests/golden/layers.safetensors has them; tools/golden/layers.py has the computations. ctest: cuda */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

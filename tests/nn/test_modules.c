@@ -75,7 +75,7 @@ static void test_modules__wrong_calls_name_the_input(void **state)
     assert_error(HAUL_INVALID_ARGUMENT, "x is NULL");
     assert_failed(haul_call(m, x, .more = {&a, &b}));
     assert_error(HAUL_INVALID_ARGUMENT, "3 results are asked for; the pair has 2");
-    assert_false(haul_tensor_is_valid(a)); /* what was asked for has failed, too */
+    assert_false(haul_tensor_is_valid(a)); /* the request has failed, too */
     assert_false(haul_tensor_is_valid(b));
     haul_error_clear();
     assert_failed(haul_call(haul_nn_relu(), x, x));

@@ -66,7 +66,7 @@ static void test_nn__parameters_come_before_buffers(void **state)
     haul_named_tensor found[16];
     haul_module      *m = HAUL_SEQUENTIAL(haul_nn_batch_norm(3), haul_nn_linear(3, 2));
     (void)state;
-    assert_int_equal(haul_module_tensors(m, found, 2), 7); /* tells how many there are beyond the capacity */
+    assert_int_equal(haul_module_tensors(m, found, 2), 7); /* returns how many there are beyond the capacity */
     assert_int_equal(haul_module_tensors(m, found, 16), 7);
     assert_string_equal(found[0].name, "0.weight");
     assert_string_equal(found[3].name, "1.bias");

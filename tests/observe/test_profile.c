@@ -22,7 +22,7 @@ static void list(haul_profile *p, haul_profile_key by, listing *out)
     assert_in_range(out->count, 1, ROWS);
 }
 
-/* device: NULL for what is about no device */
+/* device: NULL for events without a device */
 static const haul_profile_row *row(const listing *l, const char *name, const haul_device *device)
 {
     for (int i = 0; i < l->count; i++)

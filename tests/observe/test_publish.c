@@ -250,7 +250,7 @@ static void sleep_long(void)
     pause();
 }
 
-/* When it is told to. */
+/* When the pipe says so. */
 static void exit_well(void)
 {
     sigset_t set;

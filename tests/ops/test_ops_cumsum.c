@@ -51,7 +51,7 @@ static float *expect(const float *x, int64_t count)
     return y;
 }
 
-/* The bits are those of the promised order, whether lines lie side by side or not. */
+/* The bits are those of the promised order, whether lines are neighbours or not. */
 static void long_lines(haul_device *device)
 {
     static const int64_t lengths[] = {BLOCK, BLOCK + 1, 5 * BLOCK - 1, LONG};

@@ -393,7 +393,7 @@ static void test_loss_options__beta_zero_is_l1(void **state)
     on_devices(no_beta);
 }
 
-/* ---- gradients of what is not the first operand ---- */
+/* ---- gradients of operands other than the first ---- */
 
 static haul_tensor *of_weights(haul_tensor *const *in, int count, void *context)
 {

@@ -265,7 +265,7 @@ static void test_norm__running_statistics_of_any_layout(void **state)
     on_devices(running);
 }
 
-/* What is written in place is never moved, so that it is not a copy of it that changes. */
+/* Operands written in place are never moved, so that the change is not made to a copy. */
 static void test_norm__running_statistics_stay_where_they_are(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@ static haul_tensor *moved(haul_device *device, haul_tensor *x)
 
 /* ---- masks and triangles ---- */
 
-/* What is filled does not matter: NaN and infinity leave neither the result nor the gradient. */
+/* The filled value does not matter: NaN and infinity leave neither the result nor the gradient. */
 static void masks(haul_device *device)
 {
     float        values[] = {1, NAN, INFINITY, 4};

@@ -18,7 +18,7 @@ static const settings all[] = {
     {5, 5, 5, 5, {5, 5}, {2, 2}, false},
     {40, 3, 2, 3, {2, 3}, {0, 0}, true},
     {9, 8, 2, 2, {3, 3}, {1, 1}, false},
-    /* Windows two apart: wider than what is worked on at once, and elements in many rows of windows. */
+    /* Windows two apart: wider than a block of the kernel, and elements in many rows of windows. */
     {5, 601, 3, 3, {2, 2}, {1, 1}, false},
     {7, 531, 2, 4, {2, 2}, {1, 2}, true},
     {12, 33, 9, 3, {1, 2}, {4, 0}, false},

@@ -1,4 +1,4 @@
-/* Random numbers: Philox against a plain version of it and the published vectors, the same on every device; what is
+/* Random numbers: Philox against a plain version of it and the published vectors, the same on every device; numbers
  * made of its words; the generator's state; dropout.
  *
  * ctest: cuda */
@@ -80,7 +80,7 @@ static void test_random__words_are_those_of_philox(void **state)
     on_devices(words);
 }
 
-/* ---- what is made of the words ---- */
+/* ---- numbers made of the words ---- */
 
 static void uniforms(haul_device *device)
 {

@@ -141,7 +141,7 @@ static double item(haul_tensor *t)
     return haul_item(t);
 }
 
-/* A large number among ordinary ones, the largest numbers, and results that do overflow or are no numbers. */
+/* A large number among ordinary ones, the largest numbers, and results that do overflow or are NaN. */
 static void extremes(haul_device *device)
 {
     haul_tensor *many = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(100000)), device);

@@ -218,7 +218,7 @@ static void test_shape__cat_and_stack_into(void **state)
     on_devices(join_into);
 }
 
-/* The result of stack lies as its first operand; its gradients come from where the operands went. */
+/* The result of stack has the format of its first operand; its gradients come from where the operands went. */
 static void stack_gradients(haul_device *device)
 {
     haul_tensor *a = haul_set_requires_grad(haul_detach(strided(device, HAUL_SHAPE(2, 3))), true), *g[2];

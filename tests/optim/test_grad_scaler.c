@@ -483,7 +483,7 @@ static void test_grad_scaler__faults_change_no_parameter(void **state)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void check_order(haul_device *device)
 {

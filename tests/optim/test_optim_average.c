@@ -1,4 +1,4 @@
-/* Averages of parameters: their values on every device, exchanges, copies, state, and what is refused.
+/* Averages of parameters: their values on every device, exchanges, copies, state, and refused calls.
  *
  * ctest: cuda */
 #include <haul/haul.h>

@@ -277,7 +277,7 @@ static void test_optim_groups__adding_one_that_fails_changes_nothing(void **stat
     assert_group(o, 1, "2.weight more");
 }
 
-/* A launch that fails in the middle of a step: versions of what was written count, others do not. */
+/* A launch that fails in the middle of a step: versions of written tensors count, others do not. */
 static void test_optim_groups__versions_count_what_a_failing_step_wrote(void **state)
 {
     enum { PARAMETERS = 12, FAILING = 10 };

@@ -1,4 +1,4 @@
-/* Schedules of learning rates: against PyTorch's, their groups and state, and what is refused. */
+/* Schedules of learning rates: against PyTorch's, their groups and state, and refused calls. */
 #include <cjson/cJSON.h>
 #include <haul/haul.h>
 #include <math.h>

@@ -1,6 +1,6 @@
-/* The peak of memory that a dry run tells, against what the allocator counts in the same step: random networks with
- * random optimizers, precisions and formats, at two sizes of batches, on every device. The third step is compared, in
- * which gradients and the optimizer's state exist already.
+/* The peak of memory of a dry run, against that of the allocator in the same step: random networks with random
+ * optimizers, precisions and formats, at two sizes of batches, on every device. The third step is compared, in which
+ * gradients and the optimizer's state exist already.
  *
  * ctest: cuda; labels=slow */
 #include <haul/haul.h>

@@ -1,4 +1,4 @@
-/* Copies and fills. Memory must lie in one allocation of the stream's device; host memory is pinned or pageable, which
+/* Copies and fills. Memory must be in one allocation of the stream's device; host memory is pinned or pageable, which
  * decides when its bytes are taken or given. */
 #include "driver.h"
 

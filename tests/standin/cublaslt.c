@@ -1,7 +1,7 @@
 /* A stand-in for cuBLASLt, as far as the backend uses it: descriptors with attributes of given sizes, heuristics that
  * answer for what the library can do, products as work on the driver's streams. It is strict where the real one may be
- * lucky: an algorithm is good for the problem it was found for, addresses are as aligned as was promised, matrices lie
- * inside allocations, and what a workspace holds is lost. */
+ * lucky: an algorithm is good for the problem it was found for, addresses are as aligned as was promised, matrices are
+ * inside allocations, and the contents of a workspace are lost. */
 #include "cublaslt.h"
 
 #include <stdio.h>
@@ -339,7 +339,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 
 /* ---- products ---- */
 
-/* Where the matrices lie, checked from the first element to the last one. */
+/* The addresses of the matrices, checked from the first element to the last one. */
 static bool locate(CUstream stream, const bag *l, const void *at, uint32_t alignment, lt_matrix *out)
 {
     uint64_t    batch = l->values[CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT];

@@ -84,8 +84,8 @@ static double dot(const lt_job *job, int64_t z, int64_t i, int64_t j)
     return total;
 }
 
-/* All is read before anything is written: C and D may be one matrix. The workspace is used, as far as a caller can
- * tell: nothing in it stays. */
+/* All is read before anything is written: C and D may be one matrix. The workspace is used, as far as a caller can see:
+ * nothing in it stays. */
 int lt_run(void *data)
 {
     const lt_job *job = data;

@@ -1,8 +1,8 @@
 /* A stand-in for cuDNN's graph interface, as far as the backend uses it: descriptors with attributes of given types,
  * checked when they are finalized; engines with notes and workspaces, proposed in an order; convolutions as work on the
- * driver's streams. It is strict where the real one may be lucky: buffers lie inside allocations and are as aligned as
- * was promised, a workspace's contents are lost, a handle is used by one thread at a time. Its answers to what is wrong
- * are of the real one's categories (tests/backends/cuda_declarations_cudnn.sh compares them).
+ * driver's streams. It is strict where the real one may be lucky: buffers are inside allocations and as aligned as was
+ * promised, a workspace's contents are lost, a handle is used by one thread at a time. Its errors are of the real one's
+ * categories (tests/backends/cuda_declarations_cudnn.sh compares them).
  *
  * STANDIN_CUDNN, a list: "none": no engine; "unfused": engines do one operation only; "old": version 8. */
 #include "cudnn.h"
@@ -347,7 +347,7 @@ static cudnnStatus_t get_results(const dnn_descriptor *d, int64_t room, int64_t 
     return status;
 }
 
-/* What was set, and what only the library knows. */
+/* The attributes that were set, and those that only the library knows. */
 static cudnnStatus_t get(const dnn_descriptor *d, int name, int type, int64_t room, int64_t *count, void *out)
 {
     const dnn_attribute *a = dnn_find(d, name);

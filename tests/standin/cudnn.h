@@ -41,7 +41,7 @@ dnn_descriptor      *dnn_child(const dnn_descriptor *d, int name, int64_t i);
 dnn_descriptor      *dnn_new(int type);
 void                 dnn_free(dnn_descriptor *d);
 cudnnStatus_t        dnn_put(dnn_descriptor *d, int name, int type, int64_t count, const void *values);
-/* What cudnnGetLastErrorString tells, and `status`. */
+/* The text of cudnnGetLastErrorString, and `status`. */
 cudnnStatus_t dnn_refuse(cudnnStatus_t status, const char *why);
 
 /* cudnn_check.c: may it be finalized? */

@@ -154,7 +154,7 @@ static cudnnStatus_t check_config(const dnn_descriptor *d)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Here the real one compiles what is not compiled yet, and finds out what an engine does not do after all. */
+/* Here the real one compiles engines that are not compiled yet, and finds unsupported problems. */
 static cudnnStatus_t check_plan(dnn_descriptor *d)
 {
     const dnn_descriptor *config = dnn_child(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0), *engine, *graph;

@@ -1,4 +1,4 @@
-/* The stand-in for cuDNN: its engines. What is proposed first is what must not be taken. */
+/* The stand-in for cuDNN: its engines. The first proposal must not be taken. */
 #include "cudnn.h"
 
 #include <stdlib.h>

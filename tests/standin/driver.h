@@ -66,14 +66,14 @@ CUresult standin_run(const standin_launch *launch);
 /* ---- memory.c ---- */
 
 typedef struct standin_allocation {
-    char     *at; /* where it lies on the host */
+    char     *at; /* its address on the host */
     size_t    size;
     CUcontext context;
     bool      pinned;
-    void     *shadow; /* what is kept for each of its bytes where kernels are run from PTX */
+    void     *shadow; /* the state of each of its bytes where kernels are run from PTX */
 } standin_allocation;
 
-/* The allocation in which [at, at + size) lies, or NULL. at is a device address, or for pinned memory the host's. */
+/* The allocation that contains [at, at + size), or NULL. at is a device address, or for pinned memory the host's. */
 const standin_allocation *standin_find(CUdeviceptr at, size_t size);
 const standin_allocation *standin_find_pinned(const void *at, size_t size);
 /* The allocation's shadow, `size` bytes for each byte, zero at first; NULL when memory is out. */
@@ -117,7 +117,7 @@ void standin_drain(CUstream stream, uint64_t number);
 void standin_drain_all(void);
 /* Runs commands that use [at, at + size), which is about to go. */
 void standin_drain_users(const char *at, size_t size);
-/* Under STANDIN_ORDER=random: a random part of what is there. */
+/* Under STANDIN_ORDER=random: a random part of the queue. */
 void standin_drain_some(void);
 void standin_forget_streams(void);
 

@@ -25,7 +25,7 @@ static standin_allocation *table;
 static size_t              count, capacity;
 static size_t              pinned_bytes;
 
-/* The last entry that does not lie behind `at`, or the table's length. */
+/* The last entry that is not behind `at`, or the table's length. */
 static size_t position(const char *at)
 {
     size_t low = 0, high = count;
@@ -108,7 +108,7 @@ static CUresult allocate(CUcontext context, size_t size, bool pinned, char **out
     return CUDA_SUCCESS;
 }
 
-/* Whether nobody wrote behind it. */
+/* True if nothing was written behind it. */
 static bool intact(const standin_allocation *a)
 {
     for (const char *at = a->at + a->size, *end = at + GUARDED; at < end; at++)

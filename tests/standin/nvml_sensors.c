@@ -1,5 +1,5 @@
-/* The stand-in's part of NVML that haul top reads: two kinds of GPUs. Those with an even number tell everything; the
- * others are too hot, nearly full, and tell neither their use nor their power, as GPUs that are shared do. */
+/* The stand-in's part of NVML that haul top reads: two kinds of GPUs. Those with an even number report everything; the
+ * others are too hot, nearly full, and report neither their use nor their power, as GPUs that are shared do. */
 #include "cli/top/nvml.h"
 
 #include <stdio.h>

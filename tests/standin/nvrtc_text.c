@@ -1,4 +1,4 @@
-/* What is done to kernel text: options are understood, kernels found, and functions added that call them. */
+/* Changes of kernel text: options are understood, kernels found, and functions added that call them. */
 #include "nvrtc.h"
 
 #include <ctype.h>
@@ -151,7 +151,7 @@ static const char *closing(const char *open)
     return NULL;
 }
 
-/* A kernel's declaration: its name, and what is between the brackets. */
+/* A kernel's declaration: its name, and the text between the brackets. */
 typedef struct declaration {
     const char *name, *arguments, *end;
     int         length;
@@ -243,7 +243,7 @@ static void write_all(FILE *out, FILE *rows, char *const *table, const char *tex
     for (at = text; (at = strstr(at, word)); at += strlen(word)) {
         declaration d;
         int         count;
-        fflush(rows); /* so that *table is what was written */
+        fflush(rows); /* so that *table is the written address */
         if (!find_declaration(at + strlen(word), &d) || is_known(*table, &d))
             continue;
         write_entry(out, &d);

@@ -1,7 +1,7 @@
 /* CUDA's own words, for kernel text compiled as C for the host: read before the text that NVRTC was given.
  *
  * Threads of a block run one at a time (block.c), so atomics need no atomic instructions. Kernels are found by the word
- * __global__, which therefore is no macro: nvrtc_text.c takes it out. */
+ * __global__, which therefore must not be a macro: nvrtc_text.c removes it. */
 #include "module.h"
 
 #define __CUDACC_RTC__ 1

@@ -31,10 +31,10 @@
  *   STANDIN_MODULE=bytes             that a loaded module takes; default 0
  *   STANDIN_CAPABILITY=9.0           compute capability
  *   STANDIN_DRIVER=13000             the CUDA version of the driver
- *   STANDIN_COMPUTE_MODE=0|2|3       who may use the devices: all, nobody, one process at a time; default 0
+ *   STANDIN_COMPUTE_MODE=0|2|3       who may use the devices: all, none, one process at a time; default 0
  *   STANDIN_PEER=0|1                 whether devices can access each other, default 1
  *   STANDIN_NO_DEVICE=1              cuInit finds none
- *   STANDIN_INIT=code                what cuInit returns
+ *   STANDIN_INIT=code                the result of cuInit
  *   STANDIN_FAIL=function:n[:code],  the n-th call of the function fails (0: every one); by default with the code that
  *                                    fits it best. CUDA_ERROR_ILLEGAL_ADDRESS (700) and its like lose the context
  *   STANDIN_PLANT=1:k_relu:2:5       the second launch on device 1 of a kernel whose name begins so gets one bit wrong, in
@@ -67,12 +67,12 @@ STANDIN_EXPORT int64_t standin_pending(void);
 /* How often memory was freed, or a stream destroyed, that commands still needed: CUDA waits for them there. */
 STANDIN_EXPORT long standin_implicit_waits(void);
 
-/* libcuda.so.1, for the stand-ins of libraries that are linked with it. Where `bytes` at a device address lie on the
- * host; NULL unless they are in one allocation of the stream's device. */
+/* libcuda.so.1, for the stand-ins of libraries that are linked with it. The host address of `bytes` at a device
+ * address; NULL unless they are in one allocation of the stream's device. */
 struct CUstream_st;
 STANDIN_EXPORT void *standin_place(struct CUstream_st *stream, unsigned long long at, size_t bytes);
 /* run(data) in its turn on the stream, on a copy of `size` bytes of data; `places` are those it uses. Both give a
- * CUresult; that of run, if it is no success, loses the context. The context must be the current one. */
+ * CUresult; that of run, if it is an error, loses the context. The context must be the current one. */
 enum { STANDIN_MAX_PLACES = 8 };
 STANDIN_EXPORT int standin_submit(struct CUstream_st *stream, int (*run)(void *), const void *data, size_t size,
                                   void *const *places, int count);

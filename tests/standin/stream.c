@@ -37,7 +37,7 @@ standin_command *standin_command_new(CUresult (*run)(standin_command *), size_t 
     return c;
 }
 
-/* A stream that waits for another cannot be what that one waits for: waits refer to what was enqueued before them. So
+/* A stream that waits for another cannot be the one that it waits for: waits refer to commands enqueued before them. So
  * the recursion through run_wait is not deeper than there are streams. */
 void standin_drain(CUstream s, uint64_t number)
 {

@@ -1,4 +1,4 @@
-/* What is reported of the last choice of an implementation. */
+/* The report on the last choice of an implementation. */
 #ifndef HAUL_TESTS_SUPPORT_CHOICE_H
 #define HAUL_TESTS_SUPPORT_CHOICE_H
 

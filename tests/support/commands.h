@@ -1,4 +1,4 @@
-/* Commands that move bytes, in a line each, for tests of what is below the copy function. Offsets are 0. */
+/* Commands that move bytes, in a line each, for tests of layers below the copy function. Offsets are 0. */
 #ifndef SUPPORT_COMMANDS_H
 #define SUPPORT_COMMANDS_H
 

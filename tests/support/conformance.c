@@ -80,7 +80,7 @@ int test_devices(haul_device **out, int capacity)
 {
     haul_device_report found[32];
     int                n = haul_device_list(found, 32), count = 0;
-    const char        *wanted = getenv("HAUL_TEST_DEVICES"); /* a list such as "cpu opencl:0" */
+    const char        *wanted = getenv("HAUL_TEST_DEVICES"); /* a list like "cpu opencl:0" */
     for (int i = 0; i < n && count < capacity; i++) {
         if (!found[i].usable || strncmp(found[i].name, "meta", 4) == 0)
             continue;

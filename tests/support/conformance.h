@@ -7,7 +7,7 @@
 
 #include <haul/haul.h>
 
-/* X(name): how an operand of a logical shape lies in memory. */
+/* X(name): how an operand of a logical shape is laid out. */
 #define LAYOUTS(X) X(contiguous) X(transposed) X(sliced) X(stepped) X(broadcast) X(channels_last)
 typedef enum layout {
 #define X(name) LAYOUT_##name,
@@ -29,11 +29,11 @@ haul_device *test_second_device(void);
 /* The element of `dtype` nearest to a value, ties to even. */
 double rounded(double v, haul_dtype dtype);
 
-/* Values for an operand: deterministic, spread over [low, high], exactly representable in `dtype`. seed tells operands
- * apart. */
+/* Values for an operand: deterministic, spread over [low, high], exactly representable in `dtype`. seed distinguishes
+ * operands. */
 void sample_values(double *out, int64_t count, haul_dtype dtype, double low, double high, unsigned seed);
 
-/* A tensor of `shape` on `device` lying as `how` says, with the given row-major values; under LAYOUT_broadcast the
+/* A tensor of `shape` on `device` with the layout `how`, with the given row-major values; under LAYOUT_broadcast the
  * first axis is expanded and `values` are changed to what the tensor holds. NULL with the error set on failure. */
 haul_tensor *make_operand(haul_device *device, haul_dtype dtype, haul_shape shape, layout how, double *values);
 

@@ -7,7 +7,7 @@
 #include "backends/cpu/cpu.h"
 #include "support/random.h"
 
-/* Values in a block of its own that ends with the last, so that a sanitizer sees what is read behind it. */
+/* Values in a block of its own that ends with the last, so that a sanitizer sees reads behind it. */
 typedef struct memory {
     haul__buffer buffer;
     float       *values;
@@ -23,7 +23,7 @@ static inline memory make_memory(int64_t count)
     return m;
 }
 
-/* The pass writes over what is random in its result. */
+/* The pass overwrites the random values in its result. */
 typedef struct problem {
     haul__conv2d c;
     memory       x, weight, bias, y;

@@ -1,4 +1,4 @@
-/* Operations of a program's own (haul/custom.h) that several tests use. Only what is public stands here. */
+/* Operations of a program's own (haul/custom.h) that several tests use. It uses public headers only. */
 #ifndef HAUL_TESTS_CUSTOM_OPS_H
 #define HAUL_TESTS_CUSTOM_OPS_H
 

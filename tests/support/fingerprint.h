@@ -2,7 +2,7 @@
  *
  * A golden file holds them for a machine type. It has a line for each name and device, with one hash for each dtype:
  *   haul_add cpu f32=0123456789abcdef f64=...
- * In between, a list has a line for each kind: the layouts, gradients, forms, and stages of what was run. */
+ * In between, a list has a line for each kind: the layouts, gradients, forms, and stages that were run. */
 #ifndef HAUL_TESTS_FINGERPRINT_H
 #define HAUL_TESTS_FINGERPRINT_H
 

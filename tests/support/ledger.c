@@ -6,10 +6,10 @@
  * program exits the bytes must be equal in each direction, or it fails. Commands are not compared: a copy may be many.
  *
  * On neither side:
- *   - what is refused: a function that failed, and all chunks of a call of the copy function that failed;
+ *   - refused calls: a function that failed, and all chunks of a call of the copy function that failed;
  *   - copies of a subscriber to events, which make no events;
  *   - copies that a test asks of a backend itself (LEDGER_APART);
- *   - copies of what kernels noted of indices out of range, which are no transfers;
+ *   - copies of the records of indices out of range, which do not count as transfers;
  *   - copies on the CPU and within a device, which cross no link. */
 #include "support/ledger.h"
 
@@ -30,7 +30,7 @@ static atomic_llong asked[LEDGER_DIRECTIONS];
 static long long    heard[LEDGER_DIRECTIONS];
 static atomic_bool  stopped;
 
-/* A call of the copy function: what is asked for counts if it succeeds. */
+/* A call of the copy function: the requested bytes count if it succeeds. */
 typedef struct copying {
     bool      open;
     long long bytes[LEDGER_DIRECTIONS];

@@ -17,7 +17,7 @@ haul_status ledger_asked(ledger_direction direction, size_t bytes, haul_status s
 void        ledger_apart_begin(void);
 haul_status ledger_apart_end(haul_status status);
 
-/* Stop and go on listening, for tests that nobody listens. Copies in between are on neither side. */
+/* Stop and go on listening, for tests without subscribers. Copies in between are on neither side. */
 void ledger_stop(void);
 void ledger_go_on(void);
 

@@ -36,7 +36,7 @@ static haul_status null_open(haul_device *device, int index)
     return HAUL_OK;
 }
 
-/* Memory that nobody touches: a handle that is not NULL. */
+/* Memory that is never touched: a handle that is not NULL. */
 static haul_status null_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     (void)of;

@@ -1,4 +1,4 @@
-/* A module of two parameters that may lie on different devices, with an optimizer and gradients made by hand. */
+/* A module of two parameters that may be on different devices, with an optimizer and gradients made by hand. */
 #ifndef HAUL_TESTS_PAIR_H
 #define HAUL_TESTS_PAIR_H
 

@@ -1,4 +1,4 @@
-/* What the tests of published pages share: the folder of pages and what is in it. For a test program's one source file.
+/* What the tests of published pages share: the folder of pages and its contents. For a test program's one source file.
  */
 #ifndef HAUL_TESTS_PUBLISH_H
 #define HAUL_TESTS_PUBLISH_H

@@ -1,4 +1,4 @@
-/* Commands on plain buffers for a backend's submit, in a line each, for tests of what is below the device layer. */
+/* Commands on plain buffers for a backend's submit, in a line each, for tests of layers below the device layer. */
 #ifndef SUPPORT_TABLE_H
 #define SUPPORT_TABLE_H
 

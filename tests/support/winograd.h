@@ -48,7 +48,7 @@ static inline haul_status run_winograd(problem *p)
     if (!scratch.host)
         return HAUL_OUT_OF_MEMORY;
     p->c.scratch = &scratch;
-    memset(scratch.host, 0x7f, p->c.scratch_bytes); /* large numbers: what is not written must not be read */
+    memset(scratch.host, 0x7f, p->c.scratch_bytes); /* large numbers: elements that are not written must not be read */
     haul_status status = haul__cpu_winograd(NULL, &p->c);
     free(scratch.host);
     return status;

@@ -188,7 +188,7 @@ static void test_checkpoint__that_does_not_fit_changes_nothing(void **state)
         everything after = state_of(&t);
         assert_same(&before, &after);
     }
-    /* weights alone are no checkpoint; other networks' checkpoints do not fit */
+    /* weights alone do not make a checkpoint; other networks' checkpoints do not fit */
     assert_int_equal(haul_save_weights("w.safetensors", source.net), HAUL_OK);
     assert_int_equal(haul_load_checkpoint("w.safetensors", t.net, t.optimizer, .position = &position), HAUL_FORMAT);
     haul_module    *small = HAUL_SEQUENTIAL(haul_nn_linear(6, 5));

@@ -1,4 +1,4 @@
-/* A network whose layers lie on all devices in turn trains as it does on one: the same losses, the same weights.
+/* A network whose layers are on all devices in turn trains as it does on one: the same losses, the same weights.
  *
  * ctest: cuda-random */
 #include <haul/haul.h>
@@ -14,7 +14,7 @@
 
 enum { STEPS = 6, BATCH = 16, MOST_DEVICES = 8, WEIGHTS = 62006 };
 
-/* Layers of simplecnn, neighbours on different devices; those between lie where their input is. */
+/* Layers of simplecnn, neighbours on different devices; those between are on the device of their input. */
 static const char *const layers[] = {"conv1", "pool1", "conv2", "fc1", "fc2", "fc3"};
 enum { LAYERS = sizeof layers / sizeof layers[0] };
 

@@ -1,5 +1,5 @@
 /* Steps with gradient accumulation: the parts of steps, gradients of parts against one large batch and against a plain
- * loop, clipping, loss scaling, and what is refused.
+ * loop, clipping, loss scaling, and refused calls.
  *
  * ctest: cuda */
 #include <haul/haul.h>

@@ -1,5 +1,5 @@
 /* Early stopping and the best weights: what counts as progress, patience, weights that are kept and restored, both
- * across a checkpoint, and what is refused.
+ * across a checkpoint, and refused calls.
  *
  * ctest: cuda */
 #include <haul/haul.h>

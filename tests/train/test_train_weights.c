@@ -1,4 +1,4 @@
-/* Weights: prefixes, files that fit in part, conversion, mapping, metadata, and what is reported. */
+/* Weights: prefixes, files that fit in part, conversion, mapping, metadata, and reports. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,7 @@ static void test_weights__of_a_checkpoint_load_alone(void **state)
     haul_scope_pop(scope);
 }
 
-/* ---- what is missing and what is unexpected ---- */
+/* ---- missing and unexpected tensors ---- */
 
 static void test_weights__partial_loading_tells_what_was_left_out(void **state)
 {

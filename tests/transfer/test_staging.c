@@ -54,7 +54,7 @@ static void there_and_back(void)
         assert_non_null(back);
         haul_set_device(late_device(0));
         haul_tensor *x = bytes_of(data, bytes);
-        memset(data, 0xEE, bytes); /* what was not copied yet would be seen */
+        memset(data, 0xEE, bytes); /* bytes that were not copied yet would be seen */
         memset(back, 0, bytes);
         assert_int_equal(haul_read(x, back, bytes), HAUL_OK);
         assert_memory_equal(back, want, bytes);

@@ -132,7 +132,7 @@ static void test_transfer__moves_share_when_nothing_changes(void **state)
         assert_ptr_equal(haul_cast(x, HAUL_F32)->storage, x->storage);
         haul_tensor *copy = haul_identity(x, devices[d]), *clone = haul_clone(transposed(x));
         assert_ptr_not_equal(copy->storage, x->storage);
-        assert_false(haul_tensor_is_contiguous(clone)); /* its dimensions lie as those of what it was made from */
+        assert_false(haul_tensor_is_contiguous(clone)); /* its dimensions have the order of its source */
         assert_true(haul__tensor_same_layout(clone, transposed(x)));
         assert_int_equal(haul_write(x, (float[12]){0}, 48), HAUL_OK);
         assert_true(haul_item(view_of(same, &HAUL_SHAPE(1), (int64_t[]){1}, 7)) == 0);

@@ -1,5 +1,5 @@
-/* Copies that can wait, as those of a loader: copies that somebody waits for pass them, and the order of accesses to
- * the same memory stays.
+/* Copies that can wait, as those of a loader: copies with a waiter pass them, and the order of accesses to the same
+ * memory stays.
  *
  * ctest: cuda */
 #include "core/object.h"
@@ -15,8 +15,7 @@ static haul_status copy_ahead(haul__storage *to, haul__storage *from, size_t byt
         .operation = "test", .to = {to, 0}, .from = {from, 0}, .bytes = bytes, .fresh = true, .ahead = true});
 }
 
-/* A copy of `bytes` of this value to `to`, for which nobody waits; from pinned memory if `pinned`, else from the
- * heap. */
+/* A copy of `bytes` of this value to `to`, without a waiter; from pinned memory if `pinned`, else from the heap. */
 static void send_ahead(haul__storage *to, size_t bytes, uint8_t value, bool pinned)
 {
     haul__storage *from =
@@ -46,8 +45,8 @@ static void assert_all(const haul_tensor *t, size_t bytes, uint8_t value)
     free(got);
 }
 
-/* late:0 runs a command only when somebody waits for one behind it on its stream. So what is pending after a wait was
- * not in the way. */
+/* late:0 runs a command only when a thread waits for one behind it on its stream. So copies that are pending after a
+ * wait were not in the way. */
 static void test_transfer_ahead__others_pass(void **state)
 {
     (void)state;
@@ -97,7 +96,7 @@ static void test_transfer_ahead__a_copy_in_pieces_counts_once(void **state)
     assert_int_equal(ledger().h2d_count, 1);
     assert_int_equal(ledger().h2d_bytes, LARGE);
     assert_int_equal(haul_device_sync(late_device(0)), HAUL_OK);
-    assert_int_equal(late_pending(), 0); /* haul_device_sync waits for such copies, too */
+    assert_int_equal(late_pending(), 0); /* haul_device_sync waits for these copies, too */
 }
 
 static void test_transfer_ahead__a_piece_that_fails_is_an_error(void **state)

@@ -61,7 +61,7 @@ static float *watched;
 
 static void check_then_count(void *context)
 {
-    watched[0] = -1; /* what is still to be read would see it */
+    watched[0] = -1; /* later reads would see it */
     count_deletion(context);
 }
 
@@ -103,7 +103,7 @@ static void test_map__reads_and_writes(void **state)
         memory[1] = 50;
         assert_int_equal(haul_unmap(rows), HAUL_OK);
         assert_int_equal(haul_tensor_version(x), version + 1);
-        memory = haul_map(rows, HAUL_WRITE); /* what is not written stays */
+        memory = haul_map(rows, HAUL_WRITE); /* elements that are not written stay */
         memory[2] = 60;
         assert_int_equal(haul_unmap(rows), HAUL_OK);
         assert_int_equal(haul_read(x, back, sizeof back), HAUL_OK);

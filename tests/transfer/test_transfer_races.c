@@ -55,9 +55,9 @@ static void test_transfer__every_failure_is_reported_and_leaves_nothing(void **s
 
 /* ---- races ---- */
 
-/* Tensors of a few sizes wander between devices under a random schedule of moves, writes, copies and drops; what each
- * must hold is kept beside it and compared whenever one is looked at. A wait that is missing anywhere shows as a wrong
- * value. */
+/* Tensors of a few sizes wander between devices under a random schedule of moves, writes, copies and drops; the
+ * expected values are kept in host memory and compared whenever one is looked at. A wait that is missing anywhere shows
+ * as a wrong value. */
 enum { WANDERERS = 12, SIZES = 3 };
 static const int64_t sizes[SIZES] = {100, 5000, 70000};
 

@@ -1,5 +1,6 @@
 """Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations that a
-function begins with, and a status is a condition by itself. Programs for users may write != HAUL_OK."""
+function begins with, a status is a condition by itself, and comments do without some words that make a fact hard to read.
+Programs for users may write != HAUL_OK."""
 import os
 import pathlib
 import re
@@ -7,6 +8,10 @@ import sys
 
 SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
 FOLDERS = ("include", "src", "cli", "tests", "bench", "examples", "fuzz", "tools")
+COMMENTED = ("include", "src", "cli", "tests")  # folders whose comments are checked for words
+WORDS = re.compile(r"""\b(what\s+(is|was|are|were) | (?<!there\s)(is|are|was|were)\s+no(?!\s+(longer|more)) | such | tells? | told
+    | (some|no)body | lies? | lay | lying | besides?)\b""", re.X | re.I)
+COMMENT = re.compile(r'''"(?:\\.|[^"\\\n])*" | \'(?:\\.|[^\'\\\n])*\' | (/\*.*?\*/ | //[^\n]*)''', re.X | re.S)
 STATEMENT = re.compile(r"(return|goto|if|for|while|switch|do|else|case|break|continue|default|asm|__asm__)\b")
 NAMED_TYPE = re.compile(r"(static |const )*(typedef|struct|enum|union)\b[^;=]*\{")
 DECLARATION = re.compile(r"""((static|const|volatile|register|struct|enum|union|unsigned|signed|long|short|extern|_Thread_local
@@ -53,6 +58,14 @@ def blank_lines(lines):
                 yield start + 1 + count + 1
 
 
+def avoided_words(text):
+    """(line, words) for each of the avoided words in the comments of a text; a line may end between two words."""
+    for comment in COMMENT.finditer(text):
+        words = re.sub(r"\n\s*(\*(?!/))?[ \t]*", lambda gap: " " * len(gap[0]), comment[1] or "")
+        for found in WORDS.finditer(words):
+            yield text.count("\n", 0, comment.start() + found.start()) + 1, " ".join(found[0].split())
+
+
 def faults(text, for_users=False):
     """(line, what is wrong) for each rule that the text breaks."""
     lines = text.split("\n")
@@ -69,6 +82,9 @@ def test_of_the_test():
     condition = "    if (haul_sync() != HAUL_OK)\n"
     if [line for line, _ in faults(text)] != [5] or list(faults(good)) or [line for line, _ in faults(condition)] != [1]:
         sys.exit("faults were made, and are not found")
+    comment = "/* A line.\n * What\n * is behind it is no copy, and such a \"*/ f(\"nobody\"); // tells\n"
+    if list(avoided_words(comment)) != [(2, "What is"), (3, "is no"), (3, "such"), (3, "tells")]:
+        sys.exit("words to avoid were written into comments, and are not found")
 
 
 def main():
@@ -79,6 +95,9 @@ def main():
             if path.suffix in (".c", ".h"):
                 for line, what in faults(path.read_text(encoding="utf-8"), folder in ("include", "examples")):
                     messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
+            if path.suffix in (".c", ".h", ".def") and folder in COMMENTED:
+                for line, words in avoided_words(path.read_text(encoding="utf-8")):
+                    messages.append(f"{path.relative_to(SOURCE)}:{line}: a comment says \"{words}\": state the fact plainly")
     print("\n".join(messages))
     sys.exit(1 if messages else 0)
 

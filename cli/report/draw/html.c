@@ -73,7 +73,7 @@ static void add_escaped(html *h, const char *text)
         if (named) {
             html_put(h, named);
         } else if (code == UINT32_MAX) {
-            html_put(h, "\xef\xbf\xbd"); /* U+FFFD stands for what is not UTF-8 */
+            html_put(h, "\xef\xbf\xbd"); /* U+FFFD stands for bytes that are not UTF-8 */
         } else if (obeyed) {
             snprintf(number, sizeof number, "U+%04X", (unsigned)code & 0xffff);
             html_put(h, number);
@@ -110,7 +110,7 @@ static void add_integer(html *h, long long value)
     html_put(h, text);
 }
 
-/* The format continues behind what is returned. `at` is a percent sign. */
+/* The format continues behind the returned text. `at` is a percent sign. */
 static const char *add_value(html *h, const char *at, va_list *values)
 {
     int         digits = 6;

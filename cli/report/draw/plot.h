@@ -14,8 +14,8 @@ enum { PLOT_RUNS = 4, PLOT_LINES = 3 * PLOT_RUNS };
 
 typedef enum plot_form {
     PLOT_RAW,  /* thin: single mini-batches */
-    PLOT_SOFT, /* in the middle: what was trained */
-    PLOT_MAIN  /* thick, with a dot for each point: what was measured */
+    PLOT_SOFT, /* in the middle: the trained network */
+    PLOT_MAIN  /* thick, with a dot for each point: measured values */
 } plot_form;
 
 typedef struct plot_line {

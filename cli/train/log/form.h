@@ -1,4 +1,4 @@
-/* The two forms of what a training tells: JSON objects, and texts for people. log.c decides what goes where. */
+/* The two forms of a training's log: JSON objects, and texts for people. log.c decides what goes where. */
 #ifndef CLI_TRAIN_LOG_FORM_H
 #define CLI_TRAIN_LOG_FORM_H
 

@@ -1,4 +1,4 @@
-/* What a training tells: JSON lines, or lines and charts for people; and the same events in the run's log. */
+/* The log of a training: JSON lines, or lines and charts for people; and the same events in the run's log. */
 #ifndef CLI_TRAIN_LOG_LOG_H
 #define CLI_TRAIN_LOG_LOG_H
 
@@ -12,15 +12,15 @@
 #include "plan/batch.h"
 
 typedef struct report {
-    bool         json, text; /* what is printed: JSON lines, lines for people, or nothing */
+    bool         json, text; /* the form of the output: JSON lines, lines for people, or nothing */
     run_folder  *run;
     progress_bar bar;
     chart        losses;
-    double       last_loss;     /* of the last mini-batches that were told; NaN before the first */
+    double       last_loss;     /* of the last mini-batches with a line; NaN before the first */
     double       last_accuracy; /* as each epoch is measured; NaN before the first */
     double       last_speed;    /* examples a second, in the last epoch */
     int64_t      batches;       /* in an epoch */
-    bool         started;       /* the start was told */
+    bool         started;       /* the start was logged */
     bool         head_told;     /* the table of epochs has its head */
     bool         writes_events; /* the start opens a file for TensorBoard in the run's folder */
     tensorboard  events;
@@ -41,11 +41,12 @@ void report_restore(report *r, double elapsed);
 
 struct haul__fit_result;
 typedef struct report_start {
-    haul_device                   *device;
-    const struct haul__fit_result *step; /* what a step takes; the network's layers are told if the training is new */
-    const char                    *model, *data, *train_name, *optimizer, *precision, *schedule;
-    const char                    *test_name, *augment, *init; /* NULL: none */
-    int64_t parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
+    haul_device *device;
+    const struct haul__fit_result
+               *step; /* the figures of a step; the network's layers are logged if the training is new */
+    const char *model, *data, *train_name, *optimizer, *precision, *schedule;
+    const char *test_name, *augment, *init; /* NULL: none */
+    int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */
     double                    lr, weight_decay;
@@ -62,7 +63,7 @@ typedef struct report_start {
     bool        begins_anew;              /* and the epoch therefore begins again */
 } report_start;
 
-/* The mini-batches since the last such line. */
+/* The mini-batches since the last of these lines. */
 typedef struct report_line {
     int64_t epoch, batch;
     double  loss, lr;
@@ -90,7 +91,7 @@ typedef struct report_early_stop {
 typedef struct report_diverged {
     int64_t     epoch, batch; /* the first mini-batch that showed it */
     const char *what;         /* the value that is not finite: "loss", "weights", "validation loss" or "test loss" */
-    double      loss_before;  /* the last finite mean that was told; NaN: none was */
+    double      loss_before;  /* the last finite mean that was logged; NaN: none was */
     double      lr;
 } report_diverged;
 
@@ -106,7 +107,7 @@ typedef struct report_done {
     haul_device *device;
     double       step_seconds, seconds;       /* step: the median */
     int64_t      epochs;                      /* trained in this run */
-    int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to tell */
+    int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to find out */
     int64_t      limit_bytes;                 /* 0: none */
     int64_t      spilled_bytes;               /* moved to host memory for lack of room */
     int64_t      waits;                       /* how often the training thread came to wait for a device */
@@ -118,7 +119,7 @@ typedef struct report_done {
     char         audit[320]; /* what the audit of a profile found, in half a sentence; "": there is no profile */
 } report_done;
 
-/* Each tells one event. False after a complaint. */
+/* Each logs one event. False after a complaint. */
 bool report_tell_start(report *r, const report_start *s);
 bool report_tell_line(report *r, const report_line *l);
 bool report_tell_epoch(report *r, const report_epoch *e);
@@ -126,7 +127,7 @@ bool report_tell_early_stop(report *r, const report_early_stop *s);
 bool report_tell_done(report *r, const report_done *d);
 bool report_tell_stopped(report *r, int64_t epoch, int64_t batch);
 
-/* Only the event. Does nothing if the training has told no start. */
+/* Only the event. Does nothing if the start was not logged. */
 void report_tell_memory(report *r, const report_memory *m);
 
 /* Also what to try, on standard error. */

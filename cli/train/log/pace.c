@@ -11,9 +11,9 @@ static progress_bar *bar_of(trainer *t)
     return &t->report.bar;
 }
 
-/* ---- what is known ---- */
+/* ---- known times ---- */
 
-/* Seconds of a mini-batch in this epoch; NaN before it can be told. */
+/* Seconds of a mini-batch in this epoch; NaN before it is known. */
 static double batch_seconds(const pace *p)
 {
     double seconds = p->known_at - p->epoch_began;
@@ -73,7 +73,7 @@ static int64_t examples_seen(const trainer *t)
     return (t->position.epoch - 1) * all + (now < all ? now : all);
 }
 
-/* Where nothing was read yet from which the bar would tell it: from the mini-batches that were begun. */
+/* From the mini-batches that were begun, where none was read yet. */
 static double seconds_left(const trainer *t, const progress_state *s, int64_t steps)
 {
     const int64_t here = steps - t->pace.first;

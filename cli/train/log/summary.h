@@ -10,7 +10,7 @@
 void summary_print(const haul__fit_result *d, const haul_device *device);
 void summary_print_memory(const haul__fit_result *d, const haul_device *device);
 
-/* The limit and what is recomputed, if there are any. */
+/* The limit and the recomputed layers, if there are any. */
 void summary_print_parts(const haul__fit_result *d);
 
 /* "177.0 MiB to host memory and 150.0 MiB back in each step, about 40 ms". */

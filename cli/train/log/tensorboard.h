@@ -1,4 +1,4 @@
-/* Event files that TensorBoard reads: scalar values by step, beside the log of a run.
+/* Event files that TensorBoard reads: scalar values by step, next to the log of a run.
  *
  * A file is a sequence of records: length (u64), its masked CRC-32C, the bytes, their masked CRC-32C, all little-endian
  * (TensorFlow, tensorflow/core/lib/io/record_writer.cc). The bytes are an Event in the wire format of protocol buffers
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zeros: there is no file, and what is added goes nowhere. */
+/* All zeros: there is no file, and added values are dropped. */
 typedef struct tensorboard {
     char   *path; /* NULL: there is no file */
     int     fd;

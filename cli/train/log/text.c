@@ -8,7 +8,7 @@
 #include "cli/train/log/form.h"
 #include "cli/train/log/summary.h"
 
-/* A name, and a text that wraps beside it. */
+/* A name, and a text that wraps in the next column. */
 static void HAUL_PRINTF(3, 4) print_fact(const char *name, int indent, const char *format, ...)
 {
     char    text[8192];

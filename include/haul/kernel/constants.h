@@ -1,2 +1,2 @@
-/* In the source tree; what is installed here is the file itself. */
+/* In the source tree; the installed header is the file itself. */
 #include "../../../src/kernels/constants.h"

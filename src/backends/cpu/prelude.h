@@ -20,7 +20,7 @@
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
 /* Begins to load the cache line at p, for later. */
 #define FETCH_AHEAD(p) __builtin_prefetch(p)
-/* What is read before it is loaded before what is read after it: processors fetch ahead what is read in order. */
+/* Reads before it come before reads after it: processors fetch ahead only in order. */
 #define LOADS_IN_ORDER __asm__ volatile("" ::: "memory")
 /* Before a loop of a few turns, whose number the compiler knows: vectors are better than turns one by one. */
 #if defined(__clang__)
@@ -43,19 +43,19 @@
 #define QUOTIENT(a, b)  ((a) / (b))
 #define REMAINDER(a, b) ((a) % (b))
 
-/* Kernels of the lanes form: an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by a thread of
- * its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of type V
- * for each lane, OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES. EACH_REST(l, n)
- * runs over these at least, for the rest of a row: it gives a lane IN_REST(l, n, value, other), which is `value` below n.
- * (Vectors under a mask are faster than a loop whose end is not known.) EACH_PART(g, V) runs over parts of the lanes, of
- * which g is the first: here those whose values of type V fill a vector, elsewhere all lanes. PART_VALUES(V, s) declares
- * a value for each lane of a part, which EACH_OF_PART(l, V) runs over, and OF_PART(s, l) is that of lane g + l. (Loops
- * over one vector keep it in a register.) EACH_OF_ROW(j, n) runs over the elements of a row, in any order. LANE_TREE(V, s,
- * STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is the result. FIND_IN_ROW(found, j, n,
- * condition) declares the first j below n for which the condition holds, n - 1 if none; only the first lane has it.
- * (Blocks without one are passed without a branch for each element.) LANE_UNROLL stands before a loop over a long row:
- * several loads are to be under way at once. LANES_ARE_THREADS: 1 where every lane is one.
- * What is done once for an item stands under IS_FIRST_LANE; all else is done by every lane. */
+/* Kernels of the lanes form: an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by a thread
+ * of its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of
+ * type V for each lane, OF_LANE(s, l) is that of lane l. EACH_LANE(l, n) runs over lanes below n <= SUM_LANES.
+ * EACH_REST(l, n) runs over these at least, for the rest of a row: it gives a lane IN_REST(l, n, value, other), which
+ * is `value` below n. (Vectors under a mask are faster than a loop whose end is not known.) EACH_PART(g, V) runs over
+ * parts of the lanes, of which g is the first: here those whose values of type V fill a vector, elsewhere all lanes.
+ * PART_VALUES(V, s) declares a value for each lane of a part, which EACH_OF_PART(l, V) runs over, and OF_PART(s, l) is
+ * that of lane g + l. (Loops over one vector keep it in a register.) EACH_OF_ROW(j, n) runs over the elements of a row,
+ * in any order. LANE_TREE(V, s, STEP) puts all lanes' values together as a tree, behind which OF_FIRST_LANE(s) is the
+ * result. FIND_IN_ROW(found, j, n, condition) declares the first j below n for which the condition holds, n - 1 if
+ * none; only the first lane has it. (Blocks without one are passed without a branch for each element.) LANE_UNROLL
+ * stands before a loop over a long row: several loads are to be under way at once. LANES_ARE_THREADS: 1 where every
+ * lane is one. Code under IS_FIRST_LANE runs once for an item; every lane runs all other code. */
 #define FOR_ROWS(i)       FOR_ITEMS(i)
 #define LANE_VALUES(V, s) V s[SUM_LANES]
 #define OF_LANE(s, l)     (s)[l]
@@ -199,7 +199,7 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 #define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
 #define PUT_LINE(o, q) haul_put_line((char *)(o), (const char *)(q))
 #define BYTES_TO_LINE(o) (-(uintptr_t)(o) & 63)
-/* What is in an array counts as read. Compilers load pairs of elements as vectors only where both are. */
+/* All elements of an array count as read. Compilers load pairs of elements as vectors only where both are. */
 #ifdef __AVX__
 #define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
 #else

@@ -27,7 +27,7 @@
 
 static const char *const operation = "haul_conv2d";
 
-/* What is known about a problem. */
+/* The known properties of a problem. */
 typedef struct entry {
     struct entry       *next;
     haul__cudnn_problem problem;

@@ -163,7 +163,7 @@ bool        haul__cudnn_wants_channels_last(haul_device *device, const void *pro
 size_t      haul__cudnn_scratch(haul_device *device, const void *problem);
 haul_status haul__cudnn_compute(haul__stream *s, const void *problem);
 
-/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or what is missing; and the memory that is left. */
+/* libraries.c: "cuBLASLt 13.1.0, cuDNN 9.19.0", or the missing library; and the memory that is left. */
 void haul__cuda_describe(haul_device *device, haul__description what, char *out, size_t size);
 
 #endif

@@ -68,7 +68,7 @@ typedef struct haul__cudnn_plan {
 int  haul__cudnn_propose(const haul__cudnn_target *target, const haul__cudnn_problem *problem, int64_t workspace,
                          haul__cudnn_plan *out, int most);
 void haul__cudnn_plan_drop(haul__cudnn_plan *plan);
-/* The choice that a plan stands for, and the plan for such a choice; false if the library does not tell, or refuses. */
+/* The choice that a plan stands for, and the plan for a choice; false if the library fails or refuses. */
 bool haul__cudnn_describe(const haul__cudnn_plan *plan, haul__cudnn_choice *out);
 bool haul__cudnn_rebuild(const haul__cudnn_target *target, const haul__cudnn_problem *problem,
                          const haul__cudnn_choice *choice, int64_t workspace, haul__cudnn_plan *out);
@@ -76,7 +76,7 @@ bool haul__cudnn_rebuild(const haul__cudnn_target *target, const haul__cudnn_pro
 cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudnn_plan *plan,
                               const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1], CUdeviceptr workspace);
 
-/* conv2d.c: "cuDNN 9.19.0", or what is missing. */
+/* conv2d.c: "cuDNN 9.19.0", or the missing library. */
 void haul__cudnn_words(haul_device *device, char *out, size_t size);
 
 #endif

@@ -17,7 +17,7 @@ static int64_t get(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
     return count < room ? count : room;
 }
 
-/* The engine of a configuration; NULL if the library does not tell. */
+/* The engine of a configuration; NULL if the library fails. */
 static cudnnBackendDescriptor_t engine_of(cudnnBackendDescriptor_t config)
 {
     cudnnBackendDescriptor_t engine = haul__cudnn_make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);

@@ -19,7 +19,7 @@ bool haul__cuda_names(const char *variable, const char *word)
     return haul__word_list_has(getenv(variable), word);
 }
 
-/* The toolkit brings libraries to link with that only return errors; they lie in folders called "stubs". */
+/* The toolkit brings libraries to link with that only return errors; they are in folders called "stubs". */
 static bool is_stub(void *function)
 {
     Dl_info info;
@@ -169,8 +169,8 @@ static struct {
     char           why[256];
 } nvrtc = {.once = PTHREAD_ONCE_INIT};
 
-/* NVRTC opens its second library by name only, so that beside an NVRTC that was opened by path it is not found where
- * the loader does not look: opened beforehand, it is there. What fails here shows when a kernel is compiled. */
+/* NVRTC opens its second library by name only. If NVRTC itself was opened by a path where the loader does not look, the
+ * second one is not found, unless it was opened beforehand. What fails here shows when a kernel is compiled. */
 static void open_builtins(int major, int minor)
 {
     char        path[4200];
@@ -230,7 +230,7 @@ bool haul__cuda_load_nvrtc(char *why, size_t why_size)
     return nvrtc.usable;
 }
 
-/* ---- the management library, for what the driver does not tell ---- */
+/* ---- the management library, for figures that the driver lacks ---- */
 
 static struct {
     pthread_once_t once;

@@ -45,8 +45,8 @@ typedef double             F64;
 #define ITEMS_STEP(row) ((I64)gridDim.x * blockDim.x)
 #define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_step = ITEMS_STEP(1); i < p.items; i += haul_step)
 
-/* GPUs divide by 32 bits at most: divisions of 64 bits are calls of a long routine, around which variables are put aside.
- * What is larger takes one step for each bit of the quotient; what is negative gives 0, and must not be used. */
+/* GPUs divide by 32 bits at most: divisions of 64 bits are calls of a long routine, around which variables are put
+ * aside. A larger quotient takes one step for each bit; a negative number gives 0, and must not be used. */
 FUNC I64 QUOTIENT(I64 a, I64 b)
 {
     I64 part = b, q = 0;

@@ -119,8 +119,7 @@ static haul_status check_alloc(const haul_device *device, const char *call, cl_i
 }
 
 /* Drivers allocate at the first use of a buffer, which is too late to report that memory is exhausted, so that use is
- * made now. Migrating a buffer with undefined contents also tells the driver on which of the context's devices it
- * is. */
+ * made now. Migrating a buffer with undefined contents also places it on one of the context's devices. */
 static cl_int place(haul__cl_device *d, cl_mem memory)
 {
     cl_event event;

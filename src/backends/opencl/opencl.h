@@ -95,7 +95,7 @@ typedef struct haul__cl_device {
  * everything up to that copy, so a wait for it needs no marker, which on PoCL takes as long as the copy. */
 typedef struct haul__cl_queue {
     cl_command_queue queue;
-    cl_event         last; /* of the newest command, if that was such a copy; else NULL */
+    cl_event         last; /* of the newest command, if that was a copy of this kind; else NULL */
 } haul__cl_queue;
 
 /* The target of haul__kernel.handle. Arguments are set and the launch is enqueued under the lock: a cl_kernel is the

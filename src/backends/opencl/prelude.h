@@ -23,8 +23,8 @@ typedef float  F32;
 #define PRIVATE  __private
 #define FUNC     static inline
 #define INLINE   static inline
-/* clang makes vectors of 32 bytes where 64 are possible, unless it is told how many elements a vector has. That also
- * allows it to change the order of additions, so such a loop must not add floats up. */
+/* clang makes vectors of 32 bytes where 64 are possible, unless a pragma gives the elements of a vector. That also
+ * allows it to change the order of additions, so a loop with it must not add floats up. */
 #if CHUNKED && defined(__clang__) && defined(__AVX512F__) &&                                                           \
     (defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f16) || defined(HAUL_KERNEL_DTYPE_bf16))
 #define VECTOR_LOOP _Pragma("clang loop vectorize_width(16)")

@@ -169,7 +169,7 @@ haul_status haul__cl_build(haul_device *device, const char *name, const char *so
 
 /* ---- kernels ---- */
 
-/* The code of a program is in the device's memory, as far as OpenCL tells. */
+/* The code of a program is in the device's memory, as far as OpenCL reports it. */
 static void count_code(haul_device *device, cl_program program)
 {
     size_t    sizes[HAUL__MAX_DEVICES] = {0}, count = 0;

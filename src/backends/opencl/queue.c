@@ -63,7 +63,7 @@ void haul__cl_stream_close(haul_device *device, void *queue)
 }
 
 /* Copies across the link start at once, so that they overlap with the host's next work; other commands may accumulate
- * until somebody waits for them. */
+ * until a thread waits for them. */
 static haul_status started(haul__stream *s, const char *call, cl_int code)
 {
     if (code != CL_SUCCESS)
@@ -192,7 +192,7 @@ static haul_status show_host(haul__stream *s, cl_mem memory, size_t bytes)
     if (code == CL_SUCCESS)
         set_last(s, event);
     else
-        haul__cl.Finish(queue_of(s)); /* nobody will wait for the kernel */
+        haul__cl.Finish(queue_of(s)); /* no thread will wait for the kernel */
     return started(s, call, code);
 }
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Stores the return addresses on the stack, innermost first, and returns how many; 0 if the system cannot tell. */
+/* Stores the return addresses on the stack, innermost first, and returns how many; 0 if the system does not know. */
 int haul__take_frames(void **frames, int capacity);
 
 /* The caller of the library, from these frames and the operation: "train_step+0x4f in ./train". If it is unknown, up to

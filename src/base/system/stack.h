@@ -10,7 +10,7 @@ extern _Thread_local uintptr_t haul__stack_end;
 
 uintptr_t haul__stack_find(void);
 
-/* Bytes below the caller's frame. A large number if the system does not tell, or if the caller runs on a stack of its
+/* Bytes below the caller's frame. A large number if the system does not know, or if the caller runs on a stack of its
  * own, as coroutines do. */
 static inline size_t haul__stack_left(void)
 {

@@ -16,7 +16,7 @@ typedef struct haul__json_text {
 void haul__json_begin(haul__json_text *t, const char *name, char bracket); /* '{' or '[' */
 void haul__json_end(haul__json_text *t, char bracket);                     /* '}' or ']' */
 void haul__json_integer(haul__json_text *t, const char *name, int64_t value);
-void haul__json_number(haul__json_text *t, const char *name, double value); /* null for what is no number */
+void haul__json_number(haul__json_text *t, const char *name, double value); /* null for NaN and infinity */
 void haul__json_bool(haul__json_text *t, const char *name, bool value);
 /* The text is quoted. Bytes that are not UTF-8 become U+FFFD. */
 void haul__json_string(haul__json_text *t, const char *name, const char *value);

@@ -23,7 +23,7 @@ typedef struct haul__csv_cell {
 /* Skips empty lines. Returns false at the end of the text. Lines end with LF or CR LF. */
 bool haul__csv_skip_blank(haul__csv *csv);
 
-/* Reads the next cell. Returns NULL, or what is wrong with the text. */
+/* Reads the next cell. Returns NULL, or the fault of the text. */
 const char *haul__csv_next(haul__csv *csv, haul__csv_cell *cell);
 
 /* Writes the cell's text, with doubled quotes reduced to one and a 0 byte at the end, to `out`, which has length + 1

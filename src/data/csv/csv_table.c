@@ -297,7 +297,7 @@ static haul_status read_label(haul__csv_table *t, int c, const haul__csv_cell *c
 
 /* ---- one row ---- */
 
-/* What is wrong with a cell that is no value of its field. */
+/* The fault of a cell that cannot be a value of its field. */
 static haul_status refuse_number(const haul__csv_table *t, int c, const haul__csv_cell *cell)
 {
     const haul_dtype dtype = t->field[t->column[c].field].dtype;

@@ -63,7 +63,7 @@ TARGET static void put_weights_v4(const haul__scale_axis *a, int64_t result, con
         for (int digit = 0; digit < DIGITS; digit++, to += sizeof(ints_v4)) {
             const __m128i low = _mm_shuffle_epi8(left, _mm_set1_epi32(0x0c080400));
             _mm_storeu_si128((__m128i *)(void *)to, low);
-            /* What is left without the digit, which is signed. */
+            /* The remainder without the digit, which is signed. */
             left = _mm_srai_epi32(_mm_add_epi32(left, _mm_set1_epi32(128)), 8);
         }
     }
@@ -92,7 +92,7 @@ TARGET INLINE void row_by_v4(const haul__scale_axis *a, int64_t vectors, const u
             for (int digit = 0; digit < DIGITS; digit++)
                 sums[digit] = _mm512_dpbusd_epi32(sums[digit], pixels, _mm512_loadu_si512(digits + digit));
         }
-        /* The sum of a digit may overflow when it is shifted; what is too much falls out again. */
+        /* The sum of a digit may overflow when it is shifted; the excess falls out again. */
         const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(sums[1], 8), _mm512_slli_epi32(sums[2], 16));
         put_v4((ints_v4)_mm512_add_epi32(sums[0], high), out + HAUL__PIXEL * x);
     }

@@ -20,7 +20,7 @@ TARGET INLINE void take_digits(const int32_t *weights, int32_t *digits)
     __m128i left = _mm_loadu_si128((const __m128i *)(const void *)weights);
     for (int digit = 0; digit < DIGITS; digit++) {
         digits[digit] = _mm_cvtsi128_si32(_mm_shuffle_epi8(left, _mm_set1_epi32(0x0c080400)));
-        /* What is left without the digit, which is signed. */
+        /* The remainder without the digit, which is signed. */
         left = _mm_srai_epi32(_mm_add_epi32(left, _mm_set1_epi32(128)), 8);
     }
 }
@@ -55,7 +55,7 @@ TARGET INLINE void begin_sums(__m512i *sums)
     sums[1] = sums[2] = _mm512_setzero_si512();
 }
 
-/* The values of 16 results. The sum of a digit may overflow when it is shifted; what is too much falls out again. */
+/* The values of 16 results. The sum of a digit may overflow when it is shifted; the excess falls out again. */
 TARGET INLINE __m512i values_of(const __m512i *sums)
 {
     const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(sums[1], 8), _mm512_slli_epi32(sums[2], 16));

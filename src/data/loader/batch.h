@@ -38,7 +38,7 @@ typedef struct haul__sequence {
     bool            over;     /* the data has ended, or reading failed */
 } haul__sequence;
 
-/* One field of a batch. Its memory is reused for the next batch, unless somebody else still holds it. */
+/* One field of a batch. Its memory is reused for the next batch, unless it still has another owner. */
 typedef struct haul__column {
     haul__storage *host, *device;                 /* device is NULL for the CPU */
     haul__storage *host_lengths, *device_lengths; /* for a field that varies */

@@ -41,7 +41,7 @@ struct haul_loader {
     haul__batch_spec spec;
     haul__order      order;
     haul__sequence   stream;
-    bool             dry; /* made in a dry run: batches have shapes but no examples, and nobody works ahead */
+    bool             dry; /* made in a dry run: batches have shapes but no examples, and no worker runs */
     int              workers;
     int64_t          batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
     haul_batch      *current;
@@ -57,7 +57,7 @@ struct haul_loader {
     bool            running, quit;
     int64_t         claimed; /* the next batch for a worker */
     int             busy;    /* workers that are making a batch */
-    atomic_bool     stop;    /* tells them to stop */
+    atomic_bool     stop;    /* asks them to stop */
 
     haul__thread_handle **threads;
     int                   thread_count;

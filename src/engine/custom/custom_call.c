@@ -479,7 +479,7 @@ static void gradient(haul__gradient *g)
             status = check_given(g, i, own.operands[i]);
         g->operands[i] = !own.wanted[i] ? haul_none : status ? NULL : own.operands[i];
     }
-    if (!status && haul_error_status()) /* for a gradient that nobody wants */
+    if (!status && haul_error_status()) /* for a gradient that is not wanted */
         haul_error_clear();
     if (!status && before.error.status)
         haul__error_restore(&before.error);

@@ -1,4 +1,4 @@
-/* What dry runs write into their logs, storages without memory, and what is restored when a run ends. */
+/* Dry runs: their logs, storages without memory, and the state that is restored when a run ends. */
 #include "memory/dry_run/dry_run.h"
 
 #include "base/alloc.h"

@@ -34,14 +34,14 @@ typedef struct haul__dry_run {
     atomic_bool         lock;
 } haul__dry_run;
 
-/* Frees what the run holds besides `kept`. */
+/* Frees all that the run holds except `kept`. */
 void haul__dry_run_free(haul__dry_run *run);
 
 /* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head and newest_node;
  * the thread takes a reference. Fails if there is no memory for the thread's context. */
 haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation);
 
-/* Restores what was changed in objects that existed before. Call it during the run. */
+/* Restores the objects that existed before. Call it during the run. */
 void haul__dry_run_restore(haul__dry_run *run);
 
 /* The thread's run; call it only if haul__is_dry. */

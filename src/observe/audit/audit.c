@@ -73,8 +73,8 @@ void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profi
 
 /* ---- judgement ---- */
 
-/* What is rare or cheap is no finding. Data that are sent again can only be noticed from the second or third step on,
- * so what a step costs is the mean over the steps in which it happened. */
+/* Rare or cheap suspects are dropped. Data that are sent again can only be noticed from the second or third step on, so
+ * what a step costs is the mean over the steps in which it happened. */
 static bool is_finding(const haul_profile *p, const haul__suspect *s)
 {
     enum { MUCH = 64 << 10 };

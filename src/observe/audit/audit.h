@@ -44,7 +44,7 @@ void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__pr
 /* Writes the member "copies": which rows of a ledger a finding is about. */
 void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__about *about);
 
-/* ---- suspects: what is summed up by kind and place ---- */
+/* ---- suspects: sums by kind and call site ---- */
 
 /* The place of an event in the program, a text. */
 static inline uint32_t haul__place_of(const haul_profile *p, uint32_t stack)

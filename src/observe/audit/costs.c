@@ -59,7 +59,7 @@ static void sort_backlog(haul__costs *c)
             c->backlog[i].end = c->backlog[i - 1].end;
 }
 
-/* When devices had computed what was submitted before a time. */
+/* When devices had computed all commands submitted before a time. */
 static int64_t computed_by(const haul__costs *c, int64_t time)
 {
     const size_t later = haul__first_from(c->backlog, c->backlog_count, sizeof *c->backlog,
@@ -125,7 +125,7 @@ void haul__costs_close(haul__costs *c)
 
 /* ---- costs ---- */
 
-/* What lies after `from` and while no device computes. */
+/* The time after `from` in which no device computes. */
 static bool add_cost(const haul__costs *c, haul__interval when, int64_t from, haul__intervals *to)
 {
     return haul__intervals_add_rest(to, when.begin > from ? when.begin : from, when.end, &c->computing);

@@ -1,5 +1,5 @@
 /* What copies cost a step: the time in which they cross the link, or the main thread is in their calls, while no device
- * computes. Time in which a device still does what was submitted before the copy costs nothing. */
+ * computes. Time in which a device still runs commands submitted before the copy costs nothing. */
 #ifndef HAUL_OBSERVE_AUDIT_COSTS_H
 #define HAUL_OBSERVE_AUDIT_COSTS_H
 
@@ -17,7 +17,7 @@ typedef struct haul__pieces {
     size_t       count, room;
 } haul__pieces;
 
-/* When what was submitted until then had been computed. */
+/* When all commands submitted until then had been computed. */
 typedef struct haul__backlog {
     int64_t submitted, end;
 } haul__backlog;

@@ -17,9 +17,9 @@ typedef enum haul__phase {
     HAUL__PHASES
 } haul__phase;
 
-/* What is known of an event that is a span of a thread: an operation, a call, work, or a wait. */
+/* The properties of an event that is a span of a thread: an operation, a call, work, or a wait. */
 typedef struct haul__span_info {
-    int64_t     self;   /* ns, without the spans that it encloses; 0 for what is no span */
+    int64_t     self;   /* ns, without the spans that it encloses; 0 for events that are not spans */
     uint32_t    parent; /* the event that encloses it, from 1; 0: none */
     haul__phase phase;
 } haul__span_info;
@@ -45,7 +45,7 @@ typedef struct haul__curve {
 
 typedef struct haul__analysis {
     int64_t              host_end; /* ns: the end of the last step */
-    int64_t              wall;     /* the end of what was submitted in the steps */
+    int64_t              wall;     /* the end of all commands submitted in the steps */
     haul__span_info     *spans;    /* of each event */
     haul__idle           idle;
     haul_profile_summary summary;
@@ -83,11 +83,11 @@ int64_t haul__step_end(const haul_profile *p, size_t i);
 /* The step whose time is nearest to the mean. */
 size_t haul__typical_step(const haul_profile *p);
 
-/* Bytes of a device's memory that the event adds or, negative, takes away; 0 for what is neither, and for pinned
- * memory, which is the host's. */
+/* Bytes of a device's memory that the event adds or, negative, takes away; 0 for other events, and for pinned memory,
+ * which is the host's. */
 int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m);
 
-/* What is live at a device's peak, one entry for each operation, module and label; the largest first. */
+/* The live memory at a device's peak, one entry for each operation, module and label; the largest first. */
 typedef struct haul__holding {
     uint32_t    operation, module; /* numbers of texts; or */
     const char *named, *where;     /* of memory from before the profile; else NULL */

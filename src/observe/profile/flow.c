@@ -116,7 +116,7 @@ static int64_t size_of(const haul_tensor *t)
     return t->count * (int64_t)haul__dtype_size(t->dtype);
 }
 
-/* The trail of what was computed from marked data. Copies of data that changed on a device are no longer the same data,
+/* The trail of results computed from marked data. Copies of data that changed on a device are no longer the same data,
  * so there only conversions count. */
 static haul__trail follow(const haul__trail *from, const haul_event *e, const haul_tensor *x, const haul_tensor *y)
 {

@@ -1,5 +1,5 @@
-/* Where copied data come from and go to: what left a device and comes back, and what is converted just before or after
- * its copy. Data are followed through operations by the memory that holds them. */
+/* Where copied data come from and go to: data that left a device and come back, and data that are converted just before
+ * or after their copy. Data are followed through operations by the memory that holds them. */
 #ifndef HAUL_OBSERVE_PROFILE_FLOW_H
 #define HAUL_OBSERVE_PROFILE_FLOW_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What is known of a copy. Copies have numbers from 1; 0 is none. */
+/* The properties of a copy. Copies have numbers from 1; 0 is none. */
 typedef struct haul__flow {
     uint32_t back_from;  /* the copy to the host with which these data left the device */
     uint32_t operations; /* on the CPU since then, and changes by the program itself */
@@ -15,7 +15,7 @@ typedef struct haul__flow {
     int64_t  excess;     /* bytes that crossed only because of the side of a conversion */
 } haul__flow;
 
-/* Memory with data that were copied, or that were computed from such data. */
+/* Memory with data that were copied, or that were computed from copied data. */
 typedef struct haul__trail {
     const char *begin, *end; /* on the host; or */
     uint64_t    storage;     /* the number of a storage on a device */
@@ -35,7 +35,7 @@ typedef struct haul__flows {
 /* A copy over a link, with its number. */
 haul__flow haul__flow_copied(haul__flows *f, const haul_event *copy, uint32_t number);
 
-/* What is known of an operation, by numbers of copies. */
+/* The properties of an operation, by numbers of copies. */
 typedef struct haul__computed {
     uint32_t with;     /* the copy with which the data left the device that it computes with on the CPU */
     uint32_t narrowed; /* the copy whose excess is now known */

@@ -72,7 +72,7 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a)
     return true;
 }
 
-/* ---- what is live at the peak ---- */
+/* ---- live memory at the peak ---- */
 
 typedef struct holdings {
     haul__holding *items;
@@ -146,7 +146,8 @@ static const haul__profile_event **allocations(const haul_profile *p, const haul
     return all;
 }
 
-/* Removes what was freed before the peak from `all`, or notes it in `gone` if it was there before the profile. */
+/* Removes memory that was freed before the peak from `all`, or notes it in `gone` if it was there before the profile.
+ */
 static bool remove_freed(const haul_profile *p, const haul__curve *c, const haul__profile_event **all, size_t count,
                          bool *gone)
 {

@@ -107,7 +107,7 @@ static void take(const haul_event *e, void *context)
     p->events[p->count++] = m;
 }
 
-/* ---- what is there before ---- */
+/* ---- memory from before the profile ---- */
 
 /* The blocks of a device that are live now. Without memory for them the memory of the profile begins at 0. */
 static void look_at(haul_profile *p, const haul_device *device)

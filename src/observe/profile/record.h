@@ -74,7 +74,7 @@ struct haul_profile {
     int64_t               *gaps; /* by stack: time of the main thread before spans with this stack, the program's own */
     size_t                 gap_count, gap_room;
     int64_t                last_end; /* of a span of the main thread */
-    struct haul__analysis *analysis; /* NULL until somebody reads */
+    struct haul__analysis *analysis; /* NULL until the profile is read */
     struct haul__findings *findings;
 };
 

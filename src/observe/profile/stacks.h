@@ -10,7 +10,7 @@ enum { HAUL__STACK_FRAMES = 32 };
 
 typedef struct haul__stack {
     uint64_t hash;
-    uint32_t operation; /* the number of a text: what was called there first */
+    uint32_t operation; /* the number of a text: the first function that was called there */
     int      count;
     void    *frames[HAUL__STACK_FRAMES];
 } haul__stack;

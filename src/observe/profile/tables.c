@@ -151,7 +151,7 @@ static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, u
     return find(b, (key){.name = m->operation, .device = m->device});
 }
 
-/* Work within what is counted already. */
+/* Work within spans that are counted already. */
 static bool is_part(const haul_profile *p, const haul__profile_event *m)
 {
     const char *text = haul__profile_text(p, m->text);
@@ -197,7 +197,7 @@ static void add_to_operation(builder *b, const haul__profile_event *m)
         row->made_bytes += m->bytes;
 }
 
-/* The row of what was made by an operation of that name before the profile. */
+/* The row of memory that an operation of that name made before the profile. */
 static void add_held(builder *b, const haul_device *device, const haul__holding *h, bool modules)
 {
     haul__texts   *texts = &b->p->texts;
@@ -257,7 +257,7 @@ static bool find_operations(haul_profile *p, haul__analysis *a)
 
 /* ---- modules ---- */
 
-/* Backward passes, by thread and then by time, to tell when a command was submitted. */
+/* Backward passes, by thread and then by time, to find the one in which a command was submitted. */
 typedef struct passes {
     const haul__profile_event **items;
     size_t                      count;

@@ -1,7 +1,7 @@
 /* The ledger: a subscriber that adds up copies in rows.
  *
- * A copy has a number. Its event says what was copied and why; those of its commands, which may come before or after,
- * say how long the device took. They meet in a ring of the last copies. */
+ * A copy has a number. Its event names the tensor and the reason; those of its commands, which may come before or
+ * after, say how long the device took. They meet in a ring of the last copies. */
 #include <haul/ledger.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static uint64_t place_of(const book *b, const haul_ledger_row *key)
 }
 
 /* The row with the key, made if there is none. Where there are too many, one row for each pair of devices stands for
- * what is new; without memory for it, the last row does. */
+ * new copies; without memory for it, the last row does. */
 static int find(book *b, const haul_ledger_row *key)
 {
     const haul_ledger_row others = {.from = key->from, .to = key->to, .operation = "others"};

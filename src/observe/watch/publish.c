@@ -176,7 +176,7 @@ static void fill_rates(haul__page *p)
     p->waiting = share < 0 ? -1 : share > 1 ? 1 : share;
 }
 
-/* ---- what is published ---- */
+/* ---- the published figures ---- */
 
 static void fill_device(haul__page *p, const haul_device *device)
 {

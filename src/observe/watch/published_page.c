@@ -41,7 +41,7 @@ void haul__page_text(char *out, size_t size, const char *text)
 typedef struct field {
     const char *name;
     size_t      at;
-    double      high; /* the least is -1, for what is not known */
+    double      high; /* the least is -1, for unknown figures */
 } field;
 
 #define FIELD(name, high)                                                                                              \

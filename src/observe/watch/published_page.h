@@ -1,9 +1,9 @@
 /* The page of a process that publishes: its fixed layout, its name, and the folders that pages are in
  * (docs/decisions/023-published-pages.md).
  *
- * A page is a file in memory, written and read by calls of the system instead of through a mapping: a file that
- * somebody cuts short would end a process that has it mapped. Its sequence number is odd while the writer is at work,
- * and a checksum covers what follows, so a reader never uses half an update. */
+ * A page is a file in memory, written and read by calls of the system instead of through a mapping: a truncated file
+ * would end a process that has it mapped. Its sequence number is odd while the writer is at work, and a checksum covers
+ * what follows, so a reader never uses half an update. */
 #ifndef HAUL_OBSERVE_WATCH_PUBLISHED_PAGE_H
 #define HAUL_OBSERVE_WATCH_PUBLISHED_PAGE_H
 
@@ -37,8 +37,8 @@ uint64_t haul__page_checksum(const haul__page *page);
 /* Copies a text, cut between two characters if it is too long, with a question mark for each byte that is not UTF-8. */
 void haul__page_text(char *out, size_t size, const char *text);
 
-/* What is wrong with the page, in words, in `why`; false if it can be used. Everything is checked: the kind of file,
- * its version, its checksum, texts, and the range of each number. `size` is that of the file. */
+/* Writes the fault of the page to `why`; false if it can be used. Everything is checked: the kind of file, its version,
+ * its checksum, texts, and the range of each number. `size` is that of the file. */
 bool haul__page_is_wrong(const haul__page *page, size_t size, char *why, size_t why_size);
 
 /* May the process write files of this size? Beyond its limit on file sizes a signal would end it. Sets errno if not. */
@@ -53,11 +53,11 @@ bool haul__page_read(int file, haul__page *page, char *why, size_t size);
 /* A process as the system knows it. */
 typedef struct haul__process {
     char    state;   /* 'R', 'S', 'T', 'Z' ... as in /proc/PID/stat */
-    int64_t started; /* clock ticks since the system started: tells processes with one number apart */
+    int64_t started; /* clock ticks since the system started: distinguishes processes with one number */
     char    command[32];
 } haul__process;
 
-/* False if there is none, or /proc does not tell. */
+/* False if there is none, or /proc does not have it. */
 bool haul__process_look(int64_t pid, haul__process *out);
 
 /* What processes of one container have in common; 0 if it is unknown. */

@@ -234,7 +234,7 @@ static bool matches(const statistic *s, const char *name, char device[DEVICE_NAM
     return true;
 }
 
-/* What is between the first and the last dot of a name, or "<device>". */
+/* The text between the first and the last dot of a name, or "<device>". */
 static void device_part(const char *name, char out[DEVICE_NAME])
 {
     const char *first = strchr(name, '.'), *last = strrchr(name, '.');

@@ -12,7 +12,7 @@
 #include "core/scope.h"
 #include "events/events.h"
 
-/* What is limited, in the order of the options. */
+/* The limited figures, in the order of the options. */
 typedef enum resource { TO_DEVICES, TO_HOST, BETWEEN, WAITS, RESOURCES } resource;
 
 static const char *const units[RESOURCES] = {"bytes to devices", "bytes to the host", "bytes between devices", "wait"};
@@ -117,7 +117,7 @@ static bool exceeded(const budget *b, resource what)
     return b->used[what] > b->limit[what];
 }
 
-/* The share of what was used of its kind, for kinds that were exceeded. */
+/* The share of this use in all of its kind, for kinds that were exceeded. */
 static double share(const budget *b, const user *u)
 {
     return exceeded(b, u->what) ? (double)u->amount / (double)b->used[u->what] : 0;

@@ -39,15 +39,15 @@ FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
     return room;
 }
 
-/* A processor checks so many indices that lie side by side at once, and then moves elements without looking at each. */
+/* A processor checks this many neighbouring indices at once, and then moves elements without looking at each. */
 #define GATHER_RUN 256
 FUNC I32 all_within(GLOBAL const I64 *index, I64 n, I64 bound)
 {
-    U64 wrong = 0; /* its highest bit, if an index or what is left up to the last one is negative */
+    U64 wrong = 0; /* its highest bit, if an index or the distance to the last one is negative */
     VECTOR_LOOP for (I64 j = 0; j < n; j++) wrong |= (U64)index[j] | ((U64)(bound - 1) - (U64)index[j]);
     return wrong >> 63 == 0;
 }
-/* y[j] = v[index[j]]. Eight at a time, as instructions that gather are no faster than loads. */
+/* y[j] = v[index[j]]. Eight at a time: instructions that gather take as long as loads. */
 FUNC void gather_run(GLOBAL T *y, GLOBAL const T *v, GLOBAL const I64 *index, I64 n)
 {
     I64 j = 0;
@@ -104,7 +104,7 @@ INLINE void scatter_run(GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T 
     }
     for (; j < n; j++, v += step, index++) STORE(sums, *index * along, LOAD(sums, *index * along) + LOAD(v, 0));
 }
-/* `n` elements of a line, whose indices lie side by side; the first is at `position`. */
+/* `n` elements of a line, whose indices are neighbours; the first is at `position`. */
 FUNC void scatter_line(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 position, I64 n)
 {
     const I64 along = p->along[0], step = p->along[2];
@@ -116,7 +116,7 @@ FUNC void scatter_line(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums
     }
 }
 
-/* An element of each of `n` lines that lie side by side. */
+/* An element of each of `n` neighbouring lines. */
 FUNC void scatter_across(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *sums, GLOBAL const I64 *index, GLOBAL const T *v, I64 position, I64 n)
 {
     const I64 along = p->along[0], at_step = p->strides[1].of[p->ndim - 1], step = p->strides[2].of[p->ndim - 1];
@@ -126,7 +126,7 @@ FUNC void scatter_across(const gather_params *p, GLOBAL U32 *fault, GLOBAL T *su
     }
 }
 
-/* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. Lines that lie side by side are taken
+/* y[.., index[.., i, ..], ..] += source[.., i, ..], a line along the axis an item. Neighbouring lines are taken
  * together. */
 KERNEL4(scatter_add, gather_params, T, y, const I64, index, const T, source, U32, fault)
 {

@@ -82,7 +82,7 @@ FUNC I64 sort_ranked(A x, I64 j, I32 descending)
     return SORT_RANKED(descending ? (sort_key)~key : key, j);
 }
 #if CHUNKED
-/* The CPU's level for old processors has no vectors of such keys. */
+/* The CPU's level for old processors has no vectors of these keys. */
 #if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
 #define SORT_VECTORS 0
 #else

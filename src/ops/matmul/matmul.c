@@ -9,7 +9,7 @@
 /* ---- operands as matrices ---- */
 
 /* The single stride that walks through t's leading axes (all but the last `own`), broadcast to `lead`; 0 if there is
- * only one matrix. Returns false if there is no such stride. */
+ * only one matrix. Returns false if no stride does. */
 static bool lead_stride(const haul_tensor *t, int own, const haul_shape *lead, int64_t *stride)
 {
     int     missing = lead->ndim + own - t->shape.ndim;
@@ -165,7 +165,7 @@ static haul_status matmul_compute(haul__call *c)
     return haul__gemm_run(c, &g, c->results[0], a, b, NULL);
 }
 
-/* dA = g B^T and dB = A^T g, as matrices; the caller sums what was broadcast. */
+/* dA = g B^T and dB = A^T g, as matrices; the caller sums broadcast dimensions. */
 static void matmul_gradient(haul__gradient *c)
 {
     const haul_shape *a_shape = haul__operand_shape(c, 0), *b_shape = haul__operand_shape(c, 1);

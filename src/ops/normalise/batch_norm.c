@@ -533,7 +533,7 @@ static haul_status compute(haul__call *c)
     const haul__batch_norm *a = haul__attributes(c);
     haul_tensor            *x = c->operands[X], *stats = c->results[1];
     batch_norm_params       p = params_of(x);
-    if (!x->count) /* nobody reads the statistics */
+    if (!x->count) /* the statistics are not read */
         return HAUL_OK;
     p.eps = haul__scalar_bits(x->dtype, a->eps);
     p.has_weight = haul__has(c, WEIGHT);

@@ -11,7 +11,7 @@
 // clang-format off
 /* kernel text begins */
 /* x: [planes, h, w]; y: [planes, out_h, out_w]. In the kernels ..._columns they are channels-last: [n, h, w, channels].
- * Element d of an axis of y lies at (d mul + add) / div of x's axis, which is greater than -1; mul = skip div + rest. */
+ * Element d of an axis of y is at (d mul + add) / div of x's axis, which is greater than -1; mul = skip div + rest. */
 typedef struct interpolate_axis {
     I64 mul, add, div, skip, rest;
 } interpolate_axis;

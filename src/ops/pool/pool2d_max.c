@@ -35,8 +35,8 @@ INLINE void pool_most_four(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL 
     }
 }
 #if CHUNKED && !POOL_NARROW
-/* The rows [i, last) of y, behind each of which another row of the same thread comes: a short row is computed as one block
- * of n, of which the next row covers what is too much. */
+/* The rows [i, last) of y, behind each of which another row of the same thread comes: a short row is computed as one
+ * block of n, of which the next row covers the excess. */
 INLINE void pool_halve_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 i, I64 last, int places, int n)
 {
     const I64 plane = QUOTIENT(i, p.out_h), unused = p.h & 1 ? p.w : 0;
@@ -295,7 +295,7 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
     }
 }
 
-/* Where nobody asks for the places, the maxima of columns come first, in a line, and then those of the windows in it. */
+/* Where the places are not wanted, the maxima of columns come first, in a line, and then those of the windows in it. */
 #define POOL_LINE 192
 INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE const A *before, PRIVATE A *to, int n)
 {
@@ -309,7 +309,7 @@ INLINE void pool_max_pairs(GLOBAL const T *r0, GLOBAL const T *r1, PRIVATE A *to
     BLOCK_LOOP for (int l = 0; l < n; l++) to[l] = M_MAX(LOAD(r0, l), LOAD(r1, l));
 }
 /* The columns [0, count) of `rows` rows from v on: two rows, or three rows at once, of which the last may be one row.
- * `none` is -inf 16 times: what is in `to` before the first rows may come from columns behind another row's last. */
+ * `none` is -inf 16 times: values in `to` before the first rows may come from columns behind another row's last. */
 FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to, PRIVATE const A *none, I64 rows, I64 count)
 {
     for (I64 r = 0; r < rows && rows != 2; r += 3) {
@@ -347,9 +347,9 @@ FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL 
     PRIVATE const A *rest = last > 1 ? most : POOL_MAX_TAP(0), *tap = POOL_MAX_TAP(last);
     VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, M_MAX(rest[l], tap[l]));
 }
-/* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do not
- * overlap and cover their rows, so that the rows' columns make one line: then a short row is read as a whole block where
- * the `total` elements behind x allow it, and the next row covers what is too much. */
+/* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do
+ * not overlap and cover their rows, so that the rows' columns make one line: then a short row is read as a whole block
+ * where the `total` elements behind x allow it, and the next row covers the excess. */
 FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 oy, I64 rows, I64 at, I64 outs, I64 total)
 {
     const I64 step = p.stride_w, before = step * at - p.padding_w, begin = M_MAX_OF(before, (I64)0);

@@ -7,7 +7,7 @@
 /* Takes `blocks` blocks of four words, which begin at the state before. */
 haul_random_state haul__random_take(int64_t blocks);
 
-/* Undoes a take, because nothing was drawn after all, unless somebody took more since. */
+/* Undoes a take, because nothing was drawn after all, unless more was taken since. */
 void haul__random_give_back(haul_random_state taken, int64_t blocks);
 
 #endif

@@ -2,7 +2,7 @@
  * norm.c, variance.c and logsumexp.c.
  *
  * A result's element is computed by one work item, in an order that shape and strides fix: no atomics, no dependence on
- * the number of threads or on the device. Where runs of reduced elements lie closest together in memory, a work item
+ * the number of threads or on the device. Where runs of reduced elements are closest together in memory, a work item
  * adds one output's rows in SUM_LANES lanes (the kernels sum, max and min); where runs of kept elements do, it walks
  * the reduced axes with a vector of neighbouring outputs (the ..._columns kernels). Long reductions to few outputs take
  * several passes: the first gives `chunks` partial results for each output, the next reduces those. The last pass
@@ -31,13 +31,13 @@ typedef struct reduce_params {
     U64 divisor;
     I64 centre;        /* offset of the numbers, one for each output, from which elements are measured */
     I64 parts, out_parts; /* how far behind a partial sum of x, or of out, is the one of mended terms; 0: there is none */
-    I32 kept, reduced; /* dims besides the run */
+    I32 kept, reduced; /* dims other than the run */
     I32 finish;
     I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
     I32 mends, reserved;
 } reduce_params;
 
-/* What is done to a sum s in the end: nothing; s / divisor; the square root of that; log(s) + centre. */
+/* The last step on a sum s: nothing; s / divisor; the square root of that; log(s) + centre. */
 #define FINISH_NONE   0
 #define FINISH_DIVIDE 1
 #define FINISH_ROOT   2
@@ -56,7 +56,7 @@ typedef struct reduce_params {
 #define REDUCE_LONGEST 1024 /* elements of a row that is taken side by side with others */
 
 #ifdef HAUL_KERNEL
-/* Where element i of these dims lies. */
+/* The offset of element i of these dims. */
 FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
 {
     I64 at = 0;

@@ -39,7 +39,7 @@ static f64 upper_word(f64 x)
     return x;
 }
 
-/* -0 is less than 0; a number is preferred to what is none. */
+/* -0 is less than 0; a number is preferred to NaN. */
 #define LESSER(T)                                                                                                      \
     static T lesser_##T(T x, T y)                                                                                      \
     {                                                                                                                  \

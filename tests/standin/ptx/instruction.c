@@ -92,7 +92,7 @@ static const char *last_part(const instruction *i)
     return i->part[i->part_count - 1];
 }
 
-/* The number of bits of a type such as "b32"; 0 if the text is not a type. */
+/* The number of bits of a type like "b32"; 0 if the text is not a type. */
 static int bits_of(const char *type)
 {
     int bits = strchr("busf", type[0]) && type[0] ? atoi(type + 1) : 0;

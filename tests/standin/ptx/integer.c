@@ -97,7 +97,7 @@ TERNARY(mad_wide_u32, u64, u32, u32, u64, (u64)x *y + z)
 TERNARY(mad_wide_s32, u64, s32, s32, u64, (u64)((s64)x *y) + z)
 TERNARY(mad_hi_u32, u32, u32, u32, u32, (((u64)x * y) >> 32) + z)
 
-/* With carries: what is over is kept for the next instruction of the lane. */
+/* With carries: the carry is kept for the next instruction of the lane. */
 #define CARRIED(id, first, second, sign, with, keeps)                                                                  \
     PTX_FUNCTION(id)                                                                                                   \
     {                                                                                                                  \

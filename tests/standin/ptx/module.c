@@ -89,7 +89,7 @@ static long take_count(reader *r)
     return count;
 }
 
-/* The number of bytes of a type such as ".b64"; 0, with the error recorded, if the text is not a type. */
+/* The number of bytes of a type like ".b64"; 0, with the error recorded, if the text is not a type. */
 static unsigned take_type(reader *r)
 {
     static const struct {

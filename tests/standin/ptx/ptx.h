@@ -123,7 +123,7 @@ ptx_run              ptx_pass_arguments, ptx_take_result;
 /* The first slots of every module. */
 enum { PTX_TID = 0, PTX_NTID = 3, PTX_CTAID = 6, PTX_NCTAID = 9, PTX_LANE = 12, PTX_UNUSED = 13, PTX_SPECIALS = 14 };
 
-/* Generic addresses of what is not memory of a device. Those of parameters stand apart too: kernels compute with them.
+/* Generic addresses of memory outside of devices. Those of parameters stand apart too: kernels compute with them.
  */
 #define PTX_SHARED_WINDOW 0x7A00000000000000ull
 #define PTX_LOCAL_WINDOW  0x7B00000000000000ull

@@ -1,4 +1,4 @@
-/* What is known while a module is read. */
+/* The state of a reader of a module. */
 #ifndef HAUL_TESTS_STANDIN_PTX_READER_H
 #define HAUL_TESTS_STANDIN_PTX_READER_H
 

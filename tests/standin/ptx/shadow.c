@@ -1,6 +1,6 @@
 #include "shadow.h"
 
-/* Whether what the mark is of comes before what the lane does now. What was before the phase `since` always does. */
+/* Whether what the mark is of comes before what the lane does now. Accesses before the phase `since` always do. */
 static bool is_before(const ptx_warp *w, unsigned thread, ptx_mark mark, uint32_t since)
 {
     const ptx_block *b = w->block;

@@ -1,4 +1,4 @@
-/* Races, seen by what is kept for each byte of memory: who wrote it last, and who read it.
+/* Races, found by a shadow of each byte of memory: its last writer and its readers.
  *
  * Time is counted in phases: a phase begins with each block that runs, and with each barrier of a block. What a thread
  * did comes before what another does if that was in an earlier launch, or in an earlier phase of the same block; within
@@ -10,7 +10,7 @@
 
 #include "ptx.h"
 
-/* 0: nobody. Lanes of one warp are one reader, as are several warps, and several blocks. */
+/* 0: none. Lanes of one warp are one reader, as are several warps, and several blocks. */
 enum { PTX_SEVERAL_LANES = 0x400, PTX_SEVERAL_WARPS = 0xFFFF, PTX_SEVERAL_BLOCKS = 0xFFFE };
 
 typedef struct ptx_mark {
@@ -23,8 +23,8 @@ typedef struct ptx_shadow {
     ptx_mark written, read;
 } ptx_shadow;
 
-/* Notes an access of `bytes` bytes, whose shadows these are; false, after a fault, if it is a race with what was done
- * since that phase: the launch's first one, or the block's for its own memory. */
+/* Notes an access of `bytes` bytes, whose shadows these are; false, after a fault, if it is a race with an access since
+ * that phase: the launch's first one, or the block's for its own memory. */
 bool ptx_note(ptx_warp *warp, const ptx_op *op, unsigned lane, ptx_shadow *shadow, unsigned bytes, ptx_access kind,
               uint32_t since);
 /* Whether a thread of the block that runs has written it. */

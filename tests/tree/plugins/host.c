@@ -1,5 +1,5 @@
 /* host COPY...: a program that loads copies of the shared library late, as plugins that contain Haul would, uses each
- * in a thread, closes it there, and lets the thread end. Prints what is wrong. */
+ * in a thread, closes it there, and lets the thread end. Prints the fault. */
 #include <dlfcn.h>
 #include <haul/haul.h>
 #include <pthread.h>

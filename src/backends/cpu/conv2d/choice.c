@@ -8,8 +8,8 @@
 #define MANY_CHANNELS 96
 #define LONG_PRODUCTS 5
 
-/* What was measured against oneDNN with a stride of 2: the fewest channels of x and y; the fewest pixels of y with 1x1
- * weights; and elements of an image of x, and of weights, above which it is slower in finding dx. */
+/* Measured against oneDNN with a stride of 2: the fewest channels of x and y; the fewest pixels of y with 1x1 weights;
+ * and elements of an image of x, and of weights, above which it is slower in finding dx. */
 #define FEWEST_IN     64
 #define FEWEST_OUT    128
 #define FEWEST_PIXELS 100

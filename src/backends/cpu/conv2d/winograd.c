@@ -6,7 +6,7 @@
  * transformed back. The gradient of the input is the same convolution of dy with the weights reversed; the gradient of
  * the weights is a product [out, tiles] x [tiles, in] at each point.
  *
- * What is transformed is used while it is in a cache. Where there are more tiles than channels of the result, a task
+ * Transformed values are used while they are in a cache. Where there are more tiles than channels of the result, a task
  * takes some tiles, and all share the transformed weights. Otherwise a task takes some channels of the result, whose
  * weights it transforms, and all share the transformed input.
  *
@@ -44,7 +44,7 @@
 typedef haul__winograd_work work;
 typedef haul__winograd_side side;
 
-/* Distances of an odd number of cache lines spread what lies at 36 points over the sets of a cache. */
+/* Distances of an odd number of cache lines spread the values of 36 points over the sets of a cache. */
 static int64_t spread(int64_t elements)
 {
     return round_up(elements, 32) + 16;
@@ -354,7 +354,7 @@ static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t p
                                     magnitudes + (picture * blocks_of(w, s) + block) * apart, true);
 }
 
-/* The row of tiles, counted from the part's first, with which such planes begin. */
+/* The row of tiles, counted from the part's first, with which these planes begin. */
 static int64_t row_in_part(const part *p, int64_t picture)
 {
     return larger(0, (p->row / p->w->picture_rows + picture) * p->w->picture_rows - p->row);

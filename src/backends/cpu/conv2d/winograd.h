@@ -42,7 +42,7 @@ typedef struct haul__winograd_kernels {
      * up to `lanes` that do not exist are zero. */
     void (*input)(const haul__winograd_planes *from, const haul__winograd_tiles *to);
     void (*gradient)(const haul__winograd_planes *from, const haul__winograd_tiles *to);
-    /* Transforms products back, adds bias [channels] (NULL: none), and with relu replaces what is negative by 0. */
+    /* Transforms products back, adds bias [channels] (NULL: none), and with relu replaces negative values by 0. */
     void (*result)(const haul__winograd_tiles *from, const haul__winograd_planes *to, const float *bias, bool relu);
     /* Transforms the weights w of `outs` channels (up to `lanes`) of the result and `ins` channels of the input, 9
      * elements each, at w[out * out_step + in * in_step]. `reversed` takes the 9 elements from the last to the first.

@@ -25,7 +25,7 @@
 #define TAP_SPREAD   16.0f
 #define PAIR_SPREAD  64.0f
 
-/* For what is implied by sums that were rounded in another order. */
+/* Allows for sums that were rounded in another order. */
 #define SLACK 0.99f
 
 /* Magnitudes of a tile's inputs, of weights, and of each input of a product for the gradient of the weights. */

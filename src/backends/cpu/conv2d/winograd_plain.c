@@ -1,5 +1,5 @@
 /* The tiles of a Winograd convolution that it may not compute (winograd_bound.c), as plain sums over channels or
- * pixels. What is outside of the picture is left out of the sums: an infinite weight times such a zero would be NaN.
+ * pixels. Values outside of the picture are left out of the sums: an infinite weight times a zero there would be NaN.
  *
  * The sum of an element is added up tap by tap, in parts of HAUL__PANEL_DEPTH channels, or tile by tile. */
 #include <string.h>

@@ -42,7 +42,7 @@ typedef struct haul__winograd_work {
     float            *memory, *magnitudes;
     int64_t          *marks;
     haul__cpu_scratch scratch;
-    atomic_uint       weights; /* what is known of them: bits */
+    atomic_uint       weights; /* their known properties: bits */
 } haul__winograd_work;
 
 /* The part of the rows of tiles [row, end) that is in the picture of the first. All members are set at once, since a

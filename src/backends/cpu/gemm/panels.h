@@ -40,8 +40,8 @@ typedef struct haul__cpu_panels {
     int64_t step; /* of k, a power of two: tiles and panels have zeros up to a multiple of it */
 
     void (*multiply)(const haul__cpu_strip *s);
-    /* The same, and the first tile copies B to the panel, where the others read it. n is `width`, and m at least
-     * 2 * rows. NULL: there is no such function. */
+    /* The same, and the first tile copies B to the panel, where the others read it. n is `width`, and m at least 2 *
+     * rows. NULL: this level has none. */
     void (*multiply_copying)(const haul__cpu_strip *s, void *panel);
     /* Copies A [m, k] with these strides to packed tiles, `tile` elements apart. They have the rows that `multiply`
      * takes at a time: tiles differ by one row at most, the first ones are longer. In those of f32 and f64, columns are

@@ -12,7 +12,7 @@
 #define NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #endif
 
-#define STEP 16 /* rows taken at a time where columns lie apart: reads stay in the cache lines they fetched */
+#define STEP 16 /* rows taken at a time where columns are apart: reads stay in the cache lines they fetched */
 
 /* Dense rows. Processors since v3 have instructions for f16, with the bits of the text, except that signalling NaNs
  * become quiet, as they do in sums. */

@@ -96,7 +96,7 @@ static void NAME(pack_a)(void *to, int64_t tile, const void *from, int64_t row, 
 /* ---- products ---- */
 
 /* Up to 32 rows of C: tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 columns of B. The second ones of each are left
- * out where C has no such rows or columns. */
+ * out where C lacks these rows or columns. */
 INLINE void add_up(const haul__cpu_strip *s, const uint32_t *a, bool two_rows, bool two_columns)
 {
     const uint32_t *b = s->b, *below = a + s->a_tile / 2;

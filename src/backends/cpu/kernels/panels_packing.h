@@ -3,8 +3,8 @@
 
 typedef REAL VECTOR __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
-/* to[k][pitch] = from[k * row + j * column] for j < n, where column is 1. What lies behind these columns, which is
- * wanted next, is fetched meanwhile. */
+/* to[k][pitch] = from[k * row + j * column] for j < n, where column is 1. The columns after these are needed next, and
+ * are fetched meanwhile. */
 INLINE void NAME(copy_rows)(REAL *to, int pitch, const REAL *from, int64_t row, int64_t k, int n)
 {
     const int whole = n / LANES, rest = n % LANES;

@@ -46,7 +46,7 @@ static void NAME(multiply_pixels)(const haul__cpu_strip *s)
     }
 }
 
-/* A few channels at a time, because planes may lie in the same sets of a cache. */
+/* A few channels at a time, because planes may share the same sets of a cache. */
 static void NAME(leave_pixels)(REAL *to, int64_t plane, const REAL *c, int64_t pixels, int64_t channels)
 {
     const int64_t whole_pixels = pixels - pixels % TURN, whole = channels - channels % TURN;

@@ -167,7 +167,7 @@ static void NAME(product)(const haul__cpu_product *p)
     } while (k0 < p->k);
 }
 
-/* Row-major B: whole vectors, and what is left. */
+/* Row-major B: whole vectors, then the remainder. */
 static void NAME(pack_rows)(REAL *out, const REAL *b, int64_t b_row, int64_t k, int64_t n)
 {
     const int64_t whole = n - n % LANES;

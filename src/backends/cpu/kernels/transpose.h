@@ -1,5 +1,5 @@
-/* A square of LANES vectors of f32, transposed in registers. The including file defines LANES, and `vector` for such a
- * vector. */
+/* A square of LANES vectors of f32, transposed in registers. The including file defines LANES, and `vector` for a
+ * vector of as many. */
 #ifndef HAUL_BACKENDS_CPU_KERNELS_TRANSPOSE_H
 #define HAUL_BACKENDS_CPU_KERNELS_TRANSPOSE_H
 

@@ -16,7 +16,7 @@
 #include "kernels/pointwise.k.h"
 
 #ifdef HAUL_PARAMS_IN_PLACE
-#define p (*haul_p) /* behind the headers, which have functions with such a parameter */
+#define p (*haul_p) /* behind the headers, which have functions with this parameter */
 #endif
 
 #undef bool /* C11's macro would replace the suffix of that name */

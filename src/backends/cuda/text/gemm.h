@@ -24,7 +24,7 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const T, in1, const T, bia
         PACK_LOOP for (int i = 0; i < 8; i++) PACK_LOOP for (int j = 0; j < 8; j++) sum[i][j] = 0;
         for (I64 k0 = 0; k0 < p.k; k0 += depth) {
             const int left = (int)M_MIN_OF((I64)depth, p.k - k0);
-            /* Neighbouring threads read what lies together. */
+            /* Neighbouring threads read neighbouring elements. */
             for (int e = me; e < GEMM_SIDE * depth; e += GEMM_TEAM) {
                 const int i = p.a_col == 1 ? e / depth : e % GEMM_SIDE, k = p.a_col == 1 ? e % depth : e / GEMM_SIDE;
                 as[team][k][i] = i < rows && k < left ? LOAD(a, i * p.a_row + (k0 + k) * p.a_col) : (ACC)0;
