@@ -98,7 +98,7 @@ HAUL_BEGIN
  *   (its size), `other`. If `other` is NULL, the operation runs where this operand is; otherwise this operand moves
  *   from there
  * - HAUL_EVENT_IMPLEMENTATION: one of several implementations was chosen: `operation`, `device`, `text` (its name,
- *   "onednn"), `problem` (dtype and shapes in words), `refused` (those preferred to it and why each was not used,
+ *   "onednn"), `problem` (dtype and shapes in words), `refused` (those before it in the list and why each was not used,
  *   "cudnn: it was not found; ..."; "" if it was the first). Where memory was short, the reason is "winograd: 12.0 MiB
  *   of scratch memory were refused". The chosen one is in this list, too, if it used another algorithm for this reason:
  *   "cudnn: 12.0 MiB of scratch memory were refused, so it computed with less"

@@ -76,9 +76,10 @@ enum { HAUL_OPERATION_MAX_IMPLEMENTATIONS = 16 };
  * are, -1 on failure, and fills at most `capacity` entries of `names`, which may be NULL. The names live as long as the
  * process.
  *
- * - Matrix products and convolutions have "onednn", "direct", "tiles", "cublaslt", "cudnn", "kernel_teams" and
- *   "kernel_tiles", as far as the device and its libraries have them, and last "kernel", the reference. Those that
- *   `$HAUL_WITHOUT` names are not listed.
+ * - Matrix products and convolutions have "winograd", "products", "onednn", "panels", "pixels", "direct", "tiles",
+ *   "cublaslt", "cudnn", "kernel_teams" and "kernel_tiles", as far as the device and its libraries have them, and last
+ *   "kernel", the reference. Those that `$HAUL_WITHOUT` names are not listed. For some shapes an implementation is
+ *   asked after the next one of the list, which is faster then.
  * - Operations that the program registered have "kernel" or "operations", or "host" for a function over host memory,
  *   which only the CPU has.
  * - Other operations have one: "kernel", or "view" if results share memory with operands and nothing is computed, or

@@ -42,14 +42,26 @@ static const haul__implementation *next(walk *w)
     }
 }
 
-/* ---- reports ---- */
+/* ---- a choice ---- */
 
 /* What an entry did with the forms of a problem. */
 typedef struct attempt {
-    bool        heard;   /* a subscriber wants the reasons */
     const char *why;     /* the reason for the last form that it did not compute */
     int64_t     refused; /* bytes of scratch memory that it wanted for a form and did not get */
+    bool        waits;   /* the next entry goes first */
 } attempt;
+
+typedef struct choice {
+    const haul__call           *call;
+    void                       *task;
+    uint32_t                    without;                        /* the entries that HAUL_WITHOUT leaves out */
+    const haul__implementation *waiting[HAUL__IMPLEMENTATIONS]; /* those that let the next one go first */
+    int                         waiting_count;
+    bool                        heard; /* a subscriber wants the reasons */
+    char                        refused[REFUSED];
+} choice;
+
+/* ---- reports ---- */
 
 /* Adds to "onednn: it takes f32 only; direct: ...". Refused scratch memory is the reason that counts, because a limit
  * decided about it. The entry that computes is named only if it was refused some. */
@@ -64,68 +76,103 @@ static void note(char *refused, const haul__implementation *entry, const attempt
              computed ? ", so it computed with less" : "");
 }
 
-static void report(const haul__call *c, const void *task, const haul__implementation *chosen, const char *refused)
+/* Those that let the chosen one go first. */
+static void note_waiting(choice *c, const haul__implementation *chosen)
 {
-    char problem[TEXT] = "";
-    c->operation->implementations->describe(task, problem, sizeof problem);
+    char why[64];
+    snprintf(why, sizeof why, "%s takes less time for this shape", haul__implementation_name(chosen->id));
+    for (int i = 0; i < c->waiting_count; i++)
+        note(c->refused, c->waiting[i], &(attempt){.why = why}, false);
+}
+
+static void report(choice *ch, const haul__implementation *chosen)
+{
+    const haul__call *c = ch->call;
+    char              problem[TEXT] = "";
+    note_waiting(ch, chosen);
+    c->operation->implementations->describe(ch->task, problem, sizeof problem);
     haul__emit(&(haul_event){.kind = HAUL_EVENT_IMPLEMENTATION,
                              .operation = c->operation->name,
                              .device = c->device,
                              .text = haul__implementation_name(chosen->id),
                              .problem = problem,
-                             .refused = refused});
+                             .refused = ch->refused});
 }
 
 /* ---- choosing ---- */
 
 /* Portable entries ask for no scratch memory. */
-static haul_status compute(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
+static haul_status compute(const choice *c, const haul__implementation *entry, attempt *a)
 {
     int64_t refused = 0;
     if (entry->compute)
-        return entry->compute(task);
-    haul_status status = c->operation->implementations->run(task, entry, &refused);
+        return entry->compute(c->task);
+    haul_status status = c->call->operation->implementations->run(c->task, entry, &refused);
     a->refused = refused ? refused : a->refused;
     return status;
 }
 
-/* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form. */
-static haul_status try_forms(const haul__call *c, void *task, const haul__implementation *entry, attempt *a)
+/* Returns HAUL_UNSUPPORTED, without recording an error, if it takes no form; or if it may wait, and the next entry is
+ * faster for the form that it takes. */
+static haul_status try_forms(const choice *c, const haul__implementation *entry, attempt *a, bool may_wait)
 {
-    const haul__implementations *list = c->operation->implementations;
+    const haul__implementations *list = c->call->operation->implementations;
     const void                  *problem;
-    for (int i = 0; (problem = list->form(task, i)); i++) {
-        a->why = entry->refuses(c->device, problem);
+    for (int i = 0; (problem = list->form(c->task, i)); i++) {
+        a->why = entry->refuses(c->call->device, problem);
         if (a->why)
             continue;
-        haul_status status = compute(c, task, entry, a);
-        if (status != HAUL_UNSUPPORTED)
+        a->waits = may_wait && entry->is_slower && entry->is_slower(c->call->device, problem);
+        haul_status status = a->waits ? HAUL_UNSUPPORTED : compute(c, entry, a);
+        if (status != HAUL_UNSUPPORTED || a->waits)
             return status;
         a->why = "it found out too late that it cannot";
     }
     return HAUL_UNSUPPORTED;
 }
 
-haul_status haul__implement(const haul__call *c, void *task)
+static haul_status try_entry(choice *c, const haul__implementation *entry, bool may_wait)
 {
-    char                        refused[REFUSED];
-    bool                        heard = haul__watched(HAUL_EVENT_IMPLEMENTATION);
-    uint32_t                    without;
-    haul_status                 status = haul__implementations_without(&without);
+    attempt     a = {.why = "HAUL_WITHOUT names it"};
+    haul_status status = HAUL_UNSUPPORTED;
+    if (!(c->without >> entry->id & 1))
+        status = try_forms(c, entry, &a, may_wait);
+    if (a.waits)
+        c->waiting[c->waiting_count++] = entry;
+    else if (c->heard && (status == HAUL_UNSUPPORTED || (!status && a.refused)))
+        note(c->refused, entry, &a, !status);
+    if (c->heard && !status)
+        report(c, entry);
+    return status;
+}
+
+/* An entry that waits for the next one is tried after it. */
+static haul_status try_in_turn(choice *c, const haul__implementation *entry)
+{
+    const int   before = c->waiting_count;
+    haul_status status = try_entry(c, entry, true);
+    if (c->waiting_count > before)
+        return status;
+    while (status == HAUL_UNSUPPORTED && c->waiting_count > 0)
+        status = try_entry(c, c->waiting[--c->waiting_count], false);
+    return status;
+}
+
+haul_status haul__implement(const haul__call *call, void *task)
+{
+    choice                      c; /* filled in by hand, because it is large */
     const haul__implementation *entry;
+    haul_status                 status = haul__implementations_without(&c.without);
     if (status)
         return status;
-    *refused = '\0';
+    c.call = call;
+    c.task = task;
+    c.waiting_count = 0;
+    c.heard = haul__watched(HAUL_EVENT_IMPLEMENTATION);
+    c.refused[0] = '\0';
     status = HAUL_UNSUPPORTED;
-    for (walk w = walk_of(c->operation, c->device); status == HAUL_UNSUPPORTED && (entry = next(&w));) {
-        attempt a = {.heard = heard, .why = "HAUL_WITHOUT names it"};
-        if (!(without >> entry->id & 1))
-            status = try_forms(c, task, entry, &a);
-        if (heard && (status == HAUL_UNSUPPORTED || (!status && a.refused)))
-            note(refused, entry, &a, !status);
-        if (heard && !status)
-            report(c, task, entry, refused);
-    }
+    for (walk w = walk_of(call->operation, call->device); status == HAUL_UNSUPPORTED && (entry = next(&w));)
+        status = try_in_turn(&c, entry);
     return status;
 }
 

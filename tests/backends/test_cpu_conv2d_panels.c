@@ -42,12 +42,12 @@ static bool complete(problem *p, haul__conv2d_pass pass)
     return p->x.values && p->weight.values && p->bias.values && p->y.values;
 }
 
-static haul_status run(problem *p, haul_status (*how)(const haul__conv2d *c))
+static haul_status run(problem *p, haul_status (*how)(haul__stream *s, const void *problem))
 {
     memory *result = result_of(p);
     name_operands(p);
     memset(result->values, 0x7f, (size_t)result->count * sizeof(float)); /* elements that are not written are large */
-    return how(&p->c);
+    return how(NULL, &p->c);
 }
 
 static bool complain(const problem *p, const char *what)
@@ -110,8 +110,8 @@ static bool compare(const problem *p, const float *got, int64_t count, const sum
 
 /* ---- checks ---- */
 
-static bool has_bits(problem *p, const float *want, int64_t count, haul_status (*how)(const haul__conv2d *c),
-                     const char *what)
+static bool has_bits(problem *p, const float *want, int64_t count,
+                     haul_status (*how)(haul__stream *s, const void *problem), const char *what)
 {
     return (run(p, how) == HAUL_OK && !memcmp(result_of(p)->values, want, (size_t)count * sizeof(float))) ||
            complain(p, what);
@@ -145,7 +145,7 @@ static bool check(problem *p, uint64_t *hash)
         haul_set_num_threads(threads);
         fine = has_bits(p, first, count, haul__cpu_conv2d_panels, "another number of threads gives other bits");
     }
-    if (p->c.pass == HAUL__CONV2D_FORWARD && haul__cpu_conv2d_may_pixels(&p->c))
+    if (!haul__cpu_conv2d_pixels_refuse(haul_cpu(), &p->c))
         fine = fine && has_bits(p, first, count, haul__cpu_conv2d_pixels, "pixels as rows give other bits");
     if (p->c.pass != HAUL__CONV2D_WEIGHT) {
         p->c.n = 1;
@@ -289,15 +289,14 @@ static void test_cpu_conv2d_panels__choice(void **unused)
     few.c_in = 3;
     for (int pass = 0; pass < 3; pass++) {
         c.pass = same.pass = wide.pass = few.pass = (haul__conv2d_pass)pass;
-        assert_true(haul__cpu_conv2d_may_panels(&c));
-        assert_true(haul__cpu_conv2d_prefers_panels(&c));
-        assert_false(haul__cpu_conv2d_may_panels(&same));
-        assert_false(haul__cpu_conv2d_may_panels(&wide));
-        assert_false(haul__cpu_conv2d_prefers_panels(&few));
+        assert_null(haul__cpu_conv2d_panels_refuse(haul_cpu(), &c));
+        assert_true(haul__cpu_conv2d_onednn_is_slower(haul_cpu(), &c));
+        assert_non_null(haul__cpu_conv2d_panels_refuse(haul_cpu(), &same));
+        assert_string_equal(haul__cpu_conv2d_panels_refuse(haul_cpu(), &wide), "it takes f32 only");
+        assert_false(haul__cpu_conv2d_onednn_is_slower(haul_cpu(), &few));
     }
-    assert_false(haul__cpu_conv2d_may_panels(&few)); /* vectors of its gradient would be almost empty */
-    const char *text = haul__cpu_onednn_refuses(haul_cpu(), &c);
-    assert_true(text && (strstr(text, "products of packed panels") || strstr(text, "without oneDNN")));
+    assert_string_equal(haul__cpu_conv2d_panels_refuse(haul_cpu(), &few),
+                        "the channels of x would fill less than half of its vectors");
 }
 
 int main(void)

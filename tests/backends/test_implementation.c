@@ -81,7 +81,7 @@ static bool refuses_a_wrong_name(void)
     return haul_tensor_check(
                haul_matmul(haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)), haul_ones(HAUL_F32, HAUL_SHAPE(2, 2)))) &&
            haul_error_status() == HAUL_INVALID_ARGUMENT && strstr(haul_error_message(), "\"onedn\"") &&
-           strstr(haul_error_message(), "winograd, onednn, direct, tiles, cublaslt, cudnn") &&
+           strstr(haul_error_message(), "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt") &&
            haul_operation_implementations(0, haul_cpu(), NULL, 0) == -1;
 }
 
@@ -108,6 +108,43 @@ static bool subscribes_first(void)
     return haul_events_subscribe(take_nothing, .kinds = HAUL_EVENT_COPY, .everywhere = true) && chooses_twice();
 }
 
+/* Convolutions of ones without padding, and what computes them as the names are left out one after the other. */
+static const struct {
+    int64_t     x[4], weight[4], stride;
+    const char *order;
+} shapes[] = {
+    {{1, 3, 3, 3}, {3, 3, 3, 3}, 1, "direct kernel"},
+    {{1, 16, 10, 10}, {16, 16, 3, 3}, 1, "winograd direct kernel"},
+    {{1, 32, 10, 10}, {32, 32, 3, 3}, 1, "winograd onednn direct kernel"},
+    {{2, 32, 12, 12}, {32, 32, 1, 1}, 1, "products onednn direct kernel"},
+    {{2, 32, 9, 9}, {32, 32, 1, 1}, 1, "onednn direct kernel"},
+    {{16, 3, 34, 34}, {8, 3, 3, 3}, 1, "pixels direct kernel"},
+    {{2, 3, 17, 17}, {8, 3, 3, 3}, 2, "panels direct kernel"},
+    {{2, 64, 17, 17}, {128, 64, 3, 3}, 2, "panels onednn direct kernel"}, /* onednn waits for panels */
+    {{2, 32, 17, 17}, {32, 32, 3, 3}, 2, "onednn panels direct kernel"},
+    {{16, 3, 17, 17}, {32, 3, 3, 3}, 2, "pixels panels direct kernel"}, /* panels waits for pixels */
+    {{16, 3, 17, 17}, {96, 3, 3, 3}, 2, "panels pixels direct kernel"},
+    {{16, 3, 19, 19}, {32, 3, 1, 1}, 9, "direct kernel"},
+};
+
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* Writes what computes a convolution. */
+static bool computes_shape(int i)
+{
+    static record  r;
+    const int64_t *s = shapes[i].x, *w = shapes[i].weight;
+    haul_tensor   *x = haul_ones(HAUL_F32, HAUL_SHAPE(s[0], s[1], s[2], s[3]));
+    int64_t        id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
+    haul_tensor   *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(w[0], w[1], w[2], w[3])), HAUL_NONE,
+                                   .stride = {shapes[i].stride, shapes[i].stride});
+    haul_events_unsubscribe(id);
+    const double sum = (double)(w[1] * w[2] * w[3]);
+    if (r.count == 1)
+        fprintf(stderr, "%s", r.events[0].text);
+    return r.count == 1 && haul_item(haul_min(y)) > sum - 0.001 && haul_item(haul_max(y)) < sum + 0.001;
+}
+
 static const struct {
     const char *name;
     bool (*run)(void);
@@ -127,6 +164,8 @@ static int child_main(const char *name)
     for (size_t i = 0; i < sizeof children / sizeof children[0]; i++)
         if (strcmp(children[i].name, name) == 0)
             good = children[i].run();
+    if (strncmp(name, "shape ", 6) == 0)
+        good = computes_shape(atoi(name + 6));
     haul_scope_pop(inner);
     return good ? 0 : 1;
 }
@@ -164,10 +203,53 @@ static void test_implementation__can_be_left_out(void **state)
 {
     char err[4096];
     (void)state;
-    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", "winograd,onednn,direct", err, sizeof err));
-    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", ", direct, onednn,,winograd", err, sizeof err));
+    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT", "winograd,products,onednn,panels,pixels,direct",
+                         err, sizeof err));
+    assert_true(in_child("leaves_out_what_is_named", "HAUL_WITHOUT",
+                         ", direct, pixels,panels onednn,,winograd products", err, sizeof err));
     assert_true(in_child("leaves_out_products", "HAUL_WITHOUT", "kernel_tiles,tiles", err, sizeof err));
     assert_string_equal(err, "");
+}
+
+static bool has_onednn(void)
+{
+    char text[128];
+    return strstr(list_of("haul_conv2d", haul_cpu(), text, sizeof text), "onednn") != NULL;
+}
+
+static void test_implementation__each_can_be_left_out(void **state)
+{
+    char run[32], without[128], err[4096], order[64], *rest;
+    (void)state;
+    for (int i = 0; i < SHAPES; i++) {
+        snprintf(run, sizeof run, "shape %d", i);
+        snprintf(order, sizeof order, "%s", shapes[i].order);
+        *without = '\0';
+        for (const char *name = strtok_r(order, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+            if (strcmp(name, "onednn") == 0 && !has_onednn())
+                continue;
+            assert_true(in_child(run, "HAUL_WITHOUT", without, err, sizeof err));
+            if (strcmp(err, name) != 0)
+                fail_msg("without '%s', shape %d is computed by %s; expected %s", without, i, err, name);
+            snprintf(without + strlen(without), sizeof without - strlen(without), "%s,", name);
+        }
+    }
+}
+
+/* An entry that lets the next one go first says so. */
+static void test_implementation__a_faster_one_is_a_reason(void **state)
+{
+    static record r;
+    haul_scope   *inner = haul_scope_push();
+    (void)state;
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(16, 3, 17, 17)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(32, 3, 3, 3));
+    int64_t      id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
+    assert_true(haul_tensor_is_valid(haul_conv2d(x, w, HAUL_NONE, .stride = {2, 2})));
+    haul_events_unsubscribe(id);
+    assert_int_equal(r.count, 1);
+    assert_string_equal(r.events[0].text, "pixels");
+    assert_non_null(strstr(r.events[0].refused, "; panels: pixels takes less time for this shape"));
+    haul_scope_pop(inner);
 }
 
 static void test_implementation__wrong_names_are_errors(void **state)
@@ -189,7 +271,8 @@ static void test_implementation__lists_end_with_the_reference(void **state)
     assert_true(lists("haul_matmul", "tiles kernel_tiles kernel"));
     assert_true(lists("haul_linear", "tiles kernel_tiles kernel"));
     list_of("haul_conv2d", haul_cpu(), text, sizeof text);
-    assert_true(strcmp(text, "winograd onednn direct kernel") == 0 || strcmp(text, "winograd direct kernel") == 0);
+    assert_true(strcmp(text, "winograd products onednn panels pixels direct kernel") == 0 ||
+                strcmp(text, "winograd products panels pixels direct kernel") == 0);
     assert_true(lists("haul_conv2d_backward_weight", text));
     assert_true(lists("haul_softmax", "kernel"));
     assert_true(lists("haul_transpose", "view"));
@@ -301,6 +384,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_implementation__can_be_left_out),
+        cmocka_unit_test(test_implementation__each_can_be_left_out),
+        cmocka_unit_test(test_implementation__a_faster_one_is_a_reason),
         cmocka_unit_test(test_implementation__wrong_names_are_errors),
         cmocka_unit_test(test_implementation__lists_end_with_the_reference),
         cmocka_unit_test(test_implementation__lists_refuse_wrong_arguments),

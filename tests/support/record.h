@@ -13,7 +13,7 @@ enum { KEPT = 256, SHOWN = 16 };
 typedef struct kept {
     haul_event   e;
     char         operation[48], origin[48], label[32], text[48], stream[16];
-    char         problem[96], refused[320];
+    char         problem[96], refused[640];
     char         kernel[64];
     haul_tensor *x[SHOWN], *y[SHOWN]; /* of a module's call, or of an operation */
     int          x_count, y_count;

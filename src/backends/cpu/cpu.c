@@ -8,6 +8,7 @@
 
 #include "base/system/cores.h"
 #include "core/pool.h"
+#include "haul_config.h"
 
 static int cpu_count(char *why, size_t why_size)
 {
@@ -58,14 +59,22 @@ static haul_status cpu_open(haul_device *device, int index)
     return HAUL_OK;
 }
 
-/* Winograd's algorithm comes first where its transforms pay, then oneDNN where copying to its layouts pays. */
+/* The fastest first; for some shapes conv2d/choice.c finds that the next one is faster. */
 static const haul__implementation implementations[] = {
     {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .scratch = haul__cpu_gemm_scratch,
      .run = haul__cpu_gemm},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_winograd, .refuses = haul__cpu_winograd_refuses,
      .scratch = haul__cpu_winograd_scratch, .run = haul__cpu_winograd},
-    {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = haul__cpu_onednn_refuses, .run = haul__cpu_onednn},
-    {HAUL__PROBLEM_CONV2D, HAUL__BY_direct, .refuses = haul__cpu_conv2d_refuses, .run = haul__cpu_conv2d},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_products, .refuses = haul__cpu_conv2d_products_refuse,
+     .run = haul__cpu_conv2d_products},
+#ifndef HAUL_SMALL
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_onednn, .refuses = haul__cpu_onednn_refuses,
+     .is_slower = haul__cpu_conv2d_onednn_is_slower, .run = haul__cpu_onednn},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_panels, .refuses = haul__cpu_conv2d_panels_refuse,
+     .is_slower = haul__cpu_conv2d_panels_are_slower, .run = haul__cpu_conv2d_panels},
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_pixels, .refuses = haul__cpu_conv2d_pixels_refuse, .run = haul__cpu_conv2d_pixels},
+#endif
+    {HAUL__PROBLEM_CONV2D, HAUL__BY_direct, .refuses = haul__cpu_conv2d_direct_refuses, .run = haul__cpu_conv2d_direct},
     {.refuses = NULL},
 };
 

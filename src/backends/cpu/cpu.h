@@ -43,32 +43,33 @@ haul_status haul__cpu_gemm_panels(const haul__gemm *call);
 /* The most tiles of rows that read `depth` rows of B in place, `row_bytes` apart. For more of them a panel pays. */
 int64_t haul__cpu_tiles_in_place(int64_t depth, int64_t row_bytes);
 
-/* conv2d/conv2d.c: the implementation "direct" */
-const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem);
-haul_status haul__cpu_conv2d(haul__stream *s, const void *problem);
-
-/* conv2d/pixels.c: its convolutions whose pixels or output channels fill vectors. `may` says if it takes a problem. */
-bool        haul__cpu_conv2d_may_pixels(const haul__conv2d *call);
-haul_status haul__cpu_conv2d_pixels(const haul__conv2d *call);
-
-/* conv2d/products.c: those with 1x1 weights, which are products of matrices. `may` says if it takes a problem. */
-bool        haul__cpu_conv2d_may_products(const haul__conv2d *call);
-haul_status haul__cpu_conv2d_products(haul__stream *s, const haul__conv2d *call);
-
-/* conv2d/panels.c: those with a stride, as products of packed panels. */
-haul_status haul__cpu_conv2d_panels(const haul__conv2d *call);
-
-/* conv2d/choice.c: which of them. `may` says if it takes a problem, `prefers` if it is then faster than oneDNN. */
-bool haul__cpu_conv2d_may_panels(const haul__conv2d *call);
-bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *call);
-
 /* conv2d/winograd.c: the implementation "winograd" */
 const char *haul__cpu_winograd_refuses(haul_device *device, const void *problem);
 size_t      haul__cpu_winograd_scratch(haul_device *device, const void *problem);
 haul_status haul__cpu_winograd(haul__stream *s, const void *problem);
 
+/* conv2d/products.c: the implementation "products" */
+const char *haul__cpu_conv2d_products_refuse(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d_products(haul__stream *s, const void *problem);
+
 /* conv2d/onednn.c: the implementation "onednn" */
 const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_onednn(haul__stream *s, const void *problem);
+
+/* conv2d/panels.c: the implementation "panels" */
+const char *haul__cpu_conv2d_panels_refuse(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d_panels(haul__stream *s, const void *problem);
+
+/* conv2d/pixels.c: the implementation "pixels" */
+const char *haul__cpu_conv2d_pixels_refuse(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem);
+
+/* conv2d/direct.c: the implementation "direct" */
+const char *haul__cpu_conv2d_direct_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_conv2d_direct(haul__stream *s, const void *problem);
+
+/* conv2d/choice.c: are panels faster than oneDNN, and pixels faster than panels? */
+bool haul__cpu_conv2d_onednn_is_slower(haul_device *device, const void *problem);
+bool haul__cpu_conv2d_panels_are_slower(haul_device *device, const void *problem);
 
 #endif

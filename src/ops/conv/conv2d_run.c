@@ -100,10 +100,21 @@ typedef struct task {
     haul__conv2d      asked;
     haul_tensor      *given[PARTS];            /* operands and result; NULL for parts that the pass does not
                                                 * have */
+    bool         fits[2][PARTS];               /* are they laid out so? By channels_last, as far as it is asked for */
     haul_tensor *laid[2][PARTS], *wide[PARTS]; /* the same tensors by channels_last, and in f32, as far as they
                                                 * exist */
     bool wide_last;                            /* `wide` is channels-last */
 } task;
+
+static bool is_laid(const haul_tensor *t, bool channels_last)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&t->shape, strides);
+    else
+        haul__shape_strides(&t->shape, strides);
+    return haul__shape_same_strides(&t->shape, t->strides, strides);
+}
 
 static task task_of(const haul__call *c)
 {
@@ -112,6 +123,9 @@ static task task_of(const haul__call *c)
     t.given[p->result] = c->results[0];
     for (int i = 0; i < c->count; i++)
         t.given[p->operands[i]] = haul__is_none(c->operands[i]) ? NULL : c->operands[i];
+    for (enum part k = X; k <= BIAS; k++)
+        for (int last = 0; t.given[k] && last <= t.asked.channels_last; last++)
+            t.fits[last][k] = k == BIAS || is_laid(t.given[k], last);
     t.asked.has_bias = t.given[BIAS] != NULL;
     t.now = (haul__convolution){.call = c, .settings = t.asked};
     return t;
@@ -128,16 +142,6 @@ static void place(haul__conv2d *problem, enum part i, const haul_tensor *t)
                                 [BIAS] = &problem->bias_offset};
     *buffers[i] = t ? &t->storage->buffer : NULL;
     *offsets[i] = t ? t->offset : 0;
-}
-
-static bool is_laid(const haul_tensor *t, bool channels_last)
-{
-    int64_t strides[HAUL_MAX_DIMS];
-    if (channels_last)
-        haul__shape_strides_channels_last(&t->shape, strides);
-    else
-        haul__shape_strides(&t->shape, strides);
-    return haul__shape_same_strides(&t->shape, t->strides, strides);
 }
 
 static bool is_wide(const task *t)
@@ -160,8 +164,7 @@ static const void *form(void *of, int i)
     problem->has_bias = t->asked.has_bias && fusion <= t->asked.relu;
     problem->dtype = i % widths ? HAUL_F32 : t->asked.dtype;
     for (enum part k = X; k <= BIAS; k++) {
-        bool there = t->given[k] && !is_wide(t) &&
-                     (k == BIAS ? problem->has_bias : is_laid(t->given[k], problem->channels_last));
+        bool there = t->fits[problem->channels_last][k] && !is_wide(t) && (k != BIAS || problem->has_bias);
         place(problem, k, there ? t->given[k] : NULL);
     }
     return problem;
@@ -185,7 +188,7 @@ static haul_tensor *lay(const task *t, enum part i, bool channels_last)
     const pass       *p = pass_of(c);
     haul_tensor      *given = t->given[i];
     int64_t           strides[HAUL_MAX_DIMS];
-    if (i == BIAS || is_laid(given, channels_last))
+    if (t->fits[channels_last][i])
         return given;
     if (i != p->result)
         return i == WEIGHT ? haul__weight_in_format(c, given, channels_last) : haul__as_format(c, given, channels_last);

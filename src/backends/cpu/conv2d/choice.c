@@ -1,42 +1,18 @@
-/* Which convolutions with a stride the CPU computes as products of packed panels (panels.c). */
+/* Which of two of the CPU's convolutions takes less time, by measurements. */
 #include "backends/cpu/conv2d/plane_copies.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/panels.h"
 
-/* Channels of y from which copying to panels takes less time than what pixels.c loses; channels of dy with which
- * the products of dx are long enough. */
+/* Channels of y from which copying to panels takes less time than what pixels.c loses. */
 #define MANY_CHANNELS 96
-#define LONG_PRODUCTS 5
 
 /* Measured against oneDNN with a stride of 2: the fewest channels of x and y; the fewest pixels of y with 1x1 weights;
- * and elements of an image of x, and of weights, above which it is slower in finding dx. */
+ * and elements of an image of x, and of weights, above which oneDNN is slower in finding dx. */
 #define FEWEST_IN     64
 #define FEWEST_OUT    128
 #define FEWEST_PIXELS 100
 #define LARGE_IMAGE   (1 << 17)
 #define LARGE_WEIGHT  (1 << 20)
-
-static bool takes(const haul__conv2d *c)
-{
-    return haul__cpu_planes_for_f32() && c->dtype == HAUL_F32 && !c->channels_last && !c->relu &&
-           (c->stride[0] > 1 || c->stride[1] > 1) && c->stride[0] <= HAUL__MOST_STEP && c->stride[1] <= HAUL__MOST_STEP;
-}
-
-/* Do channels fill half of the chunks that the gradient of the weights reads? */
-static bool fills_chunks(const haul__conv2d *c)
-{
-    int64_t width = haul__cpu_panels_for(HAUL_F32)->width, channels = c->c_in / c->groups;
-    return 2 * channels >= (channels + width - 1) / width * width;
-}
-
-bool haul__cpu_conv2d_may_panels(const haul__conv2d *c)
-{
-    if (!takes(c))
-        return false;
-    if (c->pass == HAUL__CONV2D_FORWARD)
-        return c->c_out / c->groups >= MANY_CHANNELS || !haul__cpu_conv2d_may_pixels(c);
-    return c->pass == HAUL__CONV2D_DATA ? c->c_out / c->groups >= LONG_PRODUCTS : fills_chunks(c);
-}
 
 /* Are rows of so many pixels cut into vectors, or halves or quarters of them, without a rest? */
 static bool cuts_evenly(int64_t pixels)
@@ -47,10 +23,12 @@ static bool cuts_evenly(int64_t pixels)
     return pixels % move == 0;
 }
 
-bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *c)
+bool haul__cpu_conv2d_onednn_is_slower(haul_device *device, const void *problem)
 {
-    int64_t taps = c->kh * c->kw, pixels = c->out_h * c->out_w;
-    if (!takes(c) || c->stride[0] != 2 || c->stride[1] != 2 || c->groups > 1 || c->c_in < FEWEST_IN ||
+    const haul__conv2d *c = problem;
+    int64_t             taps = c->kh * c->kw, pixels = c->out_h * c->out_w;
+    (void)device;
+    if (!haul__cpu_planes_for_f32() || c->stride[0] != 2 || c->stride[1] != 2 || c->groups > 1 || c->c_in < FEWEST_IN ||
         c->c_out < FEWEST_OUT || (taps == 1 && pixels < FEWEST_PIXELS))
         return false;
     if (c->pass == HAUL__CONV2D_FORWARD)
@@ -60,4 +38,11 @@ bool haul__cpu_conv2d_prefers_panels(const haul__conv2d *c)
     bool whole = c->out_w % haul__cpu_panels_for(HAUL_F32)->lanes == 0;
     return c->c_in * c->h * c->w > LARGE_IMAGE || (taps > 1 && whole) ||
            (c->c_in * c->c_out * taps > LARGE_WEIGHT && cuts_evenly(c->out_w));
+}
+
+bool haul__cpu_conv2d_panels_are_slower(haul_device *device, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)device;
+    return c->pass == HAUL__CONV2D_FORWARD && c->c_out / c->groups < MANY_CHANNELS;
 }

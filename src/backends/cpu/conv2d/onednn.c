@@ -528,10 +528,6 @@ const char *haul__cpu_onednn_refuses(haul_device *device, const void *problem)
         return "it takes f32 only";
     if (c && c->relu)
         return "it does no relu";
-    if (c && haul__cpu_conv2d_may_products(c))
-        return "with 1x1 weights products of matrices are faster";
-    if (c && haul__cpu_conv2d_prefers_panels(c))
-        return "with this stride and shape products of packed panels are faster";
     if (c && c->has_bias && c->pass != HAUL__CONV2D_FORWARD)
         return "it adds no bias to a transposed convolution";
     pthread_once(&once, open_library);

@@ -1,4 +1,4 @@
-/* CPU convolutions as products of packed panels: y and dx of those with a stride.
+/* The implementation "panels": convolutions with a stride as products of packed panels. This file computes y and dx.
  *
  * Pixels of the result are the columns of a product whose rows are channels. Weights are packed once, as A. The input
  * of some images, or of some rows of one, is copied to planes that stay in a cache, one for each phase of the stride.
@@ -9,11 +9,12 @@
  * adjacent pixels of dy. So no multiplication has a factor that is always zero. The sums of phases are interleaved when
  * they are copied.
  *
- * The sum of an element of y is the same chain as in conv2d.c. That of dx has neither its order of taps nor its zeros.
+ * The sum of an element of y is the same chain as in direct.c. That of dx has neither its order of taps nor its zeros.
  */
 #include "backends/cpu/conv2d/panels.h"
 
 #include "backends/cpu/conv2d/planes.h"
+#include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "base/alloc.h"
@@ -27,6 +28,9 @@
 #define SUMS_BYTES   ((int64_t)384 << 10)
 #define MOST_BANDS   4
 #define TASK_WORK    1e6
+
+/* Channels of dy with which the products of dx are long enough. */
+#define LONG_PRODUCTS 5
 
 /* The most columns of a panel, and taps whose weights are packed at a time. */
 #define MOST_WIDTH 64
@@ -561,8 +565,36 @@ static haul_status run_data(const haul__conv2d *c)
     return run_convolution(&v);
 }
 
-haul_status haul__cpu_conv2d_panels(const haul__conv2d *c)
+/* ---- the implementation ---- */
+
+/* Do channels fill half of the chunks that the gradient of the weights reads? */
+static bool fills_chunks(const haul__conv2d *c)
 {
+    int64_t width = haul__cpu_panels_for(HAUL_F32)->width, channels = c->c_in / c->groups;
+    return 2 * channels >= round_up(channels, width);
+}
+
+const char *haul__cpu_conv2d_panels_refuse(haul_device *device, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (!c)
+        return NULL;
+    if (c->stride[0] == 1 && c->stride[1] == 1)
+        return "it takes convolutions with a stride only";
+    if (c->stride[0] > HAUL__MOST_STEP || c->stride[1] > HAUL__MOST_STEP)
+        return "it takes a stride of up to 8 only";
+    if (c->pass == HAUL__CONV2D_DATA && c->c_out / c->groups < LONG_PRODUCTS)
+        return "with fewer than 5 channels of dy in a group its products are short";
+    if (c->pass == HAUL__CONV2D_WEIGHT && !fills_chunks(c))
+        return "the channels of x would fill less than half of its vectors";
+    return haul__cpu_conv2d_f32_refuses(c);
+}
+
+haul_status haul__cpu_conv2d_panels(haul__stream *s, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)s;
     if (c->pass == HAUL__CONV2D_WEIGHT)
         return haul__cpu_conv2d_panels_weight(c);
     return c->pass == HAUL__CONV2D_FORWARD ? run_forward(c) : run_data(c);

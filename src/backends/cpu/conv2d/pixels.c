@@ -1,15 +1,16 @@
-/* CPU convolutions whose pixels or output channels fill vectors: products that read the input in place.
+/* The implementation "pixels": convolutions whose pixels or output channels fill vectors, as products that read the
+ * input in place.
  *
  * If rows of the result fill vectors, pixels are the columns of a product, whose rows are output channels: a tile's
  * sums go straight to the result. Otherwise output channels are the columns. Then a pixel of the input is a factor for
  * a vector of weights, so that any stride can be read in place and short rows leave no lanes empty. (With a stride and
- * many output channels, panels.c is faster.) Sums of a few rows
- * of pixels stay in a cache, and are copied from there to the planes of the result. In both forms weights are packed
- * once, and nothing is unfolded.
+ * many output channels, panels.c is faster.) Sums of a few rows of pixels stay in a cache, and are copied from there to
+ * the planes of the result. In both forms weights are packed once, and nothing is unfolded.
  *
- * The sum of an element is the same chain as in conv2d.c. Images are distributed. */
+ * The sum of an element is the same chain as in direct.c. Images are distributed. */
 #include <string.h>
 
+#include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
@@ -24,7 +25,7 @@
 
 /* The fewest output channels of a group for products with pixels as columns. Those with pixels as rows need several
  * pixels in a row, and so many taps that copying the sums takes little of the time. In longer rows without stride, what
- * conv2d.c computes between rows is less than the copy. */
+ * direct.c computes between rows is less than the copy. */
 #define LEAST_CHANNELS 6
 #define LEAST_PIXELS   6
 #define LEAST_TAPS     24
@@ -211,11 +212,9 @@ static bool fills_channels(const haul__conv2d *c, int64_t lanes)
     return 4 * m >= 3 * haul__ceil_div(m, lanes) * lanes;
 }
 
-bool haul__cpu_conv2d_may_pixels(const haul__conv2d *c)
+static bool fills_vectors(const haul__conv2d *c)
 {
     const haul__cpu_pixels *pixels = haul__cpu_pixels_for_f32();
-    if (!pixels || c->dtype != HAUL_F32 || c->n * c->groups < LEAST_IMAGES)
-        return false;
     if (fills_rows(c, pixels->width))
         return true;
     bool short_rows = c->out_w < LONG_ROW && c->c_in / c->groups * c->kh * c->kw >= LEAST_TAPS;
@@ -235,20 +234,36 @@ static bool measure(convolution *v, size_t *slot, size_t *shared)
     return true;
 }
 
-haul_status haul__cpu_conv2d_pixels(const haul__conv2d *c)
+const char *haul__cpu_conv2d_pixels_refuse(haul_device *device, const void *problem)
 {
-    convolution v = {
-        .c = c,
-        .pixels = haul__cpu_pixels_for_f32(),
-        .m = c->c_out / c->groups,
-        .channels = c->c_in / c->groups,
-        .taps = c->c_in / c->groups * c->kh * c->kw,
-        .h = c->h + 2 * c->padding[0],
-        .w = c->w + 2 * c->padding[1],
-        .pads = c->padding[0] || c->padding[1],
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (!c)
+        return NULL;
+    if (c->pass != HAUL__CONV2D_FORWARD)
+        return "it computes no gradients";
+    if (c->n * c->groups < LEAST_IMAGES)
+        return "with fewer than 16 images and groups it leaves threads without work";
+    return fills_vectors(c) ? haul__cpu_conv2d_f32_refuses(c)
+                            : "neither rows nor output channels of this shape would fill its vectors";
+}
+
+haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    convolution         v = {
+                .c = c,
+                .pixels = haul__cpu_pixels_for_f32(),
+                .m = c->c_out / c->groups,
+                .channels = c->c_in / c->groups,
+                .taps = c->c_in / c->groups * c->kh * c->kw,
+                .h = c->h + 2 * c->padding[0],
+                .w = c->w + 2 * c->padding[1],
+                .pads = c->padding[0] || c->padding[1],
     };
     haul_status status = HAUL_OK;
     size_t      slot = 0, shared = 0;
+    (void)s;
     v.by_planes = fills_rows(c, v.pixels->width);
     v.blocks = haul__ceil_div(v.m, v.by_planes ? v.pixels->rows : v.pixels->width);
     v.each = v.by_planes ? haul__ceil_div(v.m, v.blocks) : v.pixels->width;

@@ -1,18 +1,13 @@
-/* CPU convolutions whose 1x1 weights neither skip nor pad pixels: an image is a matrix [channels, pixels],
- * so that each pass is a product of matrices, which gemm.c computes in place.
+/* The implementation "products": convolutions whose 1x1 weights neither skip nor pad pixels. An image is a matrix
+ * [channels, pixels], so that each pass is a product of matrices, which gemm.c computes in place.
  *
  * The weight's gradient is the sum of a product for each image, added in order. */
+#include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
 #include "core/error.h"
 
-/* With fewer pixels, oneDNN reads large weights less often. */
+/* With fewer pixels, large weights are read too often. */
 #define FEWEST_PIXELS 100
-
-bool haul__cpu_conv2d_may_products(const haul__conv2d *c)
-{
-    return c->kh == 1 && c->kw == 1 && c->stride[0] == 1 && c->stride[1] == 1 && !c->padding[0] && !c->padding[1] &&
-           c->h * c->w >= FEWEST_PIXELS;
-}
 
 /* Some images of a problem. */
 typedef struct images {
@@ -122,15 +117,29 @@ static haul__gemm weight_of(const images *of, int64_t group)
     };
 }
 
-haul_status haul__cpu_conv2d_products(haul__stream *s, const haul__conv2d *c)
+const char *haul__cpu_conv2d_products_refuse(haul_device *device, const void *problem)
+{
+    const haul__conv2d *c = problem;
+    (void)device;
+    if (!c)
+        return NULL;
+    if (c->kh != 1 || c->kw != 1 || c->stride[0] != 1 || c->stride[1] != 1 || c->padding[0] || c->padding[1])
+        return "it takes 1x1 weights without stride or padding only";
+    if (c->h * c->w < FEWEST_PIXELS)
+        return "with fewer than 100 pixels its products read the weights too often";
+    return haul__cpu_conv2d_tiles_refuse(c);
+}
+
+haul_status haul__cpu_conv2d_products(haul__stream *s, const void *problem)
 {
     static haul__gemm (*const product_of[])(const images *of, int64_t group) = {
         [HAUL__CONV2D_FORWARD] = forward_of,
         [HAUL__CONV2D_DATA] = data_of,
         [HAUL__CONV2D_WEIGHT] = weight_of,
     };
-    images      of = {.c = c, .count = c->pass == HAUL__CONV2D_WEIGHT ? 1 : c->n, .pixels = c->h * c->w};
-    haul_status status = HAUL_OK;
+    const haul__conv2d *c = problem;
+    images              of = {.c = c, .count = c->pass == HAUL__CONV2D_WEIGHT ? 1 : c->n, .pixels = c->h * c->w};
+    haul_status         status = HAUL_OK;
     for (; of.first < c->n; of.first += of.count)
         for (int64_t group = 0; group < c->groups && !status; group++) {
             haul__gemm product = product_of[c->pass](&of, group);

@@ -1,4 +1,4 @@
-/* CPU convolutions, one image at a time, with the register tiles of matrix products.
+/* The implementation "direct": convolutions, one image at a time, with the register tiles of matrix products.
  *
  * An image is copied with its padding into planes (one for each phase of the stride), which stay in a cache. In a
  * plane, the elements that meet one tap of the weight are contiguous for all outputs, shifted by the tap's offset. So
@@ -8,13 +8,13 @@
  * Only the shape decides how work is cut. Weight gradients are sums over fixed pieces of the batch, added in order. */
 #include <string.h>
 
+#include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/pool.h"
 #include "core/shape.h"
-#include "haul_config.h"
 
 /* Multiplications that make a task worthwhile; images in a piece, which has a weight gradient of its own; the most
  * elements of all these gradients; rows and taps of the weight's gradient in a task. */
@@ -466,28 +466,16 @@ static haul_status run_weight(const haul__conv2d *c)
 
 /* ---- the implementation ---- */
 
-const char *haul__cpu_conv2d_refuses(haul_device *device, const void *problem)
+const char *haul__cpu_conv2d_direct_refuses(haul_device *device, const void *problem)
 {
-    const haul__conv2d *c = problem;
     (void)device;
-    if (c && c->channels_last)
-        return "it takes row-major tensors only";
-    if (c && !haul__cpu_tiles_for(c->dtype))
-        return "it takes f32 and f64 only";
-    return c && c->relu ? "it does no relu" : NULL;
+    return problem ? haul__cpu_conv2d_tiles_refuse(problem) : NULL;
 }
 
-haul_status haul__cpu_conv2d(haul__stream *s, const void *problem)
+haul_status haul__cpu_conv2d_direct(haul__stream *s, const void *problem)
 {
     const haul__conv2d *c = problem;
-    if (haul__cpu_conv2d_may_products(c))
-        return haul__cpu_conv2d_products(s, c);
-#ifndef HAUL_SMALL
-    if (haul__cpu_conv2d_may_panels(c))
-        return haul__cpu_conv2d_panels(c);
-    if (c->pass == HAUL__CONV2D_FORWARD && haul__cpu_conv2d_may_pixels(c))
-        return haul__cpu_conv2d_pixels(c);
-#endif
+    (void)s;
     if (c->pass == HAUL__CONV2D_FORWARD)
         return run_forward(c);
     return c->pass == HAUL__CONV2D_DATA ? run_data(c) : run_weight(c);
