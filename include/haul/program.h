@@ -45,7 +45,7 @@ typedef struct haul_program_store {
     int64_t         bytes;       /* bytes of its elements */
     int64_t         block_bytes; /* bytes of the allocator's block without an arena; 0 for a store from outside */
     const char     *origin;      /* the operation that allocated it; "" for a store from outside */
-    char            module[80];  /* path of the module being called then; "" outside of modules and in gradients */
+    char            module[80];  /* path of the module that was called then, or whose gradient was computed */
     int64_t         first, last; /* the first and the last operation that has it as an operand, a result or scratch
                                   * memory; -1: none does */
     int64_t offset;              /* bytes from the start of its device's arena; -1: it is in no arena */
@@ -64,9 +64,8 @@ typedef struct haul_program_value {
 /* One call of an operation. Views are listed, too. An operation that is composed of others, for example
  * haul_bce_with_logits, appears as these. Conversions of its operands come before an operation. */
 typedef struct haul_program_operation {
-    const char *name;       /* "haul_conv2d"; lives as long as the process */
-    char        module[80]; /* path of the module being called, "layer1.0.conv1"; "" outside of modules and in
-                             * gradients */
+    const char *name; /* "haul_conv2d"; lives as long as the process */
+    char module[80];  /* path of the module that is called, or whose gradient is computed: "layer1.0.conv1"; or "" */
     const char  *section;   /* "backward pass", "optimizer step", or "" */
     const char  *composite; /* the composite operation that it is a part of, the outermost one; or "" */
     haul_device *device;    /* where it computes */

@@ -190,7 +190,7 @@ haul_status haul__node_record(haul__call *c)
     haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
-    if (haul__watched(HAUL_EVENT_ALL))
+    if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry())
         note_path(node);
     for (int i = 0; i < c->count; i++)
         fill_edge(&node->edges[i], c->inputs[i]);

@@ -33,11 +33,16 @@ void haul__program_clear(haul__program *p)
          ? HAUL_OK                                                                                                     \
          : haul__fail_memory(caller, sizeof *(p)->items))
 
-static void name_module(char *out, size_t size)
+/* In a gradient the path stands for a module that is not called. */
+static haul__program_module module_now(void)
 {
-    char        path[sizeof((haul_program_operation *)0)->module];
-    const char *module = haul__call_path(path, size);
-    memcpy(out, module, strlen(module) + 1);
+    haul__program_module    m;
+    char                    path[sizeof m.path];
+    const haul__call_frame *frame = haul__call_now();
+    const char             *text = haul__call_path(path, sizeof path);
+    memcpy(m.path, text, strlen(text) + 1);
+    m.of_gradient = frame && !frame->module;
+    return m;
 }
 
 /* ---- calls ---- */
@@ -49,7 +54,7 @@ int haul__program_begin(haul__program *p, const haul__operation *operation, cons
     haul__program_call *c = &p->calls[p->call_count];
     *c = (haul__program_call){
         .operation = operation, .name = name, .parent = p->now, .value = p->value_count, .view_of = -1};
-    name_module(c->module, sizeof c->module);
+    c->module = module_now();
     p->now = (int)p->call_count;
     return (int)p->call_count++;
 }
@@ -114,7 +119,7 @@ int haul__program_add_store(haul__program *p, const haul__program_store *store)
     s->born_in = p->now;
     s->born_after = p->described_count;
     s->freed_in = -1;
-    name_module(s->module, sizeof s->module);
+    s->module = module_now();
     return number;
 }
 

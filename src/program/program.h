@@ -13,12 +13,18 @@
 
 typedef struct haul__operation haul__operation; /* engine/operation.h */
 
+/* The module that is called, or whose gradient is computed. */
+typedef struct haul__program_module {
+    char path[sizeof((haul_program_operation *)0)->module];
+    bool of_gradient;
+} haul__program_module;
+
 /* A call of an operation, or a section: a part of the program that has a name. */
 typedef struct haul__program_call {
     const haul__operation *operation; /* NULL: a section */
     const char            *name;      /* lives as long as the process */
     int                    parent;    /* the call or section that it is a part of; -1: none */
-    char                   module[sizeof((haul_program_operation *)0)->module];
+    haul__program_module   module;
     bool                   listed;   /* it has succeeded, and is neither a section nor composed of others */
     bool                   in_place; /* a result may overwrite an operand of its layout */
     haul_device           *device;   /* NULL for a section */
@@ -29,15 +35,15 @@ typedef struct haul__program_call {
 } haul__program_call;
 
 typedef struct haul__program_store {
-    haul_device *device;
-    bool         planned;      /* the dry run allocated it */
-    haul_device *pinned_for;   /* of pinned host memory; else NULL */
-    int64_t      bytes, block; /* of its elements, of the allocator's block */
-    const char  *origin;
-    char         module[sizeof((haul_program_store *)0)->module];
-    int64_t      born, freed;       /* moments; 0: before the run; INT64_MAX: not yet */
-    int          born_in, freed_in; /* the calls that were under way; -1: none */
-    size_t       born_after;        /* the number of calls that were described before it was allocated */
+    haul_device         *device;
+    bool                 planned;      /* the dry run allocated it */
+    haul_device         *pinned_for;   /* of pinned host memory; else NULL */
+    int64_t              bytes, block; /* of its elements, of the allocator's block */
+    const char          *origin;
+    haul__program_module module;
+    int64_t              born, freed;       /* moments; 0: before the run; INT64_MAX: not yet */
+    int                  born_in, freed_in; /* the calls that were under way; -1: none */
+    size_t               born_after;        /* the number of calls that were described before it was allocated */
 } haul__program_store;
 
 /* An allocation or a release. */

@@ -36,13 +36,14 @@ haul__account haul__account_read(const haul__dry_run *run, const haul_device *de
 
 static haul_estimate_origin *find(haul_estimate_origin *origins, int *count, const haul__program_store *s)
 {
+    const char           *module = s->module.of_gradient ? "" : s->module.path;
     haul_estimate_origin *o = origins;
     for (; o < origins + *count; o++)
-        if (!strcmp(o->name, s->origin) && !strcmp(o->module, s->module))
+        if (!strcmp(o->name, s->origin) && !strcmp(o->module, module))
             return o;
     *o = (haul_estimate_origin){.bytes = 0};
     snprintf(o->name, sizeof o->name, "%s", s->origin);
-    memcpy(o->module, s->module, sizeof o->module);
+    snprintf(o->module, sizeof o->module, "%s", module);
     ++*count;
     return o;
 }

@@ -48,7 +48,8 @@ static haul_estimate_operation describe(const haul__program *p, const haul__prog
         o.dtype = v->dtype;
         o.shape = v->shape;
     }
-    memcpy(o.module, c->module, sizeof o.module);
+    if (!c->module.of_gradient)
+        memcpy(o.module, c->module.path, sizeof o.module);
     return o;
 }
 

@@ -88,7 +88,7 @@ static void add_operation(extract *x, int call)
                                   .operand_count = c->operand_count,
                                   .result_count = c->result_count,
                                   .view_of = c->view_of};
-    memcpy(o->module, c->module, sizeof o->module);
+    memcpy(o->module, c->module.path, sizeof o->module);
     for (int i = 0; i < c->operand_count + c->result_count; i++)
         x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)i];
 }
@@ -169,7 +169,7 @@ static void describe_stores(extract *x)
                                                  .last = -1,
                                                  .offset = -1};
         if (inside)
-            memcpy(x->out->stores[i].module, from->module, sizeof from->module);
+            memcpy(x->out->stores[i].module, from->module.path, sizeof from->module.path);
     }
     for (int64_t i = 0; i < x->out->value_count;
          i++) /* memory that a call allocates for a tensor does not count as scratch */

@@ -258,6 +258,8 @@ def check_marks(case, name, number, finding):
     copies = {(c["from"], c["to"], c["operation"]) for c in finding["copies"]}
     bars, rows = ABOUT.get(name, ({"copy"}, {("cpu", DEVICE, "haul_to")}))
     unseen = name == "unchanged" and step["step"] <= 2  # it takes two steps to see that data are the same
+    if name == "wait-per-step":  # on a busy machine the device may be done before the host asks in this step
+        unseen = not any(s["kind"] == "wait" for t in step["tracks"] for s in t["spans"])
     check(f"{case} is about its bars", not bars or marked & bars or unseen, f"{marked}")
     check(f"{case} is about its copies", rows <= copies and finding["device"] == ("" if name == "loader-bound" else DEVICE),
           f"{finding}")
