@@ -19,10 +19,10 @@ typedef struct extract {
     haul_program        *out;
     size_t               call, value, store, command; /* where the range begins; of the described calls */
     int64_t              begin, end;                  /* its moments */
-    int64_t             *operations; /* of the calls of the range: their number in the program, or -1 */
+    int64_t             *operations; /* of the described calls of the range: their number in the program */
     int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
     int64_t             *of_store;   /* of the program's stores: their number in the log */
-    haul__arena_item    *items;      /* of the program's stores; times are numbers of commands of the range */
+    haul__arena_item    *items;      /* of the program's stores; times are numbers of operations */
     int64_t             *groups;     /* of the program's stores: the store in whose place it is, or itself */
 } extract;
 
@@ -65,11 +65,12 @@ static const char *section_of(const haul__program *l, int call)
     return "";
 }
 
+/* A call that is listed itself is no composite: those within it convert its operands. */
 static const char *composite_of(const haul__program *l, int call)
 {
     const char *name = "";
     for (int at = l->calls[call].parent; at >= 0; at = l->calls[at].parent)
-        if (l->calls[at].operation)
+        if (l->calls[at].operation && !l->calls[at].listed)
             name = l->calls[at].name;
     return name;
 }
