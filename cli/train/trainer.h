@@ -67,7 +67,7 @@ typedef struct trainer {
     training_data      data;
     haul__fit_result   expected;     /* what the training takes */
     haul__batch_choice choice;       /* of --batch auto */
-    struct planner    *planner;      /* of planner.h; NULL until trainer_expect */
+    struct planner    *planner;      /* of planner.h; NULL until the data is open */
     int64_t            waits_before; /* haul_sync_count before the training, and the spilled bytes before it: */
     int64_t            spilled_before;
     haul_module       *net;
