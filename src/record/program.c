@@ -65,7 +65,7 @@ static const char *section_of(const haul__program *l, int call)
     return "";
 }
 
-/* A call that is listed itself is no composite: those within it convert its operands. */
+/* A composite is not listed. The calls within one that is convert its operands. */
 static const char *composite_of(const haul__program *l, int call)
 {
     const char *name = "";
