@@ -429,7 +429,7 @@ static const help_example compare_lines[] = {
 
 const command compare_command = {
     .name = "compare",
-    .summary = "Find the first operation that two devices or settings compute differently",
+    .summary = "Find the first operation that two devices compute differently",
     .usage = "(--model NAME | --run DIR) --a SIDE --b SIDE [OPTION...]",
     .description =
         "Makes the first step of a training on two sides, in a process each, and compares what each operation "
