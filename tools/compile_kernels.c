@@ -8,15 +8,6 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 
-static bool has_dtype(int id, haul_dtype dtype)
-{
-    switch (haul__kernel_infos[id].dtypes) {
-    case HAUL__KERNEL_FLOAT: return haul_dtype_is_float(dtype);
-    case HAUL__KERNEL_NUMBER: return dtype != HAUL_BOOL;
-    default: return true;
-    }
-}
-
 int main(int argc, char **argv)
 {
     const long part = argc > 3 ? strtol(argv[2], NULL, 10) : 0, parts = argc > 3 ? strtol(argv[3], NULL, 10) : 1;
@@ -35,7 +26,7 @@ int main(int argc, char **argv)
     haul_empty(HAUL_F32, HAUL_SHAPE(1)); /* the device starts */
     for (int id = 0; id < haul__kernel_count; id++)
         for (haul_dtype dtype = 0; dtype < HAUL_DTYPE_END; dtype++) {
-            if (!has_dtype(id, dtype) || number++ % parts != part)
+            if (!haul__kernel_has(&haul__kernel_infos[id], dtype) || number++ % parts != part)
                 continue;
             done++;
             if (!haul__kernel_get(device, id, dtype)) {

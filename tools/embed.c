@@ -26,12 +26,21 @@
 #define BEGIN "/* kernel text begins */"
 #define END   "/* kernel text ends */"
 
+enum { IN_ANY = 1 << ANY, IN_NUMBER = IN_ANY | 1 << NUMBER, IN_FLOAT = IN_NUMBER | 1 << FLOAT };
 static const struct {
     const char *name;
-    dtype_class least; /* the widest class that it is of */
+    unsigned    classes; /* bits: those that it is of */
 } dtypes[] = {
-    {"bool", ANY},   {"u8", NUMBER}, {"i8", NUMBER},  {"i16", NUMBER}, {"i32", NUMBER},
-    {"i64", NUMBER}, {"f16", FLOAT}, {"bf16", FLOAT}, {"f32", FLOAT},  {"f64", FLOAT},
+    {"bool", IN_ANY | 1 << ONCE},
+    {"u8", IN_NUMBER | 1 << BITS},
+    {"i8", IN_NUMBER},
+    {"i16", IN_NUMBER | 1 << BITS},
+    {"i32", IN_NUMBER | 1 << BITS},
+    {"i64", IN_NUMBER | 1 << BITS},
+    {"f16", IN_FLOAT},
+    {"bf16", IN_FLOAT},
+    {"f32", IN_FLOAT},
+    {"f64", IN_FLOAT},
 };
 
 unit *add_unit(unit_list *list, const char *path)
@@ -254,10 +263,10 @@ static void write_kernels(const char *folder, const kernel_list *list)
 
 /* ---- units of the CPU backend ---- */
 
-static bool has_kernel(const kernel_list *list, const unit *u, dtype_class least)
+static bool has_kernel(const kernel_list *list, const unit *u, int dtype)
 {
     for (size_t i = 0; i < list->count; i++)
-        if (list->kernels[i].unit == u && list->kernels[i].dtypes <= least)
+        if (list->kernels[i].unit == u && dtypes[dtype].classes >> list->kernels[i].dtypes & 1)
             return true;
     return false;
 }
@@ -292,7 +301,7 @@ static void write_text_units(unit_files *files, const unit_list *list, const ker
         const unit *u = &list->units[i];
         for (int d = 0; d < (int)(sizeof dtypes / sizeof dtypes[0]) && u->group < 0; d++) {
             buffer includes = {0};
-            if (has_kernel(kernels, u, dtypes[d].least))
+            if (has_kernel(kernels, u, d))
                 appendf(&includes, "#include \"kernels/%s.k.h\"\n", u->name);
             write_unit(files, u->name, d, false, &includes);
             free(includes.data);
@@ -308,7 +317,7 @@ static void write_row_units(unit_files *files, const unit_list *list, const kern
         for (int d = 0; d < (int)(sizeof dtypes / sizeof dtypes[0]); d++) {
             buffer includes = {0};
             for (size_t i = 0; i < list->count; i++)
-                if (list->units[i].group == group && has_kernel(kernels, &list->units[i], dtypes[d].least))
+                if (list->units[i].group == group && has_kernel(kernels, &list->units[i], d))
                     appendf(&includes, "#include \"kernels/%s.k.h\"\n", list->units[i].name);
             write_unit(files, name, d, true, &includes);
             free(includes.data);

@@ -59,8 +59,9 @@ void expand_templates(unit_list *units);
 
 /* ---- embed_kernels.c ---- */
 
-/* What the conditions around a kernel leave of the dtypes; the later is the narrower. */
-typedef enum dtype_class { ANY, NUMBER, FLOAT } dtype_class;
+/* The dtypes that a kernel is compiled for, by the conditions around it; of two conditions the later one here counts.
+ */
+typedef enum dtype_class { ANY, NUMBER, FLOAT, BITS, ONCE } dtype_class;
 
 extern const char *const class_words[];
 

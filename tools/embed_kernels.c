@@ -2,15 +2,15 @@
  *
  * A kernel begins with KERNELn(name, ...) at the start of a line, or with a macro that passes its first parameter on as
  * that name. It has n buffers. It is for floats under an #if that asks for IS_FLOAT, for numbers under one that
- * excludes bool, and for all dtypes elsewhere. It has the lanes form (src/backends/cpu/prelude.h) if FOR_ROWS stands in
- * it or in its macro. */
+ * excludes bool, for sizes of elements under one that asks for IS_BITS, for bool under one that asks for that, and for
+ * all dtypes elsewhere. It has the lanes form (src/backends/cpu/prelude.h) if FOR_ROWS stands in it or in its macro. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "embed.h"
 
-const char *const class_words[] = {"ANY", "NUMBER", "FLOAT"};
+const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "BITS", "ONCE"};
 
 enum { MAX_DEPTH = 16 };
 
@@ -71,7 +71,11 @@ static dtype_class condition_of(const char *line, size_t size)
 {
     if (holds(line, size, "IS_FLOAT") && !holds(line, size, "!IS_FLOAT"))
         return FLOAT;
-    return holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)") ? NUMBER : ANY;
+    if (holds(line, size, "IS_BITS"))
+        return BITS;
+    if (holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)"))
+        return NUMBER;
+    return holds(line, size, "defined(HAUL_KERNEL_DTYPE_bool)") ? ONCE : ANY;
 }
 
 static void take_directive(reader *r, const char *line, size_t size)

@@ -100,6 +100,7 @@
 #undef HAUL__FORM
 #undef M1
 #undef IS_HALF
+#undef IS_BITS
 #undef IS_FLOAT
 #undef A_IS_F32
 #undef LIT

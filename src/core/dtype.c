@@ -154,3 +154,10 @@ uint64_t haul__scalar_bits(haul_dtype dtype, double value)
     }
     return bits;
 }
+
+uint64_t haul__element_bits(haul_dtype dtype, double value)
+{
+    if (haul__is_half(dtype))
+        return haul__half_encode(dtype, value);
+    return dtype == HAUL_BOOL ? value != 0 : haul__scalar_bits(dtype, value);
+}

@@ -159,6 +159,8 @@ haul_dtype haul__sum_dtype(haul_dtype dtype);
 
 /* Kernels receive scalars as the bits of type A: f32 and f64 as they are, f32 for f16 and bf16, i64 for integers. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
+/* The bits of an element of that value, in the lowest bytes. */
+uint64_t haul__element_bits(haul_dtype dtype, double value);
 
 /* Is a number a value of the dtype? Every number is, for floats and for bool, to which it is converted. */
 bool haul__dtype_holds(haul_dtype dtype, double value);

@@ -18,7 +18,7 @@ static void compiled(const haul_device *device, const char *kernel, haul_dtype d
                                  .duration = haul__now_ns() - start});
 }
 
-/* Compiles and publishes a kernel. The caller holds the device's kernels_lock. */
+/* Compiles a kernel. The caller holds the device's kernels_lock. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
 {
     const haul__kernel_info *info = haul__kernel_info_of(id);
@@ -50,24 +50,42 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         haul__free(kernel);
         return NULL;
     }
-    snprintf(kernel->name, sizeof kernel->name, "%s%s%s", info->kernel, info->dtypes ? "_" : "",
-             info->dtypes ? haul_dtype_name(dtype) : "");
+    bool named = info->dtypes == HAUL__KERNEL_NUMBER || info->dtypes == HAUL__KERNEL_FLOAT;
+    snprintf(kernel->name, sizeof kernel->name, "%s%s%s", info->kernel, named ? "_" : "",
+             named ? haul_dtype_name(dtype) : "");
+    return kernel;
+}
+
+static _Atomic(haul__kernel *) *place_of(const haul_device *device, int id, haul_dtype dtype)
+{
+    return &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
+}
+
+/* Publishes a kernel. Dtypes that use the kernel of another one share it. The caller holds the device's kernels_lock.
+ */
+static haul__kernel *publish(haul_device *device, int id, haul_dtype dtype)
+{
+    const haul_dtype         compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
+    _Atomic(haul__kernel *) *shared = place_of(device, id, compiled_for);
+    haul__kernel            *kernel = atomic_load_explicit(shared, memory_order_acquire);
+    if (!kernel)
+        kernel = compile(device, id, compiled_for);
+    atomic_store_explicit(shared, kernel, memory_order_release);
+    atomic_store_explicit(place_of(device, id, dtype), kernel, memory_order_release);
     return kernel;
 }
 
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype)
 {
-    _Atomic(haul__kernel *) *place = &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
+    _Atomic(haul__kernel *) *place = place_of(device, id, dtype);
     haul__kernel            *kernel = atomic_load_explicit(place, memory_order_acquire);
     if (kernel)
         return kernel;
     haul__events_hold();
     pthread_mutex_lock(&device->kernels_lock);
     kernel = atomic_load_explicit(place, memory_order_acquire);
-    if (!kernel) {
-        kernel = compile(device, id, dtype);
-        atomic_store_explicit(place, kernel, memory_order_release);
-    }
+    if (!kernel)
+        kernel = publish(device, id, dtype);
     pthread_mutex_unlock(&device->kernels_lock);
     haul__events_release();
     return kernel;

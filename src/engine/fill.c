@@ -1,7 +1,6 @@
 /* Setting every element of a tensor to one value. */
 #include <string.h>
 
-#include "base/half.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
@@ -9,13 +8,8 @@
 /* The bytes of one element. */
 static void encode(haul_dtype dtype, double value, unsigned char *pattern)
 {
-    uint64_t bits = haul__scalar_bits(dtype, value); /* a float's bits, or an i64 */
-    if (haul__is_half(dtype)) {
-        bits = haul__half_encode(dtype, value);
-    } else if (dtype == HAUL_BOOL) {
-        bits = value != 0;
-    }
-    size_t size = haul__dtype_size(dtype);
+    const uint64_t bits = haul__element_bits(dtype, value);
+    const size_t   size = haul__dtype_size(dtype);
     for (size_t i = 0; i < size; i++)
         pattern[i] = (unsigned char)(bits >> 8 * i); /* devices are little-endian */
 }

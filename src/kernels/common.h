@@ -4,7 +4,7 @@
  * T: how elements are stored; A: the type of computations; ACC: that of sums; LIT(x): a literal of type A; LOAD /
  * STORE: between T and A; IS_FLOAT; IS_HALF: T holds the bits of an f16 or bf16, so that only LOAD and STORE may give
  * it a meaning, while A and ACC are f32; NARROW(x): a value of type A after a STORE and a LOAD; M_FMA(a, b, c): a b +
- * c, rounded once. */
+ * c, rounded once; IS_BITS: T is the integer dtype whose kernels move elements of its size, of whatever dtype. */
 // clang-format off
 
 /* Half precision by integers and selects, without half arithmetic: vectorised by compilers, the same bits everywhere.
@@ -76,22 +76,29 @@ typedef U8  T;
 typedef I32 A;
 #define STORE(p, i, v) ((p)[i] = (T)((v) != 0))
 #elif defined(HAUL_KERNEL_DTYPE_u8)
+#define IS_BITS 1
 typedef U8  T;
 typedef I32 A;
 #elif defined(HAUL_KERNEL_DTYPE_i8)
 typedef I8  T;
 typedef I32 A;
 #elif defined(HAUL_KERNEL_DTYPE_i16)
+#define IS_BITS 1
 typedef I16 T;
 typedef I32 A;
 #elif defined(HAUL_KERNEL_DTYPE_i32)
+#define IS_BITS 1
 typedef I32 T;
 typedef I32 A;
 #else
+#define IS_BITS 1
 typedef I64 T;
 typedef I64 A;
 #endif
 typedef I64 ACC;
+#endif
+#ifndef IS_BITS
+#define IS_BITS 0
 #endif
 #ifndef IS_HALF
 #define IS_HALF 0

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/tensor.h"
 #include "kernels/text.h"
 
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
@@ -12,6 +13,21 @@ const haul__kernel_info haul__kernel_infos[] = {
 #include "kernels/kernels.def"
 };
 const int haul__kernel_count = HAUL__KERNEL_COUNT;
+
+haul_dtype haul__kernel_dtype(const haul__kernel_info *info, haul_dtype dtype)
+{
+    static const haul_dtype of_size[] = {[1] = HAUL_U8, [2] = HAUL_I16, [4] = HAUL_I32, [8] = HAUL_I64};
+    if (info->dtypes == HAUL__KERNEL_BITS)
+        return of_size[haul__dtype_size(dtype)];
+    return info->dtypes == HAUL__KERNEL_ONCE ? HAUL_BOOL : dtype;
+}
+
+bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype)
+{
+    if (info->dtypes == HAUL__KERNEL_FLOAT)
+        return haul_dtype_is_float(dtype);
+    return haul__kernel_dtype(info, dtype) == dtype && (info->dtypes != HAUL__KERNEL_NUMBER || dtype != HAUL_BOOL);
+}
 
 const char *haul__kernel_header(const char *name)
 {

@@ -15,7 +15,14 @@ enum haul__kernel_id {
     HAUL__KERNEL_COUNT
 };
 
-typedef enum haul__kernel_dtypes { HAUL__KERNEL_ANY, HAUL__KERNEL_NUMBER, HAUL__KERNEL_FLOAT } haul__kernel_dtypes;
+/* The dtypes that a kernel is compiled for. Other dtypes use the kernels of BITS and ONCE, too. */
+typedef enum haul__kernel_dtypes {
+    HAUL__KERNEL_ANY,
+    HAUL__KERNEL_NUMBER,
+    HAUL__KERNEL_FLOAT,
+    HAUL__KERNEL_BITS, /* an integer dtype of each size, for all dtypes of that size: it moves elements */
+    HAUL__KERNEL_ONCE  /* bool, for all dtypes: its buffers have dtypes of their own */
+} haul__kernel_dtypes;
 
 typedef struct haul__kernel_info {
     const char         *unit, *kernel; /* "pool2d", "max_pool2d" */
@@ -46,6 +53,11 @@ static inline const haul__kernel_info *haul__kernel_info_of(int id)
 {
     return id < HAUL__KERNEL_COUNT ? &haul__kernel_infos[id] : haul__kernel_info_added(id);
 }
+
+/* The dtype that the kernel is compiled for where a launch has `dtype`. */
+haul_dtype haul__kernel_dtype(const haul__kernel_info *info, haul_dtype dtype);
+/* True if the kernel is compiled for the dtype. */
+bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype);
 
 /* The CPU functions of an added kernel, by dtype; NULL for kernels in the CPU backend's table. */
 haul_kernel_function *const *haul__kernel_functions(int id);

@@ -72,16 +72,6 @@ static const struct known {
 
 /* ---- what there is to compile ---- */
 
-static bool has_dtype(int id, haul_dtype dtype)
-{
-    switch (haul__kernel_infos[id].dtypes) {
-    case HAUL__KERNEL_FLOAT: return haul_dtype_is_float(dtype);
-    case HAUL__KERNEL_NUMBER: return dtype != HAUL_BOOL;
-    case HAUL__KERNEL_ANY: break;
-    }
-    return true;
-}
-
 /* A program: a unit for a dtype and an architecture. */
 typedef struct job {
     int        first, count; /* kernel ids of the unit: neighbours */
@@ -126,7 +116,7 @@ static void add_jobs(int architecture, haul_dtype dtype)
         bool any = false;
         end = unit_end(id);
         for (int k = id; k < end; k++)
-            any = any || has_dtype(k, dtype);
+            any = any || haul__kernel_has(&haul__kernel_infos[k], dtype);
         if (!any)
             continue;
         assert_true(work.count < MAX_JOBS);
@@ -247,7 +237,7 @@ static void report(const job *j, FILE *table, totals *t)
         const char *kernel = haul__kernel_infos[id].kernel;
         char        entry[128];
         usage       u;
-        if (!has_dtype(id, j->dtype))
+        if (!haul__kernel_has(&haul__kernel_infos[id], j->dtype))
             continue;
         snprintf(entry, sizeof entry, "k_%s_%s", kernel, haul_dtype_name(j->dtype));
         t->kernels++;

@@ -1,6 +1,7 @@
 /* f16 and bf16: conversions by every device against the definition of the formats, the host's own against both, and
  * what tensors of them do that the conformance programs do not ask for. */
 #include "base/half.h"
+#include "core/tensor.h"
 
 #include "support/linalg.h"
 
@@ -64,6 +65,19 @@ static void test_half__encoding_rounds_to_nearest_even(void **state)
     assert_int_equal(haul__half_encode(HAUL_F16, -1e-300), 0x8000);
     assert_int_equal(haul__half_encode(HAUL_BF16, 0x1.feffffp127), 0x7f7f);
     assert_int_equal(haul__half_encode(HAUL_BF16, 0x1.ffp127), 0x7f80);
+}
+
+static void test_half__elements_as_bits(void **state)
+{
+    (void)state;
+    assert_int_equal(haul__element_bits(HAUL_F16, 1), 0x3c00);
+    assert_int_equal(haul__element_bits(HAUL_BF16, -1), 0xbf80);
+    assert_int_equal(haul__element_bits(HAUL_F32, 1), 0x3f800000);
+    assert_true(haul__element_bits(HAUL_F64, 1) == 0x3ff0000000000000);
+    assert_int_equal(haul__element_bits(HAUL_BOOL, 0.5), 1);
+    assert_int_equal(haul__element_bits(HAUL_I8, -1) & 0xff, 0xff);
+    /* rounded once: by way of an f32 it would be a tie, and 1 */
+    assert_int_equal(haul__element_bits(HAUL_F16, 1 + 0x1p-11 + 0x1p-40), 0x3c01);
 }
 
 /* ---- conversions on devices ---- */
@@ -353,6 +367,7 @@ static void test_half__dense_rows_have_the_bits_of_single_elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_half__elements_as_bits),
         cmocka_unit_test(test_half__decoding_follows_the_formats),
         cmocka_unit_test(test_half__encoding_rounds_to_nearest_even),
         cmocka_unit_test(test_half__every_pattern_survives_f32),

@@ -401,6 +401,32 @@ static void test_kernel__compiled_once_and_after_a_failure(void **state)
     haul_error_clear();
 }
 
+/* What only moves elements is compiled once for all dtypes of a size; what has dtypes of its own, once. */
+static void test_kernel__dtypes_share_what_does_not_depend_on_them(void **state)
+{
+    static const struct {
+        int        kernel;
+        haul_dtype one, other;
+    } same[] = {
+        {HAUL__K_where, HAUL_BOOL, HAUL_I8},        {HAUL__K_where, HAUL_F16, HAUL_BF16},
+        {HAUL__K_masked_fill, HAUL_F32, HAUL_I32},  {HAUL__K_copy_rows, HAUL_F64, HAUL_I64},
+        {HAUL__K_transpose, HAUL_F32, HAUL_I32},    {HAUL__K_index_select, HAUL_BF16, HAUL_I16},
+        {HAUL__K_gather, HAUL_U8, HAUL_BOOL},       {HAUL__K_remap, HAUL_F32, HAUL_I32},
+        {HAUL__K_triangle, HAUL_F64, HAUL_I64},     {HAUL__K_one_hot, HAUL_I64, HAUL_BOOL},
+        {HAUL__K_index_check, HAUL_I64, HAUL_BOOL}, {HAUL__K_random_bits, HAUL_I32, HAUL_F32},
+    };
+    haul_device *cpu = haul_cpu();
+    (void)state;
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        const haul__kernel *kernel = haul__kernel_get(cpu, same[i].kernel, same[i].one);
+        assert_non_null(kernel);
+        assert_ptr_equal(haul__kernel_get(cpu, same[i].kernel, same[i].other), kernel);
+    }
+    assert_ptr_not_equal(haul__kernel_get(cpu, HAUL__K_where, HAUL_F32),
+                         haul__kernel_get(cpu, HAUL__K_where, HAUL_F64));
+    assert_ptr_not_equal(haul__kernel_get(cpu, HAUL__K_exp, HAUL_F16), haul__kernel_get(cpu, HAUL__K_exp, HAUL_BF16));
+}
+
 /* ---- the disk cache, in the test's own empty folder ---- */
 
 static char cache_folder[] = "device-cache";
@@ -530,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_stream__same_stream_needs_no_event),
         cmocka_unit_test(test_stream__a_fault_is_final),
         cmocka_unit_test(test_kernel__compiled_once_and_after_a_failure),
+        cmocka_unit_test(test_kernel__dtypes_share_what_does_not_depend_on_them),
         cmocka_unit_test_setup_teardown(test_cache__stores_and_loads, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__damaged_entries_do_not_count, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__trouble_is_silent, with_cache, without_cache),

@@ -530,6 +530,61 @@ static void test_shape__fill(void **state)
     on_devices(fill);
 }
 
+/* ---- bits ---- */
+
+/* Numbers and NaNs, also signalling ones, whose bits a conversion would change. */
+enum { PATTERNS = 4 };
+static const struct {
+    haul_dtype dtype;
+    size_t     size;
+    uint64_t   bits[PATTERNS];
+} patterns[] = {
+    {HAUL_F16, 2, {0x7c01, 0xfd55, 0x7eff, 0x3c00}},
+    {HAUL_BF16, 2, {0x7f81, 0xffaa, 0x7fff, 0x3f80}},
+    {HAUL_F32, 4, {0x7f800001, 0xffa5a5a5, 0x7fc12345, 0x3f800000}},
+    {HAUL_F64, 8, {0x7ff0000000000001, 0xfff4a5a5a5a5a5a5, 0x7ff8123456789abc, 0x3ff0000000000000}},
+};
+
+static void assert_bits(haul_tensor *t, int pattern, const int *which, const char *what)
+{
+    unsigned char have[8 * PATTERNS];
+    const size_t  size = patterns[pattern].size;
+    if (!haul_tensor_is_valid(t) || haul_read(t, have, PATTERNS * size))
+        fail_msg("%s: %s", what, haul_error_message());
+    for (int i = 0; i < PATTERNS; i++)
+        if (memcmp(have + (size_t)i * size, &patterns[pattern].bits[which[i]], size) != 0)
+            fail_msg("%s of %s: element %d has other bits", what, haul_dtype_name(patterns[pattern].dtype), i);
+}
+
+static void moved_bits(haul_device *device)
+{
+    static const int in_order[] = {0, 1, 2, 3}, turned[] = {3, 2, 1, 0}, across[] = {0, 2, 1, 3};
+    for (int k = 0; k < (int)(sizeof patterns / sizeof patterns[0]); k++) {
+        unsigned char bytes[8 * PATTERNS];
+        const size_t  size = patterns[k].size;
+        for (int i = 0; i < PATTERNS; i++)
+            memcpy(bytes + (size_t)i * size, &patterns[k].bits[i], size);
+        haul_tensor *x = haul_to(haul_from_host(patterns[k].dtype, HAUL_SHAPE(PATTERNS), bytes), device);
+        haul_tensor *no = haul_to(haul_zeros(HAUL_BOOL, HAUL_SHAPE(PATTERNS)), device), *yes = haul_logical_not(no);
+        haul_tensor *index = haul_to(haul_arange(HAUL_I64, 3, -1, -1), device), *zero = haul_zeros_like(x);
+        haul_tensor *square = haul_reshape(x, HAUL_SHAPE(2, 2));
+        assert_bits(haul_where(yes, x, zero), k, in_order, "where");
+        assert_bits(haul_where(no, zero, x), k, in_order, "where");
+        assert_bits(haul_masked_fill(x, no, 1), k, in_order, "masked_fill");
+        assert_bits(haul_index_select(x, 0, index), k, turned, "index_select");
+        assert_bits(haul_gather(x, 0, index), k, turned, "gather");
+        assert_bits(haul_flip(x, HAUL_AXES(0)), k, turned, "flip");
+        assert_bits(haul_reshape(haul_transpose(square, 0, 1), HAUL_SHAPE(PATTERNS)), k, across, "transpose");
+        assert_bits(haul_tril(square, 1), k, in_order, "tril");
+    }
+}
+
+static void test_shape__moved_elements_keep_their_bits(void **state)
+{
+    (void)state;
+    on_devices(moved_bits);
+}
+
 static void test_shape__errors(void **state)
 {
     (void)state;
@@ -576,6 +631,7 @@ int main(void)
         cmocka_unit_test(test_shape__arange_counts_in_integers),
         cmocka_unit_test(test_shape__scalars_have_a_dtype),
         cmocka_unit_test(test_shape__fill),
+        cmocka_unit_test(test_shape__moved_elements_keep_their_bits),
         cmocka_unit_test(test_shape__errors),
     };
     return cmocka_run_group_tests_name("ops_shape", tests, NULL, NULL);

@@ -23,6 +23,9 @@
     DECLARE(name, i8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
 #define DECLARE_NUMBER(name, level) DECLARE_FLOAT(name, level) DECLARE_INTEGER(name, level)
 #define DECLARE_ANY(name, level)    DECLARE_NUMBER(name, level) DECLARE(name, bool, level)
+#define DECLARE_BITS(name, level)                                                                                      \
+    DECLARE(name, u8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
+#define DECLARE_ONCE(name, level) DECLARE(name, bool, level)
 
 #ifdef HAUL_HAVE_LEVEL_base
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few) DECLARE_##dtypes(name, base)
@@ -51,6 +54,10 @@
     [HAUL_I32] = FN(name, i32, level), [HAUL_I64] = FN(name, i64, level)
 #define NUMBER(name, level) FLOAT(name, level), INTEGER(name, level)
 #define ANY(name, level)    NUMBER(name, level), [HAUL_BOOL] = FN(name, bool, level)
+#define BITS(name, level)                                                                                              \
+    [HAUL_U8] = FN(name, u8, level), [HAUL_I16] = FN(name, i16, level), [HAUL_I32] = FN(name, i32, level),             \
+    [HAUL_I64] = FN(name, i64, level)
+#define ONCE(name, level) [HAUL_BOOL] = FN(name, bool, level)
 
 /* A level's functions; none where it was not built. */
 #ifdef HAUL_HAVE_LEVEL_base

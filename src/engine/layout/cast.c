@@ -115,6 +115,7 @@ PACK_TYPE(F64)
 #define CAST_PUT_BF16 CAST_STORE
 #endif
 
+#if IS_BITS
 #if CHUNKED
 /* `row` elements of v, `step` apart. A small step that the compiler knows vectorises; others had better not, as vectors
  * put together from single elements take longer than the elements. */
@@ -199,6 +200,7 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         out[to] = x[from];
     }
 }
+#endif
 #endif
 
 /* No LOAD, which would convert. */

@@ -22,7 +22,7 @@ typedef struct transpose_params {
 #define TRANSPOSE_TEAM       32
 #define TRANSPOSE_SIDE(size) ((size) > 4 ? 16 : 32)
 
-#if defined(HAUL_KERNEL) && !defined(OWN_TRANSPOSE) /* of the backend */
+#if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TRANSPOSE) /* of the backend */
 /* A work item is a strip: as many rows as a cache line has elements. */
 #define TRANSPOSE_LINE (CHUNKED ? 64 / (int)sizeof(T) : 1)
 

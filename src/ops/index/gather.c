@@ -47,6 +47,7 @@ FUNC I32 all_within(GLOBAL const I64 *index, I64 n, I64 bound)
     VECTOR_LOOP for (I64 j = 0; j < n; j++) wrong |= (U64)index[j] | ((U64)(bound - 1) - (U64)index[j]);
     return wrong >> 63 == 0;
 }
+#if IS_BITS
 /* y[j] = v[index[j]]. Eight at a time: instructions that gather take as long as loads. */
 FUNC void gather_run(GLOBAL T *y, GLOBAL const T *v, GLOBAL const I64 *index, I64 n)
 {
@@ -85,6 +86,26 @@ KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
         i += ITEMS_STEP(row);
     }
 }
+
+/* y[.., index[.., i, ..], ..] = g[.., i, ..], where no two indices of a line are equal: an element of g an item. */
+KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
+{
+    const int last = p.ndim - 1;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        I64 at[3];
+        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
+        const I64 y_step = p.strides[0].of[last], step = p.strides[2].of[last], along = p.along[0];
+        GLOBAL const I64 *which = index + p.offsets[1] + i;
+        GLOBAL const T *v = g + at[2];
+        GLOBAL T *to = y + at[0];
+        for (I64 j = 0; j < row; j++) {
+            const I64 place = CHECKED_INDEX(fault, p.check, i + j, which[j], p.size);
+            if (place >= 0) to[j * y_step + place * along] = v[j * step];
+        }
+        i += ITEMS_STEP(row);
+    }
+}
+#endif
 
 FUNC void scatter_one(GLOBAL T *sums, I64 to, I64 step, A value)
 {
@@ -172,25 +193,6 @@ KERNEL5(scatter_runs, gather_params, T, y, const I64, sorted, const I64, order, 
             s += LOAD(v, order[j] * p.along[2]);
         }
         STORE(y, at[0] + to * p.along[0], s);
-    }
-}
-
-/* The same without a sum, where no two indices of a line are equal: an element of g an item. */
-KERNEL4(scatter, gather_params, T, y, const I64, index, const T, g, U32, fault)
-{
-    const int last = p.ndim - 1;
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        I64 at[3];
-        const I64 room = gather_at(&p, i, at), row = CHUNKED ? least(room, ITEMS_END - i) : 1;
-        const I64 y_step = p.strides[0].of[last], step = p.strides[2].of[last], along = p.along[0];
-        GLOBAL const I64 *which = index + p.offsets[1] + i;
-        GLOBAL const T *v = g + at[2];
-        GLOBAL T *to = y + at[0];
-        for (I64 j = 0; j < row; j++) {
-            const I64 place = CHECKED_INDEX(fault, p.check, i + j, which[j], p.size);
-            if (place >= 0) to[j * y_step + place * along] = v[j * step];
-        }
-        i += ITEMS_STEP(row);
     }
 }
 #endif

@@ -33,6 +33,7 @@ typedef struct index_pick_params {
 } index_pick_params;
 
 #ifdef HAUL_KERNEL
+#if IS_BITS
 /* out[o, i, k] = x[o, index[i], k], or 0 for an index out of range or to be skipped */
 KERNEL4(index_select, index_params, T, out, const T, x, const I64, index, U32, fault)
 {
@@ -73,13 +74,15 @@ KERNEL4(index_pick, index_pick_params, T, out, const T, x, const I64, index, U32
     }
 }
 
+#endif
+
+#if defined(HAUL_KERNEL_DTYPE_bool)
 /* Only looks at the indices. */
 KERNEL2(index_check, index_params, const I64, index, U32, fault)
 {
     FOR_ITEMS(i) CHECKED_INDEX(fault, p.check, i, index[p.offsets[0] + i], p.size);
 }
 
-#if IS_FLOAT
 /* links[row] becomes the first i with index[i] == row, links[size + i] the next one after i; -1 ends a list. An index
  * out of range is in none. */
 KERNEL3(index_link, index_params, I64, links, const I64, index, U32, fault)
@@ -108,6 +111,9 @@ KERNEL4(index_link_sorted, index_params, I64, links, const I64, sorted, const I6
     }
 }
 
+#endif
+
+#if IS_FLOAT
 #define INDEX_WIDTH (CHUNKED ? 256 : 1)
 /* out[o, r, k] = the sum of g[o, i, k] over the list of r, or 0 for the one to be skipped */
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)

@@ -12,7 +12,7 @@ typedef struct one_hot_params {
     U32 check, unused; /* haul__index_check */
 } one_hot_params;
 
-#ifdef HAUL_KERNEL
+#if defined(HAUL_KERNEL) && defined(HAUL_KERNEL_DTYPE_bool)
 KERNEL3(one_hot, one_hot_params, I64, y, const I64, index, U32, fault)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {

@@ -24,7 +24,7 @@ typedef struct remap_params {
 #define WAY_BACK   5
 #define WAY_EACH   6
 
-#ifdef HAUL_KERNEL
+#if defined(HAUL_KERNEL) && IS_BITS
 /* The element of x's axis for element c of the result's; -1 for none. */
 FUNC I64 remap_index(I64 way, I64 c, I64 shift, I64 n)
 {
@@ -142,7 +142,7 @@ static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride,
 haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, const haul__axis_map *maps, double value)
 {
     int          order[HAUL_MAX_DIMS];
-    remap_params p = {.items = y->count, .at = {y->offset, x->offset}, .value = haul__scalar_bits(y->dtype, value)};
+    remap_params p = {.items = y->count, .at = {y->offset, x->offset}, .value = haul__element_bits(y->dtype, value)};
     if (x->count == 0)
         return haul__fill_elements(y, value, c->operation->name);
     sort_axes(y, order);

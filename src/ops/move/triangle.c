@@ -12,7 +12,7 @@ typedef struct triangle_params {
     I32 upper, unused;
 } triangle_params;
 
-#ifdef HAUL_KERNEL
+#if defined(HAUL_KERNEL) && IS_BITS
 KERNEL2(triangle, triangle_params, T, y, const T, x)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {

@@ -7,7 +7,7 @@
 
 // clang-format off
 /* kernel text begins */
-#ifdef HAUL_KERNEL
+#if defined(HAUL_KERNEL) && IS_BITS
 /* s0 where the mask, 0 or 1, is s1, else the element. */
 KERNEL3(masked_fill, pointwise_params, T, out, const T, in0, const U8, in1)
 {
@@ -67,8 +67,8 @@ haul_status haul__fill_where(const haul__call *c, haul_tensor *x, haul_tensor *m
     haul_tensor     *y = c->results[0], *operands[] = {y, x, mask};
     pointwise_params p;
     haul__layout(&p, &y->shape, operands, 3);
-    p.scalars[0] = haul__scalar_bits(y->dtype, value);
-    p.scalars[1] = haul__scalar_bits(y->dtype, where);
+    p.scalars[0] = haul__element_bits(y->dtype, value);
+    p.scalars[1] = where;
     haul__layout_packs(&p, c->device, y->dtype, 3);
     return haul__launch_kernel(c, HAUL__K_masked_fill, y->dtype, HAUL__OUT(y), .ins = operands + 1, .in_count = 2,
                                HAUL__PARAMS(p), .grain = HAUL__POINTWISE_GRAIN);

@@ -65,8 +65,10 @@ KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2
 }
 END_TEMPLATE
 
+#if IS_BITS
 #define READ_BOOL(p, i) ((I32)(p)[i])
 EXPAND(select, where, U8, I32, READ_BOOL, c ? a : b)
+#endif
 #if IS_FLOAT
 EXPAND(select, select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
 EXPAND(pointwise2, clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))

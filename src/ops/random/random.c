@@ -35,6 +35,7 @@ FUNC U64 random_high(U64 a, U64 b)
 }
 
 #ifdef HAUL_KERNEL
+#if defined(HAUL_KERNEL_DTYPE_bool)
 KERNEL1(random_bits, random_params, U32, out)
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
@@ -47,6 +48,8 @@ KERNEL1(random_bits, random_params, U32, out)
         i += ITEMS_STEP(blocks);
     }
 }
+
+#endif
 
 KERNEL1(random_integers, random_params, T, out)
 {
