@@ -98,7 +98,6 @@ FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
 
 /* What an element e gives, of output k, whose first element is f. */
 #define REDUCE_SELF(e, f, k)      (e)
-#define REDUCE_TRUTH(e, f, k)     ((e) != 0)
 #define REDUCE_ABS(e, f, k)       M_ABS(e)
 #define REDUCE_SQUARE(e, f, k)    reduce_square(e)
 #define REDUCE_OFFSET(e, f, k)    ((e) - (f))
@@ -309,8 +308,10 @@ EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_MEND
 EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
 EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
 EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
-EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 0, 0, 0, REDUCE_LONGEST)
-EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_TRUTH, REDUCE_PUT_BOOL, REDUCE_LEAVE, 1, 1, 1, REDUCE_LONGEST)
+#if defined(HAUL_KERNEL_DTYPE_bool)
+EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_SELF, REDUCE_PUT_BOOL, REDUCE_LEAVE, 0, 0, 0, REDUCE_LONGEST)
+EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_SELF, REDUCE_PUT_BOOL, REDUCE_LEAVE, 1, 1, 1, REDUCE_LONGEST)
+#endif
 #if IS_FLOAT
 EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
 EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)

@@ -188,7 +188,7 @@ HAUL__OPERATION(prod) = {
 
 HAUL__OPERATION(any) = {
     .name = "haul_any",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ALL, .becomes = HAUL_BOOL}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &any,
@@ -199,7 +199,7 @@ HAUL__OPERATION(any) = {
 
 HAUL__OPERATION(all) = {
     .name = "haul_all",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ALL, .becomes = HAUL_BOOL}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &all,
