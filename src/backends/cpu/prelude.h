@@ -267,28 +267,33 @@ typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alia
 #define VFMA(a, b, c)   ((a) * (b) + (c))
 
 /* Processors that convert f16 do so with blocks of a dense row, with the bits of the text, except that NaNs become quiet,
- * as they do in every STORE. */
+ * as they do in every STORE. The instructions are written out, as the compilers' header for them takes longer to read than
+ * most kernels take to compile. */
 #if defined(__F16C__) && defined(HAUL_KERNEL_DTYPE_f16)
-#include <immintrin.h>
 #define HALF_BLOCKS 1
 #define WIDEN_BLOCK(to, from, n)  haul_widen_block(to, from, n)
 #define NARROW_BLOCK(to, from, n) haul_narrow_block(to, from, n)
+#if defined(__AVX512F__)
+#define HAUL_HALVES 16
+#else
+#define HAUL_HALVES 8
+#endif
+typedef U16 haul_halves __attribute__((vector_size(2 * HAUL_HALVES), aligned(2), may_alias));
+typedef F32 haul_wide __attribute__((vector_size(4 * HAUL_HALVES), aligned(4), may_alias));
 INLINE void haul_widen_block(F32 *to, const U16 *from, int n)
 {
-#if defined(__AVX512F__)
-    for (int i = 0; i < n; i += 16) _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(from + i))));
-#else
-    for (int i = 0; i < n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + i))));
-#endif
+    for (int i = 0; i < n; i += HAUL_HALVES) {
+        haul_wide wide;
+        __asm__("vcvtph2ps %1, %0" : "=v"(wide) : "vm"(*(const haul_halves *)(from + i)));
+        *(haul_wide *)(to + i) = wide;
+    }
 }
 INLINE void haul_narrow_block(U16 *to, const F32 *from, int n)
 {
-#if defined(__AVX512F__)
-    for (int i = 0; i < n; i += 16)
-        _mm256_storeu_si256((void *)(to + i), _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#else
-    for (int i = 0; i < n; i += 8)
-        _mm_storeu_si128((void *)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
+    for (int i = 0; i < n; i += HAUL_HALVES) {
+        haul_halves halves;
+        __asm__("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(*(const haul_wide *)(from + i))); /* to nearest */
+        *(haul_halves *)(to + i) = halves;
+    }
 }
 #endif
