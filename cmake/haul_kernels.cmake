@@ -16,9 +16,9 @@ endif()
 file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h src/backends/*/text/*.h)
 file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
-list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/functions.h)
-list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/custom.h src/kernels/pointwise.h
-    include/haul/pointwise.def)
+list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/element.h)
+list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/functions.h src/kernels/shared.h
+    src/kernels/custom.h src/kernels/pointwise.h include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 
 # The tool is compiled and run when the build is configured, because which units there are depends on the text.

@@ -3,11 +3,15 @@
  * From each FILE ending in .c it takes the lines between the marker lines BEGIN and END (any number of regions), from
  * each FILE ending in .h everything, and from each FILE ending in .def its pointwise rows (embed_rows.c). A text has
  * the name of its file, but FOLDER/prelude.h is called prelude_FOLDER, and a row pointwise_NAME. It writes
- *   OUT/kernels/NAME.k.h           the text
- *   OUT/kernels/kernels.def        the list of the kernels (embed_kernels.c): KERNEL(dtypes, lanes, buffers, unit,
- * name) OUT/kernels/units/NAME_DTYPE.c what the CPU backend compiles: a text for each dtype that it has kernels for;
- * rows are put together in groups OUT/kernels_text.c             every text as an array of numbers (C11 promises string
- * literals of 4095 characters only), and the table of src/kernels/text.h
+ *
+ * - OUT/kernels/NAME.k.h: the text;
+ * - OUT/kernels/NAME.functions.h: the functions that it uses, out of the FILEs that are headers of functions
+ *   (embed_functions.c);
+ * - OUT/kernels/kernels.def: the list of the kernels (embed_kernels.c);
+ * - OUT/kernels/units/NAME_DTYPE.c: what the CPU backend compiles, a text for each dtype that it has kernels for; rows
+ *   are put together in groups;
+ * - OUT/kernels_text.c: every text as an array of numbers (C11 promises string literals of 4095 characters only), and
+ *   the table of src/kernels/text.h.
  *
  * A text may include headers of src, and a FILE ending in .h those of its own folder by their names alone; they become
  * a part of it. Templates in the texts are expanded (embed_templates.c). A #line directive before each piece makes
@@ -164,6 +168,13 @@ static void take_file(unit_list *list, const char *path, const buffer *source, b
         take_regions(u, source);
 }
 
+static void take_header_of_functions(const char *path, const buffer *source)
+{
+    unit u = {.path = path, .whole = true};
+    take_whole(&u, source);
+    take_functions(&u); /* whose text stays */
+}
+
 static void take(unit_list *list, const char *path)
 {
     buffer      source = {0};
@@ -176,6 +187,8 @@ static void take(unit_list *list, const char *path)
         fail("%s: holds a zero byte", path);
     if (strcmp(ending, ".def") == 0)
         take_rows(list, path, &source);
+    else if (has_functions(&source))
+        take_header_of_functions(path, &source);
     else
         take_file(list, path, &source, strcmp(ending, ".h") == 0);
     free(source.data);
@@ -287,12 +300,47 @@ static void write_unit(unit_files *files, const char *name, int dtype, bool in_p
         return;
     appendf(&out, "/* Written by tools/embed.c. */\n#define HAUL_KERNEL_DTYPE_%s 1\n#define HAUL_KERNEL_SUFFIX %s\n",
             suffix, suffix);
+    appendf(&out, "#define HAUL_KERNEL_FUNCTIONS \"kernels/%s.functions.h\"\n", name);
     appendf(&out, "%s#include \"backends/cpu/kernels/unit.h\"\n", in_place ? "#define HAUL_PARAMS_IN_PLACE 1\n" : "");
     append(&out, includes->data, includes->size);
     snprintf(path, sizeof path, "%s/%s_%s.c", files->folder, name, suffix);
     files->changed |= write_file(path, &out, false);
     appendf(&files->names, "\n%s_%s.c\n", name, suffix);
     free(out.data);
+}
+
+/* The functions that a unit uses: those of the text `only`, or of the rows of a group, and of what stands before them.
+ */
+static void write_functions(const char *folder, const char *name, const unit_list *list, int group, const unit *only)
+{
+    char   path[4096];
+    buffer out = {0};
+    append(&out, "", 0);
+    use_nothing();
+    for (size_t i = 0; i < list->count; i++) {
+        const unit *u = &list->units[i];
+        const bool  before = strcmp(u->name, "prelude_cpu") == 0 || strcmp(u->name, "pointwise") == 0;
+        if (before || u == only || (group >= 0 && u->group == group))
+            use_functions_of(u->text.data, u->text.size);
+    }
+    append_used(&out);
+    snprintf(path, sizeof path, "%s/kernels/%s.functions.h", folder, name);
+    write_file(path, &out, true);
+    free(out.data);
+}
+
+static void write_all_functions(const char *folder, const unit_list *list)
+{
+    char name[64];
+    for (size_t i = 0; i < list->count; i++) {
+        const unit *u = &list->units[i];
+        if (!u->whole && !u->empty && u->group < 0)
+            write_functions(folder, u->name, list, -1, u);
+    }
+    for (int group = 0; group < ROW_GROUPS; group++) {
+        snprintf(name, sizeof name, "pointwise_%d", group);
+        write_functions(folder, name, list, group, NULL);
+    }
 }
 
 static void write_text_units(unit_files *files, const unit_list *list, const kernel_list *kernels)
@@ -386,6 +434,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/kernels", folder);
     make_folder(path);
     write_headers(folder, &list);
+    write_all_functions(folder, &list);
     write_kernels(folder, &kernels);
     write_texts(folder, &list);
     bool changed = write_units(folder, &list, &kernels);

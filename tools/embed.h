@@ -52,6 +52,18 @@ enum { ROW_GROUPS = 4 }; /* CPU units of pointwise rows for each dtype */
 /* Adds a unit for each row of a .def file. */
 void take_rows(unit_list *list, const char *path, const buffer *source);
 
+/* ---- embed_functions.c ---- */
+
+/* True for a header of functions, of which a unit has those that it uses. */
+bool has_functions(const buffer *source);
+/* Adds the functions of a header, whose text must stay. */
+void take_functions(const unit *u);
+
+/* Which functions are used: at first none, then also those of a text. */
+void use_nothing(void);
+void use_functions_of(const char *text, size_t size);
+void append_used(buffer *out);
+
 /* ---- embed_templates.c ---- */
 
 /* Takes the templates out of all texts and puts their expansions in. */

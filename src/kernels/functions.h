@@ -1,5 +1,6 @@
-/* The mathematics of kernel text: functions of values of type A, the type in which a dtype is computed. common.h
- * includes it, after the types. f64 uses the functions of the device's library. */
+/* The mathematics of kernel text: functions of values of type A, the type in which a dtype is computed. They follow the
+ * types (element.h). f64 uses the functions of the device's library. */
+/* kernel functions: a unit has those that it uses */
 // clang-format off
 #define M_MIN_OF(a, b) ((a) < (b) ? (a) : (b))
 #define M_MAX_OF(a, b) ((a) > (b) ? (a) : (b))

@@ -183,6 +183,7 @@ cat >wanted <<'END'
 /* Written by tools/embed.c. */
 #define HAUL_KERNEL_DTYPE_f16 1
 #define HAUL_KERNEL_SUFFIX f16
+#define HAUL_KERNEL_FUNCTIONS "kernels/rows.functions.h"
 #include "backends/cpu/kernels/unit.h"
 #include "kernels/rows.k.h"
 END
@@ -229,6 +230,72 @@ sed -i 's/first/FIRST/' ops/a.c
 "$embed" out $sources
 [ "$(touched)" = "out/kernels/a.k.h out/kernels_text.c" ] || fail "the wrong files were touched: $(touched)"
 grep -q '#line 3' out/kernels/a.k.h || fail "the text has the line that it was at before it moved"
+
+# A unit has the functions that it uses, with those that they use, under their conditions. Another function leaves it alone.
+mkdir apart/functions
+cat >kernels/functions.h <<'END'
+/* Functions.
+ * FUNC A in_a_comment(A x); */
+/* kernel functions: a unit has those that it uses */
+#define ONE(x) (x) /* used by two() */
+#if IS_FLOAT
+/* what two is */
+FUNC A two(A x)
+{
+    return ONE(x);
+}
+#if MORE
+FUNC A three(A x) { return x / x; } /* of its own */
+#endif
+#else
+#define two(x) \
+    (x)
+#endif
+CONSTANT U32 table[2] = {0,
+                         1};
+#define tables(i) table[i]
+END
+printf '/* kernel text begins */\nKERNEL1(twice, P, T, out)\n{\n two(out);\n}\n/* kernel text ends */\n' >ops/twice_kernel.c
+printf '/* kernel text begins */\nKERNEL1(look, P, T, out)\n{\n tables(1);\n}\n/* kernel text ends */\n' >ops/look.c
+with_functions='ops/twice_kernel.c ops/look.c kernels/functions.h'
+"$embed" apart/functions $with_functions || fail "embed failed with functions"
+cat >wanted <<'END'
+#line 4 "kernels/functions.h"
+#define ONE(x) (x) /* used by two() */
+#if IS_FLOAT
+#line 7 "kernels/functions.h"
+FUNC A two(A x)
+{
+    return ONE(x);
+}
+#else
+#line 15 "kernels/functions.h"
+#define two(x) \
+    (x)
+#endif
+END
+cmp wanted apart/functions/kernels/twice_kernel.functions.h || fail "the functions of a unit differ"
+printf '#line 18 "kernels/functions.h"\nCONSTANT U32 table[2] = {0,\n                         1};\n#line 20 "kernels/functions.h"\n#define tables(i) table[i]\n' >wanted
+cmp wanted apart/functions/kernels/look.functions.h || fail "a constant's unit differs"
+grep -q twice_kernel.functions.h apart/functions/kernels/units/twice_kernel_f32.c || fail "a unit does not include its functions"
+grep -q 'FUNC A' apart/functions/kernels_text.c && fail "functions are no text of their own"
+find apart/functions/kernels -type f -exec touch -d '2001-01-01' {} +
+sed -i '4i FUNC A four(A x) { return x; }' kernels/functions.h
+"$embed" apart/functions $with_functions
+[ -z "$(find apart/functions/kernels -type f -newermt 2002-01-01)" ] || fail "a function that nothing uses touched a unit"
+sed -i 's/return ONE(x)/return ONE(ONE(x))/' kernels/functions.h
+"$embed" apart/functions $with_functions
+[ "$(find apart/functions/kernels -type f -newermt 2002-01-01)" = apart/functions/kernels/twice_kernel.functions.h ] ||
+    fail "a function touched other units than those that use it"
+printf '/* kernel functions: a unit has those that it uses */\nint host;\n' >kernels/functions.h
+refused 'functions.h:2: a macro, FUNC' kernels/functions.h
+
+# Kernels that move elements have a unit for each size; those with dtypes of their own one.
+mkdir apart/classes
+printf '/* kernel text begins */\n#if IS_BITS\nKERNEL1(moves, P, T, out)\n#endif\n#if defined(HAUL_KERNEL_DTYPE_bool)\nKERNEL1(once, P, T, out)\n#endif\n/* kernel text ends */\n' >ops/moves.c
+"$embed" apart/classes ops/moves.c || fail "embed failed with classes of dtypes"
+[ "$(ls apart/classes/kernels/units | xargs)" = "moves_bool.c moves_i16.c moves_i32.c moves_i64.c moves_u8.c" ] ||
+    fail "the units are $(ls apart/classes/kernels/units | xargs)"
 
 printf '/* kernel text begins */\nx\n' >ops/open.c
 refused 'open.c: kernel text begins but does not end' ops/open.c

@@ -11,8 +11,9 @@
 #define HAUL_KERNEL 1
 #include "backends/cpu/prelude.h"
 /* after the prelude */
-#include "kernels/common.h"
-/* after the types */
+#include "kernels/element.h"
+/* after the types: of functions.h and shared.h what the unit uses */
+#include HAUL_KERNEL_FUNCTIONS
 #include "kernels/pointwise.k.h"
 
 #ifdef HAUL_PARAMS_IN_PLACE
