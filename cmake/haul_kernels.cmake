@@ -87,8 +87,8 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 # Networks compute in f32: for it gcc makes as many variants of a loop as it likes. The other dtypes do with a vector loop
 # and a plain one, which takes half the time to compile. The level for processors from before 2013 calls a function for
-# each fused multiply-add, so vector loops would gain little there. Line numbers are left out: nobody steps through these
-# loops.
+# each fused multiply-add, so vector loops would gain little there: it is compiled for f32 without them (-O1), and for the
+# other dtypes for size, which halves their code. Line numbers are left out: nobody steps through these loops.
 set(lean_flags "")
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     set(lean_flags -fno-version-loops-for-strides -fno-unswitch-loops --param=vect-epilogues-nomask=0)
@@ -102,6 +102,13 @@ if(HAUL_SMALL) # losses and reductions take a small part of a step
     set(small ${units})
     list(FILTER small INCLUDE REGEX "/(class_loss|reduce)_f32\\.c$")
     list(APPEND lean ${small})
+endif()
+set(old_processors FALSE)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT HAUL_SMALL)
+    set(old_processors TRUE)
+endif()
+if(old_processors)
+    list(APPEND lean_flags "$<$<STREQUAL:$<TARGET_PROPERTY:HAUL_LEVEL>,base>:-Os>")
 endif()
 set_source_files_properties(${lean} PROPERTIES COMPILE_OPTIONS "${lean_flags}")
 # A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no
@@ -118,6 +125,7 @@ function(haul_add_kernels name level sources)
     target_compile_definitions(${name} PRIVATE HAUL_KERNEL_LEVEL=${level} $<$<BOOL:${HAUL_SMALL}>:HAUL_SMALL=1>)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-g0>)
     haul_is_library_code(${name})
+    set_target_properties(${name} PROPERTIES HAUL_LEVEL ${level})
     if(level STREQUAL "v3")
         target_compile_options(${name} PRIVATE -march=x86-64-v3
             $<$<BOOL:${HAUL_HAS_MOVE_MAX}>:-mmove-max=256;-mstore-max=256>)
@@ -137,7 +145,7 @@ endforeach()
 foreach(level IN LISTS HAUL_CPU_LEVELS)
     haul_add_kernels(haul_kernels_${level} ${level} "${units}")
     target_compile_options(haul_kernels_${level} PRIVATE ${kernel_flags} -ffp-contract=off)
-    if(level STREQUAL "base" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND NOT HAUL_SMALL)
+    if(level STREQUAL "base" AND old_processors)
         target_compile_options(haul_kernels_${level} PRIVATE -O1)
     endif()
     haul_add_kernels(haul_kernels_fma_${level} ${level} "${fma}")
