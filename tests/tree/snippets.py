@@ -1,4 +1,5 @@
-"""Every block of C in README.md and docs/*.md is compiled with warnings as errors and run.
+"""Every block of C in README.md and docs/*.md is compiled with warnings as errors and run. Those of CONTRIBUTING.md
+are parts of files.
 
 A block with a main() is a program. Any other is a piece: functions, types and preprocessor lines go to the top of a
 program, the rest into its main(), inside a scope; at the end no error may be recorded. An HTML comment on the line
@@ -7,6 +8,7 @@ before a block changes that:
     <!-- snippet: compile -->     is compiled and not run
     <!-- snippet: no -->          is neither; for what is not meant as a program
     <!-- snippet: is FILE -->     is neither, and must be what FILE contains after its first comment
+    <!-- snippet: from FILE -->   is neither; its lines stand in FILE, with others where a line of it is just "..."
     <!-- snippet: prints -->      must print what the block of text after it shows; also "continues prints"
     <!-- snippet: stale prints --> the same, and uses an object that is gone, which sanitizers would report:
                                   with one it is compiled and not run
@@ -111,9 +113,19 @@ def is_file(path, start, code, name):
     return code + "\n" == wanted
 
 
+def is_from_file(path, start, lines, name):
+    with open(os.path.join(source, name), encoding="utf-8") as file:
+        text = file.read()
+    parts = re.split(r"^\.\.\.\n", "\n".join(lines) + "\n", flags=re.MULTILINE)
+    missing = [part for part in parts if part.strip("\n") and "\n" + part.strip("\n") + "\n" not in "\n" + text]
+    for part in missing:
+        print(f"{path}:{start}: these lines are not in {name}:\n{part}")
+    return not missing
+
+
 def main():
     failed = total = left = 0
-    for path in ["README.md"] + sorted(glob.glob("docs/*.md", root_dir=source)):
+    for path in ["README.md", "CONTRIBUTING.md"] + sorted(glob.glob("docs/*.md", root_dir=source)):
         outside, inside = [], []
         for start, words, lines, text in blocks(os.path.join(source, path)):
             if "no" in words:
@@ -122,6 +134,10 @@ def main():
             if "is" in words:
                 total += 1
                 failed += not is_file(path, start, "\n".join(lines), words[-1])
+                continue
+            if "from" in words:
+                total += 1
+                failed += not is_from_file(path, start, lines, words[-1])
                 continue
             if any(re.search(r"\bmain\(", line) for line in lines):
                 code = f'#line {start + 1} "{path}"\n' + "\n".join(lines)
