@@ -239,13 +239,13 @@ static CUresult check_pointers(const standin_command *c)
 /* STANDIN_PLANT: the least significant bit of an element of the first buffer, which kernels write, is wrong. */
 static void plant(const standin_command *c)
 {
-    static long  launches;
-    const char  *text = getenv("STANDIN_PLANT");
-    char         name[64];
-    int          device;
-    long         nth, element;
-    CUdeviceptr  at;
-    unsigned     bits;
+    static long launches;
+    const char *text = getenv("STANDIN_PLANT");
+    char        name[64];
+    int         device;
+    long        nth, element;
+    CUdeviceptr at;
+    unsigned    bits;
     if (!text || sscanf(text, "%d:%63[^:]:%ld:%ld", &device, name, &nth, &element) != 4 ||
         c->context->device != device || strncmp(c->launch.kernel->name, name, strlen(name)) != 0 || ++launches != nth)
         return;
