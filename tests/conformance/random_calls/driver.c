@@ -354,8 +354,11 @@ static haul_status estimated(void *context)
 static void estimate(run *r)
 {
     haul_estimate_result result;
+    haul_program         program;
     if (haul_estimate(estimated, r, &result) == HAUL_OK)
         haul_estimate_free(&result);
+    if (haul_program_record(estimated, r, &program) == HAUL_OK)
+        haul_program_free(&program);
 }
 
 static void next_batch(run *r)
