@@ -48,6 +48,7 @@ VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_
           "haul_dataset *const *": "one_in(r, 40) ? NULL : r->datasets",
           "haul_dataset **": "one_in(r, 40) ? NULL : r->parts",
           "const haul_dataset_source *": "one_in(r, 40) ? NULL : &source", "haul_hook *": "one_in(r, 40) ? NULL : hook",
+          "haul_early_stop *": "one_in(r, 40) ? NULL : (haul_early_stop *)fill_haul_early_stop(r)",
           "haul_named_module *": "(haul_named_module *)memory(r)", "const haul_named_module *": "one_in(r, 40) ? NULL : r->children"}
 LENGTHS = {"count", "capacity", "extra_count", "metadata_count", "optimizer_count", "schedule_count",
            "average_count"}  # of lists in the driver
