@@ -267,33 +267,33 @@ typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alia
 #define VFMA(a, b, c)   ((a) * (b) + (c))
 
 /* Processors that convert f16 do so with blocks of a dense row, with the bits of the text, except that NaNs become quiet,
- * as they do in every STORE. The instructions are written out, as the compilers' header for them takes longer to read than
- * most kernels take to compile. */
+ * as they do in every STORE. The header of these instructions takes longer to read than most kernels take to compile. */
 #if defined(__F16C__) && defined(HAUL_KERNEL_DTYPE_f16)
 #define HALF_BLOCKS 1
 #define WIDEN_BLOCK(to, from, n)  haul_widen_block(to, from, n)
 #define NARROW_BLOCK(to, from, n) haul_narrow_block(to, from, n)
 #if defined(__AVX512F__)
-#define HAUL_HALVES 16
+#define HAUL_HALVES    16
+#define HAUL_WIDEN(x)  __builtin_ia32_vcvtph2ps512_mask(x, (haul_wide_value){0}, (U16)-1, 4) /* 4: the mode of the thread */
+#define HAUL_NARROW(x) __builtin_ia32_vcvtps2ph512_mask(x, 0, (haul_halves_value){0}, (U16)-1) /* 0: to nearest */
 #else
-#define HAUL_HALVES 8
+#define HAUL_HALVES    8
+#define HAUL_WIDEN(x)  __builtin_ia32_vcvtph2ps256(x)
+#define HAUL_NARROW(x) __builtin_ia32_vcvtps2ph256(x, 0)
 #endif
-typedef U16 haul_halves __attribute__((vector_size(2 * HAUL_HALVES), aligned(2), may_alias));
-typedef F32 haul_wide __attribute__((vector_size(4 * HAUL_HALVES), aligned(4), may_alias));
+/* As the compilers' builtin functions take them. */
+typedef short haul_halves_value __attribute__((vector_size(2 * HAUL_HALVES)));
+typedef F32   haul_wide_value __attribute__((vector_size(4 * HAUL_HALVES)));
+typedef short haul_halves __attribute__((vector_size(2 * HAUL_HALVES), aligned(2), may_alias));
+typedef F32   haul_wide __attribute__((vector_size(4 * HAUL_HALVES), aligned(4), may_alias));
 INLINE void haul_widen_block(F32 *to, const U16 *from, int n)
 {
-    for (int i = 0; i < n; i += HAUL_HALVES) {
-        haul_wide wide;
-        __asm__("vcvtph2ps %1, %0" : "=v"(wide) : "vm"(*(const haul_halves *)(from + i)));
-        *(haul_wide *)(to + i) = wide;
-    }
+    for (int i = 0; i < n; i += HAUL_HALVES)
+        *(haul_wide *)(to + i) = HAUL_WIDEN((haul_halves_value)*(const haul_halves *)(from + i));
 }
 INLINE void haul_narrow_block(U16 *to, const F32 *from, int n)
 {
-    for (int i = 0; i < n; i += HAUL_HALVES) {
-        haul_halves halves;
-        __asm__("vcvtps2ph $0, %1, %0" : "=v"(halves) : "v"(*(const haul_wide *)(from + i))); /* to nearest */
-        *(haul_halves *)(to + i) = halves;
-    }
+    for (int i = 0; i < n; i += HAUL_HALVES)
+        *(haul_halves *)(to + i) = HAUL_NARROW((haul_wide_value)*(const haul_wide *)(from + i));
 }
 #endif
