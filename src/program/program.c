@@ -52,9 +52,7 @@ int haul__program_begin(haul__program *p, const haul__operation *operation, cons
     if (ROOM_FOR(p, calls, call_count, call_room))
         return -1;
     haul__program_call *c = &p->calls[p->call_count];
-    *c = (haul__program_call){
-        .operation = operation, .name = name, .parent = p->now, .value = p->value_count, .view_of = -1};
-    c->module = module_now();
+    *c = (haul__program_call){.operation = operation, .name = name, .parent = p->now, .module = module_now()};
     p->now = (int)p->call_count;
     return (int)p->call_count++;
 }
@@ -160,15 +158,12 @@ void haul__program_forget(haul__program *p, const haul__storage *storage)
 
 /* ---- commands ---- */
 
-haul_status haul__program_add_command(haul__program *p, int write_count)
+haul_status haul__program_add_command(haul__program *p)
 {
     if (ROOM_FOR(p, commands, command_count, command_room))
         return haul_error_status();
-    p->commands[p->command_count++] = (haul__program_command){.call = p->now,
-                                                              .after = p->described_count,
-                                                              .moment = p->change_count,
-                                                              .use = p->use_count,
-                                                              .write_count = write_count};
+    p->commands[p->command_count++] = (haul__program_command){
+        .call = p->now, .after = p->described_count, .moment = p->change_count, .use = p->use_count};
     return HAUL_OK;
 }
 

@@ -52,13 +52,13 @@ typedef struct haul__program_change {
     bool freed;
 } haul__program_change;
 
-/* A command, whose uses are those of the stores that it writes and then those that it reads. */
+/* A command and the stores that it uses. */
 typedef struct haul__program_command {
     int    call;   /* the call that submits it; -1: none */
     size_t after;  /* the number of calls that were described before */
     size_t moment; /* the number of changes before it */
     size_t use;    /* its first use */
-    int    write_count, use_count;
+    int    use_count;
 } haul__program_command;
 
 /* A moment is a number of changes. All zero but `now` is an empty log. */
@@ -109,8 +109,8 @@ int haul__program_add_outside(haul__program *p, const haul__storage *storage, co
 void haul__program_free_store(haul__program *p, int store);
 void haul__program_forget(haul__program *p, const haul__storage *storage);
 
-/* Adds a command, whose uses are added after it: first those of the `write_count` stores that it writes. */
-haul_status haul__program_add_command(haul__program *p, int write_count);
+/* Adds a command, whose uses are added after it. */
+haul_status haul__program_add_command(haul__program *p);
 haul_status haul__program_add_use(haul__program *p, int store);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "core/guest.h"
 #include "core/scope.h"
+#include "core/shape.h"
 #include "program/arena.h"
 #include "record/dry_part.h"
 
@@ -18,7 +19,7 @@ typedef struct extract {
     const haul__program *log;
     haul_program        *out;
     size_t               call, value, store, command; /* where the range begins; of the described calls */
-    int64_t              begin, end;                  /* its moments */
+    size_t               begin, end;                  /* its moments */
     int64_t             *operations; /* of the described calls of the range: their number in the program */
     int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
     int64_t             *of_store;   /* of the program's stores: their number in the log */
@@ -162,7 +163,7 @@ static void describe_stores(extract *x)
                                                                   : HAUL_STORE_INSIDE,
                                                  .device = from->device,
                                                  .pinned = from->pinned_for != NULL,
-                                                 .outlives = inside && from->freed > x->end,
+                                                 .outlives = inside && from->freed > (int64_t)x->end,
                                                  .bytes = from->bytes,
                                                  .block_bytes = inside ? from->block : 0,
                                                  .origin = inside ? from->origin : "",
@@ -172,8 +173,8 @@ static void describe_stores(extract *x)
         if (inside)
             memcpy(x->out->stores[i].module, from->module.path, sizeof from->module.path);
     }
-    for (int64_t i = 0; i < x->out->value_count;
-         i++) /* memory that a call allocates for a tensor does not count as scratch */
+    /* Memory that a call allocates for a tensor does not count as scratch. */
+    for (int64_t i = 0; i < x->out->value_count; i++)
         if (x->out->values[i].store >= 0 && x->out->stores[x->out->values[i].store].kind == HAUL_STORE_SCRATCH)
             x->out->stores[x->out->values[i].store].kind = HAUL_STORE_INSIDE;
 }
@@ -183,7 +184,7 @@ static void describe_stores(extract *x)
 static void use(extract *x, int64_t store, int64_t by)
 {
     haul_program_store *s = &x->out->stores[store];
-    s->first = s->first < 0 ? by : s->first;
+    s->first = s->first < 0 || by < s->first ? by : s->first;
     s->last = by > s->last ? by : s->last;
 }
 
@@ -206,14 +207,9 @@ static void find_mentions(extract *x)
 {
     for (int64_t i = 0; i < x->out->operation_count; i++) {
         const haul_program_operation *o = &x->out->operations[i];
-        for (int64_t k = o->value; k < o->value + o->operand_count + o->result_count; k++) {
-            const int64_t store = x->out->values[k].store;
-            if (store < 0)
-                continue;
-            haul_program_store *s = &x->out->stores[store];
-            s->first = s->first < 0 || i < s->first ? i : s->first;
-            s->last = i > s->last ? i : s->last;
-        }
+        for (int64_t k = o->value; k < o->value + o->operand_count + o->result_count; k++)
+            if (x->out->values[k].store >= 0)
+                use(x, x->out->values[k].store, i);
     }
 }
 
@@ -237,12 +233,11 @@ static void find_lifetimes(extract *x)
 
 static bool same_form(const haul_program_value *a, const haul_program_value *b)
 {
-    return a->dtype == b->dtype && a->offset == b->offset && a->shape.ndim == b->shape.ndim &&
-           !memcmp(a->shape.dims, b->shape.dims, (size_t)a->shape.ndim * sizeof *a->shape.dims) &&
-           !memcmp(a->strides, b->strides, (size_t)a->shape.ndim * sizeof *a->strides);
+    return a->dtype == b->dtype && a->offset == b->offset && haul__shape_equal(&a->shape, &b->shape) &&
+           haul__shape_same_strides(&a->shape, a->strides, b->strides);
 }
 
-/* May the result of operation `at` be in the place of its operand? */
+/* True if the result of operation `at` may be in the place of its operand. */
 static bool may_replace(const extract *x, const haul_program_value *result, const haul_program_value *operand,
                         int64_t at)
 {
@@ -316,26 +311,19 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
 }
 
-/* The bytes in use after each allocation and release of the range, whose moments are numbered. */
-static haul_status find_eager_peak(const extract *x, haul_program_memory *m)
+/* The most bytes in blocks after an allocation of the range. */
+static int64_t eager_peak(const extract *x, const haul_device *device)
 {
-    const int64_t moments = x->end - x->begin + 1; /* of the range, with its beginning */
-    int64_t      *changes = haul__calloc((size_t)moments + 1, sizeof *changes), now = 0;
-    if (!changes)
-        return haul__fail_memory(operation, (size_t)moments * sizeof *changes);
-    for (int64_t i = 0; i < x->out->store_count; i++) {
-        const haul__program_store *s = &x->log->stores[x->of_store[i]];
-        if (!in_arena(x, i, m->device))
+    int64_t now = 0, peak = 0;
+    for (size_t i = x->begin; i < x->end; i++) {
+        const haul__program_change *c = &x->log->changes[i];
+        const int64_t               store = x->stores[c->store];
+        if (store < 0 || !in_arena(x, store, device))
             continue;
-        changes[s->born - x->begin] += s->block;
-        changes[(s->freed > x->end ? x->end + 1 : s->freed) - x->begin] -= s->block;
+        now += c->freed ? -x->out->stores[store].block_bytes : x->out->stores[store].block_bytes;
+        peak = now > peak ? now : peak;
     }
-    for (int64_t i = 0; i < moments; i++) {
-        now += changes[i];
-        m->eager_peak_bytes = now > m->eager_peak_bytes ? now : m->eager_peak_bytes;
-    }
-    haul__free(changes);
-    return HAUL_OK;
+    return peak;
 }
 
 static haul_status plan_memory(extract *x)
@@ -345,9 +333,8 @@ static haul_status plan_memory(extract *x)
         if (is_inside(x, i) && !x->out->stores[i].pinned)
             memory_of(x->out, x->out->stores[i].device);
     for (int i = 0; i < x->out->memory_count && !status; i++) {
-        status = find_eager_peak(x, &x->out->memory[i]);
-        if (!status)
-            status = plan_arena(x, &x->out->memory[i]);
+        x->out->memory[i].eager_peak_bytes = eager_peak(x, x->out->memory[i].device);
+        status = plan_arena(x, &x->out->memory[i]);
     }
     return status;
 }
@@ -376,13 +363,13 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
                               .value = log->value_count,
                               .store = log->store_count,
                               .command = log->command_count,
-                              .begin = (int64_t)log->change_count};
+                              .begin = log->change_count};
     haul_scope          *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_status status = haul__dry_part_call(function, context, operation);
     haul_scope_pop(scope);
-    x.end = (int64_t)log->change_count;
+    x.end = log->change_count;
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
     if (!status)
