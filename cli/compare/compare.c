@@ -16,6 +16,8 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "core/shape.h"
+#include "files/descriptor.h"
 
 typedef struct compare_options {
     const char *model, *run, *a, *b; /* model, run: NULL for none */
@@ -26,7 +28,6 @@ typedef struct compare_options {
 /* A process that makes the step. */
 typedef struct child {
     const char *name; /* "a" */
-    const char *text; /* as it was given */
     side_spec   spec;
     pid_t       pid;
     int         fd;
@@ -102,7 +103,7 @@ static bool may_be_skipped(const side_record *r)
 
 static bool next_record(child *c)
 {
-    if (!stream_read(c->fd, &c->record, sizeof c->record))
+    if (!haul__read_all(c->fd, &c->record, sizeof c->record))
         return false;
     if (c->record.is_end)
         return true;
@@ -114,7 +115,7 @@ static bool next_record(child *c)
         c->data = grown;
         c->room = bytes;
     }
-    return stream_read(c->fd, c->data, bytes);
+    return haul__read_all(c->fd, c->data, bytes);
 }
 
 static bool skip(child *c, const side_record *other)
@@ -131,11 +132,6 @@ static bool next_pair(child *a, child *b)
     return next_record(a) && next_record(b) && skip(a, &b->record) && skip(b, &a->record) && skip(a, &b->record);
 }
 
-static bool same_shape(const haul_shape *a, const haul_shape *b)
-{
-    return a->ndim == b->ndim && !memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims);
-}
-
 /* ---- promises ---- */
 
 static bool is_cpu(const side_spec *s)
@@ -149,7 +145,8 @@ static size_t kind_length(const char *device)
     return strcspn(device, ":");
 }
 
-/* Does docs/decisions/019 promise the same bits? Not between kinds of devices, levels, dtypes and builds. */
+/* True if docs/decisions/019 promises the same bits. It does not between kinds of devices, levels, dtypes and builds.
+ */
 static bool same_bits_promised(const side_spec *a, const side_spec *b)
 {
     const size_t kind = kind_length(a->device);
@@ -265,8 +262,8 @@ static bool print_text(const compare_options *o, const comparison *c, double rou
 static bool greet(child *c)
 {
     side_hello       hello;
-    const side_hello expected = stream_hello();
-    if (!stream_read(c->fd, &hello, sizeof hello))
+    const side_hello expected = side_hello_now();
+    if (!haul__read_all(c->fd, &hello, sizeof hello))
         return false; /* it has complained */
     if (!memcmp(&hello, &expected, sizeof hello))
         return true;
@@ -284,10 +281,8 @@ static bool read_all(child *a, child *b, double rounding, comparison *c)
             return false;
         if (a->record.is_end)
             break;
-        c->parted = !c->parted && (b->record.is_end || strcmp(a->record.name, b->record.name) != 0 ||
-                                   !same_shape(&a->record.shape, &b->record.shape))
-                        ? true
-                        : c->parted;
+        c->parted = c->parted || b->record.is_end || strcmp(a->record.name, b->record.name) != 0 ||
+                    !haul__shape_equal(&a->record.shape, &b->record.shape);
         if (c->found)
             continue;
         if (!c->parted)
@@ -316,7 +311,7 @@ static void name_dtype(side_spec *s)
 
 static int compare(const compare_options *o, char **argv)
 {
-    child      a = {.name = "a", .text = o->a, .fd = -1}, b = {.name = "b", .text = o->b, .fd = -1};
+    child      a = {.name = "a", .fd = -1}, b = {.name = "b", .fd = -1};
     comparison c = {.operations = 0};
     if (!spec_parse(o->a, "a", &a.spec) || !spec_parse(o->b, "b", &b.spec))
         return EXIT_USAGE;
@@ -345,7 +340,8 @@ static int compare_side(const compare_options *o, bool has_batch, const char *na
                                 .run = o->run,
                                 .device = spec.device,
                                 .precision = *spec.dtype ? spec.dtype : NULL,
-                                .batch = has_batch || !o->run ? o->batch : 0,
+                                .batch = o->batch,
+                                .batch_given = has_batch,
                                 .threads = spec.threads},
                     atoi(file));
 }

@@ -4,24 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
+
 /* ---- elements as numbers ---- */
-
-static double half_value(uint16_t bits)
-{
-    const int    exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
-                             : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                                            : ldexp(fraction, -24);
-    return bits >> 15 ? -magnitude : magnitude;
-}
-
-static double bfloat_value(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float          value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
 
 #define ELEMENT(type) ((const type *)data)[i]
 static double value_of(haul_dtype dtype, const void *data, int64_t i)
@@ -29,8 +14,8 @@ static double value_of(haul_dtype dtype, const void *data, int64_t i)
     switch (dtype) {
     case HAUL_F64: return ELEMENT(double);
     case HAUL_F32: return ELEMENT(float);
-    case HAUL_F16: return half_value(ELEMENT(uint16_t));
-    case HAUL_BF16: return bfloat_value(ELEMENT(uint16_t));
+    case HAUL_F16:
+    case HAUL_BF16: return haul__half_decode(dtype, ELEMENT(uint16_t));
     case HAUL_I64: return (double)ELEMENT(int64_t);
     case HAUL_I32: return ELEMENT(int32_t);
     case HAUL_I16: return ELEMENT(int16_t);

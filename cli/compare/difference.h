@@ -2,7 +2,7 @@
 #ifndef CLI_COMPARE_DIFFERENCE_H
 #define CLI_COMPARE_DIFFERENCE_H
 
-#include "cli/compare/stream.h"
+#include "cli/compare/record.h"
 
 typedef struct difference {
     int64_t count;   /* elements that differ */

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/compare/stream.h"
+#include "cli/compare/record.h"
 #include "cli/shared/cli.h"
+#include "files/descriptor.h"
 
 typedef struct side {
     int     fd;
@@ -36,8 +37,8 @@ static bool send_tensor(side *s, const haul_event *e, haul_tensor *t)
                            .bytes = (int64_t)bytes};
     snprintf(record.name, sizeof record.name, "%s", e->operation);
     snprintf(record.module, sizeof record.module, "%s", e->origin);
-    return make_room(s, bytes) && !haul_read(t, s->buffer, bytes) && stream_write(s->fd, &record, sizeof record) &&
-           stream_write(s->fd, s->buffer, bytes);
+    return make_room(s, bytes) && !haul_read(t, s->buffer, bytes) && haul__write_all(s->fd, &record, sizeof record) &&
+           haul__write_all(s->fd, s->buffer, bytes);
 }
 
 /* An operation without results, for example an optimizer's, writes its operands. */
@@ -53,11 +54,12 @@ static void take(const haul_event *e, void *context)
     s->operations++;
 }
 
-static int make_step(side *s, trainer *t)
+static int make_step(trainer *t, void *context)
 {
+    side             *s = context;
     const haul_batch *batch;
-    const side_hello  hello = stream_hello();
-    if (!stream_write(s->fd, &hello, sizeof hello))
+    const side_hello  hello = side_hello_now();
+    if (!computes_values(t->device, "compared", "") || !haul__write_all(s->fd, &hello, sizeof hello))
         return EXIT_FAILED;
     if (one_step_build(t, &batch) || !haul_events_subscribe(take, .kinds = HAUL_EVENT_OPERATION, .context = s) ||
         one_step_make(t, batch))
@@ -65,29 +67,13 @@ static int make_step(side *s, trainer *t)
     if (s->failed)
         return complain("a tensor could not be read or handed over");
     const side_record end = {.is_end = true, .operation = s->operations};
-    return stream_write(s->fd, &end, sizeof end) ? EXIT_OK : EXIT_FAILED;
+    return haul__write_all(s->fd, &end, sizeof end) ? EXIT_OK : EXIT_FAILED;
 }
 
 int side_run(const one_step *step, int fd)
 {
-    option_values values;
-    train_options options = {0};
-    cJSON        *stored = NULL;
-    side          s = {.fd = fd};
-    int           code = EXIT_FAILED;
-    trainer      *t = calloc(1, sizeof *t); /* too large for small stacks */
-    haul_scope   *scope = t ? haul_scope_push() : NULL;
-    if (!scope) {
-        free(t);
-        return complain("memory is exhausted");
-    }
-    t->options = &options;
-    if (one_step_open(step, "compare", t, &values, &stored) && computes_values(t->device, "compared", ""))
-        code = make_step(&s, t);
-    haul_scope_pop(scope);
-    trainer_close(t);
-    free(t);
+    side      s = {.fd = fd};
+    const int code = one_step_open(step, "compare", make_step, &s);
     free(s.buffer);
-    cJSON_Delete(stored);
     return code;
 }

@@ -1,5 +1,4 @@
 /* haul record: a training step as a program, without computing it. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/options/commands.h"
@@ -64,20 +63,14 @@ static bool plan(trainer *t, haul_program *out)
     return true;
 }
 
-static int record(const record_options *o, bool has_batch, trainer *t)
+static int record(trainer *t, void *context)
 {
-    haul_program   p;
-    option_values  values = {.values = t->options};
-    cJSON         *stored = NULL;
-    int            code = EXIT_FAILED;
-    const one_step step = {
-        .model = o->model, .run = o->run, .device = o->device, .batch = has_batch || !o->run ? o->batch : 0};
-    if (one_step_open(&step, "record", t, &values, &stored) && plan(t, &p)) {
-        code = show(o, t, &p) ? EXIT_OK : EXIT_FAILED;
-        haul_program_free(&p);
-    }
-    cJSON_Delete(stored);
-    return code;
+    haul_program p;
+    if (!plan(t, &p))
+        return EXIT_FAILED;
+    const bool shown = show(context, t, &p);
+    haul_program_free(&p);
+    return shown ? EXIT_OK : EXIT_FAILED;
 }
 
 static const option record_rows[] = {
@@ -121,22 +114,17 @@ static int record_main(int argc, char **argv)
 {
     record_options o = {0};
     option_values  values;
-    train_options  options = {0};
     int            code = options_parse(&values, &record_command, &o, argc, argv);
     if (code < 0)
         code = check(&o);
     if (code >= 0)
         return code;
-    trainer    *t = calloc(1, sizeof *t); /* too large for small stacks */
-    haul_scope *scope = t ? haul_scope_push() : NULL;
-    if (!t)
-        return complain("memory is exhausted");
-    t->options = &options;
-    code = scope ? record(&o, option_given(&values, "batch"), t) : complain_error();
-    trainer_close(t);
-    free(t);
-    haul_scope_pop(scope);
-    return code;
+    const one_step step = {.model = o.model,
+                           .run = o.run,
+                           .device = o.device,
+                           .batch = o.batch,
+                           .batch_given = option_given(&values, "batch")};
+    return one_step_open(&step, "record", record, &o);
 }
 
 static const help_example record_lines[] = {{"haul record simplecnn --batch 64", NULL},

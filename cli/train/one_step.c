@@ -1,5 +1,7 @@
 #include "cli/train/one_step.h"
 
+#include <stdlib.h>
+
 #include "cli/options/commands.h"
 #include "cli/options/config.h"
 #include "cli/shared/cli.h"
@@ -20,7 +22,7 @@ static bool take_options(const one_step *s, const char *subcommand, trainer *t, 
     o->model = s->model ? s->model : o->model;
     o->device = s->device ? s->device : o->device;
     o->precision = s->precision ? s->precision : o->precision;
-    o->batch = s->batch ? s->batch : o->batch;
+    o->batch = s->batch_given || !s->run ? s->batch : o->batch;
     o->threads = s->threads;
     o->workers = 0;
     if (!o->batch)
@@ -28,10 +30,31 @@ static bool take_options(const one_step *s, const char *subcommand, trainer *t, 
     return o->batch != 0;
 }
 
-bool one_step_open(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
+static int open_and_use(const one_step *s, const char *subcommand, trainer *t, one_step_use *use, void *context)
 {
-    return run_name(&t->run, s->run) && take_options(s, subcommand, t, values, stored) &&
-           memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t);
+    option_values values = {.values = t->options};
+    cJSON        *stored = NULL; /* has the texts of the options as long as they are used */
+    int           code = EXIT_FAILED;
+    if (run_name(&t->run, s->run) && take_options(s, subcommand, t, &values, &stored) &&
+        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t))
+        code = use(t, context);
+    cJSON_Delete(stored);
+    return code;
+}
+
+int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, void *context)
+{
+    train_options options = {0};
+    trainer      *t = calloc(1, sizeof *t); /* too large for small stacks */
+    if (!t)
+        return complain("memory is exhausted");
+    t->options = &options;
+    haul_scope *scope = haul_scope_push();
+    const int   code = scope ? open_and_use(s, subcommand, t, use, context) : complain_error();
+    trainer_close(t);
+    free(t);
+    haul_scope_pop(scope);
+    return code;
 }
 
 haul_status one_step_build(trainer *t, const haul_batch **batch)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "files/descriptor.h"
 
 /* ---- SipHash-2-4 with 128 bits of result: J.-P. Aumasson, D. J. Bernstein, 2012 ---- */
 
@@ -114,32 +115,6 @@ typedef struct header {
 
 static const char magic[8] = "haulbin1";
 
-static bool read_all(int file, void *to, size_t size)
-{
-    for (size_t at = 0; at < size;) {
-        ssize_t got = read(file, (char *)to + at, size - at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        at += (size_t)got;
-    }
-    return true;
-}
-
-static bool write_all(int file, const void *from, size_t size)
-{
-    for (size_t at = 0; at < size;) {
-        ssize_t put = write(file, (const char *)from + at, size - at);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return false;
-        at += (size_t)put;
-    }
-    return true;
-}
-
 /* The entry in `file`, if it is whole and has this `key`. Its sizes are checked against the file's before anything is
  * read. */
 static void *read_entry(int file, const char *key, size_t *bytes)
@@ -148,14 +123,14 @@ static void *read_entry(int file, const char *key, size_t *bytes)
     header      h;
     size_t      key_size = strlen(key);
     char       *stored = NULL, *data = NULL;
-    if (fstat(file, &info) || !S_ISREG(info.st_mode) || !read_all(file, &h, sizeof h) ||
+    if (fstat(file, &info) || !S_ISREG(info.st_mode) || !haul__read_all(file, &h, sizeof h) ||
         memcmp(h.magic, magic, sizeof magic) != 0 || h.key_size != key_size ||
         (uint64_t)info.st_size < sizeof h + key_size || h.data_size != (uint64_t)info.st_size - sizeof h - key_size)
         return NULL;
     stored = haul__malloc(key_size + 1);
     data = haul__malloc((size_t)h.data_size);
-    bool good = stored && data && read_all(file, stored, key_size) && read_all(file, data, (size_t)h.data_size) &&
-                memcmp(stored, key, key_size) == 0;
+    bool good = stored && data && haul__read_all(file, stored, key_size) &&
+                haul__read_all(file, data, (size_t)h.data_size) && memcmp(stored, key, key_size) == 0;
     if (good) {
         hash128 sum = hash(key, key_size, data, (size_t)h.data_size);
         good = memcmp(&sum, &h.checksum, sizeof sum) == 0;
@@ -197,7 +172,8 @@ static bool write_entry(int file, const char *key, const void *data, size_t byte
     size_t key_size = strlen(key);
     header h = {.key_size = key_size, .data_size = bytes, .checksum = hash(key, key_size, data, bytes)};
     memcpy(h.magic, magic, sizeof magic);
-    return write_all(file, &h, sizeof h) && write_all(file, key, key_size) && write_all(file, data, bytes);
+    return haul__write_all(file, &h, sizeof h) && haul__write_all(file, key, key_size) &&
+           haul__write_all(file, data, bytes);
 }
 
 void haul__cache_store(const char *key, const void *data, size_t bytes)

@@ -49,14 +49,19 @@ static haul_status watched_step(making *m)
     return status ? status : haul__layers_count_parameters(layers, m->objects.net);
 }
 
-/* The third step, and what a training keeps in addition. */
-static haul_status estimate_step(making *m)
+/* After the first step: makes the second one and takes the batch of the third. */
+static haul_status reach_third(making *m)
 {
     haul_status status = take_batch(m);
     if (!status)
         status = make_step(m);
-    if (!status)
-        status = take_batch(m);
+    return status ? status : take_batch(m);
+}
+
+/* The third step, and what a training keeps in addition. */
+static haul_status estimate_step(making *m)
+{
+    haul_status status = reach_third(m);
     if (!status)
         status = m->training->hold(m->training->context);
     return status ? status : haul_estimate(make_step, m, &m->out->step);
@@ -212,12 +217,12 @@ static haul_status record_third(void *context)
     haul_status           status = t->build(t->context, m->request->batch, &m->objects);
     if (!status)
         status = haul__parts_apply(&m->out->parts, m->objects.net);
-    for (int i = 0; i < 2 && !status; i++) {
-        status = take_batch(m);
-        status = status ? status : make_step(m);
-    }
     if (!status)
         status = take_batch(m);
+    if (!status)
+        status = make_step(m);
+    if (!status)
+        status = reach_third(m);
     return status ? status : haul_program_record(make_step, m, m->program);
 }
 
