@@ -139,8 +139,8 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
 HAUL_API haul_tensor *haul_checkpoint_with(haul_function *f, haul_tensor *const *inputs, int count,
                                            const haul_recompute_options *options);
 
-/* Is a backward pass of the calling thread running a function again? Functions with side effects, for example counters,
- * skip them then. */
+/* True while a backward pass of the calling thread runs a function again. Functions with side effects, for example
+ * counters, skip them then. */
 HAUL_API bool haul_recomputing(void);
 
 typedef struct HAUL__DESIGNATED haul_grad_check_options {

@@ -67,8 +67,8 @@ struct haul__implementation {
      * takes it. Anything that `run` cannot do by itself is a reason, for example relu, a dtype or a layout. problem ==
      * NULL asks for the reason to refuse every problem: the library is missing, or is for other devices. */
     const char *(*refuses)(haul_device *device, const void *problem);
-    /* Optional: for a problem that it takes, would the entry after it take less time? Then that one is asked first.
-     * NULL: no. */
+    /* Optional: true for a problem that it takes if the entry after it takes less time. Then that one is asked first.
+     * NULL: it never does. */
     bool (*is_slower)(haul_device *device, const void *problem);
     /* Optional: the scratch memory that `run` wants, in bytes. It is asked for before the stream is locked, so that the
      * memory can come from the allocator; if none is left, `run` gets none. Then it computes in another way or returns

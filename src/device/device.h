@@ -36,7 +36,7 @@ static inline bool haul__device_is_host(const haul_device *device)
     return device->backend->host_memory;
 }
 
-/* Do parts of its buffers need handles of their own, which haul__device_sub_buffer_alloc makes? */
+/* True if parts of its buffers need handles of their own, which haul__device_sub_buffer_alloc makes. */
 static inline bool haul__device_has_parts(const haul_device *device)
 {
     return device->parts;
@@ -74,7 +74,7 @@ static inline size_t haul__device_page(const haul_device *device)
     return device->backend->page;
 }
 
-/* Has it memory of its own, which its commands keep in place (device/residency.h)? */
+/* True if it has memory of its own, which its commands keep in place (device/residency.h). */
 static inline bool haul__device_is_apart(const haul_device *device)
 {
     return !device->backend->no_data && !device->backend->host_memory && !device->backend->synchronous;

@@ -8,7 +8,7 @@
  * backends' sync, so every wait is reported. */
 haul_status haul__wait(haul__stream *s, void *event, const char *operation);
 
-/* Is the event known to be reached? Never waits; returns false if the backend does not know. */
+/* True if the event is known to be reached. Never waits; returns false if the backend does not know. */
 bool haul__event_reached(haul_device *device, void *event);
 
 #endif

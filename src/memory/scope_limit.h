@@ -31,7 +31,7 @@ haul__scope_limit *haul__scope_limit_charge(haul__scope_limit *innermost, const 
 /* The memory is free again, on any thread. Releases the reference. */
 void haul__scope_limit_discharge(haul__scope_limit *innermost, const haul_device *device, int64_t bytes, bool dry);
 
-/* Is `scope_limit` the innermost one, or one that encloses it? */
+/* True if `scope_limit` is the innermost one, or one that encloses it. */
 bool haul__scope_limit_within(const haul__scope_limit *innermost, const haul__scope_limit *scope_limit);
 
 /* The name of its scope, or "", and its figures in bytes. */

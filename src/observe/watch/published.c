@@ -113,7 +113,7 @@ typedef struct list {
     uint64_t        space;
 } list;
 
-/* Is the process of the page alive? Those of other containers are unknown, and are left alone. */
+/* True if the process of the page is alive. Those of other containers are unknown, and are left alone. */
 static bool is_alive(const haul__page_id *id, haul__process *process)
 {
     return haul__process_look(id->pid, process) && process->started == id->started && !strchr("ZXx", process->state);

@@ -14,7 +14,7 @@
 #define LARGE_IMAGE   (1 << 17)
 #define LARGE_WEIGHT  (1 << 20)
 
-/* Are rows of so many pixels cut into vectors, or halves or quarters of them, without a rest? */
+/* True if vectors, or halves or quarters of them, cut rows of so many pixels without a rest. */
 static bool cuts_evenly(int64_t pixels)
 {
     int64_t lanes = haul__cpu_panels_for(HAUL_F32)->lanes, move = 4;

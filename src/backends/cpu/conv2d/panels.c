@@ -567,7 +567,7 @@ static haul_status run_data(const haul__conv2d *c)
 
 /* ---- the implementation ---- */
 
-/* Do channels fill half of the chunks that the gradient of the weights reads? */
+/* True if channels fill half of the chunks that the gradient of the weights reads. */
 static bool fills_chunks(const haul__conv2d *c)
 {
     int64_t width = haul__cpu_panels_for(HAUL_F32)->width, channels = c->c_in / c->groups;
