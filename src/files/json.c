@@ -129,18 +129,69 @@ static char *read_string(reader *r)
 
 /* ---- values ---- */
 
+/* Keeps the text from `first` to the reader's place as the value's string. */
+static bool keep_text(reader *r, const uint8_t *first, haul__json *value)
+{
+    const size_t size = (size_t)(r->at - first);
+    value->string = haul__malloc(size + 1);
+    if (!value->string) {
+        r->status = haul__fail_memory(r->operation, size + 1);
+        return false;
+    }
+    memcpy(value->string, first, size);
+    value->string[size] = '\0';
+    return true;
+}
+
+/* Goes past digits; returns how many there are. */
+static size_t skip_digits(reader *r)
+{
+    const uint8_t *first = r->at;
+    while (r->at < r->end && *r->at >= '0' && *r->at <= '9')
+        r->at++;
+    return (size_t)(r->at - first);
+}
+
+static bool skip_byte(reader *r, const char *bytes)
+{
+    if (r->at == r->end || !*r->at || !strchr(bytes, *r->at))
+        return false;
+    r->at++;
+    return true;
+}
+
+static uint64_t value_of_digits(const uint8_t *at, const uint8_t *end)
+{
+    uint64_t value = 0;
+    for (; at < end; at++) {
+        uint64_t digit = (uint64_t)*at - '0';
+        value = value > (UINT64_MAX - digit) / 10 ? UINT64_MAX : value * 10 + digit;
+    }
+    return value;
+}
+
 static bool read_number(reader *r, haul__json *value)
 {
     const uint8_t *first = r->at;
-    value->kind = HAUL__JSON_NUMBER;
-    for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-        uint64_t digit = (uint64_t)*r->at - '0';
-        value->number = value->number > (UINT64_MAX - digit) / 10 ? UINT64_MAX : value->number * 10 + digit;
+    const bool     negative = skip_byte(r, "-");
+    const uint8_t *digits = r->at;
+    const size_t   count = skip_digits(r);
+    if (!count || (*digits == '0' && count > 1))
+        return false;
+    const uint8_t *whole = r->at;
+    if (skip_byte(r, ".") && !skip_digits(r))
+        return false;
+    if (skip_byte(r, "eE")) {
+        skip_byte(r, "+-");
+        if (!skip_digits(r))
+            return false;
     }
-    return r->at > first && (*first != '0' || r->at == first + 1);
+    value->kind = negative || r->at > whole ? HAUL__JSON_DECIMAL : HAUL__JSON_NUMBER;
+    value->number = value->kind == HAUL__JSON_NUMBER ? value_of_digits(digits, whole) : 0;
+    return value->kind == HAUL__JSON_NUMBER || keep_text(r, first, value);
 }
 
-static bool read_literal(reader *r)
+static bool read_literal(reader *r, haul__json *value)
 {
     static const char *const words[] = {"true", "false", "null"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -148,7 +199,7 @@ static bool read_literal(reader *r)
         if ((size_t)(r->end - r->at) < size || memcmp(r->at, words[i], size) != 0)
             continue;
         r->at += size;
-        return true;
+        return keep_text(r, r->at - size, value);
     }
     return false;
 }
@@ -203,7 +254,7 @@ static bool read_into(reader *r, haul__json *value, int depth)
         value->string = read_string(r);
         return value->string;
     }
-    return read_literal(r) || read_number(r, value);
+    return read_literal(r, value) || (!r->status && read_number(r, value));
 }
 
 static haul__json *read_value(reader *r, int depth)

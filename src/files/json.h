@@ -1,5 +1,5 @@
 /* A reader of JSON (RFC 8259) for headers of files: the library itself needs no other one, so a static program needs
- * nothing else. Numbers are whole, of digits. */
+ * nothing else. Whole numbers are read; other numbers are kept as text. */
 #ifndef HAUL_FILES_JSON_H
 #define HAUL_FILES_JSON_H
 
@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 typedef enum haul__json_kind {
-    HAUL__JSON_LITERAL, /* true, false, null */
-    HAUL__JSON_NUMBER,
+    HAUL__JSON_LITERAL, /* true, false, null: a text */
+    HAUL__JSON_NUMBER,  /* whole, of digits */
+    HAUL__JSON_DECIMAL, /* another number, as a text: negative, or with a fraction or an exponent */
     HAUL__JSON_STRING,
     HAUL__JSON_ARRAY,
     HAUL__JSON_OBJECT
@@ -19,7 +20,7 @@ typedef struct haul__json haul__json;
 struct haul__json {
     haul__json_kind kind;
     char           *name;   /* of an object's member; else NULL */
-    char           *string; /* UTF-8 */
+    char           *string; /* UTF-8; of a string, a literal and a decimal */
     uint64_t        number; /* UINT64_MAX if it is that or more */
     size_t          count;  /* of an array's or object's children */
     haul__json     *child, *next;

@@ -1,0 +1,58 @@
+/* Classes of operations: by name, from tables. */
+#include <string.h>
+
+#include "base/text/word_list.h"
+#include "machine/machine.h"
+
+static const struct {
+    const char *name;
+    bool        by_flops;
+} classes[] = {
+#define X(NAME, text, by_flops) {text, by_flops},
+#include "machine/classes.def"
+#undef X
+    {"other", false}};
+
+static const struct {
+    haul__work_class work_class;
+    const char      *names;
+} operations[] = {
+#define X(NAME, names) {HAUL__WORK_##NAME, names},
+#include "machine/operations.def"
+#undef X
+};
+
+const char *haul__work_class_name(haul__work_class work_class)
+{
+    return classes[work_class].name;
+}
+
+bool haul__work_by_flops(haul__work_class work_class)
+{
+    return classes[work_class].by_flops;
+}
+
+/* The name without haul_, and without _backward and what follows, or _scalar at its end. */
+static void stem_of(const char *operation, char *out, size_t size)
+{
+    static const char prefix[] = "haul_", scalar[] = "_scalar";
+    if (strncmp(operation, prefix, sizeof prefix - 1) == 0)
+        operation += sizeof prefix - 1;
+    const char *backward = strstr(operation, "_backward");
+    size_t      length = backward ? (size_t)(backward - operation) : strlen(operation);
+    if (length > sizeof scalar - 1 && memcmp(operation + length - (sizeof scalar - 1), scalar, sizeof scalar - 1) == 0)
+        length -= sizeof scalar - 1;
+    length = length < size ? length : size - 1;
+    memcpy(out, operation, length);
+    out[length] = '\0';
+}
+
+haul__work_class haul__work_class_of(const char *operation)
+{
+    char stem[64];
+    stem_of(operation, stem, sizeof stem);
+    for (size_t i = 0; *stem && i < sizeof operations / sizeof *operations; i++)
+        if (haul__word_list_has(operations[i].names, stem))
+            return operations[i].work_class;
+    return HAUL__WORK_OTHER;
+}
