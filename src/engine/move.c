@@ -20,7 +20,8 @@ static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
 typedef struct move_attributes {
     haul_device *device; /* the target device */
     haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's dtype */
-    const char  *name;   /* the tensor's, for events of copies; NULL: none is known. Only `compute` reads it */
+    int          reserved;
+    const char  *name; /* the tensor's, for events of copies; NULL: none is known. Only `compute` reads it */
 } move_attributes;
 
 /* A fresh tensor on `device` with the operand's order of dimensions. */
@@ -89,7 +90,7 @@ haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_to);
-    return HAUL__APPLY(to, (&(move_attributes){options->device, options->dtype, NULL}), x);
+    return HAUL__APPLY(to, (&(move_attributes){.device = options->device, .dtype = options->dtype}), x);
 }
 
 haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *name)
@@ -101,6 +102,7 @@ typedef struct cast_attributes {
     haul_dtype dtype;
     bool       keeps; /* the result is kept with the operand's storage */
     bool       kept;  /* and existed before */
+    bool       reserved[2];
 } cast_attributes;
 
 static haul__form form_of(const haul_tensor *y)
@@ -392,6 +394,7 @@ haul_tensor *haul_to_memory_format(haul_tensor *x, haul_memory_format format)
 typedef struct order_attributes {
     int64_t strides[HAUL_MAX_DIMS];
     bool    fresh; /* always a copy */
+    bool    reserved[7];
 } order_attributes;
 
 static haul_status infer_order(haul__call *c)

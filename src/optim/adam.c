@@ -69,9 +69,10 @@ KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, mad
 
 typedef struct adam_settings {
     double  lr, beta1, beta2, eps, weight_decay;
-    bool    decoupled;
     int64_t step; /* from 1; with a guard it is one more than the number made */
     int     from; /* the guard's */
+    bool    decoupled;
+    bool    reserved[3];
 } adam_settings;
 
 /* ---- a step ---- */

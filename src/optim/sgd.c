@@ -78,9 +78,10 @@ KERNEL5(sgd_momentum_guarded, sgd_params, T, value, T, velocity, I64, made, cons
 
 typedef struct sgd_settings {
     double lr, momentum, dampening, weight_decay;
+    int    from; /* the guard's */
     bool   nesterov;
     bool   first; /* the velocity starts as the gradient; with a guard, if no step was made */
-    int    from;  /* the guard's */
+    bool   reserved[2];
 } sgd_settings;
 
 /* ---- a step ---- */

@@ -16,6 +16,7 @@ enum { QUERY, KEY, VALUE, MASK };
 typedef struct attention_attributes {
     double scale, dropout;
     bool   causal;
+    bool   reserved[7];
 } attention_attributes;
 
 static haul_status check(const haul__call *c)

@@ -7,6 +7,7 @@
 typedef struct conv1d_attributes {
     int64_t stride, padding, output_padding, dilation, groups;
     bool    relu;
+    bool    reserved[7];
 } conv1d_attributes;
 
 /* ---- checks ---- */

@@ -12,6 +12,7 @@ typedef struct haul__conv2d_attributes {
     bool    relu;
     bool    given;         /* stride, padding and dilation are as the user gave them */
     bool    channels_last; /* the format in which it is computed; chosen by infer */
+    bool    reserved[5];
 } haul__conv2d_attributes;
 
 /* The descriptor's `extra` points to one of these, in the order of their enum. The operands are x or dy, then the

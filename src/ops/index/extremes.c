@@ -4,6 +4,7 @@
 typedef struct extremes_attributes {
     int  axis;
     bool keepdim;
+    bool reserved[3];
 } extremes_attributes;
 
 /* The elements to which argmax or argmin points. For a 0-d x, x itself. */
@@ -50,26 +51,26 @@ HAUL__OPERATION(min_with_indices) = {
 
 haul_status haul_max_with_indices(haul_tensor *x, int axis, bool keepdim, haul_tensor **values, haul_tensor **indices)
 {
-    return haul__apply_pair(&haul__operation_max_with_indices, &(extremes_attributes){axis, keepdim}, x, values,
-                            indices);
+    return haul__apply_pair(&haul__operation_max_with_indices,
+                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), x, values, indices);
 }
 
 haul_status haul_min_with_indices(haul_tensor *x, int axis, bool keepdim, haul_tensor **values, haul_tensor **indices)
 {
-    return haul__apply_pair(&haul__operation_min_with_indices, &(extremes_attributes){axis, keepdim}, x, values,
-                            indices);
+    return haul__apply_pair(&haul__operation_min_with_indices,
+                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), x, values, indices);
 }
 
 haul_status haul_max_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
                                        bool keepdim)
 {
     return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_max_with_indices,
-                            &(extremes_attributes){axis, keepdim}, HAUL__OPERANDS(x));
+                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), HAUL__OPERANDS(x));
 }
 
 haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
                                        bool keepdim)
 {
     return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_min_with_indices,
-                            &(extremes_attributes){axis, keepdim}, HAUL__OPERANDS(x));
+                            (&(extremes_attributes){.axis = axis, .keepdim = keepdim}), HAUL__OPERANDS(x));
 }

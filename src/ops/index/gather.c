@@ -3,6 +3,7 @@
  * Each is the gradient of the other. In a scatter one work item handles one line along the axis and adds its elements
  * in the order of the indices, so no two items write the same element. If there are few lines, GPUs sort the indices,
  * and an item adds the elements of one index, in the same order. */
+#include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -317,14 +318,17 @@ static haul_status check_shapes(haul__call *c, int *axis)
 /* ---- the gradient of gather: g among zeros ---- */
 
 typedef struct gather_attributes {
-    int        axis;
-    bool       unique; /* no two indices of a line are equal */
-    haul_shape shape;  /* of x; the gradient reads it */
+    int                   axis;
+    bool                  unique; /* no two indices of a line are equal */
+    bool                  reserved[3];
+    haul__attribute_shape shape; /* of x; the gradient reads it */
 } gather_attributes;
 
 static haul_status backward_infer(haul__call *c)
 {
-    return haul__describe(c, 0, c->operands[0]->dtype, &((const gather_attributes *)haul__attributes(c))->shape);
+    const gather_attributes *a = haul__attributes(c);
+    const haul_shape         shape = haul__shape_of_attribute(&a->shape);
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
 static haul_status backward_compute(haul__call *c)
@@ -359,7 +363,7 @@ HAUL__OPERATION(gather_backward) = {
 
 haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique)
 {
-    gather_attributes a = {.axis = axis, .unique = unique, .shape = *shape};
+    gather_attributes a = {.axis = axis, .unique = unique, .shape = haul__shape_to_attribute(shape)};
     return HAUL__APPLY(gather_backward, &a, g, index);
 }
 
@@ -370,7 +374,7 @@ static haul_status infer(haul__call *c)
     gather_attributes *a = haul__attributes(c);
     if (check_shapes(c, &a->axis))
         return haul_error_status();
-    a->shape = c->operands[0]->shape;
+    a->shape = haul__shape_to_attribute(&c->operands[0]->shape);
     return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[1]->shape);
 }
 

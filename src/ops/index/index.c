@@ -188,7 +188,7 @@ static void split(index_params *p, const haul_shape *shape, int axis)
 }
 
 typedef struct index_attributes {
-    int     axis;
+    int     axis, reserved;
     int64_t size; /* of x along it; the gradient reads it */
     int64_t skip; /* an element that counts as 0 and gets no gradient; -1 for none */
 } index_attributes;

@@ -338,6 +338,7 @@ haul_status haul__sort_axis(const haul__call *c, haul_tensor *values, haul_tenso
 typedef struct sort_attributes {
     int  axis;
     bool descending;
+    bool reserved[3];
 } sort_attributes;
 
 /* The last result is the indices; haul_argsort has only that one. */
@@ -390,21 +391,22 @@ HAUL__OPERATION(argsort) = {
 
 haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **values, haul_tensor **indices)
 {
-    return haul__apply_pair(&haul__operation_sort, &(sort_attributes){axis, descending}, x, values, indices);
+    return haul__apply_pair(&haul__operation_sort, (&(sort_attributes){.axis = axis, .descending = descending}), x,
+                            values, indices);
 }
 
 haul_status haul_sort_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis, bool descending)
 {
     return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_sort,
-                            &(sort_attributes){axis, descending}, HAUL__OPERANDS(x));
+                            (&(sort_attributes){.axis = axis, .descending = descending}), HAUL__OPERANDS(x));
 }
 
 haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending)
 {
-    return HAUL__APPLY(argsort, (&(sort_attributes){axis, descending}), x);
+    return HAUL__APPLY(argsort, (&(sort_attributes){.axis = axis, .descending = descending}), x);
 }
 
 haul_status haul_argsort_into(haul_tensor *out, haul_tensor *x, int axis, bool descending)
 {
-    return HAUL__APPLY_INTO(out, argsort, (&(sort_attributes){axis, descending}), x);
+    return HAUL__APPLY_INTO(out, argsort, (&(sort_attributes){.axis = axis, .descending = descending}), x);
 }

@@ -70,6 +70,7 @@ typedef struct topk_attributes {
     int64_t k, length; /* of the axis */
     int     axis;
     bool    largest;
+    bool    reserved[3];
 } topk_attributes;
 
 static haul_status infer(haul__call *c)

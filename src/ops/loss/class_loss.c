@@ -224,8 +224,9 @@ EXPAND(class_backward, nll_backward, 0)
 
 typedef struct class_attributes {
     haul_reduction reduction;
-    bool           ignores, weighted; /* weighted: the mean divides by the sum of the rows' weights */
     int            axis;              /* of the classes */
+    bool           ignores, weighted; /* weighted: the mean divides by the sum of the rows' weights */
+    bool           reserved[6];
     int64_t        classes, ignored;
     double         smoothing;
 } class_attributes;

@@ -54,6 +54,7 @@ static haul_status give_reduced(haul__call *c, haul_reduction reduction, haul_te
 typedef struct probability_attributes {
     haul_reduction reduction;
     bool           ignores;
+    bool           reserved[3];
     double         smoothing;
 } probability_attributes;
 
@@ -107,7 +108,9 @@ HAUL__OPERATION(cross_entropy_probabilities) = {
 };
 
 #define PROBABILITY_ATTRIBUTES(o)                                                                                      \
-    (&(probability_attributes){(o)->reduction, (o)->ignore_index != 0, haul__option((o)->label_smoothing, 0)})
+    (&(probability_attributes){.reduction = (o)->reduction,                                                            \
+                               .ignores = (o)->ignore_index != 0,                                                      \
+                               .smoothing = haul__option((o)->label_smoothing, 0)})
 
 haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const haul_cross_entropy_options *o)
 {

@@ -2,8 +2,6 @@
 #include "engine/operation.h"
 #include "ops/move/remap.h"
 
-#include <string.h>
-
 /* The same shape and layout as x. */
 static haul_status describe(haul__call *c)
 {
@@ -51,7 +49,8 @@ HAUL__OPERATION(flip) = {
 static flip_attributes attributes_of(const haul_flip_options *o)
 {
     flip_attributes a = {.count = o->haul__axes.count};
-    memcpy(a.axes, o->haul__axes.axes, sizeof a.axes);
+    for (int i = 0; i < a.count && i < HAUL_MAX_DIMS; i++)
+        a.axes[i] = o->haul__axes.axes[i];
     return a;
 }
 
@@ -75,7 +74,7 @@ haul_status haul_flip_into_with(haul_tensor *out, const haul_flip_options *o)
 
 typedef struct roll_attributes {
     int64_t shift; /* becomes non-negative */
-    int     axis;
+    int     axis, reserved;
 } roll_attributes;
 
 static haul_status infer_roll(haul__call *c)
@@ -116,10 +115,10 @@ HAUL__OPERATION(roll) = {
 
 haul_tensor *haul_roll(haul_tensor *x, int64_t shift, int axis)
 {
-    return HAUL__APPLY(roll, (&(roll_attributes){shift, axis}), x);
+    return HAUL__APPLY(roll, (&(roll_attributes){.shift = shift, .axis = axis}), x);
 }
 
 haul_status haul_roll_into(haul_tensor *out, haul_tensor *x, int64_t shift, int axis)
 {
-    return HAUL__APPLY_INTO(out, roll, (&(roll_attributes){shift, axis}), x);
+    return HAUL__APPLY_INTO(out, roll, (&(roll_attributes){.shift = shift, .axis = axis}), x);
 }

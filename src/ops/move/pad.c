@@ -3,8 +3,6 @@
 #include "engine/operation.h"
 #include "ops/move/remap.h"
 
-#include <string.h>
-
 typedef struct pad_attributes {
     int64_t       sizes[2 * HAUL_MAX_DIMS]; /* before and after the last axis, the one before it, ... */
     int           count;                    /* of them */
@@ -171,7 +169,8 @@ HAUL__OPERATION(pad) = {
 static pad_attributes attributes_of(const haul_pad_options *o)
 {
     pad_attributes a = {.count = o->haul__pads.count, .mode = o->mode, .value = o->value};
-    memcpy(a.sizes, o->haul__pads.sizes, sizeof a.sizes);
+    for (int i = 0; i < a.count && i < 2 * HAUL_MAX_DIMS; i++)
+        a.sizes[i] = o->haul__pads.sizes[i];
     return a;
 }
 

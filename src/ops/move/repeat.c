@@ -1,5 +1,6 @@
 /* haul_repeat and haul_repeat_interleave: a tensor, or each of its elements, several times along axes. The gradients
  * add up what came from one element. */
+#include "engine/attribute_shape.h"
 #include "engine/operation.h"
 #include "ops/move/remap.h"
 
@@ -27,26 +28,31 @@ static int64_t product(const haul_shape *shape, int from, int to)
 /* ---- repeat ---- */
 
 typedef struct repeat_attributes {
-    haul_shape times;
+    haul__attribute_shape times;
 } repeat_attributes;
+
+static haul_shape times_of(const repeat_attributes *a)
+{
+    return haul__shape_of_attribute(&a->times);
+}
 
 static haul_status infer_repeat(haul__call *c)
 {
     char               text[96];
     const haul_tensor *x = c->operands[0];
-    const haul_shape  *times = &((const repeat_attributes *)haul__attributes(c))->times;
-    const int          lead = times->ndim - x->shape.ndim;
-    haul_shape         shape = *times;
-    if (times->ndim > HAUL_MAX_DIMS || lead < 0)
+    const haul_shape   times = times_of(haul__attributes(c));
+    const int          lead = times.ndim - x->shape.ndim;
+    haul_shape         shape = times;
+    if (times.ndim > HAUL_MAX_DIMS || lead < 0)
         return haul__fail(HAUL_SHAPE, c->operation->name, "times",
                           "times has %d dimensions, x has %d; expected are as many as x has or more, at most %d",
-                          times->ndim, x->shape.ndim, HAUL_MAX_DIMS);
+                          times.ndim, x->shape.ndim, HAUL_MAX_DIMS);
     for (int d = 0; d < shape.ndim; d++) {
-        if (times->dims[d] < 0)
+        if (times.dims[d] < 0)
             return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "times",
                               "times is %s; a tensor is repeated 0 times or more",
-                              haul__shape_text(times, text, sizeof text));
-        if (d >= lead && !haul__mul_size(times->dims[d], x->shape.dims[d - lead], &shape.dims[d]))
+                              haul__shape_text(&times, text, sizeof text));
+        if (d >= lead && !haul__mul_size(times.dims[d], x->shape.dims[d - lead], &shape.dims[d]))
             return haul__refuse_shape(c, 0, "dims that fit in 64 bits when they are repeated are expected");
     }
     return haul__describe(c, 0, x->dtype, &shape);
@@ -65,13 +71,13 @@ static haul_status compute_repeat(haul__call *c)
 
 static void repeat_gradient(haul__gradient *c)
 {
-    const haul_shape *times = &((const repeat_attributes *)c->attributes)->times;
-    haul_tensor      *g = c->results[0];
-    haul_shape        shape = g->shape;
+    const haul_shape times = times_of(c->attributes);
+    haul_tensor     *g = c->results[0];
+    haul_shape       shape = g->shape;
     if (g->count == 0)
         return; /* the result is empty, so the gradient is zero */
     for (int d = 0; d < shape.ndim; d++) {
-        const int64_t n = times->dims[d];
+        const int64_t n = times.dims[d];
         if (n == 1)
             continue;
         g = haul_reshape(g, HAUL_SHAPE(product(&shape, 0, d), n, product(&shape, d, shape.ndim) / n));
@@ -91,21 +97,23 @@ HAUL__OPERATION(repeat) = {
     .gradient = repeat_gradient,
 };
 
+#define TIMES(times) (&(repeat_attributes){haul__shape_to_attribute(&(times))})
+
 haul_tensor *haul_repeat(haul_tensor *x, haul_shape times)
 {
-    return HAUL__APPLY(repeat, &(repeat_attributes){times}, x);
+    return HAUL__APPLY(repeat, TIMES(times), x);
 }
 
 haul_status haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times)
 {
-    return HAUL__APPLY_INTO(out, repeat, &(repeat_attributes){times}, x);
+    return HAUL__APPLY_INTO(out, repeat, TIMES(times), x);
 }
 
 /* ---- repeat_interleave ---- */
 
 typedef struct interleave_attributes {
     int64_t times;
-    int     axis;
+    int     axis, reserved;
 } interleave_attributes;
 
 static haul_status infer_interleave(haul__call *c)
@@ -153,10 +161,10 @@ HAUL__OPERATION(repeat_interleave) = {
 
 haul_tensor *haul_repeat_interleave(haul_tensor *x, int64_t times, int axis)
 {
-    return HAUL__APPLY(repeat_interleave, (&(interleave_attributes){times, axis}), x);
+    return HAUL__APPLY(repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}), x);
 }
 
 haul_status haul_repeat_interleave_into(haul_tensor *out, haul_tensor *x, int64_t times, int axis)
 {
-    return HAUL__APPLY_INTO(out, repeat_interleave, (&(interleave_attributes){times, axis}), x);
+    return HAUL__APPLY_INTO(out, repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}), x);
 }

@@ -1,11 +1,14 @@
 /* Changing shape without copying: every result here is a view of its operand's memory, except where reshape and flatten
  * have to pack it. Gradients are views as well. */
+#include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 
 typedef struct shape_attributes {
-    haul_shape shape;
+    haul__attribute_shape shape;
 } shape_attributes;
+
+#define SHAPE(shape) (&(shape_attributes){haul__shape_to_attribute(&(shape))})
 
 typedef struct axis_attributes {
     int axis;
@@ -81,17 +84,23 @@ static bool view_strides(const haul_tensor *x, const haul_shape *shape, int64_t 
     return to < 0;
 }
 
+static haul_shape shape_of(const haul__call *c)
+{
+    const shape_attributes *a = haul__attributes_of(c);
+    return haul__shape_of_attribute(&a->shape);
+}
+
 static haul_status infer_view(haul__call *c)
 {
     int64_t            strides[HAUL_MAX_DIMS];
     const haul_tensor *x = c->operands[0];
-    shape_attributes  *a = haul__attributes(c);
-    if (resolve(c->operation->name, x, &a->shape))
+    haul_shape         shape = shape_of(c);
+    if (resolve(c->operation->name, x, &shape))
         return haul_error_status();
-    if (!view_strides(x, &a->shape, strides))
+    if (!view_strides(x, &shape, strides))
         return haul__refuse_shape(c, 0,
                                   "its strides cannot be seen in the wanted shape without a copy; use haul_reshape");
-    return haul__describe_view(c, 0, &a->shape, strides, x->offset);
+    return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
 
 HAUL__OPERATION(view) = {
@@ -106,7 +115,7 @@ HAUL__OPERATION(view) = {
 
 haul_tensor *haul_view(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(view, &(shape_attributes){shape}, x);
+    return HAUL__APPLY(view, SHAPE(shape), x);
 }
 
 /* A view if strides can show the elements in the shape, else a copy. */
@@ -125,7 +134,8 @@ static haul_status describe_reshaped(haul__call *c, haul_shape *shape)
 
 static haul_status infer_reshape(haul__call *c)
 {
-    return describe_reshaped(c, &((shape_attributes *)haul__attributes(c))->shape);
+    haul_shape shape = shape_of(c);
+    return describe_reshaped(c, &shape);
 }
 
 /* Packs the elements: row-major in either shape. */
@@ -149,7 +159,7 @@ HAUL__OPERATION(reshape) = {
 
 haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(reshape, &(shape_attributes){shape}, x);
+    return HAUL__APPLY(reshape, SHAPE(shape), x);
 }
 
 static haul_status infer_flatten(haul__call *c)
@@ -296,11 +306,12 @@ static haul_status infer_expand(haul__call *c)
     char               have[96], want[96];
     int64_t            strides[HAUL_MAX_DIMS] = {0}, count;
     const haul_tensor *x = c->operands[0];
-    haul_shape        *shape = &((shape_attributes *)haul__attributes(c))->shape, given = *shape;
-    int                lead = shape->ndim - x->shape.ndim;
-    bool               fits = lead >= 0 && shape->ndim <= HAUL_MAX_DIMS;
+    const haul_shape   given = shape_of(c);
+    haul_shape         shape = given;
+    int                lead = shape.ndim - x->shape.ndim;
+    bool               fits = lead >= 0 && shape.ndim <= HAUL_MAX_DIMS;
     for (int d = 0; fits && d < x->shape.ndim; d++) {
-        int64_t *dim = &shape->dims[lead + d];
+        int64_t *dim = &shape.dims[lead + d];
         if (*dim == -1)
             *dim = x->shape.dims[d];
         fits = *dim == x->shape.dims[d] || x->shape.dims[d] == 1;
@@ -311,9 +322,9 @@ static haul_status infer_expand(haul__call *c)
             HAUL_SHAPE, c->operation->name, "shape",
             "x has shape %s, which cannot be expanded to %s: only dims of size 1 repeat, and new ones come first",
             haul__shape_text(&x->shape, have, sizeof have), haul__shape_text(&given, want, sizeof want));
-    if (haul__shape_count(shape, c->operation->name, &count))
+    if (haul__shape_count(&shape, c->operation->name, &count))
         return haul_error_status();
-    return haul__describe_view(c, 0, shape, strides, x->offset);
+    return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
 
 /* The backward pass sums it to the operand's shape. */
@@ -334,7 +345,7 @@ HAUL__OPERATION(expand) = {
 
 haul_tensor *haul_expand(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(expand, &(shape_attributes){shape}, x);
+    return HAUL__APPLY(expand, SHAPE(shape), x);
 }
 
 static haul_status infer_squeeze(haul__call *c)

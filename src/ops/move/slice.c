@@ -1,11 +1,12 @@
 /* Slices: parts of a tensor as views of it. The gradient is g surrounded by zeros, an operation with its own
  * gradient. */
+#include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 
 /* Elements start, start + step ... below stop of an axis. */
 typedef struct part {
-    int     axis;
+    int     axis, reserved;
     int64_t start, stop, step;
 } part;
 
@@ -45,14 +46,16 @@ static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *sha
 /* ---- the gradient: zeros, with g in place of the part ---- */
 
 typedef struct put_attributes {
-    part       at;
-    haul_shape shape; /* of the result */
+    part                  at;
+    haul__attribute_shape shape; /* of the result */
 } put_attributes;
 
 static haul_status infer_put(haul__call *c)
 {
-    const haul_tensor *g = c->operands[0];
-    return haul__describe_like(c, 0, g->dtype, &((const put_attributes *)haul__attributes(c))->shape, g);
+    const put_attributes *a = haul__attributes(c);
+    const haul_tensor    *g = c->operands[0];
+    const haul_shape      shape = haul__shape_of_attribute(&a->shape);
+    return haul__describe_like(c, 0, g->dtype, &shape, g);
 }
 
 static haul_status compute_put(haul__call *c)
@@ -83,6 +86,12 @@ HAUL__OPERATION(slice_backward) = {
     .gradient = take_again,
 };
 
+static haul_tensor *put(haul_tensor *g, part at, const haul_shape *shape)
+{
+    const put_attributes a = {.at = at, .shape = haul__shape_to_attribute(shape)};
+    return HAUL__APPLY(slice_backward, &a, g);
+}
+
 /* ---- slice ---- */
 
 static haul_status infer_slice(haul__call *c)
@@ -103,8 +112,7 @@ static haul_status infer_slice(haul__call *c)
 
 static void slice_back(haul__gradient *g)
 {
-    put_attributes a = {*(const part *)g->attributes, *haul__operand_shape(g, 0)};
-    g->operands[0] = HAUL__APPLY(slice_backward, &a, g->results[0]);
+    g->operands[0] = put(g->results[0], *(const part *)g->attributes, haul__operand_shape(g, 0));
 }
 
 HAUL__OPERATION(slice) = {
@@ -119,13 +127,13 @@ HAUL__OPERATION(slice) = {
 
 haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
-    return HAUL__APPLY(slice, (&(part){axis, start, stop, step}), x);
+    return HAUL__APPLY(slice, (&(part){.axis = axis, .start = start, .stop = stop, .step = step}), x);
 }
 
 /* ---- select: a part with one element, without the axis ---- */
 
 typedef struct select_attributes {
-    int     axis;
+    int     axis, reserved;
     int64_t index;
 } select_attributes;
 
@@ -155,8 +163,8 @@ static haul_status infer_select(haul__call *c)
 static void select_back(haul__gradient *g)
 {
     const select_attributes *s = g->attributes;
-    put_attributes           a = {{s->axis, s->index, s->index + 1, 1}, *haul__operand_shape(g, 0)};
-    g->operands[0] = HAUL__APPLY(slice_backward, &a, haul_unsqueeze(g->results[0], s->axis));
+    const part               at = {.axis = s->axis, .start = s->index, .stop = s->index + 1, .step = 1};
+    g->operands[0] = put(haul_unsqueeze(g->results[0], s->axis), at, haul__operand_shape(g, 0));
 }
 
 HAUL__OPERATION(select) = {
@@ -171,5 +179,5 @@ HAUL__OPERATION(select) = {
 
 haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index)
 {
-    return HAUL__APPLY(select, (&(select_attributes){axis, index}), x);
+    return HAUL__APPLY(select, (&(select_attributes){.axis = axis, .index = index}), x);
 }

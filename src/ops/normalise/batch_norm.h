@@ -6,6 +6,7 @@
 
 typedef struct haul__batch_norm {
     bool   training;
+    bool   reserved[7];
     double momentum, eps;
 } haul__batch_norm;
 

@@ -133,6 +133,7 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, cons
 typedef struct layer_norm_attributes {
     double eps;
     bool   without_gx; /* of the gradient: weight needs none */
+    bool   reserved[7];
 } layer_norm_attributes;
 
 enum { X, WEIGHT, BIAS };

@@ -70,6 +70,7 @@ KERNEL6(rms_norm_backward, rms_norm_params, T, dx, ACC, gx, const T, x, const T,
 typedef struct rms_norm_attributes {
     double eps;
     bool   without_gx; /* of the gradient: weight needs none */
+    bool   reserved[7];
 } rms_norm_attributes;
 
 enum { X, WEIGHT };

@@ -178,6 +178,7 @@ EXPAND(softmax, log_softmax, 1)
 typedef struct softmax_attributes {
     int  axis;
     bool zeros;
+    bool reserved[3];
 } softmax_attributes;
 
 static haul_status infer(haul__call *c)
@@ -311,25 +312,25 @@ HAUL__OPERATION(log_softmax) = {
 
 haul_tensor *haul_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(softmax, (&(softmax_attributes){axis, false}), x);
+    return HAUL__APPLY(softmax, (&(softmax_attributes){.axis = axis}), x);
 }
 
 haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(log_softmax, (&(softmax_attributes){axis, false}), x);
+    return HAUL__APPLY(log_softmax, (&(softmax_attributes){.axis = axis}), x);
 }
 
 haul_tensor *haul__attention_weights(haul_tensor *scores)
 {
-    return HAUL__APPLY(softmax, (&(softmax_attributes){-1, true}), scores);
+    return HAUL__APPLY(softmax, (&(softmax_attributes){.axis = -1, .zeros = true}), scores);
 }
 
 haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, softmax, (&(softmax_attributes){axis, false}), x);
+    return HAUL__APPLY_INTO(out, softmax, (&(softmax_attributes){.axis = axis}), x);
 }
 
 haul_status haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, log_softmax, (&(softmax_attributes){axis, false}), x);
+    return HAUL__APPLY_INTO(out, log_softmax, (&(softmax_attributes){.axis = axis}), x);
 }

@@ -1,6 +1,7 @@
 /* Making tensors: uninitialised, filled with a value, or counting. */
 #include <math.h>
 
+#include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -33,10 +34,11 @@ static haul__cost cost(const haul__call *c)
 /* ---- of a shape ---- */
 
 typedef struct create_attributes {
-    haul_device *device; /* NULL becomes the thread's current device */
-    haul_dtype   dtype;
-    haul_shape   shape;
-    double       value; /* the value of every element; haul_empty sets none */
+    haul_device          *device; /* NULL becomes the thread's current device */
+    haul_dtype            dtype;
+    int                   reserved;
+    haul__attribute_shape shape;
+    double                value; /* the value of every element; haul_empty sets none */
 } create_attributes;
 
 static haul_status choose_device(haul__call *c, haul_device **device)
@@ -57,7 +59,8 @@ static haul_status check_value(const haul__call *c, haul_dtype dtype, double val
 static haul_status infer(haul__call *c)
 {
     create_attributes *a = haul__attributes(c);
-    if (choose_device(c, &a->device) || haul__describe(c, 0, a->dtype, &a->shape))
+    const haul_shape   shape = haul__shape_of_attribute(&a->shape);
+    if (choose_device(c, &a->device) || haul__describe(c, 0, a->dtype, &shape))
         return haul_error_status();
     return check_value(c, a->dtype, a->value);
 }
@@ -112,33 +115,37 @@ HAUL__OPERATION(scalar) = {
     .cost = cost,
 };
 
+static haul_tensor *create(const haul__operation *operation, haul_dtype dtype, haul_shape shape, double value)
+{
+    const create_attributes a = {.dtype = dtype, .shape = haul__shape_to_attribute(&shape), .value = value};
+    return haul__apply1(operation, &a, NULL, 0);
+}
+
 haul_tensor *haul_empty(haul_dtype dtype, haul_shape shape)
 {
-    return haul__apply1(&haul__operation_empty, &(create_attributes){NULL, dtype, shape, 0}, NULL, 0);
+    return create(&haul__operation_empty, dtype, shape, 0);
 }
 
 haul_tensor *haul_zeros(haul_dtype dtype, haul_shape shape)
 {
-    return haul__apply1(&haul__operation_zeros, &(create_attributes){NULL, dtype, shape, 0}, NULL, 0);
+    return create(&haul__operation_zeros, dtype, shape, 0);
 }
 
 haul_tensor *haul_ones(haul_dtype dtype, haul_shape shape)
 {
-    return haul__apply1(&haul__operation_ones, &(create_attributes){NULL, dtype, shape, 1}, NULL, 0);
+    return create(&haul__operation_ones, dtype, shape, 1);
 }
 
 haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value)
 {
-    return haul__apply1(&haul__operation_full, &(create_attributes){NULL, dtype, shape, value}, NULL, 0);
+    return create(&haul__operation_full, dtype, shape, value);
 }
 
 haul_tensor *haul_scalar_with(const haul_scalar_options *o)
 {
     if (!o)
         return haul__no_options(&haul__operation_scalar);
-    haul_dtype dtype = o->dtype ? o->dtype : HAUL_F32;
-    return haul__apply1(&haul__operation_scalar, &(create_attributes){NULL, dtype, HAUL_SCALAR_SHAPE, o->value}, NULL,
-                        0);
+    return create(&haul__operation_scalar, o->dtype ? o->dtype : HAUL_F32, HAUL_SCALAR_SHAPE, o->value);
 }
 
 /* ---- with another tensor's shape, dtype and device ---- */
@@ -225,6 +232,7 @@ haul_tensor *haul_full_like(haul_tensor *x, double value)
 typedef struct arange_attributes {
     haul_device *device; /* NULL becomes the thread's current device */
     haul_dtype   dtype;
+    int          reserved;
     double       start, stop, step;
 } arange_attributes;
 
@@ -352,11 +360,12 @@ haul_status haul_arange_i64_into(haul_tensor *out, int64_t start, int64_t stop, 
 
 haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step)
 {
-    return haul__apply1(&haul__operation_arange, &(arange_attributes){NULL, dtype, start, stop, step}, NULL, 0);
+    const arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
+    return haul__apply1(&haul__operation_arange, &a, NULL, 0);
 }
 
 haul_status haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step)
 {
-    return haul__apply_into(&out, &haul__operation_arange, &(arange_attributes){NULL, dtype, start, stop, step}, NULL,
-                            0);
+    const arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
+    return haul__apply_into(&out, &haul__operation_arange, &a, NULL, 0);
 }

@@ -243,6 +243,7 @@ typedef struct interpolate_attributes {
     bool               align_corners;
     bool               given; /* as the user gave them: the rest is not known yet */
     bool               channels_last;
+    bool               reserved;
     int64_t            in[2], channels;
     interpolate_axis   axes[2];
 } interpolate_attributes;

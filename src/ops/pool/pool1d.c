@@ -5,6 +5,7 @@
 typedef struct pool1d_attributes {
     int64_t size, stride, padding;
     bool    exclude_padding;
+    bool    reserved[7];
 } pool1d_attributes;
 
 /* The options for a window with one row. */
@@ -65,17 +66,25 @@ HAUL__OPERATION(avg_pool1d) = {
     .compose = avg_pool1d,
 };
 
+static pool1d_attributes attributes_of(const haul_pool1d_options *o)
+{
+    return (pool1d_attributes){
+        .size = o->size, .stride = o->stride, .padding = o->padding, .exclude_padding = o->exclude_padding};
+}
+
 #define FUNCTIONS(name)                                                                                                \
     haul_tensor *haul_##name##_with(haul_tensor *x, const haul_pool1d_options *o)                                      \
     {                                                                                                                  \
-        return o ? HAUL__APPLY(name, (&(pool1d_attributes){o->size, o->stride, o->padding, o->exclude_padding}), x)    \
-                 : haul__no_options(&haul__operation_##name);                                                          \
+        if (!o)                                                                                                        \
+            return haul__no_options(&haul__operation_##name);                                                          \
+        pool1d_attributes a = attributes_of(o);                                                                        \
+        return HAUL__APPLY(name, &a, x);                                                                               \
     }                                                                                                                  \
     haul_status haul_##name##_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *o)                \
     {                                                                                                                  \
         if (!o)                                                                                                        \
             return haul__fail_null("haul_" #name, "options");                                                          \
-        pool1d_attributes a = {o->size, o->stride, o->padding, o->exclude_padding};                                    \
+        pool1d_attributes a = attributes_of(o);                                                                        \
         return HAUL__APPLY_INTO(out, name, &a, x);                                                                     \
     }
 

@@ -12,6 +12,7 @@ typedef struct haul__pool2d_attributes {
     bool    adaptive; /* `out` is given, and the windows are that many parts of x, rounded outwards */
     bool    given;    /* stride and padding are the user's */
     bool    channels_last;
+    bool    reserved[4];
 } haul__pool2d_attributes;
 
 haul_status haul__pool2d_max(haul__call *c);

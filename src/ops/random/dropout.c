@@ -41,6 +41,7 @@ KERNEL2(dropout, dropout_params, T, out, const T, x)
 typedef struct dropout_attributes {
     double p;
     bool   training;
+    bool   reserved[7];
     /* completed by infer: the position in the random stream, and the strides of the result, by which the gradient finds
      * its element i */
     int64_t           blocks;

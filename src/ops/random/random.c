@@ -8,6 +8,7 @@
  * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
  * in functions.h, in additions and multiplications only, so that devices agree. */
 #include "base/alloc.h"
+#include "engine/attribute_shape.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -200,10 +201,11 @@ typedef union number {
 } number;
 
 typedef struct draw_attributes {
-    haul_device *device; /* NULL becomes the thread's current one */
-    haul_dtype   dtype;
-    haul_shape   shape;
-    number       first, second; /* low and high, or mean and deviation */
+    haul_device          *device; /* NULL becomes the thread's current one */
+    haul_dtype            dtype;
+    int                   reserved;
+    haul__attribute_shape shape;
+    number                first, second; /* low and high, or mean and deviation */
     /* completed by infer: the same as kernels take them, the blocks that are drawn, and where they begin */
     uint64_t          a, b;
     int64_t           blocks;
@@ -237,7 +239,8 @@ static haul_status choose_device(haul__call *c)
 static haul_status describe(haul__call *c, int each)
 {
     const draw_attributes *a = haul__attributes(c);
-    if (choose_device(c) || haul__describe(c, 0, a->dtype, &a->shape))
+    const haul_shape       shape = haul__shape_of_attribute(&a->shape);
+    if (choose_device(c) || haul__describe(c, 0, a->dtype, &shape))
         return haul_error_status();
     return take(c, c->results[0]->count, each);
 }
@@ -440,22 +443,25 @@ HAUL__OPERATION(permutation) = {
 
 haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high)
 {
-    return DRAW(uniform, .dtype = dtype, .shape = shape, .first.real = low, .second.real = high);
+    return DRAW(uniform, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.real = low,
+                .second.real = high);
 }
 
 haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation)
 {
-    return DRAW(normal, .dtype = dtype, .shape = shape, .first.real = mean, .second.real = deviation);
+    return DRAW(normal, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.real = mean,
+                .second.real = deviation);
 }
 
 haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
 {
-    return DRAW(randint, .dtype = dtype, .shape = shape, .first.integer = low, .second.integer = high);
+    return DRAW(randint, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.integer = low,
+                .second.integer = high);
 }
 
 haul_tensor *haul_random_bits(haul_shape shape)
 {
-    return DRAW(random_bits, .dtype = HAUL_I32, .shape = shape);
+    return DRAW(random_bits, .dtype = HAUL_I32, .shape = haul__shape_to_attribute(&shape));
 }
 
 haul_tensor *haul_permutation(int64_t n)
@@ -470,7 +476,7 @@ static haul_status draw_into(haul_tensor *out, const haul__operation *operation,
         return haul_error_status();
     a.device = out->storage->device;
     a.dtype = a.dtype ? a.dtype : out->dtype;
-    a.shape = out->shape;
+    a.shape = haul__shape_to_attribute(&out->shape);
     return haul__apply_into(&out, operation, &a, NULL, 0);
 }
 

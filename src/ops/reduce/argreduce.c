@@ -96,6 +96,7 @@ EXPAND(argreduce, argmin, M_MIN, ARGREDUCE_BELOW)
 typedef struct argreduce_attributes {
     int  axis;
     bool keepdim;
+    bool reserved[3];
 } argreduce_attributes;
 
 static void describe(argreduce_params *p, const haul_tensor *x, const haul_tensor *y, int axis)
@@ -169,20 +170,20 @@ HAUL__OPERATION(argmin) = {
 
 haul_tensor *haul_argmax(haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY(argmax, (&(argreduce_attributes){axis, keepdim}), x);
+    return HAUL__APPLY(argmax, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY_INTO(out, argmax, (&(argreduce_attributes){axis, keepdim}), x);
+    return HAUL__APPLY_INTO(out, argmax, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY(argmin, (&(argreduce_attributes){axis, keepdim}), x);
+    return HAUL__APPLY(argmin, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY_INTO(out, argmin, (&(argreduce_attributes){axis, keepdim}), x);
+    return HAUL__APPLY_INTO(out, argmin, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }

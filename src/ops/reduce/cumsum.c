@@ -83,6 +83,7 @@ enum { GRAIN = 16384 };
 typedef struct cumsum_attributes {
     int  axis;
     bool reverse;
+    bool reserved[3];
 } cumsum_attributes;
 
 static haul_status infer(haul__call *c)

@@ -29,9 +29,9 @@ static haul_status compute(haul__call *c)
  * are divided by their sum. */
 static void gradient(haul__gradient *c)
 {
-    const haul_shape *kept = &((const haul__reduce_attributes *)c->attributes)->kept;
-    haul_tensor      *y = haul_reshape(c->saved_results[0], *kept), *g = haul_reshape(c->results[0], *kept);
-    haul_tensor      *e = haul_exp(haul_sub(c->saved[0], haul_masked_fill(y, haul_eq_scalar(y, -INFINITY), 0)));
+    const haul_shape kept = haul__reduce_kept(c->attributes);
+    haul_tensor     *y = haul_reshape(c->saved_results[0], kept), *g = haul_reshape(c->results[0], kept);
+    haul_tensor     *e = haul_exp(haul_sub(c->saved[0], haul_masked_fill(y, haul_eq_scalar(y, -INFINITY), 0)));
     if (haul__is_half(c->saved[0]->dtype)) {
         haul_tensor *sum = haul__reduce_again(c, &haul__operation_sum, e);
         g = haul_div(g, haul_masked_fill(sum, haul_eq_scalar(sum, 0), 1));

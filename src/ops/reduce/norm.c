@@ -90,7 +90,8 @@ static void gradient(haul__gradient *c)
 {
     const haul__reduce_attributes *a = c->attributes;
     const double                   p = power(a);
-    haul_tensor                   *x = c->saved[0], *g = haul_reshape(c->results[0], a->kept), *y;
+    const haul_shape               kept = haul__reduce_kept(a);
+    haul_tensor                   *x = c->saved[0], *g = haul_reshape(c->results[0], kept), *y;
     if (haul__failed(g) || p == 0) {
         c->operands[0] = haul__failed(g) ? g : HAUL_NONE;
         return;
@@ -98,7 +99,7 @@ static void gradient(haul__gradient *c)
     bool half = haul__is_half(x->dtype);
     x = half ? haul_cast(x, HAUL_F32) : x;
     g = half ? haul_cast(g, HAUL_F32) : g;
-    y = half ? haul__reduce_again(c, &haul__operation_norm, x) : haul_reshape(c->saved_results[0], a->kept);
+    y = half ? haul__reduce_again(c, &haul__operation_norm, x) : haul_reshape(c->saved_results[0], kept);
     if (p == 1)
         c->operands[0] = haul_mul(haul_sign(x), g);
     else if (p == 2)

@@ -53,6 +53,6 @@ void haul__prod_gradient(haul__gradient *c)
     if (x->count == 0)
         return; /* nothing takes a gradient */
     haul_tensor *others = a->each == 1 ? NULL : haul__differentiated(c) ? by_products(c, x) : by_division(c, x);
-    g = haul_reshape(g, a->kept);
+    g = haul_reshape(g, haul__reduce_kept(a));
     c->operands[0] = others ? haul_mul(g, others) : g;
 }

@@ -2,6 +2,7 @@
 #ifndef HAUL_OPS_REDUCE_REDUCE_H
 #define HAUL_OPS_REDUCE_REDUCE_H
 
+#include "engine/attribute_shape.h"
 #include "engine/operation.h"
 
 /* ---- passes, for compute ---- */
@@ -57,13 +58,17 @@ haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor
 /* ---- operations ---- */
 
 typedef struct haul__reduce_attributes {
-    int        axes[HAUL_MAX_DIMS], count; /* as the user passed them */
-    bool       keepdim;
-    bool       reduced[HAUL_MAX_DIMS];
-    haul_shape kept;   /* the result's shape with the reduced axes as ones */
-    int64_t    each;   /* elements that are combined into one of the result */
-    double     number; /* private to the operation */
+    int                   axes[HAUL_MAX_DIMS], count; /* as the user passed them */
+    bool                  keepdim;
+    bool                  reduced[HAUL_MAX_DIMS];
+    bool                  reserved[3];
+    haul__attribute_shape kept;   /* the result's shape with the reduced axes as ones */
+    int64_t               each;   /* elements that are combined into one of the result */
+    double                number; /* private to the operation */
 } haul__reduce_attributes;
+
+/* The result's shape with the reduced axes as ones, after infer. */
+haul_shape haul__reduce_kept(const haul__reduce_attributes *a);
 
 /* The fields that options of reductions share. */
 haul__reduce_attributes haul__reduce_attributes_of(const haul_axes *axes, bool keepdim, double number);

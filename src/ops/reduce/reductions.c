@@ -1,6 +1,5 @@
 /* haul_sum, haul_mean, haul_max, haul_min, haul_prod, haul_any, haul_all. */
 #include <math.h>
-#include <string.h>
 
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reductions.h"
@@ -26,8 +25,14 @@ static const kind all = {&haul__reduce_all, .tests = true};
 haul__reduce_attributes haul__reduce_attributes_of(const haul_axes *axes, bool keepdim, double number)
 {
     haul__reduce_attributes a = {.count = axes->count, .keepdim = keepdim, .number = number};
-    memcpy(a.axes, axes->axes, sizeof a.axes);
+    for (int i = 0; i < a.count && i < HAUL_MAX_DIMS; i++)
+        a.axes[i] = axes->axes[i];
     return a;
+}
+
+haul_shape haul__reduce_kept(const haul__reduce_attributes *a)
+{
+    return haul__shape_of_attribute(&a->kept);
 }
 
 /* Sets the result's shape, with the reduced axes and without them, and the number of elements for each output. */
@@ -35,7 +40,7 @@ static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, 
 {
     const haul_shape *x = &c->operands[0]->shape;
     int64_t           outputs = 1; /* like `each` a product of some dims of x, which is checked only as a whole */
-    a->kept = *x;
+    a->kept = haul__shape_to_attribute(x);
     a->each = 1;
     *result = (haul_shape){0};
     for (int d = 0; d < x->ndim; d++) {
@@ -47,7 +52,7 @@ static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, 
             result->dims[result->ndim++] = x->dims[d];
     }
     if (a->keepdim)
-        *result = a->kept;
+        *result = haul__reduce_kept(a);
     return HAUL_OK;
 }
 
@@ -60,7 +65,7 @@ haul_status haul__reduce_infer(haul__call *c, haul_dtype dtype)
     return haul__describe(c, 0, dtype, &shape);
 }
 
-static bool has_no_elements(const haul_shape *shape)
+static bool has_no_elements(const haul__attribute_shape *shape)
 {
     for (int d = 0; d < shape->ndim; d++)
         if (shape->dims[d] == 0)
@@ -109,16 +114,16 @@ static void sum_gradient(haul__gradient *c)
         g = haul_mul_scalar(g, 1.0 / (double)a->each);
     if (!haul__failed(g) && g->dtype != haul__operand_dtype(c, 0)) /* under autocast: narrow it before it is expanded */
         g = haul_cast(g, haul__operand_dtype(c, 0));
-    c->operands[0] = haul_expand(haul_reshape(g, a->kept), *haul__operand_shape(c, 0));
+    c->operands[0] = haul_expand(haul_reshape(g, haul__reduce_kept(a)), *haul__operand_shape(c, 0));
 }
 
 /* Elements that equal the extremum share its gradient. Half precision need not hold their number. */
 static void extremum_gradient(haul__gradient *c)
 {
-    const haul_shape *kept = &((const haul__reduce_attributes *)c->attributes)->kept;
-    haul_tensor      *g = c->results[0], *y = haul_reshape(c->saved_results[0], *kept);
-    haul_tensor      *hit = haul_cast(haul_eq(c->saved[0], y), haul__sum_dtype(g->dtype));
-    haul_tensor      *share = haul_cast(haul_div(haul_reshape(g, *kept), haul__sum_to(hit, kept)), g->dtype);
+    const haul_shape kept = haul__reduce_kept(c->attributes);
+    haul_tensor     *g = c->results[0], *y = haul_reshape(c->saved_results[0], kept);
+    haul_tensor     *hit = haul_cast(haul_eq(c->saved[0], y), haul__sum_dtype(g->dtype));
+    haul_tensor     *share = haul_cast(haul_div(haul_reshape(g, kept), haul__sum_to(hit, &kept)), g->dtype);
     c->operands[0] = haul_mul(haul_cast(hit, g->dtype), share);
 }
 

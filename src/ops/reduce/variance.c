@@ -52,7 +52,7 @@ static haul_tensor *centred(const haul__gradient *c)
 static haul_tensor *kept(const haul__gradient *c, haul_tensor *t)
 {
     haul_tensor *wide = haul__is_half(c->saved[0]->dtype) ? haul_cast(t, HAUL_F32) : t;
-    return haul_reshape(wide, ((const haul__reduce_attributes *)c->attributes)->kept);
+    return haul_reshape(wide, haul__reduce_kept(c->attributes));
 }
 
 /* 2 (x - mean) / degrees */
