@@ -37,8 +37,9 @@ enum { HAUL__OWN_OPERANDS = 48 };
 _Static_assert((int)HAUL__MAX_OPERANDS + (int)HAUL__MAX_RESULTS <= (int)HAUL__MAX_BUFFERS + 1, "a launch takes them");
 
 /* The size of an attributes struct; does not compile if the struct does not fit a call. Attributes are compared byte by
- * byte, so the struct has no padding (tests/tree/attributes.py), and whoever fills it in sets every byte. Holes are
- * filled by members named `reserved`, which are 0; a shape is a haul__attribute_shape (engine/attribute_shape.h). */
+ * byte, so the struct has no padding (tests/tree/attribute_padding.py), and whoever fills it in sets every byte. Holes
+ * are filled by members named `reserved`, which are 0; a shape is a haul__attribute_shape (engine/attribute_shape.h).
+ */
 #define HAUL__ATTRIBUTES(type) (sizeof(type) + 0 * sizeof(char[sizeof(type) <= HAUL__MAX_ATTRIBUTES ? 1 : -1]))
 
 typedef struct haul__operation haul__operation;
