@@ -61,7 +61,7 @@ __attribute__((noinline)) static void leave_garbage(int byte)
     __asm__ volatile("" : : "r"(block) : "memory");
 }
 
-/* What is run: on f32 operands, or on those that a sample has. */
+/* Makes the calls of one case; `what` is its own. */
 typedef void scene(const void *what, int garbage);
 
 static int run(scene *play, const void *what, seen *into, int garbage)

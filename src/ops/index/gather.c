@@ -363,7 +363,8 @@ HAUL__OPERATION(gather_backward) = {
 
 haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique)
 {
-    gather_attributes a = {.axis = axis, .unique = unique, .shape = haul__shape_to_attribute(shape)};
+    gather_attributes a = {.axis = axis, .unique = unique};
+    haul__shape_to_attribute(&a.shape, shape);
     return HAUL__APPLY(gather_backward, &a, g, index);
 }
 
@@ -374,7 +375,7 @@ static haul_status infer(haul__call *c)
     gather_attributes *a = haul__attributes(c);
     if (check_shapes(c, &a->axis))
         return haul_error_status();
-    a->shape = haul__shape_to_attribute(&c->operands[0]->shape);
+    haul__shape_to_attribute(&a->shape, &c->operands[0]->shape);
     return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[1]->shape);
 }
 

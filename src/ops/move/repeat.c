@@ -97,16 +97,18 @@ HAUL__OPERATION(repeat) = {
     .gradient = repeat_gradient,
 };
 
-#define TIMES(times) (&(repeat_attributes){haul__shape_to_attribute(&(times))})
-
 haul_tensor *haul_repeat(haul_tensor *x, haul_shape times)
 {
-    return HAUL__APPLY(repeat, TIMES(times), x);
+    repeat_attributes a;
+    haul__shape_to_attribute(&a.times, &times);
+    return HAUL__APPLY(repeat, &a, x);
 }
 
 haul_status haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times)
 {
-    return HAUL__APPLY_INTO(out, repeat, TIMES(times), x);
+    repeat_attributes a;
+    haul__shape_to_attribute(&a.times, &times);
+    return HAUL__APPLY_INTO(out, repeat, &a, x);
 }
 
 /* ---- repeat_interleave ---- */

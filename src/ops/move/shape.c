@@ -8,8 +8,6 @@ typedef struct shape_attributes {
     haul__attribute_shape shape;
 } shape_attributes;
 
-#define SHAPE(shape) (&(shape_attributes){haul__shape_to_attribute(&(shape))})
-
 typedef struct axis_attributes {
     int axis;
 } axis_attributes;
@@ -115,7 +113,9 @@ HAUL__OPERATION(view) = {
 
 haul_tensor *haul_view(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(view, SHAPE(shape), x);
+    shape_attributes a;
+    haul__shape_to_attribute(&a.shape, &shape);
+    return HAUL__APPLY(view, &a, x);
 }
 
 /* A view if strides can show the elements in the shape, else a copy. */
@@ -159,7 +159,9 @@ HAUL__OPERATION(reshape) = {
 
 haul_tensor *haul_reshape(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(reshape, SHAPE(shape), x);
+    shape_attributes a;
+    haul__shape_to_attribute(&a.shape, &shape);
+    return HAUL__APPLY(reshape, &a, x);
 }
 
 static haul_status infer_flatten(haul__call *c)
@@ -345,7 +347,9 @@ HAUL__OPERATION(expand) = {
 
 haul_tensor *haul_expand(haul_tensor *x, haul_shape shape)
 {
-    return HAUL__APPLY(expand, SHAPE(shape), x);
+    shape_attributes a;
+    haul__shape_to_attribute(&a.shape, &shape);
+    return HAUL__APPLY(expand, &a, x);
 }
 
 static haul_status infer_squeeze(haul__call *c)

@@ -88,7 +88,8 @@ HAUL__OPERATION(slice_backward) = {
 
 static haul_tensor *put(haul_tensor *g, part at, const haul_shape *shape)
 {
-    const put_attributes a = {.at = at, .shape = haul__shape_to_attribute(shape)};
+    put_attributes a = {.at = at};
+    haul__shape_to_attribute(&a.shape, shape);
     return HAUL__APPLY(slice_backward, &a, g);
 }
 

@@ -117,7 +117,8 @@ HAUL__OPERATION(scalar) = {
 
 static haul_tensor *create(const haul__operation *operation, haul_dtype dtype, haul_shape shape, double value)
 {
-    const create_attributes a = {.dtype = dtype, .shape = haul__shape_to_attribute(&shape), .value = value};
+    create_attributes a = {.dtype = dtype, .value = value};
+    haul__shape_to_attribute(&a.shape, &shape);
     return haul__apply1(operation, &a, NULL, 0);
 }
 

@@ -439,34 +439,37 @@ HAUL__OPERATION(permutation) = {
 
 /* ---- the functions ---- */
 
-#define DRAW(id, ...) haul__apply1(&haul__operation_##id, &(draw_attributes){__VA_ARGS__}, NULL, 0)
+static haul_tensor *make(const haul__operation *operation, haul_shape shape, draw_attributes *a)
+{
+    haul__shape_to_attribute(&a->shape, &shape);
+    return haul__apply1(operation, a, NULL, 0);
+}
+
+#define DRAW(id, shape, ...) make(&haul__operation_##id, shape, &(draw_attributes){__VA_ARGS__})
 
 haul_tensor *haul_uniform(haul_dtype dtype, haul_shape shape, double low, double high)
 {
-    return DRAW(uniform, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.real = low,
-                .second.real = high);
+    return DRAW(uniform, shape, .dtype = dtype, .first.real = low, .second.real = high);
 }
 
 haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double deviation)
 {
-    return DRAW(normal, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.real = mean,
-                .second.real = deviation);
+    return DRAW(normal, shape, .dtype = dtype, .first.real = mean, .second.real = deviation);
 }
 
 haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
 {
-    return DRAW(randint, .dtype = dtype, .shape = haul__shape_to_attribute(&shape), .first.integer = low,
-                .second.integer = high);
+    return DRAW(randint, shape, .dtype = dtype, .first.integer = low, .second.integer = high);
 }
 
 haul_tensor *haul_random_bits(haul_shape shape)
 {
-    return DRAW(random_bits, .dtype = HAUL_I32, .shape = haul__shape_to_attribute(&shape));
+    return DRAW(random_bits, shape, .dtype = HAUL_I32);
 }
 
 haul_tensor *haul_permutation(int64_t n)
 {
-    return DRAW(permutation, .first.integer = n);
+    return DRAW(permutation, HAUL_SCALAR_SHAPE, .first.integer = n);
 }
 
 /* Where `out` is, with its dtype and shape unless the operation has its own. */
@@ -476,7 +479,7 @@ static haul_status draw_into(haul_tensor *out, const haul__operation *operation,
         return haul_error_status();
     a.device = out->storage->device;
     a.dtype = a.dtype ? a.dtype : out->dtype;
-    a.shape = haul__shape_to_attribute(&out->shape);
+    haul__shape_to_attribute(&a.shape, &out->shape);
     return haul__apply_into(&out, operation, &a, NULL, 0);
 }
 

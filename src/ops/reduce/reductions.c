@@ -40,7 +40,7 @@ static haul_status find_shapes(const haul__call *c, haul__reduce_attributes *a, 
 {
     const haul_shape *x = &c->operands[0]->shape;
     int64_t           outputs = 1; /* like `each` a product of some dims of x, which is checked only as a whole */
-    a->kept = haul__shape_to_attribute(x);
+    haul__shape_to_attribute(&a->kept, x);
     a->each = 1;
     *result = (haul_shape){0};
     for (int d = 0; d < x->ndim; d++) {
