@@ -8,54 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEATURES = 32, HEADS = 4, LAYERS = 2, CONTEXT = 32, BATCH = 8, SAMPLE = 160, CHARACTERS = 128 };
+enum { CONTEXT = 32, BATCH = 8, SAMPLE = 160, CHARACTERS = 128 };
 
 static const char proverb[] = "for want of a nail the shoe was lost, for want of a shoe the horse was lost, "
                               "for want of a horse the rider was lost, for want of a rider the battle was lost, "
                               "for want of a battle the kingdom was lost, and all for the want of a nail. ";
-
-static haul_tensor *block_forward(haul_module *m, haul_args *args)
-{
-    haul_tensor *x = args->x[0];
-    x = haul_add(x, haul_call_child(m, "attention", haul_call_child(m, "norm1", x)));
-    haul_tensor *h = haul_gelu(haul_call_child(m, "up", haul_call_child(m, "norm2", x)));
-    return haul_add(x, haul_call_child(m, "down", h));
-}
-
-static haul_module *block_new(void)
-{
-    haul_module *m = haul_module_new("block", block_forward);
-    haul_module_add(m, "norm1", haul_nn_layer_norm(FEATURES));
-    haul_module_add(m, "attention", haul_nn_multi_head_attention(FEATURES, HEADS, .causal = true));
-    haul_module_add(m, "norm2", haul_nn_layer_norm(FEATURES));
-    haul_module_add(m, "up", haul_nn_linear(FEATURES, 4 * FEATURES));
-    haul_module_add(m, "down", haul_nn_linear(4 * FEATURES, FEATURES));
-    return m;
-}
-
-static haul_tensor *gpt_forward(haul_module *m, haul_args *args)
-{
-    int64_t      length = haul_tensor_dim(args->x[0], 1); /* tokens are [N, length] */
-    haul_tensor *position = haul_slice(haul_module_parameter(m, "position"), 0, 0, length, 1);
-    haul_tensor *x = haul_add(haul_call_child(m, "token", args->x[0]), position);
-    return haul_call_child(m, "head", haul_call_child(m, "norm", haul_call_child(m, "blocks", x)));
-}
-
-static haul_module *gpt_new(void)
-{
-    haul_module *m = haul_module_new("gpt", gpt_forward, .inputs = "tokens", .results = "logits");
-    haul_module *blocks[LAYERS];
-    for (int i = 0; i < LAYERS; i++)
-        blocks[i] = block_new();
-    haul_module_add(m, "token", haul_nn_embedding(CHARACTERS, FEATURES));
-    haul_module_add_parameter(m, "position", haul_normal(HAUL_F32, HAUL_SHAPE(CONTEXT, FEATURES), 0, 0.02));
-    haul_module_add(m, "blocks", haul_nn_sequential(blocks, LAYERS));
-    haul_module_add(m, "norm", haul_nn_layer_norm(FEATURES));
-    haul_module_add(m, "head", haul_nn_linear(FEATURES, CHARACTERS, .no_bias = true));
-    haul_init_normal(haul_detach(haul_module_parameter(m, "token.weight")), 0, 0.02);
-    haul_module_replace_parameter(m, "head.weight", haul_module_parameter(m, "token.weight")); /* tied */
-    return m;
-}
 
 /* Row i of batch `step`: CONTEXT characters of the text, and the ones that follow each of them. */
 static void batch_of(const char *text, size_t length, int step, haul_tensor **x, haul_tensor **y)
@@ -104,7 +61,7 @@ int main(int argc, char **argv)
     haul_scope *scope = haul_scope_push();
     haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
     haul_manual_seed(1);
-    haul_module    *net = gpt_new();
+    haul_module    *net = haul_model_new("char_gpt", .input = HAUL_SHAPE(CONTEXT), .outputs = CHARACTERS);
     haul_optimizer *adamw = haul_adamw(net, 3e-3);
     if (argc > 4)
         haul_load_weights(argv[4], net);

@@ -1,5 +1,5 @@
-/* A U-Net (Ronneberger et al. 2015) with two inputs: a picture, and the kind of shape to mark. Each picture shows a
- * disc and a square in noise. The network learns the mask of the requested shape.
+/* The library's U-Net with two inputs: a picture, and the kind of shape to mark. Each picture shows a disc and a square
+ * in noise. The network learns the mask of the requested shape.
  *
  *     unet [DEVICE]
  *
@@ -35,45 +35,12 @@ static batch draw(void)
                    .mask = haul_cast(haul_where(is_disc, disc, square), HAUL_F32)};
 }
 
-static haul_module *block(int64_t in, int64_t out)
-{
-    return HAUL_SEQUENTIAL(haul_nn_conv2d(in, out, 3, .padding = {1, 1}), haul_nn_batch_norm(out), haul_nn_relu(),
-                           haul_nn_conv2d(out, out, 3, .padding = {1, 1}), haul_nn_batch_norm(out), haul_nn_relu());
-}
-
-static haul_tensor *forward(haul_module *m, haul_args *args)
-{
-    haul_tensor *fine = haul_call_child(m, "down1", args->x[0]);
-    haul_tensor *coarse = haul_call_child(m, "down2", haul_max_pool2d(fine, 2));
-    haul_tensor *x = haul_call_child(m, "middle", haul_max_pool2d(coarse, 2));
-    haul_tensor *kind = haul_call_child(m, "kind", args->x[1]); /* [N, 32], added to every pixel */
-    x = haul_add(x, haul_unsqueeze(haul_unsqueeze(kind, -1), -1));
-    x = haul_cat((haul_tensor *[]){haul_call_child(m, "up2", x), coarse}, 2, 1);
-    x = haul_cat((haul_tensor *[]){haul_call_child(m, "up1", haul_call_child(m, "join2", x)), fine}, 2, 1);
-    return haul_call_child(m, "out", haul_call_child(m, "join1", x));
-}
-
-static haul_module *unet(void)
-{
-    haul_module *m = haul_module_new("unet", forward, .inputs = "picture, kind");
-    haul_module_add(m, "down1", block(1, 8));
-    haul_module_add(m, "down2", block(8, 16));
-    haul_module_add(m, "middle", block(16, 32));
-    haul_module_add(m, "kind", haul_nn_embedding(2, 32));
-    haul_module_add(m, "up2", haul_nn_conv_transpose2d(32, 16, 2, .stride = {2, 2}));
-    haul_module_add(m, "join2", block(32, 16));
-    haul_module_add(m, "up1", haul_nn_conv_transpose2d(16, 8, 2, .stride = {2, 2}));
-    haul_module_add(m, "join1", block(16, 8));
-    haul_module_add(m, "out", haul_nn_conv2d(8, 1, 1));
-    return m;
-}
-
 int main(int argc, char **argv)
 {
     haul_scope *program = haul_scope_push();
     haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
     haul_manual_seed(1);
-    haul_module    *net = unet();
+    haul_module    *net = haul_model_new("unet", .input = HAUL_SHAPE(1, SIZE, SIZE), .outputs = 1, .kinds = 2);
     haul_optimizer *adam = haul_adam(net, 0.005);
     for (int step = 1; step <= STEPS && !haul_error_status(); step++) {
         haul_scope *scope = haul_scope_push();

@@ -288,12 +288,19 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
  * - "dense": 10 values, a hidden layer of 16, 1 value
  * - "mlp": 3072 values, hidden layers of 256 and 128, 10 classes
  * - "resnet18": 3x32x32 pictures, 10 classes; accepts any picture. ResNet-18 with a 3x3 first convolution and no
- *   pooling after it */
+ *   pooling after it
+ * - "char_gpt": 64 tokens out of 128, an integer for each; a transformer with two blocks, whose result [N, length, 128]
+ *   has logits of the token that follows each. .input is the longest sequence, HAUL_SHAPE(context), and .outputs the
+ *   number of tokens. The embedding of tokens and the last layer share their weight
+ * - "unet": 3x32x32 pictures, 3 classes for each pixel; a U-Net with three levels for pictures whose sides are
+ * multiples of 4. The result is [N, classes, height, width]. With .kinds = n it takes a second input, kind: an index
+ * [N] below n for each picture, whose embedding is added to each pixel of the coarsest level */
 typedef struct HAUL__DESIGNATED haul_model_options {
     const char *name; /* the name of the network; positional */
     HAUL__GUARD
     haul_shape input;   /* shape of one example, HAUL_SHAPE(1, 28, 28); default as above */
     int64_t    outputs; /* classes or values to predict; default as above */
+    int64_t    kinds;   /* of "unet": values of its second input; default 0: it has one input */
 } haul_model_options;
 #define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
 HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);

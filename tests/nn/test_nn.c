@@ -441,6 +441,64 @@ static void test_nn__shapes_on_meta(void **state)
     assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
 }
 
+/* Names and sizes are those of the PyTorch programs in docs/pytorch-programs.md. */
+static void test_nn__char_gpt_predicts_each_token(void **state)
+{
+    (void)state;
+    haul_module *net = haul_model_new("char_gpt", .input = HAUL_SHAPE(32));
+    assert_int_equal(haul_module_parameter_count(net), 30592);
+    assert_ptr_equal(haul_module_parameter(net, "head.weight"), haul_module_parameter(net, "token.weight"));
+    assert_valid(haul_module_parameter(net, "blocks.1.attention.in_proj_weight"));
+    haul_set_grad_enabled(false);
+    haul_tensor *tokens = haul_randint(HAUL_I64, HAUL_SHAPE(2, 32), 0, 128);
+    haul_tensor *all = haul_call(net, tokens), *first = haul_call(net, haul_slice(tokens, 1, 0, 20, 1));
+    haul_shape   shape = haul_tensor_shape(all);
+    assert_int_equal(shape.ndim, 3);
+    assert_int_equal(shape.dims[1], 32);
+    assert_int_equal(shape.dims[2], 128);
+    /* Later tokens change nothing before them. */
+    haul_tensor *difference = haul_sub(haul_slice(all, 1, 0, 20, 1), first);
+    assert_true(haul_item(haul_max(haul_abs(difference))) < 1e-5);
+    assert_false(haul_tensor_is_valid(haul_call(net, haul_zeros(HAUL_I64, HAUL_SHAPE(1, 33)))));
+    assert_non_null(strstr(haul_error_message(), "at most 32"));
+    haul_error_clear();
+}
+
+static void test_nn__unet_keeps_the_size(void **state)
+{
+    (void)state;
+    haul_module *net = haul_model_new("unet", .input = HAUL_SHAPE(1, 32, 32), .outputs = 1);
+    haul_module *kinds = haul_model_new("unet", .input = HAUL_SHAPE(1, 32, 32), .outputs = 1, .kinds = 2);
+    assert_int_equal(haul_module_parameter_count(kinds) - haul_module_parameter_count(net), 2 * 32);
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(3, 1, 20, 28));
+    haul_shape   shape = haul_tensor_shape(haul_call(net, x));
+    assert_int_equal(shape.ndim, 4);
+    assert_int_equal(shape.dims[1], 1);
+    assert_int_equal(shape.dims[2], 20);
+    assert_int_equal(shape.dims[3], 28);
+    assert_valid(haul_call(kinds, x, haul_zeros(HAUL_I64, HAUL_SHAPE(3))));
+    assert_false(haul_tensor_is_valid(haul_call(kinds, x)));
+    assert_non_null(strstr(haul_error_message(), "kind"));
+    haul_error_clear();
+}
+
+static void test_nn__models_refuse_other_examples(void **state)
+{
+    (void)state;
+    assert_null(haul_model_new("char_gpt", .input = HAUL_SHAPE(3, 32, 32)));
+    assert_string_equal(haul_error_argument(), "input");
+    haul_error_clear();
+    assert_null(haul_model_new("unet", .input = HAUL_SHAPE(3, 30, 32)));
+    assert_non_null(strstr(haul_error_message(), "multiples of 4"));
+    haul_error_clear();
+    assert_null(haul_model_new("unet", .kinds = -1));
+    assert_string_equal(haul_error_argument(), "kinds");
+    haul_error_clear();
+    assert_null(haul_model_new("dense", .kinds = 2));
+    assert_non_null(strstr(haul_error_message(), "dense has one input"));
+    haul_error_clear();
+}
+
 /* ---- layers and initialisation ---- */
 
 static void test_nn__default_initialisation_is_pytorchs(void **state)
@@ -558,6 +616,9 @@ int main(void)
         TEST(layers_on_different_devices),
         TEST(bad_device_changes_nothing),
         TEST(shapes_on_meta),
+        TEST(char_gpt_predicts_each_token),
+        TEST(unet_keeps_the_size),
+        TEST(models_refuse_other_examples),
         TEST(default_initialisation_is_pytorchs),
         TEST(init_in_place),
         TEST(same_seed_same_network),

@@ -66,7 +66,7 @@ static_assert(sizeof(haul_adam_options) == 64 && offsetof(haul_adam_options, bet
 static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
 static_assert(sizeof(haul_image_folder_options) == 40 && offsetof(haul_image_folder_options, size) == 16, "");
 static_assert(sizeof(haul_read_image_options) == 32 && offsetof(haul_read_image_options, size) == 8, "");
-static_assert(sizeof(haul_model_options) == 88 && offsetof(haul_model_options, input) == 8, "");
+static_assert(sizeof(haul_model_options) == 96 && offsetof(haul_model_options, input) == 8, "");
 extern int unused;
 END
 cp layout.c layout.cpp

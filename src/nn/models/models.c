@@ -8,14 +8,19 @@
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "nn/models/char_gpt.h"
 #include "nn/models/resnet.h"
+#include "nn/models/unet.h"
 #include "nn/module.h"
 
 typedef struct model {
     const char *name;
     haul_shape  input;
     int64_t     outputs;
-    haul_status (*build)(haul_module *m, const haul_shape *input, int64_t outputs);
+    haul_status (*build)(haul_module *m, const haul_model_options *o); /* with the input and outputs filled in */
+    haul_forward *forward;                                             /* NULL: the children in order */
+    const char   *inputs, *results;                                    /* their names; NULL: x and y */
+    const char   *inputs_with_kinds;                                   /* NULL: there are no kinds */
 } model;
 
 /* Adds a fresh layer, which the module then owns. */
@@ -25,9 +30,10 @@ static haul_status add(haul_module *m, const char *name, haul_module *layer)
 }
 
 /* The network of PyTorch's CIFAR-10 tutorial. */
-static haul_status build_simplecnn(haul_module *m, const haul_shape *input, int64_t outputs)
+static haul_status build_simplecnn(haul_module *m, const haul_model_options *o)
 {
-    char text[96];
+    const haul_shape *input = &o->input;
+    char              text[96];
     if (input->ndim != 3 || input->dims[1] < 16 || input->dims[2] < 16)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
                           "simplecnn needs pictures [channels, height, width] of at least 16x16, but an example is "
@@ -58,20 +64,20 @@ static haul_status build_simplecnn(haul_module *m, const haul_shape *input, int6
     if (!status)
         status = add(m, "relu4", haul_nn_relu());
     if (!status)
-        status = add(m, "fc3", haul_nn_linear(84, outputs));
+        status = add(m, "fc3", haul_nn_linear(84, o->outputs));
     return status;
 }
 
 /* Dense layers with these widths, ended by 0, with relu between them: "fc1", "relu1", "fc2" ... */
-static haul_status build_dense_layers(haul_module *m, const haul_shape *input, const int64_t *widths, int64_t outputs)
+static haul_status build_dense_layers(haul_module *m, const haul_model_options *o, const int64_t *widths)
 {
     int64_t     in;
-    haul_status status = haul__shape_count(input, "haul_model_new", &in);
-    if (!status && input->ndim != 1)
+    haul_status status = haul__shape_count(&o->input, "haul_model_new", &in);
+    if (!status && o->input.ndim != 1)
         status = add(m, "flatten", haul_nn_flatten(1));
     for (int i = 0; !status; i++) {
         char    name[32];
-        int64_t out = widths[i] ? widths[i] : outputs;
+        int64_t out = widths[i] ? widths[i] : o->outputs;
         snprintf(name, sizeof name, "fc%d", i + 1);
         status = add(m, name, haul_nn_linear(in, out));
         if (!widths[i])
@@ -84,21 +90,36 @@ static haul_status build_dense_layers(haul_module *m, const haul_shape *input, c
     return status;
 }
 
-static haul_status build_dense(haul_module *m, const haul_shape *input, int64_t outputs)
+static haul_status build_dense(haul_module *m, const haul_model_options *o)
 {
-    return build_dense_layers(m, input, (const int64_t[]){16, 0}, outputs);
+    return build_dense_layers(m, o, (const int64_t[]){16, 0});
 }
 
-static haul_status build_mlp(haul_module *m, const haul_shape *input, int64_t outputs)
+static haul_status build_mlp(haul_module *m, const haul_model_options *o)
 {
-    return build_dense_layers(m, input, (const int64_t[]){256, 128, 0}, outputs);
+    return build_dense_layers(m, o, (const int64_t[]){256, 128, 0});
 }
 
 static const model models[] = {
-    {"simplecnn", {3, {3, 32, 32}}, 10, build_simplecnn},
-    {"dense", {1, {10}}, 1, build_dense},
-    {"mlp", {1, {3072}}, 10, build_mlp},
-    {"resnet18", {3, {3, 32, 32}}, 10, haul__build_resnet18},
+    {.name = "simplecnn", .input = {3, {3, 32, 32}}, .outputs = 10, .build = build_simplecnn},
+    {.name = "dense", .input = {1, {10}}, .outputs = 1, .build = build_dense},
+    {.name = "mlp", .input = {1, {3072}}, .outputs = 10, .build = build_mlp},
+    {.name = "resnet18", .input = {3, {3, 32, 32}}, .outputs = 10, .build = haul__build_resnet18},
+    {.name = "char_gpt",
+     .input = {1, {64}},
+     .outputs = 128,
+     .build = haul__build_char_gpt,
+     .forward = haul__char_gpt_forward,
+     .inputs = "tokens",
+     .results = "logits"},
+    {.name = "unet",
+     .input = {3, {3, 32, 32}},
+     .outputs = 3,
+     .build = haul__build_unet,
+     .forward = haul__unet_forward,
+     .inputs = "picture",
+     .results = "logits",
+     .inputs_with_kinds = "picture, kind"},
 };
 
 static const model *find(const char *name)
@@ -115,6 +136,16 @@ static const model *find(const char *name)
     return NULL;
 }
 
+static haul_status check_kinds(const model *found, const haul_model_options *options)
+{
+    if (!options->kinds || (options->kinds > 0 && found->inputs_with_kinds))
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "kinds",
+                      found->inputs_with_kinds ? "kinds is %lld; it must be at least 0"
+                                               : "kinds is %lld, but %s has one input; leave it out",
+                      (long long)options->kinds, found->name);
+}
+
 haul_module *haul_model_new_with(const haul_model_options *options)
 {
     if (!options || !options->name) {
@@ -122,13 +153,18 @@ haul_module *haul_model_new_with(const haul_model_options *options)
         return NULL;
     }
     const model *found = find(options->name);
-    if (!found)
+    if (!found || check_kinds(found, options))
         return NULL;
-    haul_module *m = haul_module_new(found->name, haul__call_in_order);
-    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    haul_module *m =
+        haul_module_new(found->name, found->forward ? found->forward : haul__call_in_order,
+                        .inputs = options->kinds ? found->inputs_with_kinds : found->inputs, .results = found->results);
+    haul_scope *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
-    const haul_shape *input = options->input.ndim ? &options->input : &found->input;
-    int64_t           outputs = options->outputs ? options->outputs : found->outputs;
-    return haul__module_built(m, scope, found->build(m, input, outputs), "haul_model_new");
+    haul_model_options o = *options;
+    if (!o.input.ndim)
+        o.input = found->input;
+    if (!o.outputs)
+        o.outputs = found->outputs;
+    return haul__module_built(m, scope, found->build(m, &o), "haul_model_new");
 }

@@ -79,9 +79,10 @@ static haul_tensor *average(haul_module *m, haul_args *args)
     return haul_mean(args->x[0], HAUL_AXES(2, 3));
 }
 
-haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_t outputs)
+haul_status haul__build_resnet18(haul_module *m, const haul_model_options *o)
 {
-    char text[96];
+    const haul_shape *input = &o->input;
+    char              text[96];
     if (input->ndim != 3)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
                           "resnet18 needs pictures [channels, height, width], but an example is %s; use dense or mlp",
@@ -100,6 +101,6 @@ haul_status haul__build_resnet18(haul_module *m, const haul_shape *input, int64_
     if (!status)
         status = haul_module_add(m, "avgpool", haul_module_new("global_avg_pool2d", average));
     if (!status)
-        status = haul_module_add(m, "fc", haul_nn_linear(512, outputs));
+        status = haul_module_add(m, "fc", haul_nn_linear(512, o->outputs));
     return status;
 }

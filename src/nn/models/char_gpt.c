@@ -1,0 +1,112 @@
+/* A small transformer that predicts each token of a sequence from those before it (Radford et al., "Language models are
+ * unsupervised multitask learners", 2019). The embedding of tokens is the weight of the last layer, too. */
+#include "nn/models/char_gpt.h"
+
+#include <haul/autograd.h>
+#include <haul/indexing.h>
+#include <haul/ops.h>
+#include <haul/random.h>
+#include <haul/scope.h>
+
+#include "core/error.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+
+enum { FEATURES = 32, HEADS = 4, LAYERS = 2 };
+#define DEVIATION 0.02 /* of the initial embeddings */
+
+/* ---- a block ---- */
+
+static haul_tensor *block_forward(haul_module *m, haul_args *args)
+{
+    haul_tensor *x = args->x[0];
+    x = haul_add(x, haul_call_child(m, "attention", haul_call_child(m, "norm1", x)));
+    haul_tensor *h = haul_gelu(haul_call_child(m, "up", haul_call_child(m, "norm2", x)));
+    return haul_add(x, haul_call_child(m, "down", h));
+}
+
+static haul_module *new_block(void)
+{
+    haul_module *m = haul_module_new("transformer_block", block_forward);
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    if (!scope)
+        return NULL;
+    haul_status status = haul_module_add(m, "norm1", haul_nn_layer_norm(FEATURES));
+    if (!status)
+        status = haul_module_add(m, "attention", haul_nn_multi_head_attention(FEATURES, HEADS, .causal = true));
+    if (!status)
+        status = haul_module_add(m, "norm2", haul_nn_layer_norm(FEATURES));
+    if (!status)
+        status = haul_module_add(m, "up", haul_nn_linear(FEATURES, 4 * FEATURES));
+    if (!status)
+        status = haul_module_add(m, "down", haul_nn_linear(4 * FEATURES, FEATURES));
+    return haul__module_built(m, scope, status, "haul_model_new");
+}
+
+/* ---- the network ---- */
+
+/* The rows of the positions that the tokens [N, length] have; fails unless length is at most the context. */
+static haul_tensor *positions(haul_module *m, const haul_tensor *tokens)
+{
+    char         text[96];
+    haul_tensor *all = haul_module_parameter(m, "position");
+    if (haul__failed(tokens) || haul__failed(all))
+        return haul__failed_tensor();
+    if (tokens->shape.ndim == 2 && tokens->shape.dims[1] <= all->shape.dims[0])
+        return haul_slice(all, 0, 0, tokens->shape.dims[1], 1);
+    haul__fail(HAUL_SHAPE, "char_gpt", "tokens", "tokens is %s; [N, length] is expected, with a length of at most %lld",
+               haul__shape_text(&tokens->shape, text, sizeof text), (long long)all->shape.dims[0]);
+    return haul__failed_tensor();
+}
+
+haul_tensor *haul__char_gpt_forward(haul_module *m, haul_args *args)
+{
+    haul_tensor *x = haul_add(haul_call_child(m, "token", args->x[0]), positions(m, args->x[0]));
+    return haul_call_child(m, "head", haul_call_child(m, "norm", haul_call_child(m, "blocks", x)));
+}
+
+/* The last layer takes the weight of the embedding, whose deviation is that of the positions. */
+static haul_status tie(haul_module *m)
+{
+    haul_tensor *token = haul_module_parameter(m, "token.weight");
+    haul_status  status = haul_init_normal(haul_detach(token), 0, DEVIATION);
+    return status ? status : haul_module_replace_parameter(m, "head.weight", token);
+}
+
+/* The layers around the blocks, which this takes over. */
+static haul_status add_layers(haul_module *m, int64_t context, int64_t tokens, haul_module *blocks)
+{
+    haul_status status =
+        blocks ? haul_module_add(m, "token", haul_nn_embedding(tokens, FEATURES)) : haul_error_status();
+    if (!status)
+        status = haul_module_add_parameter(m, "position",
+                                           haul_normal(HAUL_F32, HAUL_SHAPE(context, FEATURES), 0, DEVIATION));
+    if (!status)
+        status = haul_module_add(m, "blocks", blocks);
+    if (!status)
+        status = haul_module_add(m, "norm", haul_nn_layer_norm(FEATURES));
+    if (!status)
+        status = haul_module_add(m, "head", haul_nn_linear(FEATURES, tokens, .no_bias = true));
+    return status ? status : tie(m);
+}
+
+static haul_module *new_blocks(void)
+{
+    haul_module *blocks[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        if (!(blocks[i] = new_block()))
+            return NULL;
+    return haul_nn_sequential(blocks, LAYERS);
+}
+
+haul_status haul__build_char_gpt(haul_module *m, const haul_model_options *o)
+{
+    char text[96];
+    if (o->input.ndim != 1)
+        return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
+                          "char_gpt reads tokens [context], but an example is %s; use another network",
+                          haul__shape_text(&o->input, text, sizeof text));
+    return add_layers(m, o->input.dims[0], o->outputs, new_blocks());
+}
