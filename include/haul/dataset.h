@@ -183,7 +183,7 @@ template <size_t N> haul_dataset *haul__concat(haul_dataset *const (&datasets)[N
     haul_dataset_concat_list((haul_dataset *const[]){__VA_ARGS__}, HAUL__COUNT(haul_dataset *const, __VA_ARGS__))
 #endif
 
-/* ---- Data sets of pictures and numbers ----
+/* ---- Data sets of pictures, numbers and texts ----
  * Pictures are a field x, u8 [channels, height, width], and a field y, i64 without dimensions, the class index. */
 
 /* The training or test split of CIFAR-10, from its binary files (data_batch_1.bin ... test_batch.bin) in `directory` or
@@ -219,6 +219,50 @@ typedef struct HAUL__DESIGNATED haul_image_folder_options {
 #define haul_image_folder(...)                                                                                         \
     haul_image_folder_with(HAUL__OPTIONS(haul_image_folder_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_image_folder_with(const haul_image_folder_options *options);
+
+/* A folder of pictures with a mask for each, which has the class of each pixel: haul_mask_folder("streets", .size =
+ * {128, 128}). x is the picture, y is i64 [height, width].
+ *
+ * The folder has a folder images with JPEG and PNG files and a folder masks with a PNG file of the same name for each:
+ * images/a.jpg and masks/a.png. Or it has folders named train and test, which each have these two folders. Without
+ * them all pictures are the training split, and there is no test split.
+ *
+ * A pixel of a mask is a class: its grey value, of at most 8 bits, or its index into the palette. If the training split
+ * has no other values than 0 and 255, these are the classes 0 and 1. A mask has the size of its picture. A missing
+ * mask, a mask without a picture, one of another size, with colours, or with a value above the classes is an error,
+ * which names the file.
+ *
+ * Pictures are decoded and resized as by haul_read_image; a pixel of a resized mask is that of the nearest pixel.
+ * Without .size all pictures of the split must have the same size; if they differ, the error is HAUL_SHAPE. */
+typedef struct HAUL__DESIGNATED haul_mask_folder_options {
+    const char *directory; /* the folder with the folders; positional */
+    HAUL__GUARD
+    bool    test;     /* the test split instead of the training one */
+    int64_t size[2];  /* {height, width} of every example; default: the size that all pictures have */
+    int     channels; /* of pictures; 3: RGB, 1: greyscale; default 3 */
+    int     classes;  /* the number of classes; default: one more than the highest value of the training split */
+} haul_mask_folder_options;
+#define haul_mask_folder(...) haul_mask_folder_with(HAUL__OPTIONS(haul_mask_folder_options, .directory = __VA_ARGS__))
+HAUL_API haul_dataset *haul_mask_folder_with(const haul_mask_folder_options *options);
+
+/* A text file as stretches of characters: haul_text_file("book.txt", .context = 64). x is i64 [context], the numbers of
+ * the characters; y is i64 [context], the numbers of the characters that follow each of them.
+ *
+ * The file is UTF-8 of at most 1 GiB, and a character is a code point; a byte order mark at the beginning is left out.
+ * A byte that is not UTF-8 is an error of status HAUL_FORMAT that names the line. The characters that occur in the file
+ * are numbered in the order of their code points, and are the names of the classes of both fields.
+ *
+ * The last tenth of the characters is the test split, the rest the training split. No example has characters of both.
+ */
+typedef struct HAUL__DESIGNATED haul_text_file_options {
+    const char *path; /* the file; positional */
+    HAUL__GUARD
+    bool    test;    /* the test split instead of the training split */
+    int64_t context; /* characters of an example; default 64 */
+    int64_t stride;  /* characters from the beginning of an example to that of the next; default .context */
+} haul_text_file_options;
+#define haul_text_file(...) haul_text_file_with(HAUL__OPTIONS(haul_text_file_options, .path = __VA_ARGS__))
+HAUL_API haul_dataset *haul_text_file_with(const haul_text_file_options *options);
 
 /* A JPEG or PNG file as u8 [channels, height, width] on the thread's current device: haul_read_image("cat.jpg", .size =
  * {64, 64}).
@@ -262,6 +306,18 @@ HAUL_API haul_dataset *haul_shapes_with(const haul_synthetic_options *options);
  * small dense network. */
 #define haul_blobs(...) haul_blobs_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
 HAUL_API haul_dataset *haul_blobs_with(const haul_synthetic_options *options);
+
+/* Drawn 32x32 RGB pictures x with a disc and a square in noise, and y, i64 [32, 32], the class of each pixel:
+ * background, disc or square. haul_scenes(1000, .seed = 1). Where the two overlap, the square is in front. Colours
+ * vary, so only forms distinguish the classes. For networks that mark pixels. */
+#define haul_scenes(...) haul_scenes_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
+HAUL_API haul_dataset *haul_scenes_with(const haul_synthetic_options *options);
+
+/* Stretches of 64 characters of made sentences x, i64 [64], and the characters that follow each of them y, i64 [64]:
+ * haul_sentences(1000, .seed = 1). There are 28 characters: a blank, a full stop and the letters. For networks that
+ * predict the next character. */
+#define haul_sentences(...) haul_sentences_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
+HAUL_API haul_dataset *haul_sentences_with(const haul_synthetic_options *options);
 
 HAUL_END
 

@@ -70,7 +70,7 @@ static haul__data_file file_of(const void *context, int64_t index)
 {
     const records *r = context;
     if (index < 0 || index >= r->count)
-        return (haul__data_file){NULL, NULL};
+        return (haul__data_file){.path = NULL};
     return (haul__data_file){.path = r->paths[index], .name = strrchr(r->paths[index], '/') + 1};
 }
 

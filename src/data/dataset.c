@@ -346,7 +346,7 @@ haul_dataset *haul__dataset_make(const haul_dataset_source *source, haul__datase
 
 haul__data_file haul__dataset_file(const haul_dataset *d, int64_t index)
 {
-    return d->file ? d->file(d->context, index) : (haul__data_file){NULL, NULL};
+    return d->file ? d->file(d->context, index) : (haul__data_file){.path = NULL};
 }
 
 haul_dataset *haul_dataset_new(const haul_dataset_source *source)

@@ -12,9 +12,10 @@
 /* A file that a dataset reads: its path, and the end of the path that stays when the folder of the data moves. */
 typedef struct haul__data_file {
     const char *path, *name;
+    uint64_t    content; /* a hash of its bytes; 0: they were not all read */
 } haul__data_file;
 
-/* File `index` of a source, counted from 0; NULL and NULL after the last one. */
+/* File `index` of a source, counted from 0; without a path after the last one. */
 typedef haul__data_file haul__data_file_function(const void *context, int64_t index);
 
 /* Finds an example of a dataset that consists of others: returns the one that has it, and changes *index to its index
@@ -68,8 +69,8 @@ haul_dataset *haul__dataset_of(const haul_dataset *like, int64_t count, haul__da
 haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *transforms, int count,
                                 const haul_field *fields, int field_count, const char *operation);
 
-/* File `index` that the dataset itself reads, in a fixed order; NULL and NULL after the last one, and for datasets that
- * read no files, that do not name them, or that take examples from other datasets. */
+/* File `index` that the dataset itself reads, in a fixed order; without a path after the last one, and for datasets
+ * that read no files, that do not name them, or that take examples from other datasets. */
 haul__data_file haul__dataset_file(const haul_dataset *dataset, int64_t index);
 
 /* Reads example e->index, with e->epoch, e->draws and e->haul__room set. Any thread may call it; a failure is recorded.

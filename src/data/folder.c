@@ -63,6 +63,16 @@ haul_status haul__list_folder(const char *folder, haul__wanted_entry *wanted, ha
     return status;
 }
 
+haul_status haul__refuse_entries(const char *folder, haul__wanted_entry *kind, const char *what, const char *operation)
+{
+    haul__entries found = {0};
+    haul_status   status = haul__list_folder(folder, kind, &found, operation);
+    if (status == HAUL_OK && found.count)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "directory", "%s/%s %s", folder, found.items[0], what);
+    haul__entries_free(&found);
+    return status;
+}
+
 int64_t haul__entries_find(const haul__entries *entries, const char *name)
 {
     char *const *found =

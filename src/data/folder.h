@@ -20,6 +20,9 @@ haul_status haul__list_folder(const char *folder, haul__wanted_entry *wanted, ha
                               const char *operation);
 void        haul__entries_free(haul__entries *entries);
 
+/* Fails if the folder has an entry of this kind: "FOLDER/ENTRY is a folder within a class". */
+haul_status haul__refuse_entries(const char *folder, haul__wanted_entry *kind, const char *what, const char *operation);
+
 /* The index of a name; -1 if it is not among them. */
 int64_t haul__entries_find(const haul__entries *entries, const char *name);
 

@@ -11,7 +11,9 @@ typedef enum haul__purpose {
     HAUL__FOR_SHAPES,
     HAUL__FOR_BLOBS,
     HAUL__FOR_SAMPLES,
-    HAUL__FOR_SPLIT
+    HAUL__FOR_SPLIT,
+    HAUL__FOR_SENTENCES,
+    HAUL__FOR_SCENES
 } haul__purpose;
 
 /* `stream` and `index` distinguish sequences of one purpose: epoch and example, or split and example. A sequence has

@@ -66,9 +66,13 @@ static void test_options__null_is_refused(void **state)
     assert_refused(haul_adam_with(NULL), "options");
     assert_refused(haul_cifar10_with(NULL), "directory");
     assert_refused(haul_image_folder_with(NULL), "directory");
+    assert_refused(haul_mask_folder_with(NULL), "directory");
+    assert_refused(haul_text_file_with(NULL), "path");
     assert_refused(haul_read_image_with(NULL), "path");
     assert_refused(haul_shapes_with(NULL), "options");
     assert_refused(haul_blobs_with(NULL), "options");
+    assert_refused(haul_scenes_with(NULL), "options");
+    assert_refused(haul_sentences_with(NULL), "options");
     assert_refused(haul_loader_new_with(NULL), "options");
 }
 

@@ -65,6 +65,8 @@ static_assert(sizeof(haul_linear_options) == 16 && offsetof(haul_linear_options,
 static_assert(sizeof(haul_adam_options) == 64 && offsetof(haul_adam_options, betas) == 16, "");
 static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
 static_assert(sizeof(haul_image_folder_options) == 40 && offsetof(haul_image_folder_options, size) == 16, "");
+static_assert(sizeof(haul_mask_folder_options) == 40 && offsetof(haul_mask_folder_options, size) == 16, "");
+static_assert(sizeof(haul_text_file_options) == 32 && offsetof(haul_text_file_options, context) == 16, "");
 static_assert(sizeof(haul_read_image_options) == 32 && offsetof(haul_read_image_options, size) == 8, "");
 static_assert(sizeof(haul_model_options) == 96 && offsetof(haul_model_options, input) == 8, "");
 extern int unused;

@@ -7,13 +7,15 @@
 #include "core/error.h"
 #include "io/file_type.h"
 
+static const char png_magic[] = "\x89PNG\r\n\x1a\n";
+
 static const struct {
     const char         *magic;
     size_t              length;
     haul__image_reader *read;
 } formats[] = {
     {"\xff\xd8\xff", 3, haul__read_jpeg},
-    {"\x89PNG\r\n\x1a\n", 8, haul__read_png},
+    {png_magic, sizeof png_magic - 1, haul__read_png},
 };
 
 static haul_status read(haul__image *image, const haul__image_rows *rows)
@@ -36,6 +38,15 @@ haul_status haul__image_decode(const haul__image *image, const haul__image_rows 
 {
     haul__image copy = *image;
     return read(&copy, rows);
+}
+
+haul_status haul__image_numbers(const haul__image *image, uint8_t *out)
+{
+    const size_t length = sizeof png_magic - 1;
+    if (image->size >= length && memcmp(image->data, png_magic, length) == 0)
+        return haul__read_png_numbers(image, out);
+    return haul__fail(HAUL_FORMAT, image->operation, image->argument,
+                      "%s is not a PNG file; a mask needs one, because other formats change its numbers", image->path);
 }
 
 haul_status haul__image_unsound(const haul__image *image, const char *what)

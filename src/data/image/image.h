@@ -77,7 +77,15 @@ static inline int64_t haul__image_shrunk(int64_t side, int shrink)
  * have the image's height and width. */
 haul_status haul__image_decode(const haul__image *image, const haul__image_rows *rows);
 
+/* Writes the stored numbers of an open PNG file, grey values or indices into its palette, height x width bytes; fails
+ * if it has colours or more than 8 bits. Whether the picture is upright does not matter. */
+haul_status haul__image_numbers(const haul__image *image, uint8_t *out);
+
 /* ---- resizing ---- */
+
+/* For each of `out` places along a side of the resized picture the nearest of the `in` pixels: the side has `scaled`
+ * pixels before it is cut. */
+void haul__image_nearest(int64_t in, int64_t scaled, int64_t out, int64_t *nearest);
 
 typedef struct haul__side {
     int64_t cut;          /* results before the first one that is kept */
@@ -121,6 +129,7 @@ const uint8_t *haul__scaler_give(haul__scaler *s);
 /* One function for each format: with rows == NULL it measures, else it decodes. */
 typedef haul_status haul__image_reader(haul__image *image, const haul__image_rows *rows);
 haul__image_reader  haul__read_jpeg, haul__read_png;
+haul_status         haul__read_png_numbers(const haul__image *image, uint8_t *out);
 
 /* Fails with HAUL_FORMAT and the decoder's message. */
 haul_status haul__image_unsound(const haul__image *image, const char *what);

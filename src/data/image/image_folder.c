@@ -3,38 +3,13 @@
 
 #include "base/alloc.h"
 #include "base/copy_uncached.h"
-#include "base/text/ascii.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "data/folder.h"
+#include "data/image/endings.h"
 #include "data/image/image.h"
 
 #define OPEN "haul_image_folder"
-
-/* ---- endings ---- */
-
-static bool has_ending(const char *name, const char *const *endings)
-{
-    const char *ending = strrchr(name, '.');
-    for (; ending && *endings; endings++)
-        if (haul__same_letters(ending, *endings, SIZE_MAX))
-            return true;
-    return false;
-}
-
-static bool is_picture(int parent, const struct dirent *entry)
-{
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
-    return has_ending(entry->d_name, endings) && !haul__is_folder(parent, entry);
-}
-
-/* Pictures that no decoder here reads, which would otherwise be ignored silently. */
-static bool is_foreign(int parent, const struct dirent *entry)
-{
-    static const char *const endings[] = {".webp", ".gif",  ".bmp", ".tif",  ".tiff", ".heic",
-                                          ".heif", ".avif", ".jp2", ".jfif", ".ppm",  NULL};
-    return has_ending(entry->d_name, endings) && !haul__is_folder(parent, entry);
-}
 
 /* ---- the pictures ---- */
 
@@ -63,7 +38,7 @@ static haul__data_file file_of(const void *context, int64_t index)
 {
     const pictures *p = context;
     if (index < 0 || (uint64_t)index >= p->count)
-        return (haul__data_file){NULL, NULL};
+        return (haul__data_file){.path = NULL};
     const char *path = p->items[index].path;
     return (haul__data_file){.path = path, .name = path + p->root};
 }
@@ -107,23 +82,14 @@ static haul_status measure_all(pictures *p)
 
 /* ---- classes ---- */
 
-/* Fails if the folder has an entry of this kind. */
-static haul_status refuse(const char *folder, haul__wanted_entry *kind, const char *what)
-{
-    haul__entries found = {0};
-    haul_status   status = haul__list_folder(folder, kind, &found, OPEN);
-    if (status == HAUL_OK && found.count)
-        status = haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory", "%s/%s %s", folder, found.items[0], what);
-    haul__entries_free(&found);
-    return status;
-}
-
 static haul_status check_class(const char *folder, const haul__entries *files)
 {
-    haul_status status = refuse(folder, haul__is_folder,
-                                "is a folder within a class; move its pictures up into the class, or move it away");
+    haul_status status =
+        haul__refuse_entries(folder, haul__is_folder,
+                             "is a folder within a class; move its pictures up into the class, or move it away", OPEN);
     if (status == HAUL_OK)
-        status = refuse(folder, is_foreign, "is neither a JPEG nor a PNG file; convert it, or move it away");
+        status = haul__refuse_entries(folder, haul__is_foreign_picture,
+                                      "is neither a JPEG nor a PNG file; convert it, or move it away", OPEN);
     if (status == HAUL_OK && !files->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
                             "the folder %s has no .jpg, .jpeg or .png files; add some, or move it away", folder);
@@ -148,7 +114,7 @@ static haul_status add_class(pictures *p, const char *root, const char *name, in
     haul__entries files = {0};
     char         *folder = haul__format("%s/%s", root, name);
     haul_status   status =
-        folder ? haul__list_folder(folder, is_picture, &files, OPEN) : haul__fail_memory(OPEN, strlen(root));
+        folder ? haul__list_folder(folder, haul__is_picture, &files, OPEN) : haul__fail_memory(OPEN, strlen(root));
     if (status == HAUL_OK)
         status = check_class(folder, &files);
     if (status == HAUL_OK)

@@ -18,6 +18,7 @@ typedef struct state {
     size_t       at;        /* bytes of the file taken */
     uint8_t     *stored;    /* pixels as in the file, if rows cannot be handed over as they come */
     uint8_t     *pixels;    /* of a picture that is not upright */
+    uint8_t     *numbers;   /* where the stored numbers go in place of pixels; or NULL */
     bool         exhausted; /* memory */
     char         message[128];
 } state;
@@ -112,6 +113,29 @@ static haul_status read_whole(state *s, const haul__image *image, int passes, co
     return HAUL_OK;
 }
 
+/* A byte for each pixel, as it is stored: a grey value or an index into the palette. */
+static haul_status read_numbers(state *s, const haul__image *image)
+{
+    const int kind = png_get_color_type(s->png, s->info);
+    if ((kind != PNG_COLOR_TYPE_GRAY && kind != PNG_COLOR_TYPE_PALETTE) || png_get_bit_depth(s->png, s->info) > 8)
+        return haul__fail(
+            HAUL_FORMAT, image->operation, image->argument,
+            "%s is no mask: its pixels have %s; a number of at most 8 bits is expected for each pixel, as "
+            "a grey value or as an index into a palette",
+            image->path,
+            kind & PNG_COLOR_MASK_COLOR   ? "colours"
+            : kind & PNG_COLOR_MASK_ALPHA ? "transparency"
+                                          : "16 bits");
+    png_set_packing(s->png);
+    const int passes = png_set_interlace_handling(s->png);
+    png_read_update_info(s->png, s->info);
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < image->height; y++)
+            png_read_row(s->png, s->numbers + y * image->width, NULL);
+    png_read_end(s->png, NULL);
+    return HAUL_OK;
+}
+
 /* Errors leave by a jump, so everything that must be freed afterwards is in the state. */
 static haul_status read(state *s, haul__image *image, const haul__image_rows *rows)
 {
@@ -121,8 +145,11 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     png_set_chunk_malloc_max(s->png, 1 << 22);
     png_set_chunk_cache_max(s->png, 64);
     png_read_info(s->png, s->info);
-    haul_status status = haul__image_set_size(image, png_get_image_height(s->png, s->info),
-                                              png_get_image_width(s->png, s->info), orientation_of(s), rows != NULL);
+    haul_status status =
+        haul__image_set_size(image, png_get_image_height(s->png, s->info), png_get_image_width(s->png, s->info),
+                             s->numbers ? 1 : orientation_of(s), rows || s->numbers);
+    if (!status && s->numbers)
+        return read_numbers(s, image);
     if (status || !rows)
         return status;
     const int passes = ask_for_pixels(s);
@@ -141,9 +168,9 @@ static haul_status guarded(state *s, haul__image *image, const haul__image_rows 
     return read(s, image, rows);
 }
 
-haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
+static haul_status read_file(haul__image *image, const haul__image_rows *rows, uint8_t *numbers)
 {
-    state s = {.image = image};
+    state s = {.image = image, .numbers = numbers};
     s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
     haul_status status = s.info ? guarded(&s, image, rows) : haul__image_no_memory(image, sizeof s);
@@ -153,14 +180,36 @@ haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
     return status;
 }
 
+haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
+{
+    return read_file(image, rows, NULL);
+}
+
+haul_status haul__read_png_numbers(const haul__image *image, uint8_t *out)
+{
+    haul__image copy = *image;
+    return read_file(&copy, NULL, out);
+}
+
 #else
 #include "core/error.h"
+
+static haul_status missing(const haul__image *image)
+{
+    return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
+                      "%s is a PNG file, which this build of Haul cannot read: libpng was missing when it was built",
+                      image->path);
+}
 
 haul_status haul__read_png(haul__image *image, const haul__image_rows *rows)
 {
     (void)rows;
-    return haul__fail(HAUL_UNSUPPORTED, image->operation, image->argument,
-                      "%s is a PNG file, which this build of Haul cannot read: libpng was missing when it was built",
-                      image->path);
+    return missing(image);
+}
+
+haul_status haul__read_png_numbers(const haul__image *image, uint8_t *out)
+{
+    (void)out;
+    return missing(image);
 }
 #endif

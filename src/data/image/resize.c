@@ -27,6 +27,15 @@ static haul__side side_of(int64_t in, int64_t scaled, int64_t out)
     return (haul__side){.cut = rest / 2 + (rest % 2 && rest / 2 % 2), .scale = scale, .reach = fmax(scale, 1)};
 }
 
+void haul__image_nearest(int64_t in, int64_t scaled, int64_t out, int64_t *nearest)
+{
+    const haul__side side = side_of(in, scaled, out);
+    for (int64_t i = 0; i < out; i++) {
+        const int64_t at = (int64_t)(((double)(side.cut + i) + 0.5) * side.scale);
+        nearest[i] = at < in ? at : in - 1;
+    }
+}
+
 /* Inputs at a distance below `reach`: there are never more, because inputs are 1 apart. */
 static int64_t taps_of(const haul__side *side, int64_t in)
 {
