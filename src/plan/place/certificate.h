@@ -1,0 +1,32 @@
+/* A placement and its proof as a file, which plan/verify checks without the planner.
+ *
+ * One JSON object of whole numbers; times are picoseconds:
+ *
+ *     {"program": "...", "machine": "...",        digests of what the graph was made from
+ *      "graph": {"devices": ["cpu", "cuda:0"],
+ *                "groups": [0, 1, ...],           of each operation
+ *                "costs": [[310, 20], ...],       of each operation on both devices; null: it cannot run there
+ *                "copies": [[0, 0, 9, 4096, 4000, 610, 590, 3, 9], ...],  a tensor: the operation that makes it; the
+ *                                                 operations between which it is resident there, and its bytes; the
+ *                                                 bytes of a copy, its times to both devices, and what uses it
+ *                "limits": [null, 1073741824]},   bytes; null: none
+ *      "operations": [{"name": "haul_conv2d", "module": "conv1", "device": "cuda:0"}, ...],
+ *      "cost_ps": 1200, "bound_ps": 1200,
+ *      "shares": [[0, 1, null, 5, 590], ...],     tensor, device, price or null for a copy, group, amount
+ *      "prices": [[1, 9, 77], ...]}               device, operation, amount for a KiB */
+#ifndef HAUL_PLAN_PLACE_CERTIFICATE_H
+#define HAUL_PLAN_PLACE_CERTIFICATE_H
+
+#include "plan/place/place.h"
+
+typedef struct haul__certificate {
+    const haul__place_graph *graph;
+    const haul__placement   *placement;
+    const char              *program, *machine; /* digests */
+    const char              *devices[HAUL__PLACE_DEVICES];
+} haul__certificate;
+
+/* The text, for haul__free; NULL if memory is exhausted, with the error recorded. */
+char *haul__certificate_text(const haul__certificate *c);
+
+#endif

@@ -1,0 +1,370 @@
+/* Building a graph, and what placements of it cost and need. */
+#include "plan/place/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+
+static const char OPERATION[] = "haul plan";
+
+/* ---- building ---- */
+
+static haul_status exhausted(void)
+{
+    return haul__fail_memory(OPERATION, 0);
+}
+
+int haul__place_add_operation(haul__place_graph *g, const haul__place_operation *operation)
+{
+    const size_t i = g->operation_count;
+    if (i >= INT32_MAX / 4) {
+        haul__fail(HAUL_UNSUPPORTED, OPERATION, "operations", "the step has more than %d operations", INT32_MAX / 4);
+        return -1;
+    }
+    if (!haul__grow(&g->operations, &g->operation_room, i + 1, sizeof *g->operations) ||
+        !haul__grow(&g->parents, &g->parent_room, i + 1, sizeof *g->parents)) {
+        exhausted();
+        return -1;
+    }
+    g->operations[i] = *operation;
+    g->parents[i] = (int)i;
+    g->operation_count++;
+    return (int)i;
+}
+
+int haul__place_add_tensor(haul__place_graph *g, const haul__place_tensor *tensor)
+{
+    const size_t i = g->tensor_count;
+    if (i >= INT32_MAX / 4 || !haul__grow(&g->tensors, &g->tensor_room, i + 1, sizeof *g->tensors)) {
+        exhausted();
+        return -1;
+    }
+    g->tensors[i] = *tensor;
+    g->tensor_count++;
+    return (int)i;
+}
+
+haul_status haul__place_add_use(haul__place_graph *g, int tensor, int operation)
+{
+    haul__place_tensor *t = &g->tensors[tensor];
+    if (!haul__grow(&g->uses, &g->use_room, g->use_count + 1, sizeof *g->uses))
+        return exhausted();
+    g->uses[g->use_count++] = (haul__place_use){tensor, operation};
+    t->until = t->until < operation ? operation : t->until;
+    return HAUL_OK;
+}
+
+static int root_of(haul__place_graph *g, int i)
+{
+    while (g->parents[i] != i) {
+        g->parents[i] = g->parents[g->parents[i]];
+        i = g->parents[i];
+    }
+    return i;
+}
+
+void haul__place_join(haul__place_graph *g, int a, int b)
+{
+    const int x = root_of(g, a), y = root_of(g, b);
+    if (x < y)
+        g->parents[y] = x;
+    else
+        g->parents[x] = y;
+}
+
+/* ---- finishing ---- */
+
+/* *sum += value, unless one is HAUL__PLACE_NEVER, which it becomes. False if the sum is too large. */
+static bool add_cost(int64_t *sum, int64_t value)
+{
+    if (*sum == HAUL__PLACE_NEVER || value == HAUL__PLACE_NEVER) {
+        *sum = HAUL__PLACE_NEVER;
+        return true;
+    }
+    if (value < 0 || value > HAUL__PLACE_MOST - *sum)
+        return false;
+    *sum += value;
+    return true;
+}
+
+/* A root is the first operation of its group. */
+static haul_status number_groups(haul__place_graph *g)
+{
+    for (size_t i = 0; i < g->operation_count; i++) {
+        const int root = root_of(g, (int)i);
+        g->operations[i].group = root == (int)i ? (int)g->group_count++ : g->operations[root].group;
+    }
+    g->groups = haul__calloc(g->group_count + 1, sizeof *g->groups);
+    return g->groups ? HAUL_OK : exhausted();
+}
+
+static haul_status too_large(const char *what, const char *name)
+{
+    return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, what,
+                      "the sum of the %s is negative or above 2^53 - 1 at %s; check the machine's rates and links",
+                      what, name);
+}
+
+static haul_status add_costs(haul__place_graph *g)
+{
+    g->most = 0;
+    for (size_t i = 0; i < g->operation_count; i++) {
+        const haul__place_operation *o = &g->operations[i];
+        for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+            int64_t all = g->most;
+            if (!add_cost(&g->groups[o->group].cost[d], o->cost[d]) || !add_cost(&all, o->cost[d]))
+                return too_large("costs", o->name);
+            g->most = all == HAUL__PLACE_NEVER ? g->most : all;
+        }
+    }
+    int64_t bytes = 0;
+    for (size_t t = 0; t < g->tensor_count; t++) {
+        const haul__place_tensor *x = &g->tensors[t];
+        const char               *name = g->operations[x->producer].name;
+        if (!add_cost(&g->most, x->copy[0]) || !add_cost(&g->most, x->copy[1]))
+            return too_large("copies", name);
+        if (!add_cost(&bytes, x->bytes) || !add_cost(&bytes, x->home_bytes))
+            return too_large("bytes", name);
+    }
+    return HAUL_OK;
+}
+
+static haul_status check_groups(const haul__place_graph *g)
+{
+    for (size_t i = 0; i < g->operation_count; i++) {
+        const haul__place_operation *o = &g->operations[i];
+        const int64_t               *cost = g->groups[o->group].cost;
+        if (cost[0] == HAUL__PLACE_NEVER && cost[1] == HAUL__PLACE_NEVER)
+            return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "place",
+                              "%s%s%s must be on one device together with others that cannot be there: no device is "
+                              "left for its group; change or remove a pin",
+                              o->name, *o->module ? " of " : "", o->module);
+    }
+    return HAUL_OK;
+}
+
+static int compare_uses(const void *a, const void *b)
+{
+    const haul__place_use *x = a, *y = b;
+    return x->tensor != y->tensor ? (x->tensor < y->tensor ? -1 : 1)
+                                  : (x->operation > y->operation) - (x->operation < y->operation);
+}
+
+/* Each use once, in order. */
+static void sort_uses(haul__place_graph *g)
+{
+    size_t n = 0;
+    if (g->use_count)
+        qsort(g->uses, g->use_count, sizeof *g->uses, compare_uses);
+    for (size_t i = 0; i < g->use_count; i++) {
+        const haul__place_use u = g->uses[i];
+        if (n && !compare_uses(&g->uses[n - 1], &u))
+            continue;
+        haul__place_tensor *t = &g->tensors[u.tensor];
+        t->use = t->use_count ? t->use : (int)n;
+        t->use_count++;
+        g->uses[n++] = u;
+    }
+    g->use_count = n;
+}
+
+/* `seen` has for each group the number of the tensor + 1 that it was seen with, and where its user is. */
+static haul_status add_users(haul__place_graph *g, int t, int *seen, int *where)
+{
+    haul__place_tensor *x = &g->tensors[t];
+    const int           home = g->operations[x->producer].group;
+    x->user = (int)g->user_count;
+    for (int k = x->use; k < x->use + x->use_count; k++) {
+        const int operation = g->uses[k].operation, group = g->operations[operation].group;
+        if (group == home)
+            continue;
+        if (seen[group] == t + 1) {
+            g->users[where[group]].last = operation;
+            continue;
+        }
+        if (!haul__grow(&g->users, &g->user_room, g->user_count + 1, sizeof *g->users))
+            return exhausted();
+        seen[group] = t + 1;
+        where[group] = (int)g->user_count;
+        g->users[g->user_count++] = (haul__place_user){group, operation, operation};
+        x->user_count++;
+    }
+    return HAUL_OK;
+}
+
+static haul_status find_users(haul__place_graph *g)
+{
+    int        *seen = haul__calloc(2 * g->group_count + 1, sizeof *seen);
+    haul_status status = seen ? HAUL_OK : exhausted();
+    for (size_t t = 0; !status && t < g->tensor_count; t++)
+        status = add_users(g, (int)t, seen, seen + g->group_count);
+    haul__free(seen);
+    return status;
+}
+
+static void touch(haul__place_graph *g, int group, int tensor)
+{
+    haul__place_group *x = &g->groups[group];
+    g->touches[x->touch + x->touch_count++] = tensor;
+}
+
+/* The tensors of each group, of those that others use. */
+static haul_status find_touches(haul__place_graph *g)
+{
+    g->touches = haul__calloc(g->user_count + g->tensor_count + 1, sizeof *g->touches);
+    if (!g->touches)
+        return exhausted();
+    for (size_t t = 0; t < g->tensor_count; t++)
+        g->groups[g->operations[g->tensors[t].producer].group].touch_count++;
+    for (size_t u = 0; u < g->user_count; u++)
+        g->groups[g->users[u].group].touch_count++;
+    int next = 0;
+    for (size_t k = 0; k < g->group_count; k++) {
+        g->groups[k].touch = next;
+        next += g->groups[k].touch_count;
+        g->groups[k].touch_count = 0;
+    }
+    for (size_t t = 0; t < g->tensor_count; t++) {
+        const haul__place_tensor *x = &g->tensors[t];
+        touch(g, g->operations[x->producer].group, (int)t);
+        for (int k = x->user; k < x->user + x->user_count; k++)
+            touch(g, g->users[k].group, (int)t);
+    }
+    return HAUL_OK;
+}
+
+haul_status haul__place_finish(haul__place_graph *g)
+{
+    haul_status status = number_groups(g);
+    if (!status)
+        status = add_costs(g);
+    if (!status)
+        status = check_groups(g);
+    if (status)
+        return status;
+    sort_uses(g);
+    status = find_users(g);
+    return status ? status : find_touches(g);
+}
+
+void haul__place_free(haul__place_graph *g)
+{
+    haul__free(g->operations);
+    haul__free(g->tensors);
+    haul__free(g->uses);
+    haul__free(g->users);
+    haul__free(g->groups);
+    haul__free(g->touches);
+    haul__free(g->parents);
+    *g = (haul__place_graph){0};
+}
+
+/* ---- cost ---- */
+
+bool haul__place_allows(const haul__place_graph *g, int group, int device)
+{
+    return g->groups[group].cost[device] != HAUL__PLACE_NEVER;
+}
+
+static int home_of(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place)
+{
+    return place[g->operations[t->producer].group];
+}
+
+int haul__place_copied_to(const haul__place_graph *g, int tensor, const uint8_t *place)
+{
+    const haul__place_tensor *t = &g->tensors[tensor];
+    const int                 other = !home_of(g, t, place);
+    for (int k = t->user; k < t->user + t->user_count; k++)
+        if (place[g->users[k].group] == other)
+            return other;
+    return -1;
+}
+
+static int64_t copy_cost(const haul__place_graph *g, int tensor, const uint8_t *place)
+{
+    const int to = haul__place_copied_to(g, tensor, place);
+    return to < 0 ? 0 : g->tensors[tensor].copy[to];
+}
+
+int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place)
+{
+    int64_t sum = 0;
+    for (size_t k = 0; k < g->group_count; k++)
+        sum += g->groups[k].cost[place[k]];
+    for (size_t t = 0; t < g->tensor_count; t++)
+        sum += copy_cost(g, (int)t, place);
+    return sum;
+}
+
+int64_t haul__place_change(const haul__place_graph *g, uint8_t *place, int group)
+{
+    const haul__place_group *x = &g->groups[group];
+    const uint8_t            old = place[group];
+    int64_t                  change = x->cost[!old] - x->cost[old];
+    for (int k = x->touch; k < x->touch + x->touch_count; k++)
+        change -= copy_cost(g, g->touches[k], place);
+    place[group] = !old;
+    for (int k = x->touch; k < x->touch + x->touch_count; k++)
+        change += copy_cost(g, g->touches[k], place);
+    place[group] = old;
+    return change;
+}
+
+/* ---- memory ---- */
+
+/* The first and the last use of a tensor's copy; false if there is none. */
+static bool copy_span(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place, int *first,
+                      int *last)
+{
+    const int other = !home_of(g, t, place);
+    bool      found = false;
+    for (int k = t->user; k < t->user + t->user_count; k++) {
+        const haul__place_user *u = &g->users[k];
+        if (place[u->group] != other)
+            continue;
+        *first = found && *first < u->first ? *first : u->first;
+        *last = found && *last > u->last ? *last : u->last;
+        found = true;
+    }
+    return found;
+}
+
+void haul__place_peaks(const haul__place_graph *g, const uint8_t *place, int64_t *scratch,
+                       haul__place_peak peaks[HAUL__PLACE_DEVICES])
+{
+    const size_t n = g->operation_count;
+    memset(scratch, 0, HAUL__PLACE_DEVICES * (n + 1) * sizeof *scratch);
+    for (size_t i = 0; i < g->tensor_count; i++) {
+        const haul__place_tensor *t = &g->tensors[i];
+        const int                 home = home_of(g, t, place);
+        int64_t                  *here = scratch + (size_t)home * (n + 1), *there = scratch + (size_t)!home * (n + 1);
+        int                       first, last;
+        here[t->from] += t->home_bytes;
+        here[t->until + 1] -= t->home_bytes;
+        if (t->bytes && copy_span(g, t, place, &first, &last)) {
+            there[first] += t->bytes;
+            there[last + 1] -= t->bytes;
+        }
+    }
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        int64_t now = 0;
+        peaks[d] = (haul__place_peak){0};
+        for (size_t i = 0; i < n; i++) {
+            now += scratch[(size_t)d * (n + 1) + i];
+            if (now > peaks[d].bytes)
+                peaks[d] = (haul__place_peak){now, (int)i};
+        }
+    }
+}
+
+int64_t haul__place_resident(const haul__place_graph *g, int tensor, const uint8_t *place, int device, int moment)
+{
+    const haul__place_tensor *t = &g->tensors[tensor];
+    int                       first, last;
+    if (home_of(g, t, place) == device)
+        return t->from <= moment && moment <= t->until ? t->home_bytes : 0;
+    return copy_span(g, t, place, &first, &last) && first <= moment && moment <= last ? t->bytes : 0;
+}

@@ -1,0 +1,369 @@
+#include "plan/place/search.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/numbers.h"
+#include "core/error.h"
+
+enum {
+    ROUNDS = 150,
+    SMALL_GROUPS = 64,  /* with so many, pairs of groups change sides and random starts are tried */
+    MOST_GROUPS = 2000, /* with more, placements that do not fit are not repaired */
+    STARTS = 24
+};
+static const int64_t STEPS = 150000000; /* tensors and users that are looked at */
+static const int64_t CUT_STEPS = 40;    /* a cut looks at each so often */
+
+typedef struct search {
+    const haul__place_graph *g;
+    uint8_t                 *best, *now, *trial;
+    int64_t                 *scratch;
+    bool                     found;
+    int64_t                  cost;  /* of the best */
+    int64_t                  steps; /* that are left */
+    haul__place_proof       *proof; /* with the highest bound */
+    haul__place_proof        next;  /* with the prices of the next cut */
+    double                   price[HAUL__PLACE_PRICES];
+} search;
+
+/* The bytes above the limits. */
+static int64_t excess_of(search *s, const uint8_t *place, haul__place_peak *peaks)
+{
+    const haul__place_graph *g = s->g;
+    int64_t                  sum = 0;
+    s->steps -= (int64_t)(g->tensor_count + g->user_count + g->operation_count);
+    haul__place_peaks(g, place, s->scratch, peaks);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        sum += g->limit[d] ? larger(0, peaks[d].bytes - g->limit[d]) : 0;
+    return sum;
+}
+
+static bool fits(search *s, const uint8_t *place)
+{
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
+    return excess_of(s, place, peaks) == 0;
+}
+
+static bool can_change(const search *s, const uint8_t *place, size_t group)
+{
+    return haul__place_allows(s->g, (int)group, !place[group]);
+}
+
+/* ---- repair ---- */
+
+/* A change of one group that takes most excess away for its cost; the group, or -1. */
+static int best_change(search *s, uint8_t *place, int64_t excess)
+{
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
+    double           least = 0;
+    int              best = -1;
+    for (size_t k = 0; k < s->g->group_count && s->steps > 0; k++) {
+        if (!can_change(s, place, k))
+            continue;
+        const int64_t change = haul__place_change(s->g, place, (int)k);
+        place[k] ^= 1;
+        const int64_t left = excess_of(s, place, peaks);
+        place[k] ^= 1;
+        const double ratio = left < excess ? ((double)change + 1) / (double)(excess - left) : 0;
+        if (left < excess && (best < 0 || ratio < least)) {
+            best = (int)k;
+            least = ratio;
+        }
+    }
+    return best;
+}
+
+/* Two groups that change together, where no single one helps. */
+static bool change_pair(search *s, uint8_t *place, int64_t excess)
+{
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
+    const size_t     n = s->g->group_count;
+    for (size_t k = 0; n <= SMALL_GROUPS && k < n; k++)
+        for (size_t j = 0; j < k; j++) {
+            if (!can_change(s, place, k) || !can_change(s, place, j))
+                continue;
+            place[k] ^= 1;
+            place[j] ^= 1;
+            if (excess_of(s, place, peaks) < excess)
+                return true;
+            place[k] ^= 1;
+            place[j] ^= 1;
+        }
+    return false;
+}
+
+/* Changes groups until the placement fits. False if that does not work. */
+static bool repair(search *s, uint8_t *place)
+{
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
+    int64_t          excess = excess_of(s, place, peaks);
+    if (excess && s->g->group_count > MOST_GROUPS)
+        return false;
+    while (excess && s->steps > 0) {
+        const int k = best_change(s, place, excess);
+        if (k >= 0)
+            place[k] ^= 1;
+        else if (!change_pair(s, place, excess))
+            return false;
+        excess = excess_of(s, place, peaks);
+    }
+    return !excess;
+}
+
+/* ---- descent ---- */
+
+/* Changes a group, or two, if that is cheaper and fits. */
+static bool try_change(search *s, uint8_t *place, size_t k, size_t j)
+{
+    if (!can_change(s, place, k) || !can_change(s, place, j))
+        return false;
+    int64_t change = haul__place_change(s->g, place, (int)k);
+    place[k] ^= 1;
+    if (j != k) {
+        change += haul__place_change(s->g, place, (int)j);
+        place[j] ^= 1;
+    }
+    if (change < 0 && fits(s, place))
+        return true;
+    place[k] ^= 1;
+    if (j != k)
+        place[j] ^= 1;
+    return false;
+}
+
+static void descend(search *s, uint8_t *place)
+{
+    const size_t n = s->g->group_count;
+    const bool   pairs = n <= SMALL_GROUPS;
+    for (bool better = true; better && s->steps > 0;) {
+        better = false;
+        for (size_t k = 0; k < n && s->steps > 0; k++)
+            for (size_t j = k; j < (pairs ? n : k + 1); j++)
+                better = try_change(s, place, k, j) || better;
+    }
+}
+
+/* ---- candidates ---- */
+
+static void keep_if_best(search *s, uint8_t *place)
+{
+    const int64_t cost = haul__place_cost(s->g, place);
+    if (s->found && cost >= s->cost)
+        return;
+    s->found = true;
+    s->cost = cost;
+    memcpy(s->best, place, s->g->group_count);
+}
+
+/* A placement that may not fit, made to fit and made cheaper. */
+static void try_placement(search *s, const uint8_t *place)
+{
+    memcpy(s->trial, place, s->g->group_count);
+    if (!repair(s, s->trial))
+        return;
+    descend(s, s->trial);
+    keep_if_best(s, s->trial);
+}
+
+static bool is_done(const search *s)
+{
+    return (s->found && s->proof->bound >= s->cost) || s->proof->bound > s->g->most;
+}
+
+/* ---- prices ---- */
+
+/* The KiB that the cut counts: a copy between two of its uses is not seen. */
+static int64_t priced_kib(const search *s, int device, int moment)
+{
+    const haul__place_graph *g = s->g;
+    int64_t                  sum = 0;
+    for (size_t i = 0; i < g->tensor_count; i++) {
+        const haul__place_tensor *t = &g->tensors[i];
+        if (s->now[g->operations[t->producer].group] == device) {
+            sum += t->from <= moment && moment <= t->until ? haul__place_kib(t->home_bytes) : 0;
+            continue;
+        }
+        for (int k = t->user; k < t->user + t->user_count; k++)
+            if (s->now[g->users[k].group] == device && g->users[k].first <= moment && moment <= g->users[k].last) {
+                sum += haul__place_kib(t->bytes);
+                break;
+            }
+    }
+    return sum;
+}
+
+/* Prices the moments at which the placement is above the limits. */
+static void add_prices(search *s)
+{
+    haul__place_peak   peaks[HAUL__PLACE_DEVICES];
+    haul__place_proof *next = &s->next;
+    excess_of(s, s->now, peaks);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        if (!s->g->limit[d] || peaks[d].bytes <= s->g->limit[d] || next->price_count == HAUL__PLACE_PRICES)
+            continue;
+        int i = 0;
+        while (i < next->price_count && (next->prices[i].device != d || next->prices[i].moment != peaks[d].moment))
+            i++;
+        if (i == next->price_count) {
+            s->price[i] = 0;
+            next->prices[next->price_count++] = (haul__place_price){d, peaks[d].moment, 0};
+        }
+    }
+}
+
+/* The highest price: no bound overflows with it. */
+static double most_price(const search *s)
+{
+    int64_t kib = 1;
+    for (size_t t = 0; t < s->g->tensor_count; t++)
+        kib += haul__place_kib(larger(s->g->tensors[t].bytes, s->g->tensors[t].home_bytes));
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        kib = larger(kib, haul__place_limit_kib(s->g->limit[d]));
+    return (double)(HAUL__PLACE_MOST / HAUL__PLACE_PRICES / kib);
+}
+
+/* A step of the subgradient method towards a bound that is `hope` above the best one. */
+static void step_prices(search *s, double short_of, double most)
+{
+    double over[HAUL__PLACE_PRICES], square = 0;
+    for (int i = 0; i < s->next.price_count; i++) {
+        const haul__place_price *p = &s->next.prices[i];
+        over[i] = (double)(priced_kib(s, p->device, p->moment) - haul__place_limit_kib(s->g->limit[p->device]));
+        square += s->price[i] > 0 || over[i] > 0 ? over[i] * over[i] : 0;
+    }
+    for (int i = 0; square > 0 && i < s->next.price_count; i++)
+        s->price[i] = fmin(most, fmax(0, s->price[i] + short_of * over[i] / square));
+}
+
+/* The cut with the prices, multiplied by a factor. */
+static haul_status cut(search *s, double factor, double most)
+{
+    for (int i = 0; i < s->next.price_count; i++)
+        s->next.prices[i].price = (int64_t)fmin(most, s->price[i] * factor + 0.5);
+    s->steps -= CUT_STEPS * (int64_t)(s->g->tensor_count + s->g->user_count);
+    return haul__place_cut(s->g, s->now, &s->next);
+}
+
+/* Prices of 0, of which no share is a part, are left out. */
+static void copy_proof(haul__place_proof *out, const haul__place_proof *from)
+{
+    int number[HAUL__PLACE_PRICES] = {0};
+    out->price_count = 0;
+    for (int i = 0; i < from->price_count; i++) {
+        number[i] = out->price_count;
+        if (from->prices[i].price)
+            out->prices[out->price_count++] = from->prices[i];
+    }
+    for (size_t i = 0; i < from->share_count; i++) {
+        out->shares[i] = from->shares[i];
+        out->shares[i].price = from->shares[i].price < 0 ? -1 : number[from->shares[i].price];
+    }
+    out->share_count = from->share_count;
+    out->bound = from->bound;
+}
+
+static haul_status keep_proof(search *s)
+{
+    haul__place_proof *p = s->proof;
+    if (s->next.bound <= p->bound)
+        return HAUL_OK;
+    if (!haul__grow(&p->shares, &p->share_room, s->next.share_count + 1, sizeof *p->shares))
+        return haul__fail_memory("haul plan", s->next.share_count * sizeof *p->shares);
+    copy_proof(p, &s->next);
+    return HAUL_OK;
+}
+
+static haul_status raise_prices(search *s, double most)
+{
+    double      hope = 0.05 * (double)s->proof->bound;
+    haul_status status = cut(s, 1, most);
+    for (int round = 0; !status && round < ROUNDS && s->steps > 0 && !is_done(s); round++) {
+        const int64_t before = s->proof->bound;
+        hope *= s->next.bound > before ? 1.3 : 0.85;
+        status = keep_proof(s);
+        if (s->g->group_count <= SMALL_GROUPS || round % 20 == 0 || fits(s, s->now))
+            try_placement(s, s->now);
+        add_prices(s);
+        step_prices(s, (double)(s->proof->bound - s->next.bound) + hope + 1, most);
+        if (!status)
+            status = cut(s, 1, most);
+    }
+    return status;
+}
+
+/* Higher prices make placements that fit, if dearer ones. */
+static haul_status scale_prices(search *s, double most)
+{
+    haul_status status = HAUL_OK;
+    s->next.price_count = s->proof->price_count;
+    memcpy(s->next.prices, s->proof->prices, sizeof s->next.prices);
+    for (int i = 0; i < s->next.price_count; i++)
+        s->price[i] = (double)s->next.prices[i].price;
+    for (double factor = 1.01; !status && s->next.price_count && factor < 20 && s->steps > 0 && !is_done(s);
+         factor *= 1.08) {
+        status = cut(s, factor, most);
+        if (!status && (s->g->group_count <= SMALL_GROUPS || fits(s, s->now)))
+            try_placement(s, s->now);
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static uint64_t random_bits(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static void try_random(search *s)
+{
+    uint64_t state = 1;
+    for (int start = 0; start < STARTS && s->g->group_count <= SMALL_GROUPS && !is_done(s); start++) {
+        for (size_t k = 0; k < s->g->group_count; k++) {
+            const int device = (int)(random_bits(&state) & 1);
+            s->now[k] = (uint8_t)(haul__place_allows(s->g, (int)k, device) ? device : !device);
+        }
+        try_placement(s, s->now);
+    }
+}
+
+static haul_status run(search *s)
+{
+    const double most = most_price(s);
+    if (s->found)
+        try_placement(s, s->best);
+    haul_status status = raise_prices(s, most);
+    if (!status)
+        status = scale_prices(s, most);
+    if (!status)
+        try_random(s);
+    return status;
+}
+
+haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool *found, haul__place_proof *proof)
+{
+    const size_t n = g->group_count + 1, moments = HAUL__PLACE_DEVICES * (g->operation_count + 1);
+    search       s = {.g = g,
+                      .best = place,
+                      .now = haul__calloc(2 * n, 1),
+                      .scratch = haul__calloc(moments, sizeof *s.scratch),
+                      .found = *found,
+                      .cost = *found ? haul__place_cost(g, place) : 0,
+                      .steps = STEPS,
+                      .proof = proof};
+    haul_status  status = s.now && s.scratch ? HAUL_OK : haul__fail_memory("haul plan", moments * sizeof *s.scratch);
+    if (!status) {
+        s.trial = s.now + n;
+        status = run(&s);
+    }
+    *found = s.found;
+    haul__free(s.now);
+    haul__free(s.scratch);
+    haul__place_proof_free(&s.next);
+    return status;
+}

@@ -1,0 +1,249 @@
+/* Accepts a certificate only if its placement is allowed, has its cost and keeps the limits, and its bound is proven.
+ *
+ * The proof: let F be the sum of the shares of a tensor on device d, and w(a) the time of its copy from a, 0 for a = d.
+ * If it is made on a, then w(a) * [a user is on d] >= sum of share_u * [u is on d] - max(0, F - w(a)). So users may pay
+ * their shares if the producer gets the excess back. Shares of resident memory are limited by its price, and the price
+ * of the whole limit is taken off. Then each group chooses for itself, and the sum of the cheapest is a lower bound. */
+#include "plan/verify/verify.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/verify/fields.h"
+
+enum { DEVICES = 2, PRICES = 64, TENSOR = 7 }; /* numbers of a tensor before its uses */
+typedef haul__json json;
+
+typedef struct operation {
+    int64_t group, cost[DEVICES], change; /* -1: it cannot run there; of the resident bytes */
+    int64_t own[DEVICES];                 /* of the group of this number: its cost and shares */
+    bool    barred[DEVICES];
+    int     place; /* -1: the group has no operations */
+} operation;
+
+typedef struct tensor {
+    int64_t        made, from, until, home_bytes, bytes, copy[DEVICES]; /* as in the file */
+    int64_t        paid[DEVICES], held[PRICES], held_by_users[PRICES];  /* sums of shares */
+    const int64_t *use, *end;
+} tensor;
+
+typedef struct check {
+    haul__verdict *out;
+    int64_t        operations, tensors, prices, limit[DEVICES]; /* -1: no limit */
+    operation     *operation;
+    tensor        *tensor;
+    int64_t       *uses, *use;       /* of all tensors; where the next one's are read to */
+    int64_t        price[PRICES][3]; /* device, moment, ps for a KiB */
+    const char    *device[DEVICES];
+} check;
+
+/* Sums are refused far below an overflow. */
+static void add(check *c, int64_t *sum, int64_t value, const char *member)
+{
+    const int64_t next = *sum + value;
+    *sum = haul__expect(c->out, next <= 4 * HAUL__FIELD_MOST && next >= -4 * HAUL__FIELD_MOST, member, -1,
+                        "a sum is too large")
+               ? next
+               : 0;
+}
+
+static bool each(check *c, const json *in, const char *name, void (*read)(check *, const json *, int64_t),
+                 int64_t count)
+{
+    const json *array = haul__field(c->out, in, name, HAUL__JSON_ARRAY);
+    int64_t     i = 0;
+    haul__expect(c->out, count < 0 || (int64_t)array->count == count, name, -1, "it has another length");
+    for (const json *v = array->child; v && !c->out->member; v = v->next)
+        read(c, v, i++);
+    return !c->out->member;
+}
+
+static void read_device(check *c, const json *v, int64_t i)
+{
+    const bool fine = v->kind == HAUL__JSON_STRING && (i == 0 || strcmp(v->string, c->device[0]) != 0);
+    c->device[i] = haul__expect(c->out, fine, "devices", i, "another name is expected") ? v->string : "";
+}
+
+static void read_group(check *c, const json *v, int64_t i)
+{
+    const bool fine = v->kind == HAUL__JSON_NUMBER && v->number < (uint64_t)c->operations;
+    c->operation[i].group = haul__expect(c->out, fine, "groups", i, "out of range") ? (int64_t)v->number : 0;
+    c->operation[i].place = -1;
+}
+
+static void read_cost(check *c, const json *v, int64_t i)
+{
+    operation *o = &c->operation[i], *g = &c->operation[o->group];
+    haul__numbers(c->out, v, "costs", i, o->cost, DEVICES);
+    for (int d = 0; d < DEVICES; d++) {
+        g->barred[d] = g->barred[d] || o->cost[d] < 0;
+        add(c, &g->own[d], o->cost[d] < 0 ? 0 : o->cost[d], "costs");
+    }
+}
+
+static void read_tensor(check *c, const json *v, int64_t i)
+{
+    int64_t *x = c->use;
+    if (!haul__numbers(c->out, v, "copies", i, x, v->kind == HAUL__JSON_ARRAY && v->count > TENSOR ? v->count : TENSOR))
+        return;
+    bool fine = x[0] >= x[1] && x[0] <= x[2] && x[2] < c->operations; /* from <= made <= until */
+    for (size_t k = 1; k < v->count; k++)
+        fine = fine && x[k] >= (k < TENSOR ? 0 : x[1]) && (k < TENSOR || x[k] <= x[2]);
+    haul__expect(c->out, fine, "copies", i, "out of range, or used while it is not resident");
+    c->tensor[i] = (tensor){x[0], x[1], x[2], x[3], x[4], {x[5], x[6]}, .use = x + TENSOR, .end = x + v->count};
+    c->use += v->count;
+}
+
+static void read_place(check *c, const json *v, int64_t i)
+{
+    const json *name = haul__field(c->out, v, "device", HAUL__JSON_STRING);
+    const int   d = name->string && !strcmp(name->string, c->device[1]);
+    operation  *g = &c->operation[c->operation[i].group];
+    haul__expect(c->out, name->string && !strcmp(name->string, c->device[d]), "operations", i, "its device is unknown");
+    haul__expect(c->out, g->place < 0 || g->place == d, "operations", i, "its group is on another device");
+    haul__expect(c->out, c->operation[i].cost[d] >= 0, "operations", i, "it cannot run on its device");
+    g->place = d;
+}
+
+static void read_price(check *c, const json *v, int64_t i)
+{
+    int64_t *x = c->price[i % PRICES];
+    bool fine = haul__numbers(c->out, v, "prices", i, x, 3) && i < PRICES && x[0] >= 0 && x[0] < DEVICES && x[1] >= 0;
+    fine = fine && x[1] < c->operations && x[2] > 0 && c->limit[x[0]] >= 0;
+    fine = fine && x[2] <= HAUL__FIELD_MOST / (c->limit[x[0]] / 1024 + 1);
+    c->prices += haul__expect(c->out, fine, "prices", i, "out of range, or its device has no limit");
+}
+
+static int place_of(const check *c, int64_t i)
+{
+    return c->operation[c->operation[i].group].place;
+}
+
+/* The first and the last use of a tensor by a group, or for group -1 by all on a device. False if there is none. */
+static bool span(const check *c, const tensor *t, int64_t group, int device, int64_t *first, int64_t *last)
+{
+    *first = INT64_MAX;
+    *last = -1;
+    for (const int64_t *u = t->use; u < t->end; u++) {
+        const bool counts = group < 0 ? place_of(c, *u) == device : c->operation[*u].group == group;
+        *first = counts && *u < *first ? *u : *first;
+        *last = counts && *u > *last ? *u : *last;
+    }
+    return *last >= 0;
+}
+
+static int64_t cost_of(check *c)
+{
+    int64_t sum = 0, first, last;
+    for (int64_t i = 0; i < c->operations; i++)
+        add(c, &sum, c->operation[i].cost[place_of(c, i)], "costs");
+    for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++) {
+        const int other = !place_of(c, t->made);
+        add(c, &sum, span(c, t, -1, other, &first, &last) ? t->copy[other] : 0, "copies");
+    }
+    return sum;
+}
+
+/* A tensor is resident where it is made from `from` to `until`, and elsewhere from its first to its last use. */
+static void check_limit(check *c, int device)
+{
+    int64_t now = 0;
+    for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++) {
+        const bool home = place_of(c, t->made) == device;
+        int64_t    first = t->from, last = t->until;
+        if (!home && !span(c, t, -1, device, &first, &last))
+            continue;
+        add(c, &c->operation[first].change, home ? t->home_bytes : t->bytes, "copies");
+        add(c, &c->operation[last + 1].change, home ? -t->home_bytes : -t->bytes, "copies");
+    }
+    for (int64_t i = 0; i <= c->operations; i++) {
+        add(c, &now, c->operation[i].change, "copies");
+        c->operation[i].change = 0;
+        haul__expect(c->out, c->limit[device] < 0 || now <= c->limit[device], "limits", device, "more is needed");
+    }
+}
+
+/* Users pay for copies. For memory at a price's moment, the producer pays, and users whose uses are around it. */
+static void read_share(check *c, const json *v, int64_t i)
+{
+    int64_t x[5] = {0}, first, last; /* tensor, device, price or -1, group, amount */
+    bool    fine = haul__numbers(c->out, v, "shares", i, x, 5) && x[0] >= 0 && x[0] < c->tensors && x[1] >= 0;
+    fine = fine && x[1] < DEVICES && x[2] < c->prices && x[3] >= 0 && x[3] < c->operations && x[4] >= 0;
+    if (!haul__expect(c->out, fine, "shares", i, "out of range"))
+        return;
+    tensor        *t = &c->tensor[x[0]];
+    const bool     home = c->operation[t->made].group == x[3], uses = span(c, t, x[3], 0, &first, &last);
+    const int64_t *p = x[2] < 0 ? NULL : c->price[x[2]];
+    const bool     then = p && (home ? t->from : first) <= p[1] && p[1] <= (home ? t->until : last);
+    haul__expect(c->out, p ? then && p[0] == x[1] : uses && !home, "shares", i, "the group owes nothing");
+    add(c, &c->operation[x[3]].own[x[1]], x[4], "shares");
+    add(c, p ? &t->held[x[2]] : &t->paid[x[1]], x[4], "shares");
+    add(c, &t->held_by_users[p ? x[2] : 0], p && !home ? x[4] : 0, "shares");
+    const bool dear = p && (t->held[x[2]] - 1) / p[2] >= t->home_bytes / 1024 && t->held[x[2]];
+    const bool most = p && (t->held_by_users[x[2]] - 1) / p[2] >= t->bytes / 1024 && t->held_by_users[x[2]];
+    haul__expect(c->out, !dear && !most, "shares", i, "above the price of the memory");
+}
+
+static int64_t bound_of(check *c)
+{
+    int64_t bound = 0;
+    for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++)
+        for (int d = 0; d < DEVICES; d++) {
+            int64_t *own = c->operation[c->operation[t->made].group].own;
+            add(c, &own[d], -t->paid[d], "shares");
+            add(c, &own[!d], t->paid[d] > t->copy[d] ? t->copy[d] - t->paid[d] : 0, "shares");
+        }
+    for (const operation *g = c->operation; g < c->operation + c->operations; g++) {
+        const int least = g->barred[0] || (!g->barred[1] && g->own[1] < g->own[0]);
+        add(c, &bound, g->place < 0 ? 0 : g->own[least], "shares");
+    }
+    for (int64_t k = 0; k < c->prices; k++)
+        add(c, &bound, -c->price[k][2] * ((c->limit[c->price[k][0]] + 1023) / 1024), "prices");
+    return bound;
+}
+
+static bool read_graph(check *c, const json *graph)
+{
+    const json *copies = haul__field(c->out, graph, "copies", HAUL__JSON_ARRAY);
+    const json *limits = haul__field(c->out, graph, "limits", HAUL__JSON_ARRAY);
+    size_t      count = 1;
+    for (const json *v = copies->child; v; v = v->next)
+        count += v->count + TENSOR;
+    c->tensors = (int64_t)copies->count;
+    c->operation = haul__calloc((size_t)c->operations + 1, sizeof *c->operation);
+    c->tensor = haul__calloc(copies->count + 1, sizeof *c->tensor);
+    c->use = c->uses = haul__calloc(count, sizeof *c->uses);
+    return haul__expect(c->out, c->operation && c->tensor && c->use, "graph", -1, "there is no memory for it") &&
+           each(c, graph, "devices", read_device, DEVICES) && each(c, graph, "groups", read_group, c->operations) &&
+           haul__numbers(c->out, limits, "limits", -1, c->limit, DEVICES) &&
+           each(c, graph, "costs", read_cost, c->operations) && each(c, graph, "copies", read_tensor, -1);
+}
+
+static void check_all(check *c, const json *file)
+{
+    const json   *graph = haul__field(c->out, file, "graph", HAUL__JSON_OBJECT);
+    const int64_t cost_ps = (int64_t)haul__field(c->out, file, "cost_ps", HAUL__JSON_NUMBER)->number;
+    const int64_t bound_ps = (int64_t)haul__field(c->out, file, "bound_ps", HAUL__JSON_NUMBER)->number;
+    c->operations = (int64_t)haul__field(c->out, file, "operations", HAUL__JSON_ARRAY)->count;
+    if (c->out->member || !read_graph(c, graph) || !each(c, file, "operations", read_place, -1))
+        return;
+    haul__expect(c->out, cost_of(c) == cost_ps, "cost_ps", -1, "the placement has another cost");
+    for (int d = 0; d < DEVICES; d++)
+        check_limit(c, d);
+    if (!each(c, file, "prices", read_price, -1) || !each(c, file, "shares", read_share, -1))
+        return;
+    const bool fine = bound_ps >= 0 && bound_ps <= cost_ps && bound_of(c) == bound_ps;
+    if (haul__expect(c->out, fine, "bound_ps", -1, "the shares prove another bound"))
+        *c->out = (haul__verdict){.cost = cost_ps, .bound = bound_ps};
+}
+
+bool haul__verify(const haul__json *certificate, haul__verdict *out)
+{
+    check c = {.out = out};
+    *out = (haul__verdict){0};
+    check_all(&c, certificate);
+    haul__free(c.operation);
+    haul__free(c.tensor);
+    haul__free(c.uses);
+    return !out->member;
+}

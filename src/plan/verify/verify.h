@@ -1,0 +1,21 @@
+/* Checks a certificate of a placement (plan/place/certificate.h has its form). It shares no code with the planner but
+ * the reader of JSON: the rooms keep it below. */
+#ifndef HAUL_PLAN_VERIFY_VERIFY_H
+#define HAUL_PLAN_VERIFY_VERIFY_H
+
+#include <stdbool.h>
+
+#include "files/json.h"
+
+typedef struct haul__verdict {
+    int64_t     cost, bound; /* ps; both are true if the certificate is accepted */
+    const char *member;      /* that is wrong; NULL: none */
+    int64_t     item;        /* of an array, else -1 */
+    const char *why_not;
+} haul__verdict;
+
+/* Is the certificate right: the placement is possible and within the limits of the graph in it, costs what it says, and
+ * no other one costs less than the bound? */
+bool haul__verify(const haul__json *certificate, haul__verdict *out);
+
+#endif

@@ -1,0 +1,440 @@
+/* Placement of random graphs: the plan against all placements, with and without memory limits, and certificates that
+ * are checked, tampered with and checked again. */
+#include <haul/haul.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/alloc.h"
+#include "plan/place/certificate.h"
+#include "plan/verify/verify.h"
+
+static uint64_t state;
+
+static int64_t draw(int64_t below)
+{
+    uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (int64_t)((x ^ (x >> 31)) % (uint64_t)below);
+}
+
+/* ---- random graphs ---- */
+
+static void use_some(haul__place_graph *g, int operation)
+{
+    for (int64_t k = operation ? 1 + draw(3) : 0; k > 0 && g->tensor_count; k--) {
+        const int64_t back = draw(g->tensor_count > 40 ? 40 : (int64_t)g->tensor_count);
+        assert_int_equal(haul__place_add_use(g, (int)((int64_t)g->tensor_count - 1 - back), operation), HAUL_OK);
+    }
+}
+
+static void make_some(haul__place_graph *g, int operation)
+{
+    for (int64_t k = 1 + draw(2); k > 0; k--) {
+        const int64_t      bytes = 1024 * (1 + draw(60)), latency = draw(400), rates[2] = {5 + draw(40), 5 + draw(40)};
+        haul__place_tensor t = {.producer = operation,
+                                .from = draw(8) ? operation : 0,
+                                .until = operation,
+                                .bytes = draw(8) ? bytes : bytes / 2,
+                                .home_bytes = draw(10) ? bytes : 0,
+                                .copy = {latency + bytes * rates[0] / 1024, latency + bytes * rates[1] / 1024}};
+        assert_true(haul__place_add_tensor(g, &t) >= 0);
+    }
+}
+
+/* Comparable times and copies, some pins and some groups. A pin of one member is a pin of its group. */
+static void make_graph(haul__place_graph *g, uint64_t seed, int operations)
+{
+    int pinned[64];
+    *g = (haul__place_graph){0};
+    state = seed * 7919 + 1;
+    for (int i = 0; i < operations; i++) {
+        haul__place_operation o = {.name = "work", .call = i, .cost = {draw(2500), draw(2500)}};
+        const int             with = i > 3 && draw(8) == 0 ? (int)draw(i) : -1;
+        const int             pin = draw(6) == 0 ? (int)draw(2) : -1;
+        snprintf(o.module, sizeof o.module, "part%d", i / 3);
+        pinned[i % 64] = with >= 0 ? pinned[with % 64] : pin;
+        if (operations <= 64 && pinned[i] >= 0)
+            o.cost[!pinned[i]] = HAUL__PLACE_NEVER;
+        assert_int_equal(haul__place_add_operation(g, &o), i);
+        if (operations <= 64 && with >= 0)
+            haul__place_join(g, i, with);
+        use_some(g, i);
+        make_some(g, i);
+    }
+    assert_int_equal(haul__place_finish(g), HAUL_OK);
+}
+
+/* ---- brute force ---- */
+
+static bool fits(const haul__place_graph *g, const uint8_t *place)
+{
+    int64_t          scratch[2 * 65];
+    haul__place_peak peaks[2];
+    haul__place_peaks(g, place, scratch, peaks);
+    return haul__place_fits(g, peaks);
+}
+
+/* The least cost of all placements that fit; INT64_MAX: there is none. */
+static int64_t brute_force(const haul__place_graph *g)
+{
+    int64_t least = INT64_MAX;
+    for (uint32_t mask = 0; mask < UINT32_C(1) << g->group_count; mask++) {
+        uint8_t place[32];
+        bool    allowed = true;
+        for (size_t k = 0; k < g->group_count; k++) {
+            place[k] = mask >> k & 1;
+            allowed = allowed && haul__place_allows(g, (int)k, place[k]);
+        }
+        if (allowed && haul__place_cost(g, place) < least && fits(g, place))
+            least = haul__place_cost(g, place);
+    }
+    return least;
+}
+
+/* ---- certificates ---- */
+
+static char *certify(const haul__place_graph *g, const haul__placement *p)
+{
+    const haul__certificate c = {.graph = g,
+                                 .placement = p,
+                                 .program = "0123456789abcdef",
+                                 .machine = "fedcba9876543210",
+                                 .devices = {"cpu", "cuda:0"}};
+    char                   *text = haul__certificate_text(&c);
+    assert_non_null(text);
+    return text;
+}
+
+/* Is the text accepted? *out names the fault otherwise; it has no member if the text is not JSON. */
+static bool accepts(const char *text, haul__verdict *out)
+{
+    haul__json *json = NULL;
+    size_t      used;
+    *out = (haul__verdict){0};
+    assert_int_equal(haul__json_read("test", (const uint8_t *)text, strlen(text), 8, &json, &used), HAUL_OK);
+    const bool fine = json && haul__verify(json, out);
+    haul__json_free(json);
+    return fine;
+}
+
+static void check_certificate(const haul__place_graph *g, const haul__placement *p)
+{
+    haul__verdict verdict;
+    char         *text = certify(g, p);
+    if (!accepts(text, &verdict))
+        fail_msg("%s[%lld]: %s\n%s", verdict.member, (long long)verdict.item, verdict.why_not, text);
+    assert_int_equal(verdict.cost, p->cost);
+    assert_int_equal(verdict.bound, p->proof.bound);
+    haul__free(text);
+}
+
+/* ---- tests ---- */
+
+static void test_place__equals_brute_force(void **context)
+{
+    (void)context;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        haul__place_graph g;
+        haul__placement   p;
+        make_graph(&g, seed, 8 + (int)(seed % 9));
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        assert_int_equal(p.cost, haul__place_cost(&g, p.device));
+        assert_int_equal(p.cost, brute_force(&g));
+        assert_int_equal(p.proof.bound, p.cost);
+        check_certificate(&g, &p);
+        haul__placement_free(&p);
+        haul__place_free(&g);
+    }
+}
+
+/* Limits between what the best placement needs and three fifths of it. */
+static void limit(haul__place_graph *g, const haul__placement *free_plan)
+{
+    const int device = free_plan->peaks[1].bytes && draw(2) ? 1 : 0;
+    g->limit[device] = free_plan->peaks[device].bytes * (60 + draw(40)) / 100;
+    if (draw(3) == 0)
+        g->limit[!device] = free_plan->peaks[!device].bytes * (90 + draw(40)) / 100;
+}
+
+static void check_limited(const haul__place_graph *g, int *fitting, double *gaps)
+{
+    haul__placement   p;
+    const int64_t     least = brute_force(g);
+    const haul_status status = haul__place_solve(g, &p);
+    if (least == INT64_MAX) {
+        assert_int_equal(status, HAUL_OUT_OF_MEMORY);
+        return;
+    }
+    assert_int_equal(status, HAUL_OK);
+    assert_true(haul__place_fits(g, p.peaks) && fits(g, p.device));
+    assert_true(p.proof.bound <= least && least <= p.cost);
+    if (p.cost > least + least / 20)
+        fail_msg("cost %lld, least %lld", (long long)p.cost, (long long)least);
+    for (int d = 0; d < 2; d++) {
+        haul__placement single;
+        assert_int_equal(haul__place_single(g, d, &single), HAUL_OK);
+        assert_true(!haul__place_fits(g, single.peaks) || p.cost <= single.cost);
+        haul__placement_free(&single);
+    }
+    check_certificate(g, &p);
+    *fitting += 1;
+    *gaps += (double)(least - p.proof.bound) / (double)least;
+    haul__placement_free(&p);
+}
+
+static void test_place__keeps_limits(void **context)
+{
+    (void)context;
+    int    fitting = 0;
+    double gaps = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        haul__place_graph g;
+        haul__placement   p;
+        make_graph(&g, 1000 + seed, 8 + (int)(seed % 7));
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        limit(&g, &p);
+        haul__placement_free(&p);
+        check_limited(&g, &fitting, &gaps);
+        haul__place_free(&g);
+    }
+    assert_true(fitting >= 100);
+    print_message("%d limits that something fits; the optimum is %.1f %% above the bound in the mean\n", fitting,
+                  100 * gaps / fitting);
+}
+
+/* ---- tampering ---- */
+
+/* The text with a number in place of the one at `at`; to free. */
+static char *with_number(const char *text, size_t at, int64_t number)
+{
+    const size_t length = strspn(text + at, "-0123456789");
+    char        *out = haul__format("%.*s%lld%s", (int)at, text, (long long)number, text + at + length);
+    assert_non_null(out);
+    return out;
+}
+
+static size_t place_of(const char *text, const char *what)
+{
+    const char *found = strstr(text, what);
+    assert_non_null(found);
+    return (size_t)(found - text) + strlen(what);
+}
+
+static char *change_claim(const char *text, const char *member, int64_t change)
+{
+    const size_t at = place_of(text, member);
+    return with_number(text, at, strtoll(text + at, NULL, 10) + change);
+}
+
+/* Another number in the shares or the prices. */
+static char *change_share(const char *text)
+{
+    const size_t from = place_of(text, "\"shares\":["), length = strlen(text) - from;
+    for (;;) {
+        size_t at = from + (size_t)draw((int64_t)length);
+        if (!strchr("0123456789", text[at]))
+            continue;
+        while (strchr("0123456789", text[at - 1]))
+            at--;
+        return with_number(text, at, strtoll(text + at, NULL, 10) + (draw(2) ? 1 + draw(40) : -1 - draw(3)));
+    }
+}
+
+/* An operation on the other device. */
+static char *move_operation(const char *text)
+{
+    static const char name[] = "\"device\":\"";
+    const char       *at = strstr(text, "\"operations\"");
+    for (int64_t skip = draw(8); skip >= 0 && strstr(at, name); skip--)
+        at = strstr(at, name) + strlen(name);
+    const bool   host = !strncmp(at, "cpu", 3);
+    const size_t before = (size_t)(at - text);
+    char        *out = haul__format("%.*s%s%s", (int)before, text, host ? "cuda:0" : "cpu", at + (host ? 3 : 6));
+    assert_non_null(out);
+    return out;
+}
+
+static char *tamper(const char *text)
+{
+    switch (draw(4)) {
+    case 0: return change_claim(text, "\"cost_ps\":", -1 - draw(500));
+    case 1: return change_claim(text, "\"bound_ps\":", 1 + draw(500));
+    case 2: return move_operation(text);
+    default: return change_share(text);
+    }
+}
+
+/* The cost of the placement in a text. */
+static int64_t stated_placement_cost(const haul__place_graph *g, const char *text)
+{
+    uint8_t     place[64];
+    const char *at = strstr(text, "\"operations\"");
+    for (size_t i = 0; i < g->operation_count; i++) {
+        at = strstr(at, "\"device\":\"") + strlen("\"device\":\"");
+        place[g->operations[i].group] = strncmp(at, "cpu", 3) != 0;
+    }
+    return haul__place_cost(g, place);
+}
+
+/* A change of a share that still proves a bound is accepted: then cost and bound are true. */
+static void check_tampered(const haul__place_graph *g, const char *text, int64_t least, int *accepted)
+{
+    haul__verdict verdict;
+    char         *other = tamper(text);
+    if (accepts(other, &verdict)) {
+        assert_int_equal(verdict.cost, stated_placement_cost(g, other));
+        assert_true(verdict.bound <= least);
+        *accepted += 1;
+    } else {
+        assert_non_null(verdict.member);
+        assert_non_null(verdict.why_not);
+    }
+    haul__free(other);
+}
+
+static void test_place__refuses_false_certificates(void **context)
+{
+    (void)context;
+    int accepted = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        haul__place_graph g;
+        haul__placement   p;
+        make_graph(&g, 3000 + seed, 8 + (int)(seed % 5));
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        if (seed % 2) {
+            limit(&g, &p);
+            haul__placement_free(&p);
+            if (haul__place_solve(&g, &p)) {
+                haul__place_free(&g);
+                continue;
+            }
+        }
+        char         *text = certify(&g, &p);
+        const int64_t least = brute_force(&g);
+        for (int i = 0; i < 20; i++)
+            check_tampered(&g, text, least, &accepted);
+        haul__free(text);
+        haul__placement_free(&p);
+        haul__place_free(&g);
+    }
+    assert_true(accepted < 100);
+}
+
+/* Texts that are not a certificate: the message names the member. */
+static void test_place__names_what_is_wrong(void **context)
+{
+    static const struct {
+        const char *from, *to, *member;
+        int64_t     item;
+    } cases[] = {
+        {"\"cost_ps\"", "\"cost\"", "cost_ps", -1},
+        {"\"cost_ps\":", "\"cost_ps\":1,\"cost_ps\":", "cost_ps", -1},
+        {"\"cost_ps\":", "\"cost_ps\":-", "cost_ps", -1},
+        {"\"bound_ps\":", "\"bound_ps\":184467440737095516150", "bound_ps", -1},
+        {"\"graph\":{", "\"graph\":7,\"other\":{", "graph", -1},
+        {"\"groups\":[0", "\"groups\":[99", "groups", 0},
+        {"\"groups\":[0", "\"groups\":[0,0", "groups", -1},
+        {"\"costs\":[[", "\"costs\":[[1,", "costs", 0},
+        {"\"costs\":[[", "\"costs\":[[9007199254740993", "costs", 0},
+        {"\"copies\":[[0", "\"copies\":[[99", "copies", 0},
+        {"\"limits\":[null", "\"limits\":[10", "limits", 0},
+        {"\"limits\":[null", "\"limits\":[true,1", "limits", -1},
+        {"\"devices\":[\"cpu\"", "\"devices\":[\"cuda:0\"", "devices", 1},
+        {"\"device\":\"c", "\"device\":\"C", "operations", 0},
+        {"\"device\":", "\"place\":", "device", -1},
+        {"\"shares\":[", "\"shares\":[[0,0,null,0],", "shares", 0},
+        {"\"shares\":[", "\"shares\":[[99,0,null,0,1],", "shares", 0},
+        {"\"shares\":[", "\"shares\":[[0,0,0,0,1],", "shares", 0},
+        {"\"prices\":[", "\"prices\":[[0,0,1]", "prices", 0},
+    };
+    (void)context;
+    haul__place_graph g;
+    haul__placement   p;
+    make_graph(&g, 7, 9);
+    assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+    char *text = certify(&g, &p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        haul__verdict verdict;
+        const size_t  after = place_of(text, cases[i].from), before = after - strlen(cases[i].from);
+        char         *other = haul__format("%.*s%s%s", (int)before, text, cases[i].to, text + after);
+        assert_false(accepts(other, &verdict));
+        if (!verdict.member || strcmp(verdict.member, cases[i].member) != 0 || verdict.item != cases[i].item)
+            fail_msg("%s: %s[%lld]", cases[i].to, verdict.member, (long long)verdict.item);
+        haul__free(other);
+    }
+    haul__free(text);
+    haul__placement_free(&p);
+    haul__place_free(&g);
+}
+
+/* ---- graphs that cannot be placed ---- */
+
+static void test_place__refuses_impossible_graphs(void **context)
+{
+    (void)context;
+    haul__place_graph     g = {0};
+    haul__placement       p;
+    haul__place_operation o = {.name = "one", .module = "fc1", .cost = {HAUL__PLACE_NEVER, 5}};
+    assert_int_equal(haul__place_add_operation(&g, &o), 0);
+    o = (haul__place_operation){.name = "two", .module = "fc1", .cost = {5, HAUL__PLACE_NEVER}};
+    assert_int_equal(haul__place_add_operation(&g, &o), 1);
+    haul__place_join(&g, 0, 1);
+    assert_int_equal(haul__place_finish(&g), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "one of fc1 must be on one device"));
+    haul__place_free(&g);
+
+    o.cost[0] = HAUL__PLACE_MOST;
+    assert_int_equal(haul__place_add_operation(&g, &o), 0);
+    assert_int_equal(haul__place_add_operation(&g, &o), 1);
+    assert_int_equal(haul__place_finish(&g), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "2^53 - 1 at two"));
+    haul__place_free(&g);
+
+    make_graph(&g, 5, 12);
+    g.limit[0] = g.limit[1] = 1;
+    assert_int_equal(haul__place_solve(&g, &p), HAUL_OUT_OF_MEMORY);
+    assert_non_null(strstr(haul_error_message(), "fits the limits of 1 and 1 bytes"));
+    haul__place_free(&g);
+    haul_error_clear();
+}
+
+/* Each allocation fails once: an error and no leak. */
+static void test_place__survives_failing_allocations(void **context)
+{
+    (void)context;
+    haul__place_graph g;
+    make_graph(&g, 11, 12);
+    const int64_t blocks = haul__counted_blocks();
+    for (int64_t nth = 1, failed = true; failed; nth++) {
+        haul__placement p;
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        failed = haul__place_solve(&g, &p) != HAUL_OK;
+        haul__fault_plan(0, 0);
+        assert_true(!failed || haul_error_status() == HAUL_OUT_OF_MEMORY);
+        if (!failed)
+            haul__placement_free(&p);
+        assert_int_equal(haul__counted_blocks(), blocks);
+    }
+    haul__place_free(&g);
+    haul_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_place__equals_brute_force),
+        cmocka_unit_test(test_place__keeps_limits),
+        cmocka_unit_test(test_place__refuses_false_certificates),
+        cmocka_unit_test(test_place__names_what_is_wrong),
+        cmocka_unit_test(test_place__refuses_impossible_graphs),
+        cmocka_unit_test(test_place__survives_failing_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
