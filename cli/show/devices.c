@@ -7,6 +7,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/show/machine_text.h"
 
 static const char *const kind_names[] = {"processor", "GPU", "accelerator", "shapes without data"};
 
@@ -116,7 +117,7 @@ static bool print_names(const haul_device_report *all, int count)
 }
 
 typedef struct devices_options {
-    bool json, names;
+    bool json, names, machines;
 } devices_options;
 
 static const option devices_rows[] = {{.group = "Options",
@@ -126,7 +127,12 @@ static const option devices_rows[] = {{.group = "Options",
                                       {.group = "Options",
                                        .name = "names",
                                        OPTION_FLAG_AT(devices_options, names),
-                                       .help = "Print only the names of usable devices, one per line"}};
+                                       .help = "Print only the names of usable devices, one per line"},
+                                      {.group = "Options",
+                                       .name = "machines",
+                                       OPTION_FLAG_AT(devices_options, machines),
+                                       .help = "List the machines that predictions know: this computer, as haul "
+                                               "calibrate measured it, and others"}};
 
 static int devices_main(int argc, char **argv)
 {
@@ -135,10 +141,12 @@ static int devices_main(int argc, char **argv)
     int             code = options_parse(&values, &devices_command, &o, argc, argv);
     if (code >= 0)
         return code;
-    if (o.json && o.names) {
-        complain("--json and --names exclude each other; give one of them");
+    if (o.names && (o.json || o.machines)) {
+        complain("--names and --%s exclude each other; give one of them", o.json ? "json" : "machines");
         return EXIT_USAGE;
     }
+    if (o.machines)
+        return (o.json ? print_machines_json() : print_machines()) ? EXIT_OK : EXIT_FAILED;
     int                 count = haul_device_list(NULL, 0);
     haul_device_report *all = count > 0 ? calloc((size_t)count, sizeof *all) : NULL;
     if (!all)
@@ -151,12 +159,13 @@ static int devices_main(int argc, char **argv)
     return told ? EXIT_OK : EXIT_FAILED;
 }
 
-static const help_example devices_lines[] = {{"haul devices", NULL}, {"haul devices --json", NULL}, {NULL, NULL}};
+static const help_example devices_lines[] = {
+    {"haul devices", NULL}, {"haul devices --json", NULL}, {"haul devices --machines", NULL}, {NULL, NULL}};
 
 const command devices_command = {
     .name = "devices",
     .summary = "List the devices of this machine, and why others are not used",
-    .usage = "[--json | --names]",
+    .usage = "[--json] [--machines] | --names",
     .description = "Lists the devices of this machine: the names that --device accepts, their properties, and why "
                    "others are not used.",
     .options = devices_rows,

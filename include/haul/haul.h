@@ -34,6 +34,7 @@
 #include <haul/random.h>
 #include <haul/schedule.h>
 #include <haul/scope.h>
+#include <haul/speed.h>
 #include <haul/stats.h>
 #include <haul/sync.h>
 #include <haul/tensor.h>

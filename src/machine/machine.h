@@ -1,5 +1,5 @@
 /* A machine as a value: its devices, how fast they are, and the links between them. It is read from JSON
- * (docs/machines.md describes the fields) or measured (plan/calibrate.h), and predicts times of operations and copies.
+ * (docs/guide.md, Machines) or measured (plan/here.h), and predicts times of operations and copies.
  *
  * Predictions are integers in picoseconds that depend on the machine's numbers alone, so they are the same everywhere.
  */

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "core/scope.h"
-#include "plan/calibrate.h"
 #include "plan/fit.h"
+#include "plan/probe.h"
 
 const haul__batch_trial *haul__batch_find_trial(const haul__batch_choice *c, int64_t batch)
 {

@@ -7,52 +7,29 @@
 #include <haul/transfer.h>
 #include <math.h>
 
-#include "base/system/clock.h"
 #include "core/scope.h"
-
-double haul__now_seconds(void)
-{
-    return 1e-9 * (double)haul__now_ns();
-}
+#include "plan/probe.h"
 
 /* ---- peaks ---- */
 
 /* A result and two operands, and the operation on them. */
-typedef struct probe probe;
-struct probe {
-    haul_device *device;
+typedef struct operands {
     haul_tensor *out, *a, *b;
     haul_status (*run)(haul_tensor *out, haul_tensor *a, haul_tensor *b);
-};
+} operands;
 
-/* Seconds of one run, on average over `times`; NaN on failure. */
-static double seconds_of(const probe *p, int64_t times)
+static haul_status run_operands(void *context)
 {
-    double began = haul__now_seconds();
-    for (int64_t i = 0; i < times; i++)
-        if (p->run(p->out, p->a, p->b))
-            return NAN;
-    if (haul_device_sync(p->device))
-        return NAN;
-    return (haul__now_seconds() - began) / (double)times;
+    const operands *p = context;
+    return p->run(p->out, p->a, p->b);
 }
 
-/* Seconds of the fastest run, measured for about `budget` seconds; NaN on failure. Several short runs are timed
- * together, so that the wait at their end does not count. */
-static double fastest(const probe *p, double budget)
+static double fastest(haul_device *device, operands *p, double budget)
 {
-    const double together = 2e-3, until = haul__now_seconds() + budget;
-    double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
-    best = isnan(first) ? first : seconds_of(p, 1);
-    while (!isnan(best) && haul__now_seconds() < until) {
-        int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
-        double  seconds = seconds_of(p, times);
-        best = isnan(seconds) ? seconds : fmin(best, seconds);
-    }
-    return best;
+    return haul__probe_seconds(&(haul__probe){device, run_operands, p}, budget);
 }
 
-static bool make_operands(probe *p, haul_shape shape)
+static bool make_operands(operands *p, haul_shape shape)
 {
     p->a = haul_full(HAUL_F32, shape, 1);
     p->b = haul_full(HAUL_F32, shape, 0.5);
@@ -68,8 +45,8 @@ static double peak_flops(haul_device *device)
     double       best = 0;
     for (int64_t n = FIRST; n <= LAST; n *= 2) {
         haul_scope *scope = haul__scope_push(NULL);
-        probe       p = {.device = device, .run = haul_matmul_into};
-        double      seconds = scope && make_operands(&p, HAUL_SHAPE(n, n)) ? fastest(&p, budget) : NAN;
+        operands    p = {.run = haul_matmul_into};
+        double      seconds = scope && make_operands(&p, HAUL_SHAPE(n, n)) ? fastest(device, &p, budget) : NAN;
         haul_scope_pop(scope);
         if (isnan(seconds))
             return best > 0 && haul_error_status() == HAUL_OUT_OF_MEMORY ? best : NAN;
@@ -87,8 +64,8 @@ static double peak_bytes(haul_device *device)
     const double budget = 0.08;
     for (int64_t count = FIRST; count >= LEAST; count /= 2) {
         haul_scope *scope = haul__scope_push(NULL);
-        probe       p = {.device = device, .run = haul_add_into};
-        double      seconds = scope && make_operands(&p, HAUL_SHAPE(count)) ? fastest(&p, budget) : NAN;
+        operands    p = {.run = haul_add_into};
+        double      seconds = scope && make_operands(&p, HAUL_SHAPE(count)) ? fastest(device, &p, budget) : NAN;
         haul_scope_pop(scope);
         if (!isnan(seconds))
             return 3 * (double)count * sizeof(float) / seconds;

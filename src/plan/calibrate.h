@@ -19,7 +19,4 @@ bool haul__measure_peaks(haul_device *device, haul__peaks *out);
  * error. */
 double haul__measure_link(haul_device *device);
 
-/* Seconds since an arbitrary moment; never decreases. */
-double haul__now_seconds(void);
-
 #endif

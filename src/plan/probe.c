@@ -1,0 +1,47 @@
+#include "plan/probe.h"
+
+#include <haul/scope.h>
+#include <math.h>
+
+#include "base/system/clock.h"
+#include "core/scope.h"
+
+double haul__now_seconds(void)
+{
+    return 1e-9 * (double)haul__now_ns();
+}
+
+static haul_status run_once(const haul__probe *p)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    haul_status status = p->run(p->context);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* Seconds of one run, on average over `times`; NaN on failure. */
+static double seconds_of(const haul__probe *p, int64_t times)
+{
+    double began = haul__now_seconds();
+    for (int64_t i = 0; i < times; i++)
+        if (run_once(p))
+            return NAN;
+    if (haul_device_sync(p->device))
+        return NAN;
+    return (haul__now_seconds() - began) / (double)times;
+}
+
+double haul__probe_seconds(const haul__probe *p, double budget)
+{
+    const double together = 2e-3, until = haul__now_seconds() + budget;
+    double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
+    best = isnan(first) ? first : seconds_of(p, 1);
+    while (!isnan(best) && haul__now_seconds() < until) {
+        int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
+        double  seconds = seconds_of(p, times);
+        best = isnan(seconds) ? seconds : fmin(best, seconds);
+    }
+    return best;
+}
