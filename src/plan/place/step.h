@@ -1,0 +1,38 @@
+/* The graph of a training step: a program on a machine. */
+#ifndef HAUL_PLAN_PLACE_STEP_H
+#define HAUL_PLAN_PLACE_STEP_H
+
+#include <haul/program.h>
+
+#include "machine/machine.h"
+#include "plan/place/graph.h"
+
+/* Modules that stay on a device. The pattern is that of a shell; it is for the path of a module or of one around it. */
+typedef struct haul__place_pin {
+    const char *pattern;
+    int         device; /* 0 or 1 */
+} haul__place_pin;
+
+typedef struct haul__place_step {
+    const haul_program    *program;
+    const haul__machine   *machine;
+    int                    device;                     /* of the machine: the second one; the first is the host */
+    int64_t                limit[HAUL__PLACE_DEVICES]; /* bytes; 0: none */
+    const haul__place_pin *pins;
+    int                    pin_count;
+} haul__place_step;
+
+/* Makes the graph.
+ *
+ * - An operation of the program is one of the graph. Views take no time and are left out. An operation that updates
+ *   several parameters is one for each of them.
+ * - Memory from before the step is an operation without cost. If nothing writes it, it is data and on the host.
+ * - Memory that is written in place holds a new tensor in the group of its memory, since copies of the old values are
+ * stale.
+ * - A part of a store that is read is a tensor of its own. */
+haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
+
+/* A number that two programs share only if they do the same, except by chance of 2^-64. */
+uint64_t haul__place_digest(const haul_program *program);
+
+#endif
