@@ -35,13 +35,23 @@ static void print_words(const char *const *words)
         printf("%s%s", i ? " " : "", words[i]);
 }
 
-/* "cifar10: images: shapes blobs": a colon where a folder follows. */
+/* "cifar10: images: shapes blobs": a colon where a folder or a file follows. */
 static void print_sources(void)
 {
-    const char *name;
-    bool        needs_folder;
-    for (int i = 0; (name = source_name(i, &needs_folder)); i++)
-        printf("%s%s%s", i ? " " : "", name, needs_folder ? ":" : "");
+    const char *name, *needs;
+    for (int i = 0; (name = source_name(i, &needs)); i++)
+        printf("%s%s%s", i ? " " : "", name, needs ? ":" : "");
+}
+
+/* "text:*", with `between` between two: what a source begins with that a file follows. */
+static void print_file_sources(const char *between)
+{
+    const char *name, *needs, *before = "";
+    for (int i = 0; (name = source_name(i, &needs)); i++)
+        if (needs && !strcmp(needs, "FILE")) {
+            printf("%s%s:*", before, name);
+            before = between;
+        }
 }
 
 /* ---- bash ---- */
@@ -49,7 +59,7 @@ static void print_sources(void)
 static const char bash_head[] =
     "# Completion of haul for bash. Made by: haul completion bash\n"
     "_haul() {\n"
-    "    local cur= prev= command= key= list= i word last=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]}\n"
+    "    local cur= prev= command= key= list= kind= i word last=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]}\n"
     "    local -a words=()\n"
     "    # Readline splits words at : and =. Together they are what the user typed.\n"
     "    for ((i = 1; i <= COMP_CWORD; i++)); do\n"
@@ -72,25 +82,29 @@ static const char bash_head[] =
     "    COMPREPLY=()\n"
     "    case $command:$prev in\n";
 
-static const char bash_kinds[] =
-    "    case $key in\n"
-    "        words) ;;\n"
-    "        devices) list=\"auto gpu $(\"$program\" devices --names 2>/dev/null)\" ;;\n"
-    "        operations) list=$(\"$program\" ops --names 2>/dev/null) ;;\n"
-    "        files)\n"
-    "            compopt -o filenames 2>/dev/null\n"
-    "            mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-    "            return\n"
-    "            ;;\n"
-    "        folders)\n"
-    "            compopt -o filenames 2>/dev/null\n"
-    "            mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")\n"
-    "            return\n"
-    "            ;;\n"
-    "        sources)\n"
-    "            if [[ $cur == *:* ]]; then\n"
-    "                compopt -o filenames 2>/dev/null\n"
-    "                mapfile -t COMPREPLY < <(compgen -d -P \"${cur%%:*}:\" -- \"${cur#*:}\")\n"
+static const char bash_kinds[] = "    case $key in\n"
+                                 "        words) ;;\n"
+                                 "        devices) list=\"auto gpu $(\"$program\" devices --names 2>/dev/null)\" ;;\n"
+                                 "        operations) list=$(\"$program\" ops --names 2>/dev/null) ;;\n"
+                                 "        files)\n"
+                                 "            compopt -o filenames 2>/dev/null\n"
+                                 "            mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+                                 "            return\n"
+                                 "            ;;\n"
+                                 "        folders)\n"
+                                 "            compopt -o filenames 2>/dev/null\n"
+                                 "            mapfile -t COMPREPLY < <(compgen -d -- \"$cur\")\n"
+                                 "            return\n"
+                                 "            ;;\n"
+                                 "        sources)\n"
+                                 "            if [[ $cur == *:* ]]; then\n"
+                                 "                compopt -o filenames 2>/dev/null\n"
+                                 "                kind=-d\n"
+                                 "                case $cur in ";
+
+static const char bash_tail[] =
+    ") kind=-f ;; esac\n"
+    "                mapfile -t COMPREPLY < <(compgen $kind -P \"${cur%%:*}:\" -- \"${cur#*:}\")\n"
     "                COMPREPLY=(\"${COMPREPLY[@]#\"${cur%\"$last\"}\"}\")\n"
     "                return\n"
     "            fi\n"
@@ -147,6 +161,8 @@ static void print_bash(void)
         printf("%s ", commands[i]->name);
     printf("help --help --version' ;;\n    esac\n");
     fputs(bash_kinds, stdout);
+    print_file_sources("|");
+    fputs(bash_tail, stdout);
 }
 
 /* ---- zsh ---- */
@@ -165,10 +181,14 @@ static const char zsh_head[] =
     "    compadd -a names\n"
     "}\n"
     "_haul_sources() {\n"
-    "    if compset -P '*:'; then\n"
-    "        _files -/\n"
-    "    else\n"
-    "        compadd -S '' -- ";
+    "    local kind=-/\n"
+    "    case $PREFIX in ";
+
+static const char zsh_sources[] = ") kind=-g\\* ;; esac\n"
+                                  "    if compset -P '*:'; then\n"
+                                  "        _files $kind\n"
+                                  "    else\n"
+                                  "        compadd -S '' -- ";
 
 static const char zsh_commands[] = "_haul() {\n"
                                    "    local context state state_descr line\n"
@@ -251,6 +271,8 @@ static void print_zsh(void)
 {
     char text[160];
     fputs(zsh_head, stdout);
+    print_file_sources("|");
+    fputs(zsh_sources, stdout);
     print_sources();
     printf("\n    fi\n}\n");
     fputs(zsh_commands, stdout);
@@ -271,11 +293,18 @@ static const char fish_head[] = "# Completion of haul for fish. Made by: haul co
                                 "    set -l token (commandline -ct)\n"
                                 "    if string match -q -- '*:*' $token\n"
                                 "        set -l parts (string split -m 1 -- : $token)\n"
-                                "        for folder in (__fish_complete_directories $parts[2] '')\n"
-                                "            echo $parts[1]:$folder\n"
-                                "        end\n"
-                                "    else\n"
-                                "        string split ' ' -- '";
+                                "        set -l paths (__fish_complete_directories $parts[2] '')\n"
+                                "        switch $token\n"
+                                "            case '";
+
+static const char fish_sources[] = "'\n"
+                                   "                set paths (__fish_complete_path $parts[2])\n"
+                                   "        end\n"
+                                   "        for path in $paths\n"
+                                   "            echo $parts[1]:$path\n"
+                                   "        end\n"
+                                   "    else\n"
+                                   "        string split ' ' -- '";
 
 static const char *const fish_kinds[] = {
     [COMPLETE_NOTHING] = " -x",
@@ -320,6 +349,8 @@ static void fish_command(const command *c)
 static void print_fish(void)
 {
     fputs(fish_head, stdout);
+    print_file_sources("' '");
+    fputs(fish_sources, stdout);
     print_sources();
     printf("'\n    end\nend\n"
            "complete -c haul -f\n"

@@ -11,6 +11,7 @@
 
 #include "cli/compare/difference.h"
 #include "cli/compare/side.h"
+#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
@@ -361,7 +362,7 @@ static const option compare_rows[] = {
      OPTION_TEXT_AT(compare_options, model),
      .argument = "NAME",
      .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
-     .choices = OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp")},
+     .choices = NETWORK_CHOICES},
     {.group = "The step",
      .name = "run",
      OPTION_TEXT_AT(compare_options, run),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cli/model/classes.h"
+#include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
@@ -53,14 +54,33 @@ static haul_status read_yes(haul_tensor *logits, int most, answer *out)
     return haul_error_status();
 }
 
+/* Each class with its share of the pixels. */
+static haul_status read_shares(const data_spec *spec, haul_tensor *logits, int most, answer *out)
+{
+    haul_tensor  *classes = network_classes(spec, logits);
+    const int64_t pixels = haul_tensor_count(classes);
+    int64_t      *found = calloc((size_t)pixels, sizeof *found);
+    float        *shares = calloc((size_t)spec->y.classes, sizeof *shares);
+    haul_status   status = found && shares ? haul_read(classes, found, (size_t)pixels * sizeof *found)
+                                           : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    for (int64_t i = 0; i < pixels && !status; i++)
+        shares[found[i]] += 1 / (float)pixels;
+    if (!status)
+        take_all(shares, spec->y.classes, most, out);
+    free(found);
+    free(shares);
+    return status;
+}
+
 haul_status answer_read(const data_spec *spec, haul_tensor *logits, int most, answer *out)
 {
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
     most = most < ANSWER_MOST ? most : ANSWER_MOST;
-    haul_status status =
-        spec->y.dtype == HAUL_I64 ? read_classes(logits, spec->y.classes, most, out) : read_yes(logits, most, out);
+    haul_status status = source_task(spec) == TASK_PIXELS ? read_shares(spec, logits, most, out)
+                         : spec->y.dtype == HAUL_I64      ? read_classes(logits, spec->y.classes, most, out)
+                                                          : read_yes(logits, most, out);
     haul_scope_pop(scope);
     if (!status && !out->count)
         status = haul_error_set(HAUL_STATE, NULL, NULL, "the network's result is not a number; train it again");

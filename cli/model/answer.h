@@ -19,8 +19,8 @@ typedef struct answer {
     int          count;
 } answer;
 
-/* The `most` most probable classes from the logits of one example. Without classes, 1 and 0 are the classes of the
- * first logit. */
+/* The `most` most probable classes from the logits of one example; of one whose pixels have classes those with the most
+ * pixels, and their shares. Without classes, 1 and 0 are the classes of the first logit. */
 haul_status answer_read(const data_spec *spec, haul_tensor *logits, int most, answer *out);
 
 /* The name of class `index` among those of a run; its number if it has none. Valid for the next few calls. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/model/answer.h"
+#include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
@@ -22,7 +23,10 @@ static bool is_yes_or_no(const data_spec *spec)
 
 bool confusion_init(confusion *c, const data_spec *spec)
 {
-    *c = (confusion){.classes = spec->y.dtype == HAUL_I64 ? spec->y.classes : is_yes_or_no(spec) ? 2 : 0};
+    *c = (confusion){.classes = source_task(spec) == TASK_TOKENS ? 0
+                                : spec->y.dtype == HAUL_I64      ? spec->y.classes
+                                : is_yes_or_no(spec)             ? 2
+                                                                 : 0};
     if (c->classes)
         c->counts = calloc((size_t)c->classes * (size_t)c->classes, sizeof *c->counts);
     return !c->classes || c->counts;
@@ -39,7 +43,7 @@ static int64_t *at(const confusion *c, int64_t wanted, int64_t predicted)
     return c->counts + wanted * c->classes + predicted;
 }
 
-/* The classes of each example of a mini-batch, for free; NULL on failure. */
+/* The classes of each example or pixel of a mini-batch, for free; NULL on failure. */
 static int64_t *read_classes(haul_tensor *classes, int64_t count)
 {
     int64_t *out = malloc((size_t)count * sizeof *out);
@@ -56,12 +60,12 @@ haul_status confusion_add(confusion *c, const data_spec *spec, haul_tensor *logi
 {
     if (!c->classes)
         return HAUL_OK;
-    int64_t     count = haul_tensor_shape(logits).dims[0];
+    int64_t     count = haul_tensor_count(y);
     bool        indices = spec->y.dtype == HAUL_I64;
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
-    int64_t *predicted = read_classes(indices ? haul_argmax(logits, 1, false) : haul_gt_scalar(logits, 0), count);
+    int64_t *predicted = read_classes(indices ? network_classes(spec, logits) : haul_gt_scalar(logits, 0), count);
     int64_t *wanted = predicted ? read_classes(indices ? y : haul_gt_scalar(y, 0.5), count) : NULL;
     for (int64_t i = 0; wanted && i < count; i++)
         if (wanted[i] >= 0 && wanted[i] < c->classes)
@@ -79,6 +83,21 @@ static int64_t examples_of(const confusion *c, int wanted)
     for (int i = 0; i < c->classes; i++)
         sum += *at(c, wanted, i);
     return sum;
+}
+
+double confusion_mean_iou(const confusion *c)
+{
+    double sum = 0;
+    int    found = 0;
+    for (int i = 0; i < c->classes; i++) {
+        const int64_t both = *at(c, i, i);
+        int64_t       either = -both;
+        for (int j = 0; j < c->classes; j++)
+            either += *at(c, i, j) + *at(c, j, i);
+        found += either > 0;
+        sum += either > 0 ? (double)both / (double)either : 0;
+    }
+    return found ? sum / found : 0;
 }
 
 /* ---- a table ---- */

@@ -1,4 +1,4 @@
-/* Which classes are taken for which: counts of examples by their class and the predicted one. */
+/* Which classes are taken for which: counts of examples, or of pixels, by their class and the predicted one. */
 #ifndef CLI_MODEL_CONFUSION_H
 #define CLI_MODEL_CONFUSION_H
 
@@ -13,12 +13,17 @@ typedef struct confusion {
     int64_t *counts; /* [classes][classes]: rows are the true classes */
 } confusion;
 
-/* As many classes as the data has; none, and nothing is counted, if it has none. False if memory is exhausted. */
+/* As many classes as the data has; none, and nothing is counted, if it has none or is a text. False if memory is
+ * exhausted. */
 bool confusion_init(confusion *c, const data_spec *spec);
 void confusion_free(confusion *c);
 
 /* Count the examples of a mini-batch. */
 haul_status confusion_add(confusion *c, const data_spec *spec, haul_tensor *logits, haul_tensor *y);
+
+/* The mean over the classes of the answers that are right, divided by those that are of the class or were taken for it:
+ * intersection over union. Classes that do not occur do not count. */
+double confusion_mean_iou(const confusion *c);
 
 /* The accuracy of each class and, for up to 20 classes that fit on the line, which classes they were taken for; else
  * the pairs that are confused most. */

@@ -1,9 +1,61 @@
 #include "cli/model/network.h"
 
+#include <string.h>
+
+#include "cli/shared/cli.h"
+
+typedef struct network_kind {
+    const char *name, *data;
+    data_task   task;
+} network_kind;
+
+static const network_kind kinds[] = {
+    {"simplecnn", "shapes", TASK_ANSWER}, {"resnet18", "shapes", TASK_ANSWER},    {"dense", "shapes", TASK_ANSWER},
+    {"mlp", "shapes", TASK_ANSWER},       {"char_gpt", "sentences", TASK_TOKENS}, {"unet", "scenes", TASK_PIXELS},
+};
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
+
+static const network_kind *find(const char *model)
+{
+    for (int i = 0; model && i < KIND_COUNT; i++)
+        if (!strcmp(kinds[i].name, model))
+            return &kinds[i];
+    return &kinds[0];
+}
+
+data_task network_task(const char *model)
+{
+    return find(model)->task;
+}
+
+const char *network_data(const char *model)
+{
+    return find(model)->data;
+}
+
 const char *network_default(const data_spec *spec)
 {
-    bool picture = spec->x.shape.ndim == 3 && spec->x.shape.dims[1] >= 16 && spec->x.shape.dims[2] >= 16;
+    const data_task task = source_task(spec);
+    const bool      picture = spec->x.shape.ndim == 3 && spec->x.shape.dims[1] >= 16 && spec->x.shape.dims[2] >= 16;
+    if (task != TASK_ANSWER)
+        return task == TASK_TOKENS ? "char_gpt" : "unet";
     return picture && spec->y.classes ? "simplecnn" : "dense";
+}
+
+bool network_suits(const char *model, const data_spec *spec, const char *data)
+{
+    static const char *const tasks[] = {[TASK_ANSWER] = "finds one class or value for each example",
+                                        [TASK_PIXELS] = "finds the class of each pixel",
+                                        [TASK_TOKENS] = "finds the character that follows each"};
+    static const char *const fitting[] = {[TASK_ANSWER] = "images:DIR or shapes",
+                                          [TASK_PIXELS] = "masks:DIR or scenes",
+                                          [TASK_TOKENS] = "text:FILE or sentences"};
+    const network_kind      *kind = find(model);
+    if (kind->task == source_task(spec))
+        return true;
+    complain("--model %s %s, and --data %s is not of that kind; give --data %s, or leave --model out, which takes %s",
+             model, tasks[kind->task], data, fitting[kind->task], network_default(spec));
+    return false;
 }
 
 haul_module *network_new(const char *model, const data_spec *spec)
@@ -21,15 +73,23 @@ haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tenso
 {
     if (!haul_tensor_is_valid(logits)) /* it has no shape */
         return logits;
+    if (source_task(spec) == TASK_TOKENS)
+        return haul_cross_entropy(haul_reshape(logits, HAUL_SHAPE(-1, spec->y.classes)),
+                                  haul_reshape(y, HAUL_SHAPE(-1)));
     if (spec->y.dtype == HAUL_I64)
         return haul_cross_entropy(logits, y);
     return haul_bce_with_logits(logits, haul_reshape(y, haul_tensor_shape(logits)));
 }
 
+haul_tensor *network_classes(const data_spec *spec, haul_tensor *logits)
+{
+    return haul_argmax(logits, source_task(spec) == TASK_TOKENS ? 2 : 1, false);
+}
+
 static haul_tensor *right(const data_spec *spec, haul_tensor *logits, haul_tensor *y)
 {
     if (spec->y.dtype == HAUL_I64)
-        return haul_eq(haul_argmax(logits, 1, false), y);
+        return haul_eq(network_classes(spec, logits), y);
     haul_tensor *target = haul_reshape(y, haul_tensor_shape(logits));
     return haul_eq(haul_gt_scalar(logits, 0), haul_gt_scalar(target, 0.5));
 }

@@ -6,14 +6,30 @@
 
 #include "cli/model/source.h"
 
-/* "simplecnn" for pictures that are large enough, else "dense". */
+/* The names of all networks. */
+#define NETWORK_CHOICES OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp", "char_gpt", "unet")
+
+/* "char_gpt" for texts, "unet" for pictures with masks, "simplecnn" for pictures that are large enough, else "dense".
+ */
 const char *network_default(const data_spec *spec);
+
+/* What the network is for. */
+data_task network_task(const char *model);
+
+/* The built-in source of data that the network is trained on unless another one is named. */
+const char *network_data(const char *model);
+
+/* Is the network one for this task? Otherwise complains, naming the ones that are and data for this one. */
+bool network_suits(const char *model, const data_spec *spec, const char *data);
 
 /* The model fitted to the data's shape and number of classes. NULL with the library's error. */
 haul_module *network_new(const char *model, const data_spec *spec);
 
-/* Cross entropy for classes, binary cross entropy for other targets: the mean over the batch. */
+/* Cross entropy for classes, binary cross entropy for other targets: the mean over the batch and all its answers. */
 haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
+
+/* The class with the highest logit: of each example, pixel or token. */
+haul_tensor *network_classes(const data_spec *spec, haul_tensor *logits);
 
 /* How many of the predictions are right, i64; of network_answers(y) there are. Nothing is recorded for a gradient. */
 haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y);

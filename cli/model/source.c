@@ -8,22 +8,49 @@
 
 #include "cli/shared/cli.h"
 
-static haul_dataset *open_cifar10(const char *where, bool test, picture_size *size)
+static haul_dataset *open_cifar10(const char *where, bool test, example_size *size)
 {
     (void)size;
     return haul_cifar10(where, .test = test);
 }
 
+typedef haul_dataset *sized_source(const char *where, bool test, const example_size *size);
+
+static haul_dataset *sized_images(const char *where, bool test, const example_size *size)
+{
+    return haul_image_folder(where, .test = test, .size = {size->height, size->width});
+}
+
+static haul_dataset *sized_masks(const char *where, bool test, const example_size *size)
+{
+    return haul_mask_folder(where, .test = test, .size = {size->height, size->width});
+}
+
 /* Where sizes differ and none is wanted, one is chosen. */
-static haul_dataset *open_images(const char *where, bool test, picture_size *size)
+static haul_dataset *open_sized(sized_source *open, const char *where, bool test, example_size *size)
 {
     enum { USUAL_SIZE = 64 };
-    haul_dataset *dataset = haul_image_folder(where, .test = test, .size = {size->height, size->width});
+    haul_dataset *dataset = open(where, test, size);
     if (dataset || size->height || haul_error_status() != HAUL_SHAPE)
         return dataset;
     haul_error_clear();
-    *size = (picture_size){.height = USUAL_SIZE, .width = USUAL_SIZE, .mixed = true};
-    return haul_image_folder(where, .test = test, .size = {size->height, size->width});
+    *size = (example_size){.height = USUAL_SIZE, .width = USUAL_SIZE, .mixed = true};
+    return open(where, test, size);
+}
+
+static haul_dataset *open_images(const char *where, bool test, example_size *size)
+{
+    return open_sized(sized_images, where, test, size);
+}
+
+static haul_dataset *open_masks(const char *where, bool test, example_size *size)
+{
+    return open_sized(sized_masks, where, test, size);
+}
+
+static haul_dataset *open_text(const char *where, bool test, example_size *size)
+{
+    return haul_text_file(where, .test = test, .context = size->context);
 }
 
 enum { MOST_EXAMPLES = 1000000000 };
@@ -41,7 +68,7 @@ static int64_t count_of(const char *name, const char *where, int64_t usual, bool
     return test ? (count + 4) / 5 : count;
 }
 
-static haul_dataset *open_shapes(const char *where, bool test, picture_size *size)
+static haul_dataset *open_shapes(const char *where, bool test, example_size *size)
 {
     (void)size;
     int64_t count = count_of("shapes", where, 10000, test);
@@ -49,7 +76,7 @@ static haul_dataset *open_shapes(const char *where, bool test, picture_size *siz
     return count < 0 ? NULL : haul_shapes(count, .test = test);
 }
 
-static haul_dataset *open_blobs(const char *where, bool test, picture_size *size)
+static haul_dataset *open_blobs(const char *where, bool test, example_size *size)
 {
     (void)size;
     int64_t count = count_of("blobs", where, 1000, test);
@@ -57,17 +84,37 @@ static haul_dataset *open_blobs(const char *where, bool test, picture_size *size
     return count < 0 ? NULL : haul_blobs(count, .test = test);
 }
 
+static haul_dataset *open_scenes(const char *where, bool test, example_size *size)
+{
+    (void)size;
+    int64_t count = count_of("scenes", where, 2000, test);
+
+    return count < 0 ? NULL : haul_scenes(count, .test = test);
+}
+
+static haul_dataset *open_sentences(const char *where, bool test, example_size *size)
+{
+    (void)size;
+    int64_t count = count_of("sentences", where, 10000, test);
+
+    return count < 0 ? NULL : haul_sentences(count, .test = test);
+}
+
 typedef struct source {
-    const char *name;
-    bool        needs_folder, sorted_by_class, resizes;
-    haul_dataset *(*open)(const char *where, bool test, picture_size *size);
+    const char *name, *needs; /* what follows the colon: "DIR", "FILE"; NULL: nothing, or a number */
+    bool        sorted_by_class, resizes, has_context;
+    haul_dataset *(*open)(const char *where, bool test, example_size *size);
 } source;
 
 static const source sources[] = {
-    {"cifar10", true, false, false, open_cifar10},
-    {"images", true, true, true, open_images},
-    {"shapes", false, false, false, open_shapes},
-    {"blobs", false, false, false, open_blobs},
+    {.name = "cifar10", .needs = "DIR", .open = open_cifar10},
+    {.name = "images", .needs = "DIR", .sorted_by_class = true, .resizes = true, .open = open_images},
+    {.name = "masks", .needs = "DIR", .resizes = true, .open = open_masks},
+    {.name = "text", .needs = "FILE", .has_context = true, .open = open_text},
+    {.name = "shapes", .open = open_shapes},
+    {.name = "blobs", .open = open_blobs},
+    {.name = "scenes", .open = open_scenes},
+    {.name = "sentences", .open = open_sentences},
 };
 enum { SOURCE_COUNT = sizeof sources / sizeof *sources };
 
@@ -79,22 +126,35 @@ static const source *find(const char *text, size_t length)
     return NULL;
 }
 
+/* "cifar10:DIR, images:DIR, ... or blobs" */
+static const char *list_sources(char *out, size_t size)
+{
+    size_t used = 0;
+    *out = 0;
+    for (int i = 0; i < SOURCE_COUNT && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", i ? ", " : "", sources[i].name,
+                                 sources[i].needs ? ":" : "", sources[i].needs ? sources[i].needs : "");
+    return out;
+}
+
 static void complain_unknown(const char *text, size_t length)
 {
     const char *names[SOURCE_COUNT + 1] = {NULL};
-    char        name[64];
+    char        name[64], all[200];
+    struct stat status;
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     for (int i = 0; i < SOURCE_COUNT; i++)
         names[i] = sources[i].name;
     const char *near = did_you_mean(name, names);
+    list_sources(all, sizeof all);
     if (near)
-        complain("--data %s: there is no source '%s'; did you mean '%s'? There are cifar10:DIR, images:DIR, shapes, "
-                 "blobs",
-                 text, name, near);
-    else if (!access(text, F_OK))
-        complain("--data %s: say what is in there: cifar10:%s or images:%s", text, text, text);
+        complain("--data %s: there is no source '%s'; did you mean '%s'? There are %s", text, name, near, all);
+    else if (stat(text, &status))
+        complain("--data %s: there is no source '%s'; there are %s", text, name, all);
+    else if (S_ISDIR(status.st_mode))
+        complain("--data %s: say what is in there: cifar10:%s, images:%s or masks:%s", text, text, text, text);
     else
-        complain("--data %s: there is no source '%s'; there are cifar10:DIR, images:DIR, shapes, blobs", text, name);
+        complain("--data %s: say what it is: text:%s", text, text);
 }
 
 haul_status source_spec(const haul_dataset *dataset, data_spec *out)
@@ -103,8 +163,26 @@ haul_status source_spec(const haul_dataset *dataset, data_spec *out)
     return status ? status : haul_dataset_field(dataset, 1, &out->y);
 }
 
+data_task source_task(const data_spec *spec)
+{
+    if (spec->x.classes)
+        return TASK_TOKENS;
+    return spec->y.classes && spec->y.shape.ndim == 2 ? TASK_PIXELS : TASK_ANSWER;
+}
+
+static void complain_one_class(const char *text, const data_spec *spec)
+{
+    static const char *const reasons[] = {
+        [TASK_ANSWER] = "each in a folder of its own",
+        [TASK_PIXELS] = "so the masks must have at least two values",
+        [TASK_TOKENS] = "so the text must have at least two characters",
+    };
+    complain("--data %s has one class, '%s'; a network needs at least two, %s", text, spec->y.class_names[0],
+             reasons[source_task(spec)]);
+}
+
 /* True if there are classes to distinguish, and the size is the wanted one. */
-static bool check(const char *text, const source *kind, const haul_dataset *dataset, const picture_size *size)
+static bool check(const char *text, const source *kind, const haul_dataset *dataset, const example_size *size)
 {
     data_spec spec;
     if (source_spec(dataset, &spec)) {
@@ -112,19 +190,22 @@ static bool check(const char *text, const source *kind, const haul_dataset *data
         return false;
     }
     if (spec.y.classes == 1) {
-        complain("--data %s has one class, '%s'; a network needs at least two, each in a folder of its own", text,
-                 spec.y.class_names[0]);
+        complain_one_class(text, &spec);
         return false;
     }
     if (size->height && !kind->resizes) {
-        complain("--size resizes the pictures of images:DIR; the examples of %s have shape %s", text,
+        complain("--size resizes the pictures of images:DIR and masks:DIR; the examples of %s have shape %s", text,
                  text_shape(&spec.x.shape));
+        return false;
+    }
+    if (size->context && !kind->has_context) {
+        complain("--context is for text:FILE; the examples of %s have shape %s", text, text_shape(&spec.x.shape));
         return false;
     }
     return true;
 }
 
-haul_dataset *source_open(const char *text, bool test, picture_size *size)
+haul_dataset *source_open(const char *text, bool test, example_size *size)
 {
     size_t        length = strcspn(text, ":");
     const char   *where = text[length] ? text + length + 1 : NULL;
@@ -133,8 +214,9 @@ haul_dataset *source_open(const char *text, bool test, picture_size *size)
         complain_unknown(text, length);
         return NULL;
     }
-    if (found->needs_folder && (!where || !*where)) {
-        complain("--data %s: name the folder: %s:DIR", text, found->name);
+    if (found->needs && (!where || !*where)) {
+        complain("--data %s: name the %s: %s:%s", text, strcmp(found->needs, "DIR") ? "file" : "folder", found->name,
+                 found->needs);
         return NULL;
     }
     haul_dataset *dataset = found->open(where, test, size);
@@ -147,6 +229,14 @@ bool source_resizes(const char *text)
 {
     const source *found = find(text, strcspn(text, ":"));
     return found && found->resizes;
+}
+
+example_size source_size(const char *text, const haul_shape *shape)
+{
+    const source *found = find(text, strcspn(text, ":"));
+    if (found && found->resizes && shape->ndim == 3)
+        return (example_size){.height = shape->dims[1], .width = shape->dims[2]};
+    return (example_size){.context = found && found->has_context && shape->ndim == 1 ? shape->dims[0] : 0};
 }
 
 /* Has DIR/test, in which a class named test would have pictures, class folders? */
@@ -181,13 +271,13 @@ bool source_is_sorted_by_class(const char *text)
 bool source_same_kind(const char *a, const char *b)
 {
     const source *kind = find(a, strcspn(a, ":"));
-    return kind && kind == find(b, strcspn(b, ":")) && (kind->needs_folder || !strcmp(a, b));
+    return kind && kind == find(b, strcspn(b, ":")) && (kind->needs || !strcmp(a, b));
 }
 
-const char *source_name(int index, bool *needs_folder)
+const char *source_name(int index, const char **needs)
 {
     if (index >= SOURCE_COUNT)
         return NULL;
-    *needs_folder = sources[index].needs_folder;
+    *needs = sources[index].needs;
     return sources[index].name;
 }

@@ -1,4 +1,5 @@
-/* Where data comes from: "cifar10:DIR", "images:DIR", "shapes", "blobs". */
+/* Where data comes from: "cifar10:DIR", "images:DIR", "masks:DIR", "text:FILE", "shapes", "blobs", "scenes",
+ * "sentences". */
 #ifndef CLI_MODEL_SOURCE_H
 #define CLI_MODEL_SOURCE_H
 
@@ -7,30 +8,44 @@
 /* What --help says about --data. */
 #define SOURCE_HELP                                                                                                    \
     "cifar10:DIR (CIFAR-10's binary files); images:DIR (JPEG and PNG files in a folder for each class, in DIR or in "  \
-    "DIR/train and DIR/test); shapes or blobs (built in; shapes:COUNT makes COUNT examples to train "                  \
-    "on, and a fifth as many to test)"
+    "DIR/train and DIR/test); masks:DIR (pictures in DIR/images and a PNG file with the class of each pixel in "       \
+    "DIR/masks, or both in DIR/train and DIR/test); text:FILE (a UTF-8 text, whose last tenth is the test part); "     \
+    "shapes, blobs, scenes or sentences (built in; shapes:COUNT makes COUNT examples to train on, and a fifth as "     \
+    "many to test)"
 
-/* What the examples of a source are: an input, as f32, and the wanted output. */
+/* What the examples of a source are: an input, as f32 or, of a text, as class indices, and the wanted output. */
 typedef struct data_spec {
     haul_field x, y;
 } data_spec;
 haul_status source_spec(const haul_dataset *dataset, data_spec *out);
 
+/* What a network has to find for an example. */
+typedef enum data_task {
+    TASK_ANSWER, /* one class, or values */
+    TASK_PIXELS, /* the class of each pixel */
+    TASK_TOKENS  /* the character that follows each */
+} data_task;
+data_task source_task(const data_spec *spec);
+
 /* What the pictures of a folder are resized to. 0 x 0: the size that all have or, if they differ, 64 x 64, which is
- * then filled in, with `mixed`. */
-typedef struct picture_size {
+ * then filled in, with `mixed`. And the characters of an example of a text, 0: 64. */
+typedef struct example_size {
     int64_t height, width;
     bool    mixed;
-} picture_size;
+    int64_t context;
+} example_size;
+
+/* The size that examples of this shape had. Sizes that the source cannot have are 0. */
+example_size source_size(const char *text, const haul_shape *shape);
 
 /* The source's training or test part, with pictures as they are, u8, or resized. The training part of a folder without
  * parts is all of it. NULL after a complaint. */
-haul_dataset *source_open(const char *text, bool test, picture_size *size);
+haul_dataset *source_open(const char *text, bool test, example_size *size);
 
 /* Are pictures of this source resized? */
 bool source_resizes(const char *text);
 
-/* Has the source a test part? Only a folder of pictures may have none. One that cannot be read counts as one that has;
+/* Has the source a test part? Only folders of pictures may have none. One that cannot be read counts as one that has;
  * source_open complains about it. */
 bool source_has_test(const char *text);
 
@@ -41,7 +56,7 @@ bool source_is_sorted_by_class(const char *text);
 /* Are these two the same kind of data (the folder may have moved)? */
 bool source_same_kind(const char *a, const char *b);
 
-/* The names of the sources, from 0 on, NULL after the last; and whether a folder follows. */
-const char *source_name(int index, bool *needs_folder);
+/* The names of the sources, from 0 on, NULL after the last; and what follows the colon: "DIR", "FILE", or NULL. */
+const char *source_name(int index, const char **needs);
 
 #endif

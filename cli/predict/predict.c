@@ -8,26 +8,26 @@
 #include "cli/model/confusion.h"
 #include "cli/model/network.h"
 #include "cli/options/commands.h"
+#include "cli/predict/continuation.h"
+#include "cli/predict/mask_file.h"
 #include "cli/predict/predictor.h"
 #include "cli/predict/trace.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 
-/* The network's answer for x, [1, ...] on the CPU. The first one is traced if that was asked for. */
-static haul_status ask(const predictor *p, haul_tensor *x, answer *out)
+/* The network's logits for x, [1, ...] on the CPU. The first call is traced if that was asked for. NULL with the
+ * library's error. */
+static haul_tensor *ask(const predictor *p, haul_tensor *x)
 {
     const predict_options *o = p->options;
-    haul_scope            *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
-    haul_tensor *logits = o->trace ? trace_call(p->net, x, p->device, o->json)
-                                   : haul_to(haul_call(p->net, haul_to(x, p->device)), haul_cpu());
-    haul_status  status = logits ? answer_read(&p->spec, logits, (int)o->top, out) : haul_error_status();
-    haul_scope_pop(scope);
-    if (o->trace && !o->json && !status)
+    haul_tensor           *logits = o->trace ? trace_call(p->net, x, p->device, o->json)
+                                             : haul_to(haul_call(p->net, haul_to(x, p->device)), haul_cpu());
+    if (!logits || haul_tensor_check(logits))
+        return NULL;
+    if (o->trace && !o->json)
         putchar('\n');
-    return status;
+    return logits;
 }
 
 static void print_weights(const predictor *p)
@@ -69,10 +69,11 @@ static bool predict_picture(const predictor *p, const char *path, int name_width
 {
     answer       a;
     haul_scope  *scope = haul_scope_push();
-    haul_tensor *x = scope ? predictor_picture(p, path) : NULL;
-    bool         done = x && !ask(p, x, &a);
+    haul_tensor *x = scope ? predictor_picture(p, path) : NULL, *logits = x ? ask(p, x) : NULL;
+    bool         done = logits && !answer_read(&p->spec, logits, (int)p->options->top, &a);
     if (!done)
         complain_picture(path);
+    done = done && (!p->options->masks || mask_file_write(p, path, logits));
     haul_scope_pop(scope);
     if (done)
         return print_picture(p, path, &a, name_width);
@@ -152,6 +153,47 @@ static bool print_example(const predictor *p, int64_t index, const answer *a, in
     return json_print(event);
 }
 
+/* One example of a class or value. */
+static bool predict_answer(const predictor *p, const haul_batch *batch, int64_t index)
+{
+    answer       a;
+    int          wanted = 0;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *logits = scope ? ask(p, batch->x) : NULL;
+    bool         done =
+        logits && !answer_read(&p->spec, logits, (int)p->options->top, &a) && !wanted_class(p, batch->y, &wanted);
+    haul_scope_pop(scope);
+    return done && print_example(p, index, &a, wanted);
+}
+
+static bool print_share(const predictor *p, int64_t index, int64_t hits, int64_t answers)
+{
+    const double accuracy = (double)hits / (double)answers;
+    if (!p->options->json) {
+        printf("example %-6lld %5.1f%% of %s %s right\n", (long long)index, 100 * accuracy, text_count(answers),
+               source_task(&p->spec) == TASK_TOKENS ? "characters" : "pixels");
+        return true;
+    }
+    cJSON *event = json_event("prediction");
+    json_text(event, "source", haul_dataset_name(p->data));
+    json_number(event, "index", (double)index);
+    json_number(event, "accuracy", accuracy);
+    json_number(event, "answers", (double)answers);
+    return json_print(event);
+}
+
+/* One example with a class for each pixel or character: how many are right. */
+static bool predict_share(const predictor *p, const haul_batch *batch, int64_t index)
+{
+    int64_t      hits = 0;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *logits = scope ? ask(p, batch->x) : NULL;
+    if (logits)
+        hits = haul_item_i64(network_hits(&p->spec, logits, batch->y));
+    haul_scope_pop(scope);
+    return logits && !haul_error_status() && print_share(p, index, hits, network_answers(batch->y));
+}
+
 /* Examples from --index on, one at a time. */
 static bool predict_examples(const predictor *p)
 {
@@ -162,15 +204,14 @@ static bool predict_examples(const predictor *p)
         return false;
     }
     print_weights(p);
+    const bool one = source_task(&p->spec) == TASK_ANSWER;
     for (int64_t i = 0; i < (o->trace ? 1 : o->count); i++) {
-        answer            a;
-        int               wanted = 0;
         const haul_batch *batch = haul_loader_next(loader);
-        if (!batch || ask(p, batch->x, &a) || wanted_class(p, batch->y, &wanted))
+        if (!batch || !(one ? predict_answer : predict_share)(p, batch, o->index + i))
             break;
-        if (!print_example(p, o->index + i, &a, wanted))
-            return false;
     }
+    if (!output_works())
+        return false;
     if (haul_error_status()) {
         complain_error();
         return false;
@@ -188,10 +229,12 @@ static bool print_summary(const predictor *p, const confusion *c, const network_
         putchar('\n');
         confusion_print(c, p->classes);
         const char *part = *p->part && !strstr(name, p->part) ? p->part : "";
-        char        text[512];
-        snprintf(text, sizeof text, "%s%s%s%s, all %s examples on %s: accuracy %.1f%%, loss %.3f", name,
+        char        text[512], iou[32] = "";
+        if (source_task(&p->spec) == TASK_PIXELS)
+            snprintf(iou, sizeof iou, "mean IoU %.3f, ", confusion_mean_iou(c));
+        snprintf(text, sizeof text, "%s%s%s%s, all %s examples on %s: accuracy %.1f%%, %sloss %.3f", name,
                  *part ? ", the " : "", part, *part ? " part" : "", text_count(count), device, 100 * score->accuracy,
-                 score->loss);
+                 iou, score->loss);
         printf("%s", c->classes ? "\n" : "");
         print_wrapped(text, 0, 0);
         return output_works();
@@ -204,6 +247,8 @@ static bool print_summary(const predictor *p, const confusion *c, const network_
     json_text(event, "weights", p->best ? "best" : "last");
     json_number(event, "examples", (double)count);
     json_number(event, "accuracy", score->accuracy);
+    if (source_task(&p->spec) == TASK_PIXELS)
+        json_number(event, "mean_iou", confusion_mean_iou(c));
     json_number(event, "loss", score->loss);
     confusion_to_json(c, p->classes, event);
     return json_print(event);
@@ -239,17 +284,41 @@ static bool predict_all(const predictor *p)
 
 /* ---- the command ---- */
 
+/* Complains of an option that was given and is for something else than was asked. */
+static bool refuse(const option_values *values, const char *const *names, const char *why)
+{
+    for (; *names; names++)
+        if (option_given(values, *names)) {
+            complain("--%s %s", *names, why);
+            return true;
+        }
+    return false;
+}
+
 /* An exit code, or -1. */
 static int check(const option_values *values, const predict_options *o)
 {
-    static const char *const of_data[] = {"data", "split", "index", "count", "batch"};
+    static const char *const of_data[] = {"data", "split", "index", "count", "batch", NULL};
+    static const char *const of_prompts[] = {"length", "temperature", "seed", NULL};
+    if (o->prompt && (refuse(values, of_data, "is for data, and --prompt continues a text; give one or the other") ||
+                      refuse(values, (const char *const[]){"trace", "top", "masks", NULL},
+                             "is for pictures and data, and --prompt continues a text; give one or the other")))
+        return EXIT_USAGE;
+    if (o->prompt && o->pictures.count) {
+        complain("a picture and --prompt were given; give one or the other");
+        return EXIT_USAGE;
+    }
+    if (!o->prompt &&
+        refuse(values, of_prompts, "is for texts that are continued; give --prompt TEXT, or leave it out"))
+        return EXIT_USAGE;
+    if (o->masks && !o->pictures.count) {
+        complain("--masks writes the masks of pictures; name some");
+        return EXIT_USAGE;
+    }
     if (!o->pictures.count)
         return -1;
-    for (size_t i = 0; i < sizeof of_data / sizeof *of_data; i++)
-        if (option_given(values, of_data[i])) {
-            complain("--%s is for data, and pictures are named as well; give one or the other", of_data[i]);
-            return EXIT_USAGE;
-        }
+    if (refuse(values, of_data, "is for data, and pictures are named as well; give one or the other"))
+        return EXIT_USAGE;
     if (o->trace && o->pictures.count > 1) {
         complain("--trace follows one picture; name only one");
         return EXIT_USAGE;
@@ -261,7 +330,9 @@ static int predict(const predict_options *o)
 {
     predictor p;
     bool      done = predictor_open(&p, o);
-    if (done && o->pictures.count)
+    if (done && o->prompt)
+        done = continue_prompt(&p);
+    else if (done && o->pictures.count)
         done = predict_pictures(&p);
     else if (done)
         done = predict_examples(&p) && (o->trace || predict_all(&p));
@@ -305,6 +376,11 @@ static const option predict_rows[] = {
      .initial = "10",
      .low = 1,
      .high = 1e15},
+    {.group = "Input",
+     .name = "prompt",
+     OPTION_TEXT_AT(predict_options, prompt),
+     .argument = "TEXT",
+     .help = "The beginning of a text, which a network that was trained on texts continues"},
     {.group = "Network",
      .name = "weights",
      OPTION_TEXT_AT(predict_options, weights),
@@ -337,6 +413,38 @@ static const option predict_rows[] = {
      .low = 1,
      .high = ANSWER_MOST},
     {.group = "Output",
+     .name = "masks",
+     OPTION_TEXT_AT(predict_options, masks),
+     .argument = "DIR",
+     .help = "Write the classes of the pixels of each picture into this folder, as NAME.png with a grey value for each "
+             "pixel, in the size that the network was trained on",
+     .complete = COMPLETE_FOLDER},
+    {.group = "Output",
+     .name = "length",
+     OPTION_INTEGER_AT(predict_options, length),
+     .argument = "N",
+     .help = "How many characters follow --prompt",
+     .initial = "200",
+     .low = 1,
+     .high = 1e6},
+    {.group = "Output",
+     .name = "temperature",
+     OPTION_NUMBER_AT(predict_options, temperature),
+     .argument = "X",
+     .help = "What the logits of the characters are divided by before one is drawn: less than 1 prefers the probable "
+             "ones, and 0 takes the most probable one",
+     .initial = "1",
+     .low = 0,
+     .high = 1000},
+    {.group = "Output",
+     .name = "seed",
+     OPTION_INTEGER_AT(predict_options, seed),
+     .argument = "N",
+     .help = "Seed of the characters that are drawn: the same seed gives the same text",
+     .initial = "0",
+     .low = 0,
+     .high = 9007199254740991.0},
+    {.group = "Output",
      .name = "trace",
      OPTION_FLAG_AT(predict_options, trace),
      .help = "Follow one example to the device, through each layer and back, with the shape, time and values at each "
@@ -366,16 +474,20 @@ static const help_example predict_lines[] = {
     {"haul predict --run runs/first", "the accuracy on the test data of the run"},
     {"haul predict --run runs/first --data images:more", "the same on other data with these classes"},
     {"haul predict --run runs/first --data cifar10:elsewhere --index 5 --trace", NULL},
+    {"haul predict --run runs/book --prompt 'It was '", "a text that begins like this"},
+    {"haul predict --run runs/streets --masks marked a.jpg", "its classes as marked/a.png"},
     {NULL, NULL}};
 
 const command predict_command = {
     .name = "predict",
-    .summary = "Classify pictures, measure accuracy, or trace one example",
+    .summary = "Classify pictures, continue a text, or measure accuracy",
     .usage = "--run DIR [OPTION...] [PICTURE...]",
     .description =
-        "Runs a trained network. For pictures it shows the most probable classes. For data it shows some "
+        "Runs a trained network. For pictures it shows the most probable classes or, of a network that marks pixels, "
+        "those with the most pixels. For data it shows some "
         "predictions; then, over all examples, the accuracy for each class and the classes that are confused. --trace "
-        "shows how one example passes through the network. Pictures are resized to the size that the network was "
+        "shows how one example passes through the network. --prompt shows how a network that was trained on a text "
+        "continues one. Pictures are resized to the size that the network was "
         "trained on.",
     .options = predict_rows,
     .option_count = sizeof predict_rows / sizeof *predict_rows,

@@ -43,7 +43,7 @@ static bool open_device(predictor *p)
 /* ---- data ---- */
 
 /* The examples of a part. The validation part is drawn as in the training. */
-static haul_dataset *open_part(const predictor *p, const char *source, picture_size *size)
+static haul_dataset *open_part(const predictor *p, const char *source, example_size *size)
 {
     haul_dataset *raw = source_open(source, !strcmp(p->part, "test"), size), *parts[2] = {raw, NULL};
     double        fraction = p->options->data ? 0 : stored_number(p, "validation");
@@ -98,12 +98,10 @@ static bool check_index(const predictor *p)
 /* That of --data, else that of the training. Its classes must be those that the network was trained on. */
 static bool open_data(predictor *p)
 {
-    const char  *source = p->options->data ? p->options->data : stored_text(p, "data");
-    picture_size size = {0};
+    const char *source = p->options->data ? p->options->data : stored_text(p, "data");
     if (!source || !(p->part = choose_part(p, source)))
         return false;
-    if (input_is_picture(&p->input) && source_resizes(source))
-        size = (picture_size){.height = p->input.shape.dims[1], .width = p->input.shape.dims[2]};
+    example_size  size = source_size(source, &p->input.shape);
     haul_dataset *raw = open_part(p, source, &size);
     if (!raw || !classes_agree(raw, p->classes, p->options->run))
         return false;
@@ -124,10 +122,34 @@ static bool open_pictures(predictor *p)
                  text_shape(&p->input.shape));
         return false;
     }
+    const char *model = stored_text(p, "model");
+    const bool  marks = model && network_task(model) == TASK_PIXELS;
     p->spec = (data_spec){
         .x = {.name = "x", .dtype = HAUL_F32, .shape = p->input.shape},
-        .y = {.name = "y", .dtype = HAUL_I64, .shape = HAUL_SCALAR_SHAPE, .classes = cJSON_GetArraySize(p->classes)}};
-    return true;
+        .y = {.name = "y",
+              .dtype = HAUL_I64,
+              .shape = marks ? HAUL_SHAPE(p->input.shape.dims[1], p->input.shape.dims[2]) : HAUL_SCALAR_SHAPE,
+              .classes = cJSON_GetArraySize(p->classes)}};
+    if (model && p->options->masks && !marks)
+        complain("--masks writes the classes of pixels, which %s does not find: it was trained with --model %s",
+                 p->options->run, model);
+    return model && (marks || !p->options->masks);
+}
+
+/* ---- prompts ---- */
+
+static bool open_prompt(predictor *p)
+{
+    const char *model = stored_text(p, "model");
+    const bool  writes = model && network_task(model) == TASK_TOKENS;
+    const int   tokens = cJSON_GetArraySize(p->classes);
+    haul_field  field = {.name = "x", .dtype = HAUL_I64, .shape = p->input.shape, .classes = tokens};
+    p->spec.x = p->spec.y = field;
+    p->spec.y.name = "y";
+    if (model && !writes)
+        complain("--prompt is for networks that continue a text, and %s was trained with --model %s", p->options->run,
+                 model);
+    return writes;
 }
 
 haul_tensor *predictor_picture(const predictor *p, const char *path)
@@ -183,7 +205,10 @@ bool predictor_open(predictor *p, const predict_options *options)
 {
     *p = (predictor){.options = options, .part = ""};
     haul_set_grad_enabled(false);
-    return open_run(p) && open_device(p) && (options->pictures.count ? open_pictures(p) : open_data(p)) &&
+    return open_run(p) && open_device(p) &&
+           (options->prompt           ? open_prompt(p)
+            : options->pictures.count ? open_pictures(p)
+                                      : open_data(p)) &&
            open_network(p);
 }
 

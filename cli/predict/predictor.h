@@ -12,8 +12,10 @@
 
 typedef struct predict_options {
     const char  *run, *data, *split, *device, *weights;
+    const char  *prompt, *masks; /* NULL: none */
     operand_list pictures;
-    int64_t      index, count, batch, top;
+    int64_t      index, count, batch, top, length, seed;
+    double       temperature;
     bool         trace, json;
 } predict_options;
 

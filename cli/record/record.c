@@ -1,6 +1,7 @@
 /* haul record: a training step as a program, without computing it. */
 #include <string.h>
 
+#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/record/show.h"
@@ -146,7 +147,7 @@ const command record_command = {
     .operand = {.name = "MODEL",
                 .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
                 .offset = offsetof(record_options, model),
-                .choices = OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp")},
+                .choices = NETWORK_CHOICES},
     .examples = record_lines,
     .run = record_main,
 };

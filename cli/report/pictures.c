@@ -4,9 +4,9 @@
 
 #include "cli/model/answer.h"
 #include "cli/report/answers.h"
-#include "cli/report/draw/png.h"
 #include "cli/report/page.h"
 #include "cli/report/text.h"
+#include "cli/shared/png.h"
 
 enum { SIDE = 40 }; /* larger pictures are reduced to it */
 

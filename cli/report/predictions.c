@@ -61,7 +61,8 @@ static bool ask(page_answers *a)
 {
     network_watch watch = {.see = see, .context = a};
     a->room = haul_dataset_count(a->network.data);
-    if (a->network.spec.y.dtype == HAUL_I64 && a->room > 0 && a->room < INT32_MAX)
+    if (a->network.spec.y.dtype == HAUL_I64 && source_task(&a->network.spec) == TASK_ANSWER && a->room > 0 &&
+        a->room < INT32_MAX)
         a->list = calloc((size_t)a->room, sizeof *a->list);
     if (!confusion_init(&a->confusion, &a->network.spec)) {
         complain("memory is exhausted");

@@ -47,9 +47,9 @@ bool augment_suits(const augmentation *a, const data_spec *spec, const char *dat
 {
     if (!(a->crop || a->flip) || is_picture(spec))
         return true;
-    complain("--augment is for pictures, but the examples of --data %s are rows of numbers, which cannot be cropped or "
-             "flipped; leave --augment out",
-             data);
+    complain("--augment is for pictures, but the examples of --data %s are %s, which cannot be cropped or flipped; "
+             "leave --augment out",
+             data, source_task(spec) == TASK_TOKENS ? "stretches of a text" : "rows of numbers");
     return false;
 }
 
@@ -67,10 +67,11 @@ haul_dataset *augment_apply(const augmentation *a, haul_dataset *dataset)
     data_spec       spec;
     if (source_spec(dataset, &spec))
         return NULL;
+    const char *fields = source_task(&spec) == TASK_PIXELS ? "x, y" : "x"; /* a mask moves with its picture */
     if (a->crop)
-        changes[count++] = haul_random_crop(spec.x.name, padding(&spec));
+        changes[count++] = haul_random_crop(fields, padding(&spec));
     if (a->flip)
-        changes[count++] = haul_random_flip(spec.x.name);
+        changes[count++] = haul_random_flip(fields);
     for (int i = 0; i < count; i++)
         if (!changes[i])
             return NULL;

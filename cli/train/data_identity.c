@@ -54,6 +54,8 @@ static bool add_file(files *f, const haul__data_file *file)
     f->bytes += info.st_size;
     hash_add(&f->hash, file->name, strlen(file->name) + 1);
     hash_add_size(&f->hash, (uint64_t)info.st_size);
+    if (file->content)
+        hash_add_size(&f->hash, file->content);
     if (f->count <= MOST_LISTED) {
         visible_text(name, sizeof name, file->name);
         json_number(f->sizes, name, (double)info.st_size);
@@ -255,7 +257,9 @@ static void compare_files(words *w, const char *part, const cJSON *before, const
         compare_lists(w, part, old_sizes, new_sizes);
     if (strlen(w->text) > length)
         return;
-    if (old_count == new_count)
+    if (old_sizes && new_sizes)
+        say(w, "%scontents of %s differ", part, new_count == 1 ? new_sizes->child->string : "its files");
+    else if (old_count == new_count)
         say(w, "%snames or sizes of its %s files differ", part, text_count(new_count));
     else
         say(w, "%s%s files now, %s before", part, text_count(new_count), text_count(old_count));

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model/source.h"
+#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/config.h"
 #include "cli/options/options.h"
@@ -192,27 +192,36 @@ static const option train_rows[] = {
      .name = "data",
      OPTION_TEXT_AT(train_options, data),
      .argument = "SOURCE",
-     .help = "Data to train on: " SOURCE_HELP,
-     .initial = "shapes",
+     .help = "Data to train on: " SOURCE_HELP ". By default shapes; for char_gpt sentences, for unet scenes",
      .complete = COMPLETE_SOURCE,
      .flags = CHANGES},
     {.group = "Data and model",
      .name = "model",
      OPTION_TEXT_AT(train_options, model),
      .argument = "NAME",
-     .help =
-         "Network; its sizes follow the data. By default simplecnn for pictures of at least 16 x 16, otherwise dense",
-     .choices = OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp"),
+     .help = "Network; its sizes follow the data. By default char_gpt for texts, unet for pictures with masks, "
+             "simplecnn for pictures of at least 16 x 16, otherwise dense",
+     .choices = NETWORK_CHOICES,
      .flags = KEPT},
     {.group = "Data and model",
      .name = "size",
      OPTION_INTEGER_AT(train_options, size),
      .argument = "N",
-     .help = "Resize the pictures of images:DIR to N x N. With 0 they keep their size if all have the same size, and "
+     .help = "Resize the pictures of images:DIR and masks:DIR to N x N. With 0 they keep their size if all have the "
+             "same size, and "
              "become 64 x 64 otherwise",
      .initial = "0",
      .low = 0,
      .high = 16384,
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "context",
+     OPTION_INTEGER_AT(train_options, context),
+     .argument = "N",
+     .help = "Characters of an example of text:FILE: how many a network sees at most. 0 means 64",
+     .initial = "0",
+     .low = 0,
+     .high = 65536,
      .flags = KEPT},
     {.group = "Data and model",
      .name = "init",
@@ -502,14 +511,17 @@ static const help_example train_lines[] = {{"haul train --data shapes --epochs 3
                                            {"haul train --run runs/first --resume", NULL},
                                            {"haul train --model resnet18 --batch 256 --device gpu --estimate", NULL},
                                            {"haul train --model dense --data blobs --batch 32 --log-every 10", NULL},
+                                           {"haul train --data text:book.txt --optimizer adam --run runs/book", NULL},
+                                           {"haul train --data masks:streets --size 128 --optimizer adam", NULL},
                                            {NULL, NULL}};
 
 const command train_command = {
     .name = "train",
     .summary = "Train a network and watch it learn",
     .usage = "[OPTION...]",
-    .description = "Trains a network on pictures or rows, shows its progress and, with --run, saves it. Ctrl-C saves "
-                   "and stops; --resume continues and reaches the same result.",
+    .description =
+        "Trains a network on pictures, rows or a text, shows its progress and, with --run, saves it. Ctrl-C saves "
+        "and stops; --resume continues and reaches the same result.",
     .options = train_rows,
     .option_count = sizeof train_rows / sizeof *train_rows,
     .examples = train_lines,

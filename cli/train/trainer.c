@@ -44,17 +44,17 @@ double samples_median(samples *s)
 /* ---- opening ---- */
 
 /* A run that goes on has the size with which it began, even if the pictures suggest another one now. */
-static bool choose_size(const trainer *t, picture_size *size)
+static bool choose_size(const trainer *t, example_size *size)
 {
     const train_options *o = t->options;
     input_form           input;
-    *size = (picture_size){.height = o->size, .width = o->size};
+    *size = (example_size){.height = o->size, .width = o->size, .context = o->context};
     if (!o->resume || !source_resizes(o->data))
         return true;
     if (!run_input(&t->run, &input))
         return false;
     if (input_is_picture(&input))
-        *size = (picture_size){.height = input.shape.dims[1], .width = input.shape.dims[2]};
+        *size = (example_size){.height = input.shape.dims[1], .width = input.shape.dims[2]};
     return true;
 }
 
@@ -84,13 +84,15 @@ bool trainer_open_data(trainer *t)
         return false;
     if (t->plans.limit.bytes)
         t->plans.limit.overhead = overhead_of(t->device);
+    if (!o->data)
+        o->data = network_data(o->model);
     training_data_plan plan = {
         .source = o->data, .validation = o->validation, .seed = (uint64_t)o->seed, .augment = t->plans.augment};
     if (!choose_size(t, &plan.size) || !training_data_open(&plan, &t->data))
         return false;
     if (!o->model)
         o->model = network_default(&t->data.spec);
-    return true;
+    return network_suits(o->model, &t->data.spec, o->data);
 }
 
 static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)

@@ -27,6 +27,7 @@ typedef struct train_options {
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
+    int64_t     context;    /* characters of an example of a text; 0: the usual number */
     int64_t     profile;    /* steps to record; 0: none */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */

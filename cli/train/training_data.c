@@ -15,15 +15,13 @@ static bool prepare(const training_data_plan *plan, haul_dataset *raw, training_
     return out->train && (out->validation || !parts[1]) && !source_spec(out->train, &out->spec);
 }
 
-/* Its pictures get the size of those of the training part. */
+/* Its examples get the size of those of the training part. */
 static bool open_test(const training_data_plan *plan, training_data *out)
 {
-    picture_size  size = {0};
+    example_size  size = source_size(plan->source, &out->input.shape);
     haul_dataset *raw;
     if (!source_has_test(plan->source))
         return true;
-    if (source_resizes(plan->source))
-        size = (picture_size){.height = out->input.shape.dims[1], .width = out->input.shape.dims[2]};
     raw = source_open(plan->source, true, &size);
     out->raw_test = raw;
     out->test = raw ? input_form_apply(&out->input, raw) : NULL;
@@ -38,8 +36,9 @@ static bool can_measure(const training_data_plan *plan)
     if (plan->validation > 0 || source_has_test(plan->source))
         return true;
     complain("--data %s has no test part to measure each epoch on; give --validation 0.2 to keep a fifth of the "
-             "pictures of each class for that, or make the folders train and test with the classes in each",
-             plan->source);
+             "pictures%s for that, or make the folders train and test with the %s in each",
+             plan->source, source_is_sorted_by_class(plan->source) ? " of each class" : "",
+             source_is_sorted_by_class(plan->source) ? "classes" : "folders images and masks");
     return false;
 }
 

@@ -14,7 +14,7 @@ typedef struct training_data {
         *raw_test; /* as the source has them: all training examples, and those of the test; may be NULL */
     data_spec    spec;
     input_form   input; /* what all of them were given */
-    picture_size size;  /* what pictures were resized to; 0 x 0: nothing */
+    example_size size;  /* what pictures were resized to; 0 x 0: nothing */
 } training_data;
 
 typedef struct training_data_plan {
@@ -22,7 +22,7 @@ typedef struct training_data_plan {
     double       validation; /* the fraction of the training examples that is kept from training; 0: none */
     uint64_t     seed;       /* draws them */
     augmentation augment;
-    picture_size size;
+    example_size size;
 } training_data_plan;
 
 /* False after a complaint, also if there is nothing to measure an epoch on. */

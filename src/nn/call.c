@@ -359,3 +359,8 @@ haul_tensor *haul__call_in_order(haul_module *module, haul_args *args)
     }
     return now;
 }
+
+bool haul__calls_in_order(const haul_module *module)
+{
+    return module->forward == haul__call_in_order;
+}

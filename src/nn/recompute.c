@@ -123,7 +123,7 @@ haul_status haul_module_recompute_children(haul_module *module, const char *firs
         return haul_error_status();
     if (!first || !last)
         return haul__fail_null(operation, first ? "last" : "first");
-    if (module->forward != haul__call_in_order)
+    if (!haul__calls_in_order(module))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "module",
                           "the %s does not just call its children in order; use haul_module_recompute for each of them",
                           module->kind);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nn/module.h"
+
 /* ---- finding ---- */
 
 static int child_count(haul_module *m)
@@ -51,19 +53,21 @@ static void add(haul__network_parts *out, const char *holder, const char *first,
     out->count++;
 }
 
-/* Layers between blocks form runs; each has one layer with a matrix of weights, and those without around it. */
+/* Layers between blocks form runs; each has one layer with a matrix of weights, and those without around it. A module
+ * that does not just call its children in order has no runs: its blocks are parts by themselves. */
 static void find(haul_module *m, const char *path, haul__network_parts *out)
 {
     haul_named_module children[HAUL__MOST_PARTS];
     int               count = haul_module_children(m, children, HAUL__MOST_PARTS), begin = 0;
-    bool              has = false;
+    bool              has = false, in_order = haul__calls_in_order(m);
     char              below[80];
     count = count > HAUL__MOST_PARTS ? HAUL__MOST_PARTS : count;
     for (int i = 0; i <= count; i++) {
         bool ends = i == count || child_count(children[i].module) > 0;
         bool matrix = !ends && has_matrix(children[i].module);
         if ((ends || (matrix && has)) && begin < i) {
-            add(out, path, children[begin].name, children[i - 1].name);
+            if (in_order)
+                add(out, path, children[begin].name, children[i - 1].name);
             begin = i;
             has = false;
         }
@@ -88,14 +92,22 @@ haul_status haul__parts_find(haul_module *net, haul__network_parts *out)
     return HAUL_OK;
 }
 
+static haul_status apply(const haul__network_part *one, haul_module *net)
+{
+    haul_module *holder = *one->holder ? haul_module_child(net, one->holder) : net;
+    if (!holder)
+        return haul_error_status();
+    if (haul__calls_in_order(holder))
+        return haul_module_recompute_children(holder, one->first, one->last, one->on);
+    haul_module *block = haul_module_child(holder, one->first);
+    return block ? haul_module_recompute(block, one->on) : haul_error_status();
+}
+
 haul_status haul__parts_apply(const haul__network_parts *p, haul_module *net)
 {
     haul_status status = HAUL_OK;
-    for (int i = 0; i < p->count && !status; i++) {
-        const haul__network_part *one = &p->items[i];
-        haul_module              *holder = *one->holder ? haul_module_child(net, one->holder) : net;
-        status = holder ? haul_module_recompute_children(holder, one->first, one->last, one->on) : haul_error_status();
-    }
+    for (int i = 0; i < p->count && !status; i++)
+        status = apply(&p->items[i], net);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* The parts of a network that may run again in the backward pass (haul_module_recompute_children), and which of them
+/* The parts of a network that may run again in the backward pass (haul_module_recompute), and which of them
  * do. */
 #ifndef HAUL_PLAN_RECOMPUTE_H
 #define HAUL_PLAN_RECOMPUTE_H
@@ -7,9 +7,9 @@
 
 enum { HAUL__MOST_PARTS = 64 };
 
-/* Neighbouring children of a module that calls its children in order. */
+/* Neighbouring children of a module that calls its children in order, or one child of any other module. */
 typedef struct haul__network_part {
-    char holder[80];            /* the path of that module; "" for the network */
+    char holder[80];            /* the path of the module; "" for the network */
     char first[40], last[40];   /* names of its children */
     char name[80 + 2 * 40 + 4]; /* "layer1.0", "conv1..pool1" */
     bool on;

@@ -58,6 +58,8 @@ for device in $devices; do
                 compare "$device" $model $batch shapes:$((4 * batch))
             done
         done
+        compare "$device" char_gpt 8 sentences:32
+        compare "$device" unet 8 scenes:32
     fi
 done
 cat table

@@ -38,7 +38,7 @@ check "the wanted size" grep -q '^size .*pictures are resized to 10 x 10$' out
 run 2 train --data images:plain --size -3
 complains "--size"
 run 1 train --data shapes --size 16
-complains "--size resizes the pictures of images:DIR; the examples of shapes have shape [3,32,32]"
+complains "--size resizes the pictures of images:DIR and masks:DIR; the examples of shapes have shape [3,32,32]"
 run 0 predict --run ten --device cpu --data images:plain
 run 0 train --run ten --resume --epochs 5
 run 1 train --run ten --resume --epochs 6 --size 12

@@ -26,7 +26,7 @@ assert p["arena_bytes"] <= p["eager_peak_bytes"]
 print(len(p["operations"]), sum(s["outlives"] for s in stores))
 END
 
-for model in simplecnn dense mlp; do
+for model in simplecnn dense mlp char_gpt unet; do
     run 0 record $model --batch 16 --device cpu --json
     check "$model: one line" test "$(wc -l <out)" -eq 1
     check "$model: lifetimes and offsets" "$HAUL_PYTHON" check.py out

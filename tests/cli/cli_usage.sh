@@ -52,7 +52,7 @@ complains "--json takes no value"
 run 2 train --optimizer sdg
 complains "--optimizer wants sgd, adam or adamw, not 'sdg'; did you mean sgd?"
 run 2 train --model transformer
-complains "--model wants simplecnn, resnet18, dense or mlp, not 'transformer'"
+complains "--model wants simplecnn, resnet18, dense, mlp, char_gpt or unet, not 'transformer'"
 run 2 train --precision fp8
 complains "--precision wants f32, tf32, bf16 or f16"
 run 2 predict --run r --split exam
@@ -100,7 +100,7 @@ complains "there is no operation 'frobnicate'"
 run 2 ops add mul
 complains "one argument too many"
 
-for option in "--model transformer:simplecnn, resnet18, dense or mlp" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
+for option in "--model transformer:simplecnn, resnet18, dense, mlp, char_gpt or unet" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
     "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? There are cifar10:DIR"; do
     "$HAUL" train ${option%%:*} >out 2>err
     check "$option is refused" test $? -ne 0

@@ -382,6 +382,30 @@ static void test_plan__parts_of_a_network(void **state)
     assert_int_equal(haul__parts_apply(&p, net), HAUL_OK);
 }
 
+/* Without an order of its children the blocks of a network are parts by themselves. */
+static void test_plan__parts_of_a_network_with_branches(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"down1", "down2", "middle", "join2", "join1"};
+    haul__network_parts      p;
+    haul_module             *unet = haul_model_new("unet"), *gpt = haul_model_new("char_gpt");
+    assert_int_equal(haul__parts_find(unet, &p), HAUL_OK);
+    assert_int_equal(p.count, 5);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(p.items[i].name, names[i]);
+    p.items[3].on = true;
+    assert_int_equal(haul__parts_apply(&p, unet), HAUL_OK);
+    assert_true(haul_module_recomputes(haul_module_child(unet, "join2")));
+    assert_false(haul_module_recomputes(haul_module_child(unet, "join1")));
+    p.items[3].on = false;
+    assert_int_equal(haul__parts_apply(&p, unet), HAUL_OK);
+    assert_false(haul_module_recomputes(haul_module_child(unet, "join2")));
+    assert_int_equal(haul__parts_find(gpt, &p), HAUL_OK);
+    assert_int_equal(p.count, 2);
+    assert_string_equal(p.items[1].name, "blocks.1");
+    assert_int_equal(haul__parts_apply(&p, gpt), HAUL_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan__limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__the_fewest_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__parts_of_a_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plan__parts_of_a_network_with_branches, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ typedef struct report_start {
     double                    momentum;   /* NaN: the optimizer has none */
     double                    validation; /* the fraction; 0: none */
     int                       classes;
-    picture_size              size; /* what pictures were resized to; 0 x 0: nothing */
+    example_size              size; /* what pictures were resized to; 0 x 0: nothing */
     bool                      shuffle, resumed;
     bool                      recomputes; /* --recompute auto: the parts are those of `step` */
     int64_t     stored_epochs;            /* where the schedule of a resumed training covers other epochs now; else 0 */

@@ -1,4 +1,4 @@
-#include "cli/report/draw/png.h"
+#include "cli/shared/png.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,0 +1,111 @@
+# char_gpt on texts: files and made sentences, the characters of a run, continued runs, and continued texts.
+# ctest: labels=slow
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+
+quick=(--optimizer adamw --lr 0.003 --batch 8 --workers 0 --device cpu --log-every 1000)
+"$HAUL_PYTHON" - <<'END'
+proverb = ("for want of a nail the shoe was lost, for want of a shoe the horse was lost, "
+           "for want of a horse the rider was lost, for want of a rider the battle was lost.\n")
+open("proverb.txt", "w").write(40 * proverb)
+open("other.txt", "w").write(40 * proverb.replace("nail", "nial"))
+open("short.txt", "w").write("for want of a nail")
+open("latin1.txt", "wb").write("caf\u00e9\n".encode("latin1"))
+open("empty.txt", "w")
+END
+
+# ---- learning ----
+run 0 train --data text:proverb.txt --context 32 "${quick[@]}" --epochs 6 --run r --json
+check "a text is learned by char_gpt" test "$(value out start model)" = char_gpt
+check "almost every character of the test part is right" at_least "$(value out epoch test_accuracy)" 0.9
+check "the loss" at_least 0.3 "$(value out epoch test_loss)"
+check "examples do not overlap" test "$(value out start train_examples)" = 177
+run 0 train --model char_gpt --data sentences:640 "${quick[@]}" --epochs 2 --json
+check "made sentences" at_least 2.2 "$(value out epoch test_loss)"
+run 0 train --model char_gpt "${quick[@]}" --estimate
+check "are the default" grep -q '\[8,64,28\]' out
+
+# ---- continuing a run ----
+run 0 train --data text:proverb.txt --context 32 "${quick[@]}" --epochs 2 --run s
+run 0 train --run s --resume --epochs 6
+check "the same bits" cmp r/weights.safetensors s/weights.safetensors
+cp proverb.txt kept.txt
+cp other.txt proverb.txt
+run 1 train --run s --resume --epochs 7
+complains "the data of s has changed since the training was saved: contents of proverb.txt differ"
+sed -i s/nial/NAIL/ proverb.txt
+run 1 train --run s --resume --epochs 7 --allow-changed-data
+complains "which s does not have"
+cp kept.txt proverb.txt
+run 0 train --run s --resume --epochs 7
+
+# ---- continuing a text ----
+run 0 predict --run r --device cpu --prompt "for want of a n" --temperature 0 --length 20
+check "the text goes on" grep -qx 'for want of a nail the shoe was los' out
+run 0 predict --run r --device cpu --prompt "the " --length 40 --seed 1 --json
+check "one line" test "$(wc -l <out)" -eq 1
+check "the prompt" test "$(value out continuation prompt)" = "the "
+mv out first
+run 0 predict --run r --device cpu --prompt "the " --length 40 --seed 1 --json
+check "the same seed gives the same text" cmp first out
+run 0 predict --run r --device cpu --prompt "the " --length 40 --seed 2 --json
+check "another seed another" sh -c '! cmp -s first out'
+run 1 predict --run r --prompt "for want of a nail!"
+complains "the text that r was trained on has no '!'"
+run 2 predict --run r --prompt "the" --index 3
+complains "--index is for data, and --prompt continues a text"
+run 2 predict --run r --length 3
+complains "--length is for texts that are continued"
+run 0 predict --run r --device cpu --count 1
+check "an example" grep -Eq '^example 0 +[0-9.]+% of 32 characters right$' out
+check "all of the data" grep -Eq '^text \(test\), all 19 examples on cpu: accuracy [0-9.]+%, loss [0-9.]+$' out
+run 0 predict --run r --device cpu --trace --json
+check "a trace" grep -q '"stage":"blocks.1.attention' out
+run 0 report r
+check "a page" test -s r/report.html
+run 0 train "${small[@]}" --epochs 1 --run rows
+run 1 predict --run rows --prompt "the"
+complains "--prompt is for networks that continue a text, and rows was trained with --model dense"
+
+# ---- what cannot be learned ----
+run 1 train --data text:
+complains "--data text:: name the file: text:FILE"
+run 1 train --data proverb.txt
+complains "--data proverb.txt: say what it is: text:proverb.txt"
+run 1 train --data text:none.txt
+complains "none.txt"
+run 1 train --data text:empty.txt
+complains "empty.txt has 0 characters"
+run 1 train --data text:short.txt
+complains "short.txt has 18 characters, 17 of them in the training split"
+run 1 train --data text:proverb.txt --context 6400
+complains "give a longer text, or a context of at most"
+run 1 train --data text:latin1.txt
+complains "latin1.txt is not UTF-8: it has the byte 0xe9 in line 1 (byte 3); convert it, for example with iconv"
+run 1 train --model char_gpt --data shapes:64
+complains "--model char_gpt finds the character that follows each, and --data shapes:64 is not of that kind; give --data text:FILE or sentences"
+run 1 train --model simplecnn --data text:proverb.txt
+complains "leave --model out, which takes char_gpt"
+run 1 train --data shapes:64 --context 8
+complains "--context is for text:FILE"
+run 1 train --data text:proverb.txt --augment flip
+complains "stretches of a text"
+
+# ---- plans ----
+exact() {
+    run 0 train --model char_gpt --data sentences:64 --batch 8 --workers 0 --device cpu "$@" --estimate --json
+    mv out estimate
+    run 0 train --model char_gpt --data sentences:64 --batch 8 --workers 0 --device cpu "$@" --epochs 1 --json
+    check "$*: a step, to the byte" test "$(value estimate estimate peak_bytes)" = "$(value out done step_peak_bytes)"
+    check "$*: the training, to the byte" test "$(value estimate estimate training_peak_bytes)" = "$(value out done peak_bytes)"
+}
+exact
+exact --precision f16 --optimizer adam
+exact --accumulate 2
+exact --recompute auto
+check "a block runs again" grep -q '"recompute":.*blocks.0' estimate
+run 0 train --model char_gpt --data sentences:64 --batch auto --memory-limit 20M --epochs 1 --workers 0 --device cpu
+run 0 record char_gpt --batch 4 --device cpu --json
+check "a program" grep -q '"name":"haul_embedding","module":"token"' out
+run 0 compare --model char_gpt --batch 4 --a cpu --b cpu,threads=1 --json
+check "the same bits on one thread" grep -q '"first":null' out
+finish
