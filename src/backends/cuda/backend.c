@@ -47,6 +47,7 @@ static void find_gpus(void)
     gpu_count = count < HAUL__MAX_DEVICES ? count : HAUL__MAX_DEVICES;
     for (int i = 0; i < gpu_count; i++) {
         pthread_mutex_init(&gpus[i].events_lock, NULL);
+        pthread_mutex_init(&gpus[i].memory_lock, NULL);
         pthread_mutex_init(&gpus[i].blas_lock, NULL);
     }
 }
@@ -162,13 +163,15 @@ static haul_status start_gpu(haul_device *device)
     CUresult           code;
     if (d->context) /* retried after memory was exhausted */
         return HAUL_OK;
-    const haul__cuda_spending spent = haul__cuda_spend_begin_context(device);
+    haul__cuda_spending spent = haul__cuda_spend_begin_context(device);
     code = haul__cu.DevicePrimaryCtxRetain(&d->context, d->id);
     if (code != CUDA_SUCCESS) {
         d->context = NULL;
-        return haul__cuda_check(device, "cuDevicePrimaryCtxRetain", code);
+        spent.left = 0;
     }
     haul__cuda_spend_end(device, &spent);
+    if (code != CUDA_SUCCESS)
+        return haul__cuda_check(device, "cuDevicePrimaryCtxRetain", code);
     enable_peers(d);
     return HAUL_OK;
 }

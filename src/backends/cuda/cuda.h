@@ -51,6 +51,7 @@ typedef struct haul__cuda_device {
     pthread_mutex_t         events_lock;  /* guards the next two */
     haul__cuda_event       *idle;         /* events to reuse */
     haul__cuda_timing      *idle_timings; /* timings to reuse */
+    pthread_mutex_t         memory_lock;  /* held by calls that change how much memory is free */
     pthread_mutex_t         blas_lock;    /* guards blas */
     struct haul__cuda_blas *blas;         /* cublaslt.h; NULL until the first product */
 } haul__cuda_device;
@@ -102,11 +103,11 @@ void     haul__cuda_leave(const haul__cuda_scope *scope);
 haul_status haul__cuda_check(haul_device *device, const char *call, CUresult code);
 const char *haul__cuda_error_name(CUresult code);
 
-/* memory.c. What the driver takes for itself between begin and end counts as the device's overhead, without what
- * src/device obtains meanwhile. Other processes can blur it. */
+/* memory.c. The memory that the driver takes for itself between begin and end counts as the device's overhead. Other
+ * threads neither obtain memory nor give it back meanwhile, because only the sum is known. So nothing but calls of the
+ * driver comes between, and each begin has its end. Other processes can blur the count. */
 typedef struct haul__cuda_spending {
-    size_t    left;     /* bytes that were free; 0: not known */
-    long long obtained; /* device->obtained */
+    size_t left; /* bytes that were free; 0: not known */
 } haul__cuda_spending;
 haul__cuda_spending haul__cuda_spend_begin(const haul_device *device);
 void                haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s);

@@ -81,8 +81,9 @@ static bool memory_info(const haul_device *device, size_t *left, size_t *all)
 
 haul__cuda_spending haul__cuda_spend_begin(const haul_device *device)
 {
-    haul__cuda_spending s = {.obtained = atomic_load(&device->obtained)};
+    haul__cuda_spending s = {0};
     size_t              all;
+    pthread_mutex_lock(&haul__cuda_of(device)->memory_lock);
     if (!memory_info(device, &s.left, &all))
         s.left = 0;
     return s;
@@ -92,10 +93,11 @@ haul__cuda_spending haul__cuda_spend_begin(const haul_device *device)
  * which does not help. */
 haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
 {
-    const haul__cuda_device *d = haul__cuda_of(device);
-    haul__cuda_spending      s = {.obtained = atomic_load(&device->obtained)};
-    nvmlMemory_t             memory = {0};
-    nvmlDevice_t             handle;
+    haul__cuda_device  *d = haul__cuda_of(device);
+    haul__cuda_spending s = {0};
+    nvmlMemory_t        memory = {0};
+    nvmlDevice_t        handle;
+    pthread_mutex_lock(&d->memory_lock);
     if (!d->bus[0] || !haul__cuda_load_nvml() || haul__nvml.DeviceGetHandleByPciBusId(d->bus, &handle) != 0 ||
         haul__nvml.DeviceGetMemoryInfo(handle, &memory) != 0)
         return s;
@@ -107,21 +109,22 @@ haul__cuda_spending haul__cuda_spend_begin_context(const haul_device *device)
 void haul__cuda_spend_end(const haul_device *device, const haul__cuda_spending *s)
 {
     size_t left, all;
-    if (!s->left || !memory_info(device, &left, &all))
-        return;
-    const long long taken = (long long)s->left - (long long)left - (atomic_load(&device->obtained) - s->obtained);
-    if (taken > 0)
-        atomic_fetch_add(&((haul_device *)device)->overhead, taken); /* a count, which `const` does not protect */
+    if (s->left && memory_info(device, &left, &all) && left < s->left) /* a count, which `const` does not protect */
+        atomic_fetch_add(&((haul_device *)device)->overhead, (long long)(s->left - left));
+    pthread_mutex_unlock(&haul__cuda_of(device)->memory_lock);
 }
 
 /* ---- memory for tensors ---- */
 
 haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
-    CUdeviceptr address = 0;
-    CUresult    code;
+    haul__cuda_device *d = haul__cuda_of(device);
+    CUdeviceptr        address = 0;
+    CUresult           code;
     (void)of;
-    HAUL__CU_CALL(code, haul__cuda_of(device), MemAlloc(&address, bytes));
+    pthread_mutex_lock(&d->memory_lock);
+    HAUL__CU_CALL(code, d, MemAlloc(&address, bytes));
+    pthread_mutex_unlock(&d->memory_lock);
     if (code == CUDA_ERROR_OUT_OF_MEMORY)
         return haul__fail(HAUL_OUT_OF_MEMORY, device->name, NULL, "the device has no room for another %zu bytes",
                           bytes);
@@ -133,9 +136,12 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buff
 
 void haul__cuda_free(haul_device *device, haul__buffer *buffer)
 {
-    CUresult code = CUDA_SUCCESS;
+    haul__cuda_device *d = haul__cuda_of(device);
+    CUresult           code = CUDA_SUCCESS;
+    pthread_mutex_lock(&d->memory_lock);
     if (buffer->handle)
-        HAUL__CU_CALL(code, haul__cuda_of(device), MemFree(haul__cuda_address(buffer)));
+        HAUL__CU_CALL(code, d, MemFree(haul__cuda_address(buffer)));
+    pthread_mutex_unlock(&d->memory_lock);
     (void)code; /* of a lost device; its memory is gone anyway */
     *buffer = (haul__buffer){0};
 }

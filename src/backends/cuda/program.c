@@ -110,37 +110,38 @@ char *haul__cuda_cache_key(const haul_device *device, const char *source)
     return haul__format("cuda\n%s%s\n%s", haul__cuda_of(device)->identity, haul__kernel_header("prelude_cuda"), source);
 }
 
-static CUresult load(const haul__cuda_device *d, const void *image, CUmodule *out)
+static CUresult load(const haul_device *device, const void *image, CUmodule *out)
 {
-    CUresult code;
-    HAUL__CU_CALL(code, d, ModuleLoadData(out, image));
+    CUresult                  code;
+    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
+    HAUL__CU_CALL(code, haul__cuda_of(device), ModuleLoadData(out, image));
+    haul__cuda_spend_end(device, &spent);
     return code;
 }
 
 /* Returns false if there is no entry, or if the driver refuses it: it may be damaged, or made by another version. */
-static bool load_cached(const haul__cuda_device *d, const char *key, CUmodule *out)
+static bool load_cached(const haul_device *device, const char *key, CUmodule *out)
 {
     size_t size = 0;
     void  *image = haul__cache_load(key, &size);
-    bool   loaded = image && load(d, image, out) == CUDA_SUCCESS;
+    bool   loaded = image && load(device, image, out) == CUDA_SUCCESS;
     haul__free(image);
     return loaded;
 }
 
 static haul_status build(haul_device *device, const char *name, const char *source, CUmodule *out)
 {
-    const haul__cuda_device *d = haul__cuda_of(device);
-    char                    *key = haul__cuda_cache_key(device, source);
-    haul__cuda_code          code = {.image = NULL};
-    haul_status              status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
-    if (key && load_cached(d, key, out)) {
+    char           *key = haul__cuda_cache_key(device, source);
+    haul__cuda_code code = {.image = NULL};
+    haul_status     status = key ? HAUL_OK : haul__fail_memory(device->name, strlen(source));
+    if (key && load_cached(device, key, out)) {
         haul__free(key);
         return HAUL_OK;
     }
     if (status == HAUL_OK)
-        status = haul__cuda_compile_text(device->name, name, source, d->target, NULL, &code);
+        status = haul__cuda_compile_text(device->name, name, source, haul__cuda_of(device)->target, NULL, &code);
     if (status == HAUL_OK)
-        status = haul__cuda_check(device, "cuModuleLoadData", load(d, code.image, out));
+        status = haul__cuda_check(device, "cuModuleLoadData", load(device, code.image, out));
     if (status == HAUL_OK)
         haul__cache_store(key, code.image, code.size);
     haul__free(code.image);
@@ -152,11 +153,9 @@ static haul_status build(haul_device *device, const char *name, const char *sour
  * the life of the process, as kernels are. */
 static haul_status make_module(haul_device *device, const haul__unit *unit, CUmodule *out)
 {
-    char                     *source = haul__cuda_program_text(unit);
-    const haul__cuda_spending spent = haul__cuda_spend_begin(device);
-    haul_status               status =
+    char       *source = haul__cuda_program_text(unit);
+    haul_status status =
         source ? build(device, unit->kernel, source, out) : haul__fail_memory(device->name, strlen(unit->text));
-    haul__cuda_spend_end(device, &spent);
     haul__free(source);
     return status;
 }
