@@ -35,7 +35,7 @@ offers() {
 }
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
-bash_offers "haul " "--help --version audit bench calibrate compare completion devices help inspect manual ops predict profile record report stats top train "
+bash_offers "haul " "--help --version audit bench calibrate compare completion devices help inspect manual ops plan predict profile record report stats top train "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adam adamw sgd "
 bash_offers "haul train --optimizer ad" "adam adamw "

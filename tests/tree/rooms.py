@@ -17,7 +17,7 @@ ROOMS = """
     base core files machine events kernels backends device program memory transfer observe engine record
     ops ops/index ops/normalise ops/loss ops/pool ops/matmul ops/attention ops/conv
     host io autograd nn nn/layers nn/models optim catalog train data data/csv data/image data/loader plan/verify plan plan/place
-    cli/shared cli/options cli/model cli/run_folder cli/show cli/train cli/record cli/compare cli/predict cli/profile cli/report cli/bench
+    cli/shared cli/options cli/model cli/run_folder cli/show cli/train cli/plan cli/record cli/compare cli/predict cli/profile cli/report cli/bench
     cli/top cli
 """.split()
 MOST_FILES = 30

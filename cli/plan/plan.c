@@ -1,0 +1,207 @@
+/* haul plan: where the parts of a training step should run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/commands.h"
+#include "cli/options/options.h"
+#include "cli/plan/check.h"
+#include "cli/plan/request.h"
+#include "cli/plan/show.h"
+#include "cli/shared/cli.h"
+#include "cli/train/one_step.h"
+
+typedef struct plan_options {
+    const char   *model, *run, *svg, *certificate, *verify; /* NULL: none */
+    int64_t       batch;
+    bool          json;
+    request_texts texts;
+} plan_options;
+
+typedef struct planning {
+    const plan_options *options;
+    study_request       request;
+    haul__json         *certificate; /* that is compared; NULL: none */
+    haul__verdict       verdict;
+} planning;
+
+static int check(const plan_options *o)
+{
+    if (o->model && o->run) {
+        complain("--model and --run were given; one of them is expected");
+        return EXIT_USAGE;
+    }
+    if (!o->model && !o->run && !o->verify) {
+        complain("which step? Give --model M or --run DIR");
+        return EXIT_USAGE;
+    }
+    if (o->verify && (o->svg || o->certificate || o->json)) {
+        complain("--verify only checks a certificate; leave --json, --svg and --certificate out");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static const char *title_of(const trainer *t, const haul__machine *m, char *out, size_t size)
+{
+    const train_options *o = t->options;
+    snprintf(out, size, "one training step of %s, batch %s, %s, %s, on %s%s", o->model, text_count(o->batch),
+             o->optimizer, o->precision, m->name, m->described ? " (times by data sheets)" : "");
+    return out;
+}
+
+static void print_verdict(const planning *p, bool same)
+{
+    const int64_t cost = p->verdict.cost, bound = p->verdict.bound;
+    printf("%s: the placement takes %s, and none takes less than %s%s\n", p->options->verify,
+           text_seconds((double)cost * 1e-12), text_seconds((double)bound * 1e-12),
+           same ? "; it is about this step and this machine" : "");
+}
+
+static bool show(const planning *p, const study *s, const char *title)
+{
+    const plan_options *o = p->options;
+    if (p->certificate) {
+        if (!check_step(o->verify, p->certificate, s))
+            return false;
+        print_verdict(p, true);
+        return output_works();
+    }
+    if ((o->svg && !write_plan_svg(s, title, o->svg)) || (o->certificate && !write_certificate(s, o->certificate)))
+        return false;
+    return o->json ? show_plan_json(s) : show_plan(s, title);
+}
+
+static int plan(trainer *t, void *context)
+{
+    planning  *p = context;
+    char       title[300];
+    study      s = {0};
+    const bool shown =
+        study_make(&s, t, &p->request) && show(p, &s, title_of(t, p->request.machine, title, sizeof title));
+    study_free(&s);
+    return shown ? EXIT_OK : haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
+}
+
+static int run(planning *p, const option_values *values)
+{
+    const plan_options *o = p->options;
+    if (o->verify) {
+        p->certificate = check_certificate(o->verify, &p->verdict);
+        if (!p->certificate)
+            return EXIT_FAILED;
+        if (!o->model && !o->run) {
+            print_verdict(p, false);
+            return output_works() ? EXIT_OK : EXIT_FAILED;
+        }
+    }
+    if (!request_read(&o->texts, &p->request))
+        return EXIT_FAILED;
+    const one_step step = {.model = o->model,
+                           .run = o->run,
+                           .device = "cpu",
+                           .batch = o->batch,
+                           .batch_given = option_given(values, "batch")};
+    return one_step_open(&step, "plan", plan, p);
+}
+
+static const option plan_rows[] = {
+    {.group = "Step",
+     .name = "model",
+     OPTION_TEXT_AT(plan_options, model),
+     .argument = "MODEL",
+     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise"},
+    {.group = "Step",
+     .name = "run",
+     OPTION_TEXT_AT(plan_options, run),
+     .argument = "DIR",
+     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
+     .complete = COMPLETE_FOLDER},
+    {.group = "Step",
+     .name = "batch",
+     OPTION_INTEGER_AT(plan_options, batch),
+     .argument = "N",
+     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
+     .initial = "64",
+     .low = 1,
+     .high = MOST_BATCH},
+    {.group = "Machine",
+     .name = "machine",
+     OPTION_TEXT_AT(plan_options, texts.machine),
+     .argument = "NAME",
+     .help = "A machine that haul devices --machines lists, or a file; this computer unless given",
+     .complete = COMPLETE_FILE},
+    {.group = "Machine",
+     .name = "devices",
+     OPTION_TEXT_AT(plan_options, texts.devices),
+     .argument = "LIST",
+     .help = "The host and one other device of the machine, for example cpu,cuda:0; its first two unless given"},
+    {.group = "Machine",
+     .name = "memory-limit",
+     OPTION_TEXT_AT(plan_options, texts.limits),
+     .argument = "LIMITS",
+     .help = "Memory of the devices, for example cuda:0=2G,cpu=8G; without a device, of the other than the host; a "
+             "percentage is of what the device needs alone; the memory of the machine unless given"},
+    {.group = "Machine",
+     .name = "place",
+     OPTION_TEXT_AT(plan_options, texts.places),
+     .argument = "LIST",
+     .help = "Modules that stay on a device, for example 'conv*=cuda:0,fc*=cpu'"},
+    {.group = "Output",
+     .name = "json",
+     OPTION_FLAG_AT(plan_options, json),
+     .help = "Print one JSON object instead: times, peaks, candidates, operations with reasons, and edges"},
+    {.group = "Output",
+     .name = "svg",
+     OPTION_TEXT_AT(plan_options, svg),
+     .argument = "FILE",
+     .help = "Draw the modules, coloured by device, with bytes on the edges",
+     .complete = COMPLETE_FILE},
+    {.group = "Output",
+     .name = "certificate",
+     OPTION_TEXT_AT(plan_options, certificate),
+     .argument = "FILE",
+     .help = "Write the placement with the proof of its bound",
+     .complete = COMPLETE_FILE},
+    {.group = "Output",
+     .name = "verify",
+     OPTION_TEXT_AT(plan_options, verify),
+     .argument = "FILE",
+     .help = "Check such a file instead; with a step, also that it is about this step on this machine",
+     .complete = COMPLETE_FILE}};
+
+static int plan_main(int argc, char **argv)
+{
+    plan_options  o = {0};
+    planning      p = {.options = &o};
+    option_values values;
+    int           code = options_parse(&values, &plan_command, &o, argc, argv);
+    if (code < 0)
+        code = check(&o);
+    if (code < 0)
+        code = run(&p, &values);
+    request_free(&p.request);
+    haul__json_free(p.certificate);
+    return code;
+}
+
+static const help_example plan_lines[] = {
+    {"haul plan --model simplecnn --batch 32 --machine h200", NULL},
+    {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
+    {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
+    {"haul plan --verify plan.json --run runs/first", NULL},
+    {NULL, NULL}};
+
+const command plan_command = {
+    .name = "plan",
+    .summary = "Find the devices where the parts of a training step are fastest",
+    .usage = "[OPTION...]",
+    .description =
+        "Finds for each operation of a training step the device, of the host and one other, with which the step is "
+        "fastest, and says why. Nothing is computed: the times are those of the machine, and operations and copies "
+        "count one after the other. The placement has a proof that no other one is faster, which can be kept and "
+        "checked.",
+    .options = plan_rows,
+    .option_count = sizeof plan_rows / sizeof *plan_rows,
+    .examples = plan_lines,
+    .run = plan_main,
+};

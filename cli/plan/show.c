@@ -1,0 +1,112 @@
+/* A plan for people. */
+#include "cli/plan/show.h"
+
+#include <string.h>
+
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+
+static const char *text_ps(int64_t ps)
+{
+    return text_seconds((double)ps * 1e-12);
+}
+
+static void print_needs(const study *s)
+{
+    char   text[300];
+    size_t used = 0;
+    used += (size_t)snprintf(text, sizeof text, "%s on one device:", text_bytes(s->single[0].peaks[0].bytes));
+    for (int i = 0, shown = 0; i < HAUL__PLACE_ROLES; i++)
+        if (s->needs[i] && used < sizeof text)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s %s %s", shown++ ? "," : "",
+                                     study_role_name(i), text_bytes(s->needs[i]));
+    printf("memory  ");
+    print_wrapped(text, 8, 8);
+}
+
+static const char *name_of(const study *s, const candidate *c)
+{
+    static char name[64];
+    if (c->placement == &s->best)
+        return "this plan";
+    snprintf(name, sizeof name, "all on %s", s->devices[c->placement == &s->single[1]]);
+    return name;
+}
+
+static void print_candidates(const study *s)
+{
+    set_style(STYLE_DIM);
+    printf("%-16s %10s %14s %14s  %s\n", "", "step", s->devices[0], s->devices[1], "copied");
+    set_style(STYLE_PLAIN);
+    for (int i = 0; i < MOST_CANDIDATES; i++) {
+        const candidate *c = &s->candidates[i];
+        printf("%-16s %10s %14s %14s  ", name_of(s, c), text_ps(c->placement->cost),
+               text_bytes(c->placement->peaks[0].bytes), text_bytes(c->placement->peaks[1].bytes));
+        if (c->fits)
+            printf("%s\n", text_bytes(c->link_bytes));
+        else
+            printf("does not fit\n");
+    }
+}
+
+static void print_proof(const study *s)
+{
+    char          text[300];
+    const int64_t cost = s->best.cost, bound = s->best.proof.bound;
+    if (bound == cost)
+        snprintf(text, sizeof text, "No other placement takes less, if operations and copies follow each other.");
+    else
+        snprintf(
+            text, sizeof text,
+            "Within the limits no placement takes less than %s (%.1f %% less), if operations and copies follow each "
+            "other.",
+            text_ps(bound), 100 * (double)(cost - bound) / (double)cost);
+    print_wrapped(text, 0, 0);
+}
+
+static void print_rows(const study *s)
+{
+    char reason[300], text[500];
+    for (size_t i = 0; i < s->row_count; i++) {
+        const plan_row *r = &s->rows[i];
+        size_t          used;
+        study_reason(s, r->device, &r->why, reason, sizeof reason);
+        used = (size_t)snprintf(text, sizeof text, "%s stays on %s: %s", r->label, s->devices[r->device], reason);
+        if (r->aside && used < sizeof text)
+            snprintf(text + used, sizeof text - used, "; %s of it run on %s", text_ps(r->aside),
+                     s->devices[!r->device]);
+        print_wrapped(text, 0, 4);
+    }
+}
+
+static void print_batches(const study *s)
+{
+    char        text[200];
+    const char *device = s->devices[1];
+    if (!s->pays_some)
+        snprintf(text, sizeof text, "%s does not pay with any batch up to 1,024.", device);
+    else if (!s->pays_all)
+        snprintf(text, sizeof text, "%s pays from batch %s on for a part of the network, with no batch for all of it.",
+                 device, text_count(s->pays_some));
+    else if (s->pays_all == s->pays_some)
+        snprintf(text, sizeof text, "%s pays from batch %s on, for the whole network.", device,
+                 text_count(s->pays_all));
+    else
+        snprintf(text, sizeof text, "%s pays from batch %s on; for the whole network from batch %s on.", device,
+                 text_count(s->pays_some), text_count(s->pays_all));
+    print_wrapped(text, 0, 0);
+}
+
+bool show_plan(const study *s, const char *title)
+{
+    print_wrapped(title, 0, 2);
+    print_needs(s);
+    putchar('\n');
+    print_candidates(s);
+    putchar('\n');
+    print_proof(s);
+    print_batches(s);
+    putchar('\n');
+    print_rows(s);
+    return output_works();
+}
