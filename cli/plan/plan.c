@@ -184,12 +184,11 @@ static int plan_main(int argc, char **argv)
     return code;
 }
 
-static const help_example plan_lines[] = {
-    {"haul plan --model simplecnn --batch 32 --machine h200", NULL},
-    {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
-    {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
-    {"haul plan --verify plan.json --run runs/first", NULL},
-    {NULL, NULL}};
+static const help_example plan_lines[] = {{"haul plan --model simplecnn --batch 32 --machine h200", NULL},
+                                          {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
+                                          {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
+                                          {"haul plan --verify plan.json --run runs/first", NULL},
+                                          {NULL, NULL}};
 
 const command plan_command = {
     .name = "plan",

@@ -19,8 +19,8 @@ typedef struct haul__place_why {
     haul__place_cause cause;       /* of most of that */
 } haul__place_why;
 
-/* `members` has a byte for each group: 1 for those that are asked about. They run on the same device. Fails if memory is
- * exhausted. */
+/* `members` has a byte for each group: 1 for those that are asked about. They run on the same device. Fails if memory
+ * is exhausted. */
 haul_status haul__place_explain(const haul__place_graph *g, const uint8_t *place, const uint8_t *members,
                                 haul__place_why *out);
 
