@@ -1,4 +1,4 @@
-/* Layers against PyTorch: results, and gradients of parameters and inputs, in f64 on every device.
+/* Layers and networks against PyTorch: results, and gradients of parameters and inputs, in f64 on every device.
  *
  * tests/golden/layers.safetensors has them; tools/golden/layers.py has the computations. ctest: cuda */
 #include <haul/haul.h>
@@ -89,6 +89,16 @@ static haul_module *adaptive_max_pool2d(void)
     return haul_nn_adaptive_max_pool2d(2, 3);
 }
 
+static haul_module *char_gpt(void)
+{
+    return haul_model_new("char_gpt", .input = HAUL_SHAPE(8), .outputs = 11);
+}
+
+static haul_module *unet(void)
+{
+    return haul_model_new("unet", .input = HAUL_SHAPE(1, 8, 12), .outputs = 3, .kinds = 2);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -108,6 +118,8 @@ static const struct {
     {"upsample", upsample},
     {"adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"adaptive_max_pool2d", adaptive_max_pool2d},
+    {"char_gpt", char_gpt},
+    {"unet", unet},
 };
 
 static haul_safetensors *file;

@@ -51,6 +51,66 @@ class Recurrent(nn.Module):
         return (y, *state) if isinstance(state, tuple) else (y, state)
 
 
+class Block(nn.Module):
+    """A transformer block of char_gpt."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(32)
+        self.attention = nn.MultiheadAttention(32, 4, batch_first=True)
+        self.norm2 = nn.LayerNorm(32)
+        self.up = nn.Linear(32, 128)
+        self.down = nn.Linear(128, 32)
+
+    def forward(self, x):
+        h, later = self.norm1(x), torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        x = x + self.attention(h, h, h, attn_mask=later, need_weights=False)[0]
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class CharGpt(nn.Module):
+    def __init__(self, context, tokens):
+        super().__init__()
+        self.token = nn.Embedding(tokens, 32)
+        self.position = nn.Parameter(torch.normal(0, 0.02, (context, 32)))
+        self.blocks = nn.Sequential(Block(), Block())
+        self.norm = nn.LayerNorm(32)
+        self.head = nn.Linear(32, tokens, bias=False)
+        self.head.weight = self.token.weight
+
+    def named_parameters(self):
+        return [*super().named_parameters(), ("head.weight", self.head.weight)]  # which PyTorch lists once
+
+    def forward(self, tokens):
+        return self.head(self.norm(self.blocks(self.token(tokens) + self.position[:tokens.shape[1]])))
+
+
+def double_convolution(before, after):
+    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(),
+                         nn.Conv2d(after, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
+
+
+class UNet(nn.Module):
+    def __init__(self, channels, outputs, kinds):
+        super().__init__()
+        self.down1 = double_convolution(channels, 8)
+        self.down2 = double_convolution(8, 16)
+        self.middle = double_convolution(16, 32)
+        self.kind = nn.Embedding(kinds, 32)
+        self.up2 = nn.ConvTranspose2d(32, 16, 2, stride=2)
+        self.join2 = double_convolution(32, 16)
+        self.up1 = nn.ConvTranspose2d(16, 8, 2, stride=2)
+        self.join1 = double_convolution(16, 8)
+        self.out = nn.Conv2d(8, outputs, 1)
+
+    def forward(self, picture, kind):
+        fine = self.down1(picture)
+        coarse = self.down2(nn.functional.max_pool2d(fine, 2))
+        x = self.middle(nn.functional.max_pool2d(coarse, 2)) + self.kind(kind)[:, :, None, None]
+        x = self.join2(torch.cat([self.up2(x), coarse], 1))
+        return self.out(self.join1(torch.cat([self.up1(x), fine], 1)))
+
+
 def normal(*shape):
     return torch.randn(*shape)
 
@@ -75,11 +135,13 @@ CASES = [
     ("upsample", nn.Upsample(scale_factor=(2, 1.5), mode="bilinear"), [normal(2, 3, 4, 6)]),
     ("adaptive_avg_pool2d", nn.AdaptiveAvgPool2d((2, 3)), [normal(2, 3, 5, 7)]),
     ("adaptive_max_pool2d", nn.AdaptiveMaxPool2d((2, 3)), [normal(2, 3, 5, 7)]),
+    ("char_gpt", CharGpt(8, 11), [torch.randint(0, 11, (2, 6))]),
+    ("unet", UNet(1, 3, 2), [normal(2, 1, 8, 12), torch.tensor([1, 0])]),
 ]
 
 
 def run(name, module, inputs):
-    tensors = {}
+    tensors = {f"{name}/weight.{key}": buffer.clone() for key, buffer in module.named_buffers()}
     inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs]
     results = module(*inputs)
     results = results if isinstance(results, tuple) else (results,)
