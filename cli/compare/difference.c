@@ -9,7 +9,7 @@
 /* ---- elements as numbers ---- */
 
 #define ELEMENT(type) ((const type *)data)[i]
-static double value_of(haul_dtype dtype, const void *data, int64_t i)
+double element_of(haul_dtype dtype, const void *data, int64_t i)
 {
     switch (dtype) {
     case HAUL_F64: return ELEMENT(double);
@@ -88,7 +88,7 @@ difference difference_of(const side_record *a, const void *a_data, const side_re
     if (a->dtype == b->dtype && !memcmp(a_data, b_data, (size_t)a->bytes))
         return d;
     for (int64_t i = 0; i < count; i++) {
-        const double x = value_of(a->dtype, a_data, i), y = value_of(b->dtype, b_data, i);
+        const double x = element_of(a->dtype, a_data, i), y = element_of(b->dtype, b_data, i);
         of_a += isfinite(x) ? x * x : 0;
         of_b += isfinite(y) ? y * y : 0;
         if (are_equal(x, y))
@@ -103,6 +103,7 @@ difference difference_of(const side_record *a, const void *a_data, const side_re
             d.b = y;
         }
     }
-    d.share = d.count ? sqrt(squares / fmax(of_a, of_b)) : 0;
+    const double norm = fmax(sqrt(fmax(of_a, of_b)), fmax(a->scale, b->scale));
+    d.share = d.count ? sqrt(squares) / norm : 0;
     return d;
 }

@@ -14,6 +14,7 @@ typedef struct side_record {
     haul_dtype dtype;
     haul_shape shape;
     int64_t    bytes;
+    double     scale; /* the 2-norm of the values whose rounding the result has, if they are not its own; else 0 */
 } side_record;
 
 /* Comes before the records, since the sides may be of different builds. */
@@ -24,7 +25,7 @@ typedef struct side_hello {
 
 static inline side_hello side_hello_now(void)
 {
-    return (side_hello){.mark = "haul compare 1", .record_size = sizeof(side_record)};
+    return (side_hello){.mark = "haul compare 2", .record_size = sizeof(side_record)};
 }
 
 #endif

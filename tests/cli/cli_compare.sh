@@ -9,6 +9,12 @@ run 0 compare "${small[@]}" --a cpu --b cpu,threads=1
 check "said so" grep -q '61 operations of a training step of simplecnn: the same bits on cpu and cpu,threads=1' out
 run 0 compare "${small[@]}" --a cpu --b cpu,dtype=bf16
 check "other dtypes may round" grep -q 'the same but for rounding' out
+# Biases before batch normalisation have gradients that are all rounding.
+run 0 compare --model unet --batch 4 --a cpu --b cpu,dtype=bf16
+run 0 compare --model char_gpt --batch 4 --a cpu --b cpu,dtype=bf16
+if "$HAUL" devices --names | grep -qx opencl:0; then
+    run 0 compare --model unet --batch 4 --a cpu --b opencl:0
+fi
 run 1 compare "${small[@]}" --a cpu --b cpu,dtype=f16
 check "other operations" grep -q 'the sides part at operation [0-9]*: haul_ones_like' out
 
