@@ -64,7 +64,10 @@ static haul_status read_shares(const data_spec *spec, haul_tensor *logits, int m
     haul_status   status = found && shares ? haul_read(classes, found, (size_t)pixels * sizeof *found)
                                            : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     for (int64_t i = 0; i < pixels && !status; i++)
-        shares[found[i]] += 1 / (float)pixels;
+        if (found[i] < spec->y.classes)
+            shares[found[i]]++;
+    for (int i = 0; i < spec->y.classes && !status; i++)
+        shares[i] /= (float)pixels;
     if (!status)
         take_all(shares, spec->y.classes, most, out);
     free(found);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/check.h"
@@ -109,7 +110,8 @@ static const option plan_rows[] = {
      .name = "model",
      OPTION_TEXT_AT(plan_options, model),
      .argument = "MODEL",
-     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise"},
+     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
+     .choices = NETWORK_CHOICES},
     {.group = "Step",
      .name = "run",
      OPTION_TEXT_AT(plan_options, run),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model/classes.h"
+#include "cli/model/answer.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 
@@ -20,9 +20,11 @@ typedef struct tokens {
 static int64_t number_of(const predictor *p, const char *character, size_t length)
 {
     int64_t number = 0;
-    for (const cJSON *known = p->classes->child; known; known = known->next, number++)
-        if (strlen(known->valuestring) == length && !memcmp(known->valuestring, character, length))
+    for (const cJSON *known = p->classes->child; known; known = known->next, number++) {
+        const char *name = cJSON_GetStringValue(known);
+        if (name && strlen(name) == length && !memcmp(name, character, length))
             return number;
+    }
     return -1;
 }
 
@@ -113,14 +115,12 @@ static void print_character(const char *character)
 /* The characters from `first` on as a text, to free; NULL if memory is exhausted. */
 static char *text_of(const predictor *p, const tokens *t, int64_t first)
 {
-    enum { LONGEST = 4 };
-    char *text = malloc((size_t)(t->count - first) * LONGEST + 1), *at = text;
-    for (int64_t i = first; text && i < t->count; i++) {
-        const char  *character = classes_name(p->classes, (int)t->items[i]);
-        const size_t length = strlen(character);
-        memcpy(at, character, length);
-        at += length;
-    }
+    size_t size = 1;
+    for (int64_t i = first; i < t->count; i++)
+        size += strlen(answer_name(p->classes, (int)t->items[i]));
+    char *text = malloc(size), *at = text;
+    for (int64_t i = first; text && i < t->count; i++)
+        at = stpcpy(at, answer_name(p->classes, (int)t->items[i]));
     if (text)
         *at = 0;
     return text;
@@ -130,7 +130,7 @@ static bool print(const predictor *p, const tokens *t, int64_t prompt)
 {
     if (!p->options->json) {
         for (int64_t i = 0; i < t->count; i++)
-            print_character(classes_name(p->classes, (int)t->items[i]));
+            print_character(answer_name(p->classes, (int)t->items[i]));
         putchar('\n');
         return output_works();
     }

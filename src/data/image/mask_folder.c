@@ -317,13 +317,14 @@ static haul_status see_training(const pairs *like, const char *root, values_seen
 
 /* ---- splits ---- */
 
-static bool is_folder(const char *directory, const char *name)
+static haul_status find_folder(const char *directory, const char *name, bool *found)
 {
     struct stat info;
     char       *path = haul__format("%s/%s", directory, name);
-    const bool  found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    *found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    haul_status status = path ? HAUL_OK : haul__fail_memory(OPEN, strlen(directory));
     haul__free(path);
-    return found;
+    return status;
 }
 
 /* The folder of the requested split, and that of the training split if it is another one. */
@@ -334,7 +335,9 @@ typedef struct roots {
 
 static haul_status find_roots(const char *directory, bool test, roots *out)
 {
-    const bool whole = is_folder(directory, "images"), split = is_folder(directory, test ? "test" : "train");
+    bool whole, split;
+    if (find_folder(directory, "images", &whole) || find_folder(directory, test ? "test" : "train", &split))
+        return haul_error_status();
     if (whole && !test) {
         out->name = "masks";
         out->split = haul__strdup(directory);
