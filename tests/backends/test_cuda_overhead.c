@@ -19,7 +19,7 @@ static atomic_bool  stopped;
 haul_status __real_haul__cuda_alloc(haul_device *, size_t, const haul__buffer_address *, haul__buffer *);
 haul_status __wrap_haul__cuda_alloc(haul_device *, size_t, const haul__buffer_address *, haul__buffer *);
 
-/* The memory is taken, and nobody has counted it yet. */
+/* The memory is taken, and not counted yet. */
 haul_status __wrap_haul__cuda_alloc(haul_device *d, size_t bytes, const haul__buffer_address *of, haul__buffer *out)
 {
     const haul_status status = __real_haul__cuda_alloc(d, bytes, of, out);
