@@ -65,7 +65,7 @@ const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 int64_t whole_number(double value);
 int     whole_within(double value, int low, int high);
 
-double clock_seconds(void); /* monotonic */
+double clock_seconds(void); /* of the clock of the process: virtual while a simulated device is in use */
 
 /* Ctrl-C, SIGTERM and SIGHUP ask to stop; a second Ctrl-C or SIGTERM ends the program at once. A reader of standard
  * output that goes away is a failed write from then on, and not the end of the program. */

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/system/clock.h"
 #include "base/text/spelling.h"
 #include "base/text/utf8.h"
 #include "cli/shared/cli.h"
@@ -219,7 +219,5 @@ int whole_within(double value, int low, int high)
 
 double clock_seconds(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return 1e-9 * (double)haul__now_ns();
 }

@@ -8,6 +8,8 @@
  * - "gpu", "gpu:1": the first, or second, GPU of any backend; never an OpenCL device that is a CPU
  * - "auto": a GPU if there is one, else the CPU
  * - "meta": no hardware; tensors have shapes and dtypes but no elements
+ * - "sim:h200", "sim:h200:1": simulated GPUs of a machine that `haul devices --machines` lists. They compute on the
+ * CPU, in virtual time; "auto" and "gpu" never choose one, and haul_device_list lists none
  *
  * A backend opens when one of its devices is first named. Devices live as long as the process, and all threads share
  * them. */
@@ -34,7 +36,7 @@ HAUL_API bool haul_device_is_valid(const haul_device *device);
 /* The kind of a device's hardware.
  *
  * - HAUL_KIND_CPU: a CPU, also one that OpenCL offers
- * - HAUL_KIND_GPU: a GPU
+ * - HAUL_KIND_GPU: a GPU, also a simulated one
  * - HAUL_KIND_ACCELERATOR: anything else that OpenCL offers
  * - HAUL_KIND_META: the device "meta", which computes nothing */
 typedef enum haul_device_kind { HAUL_KIND_CPU, HAUL_KIND_GPU, HAUL_KIND_ACCELERATOR, HAUL_KIND_META } haul_device_kind;

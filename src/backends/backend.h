@@ -121,6 +121,11 @@ typedef struct haul__backend {
      * `refuses` NULL. NULL: kernels compute all of them. */
     const haul__implementation *implementations;
 
+    /* The names of its devices, if they are opened only by name, as "sim:h200:0": what follows the backend's name and
+     * ":", NULL after the last. `count` then returns 0, and gives the reason that lists of devices show. NULL: they are
+     * numbered. */
+    const char *const *names;
+
     /* Its driver takes requests of more than half of this many bytes, a power of two, in whole pages of this size. 0:
      * as requested. */
     size_t page;

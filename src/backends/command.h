@@ -62,6 +62,7 @@ struct haul__command {
     /* copies and fills */
     size_t   bytes;
     uint64_t copy;         /* the number of the copy over a link that it is a part of; 0: of none */
+    bool     staged;       /* of a write or read: the pinned memory stands for pageable memory of the program */
     size_t   pattern_size; /* for a fill: 1, 2, 4 or 8; divides bytes and offset */
     uint64_t pattern;      /* its first bytes in memory */
     /* The host's side of a write or read with one buffer: the caller's memory. haul__submit then returns when the copy

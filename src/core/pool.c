@@ -206,7 +206,7 @@ static bool watch(bool (*happened)(const void *), const void *context)
                 return true;
             pause_briefly();
         }
-        int64_t now = haul__now_ns();
+        int64_t now = haul__system_ns();
         if (!end)
             end = now + pool.watch_ns;
         else if (now >= end)

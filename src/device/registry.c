@@ -134,6 +134,8 @@ static void name_of(int b, int index, char *out, size_t size)
 {
     if (backends[b]->only_one)
         snprintf(out, size, "%s", backends[b]->name);
+    else if (backends[b]->names)
+        snprintf(out, size, "%s:%s", backends[b]->name, backends[b]->names[index]);
     else
         snprintf(out, size, "%s:%d", backends[b]->name, index);
 }
@@ -400,6 +402,43 @@ static bool is_kind(const char *word, size_t letters)
     return false;
 }
 
+/* "h200, h200:1": the devices of a backend that has names. A number 0 is left out. */
+static const char *list_names(const char *const *names, char *out, size_t size)
+{
+    size_t at = 0;
+    for (out[0] = '\0'; *names && at < size; names++) {
+        const size_t length = strlen(*names), cut = length > 2 && strcmp(*names + length - 2, ":0") == 0 ? 2 : 0;
+        at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? ", " : "", (int)(length - cut), *names);
+    }
+    return out;
+}
+
+/* Is `given` this name, or the same without a number 0 at its end? */
+static bool is_name(const char *given, const char *name)
+{
+    const size_t length = strlen(given), all = strlen(name);
+    return all < 64 && haul__same_letters(given, name, length) &&
+           (length == all || (length + 2 == all && strcmp(name + length, ":0") == 0));
+}
+
+/* A device that is opened by its name: NULL if the text is not that of a backend which has names. */
+static haul_device *resolve_named(const char *name)
+{
+    char        names[160];
+    const char *text = name ? skip_prefix(name) : "";
+    for (int b = 0; b < backend_count; b++) {
+        const size_t length = strlen(backends[b]->name);
+        if (!backends[b]->names || !haul__same_letters(text, backends[b]->name, length) || text[length] != ':')
+            continue;
+        for (int i = 0; backends[b]->names[i]; i++)
+            if (is_name(text + length + 1, backends[b]->names[i]))
+                return open_device(b, i);
+        return invalid(name, "no device \"%.40s\": behind \"%s:\" one of these is expected: %s", name,
+                       backends[b]->name, list_names(backends[b]->names, names, sizeof names));
+    }
+    return NULL;
+}
+
 static haul_device *resolve(const char *name)
 {
     char     names[128];
@@ -407,6 +446,9 @@ static haul_device *resolve(const char *name)
     if (!name)
         return invalid("(NULL)", "haul_device_get was called with the name NULL; names are like \"cpu\", \"opencl:0\", "
                                  "\"auto\"");
+    haul_device *named = resolve_named(name);
+    if (named)
+        return named;
     if (!parse(name, &s))
         return invalid(
             name, "\"%.40s\" is no name of a device; names are like \"cpu\", \"opencl:0\", \"gpu\", \"auto\"", name);

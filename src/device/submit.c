@@ -3,6 +3,7 @@
  *
  * Nothing is submitted to a device without data. Streams of synchronous backends are not locked: their commands run
  * concurrently on the calling threads. */
+#include "backends/sim/sim.h"
 #include "base/alloc.h"
 #include "core/thread.h"
 #include "device/index_fault.h"
@@ -17,7 +18,10 @@
 
 static haul_status give(haul__stream *s, const haul__command *c)
 {
-    return s->device->backend->submit(s, c);
+    haul_status status = s->device->backend->submit(s, c);
+    if (!status && s->device->backend->synchronous && haul__clock_is_virtual())
+        haul__sim_host_done(c);
+    return status;
 }
 
 static haul_status call(haul__stream *s, const haul__command *c)

@@ -14,6 +14,7 @@
 #include "engine/driver.h"
 #include "engine/dry_call.h"
 #include "engine/node.h"
+#include "engine/price.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 
@@ -92,7 +93,10 @@ static haul_status compute(haul__call *c)
     if (!has_work(c))
         return HAUL_OK;
     haul__thread()->no_grad = true; /* the scope restores the grad mode */
+    const bool  priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(c);
     haul_status status = name_call(c, c->operation->compute(c));
+    if (priced)
+        haul__price_end();
     for (int i = 0; i < c->result_count && !c->into; i++) /* in-place steps are part of making a result */
         if (c->results[i])
             atomic_store_explicit(&c->results[i]->storage->version, 0, memory_order_relaxed);

@@ -17,8 +17,8 @@ static const struct sheet {
 } sheets[] = {
 #define HOST(machine, model, flops, bytes, memory)                                                                     \
     {machine, "cpu", model, flops, flops, flops / 2, bytes, memory, true, NULL},
-#define DEVICE(machine, name, model, flops32, flops16, flops64, bytes, memory, shares, link)                           \
-    {machine, name, model, flops32, flops16, flops64, bytes, memory, shares, link},
+#define DEVICE(machine, number, model, flops32, flops16, flops64, bytes, memory, shares, link)                         \
+    {machine, "cuda:" #number, model, flops32, flops16, flops64, bytes, memory, shares, link},
 #include "machine/shipped.def"
 #undef HOST
 #undef DEVICE

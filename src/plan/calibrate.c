@@ -7,6 +7,7 @@
 #include <haul/transfer.h>
 #include <math.h>
 
+#include "backends/sim/sim.h"
 #include "core/scope.h"
 #include "plan/probe.h"
 
@@ -86,8 +87,23 @@ static bool can_compute(const haul_device *device)
     return p.kind != HAUL_KIND_META;
 }
 
+/* Virtual times follow from the machine: nothing is measured. */
+static void peaks_of_machine(const haul__machine_device *d, haul__peaks *out)
+{
+    *out = (haul__peaks){.bytes = (double)d->bytes_per_second};
+    for (int i = 0; i < d->rate_count; i++)
+        if (d->rates[i].work_class == HAUL__WORK_MATMUL && d->rates[i].dtype == HAUL_F32)
+            out->flops = (double)d->rates[i].points[d->rates[i].count - 1].rate;
+}
+
 bool haul__measure_peaks(haul_device *device, haul__peaks *out)
 {
+    int                  number;
+    const haul__machine *machine = haul__sim_machine(device, &number);
+    if (machine && can_compute(device)) {
+        peaks_of_machine(&machine->devices[number], out);
+        return true;
+    }
     haul_scope *scope = haul__scope_push(NULL);
     haul__peaks peaks = {NAN, NAN};
     if (scope && can_compute(device) && !haul_set_device(device)) {
@@ -128,7 +144,11 @@ static double time_copies(haul_device *device, int64_t bytes)
 double haul__measure_link(haul_device *device)
 {
     enum { LEAST = 64 << 10, MOST = 8 << 20 };
-    double seconds = NAN;
+    int                  number;
+    const haul__machine *machine = haul__sim_machine(device, &number);
+    double               seconds = NAN;
+    if (machine && number)
+        return (double)haul__machine_link_of(machine, 0, number)->pinned;
     for (int64_t bytes = MOST; bytes >= LEAST; bytes /= 4) {
         seconds = time_copies(device, bytes);
         haul_error_clear();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/system/clock.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "files/disk_cache.h"
@@ -102,6 +103,11 @@ static haul_status check(const char *operation, const haul_device *device)
         return haul__fail_within(operation);
     if (p.kind == HAUL_KIND_META)
         return haul__fail(HAUL_DEVICE, operation, "device", "%s computes nothing, so it has no speed; name another",
+                          p.name);
+    if (haul__clock_is_virtual())
+        return haul__fail(HAUL_STATE, operation, "device",
+                          "%s has no speed that could be measured while a simulated device is in use; use another "
+                          "process, or the machine of the simulated device",
                           p.name);
     return HAUL_OK;
 }

@@ -131,7 +131,8 @@ static haul_status write_chunk(const haul__copy *copy, uint64_t number, const ri
         .write_count = 1,
         .buffer_count = 2,
         .bytes = size_of(r, chunk),
-        .copy = number});
+        .copy = number,
+        .staged = true});
 }
 
 static haul_status read_chunk(const haul__copy *copy, uint64_t number, const ring *r, int64_t chunk, haul__region from)
@@ -145,7 +146,8 @@ static haul_status read_chunk(const haul__copy *copy, uint64_t number, const rin
         .write_count = 1,
         .buffer_count = 2,
         .bytes = size_of(r, chunk),
-        .copy = number});
+        .copy = number,
+        .staged = true});
 }
 
 /* ---- the three directions ---- */

@@ -1,7 +1,7 @@
 /* Integers at the limits of their dtypes in every row that takes integers, and numbers next to integers, on every
  * device: exact, or wrapped around. The reference computes in 128 bits. Numbers are compared as real numbers.
  *
- * ctest: cuda */
+ * ctest: cuda; sim-only */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

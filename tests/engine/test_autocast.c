@@ -1,7 +1,7 @@
 /* Autocast: the dtypes that operations give by their rule, gradients, nesting, the casts of parameters that are kept,
  * threads, and refused calls.
  *
- * ctest: cuda */
+ * ctest: cuda; sim */
 #include <haul/haul.h>
 #include <math.h>
 #include <pthread.h>

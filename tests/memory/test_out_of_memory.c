@@ -1,7 +1,7 @@
 /* Running out of memory in a training step: each call that fails leaves everything as it was, so that the program can
  * go on with a smaller batch, with the same result as without the failure.
  *
- * ctest: cuda; labels=slow */
+ * ctest: cuda; sim; labels=slow */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

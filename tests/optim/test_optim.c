@@ -1,6 +1,6 @@
 /* Optimizers: against PyTorch's numbers on every device, their state, and what a failing step leaves.
  *
- * ctest: cuda */
+ * ctest: cuda; sim */
 #include <cjson/cJSON.h>
 #include <haul/haul.h>
 #include <math.h>

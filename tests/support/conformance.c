@@ -80,13 +80,19 @@ int test_devices(haul_device **out, int capacity)
 {
     haul_device_report found[32];
     int                n = haul_device_list(found, 32), count = 0;
-    const char        *wanted = getenv("HAUL_TEST_DEVICES"); /* a list like "cpu opencl:0" */
+    const char        *wanted = getenv("HAUL_TEST_DEVICES"); /* a list like "cpu opencl:0", or "sim:h200" */
     for (int i = 0; i < n && count < capacity; i++) {
         if (!found[i].usable || strncmp(found[i].name, "meta", 4) == 0)
             continue;
         if (wanted && !strstr(wanted, found[i].name))
             continue;
         out[count++] = haul_device_get(found[i].name);
+    }
+    for (const char *sim = wanted ? strstr(wanted, "sim:") : NULL; sim && count < capacity;
+         sim = strstr(sim + 1, "sim:")) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(sim, ", "), sim);
+        out[count++] = haul_device_get(name);
     }
     return count;
 }

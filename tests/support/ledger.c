@@ -87,6 +87,7 @@ static haul_status asked_by(const haul__command *c, haul_status status)
 
 WRAP(haul__cl_submit)
 WRAP(haul__cuda_submit)
+WRAP(haul__sim_submit)
 
 /* ---- the copy function, which may fail when some chunks have left ---- */
 

@@ -60,7 +60,7 @@ static haul_status cpu_open(haul_device *device, int index)
 }
 
 /* The fastest first; for some shapes conv2d/choice.c finds that the next one is faster. */
-static const haul__implementation implementations[] = {
+const haul__implementation haul__cpu_implementations[] = {
     {HAUL__PROBLEM_GEMM, HAUL__BY_tiles, .refuses = haul__cpu_gemm_refuses, .scratch = haul__cpu_gemm_scratch,
      .run = haul__cpu_gemm},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_winograd, .refuses = haul__cpu_winograd_refuses,
@@ -91,7 +91,7 @@ const haul__backend haul__backend_cpu = {
     .replay = haul__cpu_replay,
     .capture_free = haul__cpu_capture_free,
     .describe = haul__cpu_describe,
-    .implementations = implementations,
+    .implementations = haul__cpu_implementations,
     .synchronous = true,
     .host_memory = true,
     .only_one = true,

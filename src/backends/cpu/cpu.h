@@ -8,6 +8,9 @@
 #include "backends/implementation.h"
 #include "core/error.h"
 
+/* cpu.c: the fastest first */
+extern const haul__implementation haul__cpu_implementations[];
+
 /* memory.c */
 /* The memory of the machine that is available, in digits; "" for other descriptions. */
 void        haul__cpu_describe(haul_device *device, haul__description what, char *out, size_t size);

@@ -238,7 +238,7 @@ static void fill(haul__page *p, const haul_publish_progress_options *o)
 {
     haul__error_record error;
     haul__error_save(&error);
-    p->written = haul__now_ns();
+    p->written = haul__system_ns();
     fill_progress(p, o);
     fill_devices(p);
     const sample s = take_sample(p);
@@ -262,7 +262,7 @@ static haul_status begin(const char *name, const haul__page_id *id, const char *
                             .size = sizeof own.page,
                             .pid = id->pid,
                             .started = id->started,
-                            .began = haul__now_ns(),
+                            .began = haul__system_ns(),
                             .step_seconds = -1};
     memcpy(own.page.magic, HAUL__PAGE_MAGIC, sizeof own.page.magic);
     haul__page_text(own.page.name, sizeof own.page.name, name && *name ? name : command);
@@ -298,10 +298,10 @@ haul_status haul_publish_begin_with(const haul_publish_options *options)
 /* A page that cannot be written any more is closed. */
 void haul_publish_progress_with(const haul_publish_progress_options *options)
 {
-    if (haul__now_ns() < atomic_load_explicit(&due, memory_order_relaxed) || !options)
+    if (haul__system_ns() < atomic_load_explicit(&due, memory_order_relaxed) || !options)
         return;
     take_lock();
-    if (own.file >= 0 && haul__now_ns() >= atomic_load(&due)) {
+    if (own.file >= 0 && haul__system_ns() >= atomic_load(&due)) {
         fill(&own.page, options);
         atomic_store(&due, own.page.written + PERIOD);
         if (!haul__page_write(own.file, &own.page))

@@ -36,7 +36,7 @@ static bool is_page_file(int file, int64_t *bytes, char *why, size_t size)
 
 static double seconds_since(int64_t ns)
 {
-    const int64_t now = haul__now_ns();
+    const int64_t now = haul__system_ns();
     return ns < 0 || ns > now ? 0 : (double)(now - ns) / 1e9;
 }
 

@@ -21,7 +21,7 @@ typedef struct haul__page {
     uint64_t sequence; /* odd while the page is being written */
     uint64_t checksum; /* of everything after it */
     int64_t  pid, started;
-    int64_t  began, written; /* nanoseconds of haul__now_ns, which all processes share */
+    int64_t  began, written; /* nanoseconds of haul__system_ns, which all processes share */
     int64_t  steps, examples, epoch, epochs;
     int64_t  copies, copied_bytes, waits;
     double   step_seconds, examples_per_second, copies_per_second, bytes_per_second, waits_per_second, waiting;
