@@ -208,7 +208,7 @@ bool options_resume(option_values *o, const cJSON *object, const char *where)
         const cJSON  *json = cJSON_GetObjectItemCaseSensitive(object, row->name);
         if (!is_kept(row))
             continue;
-        if (!json && (row->kind != OPTION_TEXT || row->initial)) {
+        if (!json && row->initial) {
             complain("%s does not say which --%s the training had", where, row->name);
             return false;
         }

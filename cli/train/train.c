@@ -218,8 +218,8 @@ static const option train_rows[] = {
      .name = "context",
      OPTION_INTEGER_AT(train_options, context),
      .argument = "N",
-     .help = "Characters of an example of text:FILE: how many a network sees at most. 0 means 64",
-     .initial = "0",
+     .help = "Characters of an example of text:FILE, which are those that a network sees at once; 64 unless given, "
+             "and for 0",
      .low = 0,
      .high = 65536,
      .flags = KEPT},

@@ -38,6 +38,13 @@ complains "which s does not have"
 cp kept.txt proverb.txt
 run 0 train --run s --resume --epochs 7
 
+# A run of a version that had no --context.
+run 0 train --data text:proverb.txt "${quick[@]}" --epochs 1 --run old
+rm old/checkpoint
+"$HAUL_PYTHON" -c 'import json; c = json.load(open("old/config.json")); c.pop("context", None); json.dump(c, open("old/config.json", "w"))'
+run 0 train --run old --resume
+check "has the usual one" test "$(value old/log.jsonl start train_examples)" = 88
+
 # ---- continuing a text ----
 run 0 predict --run r --device cpu --prompt "for want of a n" --temperature 0 --length 20
 check "the text goes on" grep -qx 'for want of a nail the shoe was los' out
