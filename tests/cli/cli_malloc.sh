@@ -78,6 +78,30 @@ if "$HAUL" --version | grep -q png; then
     pictures
     survives "haul train, pictures" same_weights train --model dense --data images:set --batch 2 --epochs 1 --workers 1 --device cpu --run r
 fi
+masks() { # a picture and its mask in each split, which are the black and white halves of it
+    "$HAUL_PYTHON" - <<'END'
+import os, struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for part in "train", "test":
+    for folder in "images", "masks":
+        os.makedirs(f"marked/{part}/{folder}")
+        open(f"marked/{part}/{folder}/1.png", "wb").write(
+            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress((b"\0" + b"\0" * 4 + b"\xff" * 4) * 8)) + chunk(b"IEND", b""))
+END
+}
+if "$HAUL" --version | grep -q png; then
+    masks
+    survives "haul train, masks" same_weights train --data masks:marked --batch 1 --epochs 1 --workers 0 --device cpu --run r
+    "$HAUL" train --data masks:marked --batch 1 --epochs 1 --workers 0 --device cpu --run marks >/dev/null
+    mkdir written
+    survives "haul predict --masks" same_output predict --run marks --device cpu --masks written marked/test/images/1.png
+fi
+printf 'for want of a nail the shoe was lost. %.0s' 1 2 3 4 5 6 7 8 >text.txt
+survives "haul train, a text" same_weights train --data text:text.txt --context 8 --batch 16 --epochs 1 --workers 0 --device cpu --run r
+"$HAUL" train --data text:text.txt --context 8 --batch 16 --epochs 1 --workers 0 --device cpu --run book >/dev/null
+survives "haul predict --prompt" same_output predict --run book --device cpu --prompt "the " --length 3
 survives "haul train, validation" same_best train --model dense --data shapes:32 --batch 16 --epochs 1 --workers 1 --device cpu \
     --validation 0.25 --augment crop,flip --schedule cosine:0.5 --patience 2 --run r
 survives "haul train, validation without a folder" same_test train --model dense --data blobs:32 --batch 16 --epochs 2 --device cpu \
