@@ -35,7 +35,7 @@ static const int percent_of_peak[] = {
     [HAUL__WORK_INDEX] = 30,     [HAUL__WORK_MOVE] = 75,          [HAUL__WORK_RANDOM] = 70,
     [HAUL__WORK_OPTIMIZER] = 80};
 
-/* Smaller operations leave parts of a device idle: an operation that the peak would do in so many nanoseconds reaches
+/* Smaller operations leave cores idle: an operation that the peak would do in so many nanoseconds reaches
  * this percentage of the large ones' rate. */
 static const struct {
     int64_t ns;
@@ -44,28 +44,27 @@ static const struct {
 
 enum { FILLED = sizeof filled / sizeof *filled };
 
-static void add_rate(haul__machine_device *d, haul__work_class work_class, haul_dtype dtype, double peak, bool is_host)
+static void add_rate(haul__machine_device *d, haul__work_class work_class, haul_dtype dtype, double peak)
 {
     haul__machine_rate *r = &d->rates[d->rate_count++];
     const double        best = peak * percent_of_peak[work_class] / 100;
     *r = (haul__machine_rate){.work_class = work_class, .dtype = dtype};
-    for (int i = is_host ? FILLED - 1 : 0; i < FILLED; i++)
+    for (int i = 0; i < FILLED; i++)
         r->points[r->count++] = (haul__machine_point){.work = (int64_t)(peak * 1e-9 * (double)filled[i].ns),
                                                       .rate = (int64_t)(best * filled[i].percent / 100)};
 }
 
 static void add_rates(haul__machine_device *d, const struct sheet *s)
 {
-    const bool is_host = !s->link;
     for (haul__work_class c = 0; c < HAUL__WORK_OTHER; c++) {
         if (!haul__work_by_flops(c)) {
-            add_rate(d, c, HAUL_DTYPE_NONE, s->bytes, is_host);
+            add_rate(d, c, HAUL_DTYPE_NONE, s->bytes);
             continue;
         }
-        add_rate(d, c, HAUL_F32, s->flops32, is_host);
-        add_rate(d, c, HAUL_F16, s->flops16, is_host);
-        add_rate(d, c, HAUL_BF16, s->flops16, is_host);
-        add_rate(d, c, HAUL_F64, s->flops64, is_host);
+        add_rate(d, c, HAUL_F32, s->flops32);
+        add_rate(d, c, HAUL_F16, s->flops16);
+        add_rate(d, c, HAUL_BF16, s->flops16);
+        add_rate(d, c, HAUL_F64, s->flops64);
     }
 }
 
