@@ -19,18 +19,18 @@
 #include "memory/derived.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/report/failure.h"
-#include "memory/report/origins.h"
-#include "memory/report/report.h"
+#include "memory/report/full.h"
 #include "memory/scope_limit.h"
 #include "memory/spill.h"
 #include "memory/split.h"
 #include "memory/trim.h"
+#include "memory/under_way.h"
 
 /* Up to this many in-flight free blocks of a class, in number and in bytes, a new block is allocated instead of waiting
  * for one of them. */
 enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 
-/* How often room is looked for although nothing could be moved: other threads may give memory back. */
+/* How often room is looked for although nothing could be moved, because other threads gave memory back. */
 enum { MOST_FUTILE = 4 };
 
 /* ---- the allocator of a device ---- */
@@ -54,7 +54,14 @@ static void give_locks(void)
         haul__spin_unlock(&a->lock);
 }
 
-HAUL__AT_FORK(HAUL__FORK_ALLOCATORS, .take = take_locks, .give = give_locks);
+/* The threads whose memory was under way are not in the child. */
+static void end_all(void)
+{
+    for (struct haul__allocator *a = atomic_load(&all); a; a = a->next)
+        a->ended = a->begun;
+}
+
+HAUL__AT_FORK(HAUL__FORK_ALLOCATORS, .take = take_locks, .give = give_locks, .in_child = end_all);
 
 /* Pinned memory is taken from the whole machine, so by default it is limited to a quarter of it. */
 static int64_t pinned_limit(void)
@@ -101,50 +108,11 @@ static void ring_insert(struct haul__allocator *a, haul__block *block)
     a->live.prev = block;
 }
 
-/* ---- out of memory ---- */
-
-static void fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
-{
-    haul_device       *device = a->device;
-    haul_memory_origin rows[3];
-    char               asked[32], used[32], limit[32], who[200], left[128] = "";
-    haul__spin_lock(&a->lock);
-    haul_memory_stats stats = a->stats;
-    int               count = haul__sum_origins(&a->live, NULL, haul__origin_operation, rows, 3);
-    haul__spin_unlock(&a->lock);
-    haul__origins_text(rows, count, who, sizeof who);
-    haul__size_text((int64_t)bytes, asked, sizeof asked);
-    haul__size_text(stats.allocated, used, sizeof used);
-    if (stats.limit > 0) {
-        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                   "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free tensors, or "
-                   "raise the limit with haul_memory_set_limit",
-                   device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
-    } else {
-        haul__device_memory_left(device, left, sizeof left);
-        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
-                   "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s; lower "
-                   "the batch size or free tensors",
-                   device->name, asked, used, who, left[0] ? "; " : "", left);
-    }
-    haul__report_failure(a, NULL, bytes, origin);
-}
-
-static void fail_over(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin)
-{
-    haul_memory_origin rows[3];
-    char               who[200];
-    haul__spin_lock(&a->lock);
-    int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
-    haul__spin_unlock(&a->lock);
-    haul__scope_limit_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
-    haul__report_failure(a, over, bytes, origin);
-}
-
 /* ---- allocating blocks ---- */
 
-/* Counts `bytes` more as reserved; false if that would exceed the limit. Frees cached blocks to stay under the limit,
- * also for scratch memory: operations choose other algorithms without it, and results must not depend on the cache. */
+/* Counts `bytes` more as reserved, which are under way then; false if that would exceed the limit. Frees cached blocks
+ * to stay under the limit, also for scratch memory: operations choose other algorithms without it, and results must not
+ * depend on the cache. */
 static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin)
 {
     haul__block *taken = NULL;
@@ -155,8 +123,10 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
     if (a->stats.limit > 0 && a->stats.reserved > room)
         taken = haul__allocator_take(a, a->stats.reserved - room);
     bool fits = a->stats.limit == 0 || a->stats.reserved <= room;
-    if (fits)
+    if (fits) {
         a->stats.reserved += bytes;
+        haul__under_way_begin(a);
+    }
     haul__spin_unlock(&a->lock);
     haul__blocks_free(taken, origin);
     return fits;
@@ -167,6 +137,7 @@ static void unreserve(struct haul__allocator *a, int64_t bytes)
     haul__spin_lock(&a->lock);
     a->stats.reserved -= bytes;
     haul__spin_unlock(&a->lock);
+    haul__under_way_end(a);
 }
 
 static haul_status ask(struct haul__allocator *a, haul__block *block, const char *origin)
@@ -195,12 +166,13 @@ static haul_status obtain(struct haul__allocator *a, haul__block *block, const c
     return ask(a, block, origin);
 }
 
+/* The block is under way. */
 static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     size_t size = haul__bin_bytes(bin);
     if (size > INT64_MAX / 2 || !reserve(a, (int64_t)size, origin)) {
         if (needed)
-            fail_full(a, bytes, origin);
+            haul__fail_full(a, bytes, origin);
         return NULL;
     }
     haul__block *block = haul__calloc(1, sizeof *block);
@@ -219,7 +191,7 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
     if (status) {
         unreserve(a, (int64_t)size);
         if (block && needed && status == HAUL_OUT_OF_MEMORY)
-            fail_full(a, bytes, origin);
+            haul__fail_full(a, bytes, origin);
         haul__free(block);
         return NULL;
     }
@@ -280,26 +252,40 @@ static inline haul__block *take_free(struct haul__allocator *a, int bin)
     return block;
 }
 
-/* If there is no memory for the block, derived copies are freed, and then tensors are spilled. */
+/* A free block, which is under way. */
+static haul__block *block_take(struct haul__allocator *a, int bin)
+{
+    haul__spin_lock(&a->lock);
+    haul__block *block = take_free(a, bin);
+    if (block)
+        haul__under_way_begin(a);
+    haul__spin_unlock(&a->lock);
+    return block;
+}
+
+/* If there is no memory for the block, derived copies are freed. Then tensors are spilled, and memory of other threads
+ * that is under way is waited for. The block is under way. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
     haul__error_record before;
+    const bool         can_wait = needed && !a->pinned;
     haul__error_save(&before);
+    if (can_wait)
+        haul__under_way_watch(a);
     haul__block *block = block_new(a, bin, bytes, needed, origin);
-    bool         again = !block && needed && !a->pinned;
+    const bool   again = !block && can_wait;
     if (again && haul__derived_give_back(a->device)) {
         haul__error_restore(&before);
         block = block_new(a, bin, bytes, needed, origin);
     }
     for (int futile = 0; again && !block && futile < MOST_FUTILE;) {
         const int64_t moved = haul__spill(a, (int64_t)haul__bin_bytes(bin));
-        if (moved < 0)
+        if (!haul__under_way_wait(a) && moved < 0)
             break;
-        futile += moved == 0;
+        futile += moved <= 0;
         haul__error_restore(&before);
-        haul__spin_lock(&a->lock);
-        block = take_free(a, bin);
-        haul__spin_unlock(&a->lock);
+        haul__under_way_watch(a);
+        block = block_take(a, bin);
         block = block ? block : block_new(a, bin, bytes, needed, origin);
     }
     return block;
@@ -312,7 +298,7 @@ static bool charge(struct haul__allocator *a, haul__scope_limit *scope_limit, in
     const haul__scope_limit *over =
         haul__scope_limit_charge(scope_limit, a->device, (int64_t)haul__bin_bytes(bin), false);
     if (over && needed)
-        fail_over(a, over, bytes, origin);
+        haul__fail_over(a, over, bytes, origin);
     return !over;
 }
 
@@ -411,7 +397,8 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
 {
     haul__spin_lock(&a->lock);
     haul__block *block = take_free(a, bin);
-    if (!block) {
+    const bool   is_split = !block;
+    if (is_split) {
         haul__spin_unlock(&a->lock);
         block = haul__split_get(a, bin);
         haul__spin_lock(&a->lock);
@@ -421,6 +408,8 @@ static haul__block *cached_get(struct haul__allocator *a, int bin, size_t bytes,
         go_live(a, block, true, bytes, origin);
     }
     haul__spin_unlock(&a->lock);
+    if (block && is_split)
+        haul__under_way_end(a);
     return block;
 }
 
@@ -429,7 +418,7 @@ static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool nee
     int                bin = haul__bin_for(a->device, a->pinned, bytes);
     haul__scope_limit *scope_limit = haul__scope_limit_now();
     if (bin < 0 || haul__fault_point(a->pinned ? HAUL__FAULT_PINNED : HAUL__FAULT_DEVICE)) {
-        fail_full(a, bytes, origin);
+        haul__fail_full(a, bytes, origin);
         return NULL;
     }
     if (__builtin_expect(scope_limit != NULL, 0)) {
@@ -448,6 +437,7 @@ static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool nee
         haul__spin_lock(&a->lock);
         go_live(a, block, false, bytes, origin);
         haul__spin_unlock(&a->lock);
+        haul__under_way_end(a);
     } else if (scope_limit) {
         haul__scope_limit_discharge(scope_limit, a->device, (int64_t)haul__bin_bytes(bin), false);
     }

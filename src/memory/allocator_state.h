@@ -18,6 +18,7 @@ struct haul__allocator {
     int64_t                 pieces;           /* how many blocks there are more than were obtained */
     haul__block             live;             /* head of the ring */
     haul_memory_stats       stats;
+    int64_t                 begun, ended; /* how often memory began and ended being under way (under_way.h) */
     atomic_bool             spills;
     bool                    only_tensors; /* the limit does not count the device's overhead */
 };

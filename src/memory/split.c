@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "memory/trim.h"
+#include "memory/under_way.h"
 
 /* Smaller requests take little memory, and would cut large blocks into crumbs. */
 enum { LEAST = 32 << 10 };
@@ -291,6 +292,7 @@ haul__block *haul__split_get(struct haul__allocator *a, int bin)
     if (block) {
         block->bin = bin;
         block->prev = block; /* its neighbours must not take it for free */
+        haul__under_way_begin(a);
     }
     const bool ready = !block || use_handle(block);
     haul__spin_unlock(&a->lock);
@@ -299,5 +301,6 @@ haul__block *haul__split_get(struct haul__allocator *a, int bin)
     if (ready || make_handle(block))
         return block;
     put_back(a, block);
+    haul__under_way_end(a);
     return NULL;
 }

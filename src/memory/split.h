@@ -17,7 +17,8 @@ static inline bool haul__is_piece(const haul__block *block)
     return block->before || block->after;
 }
 
-/* A block of the class, cut from a larger free one, in no list; NULL if there is none. Does not record an error. */
+/* A block of the class, cut from a larger free one, in no list and under way (under_way.h); NULL if there is none. Does
+ * not record an error. */
 haul__block *haul__split_get(struct haul__allocator *a, int bin);
 
 /* Joins free neighbours. The caller holds the lock, and afterwards frees the chain of structures that are left over, of

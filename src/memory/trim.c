@@ -6,6 +6,7 @@
 #include "events/events.h"
 #include "memory/block_events.h"
 #include "memory/split.h"
+#include "memory/under_way.h"
 
 /* ---- taking ---- */
 
@@ -34,6 +35,7 @@ static haul__block *take(struct haul__allocator *a, int64_t wanted, bool only_re
             }
             *place = block->next;
             a->stats.reserved -= (int64_t)block->bytes;
+            haul__under_way_begin(a);
             wanted -= (int64_t)block->bytes;
             block->next = taken;
             taken = block;
@@ -64,6 +66,7 @@ static void give_back(haul__block *block, const char *origin)
         haul__device_free(block->owner->device, &block->buffer, block->bytes, origin);
     if (watched)
         haul__emit_block(HAUL_EVENT_MEMORY_RETURNED, block, block->owner->device, origin, start);
+    haul__under_way_end(block->owner);
 }
 
 void haul__blocks_free(haul__block *blocks, const char *origin)

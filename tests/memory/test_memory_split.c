@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "device/stream.h"
 #include "memory/split.h"
+#include "memory/under_way.h"
 #include "support/failure.h"
 #include "support/late.h"
 
@@ -210,6 +211,7 @@ static void test_split__what_is_taken_does_not_join(void **state)
     haul__storage *rest = alloc(device, 3 * MIB);
     assert_ptr_equal(address(rest), begin + MIB);
     haul__object_release(rest);
+    haul__under_way_end(a);
 }
 
 static void test_split__without_host_memory(void **state)

@@ -1,0 +1,45 @@
+#include "memory/report/full.h"
+
+#include "base/numbers.h"
+#include "core/error.h"
+#include "device/device.h"
+#include "memory/report/origins.h"
+#include "memory/report/report.h"
+
+void haul__fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
+{
+    haul_device       *device = a->device;
+    haul_memory_origin rows[3];
+    char               asked[32], used[32], limit[32], who[200], left[128] = "";
+    haul__spin_lock(&a->lock);
+    haul_memory_stats stats = a->stats;
+    int               count = haul__sum_origins(&a->live, NULL, haul__origin_operation, rows, 3);
+    haul__spin_unlock(&a->lock);
+    haul__origins_text(rows, count, who, sizeof who);
+    haul__size_text((int64_t)bytes, asked, sizeof asked);
+    haul__size_text(stats.allocated, used, sizeof used);
+    if (stats.limit > 0) {
+        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                   "out of memory on %s: asked for %s, %s of %s limit in use%s; lower the batch size, free tensors, or "
+                   "raise the limit with haul_memory_set_limit",
+                   device->name, asked, used, haul__size_text(stats.limit, limit, sizeof limit), who);
+    } else {
+        haul__device_memory_left(device, left, sizeof left);
+        haul__fail(HAUL_OUT_OF_MEMORY, origin, NULL,
+                   "out of memory on %s: asked for %s, but the device has no room for it with %s in use%s%s%s; lower "
+                   "the batch size or free tensors",
+                   device->name, asked, used, who, left[0] ? "; " : "", left);
+    }
+    haul__report_failure(a, NULL, bytes, origin);
+}
+
+void haul__fail_over(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin)
+{
+    haul_memory_origin rows[3];
+    char               who[200];
+    haul__spin_lock(&a->lock);
+    int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
+    haul__spin_unlock(&a->lock);
+    haul__scope_limit_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
+    haul__report_failure(a, over, bytes, origin);
+}
