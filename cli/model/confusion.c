@@ -23,7 +23,8 @@ static bool is_yes_or_no(const data_spec *spec)
 
 bool confusion_init(confusion *c, const data_spec *spec)
 {
-    *c = (confusion){.classes = source_task(spec) == TASK_TOKENS ? 0
+    *c = (confusion){.unit = source_task(spec) == TASK_PIXELS ? "pixels" : "examples",
+                     .classes = source_task(spec) == TASK_TOKENS ? 0
                                 : spec->y.dtype == HAUL_I64      ? spec->y.classes
                                 : is_yes_or_no(spec)             ? 2
                                                                  : 0};
@@ -146,7 +147,7 @@ static void print_head(const confusion *c, const cJSON *names, const table *t)
 {
     if (t->cell)
         printf("%*s  predicted as\n", t->name + 2 + t->examples + 6, "");
-    printf("%-*s  %*s %5s", t->name, "class", t->examples, "examples", "right");
+    printf("%-*s  %*s %5s", t->name, "class", t->examples, c->unit, "right");
     printf("%s", t->cell ? "  " : "");
     for (int i = 0; t->cell && i < c->classes; i++)
         print_right(answer_name(names, i), t->cell);

@@ -9,8 +9,9 @@
 #include "cli/model/source.h"
 
 typedef struct confusion {
-    int      classes;
-    int64_t *counts; /* [classes][classes]: rows are the true classes */
+    const char *unit; /* what is counted: "examples", "pixels" */
+    int         classes;
+    int64_t    *counts; /* [classes][classes]: rows are the true classes */
 } confusion;
 
 /* As many classes as the data has; none, and nothing is counted, if it has none or is a text. False if memory is

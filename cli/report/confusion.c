@@ -59,7 +59,7 @@ static void write_cell(html *h, const confusion *c, int wanted, int predicted)
 static void write_head(html *h, const page_answers *a)
 {
     html_add(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\"><table "
-                "class=\"confusion\"><caption>Examples by their class (rows) and by the answer (columns); the shade is "
+                "class=\"confusion\"><caption>Counts by class (rows) and by the answer (columns); the shade is "
                 "the share of the row</caption><thead><tr><th scope=\"col\">class</th>");
     for (int i = 0; i < a->confusion.classes; i++) {
         html_put(h, "<th scope=\"col\" class=\"up\"><span>");

@@ -206,6 +206,9 @@ static void test_mask_folder__splits_share_the_classes_of_the_training_split(voi
            "split/test/masks/b.png has the value 4, and there are 3 classes");
     assert_null(haul_mask_folder("split/train", .test = true));
     expect("no test split", HAUL_IO, "split/train has no folder named test");
+    make_folders("split");
+    assert_null(haul_mask_folder("split"));
+    expect("a split and none", HAUL_INVALID_ARGUMENT, "split has a folder images and also a folder train; move");
     haul_scope_pop(scope);
 }
 

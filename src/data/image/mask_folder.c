@@ -335,15 +335,22 @@ typedef struct roots {
 
 static haul_status find_roots(const char *directory, bool test, roots *out)
 {
-    bool whole, split;
-    if (find_folder(directory, "images", &whole) || find_folder(directory, test ? "test" : "train", &split))
+    bool whole, has_train, has_test;
+    if (find_folder(directory, "images", &whole) || find_folder(directory, "train", &has_train) ||
+        find_folder(directory, "test", &has_test))
         return haul_error_status();
+    if (whole && (has_train || has_test))
+        return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
+                          "%s has a folder images and also a folder %s; move %s/images and %s/masks into %s/train, or "
+                          "the folder %s away",
+                          directory, has_train ? "train" : "test", directory, directory, directory,
+                          has_train ? "train" : "test");
     if (whole && !test) {
         out->name = "masks";
         out->split = haul__strdup(directory);
         return out->split ? HAUL_OK : haul__fail_memory(OPEN, strlen(directory));
     }
-    if (whole || !split)
+    if (!(test ? has_test : has_train))
         return haul__fail(HAUL_IO, OPEN, "directory",
                           "%s has no folder named %s: pictures are expected in %s/images and their masks in %s/masks, "
                           "or both in %s/train and %s/test",
