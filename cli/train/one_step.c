@@ -24,6 +24,7 @@ static bool take_options(const one_step *s, const char *subcommand, trainer *t, 
     o->precision = s->precision ? s->precision : o->precision;
     o->batch = s->batch_given || !s->run ? s->batch : o->batch;
     o->threads = s->threads;
+    o->place = o->plan = NULL;
     o->workers = 0;
     if (!o->batch)
         complain("the run finds its batch by itself (--batch auto); give --batch N");

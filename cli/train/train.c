@@ -33,6 +33,10 @@ static int check(const train_options *o)
         complain("--profile needs --run DIR, the folder for trace.json, profile.json and audit.json");
         return EXIT_USAGE;
     }
+    if (o->place && o->plan) {
+        complain("--place and --plan both say where modules are; give one of them");
+        return EXIT_USAGE;
+    }
     if (o->tensorboard && !o->run) {
         complain("--tensorboard writes into the folder of a run; name one with --run DIR");
         return EXIT_USAGE;
@@ -368,6 +372,21 @@ static const option train_rows[] = {
      .help = DEVICE_HELP,
      .initial = "auto",
      .complete = COMPLETE_DEVICE,
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "place",
+     OPTION_TEXT_AT(train_options, place),
+     .argument = "LIST",
+     .help = "Modules on devices of their own, for example 'conv*=gpu,fc*=cpu'; patterns are for paths of modules. The "
+             "rest "
+             "is on --device, and on the CPU if that is auto",
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "plan",
+     OPTION_TEXT_AT(train_options, plan),
+     .argument = "FILE",
+     .help = "The same as haul plan --certificate FILE found it: each module is where its forward pass is",
+     .complete = COMPLETE_FILE,
      .flags = CHANGES},
     {.group = "Machine",
      .name = "memory-limit",

@@ -79,7 +79,8 @@ bool trainer_open_data(trainer *t)
         complain_error();
         return false;
     }
-    t->device = device_use(o->device);
+    const bool placed = o->place || o->plan;
+    t->device = device_use(placed && !strcmp(o->device, "auto") ? "cpu" : o->device);
     if (!t->device)
         return false;
     if (t->plans.limit.bytes)
@@ -121,6 +122,8 @@ haul_status trainer_build(trainer *t)
                                 .workers = (int)o->workers, .device = t->device);
     haul_manual_seed((uint64_t)o->seed);
     t->net = network_new(o->model, &t->data.spec);
+    if (t->net && place_modules(&t->places, t->net, t->device))
+        return haul_error_status();
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     t->window_loss = haul_scalar(0);
     t->window_finite = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
@@ -206,6 +209,9 @@ static bool tell_start(trainer *t)
                                .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
                                .epoch = t->position.epoch,
                                .done = t->position.batch};
+    char                  placed[400];
+    place_text(&t->places, t->net, t->device, placed, sizeof placed);
+    s.place = placed;
     describe_data(t, &s);
     if (haul_error_status()) {
         complain_error();
@@ -226,6 +232,32 @@ static bool can_be_kept(const trainer *t)
             return false;
         }
     return classes_are_text(t->data.train);
+}
+
+/* Is the plan for the step of this training? The step is recorded before anything is placed. */
+static bool suits_plan(trainer *t, const place_list *places)
+{
+    haul_program step = {.operation_count = 0};
+    planner     *p = planner_new(t);
+    bool         fine = false;
+    if (!p)
+        complain("memory is exhausted");
+    else if (planner_record(p, &step))
+        complain_error();
+    else
+        fine = place_suits(places, t->options->plan, &step);
+    planner_free(p);
+    haul_program_free(&step);
+    return fine;
+}
+
+static bool open_places(trainer *t)
+{
+    place_list places = {0};
+    const bool fine =
+        place_read(t->options->place, t->options->plan, &places) && (!t->options->plan || suits_plan(t, &places));
+    t->places = places;
+    return fine;
 }
 
 /* With the model that was chosen, so that the same options give the same training later. */
@@ -273,7 +305,7 @@ int trainer_open(trainer *t)
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
     t->waits = t->device == haul_cpu();
-    if (!can_be_kept(t))
+    if (!can_be_kept(t) || !open_places(t))
         return EXIT_FAILED;
     int code = trainer_expect(t);
     if (code >= 0)
@@ -296,6 +328,7 @@ void trainer_close(trainer *t)
         haul_memory_set_spill(t->device, false);
     haul__fit_free(&t->expected);
     planner_free(t->planner);
+    place_free(&t->places);
     report_close(&t->report);
     run_close(&t->run);
     free(t->steps.values);

@@ -10,6 +10,7 @@
 #include "cli/run_folder/profile.h"
 #include "cli/train/log/log.h"
 #include "cli/train/log/pace.h"
+#include "cli/train/place.h"
 #include "cli/train/schedule.h"
 #include "cli/train/standing.h"
 #include "cli/train/training_data.h"
@@ -22,6 +23,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
+    const char *place, *plan;             /* NULL: none; one of them at most */
     int64_t     batch;                    /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
@@ -63,6 +65,7 @@ typedef struct trainer {
     report               report;
 
     haul_device       *device;
+    place_list         places; /* of modules on other devices */
     haul_ledger       *ledger; /* NULL: nothing is kept */
     run_profile        profile;
     training_data      data;

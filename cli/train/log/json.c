@@ -133,6 +133,7 @@ cJSON *form_start(double elapsed, const report_start *s)
         json_parts(event, "recompute", &s->step->parts);
     if (s->choice->room_bytes)
         put_choice(event, s->choice);
+    put_text(event, "place", *s->place ? s->place : NULL);
     json_bool(event, "resumed", s->resumed);
     if (s->resumed) {
         put_count(event, "resumed_epoch", s->epoch);

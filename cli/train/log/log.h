@@ -46,6 +46,7 @@ typedef struct report_start {
                *step; /* the figures of a step; the network's layers are logged if the training is new */
     const char *model, *data, *train_name, *optimizer, *precision, *schedule;
     const char *test_name, *augment, *init; /* NULL: none */
+    const char *place;                      /* modules that are on devices of their own; "": none */
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */

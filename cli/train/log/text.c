@@ -145,6 +145,8 @@ void print_start(const report *r, const report_start *s)
     print_model(s);
     print_data(s);
     print_plan(s);
+    if (*s->place)
+        print_fact("place", START, "%s", s->place);
     if (r->run->path)
         print_fact("run", START,
                    "%s/ keeps log.jsonl, config.json, checkpoint, best.safetensors, weights.safetensors, ledger.json, "
@@ -348,7 +350,7 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
     if (d->spilled_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
-    print_moved(moved, device);
+    print_moved(moved, d->device == haul_cpu() && moved->h2d_count ? "other devices" : device);
     if (*d->audit)
         print_fact("  audit", END, "%s", d->audit);
     print_saved(r, d);

@@ -356,7 +356,7 @@ static haul_status end_stores(builder *b)
     return status;
 }
 
-static bool matches(const char *pattern, const char *module)
+bool haul__place_matches(const char *pattern, const char *module)
 {
     char path[sizeof((haul__place_operation *)0)->module];
     snprintf(path, sizeof path, "%s", module);
@@ -374,7 +374,7 @@ static haul_status pin(const haul__place_step *step, haul__place_graph *g, const
     bool found = false;
     for (size_t i = 0; i < g->operation_count; i++) {
         haul__place_operation *o = &g->operations[i];
-        if (!matches(p->pattern, o->module))
+        if (!haul__place_matches(p->pattern, o->module))
             continue;
         found = true;
         o->cost[!p->device] = HAUL__PLACE_NEVER;

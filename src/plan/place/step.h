@@ -32,6 +32,9 @@ typedef struct haul__place_step {
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
+/* Is the pattern, in a shell's form, for the path of the module or of one around it? */
+bool haul__place_matches(const char *pattern, const char *module);
+
 /* A number that two programs share only if they do the same, except by chance of 2^-64. */
 uint64_t haul__place_digest(const haul_program *program);
 

@@ -1,0 +1,279 @@
+#include "cli/train/place.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/text_file.h"
+#include "files/json.h"
+#include "plan/place/step.h"
+
+/* ---- reading ---- */
+
+static place_entry *add_entry(place_list *l, const char *path, size_t length, bool exact)
+{
+    if (!haul__grow(&l->items, &l->room, l->count + 1, sizeof *l->items)) {
+        complain("memory is exhausted");
+        return NULL;
+    }
+    place_entry *e = &l->items[l->count++];
+    *e = (place_entry){.exact = exact};
+    snprintf(e->path, sizeof e->path, "%.*s", (int)length, path);
+    return e;
+}
+
+static bool set_device(place_entry *e, const char *name)
+{
+    e->device = haul_device_get(name);
+    return e->device || complain_error() < 0;
+}
+
+/* "conv*=opencl:0,fc*=cpu" */
+static bool read_places(const char *text, place_list *out)
+{
+    while (*text) {
+        const size_t length = strcspn(text, ",");
+        char         part[200];
+        snprintf(part, sizeof part, "%.*s", (int)length, text);
+        char *equals = strrchr(part, '=');
+        if (!equals || equals == part || length >= sizeof part) {
+            complain("--place %s is not PATTERN=DEVICE, for example 'conv*=gpu'", part);
+            return false;
+        }
+        place_entry *e = add_entry(out, part, (size_t)(equals - part), false);
+        if (!e || !set_device(e, equals + 1))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+static const char *text_of(const haul__json *object, const char *name)
+{
+    const haul__json *m = object->kind == HAUL__JSON_OBJECT ? object->child : NULL;
+    while (m && strcmp(m->name, name) != 0)
+        m = m->next;
+    return m && m->kind == HAUL__JSON_STRING ? m->string : NULL;
+}
+
+static bool has_path(const place_list *l, const char *path)
+{
+    for (size_t i = 0; i < l->count; i++)
+        if (!strcmp(l->items[i].path, path))
+            return true;
+    return false;
+}
+
+/* A module runs where its first operation does: its forward pass. */
+static bool read_operation(const haul__json *v, int64_t item, const char *path, place_list *out)
+{
+    const char *name = text_of(v, "name"), *module = text_of(v, "module"), *device = text_of(v, "device");
+    if (!name || !module || !device) {
+        complain("%s: \"operations\", item %" PRId64 ": name, module and device are expected", path, item);
+        return false;
+    }
+    if (!*module || strncmp(name, "haul_", 5) != 0 || has_path(out, module))
+        return true;
+    place_entry *e = add_entry(out, module, strlen(module), true);
+    return e && set_device(e, device);
+}
+
+static bool read_certificate(const haul__json *file, const char *path, place_list *out)
+{
+    const char       *program = text_of(file, "program");
+    const haul__json *m = file->kind == HAUL__JSON_OBJECT ? file->child : NULL;
+    int64_t           item = 0;
+    while (m && strcmp(m->name, "operations") != 0)
+        m = m->next;
+    if (!program || !m || m->kind != HAUL__JSON_ARRAY) {
+        complain("%s is not a plan: it has no \"%s\"; haul plan --certificate writes plans", path,
+                 program ? "operations" : "program");
+        return false;
+    }
+    snprintf(out->program, sizeof out->program, "%s", program);
+    for (const haul__json *v = m->child; v; v = v->next)
+        if (!read_operation(v, item++, path, out))
+            return false;
+    return true;
+}
+
+static bool read_plan(const char *path, place_list *out)
+{
+    enum { MOST_BYTES = 1 << 30, DEPTH = 8 };
+    size_t      size, used;
+    haul__json *file = NULL;
+    char       *text = text_file_read(path, MOST_BYTES, &size);
+    bool        fine = false;
+    if (!text)
+        return false;
+    if (haul__json_read("haul train", (const uint8_t *)text, size, DEPTH, &file, &used))
+        complain_error();
+    else if (!file)
+        complain("%s is not JSON: line %d", path, text_file_line(text, text + used));
+    else
+        fine = read_certificate(file, path, out);
+    haul__json_free(file);
+    free(text);
+    return fine;
+}
+
+bool place_read(const char *place, const char *plan, place_list *out)
+{
+    return plan ? read_plan(plan, out) : !place || read_places(place, out);
+}
+
+void place_free(place_list *l)
+{
+    haul__free(l->items);
+    *l = (place_list){0};
+}
+
+bool place_suits(const place_list *l, const char *plan, const haul_program *step)
+{
+    char digest[sizeof l->program];
+    snprintf(digest, sizeof digest, "%016" PRIx64, haul__place_digest(step));
+    if (!strcmp(digest, l->program))
+        return true;
+    complain(
+        "%s is for another step: its \"program\" is %s and that of this training %s; model, data, batch, optimizer "
+        "and precision must be those of haul plan",
+        plan, l->program, digest);
+    return false;
+}
+
+/* ---- placing ---- */
+
+static bool is_for(const place_entry *e, const char *path)
+{
+    return e->exact ? !strcmp(e->path, path) : haul__place_matches(e->path, path);
+}
+
+/* The device of the module; NULL: it has none of its own. */
+static haul_status device_of(const place_list *l, const char *path, bool *used, haul_device **out)
+{
+    *out = NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        const place_entry *e = &l->items[i];
+        if (!is_for(e, path))
+            continue;
+        used[i] = true;
+        if (*out && *out != e->device)
+            return haul_error_set(HAUL_INVALID_ARGUMENT, "haul train", "place",
+                                  "%s is placed on both %s and %s; remove one of the two patterns", path,
+                                  haul_device_name(*out), haul_device_name(e->device));
+        *out = e->device;
+    }
+    return HAUL_OK;
+}
+
+typedef struct walk {
+    const place_list *list;
+    haul_device      *rest; /* of modules without children that no entry is for */
+    bool             *used;
+    haul_status (*visit)(const char *path, haul_module *m, haul_device *device, void *context);
+    void *context;
+} walk;
+
+/* A module before its children, whose devices may be others. */
+static haul_status walk_children(const walk *w, haul_module *parent, const char *prefix)
+{
+    enum { MOST = 256 };
+    haul_status       status = HAUL_OK;
+    haul_named_module children[MOST];
+    const int         n = haul_module_children(parent, children, MOST);
+    for (int i = 0; !status && i < n && i < MOST; i++) {
+        char         path[sizeof w->list->items->path];
+        haul_device *device;
+        snprintf(path, sizeof path, "%s%s%s", prefix, *prefix ? "." : "", children[i].name);
+        status = device_of(w->list, path, w->used, &device);
+        if (!device && haul_module_children(children[i].module, NULL, 0) == 0)
+            device = w->rest;
+        if (!status && device)
+            status = w->visit(path, children[i].module, device, w->context);
+        if (!status)
+            status = walk_children(w, children[i].module, path);
+    }
+    return n < 0 ? haul_error_status() : status;
+}
+
+static haul_status walk_modules(walk *w, haul_module *net)
+{
+    w->used = haul__calloc(w->list->count + 1, sizeof *w->used);
+    if (!w->used)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, "haul train", "place", "host memory is exhausted");
+    haul_status status = walk_children(w, net, "");
+    for (size_t i = 0; !status && i < w->list->count; i++)
+        if (!w->used[i])
+            status = haul_error_set(HAUL_INVALID_ARGUMENT, "haul train", "place",
+                                    "no module of the network matches '%s'", w->list->items[i].path);
+    haul__free(w->used);
+    return status;
+}
+
+static haul_status place_one(const char *path, haul_module *m, haul_device *device, void *context)
+{
+    (void)path;
+    (void)context;
+    return haul_module_place(m, device);
+}
+
+haul_status place_modules(const place_list *l, haul_module *net, haul_device *rest)
+{
+    walk w = {.list = l, .rest = rest, .visit = place_one};
+    if (!l->count)
+        return HAUL_OK;
+    haul_status status = walk_modules(&w, net);
+    return status ? status : haul_set_placement_policy(HAUL_PLACE_MOVE);
+}
+
+/* ---- text ---- */
+
+typedef struct text {
+    char        *out;
+    size_t       size, used;
+    haul_device *device; /* of the modules that were listed last; NULL: none */
+    int          count;  /* of these */
+    char         last[sizeof((place_entry *)0)->path];
+} text;
+
+static void append(text *t, const char *first, const char *second)
+{
+    if (t->used < t->size)
+        t->used += (size_t)snprintf(t->out + t->used, t->size - t->used, "%s%s", first, second);
+}
+
+/* Ends the modules on one device: "conv1, conv2 on opencl:0", and "conv1..layer1.1.bn2 on opencl:0" for more. */
+static void end_run(text *t)
+{
+    if (t->count > 1)
+        append(t, t->count > 2 ? ".." : ", ", t->last);
+    if (t->device)
+        append(t, " on ", haul_device_name(t->device));
+}
+
+static haul_status list_one(const char *path, haul_module *m, haul_device *device, void *context)
+{
+    text *t = context;
+    if (haul_module_children(m, NULL, 0) > 0 || haul_module_parameter_count(m) <= 0)
+        return HAUL_OK;
+    if (t->device != device) {
+        end_run(t);
+        append(t, t->device ? "; " : "", path);
+        t->count = 0;
+    }
+    t->device = device;
+    t->count++;
+    snprintf(t->last, sizeof t->last, "%s", path);
+    return HAUL_OK;
+}
+
+void place_text(const place_list *l, haul_module *net, haul_device *rest, char *out, size_t size)
+{
+    text t = {.out = out, .size = size};
+    walk w = {.list = l, .rest = rest, .visit = list_one, .context = &t};
+    *out = '\0';
+    if (l->count && !walk_modules(&w, net))
+        end_run(&t);
+}
