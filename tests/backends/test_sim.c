@@ -260,11 +260,13 @@ static haul_status step(void *context)
     return status ? status : haul_optimizer_step(t->sgd);
 }
 
-/* Of the first result, or of the first operand. */
+/* Of the first operand that there is, or else of the first result. */
 static haul_dtype dtype_of(const haul_program *p, const haul_program_operation *o)
 {
-    const haul_program_value *values = p->values + o->value;
-    return o->result_count && values[o->operand_count].store >= 0 ? values[o->operand_count].dtype : values->dtype;
+    const haul_program_value *v = p->values + o->value;
+    while (v->store < 0)
+        v++;
+    return v->dtype;
 }
 
 static int64_t predict(const haul_program *p)

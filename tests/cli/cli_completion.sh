@@ -8,7 +8,7 @@ for shell in bash zsh fish; do
     run 0 completion $shell
     cp out completion.$shell
     check "$shell: nothing on standard error" test ! -s err
-    for name in devices train predict bench calibrate ops inspect stats completion epochs optimizer adamw resnet18; do
+    for name in devices train predict bench calibrate what-if ops inspect stats completion epochs optimizer adamw resnet18; do
         check "$shell: $name is there" grep -qw -- "$name" completion.$shell
     done
 done
@@ -35,7 +35,7 @@ offers() {
 }
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
-bash_offers "haul " "--help --version audit bench calibrate compare completion devices help inspect manual ops plan predict profile record report stats top train "
+bash_offers "haul " "--help --version audit bench calibrate compare completion devices help inspect manual ops plan predict profile record report stats top train what-if "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adam adamw sgd "
 bash_offers "haul train --optimizer ad" "adam adamw "

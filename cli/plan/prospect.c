@@ -1,0 +1,78 @@
+#include "cli/plan/prospect.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/numbers.h"
+#include "plan/place/place.h"
+#include "plan/place/step.h"
+
+/* The waits for launches of all operations. */
+static int64_t launches_of(const haul_program *p, const haul__machine_device *d)
+{
+    int64_t commands = 0;
+    for (int64_t i = 0; i < p->operation_count; i++)
+        commands += p->operations[i].command_count;
+    return 1000 * d->launch_ns * commands;
+}
+
+static int64_t time_of_operations(const haul__place_graph *g, const haul__placement *p)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < g->operation_count; i++)
+        sum += g->operations[i].cost[p->device[g->operations[i].group]];
+    return sum;
+}
+
+static int64_t copied_by(const haul__place_graph *g, const haul__placement *p)
+{
+    int64_t bytes = 0;
+    for (size_t t = 0; t < g->tensor_count; t++)
+        bytes += haul__place_copied_to(g, (int)t, p->device) >= 0 ? g->tensors[t].bytes : 0;
+    return bytes;
+}
+
+/* Adds a name to a list unless it is there. */
+static void add_name(char *list, size_t size, const char *name)
+{
+    const size_t used = strlen(list);
+    if (!strstr(list, name))
+        snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
+}
+
+static void find_unmeasured(prospect *out, const haul_program *p, int device)
+{
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        const haul_program_operation *o = &p->operations[i];
+        const haul__work_class        c = haul__work_class_of(o->name);
+        if (o->command_count && !haul__machine_measures(out->machine, device, c, p->values[o->value].dtype))
+            add_name(out->unmeasured, sizeof out->unmeasured, haul__work_class_name(c));
+    }
+}
+
+haul_status prospect_find(prospect *out, const haul_program *program, const haul__machine *machine, int device)
+{
+    const int              side = device != 0;
+    const haul__place_step step = {
+        .program = program, .machine = machine, .device = device ? device : machine->device_count > 1};
+    haul__place_graph graph = {0};
+    haul__placement   p = {0};
+    *out = (prospect){.machine = machine, .device = &machine->devices[device]};
+    haul_status status = haul__place_graph_of(&step, &graph);
+    if (!status)
+        status = haul__place_single(&graph, side, &p);
+    if (!status) {
+        const int64_t operations = time_of_operations(&graph, &p), launches = launches_of(program, out->device);
+        out->step_ps = p.cost;
+        out->launch_ps = smaller(launches, operations);
+        out->compute_ps = operations - out->launch_ps;
+        out->copy_ps = p.cost - operations;
+        out->copied_bytes = copied_by(&graph, &p);
+        out->peak_bytes = p.peaks[side].bytes;
+        out->memory_bytes = out->device->memory_bytes;
+        find_unmeasured(out, program, device);
+    }
+    haul__placement_free(&p);
+    haul__place_free(&graph);
+    return status;
+}

@@ -1,0 +1,273 @@
+/* haul what-if: a training step on another machine, against this computer. Everything is predicted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cli/model/network.h"
+#include "cli/options/commands.h"
+#include "cli/options/options.h"
+#include "cli/plan/prospect.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+#include "cli/train/one_step.h"
+#include "cli/train/planner.h"
+#include "plan/here.h"
+
+typedef struct what_if_options {
+    const char *model, *run, *machine; /* NULL: none */
+    int64_t     batch;
+    bool        json;
+} what_if_options;
+
+enum { MACHINES = 2, MOST_COLUMNS = 4 };
+
+/* The machines, this computer first, and the columns that compare their devices. */
+typedef struct comparison {
+    const what_if_options *options;
+    haul__machine         *machines[MACHINES];
+    prospect               columns[MOST_COLUMNS];
+    int                    count;
+} comparison;
+
+/* ---- the columns ---- */
+
+static bool load(comparison *c)
+{
+    haul_device *devices[HAUL__MACHINE_DEVICES];
+    const int    count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
+    haul_status  status = haul__machine_load("haul what-if", c->options->machine, &c->machines[1]);
+    if (!status)
+        status = haul__machine_here("haul what-if", devices, count, HAUL__HERE_MISSING, &c->machines[0]);
+    return status ? complain_error() < 0 : true;
+}
+
+/* The host and the first other device of each machine. */
+static haul_status find_columns(comparison *c, const haul_program *program)
+{
+    haul_status status = HAUL_OK;
+    for (int m = 0; m < MACHINES; m++)
+        for (int d = 0; d < 2 && d < c->machines[m]->device_count && !status; d++)
+            status = prospect_find(&c->columns[c->count++], program, c->machines[m], d);
+    return status;
+}
+
+/* ---- for people ---- */
+
+enum { LABEL = 14, COLUMN = 16 };
+
+static const char *text_ps(int64_t ps)
+{
+    return ps ? text_seconds((double)ps * 1e-12) : "-";
+}
+
+static const char *text_size(int64_t bytes)
+{
+    return bytes ? text_bytes(bytes) : "-";
+}
+
+static const char *text_rate_of(const comparison *c, const prospect *p)
+{
+    return text_count((int64_t)((double)c->options->batch / ((double)p->step_ps * 1e-12)));
+}
+
+static void print_names(const comparison *c)
+{
+    set_style(STYLE_DIM);
+    printf("%-*s", LABEL, "");
+    for (int i = 0; i < c->count; i++)
+        printf("%*s", COLUMN, c->columns[i].machine->name);
+    printf("\n%-*s", LABEL, "");
+    for (int i = 0; i < c->count; i++)
+        printf("%*s", COLUMN, c->columns[i].device->name);
+    set_style(STYLE_PLAIN);
+    putchar('\n');
+}
+
+static void print_times(const comparison *c, const char *label, size_t at)
+{
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < c->count; i++)
+        printf("%*s", COLUMN, text_ps(*(const int64_t *)(const void *)((const char *)&c->columns[i] + at)));
+    putchar('\n');
+}
+
+static void print_sizes(const comparison *c, const char *label, size_t at)
+{
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < c->count; i++)
+        printf("%*s", COLUMN, text_size(*(const int64_t *)(const void *)((const char *)&c->columns[i] + at)));
+    putchar('\n');
+}
+
+/* Classes of operations without a rate. */
+static void print_unmeasured(const comparison *c)
+{
+    char text[400];
+    for (int i = 0; i < c->count; i++) {
+        const prospect *p = &c->columns[i];
+        if (!p->unmeasured[0])
+            continue;
+        snprintf(text, sizeof text, "%s %s has no rate for %s: their times are bytes over bandwidth", p->machine->name,
+                 p->device->name, p->unmeasured);
+        print_wrapped(text, 0, 2);
+    }
+}
+
+static bool show(const comparison *c, const train_options *o)
+{
+    char title[300];
+    snprintf(title, sizeof title, "one training step of %s, batch %s, %s, %s; predicted%s", o->model,
+             text_count(o->batch), o->optimizer, o->precision,
+             c->machines[1]->described ? ", by data sheets for the other machine" : "");
+    print_wrapped(title, 0, 2);
+    putchar('\n');
+    print_names(c);
+    print_times(c, "step", offsetof(prospect, step_ps));
+    printf("%-*s", LABEL, "examples/s");
+    for (int i = 0; i < c->count; i++)
+        printf("%*s", COLUMN, text_rate_of(c, &c->columns[i]));
+    putchar('\n');
+    print_times(c, "  computing", offsetof(prospect, compute_ps));
+    print_times(c, "  launching", offsetof(prospect, launch_ps));
+    print_times(c, "  copying", offsetof(prospect, copy_ps));
+    print_sizes(c, "copied", offsetof(prospect, copied_bytes));
+    print_sizes(c, "peak", offsetof(prospect, peak_bytes));
+    print_sizes(c, "memory", offsetof(prospect, memory_bytes));
+    for (int i = 0; i < c->count; i++)
+        if (c->columns[i].peak_bytes > c->columns[i].memory_bytes)
+            printf("It does not fit on %s %s.\n", c->columns[i].machine->name, c->columns[i].device->name);
+    print_unmeasured(c);
+    return output_works();
+}
+
+/* ---- for programs ---- */
+
+static bool show_json(const comparison *c, const train_options *o)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "model", o->model);
+    json_number(object, "batch", (double)o->batch);
+    cJSON *list = json_array(object, "devices");
+    for (int i = 0; i < c->count; i++) {
+        const prospect *p = &c->columns[i];
+        cJSON          *item = cJSON_CreateObject();
+        json_text(item, "machine", p->machine->name);
+        json_bool(item, "described", p->machine->described);
+        json_text(item, "device", p->device->name);
+        json_number(item, "step_ms", (double)p->step_ps * 1e-9);
+        json_number(item, "compute_ms", (double)p->compute_ps * 1e-9);
+        json_number(item, "launch_ms", (double)p->launch_ps * 1e-9);
+        json_number(item, "copy_ms", (double)p->copy_ps * 1e-9);
+        json_number(item, "copied_bytes", (double)p->copied_bytes);
+        json_number(item, "peak_bytes", (double)p->peak_bytes);
+        json_number(item, "memory_bytes", (double)p->memory_bytes);
+        json_bool(item, "fits", p->peak_bytes <= p->memory_bytes);
+        json_text(item, "unmeasured", p->unmeasured);
+        json_push(list, item);
+    }
+    return json_print(object);
+}
+
+/* ---- the command ---- */
+
+static int compare(trainer *t, void *context)
+{
+    comparison  *c = context;
+    haul_program program = {0};
+    if (!t->planner && !(t->planner = planner_new(t)))
+        return complain("memory is exhausted");
+    haul_status status = planner_record(t->planner, &program);
+    if (!status)
+        status = find_columns(c, &program);
+    haul_program_free(&program);
+    if (status)
+        return complain_error();
+    return (c->options->json ? show_json(c, t->options) : show(c, t->options)) ? EXIT_OK : EXIT_FAILED;
+}
+
+static const option what_if_rows[] = {
+    {.group = "Step",
+     .name = "model",
+     OPTION_TEXT_AT(what_if_options, model),
+     .argument = "MODEL",
+     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
+     .choices = NETWORK_CHOICES},
+    {.group = "Step",
+     .name = "run",
+     OPTION_TEXT_AT(what_if_options, run),
+     .argument = "DIR",
+     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
+     .complete = COMPLETE_FOLDER},
+    {.group = "Step",
+     .name = "batch",
+     OPTION_INTEGER_AT(what_if_options, batch),
+     .argument = "N",
+     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
+     .initial = "64",
+     .low = 1,
+     .high = MOST_BATCH},
+    {.group = "Machine",
+     .name = "machine",
+     OPTION_TEXT_AT(what_if_options, machine),
+     .argument = "NAME",
+     .help = "The other machine: one that haul devices --machines lists, or a file",
+     .complete = COMPLETE_FILE},
+    {.group = "Output",
+     .name = "json",
+     OPTION_FLAG_AT(what_if_options, json),
+     .help = "Print one JSON object instead"}};
+
+static int check(const what_if_options *o)
+{
+    if (!o->machine)
+        complain("which machine? Give --machine NAME; haul devices --machines lists them");
+    else if (o->model && o->run)
+        complain("--model and --run were given; one of them is expected");
+    else if (!o->model && !o->run)
+        complain("which step? Give --model M or --run DIR");
+    else
+        return -1;
+    return EXIT_USAGE;
+}
+
+static int what_if_main(int argc, char **argv)
+{
+    what_if_options o = {0};
+    comparison      c = {.options = &o};
+    option_values   values;
+    int             code = options_parse(&values, &what_if_command, &o, argc, argv);
+    if (code < 0)
+        code = check(&o);
+    if (code < 0 && !load(&c))
+        code = EXIT_FAILED;
+    if (code < 0) {
+        const one_step step = {.model = o.model,
+                               .run = o.run,
+                               .device = "cpu",
+                               .batch = o.batch,
+                               .batch_given = option_given(&values, "batch")};
+        code = one_step_open(&step, "what-if", compare, &c);
+    }
+    for (int m = 0; m < MACHINES; m++)
+        haul__free(c.machines[m]);
+    return code;
+}
+
+static const help_example what_if_lines[] = {{"haul what-if --machine h200 --model resnet18 --batch 256", NULL},
+                                             {"haul what-if --machine laptop-4g --run runs/first", NULL},
+                                             {NULL, NULL}};
+
+const command what_if_command = {
+    .name = "what-if",
+    .summary = "Predict a training step on another machine",
+    .usage = "--machine NAME (--model MODEL | --run DIR) [OPTION...]",
+    .description =
+        "Predicts the time, the memory and the copies of a training step on each device of another machine, and on "
+        "those of this computer. Nothing is computed, but this computer is measured first, in some seconds, if haul "
+        "calibrate was never run. Operations and copies count one after the other.",
+    .options = what_if_rows,
+    .option_count = sizeof what_if_rows / sizeof *what_if_rows,
+    .examples = what_if_lines,
+    .run = what_if_main,
+};

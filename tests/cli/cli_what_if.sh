@@ -1,0 +1,53 @@
+# haul what-if: predictions for another machine and this one, which are those of haul plan.
+# ctest: labels=slow
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+export HAUL_CACHE_DIR=$PWD/cache OCL_ICD_VENDORS=none
+
+run 0 what-if --machine h200 --model simplecnn --batch 32
+check "a column for each device" grep -Eq '^ +cpu +cpu +cuda:0$' out
+for row in step examples/s computing launching copying copied peak memory; do
+    check "a row: $row" grep -Eq "^ *$row +" out
+done
+check "no space at the end" test "$(grep -c ' $' out)" -eq 0
+check "it is said whose times they are" grep -q 'by data sheets' out
+run 0 what-if --machine h200 --model simplecnn --batch 32 --json
+cp out what-if.json
+run 0 plan --machine h200 --model simplecnn --batch 32 --json
+cp out plan.json
+check "the times and peaks of haul plan" "$HAUL_PYTHON" - <<'END'
+import json
+what, plan = json.load(open("what-if.json")), json.load(open("plan.json"))
+here, host, gpu = what["devices"]
+assert here["machine"] == "here" and not here["described"] and here["step_ms"] > 0, here
+assert host["machine"] == gpu["machine"] == "h200" and gpu["described"], gpu
+for d in (host, gpu):
+    assert abs(d["step_ms"] - plan["single"][d["device"]]) < 1e-6, (d, plan["single"])
+for d in what["devices"]:
+    assert abs(d["step_ms"] - d["compute_ms"] - d["launch_ms"] - d["copy_ms"]) < 1e-6, d
+    assert d["compute_ms"] > 0 and d["launch_ms"] > 0 and d["peak_bytes"] > 0 and d["fits"] and d["unmeasured"] == "", d
+assert here["copied_bytes"] == host["copied_bytes"] == 0 and host["copy_ms"] == 0
+assert gpu["copied_bytes"] >= 32 * 3 * 32 * 32 * 4 and gpu["copy_ms"] > 0
+END
+
+# ---- a machine from a file ----
+cat >desk.json <<'END'
+{"haul_machine": 1, "name": "desk", "devices": [
+  {"name": "cpu", "memory_bytes": 100000, "launch_ns": 500, "bytes_per_second": 50000000000}]}
+END
+run 0 what-if --machine desk.json --model simplecnn
+check "what does not fit" grep -q 'does not fit on desk cpu' out
+check "classes without rates" grep -q 'desk cpu has no rate for .*conv.*bytes over bandwidth' out
+sed -i 's/"launch_ns": 500/"launch_ns": -1/' desk.json
+run 1 what-if --machine desk.json --model simplecnn
+complains "devices[0].launch_ns"
+run 1 what-if --machine h300 --model simplecnn
+complains "h300"
+
+# ---- wrong command lines ----
+run 2 what-if --model simplecnn
+complains "which machine?"
+run 2 what-if --machine h200
+complains "which step?"
+run 2 what-if --machine h200 --model simplecnn --run here
+complains "--model and --run were given"
+finish
