@@ -9,7 +9,7 @@
 #include "cli/model/source.h"
 
 typedef struct confusion {
-    const char *unit; /* what is counted: "examples", "pixels" */
+    const char *unit; /* of the counts: "examples", "pixels" */
     int         classes;
     int64_t    *counts; /* [classes][classes]: rows are the true classes */
 } confusion;
