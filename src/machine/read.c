@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text/quoted.h"
+#include "base/text/utf8.h"
 #include "core/error.h"
 #include "files/json.h"
 #include "machine/machine.h"
@@ -154,9 +155,12 @@ static haul_status read_count(const reader *r, const char *path, const field *f,
 
 static bool is_plain_text(const char *text)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
+    size_t left = strlen(text), length;
+    for (; left; text += length, left -= length) {
+        length = haul__utf8_length((const uint8_t *)text, left);
+        if (!length || (unsigned char)*text < ' ' || *text == 0x7f)
             return false;
+    }
     return true;
 }
 
@@ -168,7 +172,7 @@ static haul_status read_text(const reader *r, const char *path, const field *f, 
         memcpy(out, value->string, strlen(value->string) + 1);
         return HAUL_OK;
     }
-    snprintf(expected, sizeof expected, "must be a text of %d to %zu bytes without control characters",
+    snprintf(expected, sizeof expected, "must be a text in UTF-8 of %d to %zu bytes without control characters",
              f->optional ? 0 : 1, f->size - 1);
     return fail_value(r, path, f->name, value, expected);
 }

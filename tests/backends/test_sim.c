@@ -244,6 +244,29 @@ static void test_sim__trains_with_the_cpus_values_in_the_same_time(void **state)
     assert_int_equal(first, second);
 }
 
+/* Workers would submit copies at moments that differ from run to run. */
+static void test_sim__loaders_with_workers_take_the_same_time(void **state)
+{
+    (void)state;
+    enum { RUNS = 6 };
+    int64_t times[RUNS];
+    for (int run = 0; run < RUNS; run++) {
+        haul_scope   *inner = haul_scope_push();
+        haul_loader  *loader = haul_loader_new(haul_blobs(256, .seed = 1), .batch = 16, .workers = 3, .device = gpu);
+        const int64_t before = now();
+        haul_set_device(gpu);
+        assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
+        int count = 0;
+        for (const haul_batch *b; (b = haul_loader_next(loader)); count++)
+            assert_int_equal(haul_tensor_check(haul_matmul(b->x, haul_transpose(b->x, 0, 1))), HAUL_OK);
+        assert_int_equal(count, 16);
+        times[run] = now() - before;
+        haul_scope_pop(inner);
+    }
+    for (int run = 2; run < RUNS; run++)
+        assert_int_equal(times[run], times[1]);
+}
+
 /* ---- predictions ---- */
 
 typedef struct training {
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sim__operations_wait_for_copies, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__devices_copy_over_their_link, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__trains_with_the_cpus_values_in_the_same_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sim__loaders_with_workers_take_the_same_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__a_step_takes_what_is_predicted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__nothing_is_measured_in_virtual_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__has_the_machines_memory, setup, teardown),

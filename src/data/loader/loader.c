@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/system/clock.h"
 #include "base/system/fork.h"
 #include "core/pool.h"
 #include "core/shape.h"
@@ -116,6 +117,22 @@ static bool can_claim(const haul_loader *l)
     return l->running && l->claimed < l->batches && entry_of(l, l->claimed)->state == SLOT_FREE;
 }
 
+/* Makes the next batch that can be claimed. The caller has the lock. */
+static void make_claimed(haul_loader *l)
+{
+    const int64_t number = l->claimed++;
+    entry        *p = entry_of(l, number);
+    p->state = SLOT_BUSY;
+    l->busy++;
+    pthread_mutex_unlock(&l->lock);
+    haul_status status = make_batch(l, p, number);
+    pthread_mutex_lock(&l->lock);
+    p->status = status;
+    p->state = SLOT_READY;
+    l->busy--;
+    pthread_cond_broadcast(&l->ready);
+}
+
 static void worker(void *context)
 {
     haul_loader *l = context;
@@ -125,17 +142,7 @@ static void worker(void *context)
             pthread_cond_wait(&l->work, &l->lock);
         if (l->quit)
             break;
-        int64_t number = l->claimed++;
-        entry  *p = entry_of(l, number);
-        p->state = SLOT_BUSY;
-        l->busy++;
-        pthread_mutex_unlock(&l->lock);
-        haul_status status = make_batch(l, p, number);
-        pthread_mutex_lock(&l->lock);
-        p->status = status;
-        p->state = SLOT_READY;
-        l->busy--;
-        pthread_cond_broadcast(&l->ready);
+        make_claimed(l);
     }
     pthread_mutex_unlock(&l->lock);
 }
@@ -182,8 +189,17 @@ static void adopt_after_fork(haul_loader *l)
     halt(l);
 }
 
+/* In virtual time the thread that takes batches makes them, as far ahead as workers would: times do not depend on when
+ * another thread submits a copy. */
+static bool makes_ahead(const haul_loader *l)
+{
+    return l->workers && !l->dry && !l->thread_count && haul__clock_is_virtual();
+}
+
 static haul_status start_workers(haul_loader *l)
 {
+    if (makes_ahead(l))
+        return HAUL_OK;
     while (l->thread_count < l->workers && !l->dry) {
         haul__thread_handle *thread = haul__thread_start(worker, l);
         if (!thread)
@@ -451,6 +467,8 @@ static haul_status obtain(haul_loader *l, entry *p)
         p->state = SLOT_READY;
     }
     pthread_mutex_lock(&l->lock);
+    while (makes_ahead(l) && can_claim(l))
+        make_claimed(l);
     while (p->state != SLOT_READY)
         pthread_cond_wait(&l->ready, &l->lock);
     pthread_mutex_unlock(&l->lock);
