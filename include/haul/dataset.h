@@ -228,9 +228,9 @@ HAUL_API haul_dataset *haul_image_folder_with(const haul_image_folder_options *o
  * them all pictures are the training split, and there is no test split.
  *
  * A pixel of a mask is a class: its grey value, of at most 8 bits, or its index into the palette. If the training split
- * has no other values than 0 and 255, these are the classes 0 and 1. A mask has the size of its picture. A missing
- * mask, a mask without a picture, one of another size, with colours, or with a value above the classes is an error,
- * which names the file.
+ * has no other values than 0 and 255, these are the classes 0 and 1. A mask has the size of its picture, and no EXIF
+ * orientation. A missing mask, a mask without a picture, one of another size, with colours, or with a value above the
+ * classes is an error, which names the file.
  *
  * Pictures are decoded and resized as by haul_read_image; a pixel of a resized mask is that of the nearest pixel.
  * Without .size all pictures of the split must have the same size; if they differ, the error is HAUL_SHAPE. */

@@ -22,7 +22,7 @@ static void write_png(const char *path, int height, int width, uint32_t format, 
 }
 
 /* Grey values or, with a palette or fewer bits, numbers as they are. */
-static void write_numbers(const char *path, int kind, int bits, const uint8_t *numbers)
+static void write_numbers_turned(const char *path, int kind, int bits, const uint8_t *numbers, bool turned)
 {
     FILE       *file = fopen(path, "wb");
     png_struct *png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -34,6 +34,13 @@ static void write_numbers(const char *path, int kind, int bits, const uint8_t *n
                  PNG_FILTER_TYPE_BASE);
     if (kind == PNG_COLOR_TYPE_PALETTE)
         png_set_PLTE(png, info, colours, 4);
+#ifdef PNG_eXIf_SUPPORTED
+    uint8_t exif[26] = {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 18, 0, 3, 0, 0, 0, 1, 0, 3}; /* orientation 3 */
+    if (turned)
+        png_set_eXIf_1(png, info, sizeof exif, exif);
+#else
+    (void)turned;
+#endif
     png_write_info(png, info);
     png_set_packing(png);
     for (int y = 0; y < HEIGHT; y++)
@@ -41,6 +48,11 @@ static void write_numbers(const char *path, int kind, int bits, const uint8_t *n
     png_write_end(png, NULL);
     png_destroy_write_struct(&png, &info);
     assert_int_equal(fclose(file), 0);
+}
+
+static void write_numbers(const char *path, int kind, int bits, const uint8_t *numbers)
+{
+    write_numbers_turned(path, kind, bits, numbers, false);
 }
 
 static uint8_t rgb[3 * PIXELS], classes[PIXELS];
@@ -241,6 +253,11 @@ static void test_mask_folder__unsound_folders_are_refused(void **state)
     write_png("bad/masks/b.png", HEIGHT, WIDTH, PNG_FORMAT_RGB, rgb);
     assert_null(haul_mask_folder("bad"));
     expect("colours", HAUL_FORMAT, "bad/masks/b.png is no mask: its pixels have colours");
+#ifdef PNG_eXIf_SUPPORTED
+    write_numbers_turned("bad/masks/b.png", PNG_COLOR_TYPE_GRAY, 8, classes, true);
+    assert_null(haul_mask_folder("bad"));
+    expect("turned", HAUL_FORMAT, "bad/masks/b.png is turned by its EXIF orientation");
+#endif
     write_text("bad/masks/b.png", "no picture");
     assert_null(haul_mask_folder("bad"));
     expect("no picture", HAUL_FORMAT, "bad/masks/b.png is neither a JPEG nor a PNG file");

@@ -78,7 +78,7 @@ static inline int64_t haul__image_shrunk(int64_t side, int shrink)
 haul_status haul__image_decode(const haul__image *image, const haul__image_rows *rows);
 
 /* Writes the stored numbers of an open PNG file, grey values or indices into its palette, height x width bytes; fails
- * if it has colours or more than 8 bits. Whether the picture is upright does not matter. */
+ * if it has colours or more than 8 bits. The picture must be upright. */
 haul_status haul__image_numbers(const haul__image *image, uint8_t *out);
 
 /* ---- resizing ---- */

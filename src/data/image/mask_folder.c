@@ -60,6 +60,9 @@ static haul_status read_mask(const pair *of, const haul__image *picture, uint8_t
     haul__image mask = image_of(of->mask);
     haul_status status = haul__image_open(&mask);
     *values = NULL;
+    if (status == HAUL_OK && !haul__image_is_upright(&mask))
+        status = haul__fail(HAUL_FORMAT, OPEN, "directory",
+                            "%s is turned by its EXIF orientation; save the mask upright and without one", of->mask);
     if (status == HAUL_OK && (mask.height != picture->height || mask.width != picture->width))
         status = haul__fail(HAUL_FORMAT, OPEN, "directory",
                             "%s has %lld x %lld pixels and its picture %s has %lld x %lld; a mask has the size of its "

@@ -147,7 +147,7 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
     png_read_info(s->png, s->info);
     haul_status status =
         haul__image_set_size(image, png_get_image_height(s->png, s->info), png_get_image_width(s->png, s->info),
-                             s->numbers ? 1 : orientation_of(s), rows || s->numbers);
+                             orientation_of(s), rows || s->numbers);
     if (!status && s->numbers)
         return read_numbers(s, image);
     if (status || !rows)
