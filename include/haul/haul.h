@@ -30,6 +30,7 @@
 #include <haul/placement.h>
 #include <haul/profile.h>
 #include <haul/program.h>
+#include <haul/recording.h>
 #include <haul/publish.h>
 #include <haul/random.h>
 #include <haul/schedule.h>

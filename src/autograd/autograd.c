@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/follow.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
 
@@ -48,8 +49,8 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
 /* A dry run does not change the gradients of leaves that existed before. */
 static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
 {
-    return haul__is_dry() && !leaf->storage->planned ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
-                                                     : HAUL_OK;
+    return haul__is_trial() && !leaf->storage->planned ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
+                                                       : HAUL_OK;
 }
 
 /* A copy with elements of their own: those of an expanded tensor share memory, and could not be changed in place, as
@@ -149,6 +150,14 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
     return g;
 }
 
+/* What a dry run must know before the gradient of a leaf is replaced. */
+static haul_status prepare_leaf(haul_tensor *leaf, haul_tensor *g)
+{
+    haul__recorder *r = haul__recorder_now();
+    haul_status     status = r ? r->leaf(r, leaf, g) : HAUL_OK;
+    return status ? status : keep_in_dry_run(leaf, backward);
+}
+
 /* Takes over the reference to the gradient. */
 static void replace_gradient(haul_tensor *leaf, haul_tensor *g)
 {
@@ -168,7 +177,7 @@ static haul_status commit_leaves(const haul__pass_result *result, void *context)
         status = fresh[i] ? HAUL_OK : haul_error_status();
     }
     for (size_t i = 0; !status && i < count; i++)
-        status = keep_in_dry_run(result->leaves[i], backward);
+        status = prepare_leaf(result->leaves[i], fresh[i]);
     for (size_t i = 0; fresh && i < count; i++) {
         if (status)
             haul__object_release(fresh[i]);
@@ -189,7 +198,7 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
         return status;
     }
     haul_tensor *g = new_gradient(leaf, arrived);
-    status = g ? keep_in_dry_run(leaf, backward) : haul_error_status();
+    status = g ? prepare_leaf(leaf, g) : haul_error_status();
     if (status)
         haul__object_release(g);
     else

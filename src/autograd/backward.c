@@ -12,6 +12,7 @@
 #include "core/scope.h"
 #include "core/thread.h"
 #include "engine/autocast.h"
+#include "engine/follow.h"
 #include "engine/node.h"
 #include "events/call.h"
 #include "events/events.h"
@@ -537,16 +538,47 @@ static haul_status whole(const haul__pass_request *request)
     return status;
 }
 
+static haul__asked_pass asked(const haul__pass_request *r)
+{
+    enum { CREATES_GRAPH = 1, KEEPS = 2, SELECTS = 4, AT_ONCE = 8 };
+    return (haul__asked_pass){.operation = r->operation,
+                              .y = r->y,
+                              .seed = r->seed,
+                              .flags = (r->create_graph ? CREATES_GRAPH : 0) | (r->keep ? KEEPS : 0) |
+                                       (r->inputs ? SELECTS : 0) | (r->complete ? AT_ONCE : 0)};
+}
+
+/* The pass as one call of a recording, if the dry run becomes one. */
+static haul_status recorded(const haul__pass_request *request)
+{
+    haul__recorder *r = haul__recorder_now();
+    if (!r)
+        return whole(request);
+    if (request->inputs)
+        r->refuse(r, "haul_grad is not followed; use haul_backward");
+    const haul__asked_pass call = asked(request);
+    haul_status            status = r->begin_pass(r, &call);
+    if (status)
+        return status;
+    status = whole(request);
+    r->end_pass(r);
+    return status;
+}
+
 haul_status haul__gradient_pass(const haul__pass_request *request)
 {
     static const char text[] = "backward pass";
     int               section;
-    haul_status       status = check_root(request->operation, request->y, request->seed);
+    if (haul__is_followed()) {
+        const haul__asked_pass call = asked(request);
+        return haul__follower_now()->pass(haul__follower_now(), &call);
+    }
+    haul_status status = check_root(request->operation, request->y, request->seed);
     if (status)
         return status;
     const int64_t began = haul__work_begin(request->operation, text, 0);
     status = haul__dry_run_begin_call(NULL, text, &section);
-    status = status ? status : whole(request);
+    status = status ? status : recorded(request);
     haul__dry_run_end_call(section);
     haul__work_end(request->operation, text, 0, began);
     return status;

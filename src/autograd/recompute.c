@@ -11,6 +11,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "engine/autocast.h"
+#include "engine/follow.h"
 #include "events/call.h"
 #include "events/modes.h"
 #include "ops/random/generator.h"
@@ -318,6 +319,13 @@ haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const
     haul_scope   scope;
     int64_t      drawn = 0;
     if (haul__thread()->no_grad)
+        return run_once(body, inputs, count, results);
+    if (haul__follow_mark(body->operation)) {
+        if (body->release)
+            body->release(body->context);
+        return haul_error_status();
+    }
+    if (haul__is_followed())
         return run_once(body, inputs, count, results);
     recompute *r = new_recompute(body, inputs, count);
     if (!r)

@@ -122,9 +122,8 @@ static void release_held(haul__context *context, const haul_scope *scope)
 
 /* Closes the innermost scope. Destructors may open scopes or make objects; objects they make land in this scope and are
  * released with it. */
-static void pop_innermost(haul__context *context)
+static void release_owned(haul_scope *scope)
 {
-    haul_scope *scope = context->innermost;
     while (scope->owned.next != &scope->owned) {
         haul__object *object = (haul__object *)((char *)scope->owned.next - offsetof(haul__object, link));
         unlink_object(object);
@@ -132,6 +131,12 @@ static void pop_innermost(haul__context *context)
             haul__life_event(object, HAUL__POPPED, scope);
         haul__object_release(object);
     }
+}
+
+static void pop_innermost(haul__context *context)
+{
+    haul_scope *scope = context->innermost;
+    release_owned(scope);
     if (holds(context, scope))
         release_held(context, scope);
     context->state = scope->saved;
@@ -193,6 +198,11 @@ void haul__scope_close(haul_scope *scope)
     }
     context->state = scope->saved; /* nothing to release: what pop_innermost does for an empty scope */
     context->innermost = scope->outer;
+}
+
+void haul__scope_release(haul_scope *scope)
+{
+    release_owned(scope);
 }
 
 haul_status haul_scope_pop(haul_scope *scope)

@@ -30,6 +30,15 @@ void        haul__scope_close(haul_scope *scope);
  * haul__scope_close closes it. name: may be NULL. */
 haul_scope *haul__scope_push(const char *name);
 
+/* Releases what the innermost scope owns. */
+void haul__scope_release(haul_scope *scope);
+
+static inline void haul__scope_empty(haul_scope *scope)
+{
+    if (__builtin_expect(scope->owned.next != &scope->owned, 0))
+        haul__scope_release(scope);
+}
+
 /* The thread's settings as the program's code left them: without the changes by functions of the library that are
  * running. */
 const haul__thread_state *haul__scope_settings(void);

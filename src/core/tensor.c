@@ -60,7 +60,7 @@ static void storage_init(haul__storage *storage, const haul__class *type, haul_d
     storage->block = NULL;
     storage->buffer = (haul__buffer){NULL, NULL};
     storage->bytes = 0;
-    storage->planned = false;
+    storage->planned = storage->lent = false;
     atomic_init(&storage->version, 0);
     storage->uses = NULL;
     storage->release = NULL;
@@ -329,6 +329,7 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t)
     alias->offset = t->offset;
     alias->count = t->count;
     alias->contiguous = t->contiguous;
+    alias->followed = t->followed;
     return alias;
 }
 

@@ -57,6 +57,7 @@ struct haul__storage {
     haul__buffer  buffer; /* as in block */
     size_t        bytes;
     bool          planned;  /* made in a dry run: it has a size but no memory */
+    bool          lent;     /* memory of a recording, in which each step puts other elements */
     atomic_ullong version;  /* counts in-place changes */
     haul__uses   *uses;     /* the block's, or own_uses; NULL: no use is recorded (on meta, or empty) */
     haul__uses    own_uses; /* for storages without a block */
@@ -79,6 +80,7 @@ struct haul_tensor {
     bool           contiguous;    /* row-major, dense */
     bool           failed;        /* a failed tensor, which has only an error */
     bool           requires_grad; /* a leaf that requires a gradient */
+    uint32_t       followed;      /* in a recorded or followed step: the number of the value; 0: it is not one */
     haul__node    *node;          /* the operation that made it, if a gradient can flow through it */
     int            node_result;   /* which of the node's results this is */
     haul_tensor   *grad;          /* of a leaf: its accumulated gradient */
@@ -96,6 +98,7 @@ static inline void haul__tensor_clear(haul_tensor *t)
 {
     t->storage = NULL;
     t->failed = t->requires_grad = false;
+    t->followed = 0;
     t->node = NULL;
     t->node_result = 0;
     t->grad = NULL;

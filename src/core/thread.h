@@ -90,14 +90,32 @@ static inline haul__thread_state *haul__thread(void)
     return &haul__tls.state;
 }
 
-/* The setting HAUL__DRY_RUN: on this thread nothing is computed, allocated or moved, only counted
- * (memory/dry_run/dry_run.h). */
-#define HAUL__DRY        1u
-#define HAUL__DRY_WITHIN 2u /* inside `compute` of an operation that is already counted */
+/* The setting HAUL__DRY_RUN: on this thread nothing is computed, allocated or moved. In a dry run it is only counted
+ * (memory/dry_run/dry_run.h), and a followed step is compared with its recording (engine/follow.h). Both are trials:
+ * what a trial changes in objects that existed before can be taken back. */
+#define HAUL__DRY          1u
+#define HAUL__DRY_WITHIN   2u /* inside `compute` of an operation that is already counted */
+#define HAUL__DRY_RECORDED 4u /* the dry run becomes a recording */
+#define HAUL__FOLLOWED     8u /* alone */
+
+static inline bool haul__is_trial(void)
+{
+    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] != 0, 0);
+}
 
 static inline bool haul__is_dry(void)
 {
-    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] != 0, 0);
+    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] & HAUL__DRY, 0);
+}
+
+static inline bool haul__is_recorded(void)
+{
+    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] & HAUL__DRY_RECORDED, 0);
+}
+
+static inline bool haul__is_followed(void)
+{
+    return __builtin_expect(haul__tls.state.words[HAUL__DRY_RUN] & HAUL__FOLLOWED, 0);
 }
 
 static inline void haul__context_count_block(haul__context *context, int delta)

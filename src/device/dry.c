@@ -1,11 +1,11 @@
 /* Errors for what a dry run cannot do, and for tensors that one made. */
-#include "core/thread.h"
+#include "core/trial.h"
 #include "device/device.h"
 
 haul_status haul__refuse_dry(const char *operation)
 {
     if (!haul__is_dry())
-        return HAUL_OK;
+        return haul__refuse_followed(operation, "reads");
     return haul__fail(HAUL_STATE, operation, NULL,
                       "a dry run (haul_estimate) computes no values, so there is nothing to read; read it outside the "
                       "estimated function");

@@ -5,7 +5,7 @@
  * concurrently on the calling threads. */
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
-#include "core/thread.h"
+#include "core/trial.h"
 #include "device/index_fault.h"
 #include "device/launch_now.h"
 #include "device/recording.h"
@@ -214,7 +214,7 @@ haul_status haul__submit(const haul__command *c)
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;
-    if (haul__is_dry())
-        return haul__residency_plan(c);
+    if (haul__is_trial())
+        return haul__is_dry() ? haul__residency_plan(c) : haul__refuse_followed(c->operation, "computes");
     return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
 }

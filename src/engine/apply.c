@@ -13,6 +13,7 @@
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/dry_call.h"
+#include "engine/follow.h"
 #include "engine/node.h"
 #include "engine/price.h"
 #include "events/events.h"
@@ -245,7 +246,8 @@ static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
         if (!c->results[i])
             continue;
         if (c->results[i] != outs[i])
-            status = haul__copy_elements(outs[i], c->results[i], c->operation->name);
+            status = haul__is_recorded() ? haul__dry_call_copy(outs[i], c->results[i])
+                                         : haul__copy_elements(outs[i], c->results[i], c->operation->name);
         if (!status)
             haul__storage_changed(outs[i]->storage);
     }
@@ -350,6 +352,9 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
         else
             status = deliver(&c, results);
     }
+    if (dry >= 0 && !status && haul__is_recorded())
+        status = haul__recorder_now()->call(haul__recorder_now(), dry,
+                                            &(haul__asked){operation, attributes, operands, count, outs, results});
     if (dry >= 0)
         haul__dry_call_end(dry, status);
     if (ending)
@@ -371,6 +376,9 @@ __attribute__((noinline)) static haul_status apply_watched(const haul__operation
 static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                          int count, haul_tensor *const *outs, haul_tensor **results)
 {
+    if (haul__is_followed())
+        return haul__follower_now()->call(haul__follower_now(),
+                                          &(haul__asked){operation, attributes, operands, count, outs, results});
     if (haul__watched(HAUL_EVENT_OPERATION))
         return apply_watched(operation, attributes, operands, count, outs, results);
     return apply_with(operation, attributes, operands, count, outs, results, NULL, 0);

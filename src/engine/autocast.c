@@ -169,7 +169,7 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     const kept_cast       *k = e ? e->value : NULL;
     bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
-                 (haul__is_dry() || !k->cast->storage->planned);
+                 (k->cast->storage->planned ? haul__is_dry() : !haul__is_recorded());
     return right ? k->cast : NULL;
 }
 

@@ -39,4 +39,7 @@ haul_tensor *haul__widened(haul_tensor *x);
 haul_tensor *haul__to_order_of(haul_tensor *x, const haul_tensor *like);
 haul_tensor *haul__copy_to_order_of(haul_tensor *x, const haul_tensor *like);
 
+/* A copy of x with these dense strides, by an operation. */
+haul_tensor *haul__copy_to_strides(haul_tensor *x, const int64_t *strides);
+
 #endif

@@ -1,6 +1,8 @@
 /* Writes calls into the log of a dry run. */
 #include "engine/dry_call.h"
 
+#include <string.h>
+
 static haul_status add_value(haul__program *p, const haul_tensor *t, bool written)
 {
     const bool is_none = !t || haul__is_none(t);
@@ -20,15 +22,35 @@ static haul_status add_values(haul__program *p, const haul__call *c)
     return status;
 }
 
+static haul_status describe_form(haul__program *p, const haul__call *c, haul__program_form *out)
+{
+    const haul__thread_state *state = haul__thread();
+    *out = (haul__program_form){.current = state->device,
+                                .partner = c->partner,
+                                .records = c->records,
+                                .into = c->into,
+                                .wanted = c->wanted,
+                                .saves = c->saves,
+                                .saves_results = c->saves_results,
+                                .writes = c->writes};
+    for (int i = 0; i < c->result_count; i++)
+        out->absent |= c->results[i] ? 0 : 1u << i;
+    memcpy(out->words, state->words, sizeof out->words);
+    return haul__program_add_attributes(p, c->attributes, c->operation->attributes_size, &out->attributes);
+}
+
 haul_status haul__dry_call_describe(const haul__call *c)
 {
     haul__dry_run *run = haul__dry_run_now();
     uint32_t      *word = &haul__thread()->words[HAUL__DRY_RUN];
     if (!run || (*word & HAUL__DRY_WITHIN))
         return HAUL_OK;
-    haul__program *p = &run->program;
-    const size_t   value = p->value_count;
-    haul_status    status = add_values(p, c);
+    haul__program     *p = &run->program;
+    const size_t       value = p->value_count;
+    haul__program_form form;
+    haul_status        status = add_values(p, c);
+    if (!status)
+        status = describe_form(p, c, &form);
     if (!status)
         status = haul__program_describe(p);
     if (status)
@@ -43,8 +65,15 @@ haul_status haul__dry_call_describe(const haul__call *c)
     call->operand_count = c->count;
     call->result_count = c->result_count;
     call->view_of = c->view_of;
+    call->form = form;
     *word |= HAUL__DRY_WITHIN;
     return HAUL_OK;
+}
+
+haul_status haul__dry_call_copy(haul_tensor *out, haul_tensor *x)
+{
+    haul__thread()->words[HAUL__DRY_RUN] &= ~HAUL__DRY_WITHIN; /* `compute` has ended */
+    return haul_copy_into(out, x);
 }
 
 void haul__dry_call_end(int call, haul_status status)

@@ -9,6 +9,9 @@
  * begun. Operations that `compute` calls are a part of it and are not in the log; the call's scope ends that. */
 haul_status haul__dry_call_describe(const haul__call *c);
 
+/* Copies a result to its target as a call of its own, so that a recording has it. */
+haul_status haul__dry_call_copy(haul_tensor *out, haul_tensor *x);
+
 /* Ends the call. One that failed is not listed. */
 void haul__dry_call_end(int call, haul_status status);
 

@@ -1,5 +1,7 @@
 /* Operations that move, copy and convert. The elements keep their values, so the gradient of each is the incoming one,
  * which the backward pass brings to the dtype and device of the operand; haul_detach stops it. */
+#include <string.h>
+
 #include "base/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
@@ -419,6 +421,13 @@ static haul_tensor *to_order(haul_tensor *x, const haul_tensor *like, bool fresh
 {
     order_attributes a = {.fresh = fresh};
     haul__shape_strides_like(&like->shape, like->strides, a.strides);
+    return HAUL__APPLY(to_order, &a, x);
+}
+
+haul_tensor *haul__copy_to_strides(haul_tensor *x, const int64_t *strides)
+{
+    order_attributes a = {.fresh = true};
+    memcpy(a.strides, strides, sizeof a.strides);
     return HAUL__APPLY(to_order, &a, x);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "engine/autocast.h"
+#include "core/scope.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/placement.h"
@@ -236,6 +237,24 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
     return status;
 }
 
+/* The copy as a call of its own, so that a recording has it. */
+static haul_tensor *packed_by_call(haul_tensor *t, bool channels_last)
+{
+    haul_scope scope;
+    if (haul__scope_open(&scope, "haul_contiguous"))
+        return NULL;
+    haul_set_grad_enabled(false);
+    int64_t strides[HAUL_MAX_DIMS];
+    if (channels_last)
+        haul__shape_strides_channels_last(&t->shape, strides);
+    else
+        haul__shape_strides(&t->shape, strides);
+    haul_tensor *packed = haul__copy_to_strides(t, strides);
+    haul__scope_hand_over(&scope, packed);
+    haul__scope_close(&scope);
+    return packed;
+}
+
 haul_status haul__pack_operands(haul__call *c)
 {
     if (c->operation->compose) /* the operations it is made of do that, and copies made here would be outside the
@@ -252,7 +271,8 @@ haul_status haul__pack_operands(haul__call *c)
                 inputs[k] = c->operands[k];
             c->inputs = inputs;
         }
-        c->operands[i] = haul__as_format(c, t, spec->layout == HAUL__BATCH_FORMAT && haul__wants_channels_last(t));
+        const bool channels_last = spec->layout == HAUL__BATCH_FORMAT && haul__wants_channels_last(t);
+        c->operands[i] = haul__is_recorded() ? packed_by_call(t, channels_last) : haul__as_format(c, t, channels_last);
         if (haul__failed(c->operands[i]))
             return haul_error_status();
     }

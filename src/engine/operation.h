@@ -137,7 +137,13 @@ struct haul__operation {
                                * or a copy if infer describes no view: has a short path */
     bool        any_device;   /* operands keep their devices: infer sets the call's device */
     bool        not_recorded; /* results never require a gradient, even if operands do */
+    bool        varies;       /* attributes may be others each time without changing operands, results or commands but
+                               * for their params: settings of optimizers */
+    bool        is_custom;    /* its functions are the program's (engine/custom) */
     size_t      attributes_size;
+    size_t      random_at;    /* where attributes have a haul_random_state that infer completes; 0: they have none */
+    size_t      blocks_at;    /* where they have the number of blocks, an int64_t, that infer takes from the generator;
+                               * 0: it takes none */
     const void *extra; /* private to the file: the differences between operations of a family */
     /* Replaces the rule: returns the dtype to which operands that follow the rule are cast, or HAUL_DTYPE_NONE with the
      * error recorded. Not called if they share a floating dtype, which is kept. NULL: the rule decides. */

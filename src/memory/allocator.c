@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "base/system/fork.h"
+#include "core/trial.h"
 #include "device/residency.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
@@ -482,6 +483,8 @@ haul__storage *haul__storage_in(struct haul__allocator *a, size_t bytes, bool ne
 
 __attribute__((noinline)) static haul__storage *alloc_slowly(haul_device *device, size_t bytes, const char *origin)
 {
+    if (bytes > 0 && haul__refuse_followed(origin, "makes a tensor"))
+        return NULL;
     if (haul__is_dry() && bytes > 0)
         return haul__planned_alloc(device, bytes, false, origin);
     if (bytes == 0 || !haul__device_computes(device)) {
@@ -531,8 +534,10 @@ haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, cons
     haul__error_record before;
     haul__error_save(&before);
     *setting = NULL;
-    haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
-                                            : haul__storage_in(haul__allocator_of(device, false), bytes, false, origin);
+    haul__storage *storage = haul__refuse_followed(origin, "makes a tensor") ? NULL
+                             : haul__is_dry()
+                                 ? haul__planned_alloc(device, bytes, false, origin)
+                                 : haul__storage_in(haul__allocator_of(device, false), bytes, false, origin);
     *setting = scope_limit;
     if (!storage)
         haul__error_restore(&before);
@@ -542,7 +547,7 @@ haul__storage *haul__storage_alloc_spare(haul_device *device, size_t bytes, cons
 haul__storage *haul__pinned_alloc(haul_device *device, size_t bytes, const char *origin)
 {
     haul__error_record before;
-    if (bytes == 0 || !haul__device_pins(device))
+    if (bytes == 0 || !haul__device_pins(device) || haul__refuse_followed(origin, "makes a tensor"))
         return NULL;
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, true, origin)

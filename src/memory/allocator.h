@@ -39,6 +39,13 @@ struct haul__block {
     haul__sub_buffer sub_buffer;
 };
 
+/* The address of a whole block or a piece in the buffer of the device. */
+static inline haul__buffer_address haul__block_address(const haul__block *block)
+{
+    const haul__buffer_address known = block->sub_buffer.address;
+    return known.handle ? known : (haul__buffer_address){block->buffer.handle, 0};
+}
+
 /* Are the block's elements in host memory, and no device memory with it? */
 static inline bool haul__block_is_away(const haul__block *block)
 {

@@ -137,6 +137,8 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
 {
     haul__storage *found = NULL;
     derived       *outdated = NULL;
+    if (haul__is_recorded() && !t->storage->planned)
+        return NULL; /* each step of a recording makes the copy anew */
     take_lock();
     copies   *c = t->storage->attached[HAUL__DERIVED];
     derived **place = c ? look_up(c, t, form) : NULL;
@@ -172,8 +174,9 @@ static derived *derived_new(const haul_tensor *t, const haul__form *form, haul__
 
 void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
 {
-    derived *d = copy->planned && !t->storage->planned ? NULL : derived_new(t, form, copy), *before = NULL;
-    copies  *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
+    const bool is_brief = copy->lent || (copy->planned && !t->storage->planned);
+    derived   *d = is_brief ? NULL : derived_new(t, form, copy), *before = NULL;
+    copies    *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
     if (!fresh) {
         free_all(d);
         return;

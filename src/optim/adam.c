@@ -136,6 +136,7 @@ HAUL__OPERATION(adam) = {
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
     .dtypes = HAUL__FLOATS,
+    .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(adam_settings),
     .repeat = OPERANDS,
     .infer = haul__infer_step,

@@ -77,6 +77,7 @@ HAUL__OPERATION(average_update) = {
     .name = "haul_average_update",
     .operands = {{"average", .written = true}, {"parameter", .layout = HAUL__ANY_STRIDES}},
     .dtypes = HAUL__FLOATS,
+    .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(double),
     .repeat = OPERANDS,
     .infer = haul__infer_step,

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/option.h"
 #include "core/tensor.h"
+#include "core/trial.h"
 #include "optim/optimizer.h"
 #include "optim/parameters.h"
 
@@ -118,6 +119,8 @@ static bool is_meant(int group, int i)
 haul_status haul_optimizer_set(haul_optimizer *optimizer, int group, const char *setting, double value)
 {
     static const char operation[] = "haul_optimizer_set";
+    if (haul__refuse_followed(operation, "changes a setting"))
+        return haul_error_status();
     if (haul__check_optimizer(optimizer, operation))
         return haul_error_status();
     if (!setting)

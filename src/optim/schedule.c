@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "core/error.h"
 #include "core/thread.h"
+#include "core/trial.h"
 #include "optim/optimizer.h"
 
 static void destroy(void *object)
@@ -157,14 +158,17 @@ haul_status haul_schedule_step(haul_schedule *schedule)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "schedule",
                           "the step of a %s needs a metric; call haul_schedule_step_metric",
                           next_of(schedule)->kind->name);
-    return haul__is_dry() ? HAUL_OK : haul__schedule_advance(schedule, NAN);
+    return haul__is_trial() ? haul__refuse_followed(operation, "changes the rate")
+                            : haul__schedule_advance(schedule, NAN);
 }
 
 haul_status haul_schedule_step_metric(haul_schedule *schedule, double metric)
 {
-    if (haul__schedule_check(schedule, "haul_schedule_step_metric"))
+    static const char operation[] = "haul_schedule_step_metric";
+    if (haul__schedule_check(schedule, operation))
         return haul_error_status();
-    return haul__is_dry() ? HAUL_OK : haul__schedule_advance(schedule, metric);
+    return haul__is_trial() ? haul__refuse_followed(operation, "changes the rate")
+                            : haul__schedule_advance(schedule, metric);
 }
 
 const char *haul_schedule_kind(const haul_schedule *schedule)

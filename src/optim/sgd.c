@@ -145,6 +145,7 @@ HAUL__OPERATION(sgd) = {
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
     .dtypes = HAUL__FLOATS,
+    .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(sgd_settings),
     .repeat = OPERANDS,
     .infer = haul__infer_step,

@@ -23,6 +23,7 @@ void haul__program_clear(haul__program *p)
     haul__free(p->changes);
     haul__free(p->uses);
     haul__free(p->described);
+    haul__free(p->attributes);
     haul__map_free(&p->outside);
     haul__program_init(p);
 }
@@ -82,6 +83,19 @@ haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int 
     *v = (haul_program_value){
         .store = store, .written = written, .dtype = t->dtype, .shape = t->shape, .offset = t->offset};
     memcpy(v->strides, t->strides, sizeof v->strides);
+    return HAUL_OK;
+}
+
+haul_status haul__program_add_attributes(haul__program *p, const void *attributes, size_t size, size_t *at)
+{
+    enum { PLACE = 16 };
+    const size_t next = (p->attributes_count + size + PLACE - 1) / PLACE * PLACE;
+    if (!haul__grow(&p->attributes, &p->attributes_room, next, 1))
+        return haul__fail_memory(caller, size);
+    *at = p->attributes_count;
+    if (size)
+        memcpy(p->attributes + p->attributes_count, attributes, size);
+    p->attributes_count = next;
     return HAUL_OK;
 }
 

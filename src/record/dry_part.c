@@ -16,7 +16,7 @@ static void destroy(void *object)
 static const haul__class run_class = {.name = "dry run", .destroy = destroy};
 
 /* The run under way, or a new one; the caller gets a reference. */
-static haul__dry_run *enter(const char *operation, bool *is_new)
+static haul__dry_run *enter(haul__recorder *recorder, const char *operation, bool *is_new)
 {
     haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
     *is_new = !run;
@@ -31,6 +31,7 @@ static haul__dry_run *enter(const char *operation, bool *is_new)
     }
     haul__object_init(&run->object, &run_class);
     run->newest_node = haul__node_newest();
+    run->recorder = recorder;
     if (haul__dry_run_begin(run, operation)) {
         haul__object_release(run);
         return NULL;
@@ -40,10 +41,15 @@ static haul__dry_run *enter(const char *operation, bool *is_new)
 
 haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation)
 {
+    return haul__dry_part_begin_recorded(part, NULL, operation);
+}
+
+haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *recorder, const char *operation)
+{
     part->scope = haul__scope_push(NULL);
     if (!part->scope)
         return haul_error_status();
-    part->run = enter(operation, &part->is_new);
+    part->run = enter(recorder, operation, &part->is_new);
     if (part->run)
         return HAUL_OK;
     haul_scope_pop(part->scope);

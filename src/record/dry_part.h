@@ -16,6 +16,9 @@ typedef struct haul__dry_part {
 /* Enters the dry run. `operation` names it in messages. After a failure there is nothing to end. */
 haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation);
 
+/* The same with a recorder, which a new run notifies of calls; NULL: none. */
+haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *recorder, const char *operation);
+
 /* Calls function(context) within the part, and returns its status. */
 haul_status haul__dry_part_call(haul_estimate_function *function, void *context, const char *operation);
 

@@ -10,6 +10,7 @@
 
 #include "base/system/clock.h"
 #include "core/object.h"
+#include "core/trial.h"
 #include "device/device.h"
 #include "device/link.h"
 #include "device/recording.h"
@@ -503,6 +504,8 @@ static haul_status by_kernel(const haul__copy *c)
 
 haul_status haul__transfer(const haul__copy *c)
 {
+    if (haul__refuse_followed(c->operation, "copies"))
+        return haul_error_status();
     if (c->parts)
         return between(c, c->parts);
     if (!c->from.storage)

@@ -21,7 +21,7 @@ LEFT_OUT = {
     "haul_scope_return": "in the driver", "haul_keep": "in the driver", "haul_take": "in the driver",
     "haul_release": "in the driver", "haul_drop": "in the driver", "haul_estimate": "in the driver",
     "haul_estimate_free": "in the driver", "haul_program_record": "in the driver",
-    "haul_program_free": "in the driver", "haul_loader_next": "in the driver",
+    "haul_program_free": "in the driver", "haul_recording_run": "in the driver", "haul_loader_next": "in the driver",
     "haul_batch_tensor": "in the driver", "haul_batch_lengths": "in the driver",
     "haul_example_field": "in the driver", "haul_example_resize": "in the driver",
     "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",
@@ -30,7 +30,8 @@ LEFT_OUT = {
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
          "haul_loader": "LOADER", "haul_transform": "TRANSFORM", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
          "haul_schedule": "SCHEDULE", "haul_average": "AVERAGE", "haul_ledger": "LEDGER", "haul_profile": "PROFILE",
-         "haul_safetensors": "SAFETENSORS", "haul_best_weights": "BEST_WEIGHTS"}
+         "haul_safetensors": "SAFETENSORS", "haul_best_weights": "BEST_WEIGHTS",
+         "haul_recording": "RECORDING"}
 VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)", "char": "one_in(r, 4) ? '.' : 0",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
           "haul_device *": "device(r)", "haul_scope *": "scope(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",
@@ -42,7 +43,8 @@ VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_
           "haul_average *const *": "one_in(r, 40) ? NULL : r->averages",
           "haul_optimizer *const *": "one_in(r, 40) ? NULL : r->optimizers",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
-          "haul_function *": "one_in(r, 40) ? NULL : function", "haul_call_watcher *": "NULL",
+          "haul_function *": "one_in(r, 40) ? NULL : function",
+          "haul_step_function *": "one_in(r, 40) ? NULL : recorded", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
           "haul_example_function *": "NULL", "haul_transform *const *": "one_in(r, 40) ? NULL : r->transforms",
           "haul_dataset *const *": "one_in(r, 40) ? NULL : r->datasets",

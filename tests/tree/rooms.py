@@ -14,9 +14,9 @@ BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 
 # The rooms, lowest first (docs/architecture.md has the same list).
 ROOMS = """
-    base core files machine events kernels backends device program memory transfer observe engine record
+    base core files machine events kernels backends device program memory transfer observe engine
     ops ops/index ops/normalise ops/loss ops/pool ops/matmul ops/attention ops/conv
-    host io autograd nn nn/layers nn/models optim catalog train data data/csv data/image data/loader plan/verify plan plan/place
+    record host io autograd nn nn/layers nn/models optim catalog train data data/csv data/image data/loader plan/verify plan plan/place
     cli/shared cli/options cli/model cli/run_folder cli/show cli/train cli/plan cli/record cli/compare cli/predict cli/profile cli/report cli/bench
     cli/top cli
 """.split()

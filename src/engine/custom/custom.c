@@ -201,6 +201,7 @@ static haul__custom *make(haul_custom_operation *d, int operands, int results)
     o->rule = rules[d->rule];
     o->autocast = autocasts[d->autocast];
     o->attributes_size = attributes_of(d);
+    o->is_custom = true;
     haul__custom_complete(custom);
     return custom;
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/spin.h"
 #include "core/small_blocks.h"
+#include "core/trial.h"
 #include "device/residency.h"
 #include "memory/allocator.h"
 #include "memory/scope_limit.h"
@@ -18,7 +19,7 @@ haul_status haul__dry_run_begin(haul__dry_run *run, const char *operation)
 {
     haul__program_init(&run->program);
     haul__residency_plan_with(plan_command);
-    haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY;
+    haul__thread()->words[HAUL__DRY_RUN] = HAUL__DRY | (run->recorder ? HAUL__DRY_RECORDED : 0);
     haul__object_keep(run);
     if (haul__thread_keep(HAUL__DRY_RUN, run))
         return HAUL_OK;
@@ -37,6 +38,7 @@ haul__dry_run *haul__dry_run_now(void)
 void haul__dry_run_free(haul__dry_run *run)
 {
     haul__program_clear(&run->program);
+    haul__map_free(&run->drawn);
 }
 
 static void touch(haul__dry_run *run, haul_device *device, bool pinned)
@@ -237,7 +239,8 @@ bool haul__planned_is_pinned(const haul__storage *storage)
 
 haul_status haul__dry_run_begin_call(const haul__operation *operation, const char *name, int *call)
 {
-    haul__dry_run *run = haul__thread()->words[HAUL__DRY_RUN] == HAUL__DRY ? haul__dry_run_now() : NULL;
+    const bool     within = haul__thread()->words[HAUL__DRY_RUN] & HAUL__DRY_WITHIN;
+    haul__dry_run *run = haul__is_dry() && !within ? haul__dry_run_now() : NULL;
     *call = -1;
     if (!run)
         return HAUL_OK;
@@ -298,7 +301,10 @@ static haul_status new_kept(void *owner, const void *place, kept_kind kind, cons
 
 static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)
 {
-    kept       *k;
+    kept *k;
+    if (haul__is_followed())
+        return kind == KEPT_INTEGER ? haul__trial_keep_integer(haul__trial_now(), owner, place, operation)
+                                    : haul__trial_keep_object(haul__trial_now(), owner, place, operation);
     haul_status status = new_kept(owner, place, kind, operation, &k);
     if (!k)
         return status;

@@ -22,14 +22,18 @@ typedef struct haul__dry_base {
     int64_t      limit;  /* of a device that spills; 0: it does not */
 } haul__dry_base;
 
+typedef struct haul__recorder haul__recorder; /* engine/follow.h */
+
 typedef struct haul__dry_run {
     haul__object        object;
+    haul__recorder     *recorder;                  /* of a run that becomes a recording; else NULL */
     haul__dry_base      bases[HAUL__MAX_DEVICES];  /* by the device's slot */
     haul__dry_base      pinned[HAUL__MAX_DEVICES]; /* for host memory pinned for the device */
     haul_transfer_stats moved;
     haul__program       program;     /* stores and commands are guarded by the run's lock */
     uint64_t            newest_node; /* the order of the newest node that existed before */
     haul__map           kept;        /* changed fields and their old values */
+    haul__map           drawn;       /* random generators, with the number of blocks that the run has drawn */
     haul__map           let_go; /* storages that existed before, with the number of references that would be gone */
     atomic_bool         lock;
 } haul__dry_run;
@@ -67,7 +71,8 @@ void haul__dry_run_returned(const haul__storage *storage);
 void haul__dry_run_copied(const haul_device *to, const haul_device *from, size_t bytes);
 
 /* Remembers the value of `place`, a field of `owner`, before it changes: a reference to a tensor or another object,
- * which may be NULL, or an integer. For owners that existed before the run; does nothing outside dry runs. */
+ * which may be NULL, or an integer. For owners that existed before the run; a followed step notes the value in its
+ * trial (core/trial.h). Does nothing outside of both. */
 haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation);
 haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation);
 haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation);

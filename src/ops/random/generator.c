@@ -5,7 +5,8 @@
 #include "base/spin.h"
 #include "base/system/fork.h"
 #include "core/error.h"
-#include "core/thread.h"
+#include "core/trial.h"
+#include "memory/dry_run/dry_run.h"
 
 struct haul_generator {
     haul__object      object;
@@ -27,8 +28,13 @@ static void give_lock(void)
 
 HAUL__AT_FORK(HAUL__FORK_GENERATORS, .take = take_lock, .give = give_lock);
 
+static haul__map_entry *moved(const haul_generator *g);
+
 static void destroy(void *object)
 {
+    haul__map_entry *e = moved(object);
+    if (e)
+        e->value = NULL; /* another generator may be made in its place */
     haul__object_free(object, sizeof(haul_generator));
 }
 
@@ -36,22 +42,40 @@ static const haul__class generator_class = {.name = "generator", .destroy = dest
 
 /* ---- states ---- */
 
+/* How far a dry run has moved a generator, which itself does not change; NULL: not at all, or outside of dry runs. */
+static haul__map_entry *moved(const haul_generator *g)
+{
+    return haul__is_dry() ? haul__map_find(&haul__dry_run_now()->drawn, g) : NULL;
+}
+
 static haul_random_state get(const haul_generator *g)
 {
+    static const char      operation[] = "haul_random_state_get";
+    const haul__map_entry *e = moved(g);
+    haul__refuse_followed(operation, "reads the random state");
     take_lock();
     haul_random_state state = g->state;
     give_lock();
+    state.offset += e ? (uintptr_t)e->value : 0;
     return state;
 }
 
-/* A dry run draws nothing, so nothing changes. */
-static void set(haul_generator *g, haul_random_state state)
+/* In a dry run another seed is not taken over. */
+static haul_status set(haul_generator *g, haul_random_state state, const char *operation)
 {
-    if (haul__is_dry())
-        return;
+    bool             is_new;
+    haul__map_entry *e = NULL;
+    if (haul__refuse_followed(operation, "changes the random state"))
+        return haul_error_status();
+    if (haul__is_dry() && !(e = haul__map_insert(&haul__dry_run_now()->drawn, g, &is_new)))
+        return haul__fail_memory(operation, sizeof *e);
     take_lock();
-    g->state = state;
+    if (haul__is_dry())
+        e->value = (void *)(uintptr_t)(state.offset - g->state.offset);
+    else
+        g->state = state;
     give_lock();
+    return HAUL_OK;
 }
 
 haul_random_state haul_random_state_get(void)
@@ -61,12 +85,12 @@ haul_random_state haul_random_state_get(void)
 
 void haul_random_state_set(haul_random_state state)
 {
-    set(&process, state);
+    set(&process, state, "haul_random_state_set");
 }
 
 void haul_manual_seed(uint64_t seed)
 {
-    set(&process, (haul_random_state){seed, 0});
+    set(&process, (haul_random_state){seed, 0}, "haul_manual_seed");
 }
 
 /* ---- the user's generators ---- */
@@ -96,9 +120,7 @@ haul_random_state haul_generator_state_get(const haul_generator *generator)
 haul_status haul_generator_state_set(haul_generator *generator, haul_random_state state)
 {
     haul_status status = check(generator, "haul_generator_state_set");
-    if (!status)
-        set(generator, state);
-    return status;
+    return status ? status : set(generator, state, "haul_generator_state_set");
 }
 
 haul_status haul_set_generator(haul_generator *generator)
@@ -122,12 +144,25 @@ static haul_generator *current(void)
     return g ? g : &process;
 }
 
+/* A dry run draws nothing, but gives each draw a place of its own. */
+static haul_random_state take_dry(haul_generator *g, int64_t blocks)
+{
+    bool                    is_new;
+    const haul_random_state taken = get(g);
+    haul__map_entry        *e = haul__map_insert(&haul__dry_run_now()->drawn, g, &is_new);
+    if (e)
+        e->value = (void *)((uintptr_t)e->value + (uintptr_t)blocks);
+    return taken;
+}
+
 haul_random_state haul__random_take(int64_t blocks)
 {
     haul_generator *g = current();
+    if (haul__is_dry())
+        return take_dry(g, blocks);
     take_lock();
     haul_random_state taken = g->state;
-    g->state.offset += haul__is_dry() ? 0 : (uint64_t)blocks; /* nothing is drawn in a dry run */
+    g->state.offset += (uint64_t)blocks;
     give_lock();
     return taken;
 }
@@ -135,6 +170,8 @@ haul_random_state haul__random_take(int64_t blocks)
 void haul__random_give_back(haul_random_state taken, int64_t blocks)
 {
     haul_generator *g = current();
+    if (haul__is_dry())
+        return;
     take_lock();
     if (g->state.seed == taken.seed && g->state.offset == taken.offset + (uint64_t)blocks)
         g->state = taken;

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ enum kind {
     SAFETENSORS,
     TRANSFORM,
     BEST_WEIGHTS,
+    RECORDING,
     KINDS
 };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
@@ -218,6 +220,15 @@ static haul_tensor *function(haul_tensor *const *inputs, int count, void *contex
     return count ? haul_square(inputs[0]) : NULL;
 }
 
+/* A step that now and then does something else. */
+static haul_status recorded(void *context)
+{
+    static atomic_uint calls;
+    (void)context;
+    haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(2, 3), 0, 1);
+    return haul_tensor_check(haul_sum(atomic_fetch_add(&calls, 1) % 16 ? haul_relu(x) : haul_mul(x, x)));
+}
+
 /* The second field varies in size. */
 static haul_status read_example(void *context, haul_example *e)
 {
@@ -361,6 +372,12 @@ static void estimate(run *r)
         haul_program_free(&program);
 }
 
+static void make_steps(run *r)
+{
+    for (int i = 0; i < 3; i++)
+        haul_recording_run(object(r, RECORDING));
+}
+
 static void next_batch(run *r)
 {
     const haul_batch *batch = haul_loader_next(object(r, LOADER));
@@ -372,7 +389,7 @@ static void next_batch(run *r)
     }
 }
 
-static void (*const own_calls[])(run *) = {push, pop, keep, give_up, estimate, next_batch};
+static void (*const own_calls[])(run *) = {push, pop, keep, give_up, estimate, make_steps, next_batch};
 
 /* ---- running ---- */
 
@@ -390,6 +407,7 @@ static void restock(run *r)
     hold(r, GENERATOR, haul_generator_new(next(r)));
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
     hold(r, BEST_WEIGHTS, haul_best_weights_new(net));
+    hold(r, RECORDING, haul_recording_new(recorded, NULL, .variants = 1 + (int)(next(r) % 3)));
     hold(r, LEDGER, haul_ledger_begin(.device_times = one_in(r, 2)));
     haul_profile *profile = haul_profile_begin(.most_events = 500);
     hold(r, PROFILE, profile);

@@ -1,0 +1,376 @@
+/* Takes a range of the log of a dry run as a program, and plans its memory. */
+#include "record/extract.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/shape.h"
+#include "program/arena.h"
+
+static const char operation[] = "haul_program_record";
+
+/* As backends align memory, and parts of buffers that need handles. */
+enum { ALIGNMENT = 64 };
+
+/* A range of the log, and what it becomes. */
+typedef struct extract {
+    const haul__program *log;
+    haul_program        *out;
+    size_t               call, value, store, command; /* where the range begins; of the described calls */
+    size_t               begin, end;                  /* its moments */
+    int64_t             *operations; /* of the described calls of the range: their number in the program */
+    int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
+    int64_t             *of_store;   /* of the program's stores: their number in the log */
+    haul__arena_item    *items;      /* of the program's stores; times are numbers of operations */
+    int64_t             *groups;     /* of the program's stores: the store in whose place it is, or itself */
+} extract;
+
+static void free_extract(extract *x)
+{
+    haul__free(x->operations);
+    haul__free(x->stores);
+    haul__free(x->of_store);
+    haul__free(x->items);
+    haul__free(x->groups);
+}
+
+static haul_status make_room(extract *x)
+{
+    const haul__program *l = x->log;
+    const size_t         calls = l->described_count - x->call + 1, values = l->value_count - x->value + 1,
+                 stores = l->store_count + 1;
+    x->operations = haul__calloc(calls, sizeof *x->operations);
+    x->stores = haul__calloc(stores, sizeof *x->stores);
+    x->of_store = haul__calloc(stores, sizeof *x->of_store);
+    x->items = haul__calloc(stores, sizeof *x->items);
+    x->groups = haul__calloc(stores, sizeof *x->groups);
+    x->out->operations = haul__calloc(calls, sizeof *x->out->operations);
+    x->out->values = haul__calloc(values, sizeof *x->out->values);
+    x->out->stores = haul__calloc(stores, sizeof *x->out->stores);
+    x->out->memory = haul__calloc(HAUL__MAX_DEVICES, sizeof *x->out->memory);
+    if (x->operations && x->stores && x->of_store && x->items && x->groups && x->out->operations && x->out->values &&
+        x->out->stores && x->out->memory)
+        return HAUL_OK;
+    return haul__fail_memory(operation, values * sizeof *x->out->values);
+}
+
+/* ---- operations ---- */
+
+static const char *section_of(const haul__program *l, int call)
+{
+    for (int at = l->calls[call].parent; at >= 0; at = l->calls[at].parent)
+        if (!l->calls[at].operation)
+            return l->calls[at].name;
+    return "";
+}
+
+/* A composite is not listed. The calls within one that is convert its operands. */
+static const char *composite_of(const haul__program *l, int call)
+{
+    const char *name = "";
+    for (int at = l->calls[call].parent; at >= 0; at = l->calls[at].parent)
+        if (l->calls[at].operation && !l->calls[at].listed)
+            name = l->calls[at].name;
+    return name;
+}
+
+static void add_operation(extract *x, int call)
+{
+    const haul__program_call *c = &x->log->calls[call];
+    haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
+    *o = (haul_program_operation){.name = c->name,
+                                  .section = section_of(x->log, call),
+                                  .composite = composite_of(x->log, call),
+                                  .device = c->device,
+                                  .flops = c->flops,
+                                  .bytes = c->bytes,
+                                  .value = x->out->value_count,
+                                  .operand_count = c->operand_count,
+                                  .result_count = c->result_count,
+                                  .view_of = c->view_of};
+    memcpy(o->module, c->module.path, sizeof o->module);
+    for (int i = 0; i < c->operand_count + c->result_count; i++)
+        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)i];
+}
+
+/* A call that failed counts for the one before it. */
+static void add_operations(extract *x)
+{
+    const haul__program *l = x->log;
+    for (size_t i = x->call; i < l->described_count; i++) {
+        if (l->calls[l->described[i]].listed)
+            add_operation(x, l->described[i]);
+        x->operations[i - x->call] = x->out->operation_count - 1;
+    }
+}
+
+/* The operation under way when so many calls had been described; -1 before the first. */
+static int64_t operation_after(const extract *x, size_t described)
+{
+    return described > x->call ? x->operations[described - x->call - 1] : -1;
+}
+
+/* A command that a call submits before it is described brings its operands into its layout. */
+static int64_t operation_of(const extract *x, const haul__program_command *c)
+{
+    const haul__program *l = x->log;
+    const bool           is_before =
+        c->call >= 0 && l->calls[c->call].listed && c->after < l->described_count && l->described[c->after] == c->call;
+    const int64_t by = operation_after(x, c->after + is_before);
+    return by < 0 && x->out->operation_count ? 0 : by;
+}
+
+/* ---- stores ---- */
+
+/* Those that the range allocates or uses, in the order of the log. */
+static void find_stores(extract *x)
+{
+    const haul__program *l = x->log;
+    for (size_t i = 0; i < l->store_count; i++)
+        x->stores[i] = i >= x->store && l->stores[i].planned ? 0 : -1;
+    for (int64_t i = 0; i < x->out->value_count; i++)
+        if (x->out->values[i].store >= 0)
+            x->stores[x->out->values[i].store] = 0;
+    for (size_t i = x->command; i < l->command_count; i++)
+        for (int k = 0; k < l->commands[i].use_count; k++)
+            x->stores[l->uses[l->commands[i].use + (size_t)k]] = 0;
+    for (size_t i = 0; i < l->store_count; i++) {
+        if (x->stores[i] < 0)
+            continue;
+        x->of_store[x->out->store_count] = (int64_t)i;
+        x->stores[i] = x->out->store_count++;
+    }
+    for (int64_t i = 0; i < x->out->value_count; i++)
+        if (x->out->values[i].store >= 0)
+            x->out->values[i].store = x->stores[x->out->values[i].store];
+}
+
+static bool is_inside(const extract *x, int64_t store)
+{
+    return (size_t)x->of_store[store] >= x->store && x->log->stores[x->of_store[store]].planned;
+}
+
+static void describe_stores(extract *x)
+{
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        const haul__program_store *from = &x->log->stores[x->of_store[i]];
+        const bool                 inside = is_inside(x, i);
+        const bool                 in_one = from->born_in >= 0 && from->born_in == from->freed_in;
+        x->out->stores[i] = (haul_program_store){.kind = !inside  ? HAUL_STORE_OUTSIDE
+                                                         : in_one ? HAUL_STORE_SCRATCH
+                                                                  : HAUL_STORE_INSIDE,
+                                                 .device = from->device,
+                                                 .pinned = from->pinned_for != NULL,
+                                                 .outlives = inside && from->freed > (int64_t)x->end,
+                                                 .bytes = from->bytes,
+                                                 .block_bytes = inside ? from->block : 0,
+                                                 .origin = inside ? from->origin : "",
+                                                 .first = -1,
+                                                 .last = -1,
+                                                 .offset = -1};
+        if (inside)
+            memcpy(x->out->stores[i].module, from->module.path, sizeof from->module.path);
+    }
+    /* Memory that a call allocates for a tensor does not count as scratch. */
+    for (int64_t i = 0; i < x->out->value_count; i++)
+        if (x->out->values[i].store >= 0 && x->out->stores[x->out->values[i].store].kind == HAUL_STORE_SCRATCH)
+            x->out->stores[x->out->values[i].store].kind = HAUL_STORE_INSIDE;
+}
+
+/* ---- lifetimes ---- */
+
+static void use(extract *x, int64_t store, int64_t by)
+{
+    haul_program_store *s = &x->out->stores[store];
+    s->first = s->first < 0 || by < s->first ? by : s->first;
+    s->last = by > s->last ? by : s->last;
+}
+
+static void find_uses(extract *x)
+{
+    const haul__program *l = x->log;
+    for (size_t i = x->command; i < l->command_count; i++) {
+        const haul__program_command *c = &l->commands[i];
+        const int64_t                by = operation_of(x, c);
+        if (by < 0)
+            continue;
+        x->out->operations[by].command_count++;
+        for (int k = 0; k < c->use_count; k++)
+            use(x, x->stores[l->uses[c->use + (size_t)k]], by);
+    }
+}
+
+/* Operands and results of operations without commands, for example views, are uses, too. */
+static void find_mentions(extract *x)
+{
+    for (int64_t i = 0; i < x->out->operation_count; i++) {
+        const haul_program_operation *o = &x->out->operations[i];
+        for (int64_t k = o->value; k < o->value + o->operand_count + o->result_count; k++)
+            if (x->out->values[k].store >= 0)
+                use(x, x->out->values[k].store, i);
+    }
+}
+
+/* A store that nothing uses is needed when it is allocated, and one that outlives the range until its end. */
+static void find_lifetimes(extract *x)
+{
+    find_uses(x);
+    find_mentions(x);
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        const haul_program_store *s = &x->out->stores[i];
+        const size_t              born = x->log->stores[x->of_store[i]].born_after;
+        x->items[i] = (haul__arena_item){.bytes = s->bytes, .first = s->first, .last = s->last};
+        if (s->first < 0)
+            x->items[i].first = x->items[i].last = operation_after(x, born) + 1;
+        if (s->outlives)
+            x->items[i].last = x->out->operation_count;
+    }
+}
+
+/* ---- results in the place of operands ---- */
+
+static bool same_form(const haul_program_value *a, const haul_program_value *b)
+{
+    return a->dtype == b->dtype && a->offset == b->offset && haul__shape_equal(&a->shape, &b->shape) &&
+           haul__shape_same_strides(&a->shape, a->strides, b->strides);
+}
+
+/* True if the result of operation `at` may be in the place of its operand. */
+static bool may_replace(const extract *x, const haul_program_value *result, const haul_program_value *operand,
+                        int64_t at)
+{
+    if (result->store < 0 || operand->store < 0 || !same_form(result, operand))
+        return false;
+    const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
+    const int64_t             place = x->groups[operand->store];
+    return is_inside(x, result->store) && is_inside(x, operand->store) && r->device == o->device && !r->pinned &&
+           !o->pinned && r->bytes == o->bytes && !o->outlives && x->groups[result->store] == result->store &&
+           r->first == at && o->last == at && x->items[place].last == at;
+}
+
+/* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
+static void share_places(extract *x)
+{
+    int64_t number = -1;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        x->groups[i] = i;
+    for (size_t i = x->call; i < x->log->described_count; i++) {
+        const haul__program_call *c = &x->log->calls[x->log->described[i]];
+        number += c->listed;
+        if (!c->listed || !c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
+            continue;
+        const haul_program_value *values = x->out->values + x->out->operations[number].value;
+        const haul_program_value *result = values + c->operand_count;
+        for (int k = 0; k < c->operand_count; k++) {
+            if (!may_replace(x, result, &values[k], number))
+                continue;
+            x->groups[result->store] = x->groups[values[k].store];
+            x->items[x->groups[result->store]].last = x->items[result->store].last;
+            break;
+        }
+    }
+}
+
+/* ---- the arenas ---- */
+
+static haul_program_memory *memory_of(haul_program *out, haul_device *device)
+{
+    for (int i = 0; i < out->memory_count; i++)
+        if (out->memory[i].device == device)
+            return &out->memory[i];
+    out->memory[out->memory_count] = (haul_program_memory){.device = device};
+    return &out->memory[out->memory_count++];
+}
+
+static bool in_arena(const extract *x, int64_t store, const haul_device *device)
+{
+    const haul_program_store *s = &x->out->stores[store];
+    return is_inside(x, store) && !s->pinned && s->device == device;
+}
+
+static haul_status plan_arena(extract *x, haul_program_memory *m)
+{
+    size_t            count = 0;
+    haul__arena_item *items = haul__malloc((size_t)(x->out->store_count + 1) * sizeof *items);
+    if (!items)
+        return haul__fail_memory(operation, (size_t)x->out->store_count * sizeof *items);
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device) && x->groups[i] == i)
+            items[count++] = x->items[i];
+    m->arena_bytes = haul__arena_plan(
+        items, count, haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : ALIGNMENT, &m->least_bytes);
+    count = 0;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device) && x->groups[i] == i)
+            x->out->stores[i].offset = items[count++].offset;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (in_arena(x, i, m->device))
+            x->out->stores[i].offset = x->out->stores[x->groups[i]].offset;
+    haul__free(items);
+    return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
+}
+
+/* The most bytes in blocks after an allocation of the range. */
+static int64_t eager_peak(const extract *x, const haul_device *device)
+{
+    int64_t now = 0, peak = 0;
+    for (size_t i = x->begin; i < x->end; i++) {
+        const haul__program_change *c = &x->log->changes[i];
+        const int64_t               store = x->stores[c->store];
+        if (store < 0 || !in_arena(x, store, device))
+            continue;
+        now += c->freed ? -x->out->stores[store].block_bytes : x->out->stores[store].block_bytes;
+        peak = now > peak ? now : peak;
+    }
+    return peak;
+}
+
+static haul_status plan_memory(extract *x)
+{
+    haul_status status = HAUL_OK;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (is_inside(x, i) && !x->out->stores[i].pinned)
+            memory_of(x->out, x->out->stores[i].device);
+    for (int i = 0; i < x->out->memory_count && !status; i++) {
+        x->out->memory[i].eager_peak_bytes = eager_peak(x, x->out->memory[i].device);
+        status = plan_arena(x, &x->out->memory[i]);
+    }
+    return status;
+}
+
+/* ---- the function ---- */
+
+static haul_status extract_program(extract *x)
+{
+    haul_status status = make_room(x);
+    if (status)
+        return status;
+    add_operations(x);
+    find_stores(x);
+    describe_stores(x);
+    find_lifetimes(x);
+    share_places(x);
+    return plan_memory(x);
+}
+
+haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, haul_program *out,
+                                  int64_t **stores)
+{
+    extract     x = {.log = log,
+                     .out = out,
+                     .call = range->call,
+                     .value = range->value,
+                     .store = range->store,
+                     .command = range->command,
+                     .begin = range->change,
+                     .end = log->change_count};
+    haul_status status = extract_program(&x);
+    if (stores) {
+        *stores = x.stores;
+        x.stores = NULL;
+    }
+    free_extract(&x);
+    if (status)
+        haul_program_free(out);
+    return status;
+}

@@ -1,0 +1,387 @@
+#include "record/follow/follow.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/guest.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "engine/node.h"
+
+/* ---- differences ---- */
+
+static haul_status differs_in(haul__following *f, const haul__entry *e, const char *what)
+{
+    return haul__trial_differs(&f->base.trial, e->name, "call %zu, %s: %s", f->at + 1, e->name, what);
+}
+
+static haul_status differs_at(haul__following *f, const char *name)
+{
+    if (f->at < f->v->entry_count)
+        return haul__trial_differs(&f->base.trial, name, "call %zu is %s, and was %s", f->at + 1, name,
+                                   f->v->entries[f->at].name);
+    return haul__trial_differs(&f->base.trial, name, "%s comes after the last of %zu calls", name, f->v->entry_count);
+}
+
+static haul_status differs_operand(haul__following *f, const haul__entry *e, int i, const haul_tensor *t,
+                                   const haul__reference *r)
+{
+    char now[96] = "HAUL_NONE", then[120] = "HAUL_NONE";
+    if (t && !haul__is_none(t) && t->storage)
+        haul__tensor_text(t, now, sizeof now);
+    if (r->kind != HAUL__NO_TENSOR) {
+        const haul_tensor *form = &f->v->forms[r->kind == HAUL__OUTSIDE ? r->form : f->v->made[r->value].form];
+        char               shape[96];
+        snprintf(then, sizeof then, "%s%s", haul_dtype_name(form->dtype),
+                 haul__shape_text(&form->shape, shape, sizeof shape));
+    }
+    return haul__trial_differs(&f->base.trial, e->name, "call %zu, %s: operand %d is %s, and was %s%s", f->at + 1,
+                               e->name, i + 1, now, then, r->kind == HAUL__INSIDE ? " of another call" : "");
+}
+
+/* ---- tensors ---- */
+
+static bool has_form(const haul_tensor *t, const haul_tensor *form)
+{
+    return t->dtype == form->dtype && t->count == form->count && t->offset == form->offset &&
+           t->contiguous == form->contiguous && haul__shape_equal(&t->shape, &form->shape) &&
+           !memcmp(t->strides, form->strides, (size_t)form->shape.ndim * sizeof *form->strides);
+}
+
+/* Two stores that were apart are apart, if one of them is written. */
+static bool is_apart(const haul__following *f, const haul__outside *o, const haul__storage *storage)
+{
+    const haul__variant *v = f->v;
+    for (size_t i = 0; i < v->outside_count; i++) {
+        const haul__outside *other = &v->outsides[i];
+        if (other != o && other->run == f->run && other->bound == storage && (other->written || o->written))
+            return false;
+    }
+    return true;
+}
+
+static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
+{
+    if (o->run == f->run)
+        return o->bound == storage;
+    if (storage->device != o->device || storage->planned || storage->lent)
+        return false;
+    if (storage != o->last && !is_apart(f, o, storage))
+        return false;
+    o->run = f->run;
+    o->bound = storage;
+    return true;
+}
+
+/* The storage of a value in this run. */
+static haul__storage *storage_of(const haul__variant *v, const haul__made *m)
+{
+    const haul__variant_store *s = &v->stores[m->store];
+    return s->inside >= 0 ? v->insides[s->inside].storage : v->outsides[s->outside].bound;
+}
+
+static bool is_reference(haul__following *f, const haul__reference *r, haul_tensor *t)
+{
+    haul__variant *v = f->v;
+    if (r->kind == HAUL__NO_TENSOR)
+        return !t || haul__is_none(t);
+    if (!haul__is_tensor(t) || haul__is_none(t) || t->failed)
+        return false;
+    if (r->kind == HAUL__INSIDE)
+        return t->followed == v->base + r->value && t->storage == storage_of(v, &v->made[r->value]);
+    if (t->node || t->requires_grad != r->requires_grad || !has_form(t, &v->forms[r->form]) ||
+        !bind(f, &v->outsides[r->outside], t->storage))
+        return false;
+    if (r->leaf >= 0) {
+        if (f->leaves[r->leaf] && f->leaves[r->leaf] != t)
+            return false;
+        f->leaves[r->leaf] = t;
+    }
+    return true;
+}
+
+/* References to the storage that end with the step: those of tensors that only its trial holds. What the step reads
+ * stays. */
+static int count_ending(const haul__following *f, const haul__storage *storage)
+{
+    const haul__trial *trial = &f->base.trial;
+    int                count = 0;
+    for (size_t i = 0; i < f->v->outside_count; i++)
+        if (f->v->outsides[i].run == f->run && f->v->outsides[i].bound == storage)
+            return 0;
+    for (size_t i = 0; i < trial->count; i++) {
+        const haul_tensor *t = trial->changes[i].before;
+        count += haul__is_tensor(t) && t->storage == storage && atomic_load(&t->object.refs) == 1;
+    }
+    return count;
+}
+
+/* Memory of the value in this run, if it outlives the step. */
+static haul_status renew(const haul__following *f, const haul__made *m)
+{
+    const int     at = f->v->stores[m->store].inside;
+    haul__inside *s = at < 0 ? NULL : &f->v->insides[at];
+    if (!s || s->offset >= 0 || s->run == f->run)
+        return HAUL_OK;
+    s->run = f->run;
+    uint32_t   *word = &haul__thread()->words[HAUL__DRY_RUN];
+    const int   holders = s->storage ? count_ending(f, s->storage) : 0;
+    haul_status status;
+    *word = 0;
+    status = haul__inside_renew(s, holders);
+    *word = HAUL__FOLLOWED;
+    return status;
+}
+
+/* A tensor for a value; the caller gets a reference. */
+static haul_tensor *make(haul__following *f, uint32_t value)
+{
+    const haul__variant *v = f->v;
+    const haul__made    *m = &v->made[value];
+    if (renew(f, m))
+        return NULL;
+    const haul_tensor *form = &v->forms[m->form];
+    haul_tensor       *t = haul__tensor_new();
+    if (!t)
+        return NULL;
+    t->dtype = form->dtype;
+    t->shape = form->shape;
+    memcpy(t->strides, form->strides, sizeof t->strides);
+    t->offset = form->offset;
+    t->count = form->count;
+    t->contiguous = form->contiguous;
+    t->storage = storage_of(v, m);
+    haul__object_keep(t->storage);
+    t->followed = v->base + value;
+    if (m->tracked) {
+        t->node = v->marker;
+        haul__object_keep(t->node);
+    }
+    return t;
+}
+
+/* ---- calls ---- */
+
+static bool same_settings(const haul__call_settings *s)
+{
+    const haul__thread_state *now = haul__thread();
+    return s->device == now->device && s->no_grad == now->no_grad && s->placement == now->words[HAUL__PLACEMENT] &&
+           s->precision == now->words[HAUL__PRECISION] && s->autocast == now->words[HAUL__AUTOCAST];
+}
+
+static haul_status check_targets(haul__following *f, const haul__entry *e, const haul__asked *a)
+{
+    size_t at = e->references + (size_t)e->count;
+    for (int i = 0; i < HAUL__MAX_RESULTS && e->operation->results[i].name; i++) {
+        if (e->operation->results[i].hidden)
+            continue;
+        const haul__reference *r = &f->v->references[at++];
+        if (!is_reference(f, r, a->outs[i]))
+            return differs_operand(f, e, e->count + i, a->outs[i], r);
+    }
+    return HAUL_OK;
+}
+
+static haul_status make_results(haul__following *f, const haul__entry *e, haul_tensor **results)
+{
+    const uint32_t *values = f->v->results + e->results;
+    for (int i = 0; i < e->result_count; i++) {
+        if (!values[i]) {
+            if (!e->operation->results[i].hidden)
+                results[i] = HAUL_NONE;
+            continue;
+        }
+        haul_tensor *t = make(f, values[i]);
+        results[i] = t ? haul__own_tensor(t, e->name) : NULL;
+        if (!results[i])
+            return t ? haul_error_status() : haul__fail_memory(e->name, sizeof *t);
+    }
+    return HAUL_OK;
+}
+
+static haul_status follow_call(haul__follower *base, const haul__asked *a)
+{
+    haul__following   *f = (haul__following *)base;
+    haul__variant     *v = f->v;
+    const haul__entry *e = &v->entries[f->at];
+    const size_t       size = a->operation->attributes_size;
+    haul_status        status = HAUL_OK;
+    if (base->trial.differs || f->at == v->entry_count || e->operation != a->operation || e->count != a->count ||
+        e->into != (a->outs != NULL))
+        return differs_at(f, a->operation->name);
+    if (size && !a->operation->varies && memcmp(v->attributes + e->attributes, a->attributes, size))
+        return differs_in(f, e, "an argument has changed");
+    if (!same_settings(&e->settings))
+        return differs_in(f, e, "a setting of the thread has changed");
+    for (int i = 0; i < a->count; i++)
+        if (!is_reference(f, &v->references[e->references + (size_t)i], a->operands[i]))
+            return differs_operand(f, e, i, a->operands[i], &v->references[e->references + (size_t)i]);
+    if (a->outs)
+        status = check_targets(f, e, a);
+    else if (a->results)
+        status = make_results(f, e, a->results);
+    if (!status && e->call >= 0 && size)
+        memcpy(v->attributes + v->calls[e->call].form.attributes, a->attributes, size);
+    f->at++;
+    return status;
+}
+
+static haul_status follow_mark(haul__follower *base, const char *name)
+{
+    haul__following   *f = (haul__following *)base;
+    const haul__entry *e = &f->v->entries[f->at];
+    if (base->trial.differs || f->at == f->v->entry_count || e->operation || strcmp(e->name, name) != 0)
+        return differs_at(f, name);
+    if (!same_settings(&e->settings))
+        return differs_in(f, e, "a setting of the thread has changed");
+    f->at++;
+    return HAUL_OK;
+}
+
+/* ---- backward passes ---- */
+
+static haul_status change_leaf(haul__following *f, const haul__entry *e, const haul__leaf_change *change)
+{
+    haul_tensor *leaf = f->leaves[change->leaf];
+    if (!leaf || !is_reference(f, &change->before, leaf->grad))
+        return differs_in(f, e, "a leaf has another gradient");
+    haul_tensor *g = make(f, change->value);
+    if (!g)
+        return haul__fail_memory(e->name, sizeof *g);
+    if (haul__trial_keep_object(&f->base.trial, leaf, &leaf->grad, e->name)) {
+        haul__object_release(g);
+        return haul_error_status();
+    }
+    haul__object_release(leaf->grad);
+    leaf->grad = g;
+    return HAUL_OK;
+}
+
+static haul_status follow_pass(haul__follower *base, const haul__asked_pass *pass)
+{
+    haul__following   *f = (haul__following *)base;
+    haul__variant     *v = f->v;
+    const haul__entry *e = &v->entries[f->at];
+    haul_status        status = HAUL_OK;
+    if (base->trial.differs || f->at == v->entry_count || e->operation || strcmp(e->name, pass->operation) != 0)
+        return differs_at(f, pass->operation);
+    if (e->flags != pass->flags || !same_settings(&e->settings))
+        return differs_in(f, e, "an option or a setting has changed");
+    haul_tensor *given[] = {pass->y, pass->seed};
+    for (int i = 0; i < 2; i++)
+        if (!is_reference(f, &v->references[e->references + (size_t)i], given[i]))
+            return differs_operand(f, e, i, given[i], &v->references[e->references + (size_t)i]);
+    for (size_t i = 0; i < e->leaf_change_count && !status; i++)
+        status = change_leaf(f, e, &v->leaf_changes[e->leaf_change + i]);
+    f->at++;
+    return status;
+}
+
+/* ---- a run ---- */
+
+static void stays(void *object)
+{
+    (void)object; /* its recording frees it */
+}
+
+static const haul__class following_class = {.name = "followed step", .destroy = stays};
+
+void haul__following_init(haul__following *f)
+{
+    *f = (haul__following){.base = {.call = follow_call, .pass = follow_pass, .mark = follow_mark}};
+    haul__object_init(&f->base.trial.object, &following_class);
+}
+
+void haul__following_free(haul__following *f)
+{
+    haul__trial_free(&f->base.trial);
+    haul__free(f->leaves);
+}
+
+static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run)
+{
+    const size_t leaves = (size_t)v->leaf_count + 1;
+    f->v = v;
+    f->run = run;
+    f->at = 0;
+    f->base.trial.differs = false;
+    f->base.trial.why[0] = '\0';
+    if (!haul__grow(&f->leaves, &f->leaf_room, leaves, sizeof *f->leaves))
+        return haul__fail_memory("haul_recording_run", leaves * sizeof *f->leaves);
+    memset(f->leaves, 0, leaves * sizeof *f->leaves);
+    return haul__variant_prepare(v, arenas);
+}
+
+/* Memory that the step gives back at its end is used for other tensors by the calls. */
+static void check_end(haul__following *f)
+{
+    const haul__variant *v = f->v;
+    if (!f->base.trial.differs && f->at < v->entry_count)
+        haul__trial_differs(&f->base.trial, NULL, "the step ends after call %zu of %zu", f->at, v->entry_count);
+    for (size_t i = 0; i < v->inside_count && !f->base.trial.differs; i++)
+        if (!v->insides[i].outlives && v->insides[i].storage && haul__object_is_shared(v->insides[i].storage))
+            haul__trial_differs(&f->base.trial, NULL,
+                                "a tensor that the step made outlives it, which did not when it was recorded");
+}
+
+/* Memory of stores that are not in an arena and that the program has not seen. */
+static haul_status make_rest(haul__following *f)
+{
+    haul_status status = HAUL_OK;
+    for (size_t i = 0; i < f->v->inside_count && !status; i++) {
+        haul__inside *s = &f->v->insides[i];
+        if (s->offset < 0 && s->run != f->run)
+            status = haul__inside_renew(s, 0);
+        s->run = f->run;
+    }
+    return status;
+}
+
+/* Calls the function with the thread's setting on. */
+static haul_status call(haul__following *f, haul_status (*function)(void *), void *context)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    haul__object_keep(&f->base.trial.object);
+    if (!haul__thread_keep(HAUL__DRY_RUN, f)) {
+        haul__object_release(&f->base.trial.object);
+        haul_scope_pop(scope);
+        return haul__fail_memory("haul_recording_run", sizeof *f);
+    }
+    haul__thread()->words[HAUL__DRY_RUN] = HAUL__FOLLOWED;
+    haul__guest before = haul__guest_begin();
+    haul_status status = haul__guest_end(&before, function(context), "haul_recording_run");
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run,
+                         haul_status (*function)(void *), void *context, bool *followed)
+{
+    haul__error_record before;
+    *followed = false;
+    haul__error_save(&before);
+    haul_status status = begin(f, v, arenas, run);
+    if (!status)
+        status = call(f, function, context);
+    if (!status)
+        check_end(f);
+    if (!status && !f->base.trial.differs)
+        status = make_rest(f);
+    if (status && !f->base.trial.differs)
+        haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
+    if (f->base.trial.differs) {
+        haul__trial_undo(&f->base.trial);
+        haul__error_restore(&before);
+        return HAUL_OK;
+    }
+    *followed = true;
+    status = haul__variant_run(v);
+    if (status)
+        haul__trial_undo(&f->base.trial);
+    else
+        haul__trial_commit(&f->base.trial);
+    return status;
+}

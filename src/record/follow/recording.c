@@ -1,0 +1,200 @@
+/* Recordings: the variants of a step function, and which of them a run follows. */
+#include <haul/recording.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/guest.h"
+#include "core/object.h"
+#include "core/scope.h"
+#include "events/events.h"
+#include "record/follow/follow.h"
+
+/* A variant that was not used in so many steps makes room for another one. */
+enum { MOST_VARIANTS = 64, USUAL_VARIANTS = 4, OUT_OF_USE = 32 };
+
+struct haul_recording {
+    haul__object        object;
+    haul_step_function *function;
+    void               *context;
+    int                 most;
+    bool                strict;
+    bool                begun;                   /* a step has run as it is, so that optimizers have their state */
+    bool                running;                 /* a run is under way */
+    haul__variant      *variants[MOST_VARIANTS]; /* the one that was used last first */
+    haul__arenas        arenas;
+    haul__following     following;
+    uint64_t            steps, attempts;
+
+    haul_recording_report report;
+};
+
+static void destroy(void *object)
+{
+    haul_recording *r = object;
+    for (int i = 0; i < r->report.variants; i++)
+        haul__variant_free(r->variants[i]);
+    haul__arenas_free(&r->arenas);
+    haul__following_free(&r->following);
+    haul__object_free(&r->object, sizeof *r);
+}
+
+static const haul__class recording_class = {.name = "recording", .destroy = destroy};
+
+haul_recording *haul_recording_new_with(haul_step_function *function, const haul_recording_options *options)
+{
+    static const char operation[] = "haul_recording_new";
+    if (!function || !options) {
+        function ? haul__fail_null(operation, "options") : haul__fail_no_function(operation, "function");
+        return NULL;
+    }
+    if (options->variants < 0 || options->variants > MOST_VARIANTS) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "variants", "variants is %d; from 1 to %d are possible",
+                   options->variants, MOST_VARIANTS);
+        return NULL;
+    }
+    haul_recording *r = haul__object_new_zeroed(sizeof *r, &recording_class);
+    if (!r) {
+        haul__fail_memory(operation, sizeof *r);
+        return NULL;
+    }
+    r->function = function;
+    r->context = options->context;
+    r->most = options->variants ? options->variants : USUAL_VARIANTS;
+    r->strict = options->strict;
+    haul__following_init(&r->following);
+    return haul__own(r, operation);
+}
+
+/* ---- a run ---- */
+
+static const char operation[] = "haul_recording_run";
+
+static haul_status run_eagerly(haul_recording *r, const char *why)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    snprintf(r->report.reason, sizeof r->report.reason, "%s", why);
+    haul__guest before = haul__guest_begin();
+    haul_status status = haul__guest_end(&before, r->function(r->context), operation);
+    haul_scope_pop(scope);
+    r->begun = true;
+    r->report.eager++;
+    return status;
+}
+
+static void use(haul_recording *r, int at)
+{
+    haul__variant *v = r->variants[at];
+    memmove(r->variants + 1, r->variants, (size_t)at * sizeof(haul__variant *));
+    r->variants[0] = v;
+    v->used = r->steps;
+    r->report.operations = (int64_t)v->call_count;
+}
+
+static haul_status follow(haul_recording *r, int at, bool *followed)
+{
+    haul_status status =
+        haul__follow(&r->following, r->variants[at], &r->arenas, ++r->attempts, r->function, r->context, followed);
+    if (*followed) {
+        r->report.followed++;
+        use(r, at);
+    }
+    return status;
+}
+
+/* Records the step as it would run now. Sets `*why` if it cannot be followed. The new variant is the last one. */
+static void record(haul_recording *r, char *why, size_t size)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul__variant *v = haul__variant_record(r->function, r->context, operation);
+    if (!v)
+        snprintf(why, size, "it cannot be recorded: %s", haul_error_message());
+    else if (*v->refused)
+        snprintf(why, size, "%s", v->refused);
+    haul__error_restore(&before);
+    if (!v || *v->refused) {
+        haul__variant_free(v);
+        return;
+    }
+    r->variants[r->report.variants++] = v;
+}
+
+static haul_status refuse_eager(const char *why)
+{
+    return haul__fail(HAUL_STATE, operation, NULL, "the step cannot be followed, and the recording is strict: %s", why);
+}
+
+/* The variant that was used last differs: follows another one, or records one and follows that, or runs the step as it
+ * is. */
+static haul_status run_otherwise(haul_recording *r)
+{
+    char        why[256] = "";
+    bool        followed = false;
+    haul_status status = HAUL_OK;
+    snprintf(why, sizeof why, "%s", r->following.base.trial.why);
+    for (int i = 1; i < r->report.variants && !followed && !status; i++)
+        status = follow(r, i, &followed);
+    if (followed || status)
+        return status;
+    if (r->report.variants == r->most && r->steps - r->variants[r->most - 1]->used > OUT_OF_USE)
+        haul__variant_free(r->variants[--r->report.variants]);
+    const int before = r->report.variants;
+    if (before < r->most)
+        record(r, why, sizeof why);
+    if (r->report.variants > before) {
+        status = follow(r, before, &followed);
+        if (followed || status)
+            return status;
+        snprintf(why, sizeof why, "%s", r->following.base.trial.why);
+        haul__variant_free(r->variants[--r->report.variants]);
+    }
+    return r->strict ? refuse_eager(why) : run_eagerly(r, why);
+}
+
+/* Follows the variant that was used last, if the step still does the same. */
+static haul_status run(haul_recording *r)
+{
+    bool        followed = false;
+    haul_status status = HAUL_OK;
+    r->steps++;
+    if (!r->begun)
+        return run_eagerly(r, "the first step runs as it is");
+    if (haul__watched(HAUL_EVENT_OPERATION))
+        return run_eagerly(r, "a subscriber watches operations");
+    if (r->report.variants)
+        status = follow(r, 0, &followed);
+    return followed || status ? status : run_otherwise(r);
+}
+
+haul_status haul_recording_run(haul_recording *recording)
+{
+    haul_status status = haul__check_object(recording, &recording_class, operation, "recording");
+    if (status)
+        return status;
+    if (haul__is_followed())
+        return haul__refuse_followed(operation, "runs");
+    if (recording->running)
+        return haul__fail(HAUL_STATE, operation, "recording",
+                          "the recording is running: its own step function, or another thread, runs it again");
+    if (haul__is_dry())
+        return recording->function(recording->context);
+    recording->running = true;
+    status = run(recording);
+    recording->running = false;
+    return status;
+}
+
+haul_status haul_recording_report_get(const haul_recording *recording, haul_recording_report *out)
+{
+    static const char name[] = "haul_recording_report_get";
+    haul_status       status = haul__check_object(recording, &recording_class, name, "recording");
+    if (!status && !out)
+        status = haul__fail_null(name, "out");
+    if (!status)
+        *out = recording->report;
+    if (!status)
+        out->arena_bytes = haul__arenas_bytes(&recording->arenas);
+    return status;
+}

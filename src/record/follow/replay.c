@@ -1,0 +1,235 @@
+/* Runs the calls of a variant on the tensors of a step. */
+#include <string.h>
+
+#include "core/scope.h"
+#include "engine/driver.h"
+#include "engine/node.h"
+#include "memory/allocator.h"
+#include "memory/dry_run/dry_run.h"
+#include "ops/random/generator.h"
+#include "record/follow/variant.h"
+
+/* ---- memory ---- */
+
+static void stays(haul__storage *storage)
+{
+    (void)storage; /* its variant frees it */
+}
+
+haul__arena *haul__arena_of(haul__arenas *arenas, const haul_device *device)
+{
+    for (int i = 0; i < arenas->count; i++)
+        if (arenas->items[i].device == device)
+            return &arenas->items[i];
+    return NULL;
+}
+
+int64_t haul__arenas_bytes(const haul__arenas *arenas)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < arenas->count; i++)
+        bytes += arenas->items[i].bytes;
+    return bytes;
+}
+
+static void end_arena(haul__arena *a)
+{
+    if (a->storage)
+        atomic_fetch_sub(&a->storage->uses->fixed, 1);
+    haul__object_release(a->storage);
+    a->storage = NULL;
+    a->bytes = 0;
+}
+
+void haul__arenas_free(haul__arenas *arenas)
+{
+    for (int i = 0; i < arenas->count; i++)
+        end_arena(&arenas->items[i]);
+    arenas->count = 0;
+}
+
+static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
+{
+    haul__arena *a = haul__arena_of(arenas, needed->device);
+    if (!a) {
+        a = &arenas->items[arenas->count++];
+        *a = (haul__arena){.device = needed->device};
+    }
+    if (a->bytes >= needed->bytes)
+        return HAUL_OK;
+    end_arena(a);
+    arenas->generation++;
+    a->storage = haul__storage_alloc(a->device, (size_t)needed->bytes, "haul_recording_run");
+    if (!a->storage)
+        return haul_error_status();
+    a->bytes = needed->bytes;
+    atomic_fetch_add(&a->storage->uses->fixed, 1); /* its stores name places in it */
+    return HAUL_OK;
+}
+
+/* All stores of an arena share the record of its uses, because they share its bytes. */
+static haul_status place(haul__inside *s, const haul__storage *arena)
+{
+    haul__storage *own = &s->own;
+    haul__inside_leave(s);
+    haul__storage_embed(own, s->device);
+    own->bytes = (size_t)s->bytes;
+    own->uses = arena->uses;
+    own->release = stays;
+    own->lent = true;
+    own->buffer = haul__device_part(s->device, arena->buffer, (size_t)s->offset);
+    if (haul__device_has_parts(s->device)) {
+        haul__buffer_address address = haul__block_address(arena->block);
+        address.offset += (size_t)s->offset;
+        haul_status status = haul__device_sub_buffer_alloc(s->device, (size_t)s->bytes, address, &s->part);
+        if (status)
+            return status;
+        own->buffer.handle = s->part;
+    }
+    s->storage = own;
+    return HAUL_OK;
+}
+
+void haul__inside_leave(haul__inside *s)
+{
+    if (s->storage != &s->own)
+        return;
+    for (int i = 0; i < HAUL__ATTACHMENTS; i++)
+        haul__object_release(s->own.attached[i]);
+    if (s->part)
+        haul__device_sub_buffer_free(s->device, s->part);
+    s->part = NULL;
+    s->storage = NULL;
+}
+
+haul_status haul__inside_renew(haul__inside *s, int holders)
+{
+    if (s->storage && atomic_load(&s->storage->object.refs) <= 1 + holders)
+        return HAUL_OK;
+    haul__storage *fresh = s->pinned_for ? haul__host_alloc_for(s->pinned_for, (size_t)s->bytes, "haul_recording_run")
+                                         : haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
+    if (!fresh)
+        return haul_error_status();
+    haul__object_release(s->storage);
+    s->storage = fresh;
+    return HAUL_OK;
+}
+
+haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < v->needed.count && !status; i++)
+        status = make_arena(arenas, &v->needed.items[i]);
+    if (status || v->generation == arenas->generation)
+        return status;
+    for (size_t i = 0; i < v->inside_count && !status; i++)
+        if (v->insides[i].offset >= 0)
+            status = place(&v->insides[i], haul__arena_of(arenas, v->insides[i].device)->storage);
+    if (!status)
+        v->generation = arenas->generation;
+    return status;
+}
+
+/* ---- tensors ---- */
+
+static void bind_handles(haul__variant *v, int first, haul__storage *storage)
+{
+    for (int i = first; i >= 0; i = v->handles[i].next)
+        v->handles[i].tensor.storage = storage;
+}
+
+static void bind(haul__variant *v)
+{
+    for (size_t i = 0; i < v->outside_count; i++) {
+        haul__outside *o = &v->outsides[i];
+        if (o->bound != o->last)
+            bind_handles(v, o->first_handle, o->bound);
+        o->last = o->bound;
+    }
+    for (size_t i = 0; i < v->inside_count; i++) {
+        haul__inside *s = &v->insides[i];
+        if (s->storage != s->bound)
+            bind_handles(v, s->first_handle, s->storage);
+        s->bound = s->storage;
+    }
+}
+
+/* ---- calls ---- */
+
+static void draw(haul__variant *v, const haul__replayed *r, haul__call *c)
+{
+    const haul__operation *o = r->operation;
+    unsigned char         *kept = v->attributes + r->form.attributes + o->random_at;
+    int64_t                blocks;
+    if (r->draws == HAUL__DRAWS) {
+        memcpy(&blocks, c->attributes + o->blocks_at, sizeof blocks);
+        const haul_random_state state = haul__random_take(blocks);
+        memcpy(kept, &state, sizeof state);
+    } else {
+        const haul__replayed *by = &v->calls[r->drawn_by];
+        memcpy(kept, v->attributes + by->form.attributes + by->operation->random_at, sizeof(haul_random_state));
+    }
+    memcpy(c->attributes + o->random_at, kept, sizeof(haul_random_state));
+}
+
+static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
+{
+    haul_tensor *const *tensors = v->tensors + r->tensors;
+    haul__call_begin(c, r->operation, v->attributes + r->form.attributes, r->count, r->result_count);
+    c->device = r->device;
+    c->partner = r->form.partner;
+    c->records = r->form.records;
+    c->into = r->form.into;
+    c->wanted = r->form.wanted;
+    c->saves = r->form.saves;
+    c->saves_results = r->form.saves_results;
+    c->writes = r->form.writes;
+    c->inferred = c->fits = true;
+    if (r->count <= HAUL__OWN_OPERANDS)
+        memcpy(c->own_operands, tensors, (size_t)r->count * sizeof *tensors);
+    else
+        c->inputs = c->operands = v->tensors + r->tensors;
+    for (int i = 0; i < r->result_count; i++)
+        c->results[i] = tensors[r->count + i];
+    if (r->draws)
+        draw(v, r, c);
+}
+
+static void count_versions(const haul__call *c)
+{
+    for (uint64_t left = c->writes; left; left &= left - 1)
+        haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
+    for (int i = 0; i < c->result_count; i++)
+        if (c->results[i])
+            haul__storage_changed(c->results[i]->storage);
+}
+
+/* A run has one scope, which restores the thread's settings; temporaries of a call go with it. */
+static haul_status compute(haul__variant *v, const haul__replayed *r, haul_scope *scope)
+{
+    haul__call          c;
+    haul__thread_state *state = haul__thread();
+    state->device = r->form.current;
+    state->words[HAUL__PLACEMENT] = r->form.words[HAUL__PLACEMENT];
+    state->words[HAUL__PRECISION] = r->form.words[HAUL__PRECISION];
+    state->words[HAUL__AUTOCAST] = r->form.words[HAUL__AUTOCAST];
+    begin(v, r, &c);
+    const haul_status status = r->operation->compute(&c);
+    count_versions(&c);
+    haul__scope_empty(scope);
+    return status;
+}
+
+haul_status haul__variant_run(haul__variant *v)
+{
+    haul_scope  scope;
+    haul_status status = haul__scope_open(&scope, "haul_recording_run");
+    if (status)
+        return status;
+    bind(v);
+    haul__thread()->no_grad = true;
+    for (size_t i = 0; i < v->call_count && !status; i++)
+        status = compute(v, &v->calls[i], &scope);
+    haul__scope_close(&scope);
+    return status;
+}

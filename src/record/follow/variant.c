@@ -1,0 +1,326 @@
+/* Turns the log of a dry run into the calls of a variant, with tensors and planned memory. */
+#include "record/follow/variant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/node.h"
+#include "record/extract.h"
+
+/* A log, and where it went. */
+typedef struct completion {
+    haul__variant       *v;
+    const haul__program *log;
+    const char          *operation;
+    int64_t             *stores; /* of the log's stores: their number in the program, or -1 */
+    int                 *calls;  /* of the log's calls: their number in `v->calls`, or -1 */
+} completion;
+
+static void refuse(haul__variant *v, const char *what, const char *why)
+{
+    if (!*v->refused)
+        snprintf(v->refused, sizeof v->refused, "%s %s", what, why);
+}
+
+/* ---- stores ---- */
+
+static int64_t program_store(const completion *x, int log_store)
+{
+    return log_store < 0 ? -1 : x->stores[log_store];
+}
+
+static void mark_values(const completion *x, bool *used)
+{
+    const haul_program *p = &x->v->program;
+    for (int64_t i = 0; i < p->value_count; i++)
+        if (p->values[i].store >= 0)
+            used[p->values[i].store] = true;
+    for (size_t i = 1; i < x->v->made_count; i++)
+        if (program_store(x, x->v->made[i].store) >= 0)
+            used[program_store(x, x->v->made[i].store)] = true;
+}
+
+static haul__inside describe_inside(const haul_program_store *s)
+{
+    return (haul__inside){.device = s->device,
+                          .bytes = s->bytes,
+                          .offset = s->outlives || s->pinned || !haul__device_divides(s->device) ? -1 : s->offset,
+                          .outlives = s->outlives,
+                          .first_handle = -1};
+}
+
+/* Each store of the program is one from outside that a call names, or one inside that a tensor uses. Others are
+ * scratch memory, which calls allocate. */
+static haul_status add_stores(completion *x)
+{
+    haul__variant      *v = x->v;
+    const haul_program *p = &v->program;
+    const size_t        count = (size_t)p->store_count;
+    bool               *used = haul__calloc(count + 1, 1);
+    v->stores = haul__calloc(count + 1, sizeof *v->stores);
+    v->insides = haul__calloc(count + 1, sizeof *v->insides);
+    v->store_count = count;
+    if (!used || !v->stores || !v->insides) {
+        haul__free(used);
+        return haul__fail_memory(x->operation, count * sizeof *v->insides);
+    }
+    mark_values(x, used);
+    for (size_t i = 0; i < count; i++)
+        v->stores[i] = (haul__variant_store){.outside = -1, .inside = -1};
+    for (size_t i = 0; i < v->outside_count; i++)
+        if (program_store(x, v->outsides[i].log_store) >= 0)
+            v->stores[program_store(x, v->outsides[i].log_store)].outside = (int)i;
+    for (size_t i = 0; i < count; i++) {
+        const haul_program_store *s = &p->stores[i];
+        if (s->kind == HAUL_STORE_OUTSIDE && v->stores[i].outside < 0)
+            refuse(v, "the step", "uses memory that no call of it names");
+        if (s->kind == HAUL_STORE_OUTSIDE || !used[i])
+            continue;
+        v->stores[i].inside = (int)v->inside_count;
+        v->insides[v->inside_count++] = describe_inside(s);
+    }
+    for (size_t i = 0; i < x->log->store_count; i++)
+        if (x->stores[i] >= 0 && v->stores[x->stores[i]].inside >= 0)
+            v->insides[v->stores[x->stores[i]].inside].pinned_for = x->log->stores[i].pinned_for;
+    for (int64_t i = 0; i < p->value_count; i++)
+        if (p->values[i].written && p->values[i].store >= 0 && v->stores[p->values[i].store].outside >= 0)
+            v->outsides[v->stores[p->values[i].store].outside].written = true;
+    haul__free(used);
+    return HAUL_OK;
+}
+
+/* The values that the program holds know their store by its number in the program. */
+static void place_values(completion *x)
+{
+    for (size_t i = 1; i < x->v->made_count; i++) {
+        const int64_t store = program_store(x, x->v->made[i].store);
+        x->v->made[i].store = (int)store;
+        if (store < 0)
+            refuse(x->v, "the step", "makes a tensor that it does not use");
+    }
+}
+
+/* ---- tensors ---- */
+
+static int *first_handle(haul__variant *v, int64_t store)
+{
+    const haul__variant_store *s = &v->stores[store];
+    return s->outside >= 0 ? &v->outsides[s->outside].first_handle : &v->insides[s->inside].first_handle;
+}
+
+static bool is_form(const haul_tensor *t, const haul_program_value *value)
+{
+    return t->dtype == value->dtype && t->offset == value->offset && t->shape.ndim == value->shape.ndim &&
+           !memcmp(t->shape.dims, value->shape.dims, (size_t)t->shape.ndim * sizeof *t->shape.dims) &&
+           !memcmp(t->strides, value->strides, (size_t)t->shape.ndim * sizeof *t->strides);
+}
+
+/* The tensor that stands for the value; equal values have one. */
+static haul_tensor *tensor_of(haul__variant *v, const haul_program_value *value)
+{
+    if (value->store < 0)
+        return HAUL_NONE;
+    int *first = first_handle(v, value->store);
+    for (int i = *first; i >= 0; i = v->handles[i].next)
+        if (is_form(&v->handles[i].tensor, value))
+            return &v->handles[i].tensor;
+    haul__handle *h = &v->handles[v->handle_count];
+    haul__object_init(&h->tensor.object, &haul__tensor_class);
+    haul__tensor_clear(&h->tensor);
+    haul__tensor_describe(&h->tensor, value->dtype, &value->shape, value->strides, value->offset);
+    h->store = (int)value->store;
+    h->next = *first;
+    *first = (int)v->handle_count++;
+    return &h->tensor;
+}
+
+/* ---- calls ---- */
+
+static bool has_work(const haul_program *p, const haul__program_call *c, const haul_program_operation *o)
+{
+    const haul_program_value *results = p->values + o->value + o->operand_count;
+    bool                      any = c->result_count == 0;
+    if (!c->operation->compute || c->view_of >= 0 || !haul__device_computes(c->device))
+        return false;
+    for (int i = 0; i < c->result_count; i++) {
+        int64_t count = 1;
+        for (int d = 0; d < results[i].shape.ndim; d++)
+            count *= results[i].shape.dims[d];
+        any = any || (results[i].store >= 0 && count);
+    }
+    return any;
+}
+
+/* The random numbers of an earlier call, if this one uses them again. */
+static void find_draw(haul__variant *v, haul__replayed *r)
+{
+    const haul__operation *o = r->operation;
+    const unsigned char   *mine = v->attributes + r->form.attributes;
+    for (size_t i = 0; o->random_at && i < v->call_count; i++) {
+        const haul__replayed *other = &v->calls[i];
+        if (other->draws == HAUL__DRAWS && !memcmp(v->attributes + other->form.attributes + other->operation->random_at,
+                                                   mine + o->random_at, sizeof(haul_random_state))) {
+            r->draws = HAUL__DRAWS_AGAIN;
+            r->drawn_by = (int)i;
+            return;
+        }
+    }
+    r->draws = o->blocks_at ? HAUL__DRAWS : HAUL__DRAWS_NOTHING;
+    if (o->random_at && !o->blocks_at)
+        refuse(v, o->name, "uses random numbers from before the step");
+}
+
+static void add_call(completion *x, const haul__program_call *c, int64_t number)
+{
+    haul__variant                *v = x->v;
+    const haul_program_operation *o = &v->program.operations[number];
+    haul__replayed               *r = &v->calls[v->call_count];
+    *r = (haul__replayed){.operation = c->operation,
+                          .device = c->device,
+                          .form = c->form,
+                          .count = c->operand_count,
+                          .result_count = c->result_count,
+                          .tensors = v->tensor_count};
+    memcpy(v->attributes + v->attributes_count, x->log->attributes + c->form.attributes, c->operation->attributes_size);
+    r->form.attributes = v->attributes_count;
+    v->attributes_count += (c->operation->attributes_size + 15) / 16 * 16;
+    for (int i = 0; i < c->operand_count + c->result_count; i++) {
+        const bool is_absent = i >= c->operand_count && (c->form.absent >> (i - c->operand_count) & 1);
+        v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &v->program.values[o->value + i]);
+    }
+    find_draw(v, r);
+    v->call_count++;
+}
+
+static haul_status make_room(completion *x)
+{
+    haul__variant *v = x->v;
+    const size_t   values = (size_t)v->program.value_count, calls = (size_t)v->program.operation_count;
+    v->handles = haul__calloc(values + 1, sizeof *v->handles);
+    v->tensors = haul__calloc(values + 1, sizeof *v->tensors);
+    v->calls = haul__calloc(calls + 1, sizeof *v->calls);
+    x->calls = haul__malloc((x->log->call_count + 1) * sizeof *x->calls);
+    if (v->handles && v->tensors && v->calls && x->calls &&
+        haul__grow(&v->attributes, &v->attributes_room, v->attributes_count + x->log->attributes_count + 16, 1))
+        return HAUL_OK;
+    return haul__fail_memory(x->operation, (values + 1) * sizeof *v->handles);
+}
+
+static haul_status add_calls(completion *x)
+{
+    int64_t     number = 0;
+    haul_status status = make_room(x);
+    if (status)
+        return status;
+    for (size_t i = 0; i < x->log->call_count; i++)
+        x->calls[i] = -1;
+    for (size_t i = 0; i < x->log->described_count; i++) {
+        const int                 at = x->log->described[i];
+        const haul__program_call *c = &x->log->calls[at];
+        if (!c->listed)
+            continue;
+        if (has_work(&x->v->program, c, &x->v->program.operations[number])) {
+            x->calls[at] = (int)x->v->call_count;
+            add_call(x, c, number);
+        }
+        number++;
+    }
+    for (size_t i = 0; i < x->v->entry_count; i++) {
+        haul__entry *e = &x->v->entries[i];
+        e->call = e->operation && e->operation->varies ? x->calls[e->log_call] : -1;
+    }
+    return HAUL_OK;
+}
+
+/* Each command must belong to a call that is made again. */
+static void check_commands(const completion *x)
+{
+    const haul__program *l = x->log;
+    for (size_t i = 0; i < l->command_count; i++) {
+        const haul__program_command *c = &l->commands[i];
+        const bool is_before = c->call >= 0 && c->after < l->described_count && l->described[c->after] == c->call;
+        if (c->call < 0 || !l->calls[c->call].listed || is_before)
+            refuse(x->v, c->call < 0 ? "the step" : l->calls[c->call].name,
+                   "submits a command outside of an operation");
+    }
+}
+
+/* ---- memory ---- */
+
+/* Without the stores that have memory of their own. */
+static int64_t arena_bytes(const haul__variant *v, const haul_device *device)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < v->inside_count; i++) {
+        const haul__inside *s = &v->insides[i];
+        if (s->offset >= 0 && s->device == device && s->offset + s->bytes > bytes)
+            bytes = s->offset + s->bytes;
+    }
+    return bytes;
+}
+
+static void add_arenas(haul__variant *v)
+{
+    for (int i = 0; i < v->program.memory_count; i++) {
+        const haul__arena needed = {.device = v->program.memory[i].device,
+                                    .bytes = arena_bytes(v, v->program.memory[i].device)};
+        if (needed.bytes > 0)
+            v->needed.items[v->needed.count++] = needed;
+    }
+}
+
+/* ---- the whole ---- */
+
+/* What haul_backward of a result says after the step. */
+static const haul__operation marker = {.name = "haul_recording_run"};
+
+static haul_status complete(completion *x)
+{
+    haul__variant *v = x->v;
+    haul_status    status = haul__program_extract(x->log, &(haul__program_range){.call = 0}, &v->program, &x->stores);
+    if (!status)
+        status = add_stores(x);
+    if (status)
+        return status;
+    place_values(x);
+    if (*v->refused)
+        return HAUL_OK;
+    status = add_calls(x);
+    if (status)
+        return status;
+    check_commands(x);
+    add_arenas(v);
+    v->marker = haul__node_over(&marker, NULL, 0, HAUL__NODE_RESULTS);
+    if (!v->marker)
+        return haul__fail_memory(x->operation, sizeof *v->marker);
+    v->marker->bare = haul__bare_used;
+    return HAUL_OK;
+}
+
+haul_status haul__variant_complete(haul__variant *v, const haul__program *log, const char *operation)
+{
+    completion        x = {.v = v, .log = log, .operation = operation};
+    const haul_status status = complete(&x);
+    haul__free(x.stores);
+    haul__free(x.calls);
+    return status;
+}
+
+void haul__variant_free(haul__variant *v)
+{
+    if (!v)
+        return;
+    for (size_t i = 0; i < v->inside_count; i++) {
+        haul__inside *s = &v->insides[i];
+        haul__inside_leave(s);
+        haul__object_release(s->storage);
+    }
+    haul__object_release(v->marker);
+    haul_program_free(&v->program);
+    void *arrays[] = {v->entries,  v->references, v->made,   v->results, v->leaf_changes, v->forms, v->attributes,
+                      v->outsides, v->insides,    v->stores, v->handles, v->tensors,      v->calls};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        haul__free(arrays[i]);
+    haul__free(v);
+}

@@ -1,0 +1,176 @@
+/* A variant of a recording: what one form of the step asks for, and the calls that compute it.
+ *
+ * `entries` are the calls that the program makes, in their order, with operands and results as references; following
+ * compares them. `calls` are the operations that compute, in their order, with tensors whose storages are bound anew in
+ * each run; those of a backward pass and of composite operations are among them. */
+#ifndef HAUL_RECORD_FOLLOW_VARIANT_H
+#define HAUL_RECORD_FOLLOW_VARIANT_H
+
+#include <haul/program.h>
+
+#include "engine/follow.h"
+#include "program/program.h"
+
+typedef enum haul__reference_kind { HAUL__NO_TENSOR, HAUL__INSIDE, HAUL__OUTSIDE } haul__reference_kind;
+
+/* A tensor that the program passes to a call. */
+typedef struct haul__reference {
+    haul__reference_kind kind;
+    bool                 requires_grad; /* of a tensor from outside */
+    uint32_t             value;         /* inside: the number of the value */
+    int                  outside;       /* outside: the number of the outside store */
+    int                  leaf;          /* outside: the number of the leaf that it is; -1: none */
+    size_t               form;          /* outside: the place of its form in `forms` */
+} haul__reference;
+
+/* A tensor that a call of the program makes. */
+typedef struct haul__made {
+    size_t form;
+    int    store;   /* a store of the log, later one of `stores`; */
+    bool   tracked; /* a gradient flows through it */
+} haul__made;
+
+/* The gradient that a pass gives to a leaf. */
+typedef struct haul__leaf_change {
+    int             leaf;
+    haul__reference before; /* the gradient that it replaces */
+    uint32_t        value;  /* the new one */
+} haul__leaf_change;
+
+/* The thread's settings on which a call depends. */
+typedef struct haul__call_settings {
+    haul_device *device;
+    uint32_t     no_grad, placement, precision, autocast;
+} haul__call_settings;
+
+typedef struct haul__entry {
+    const haul__operation *operation; /* NULL: a backward pass */
+    const char            *name;
+    size_t                 attributes;
+    haul__call_settings    settings;
+    int                    count, result_count; /* references, and values that results become */
+    bool                   into;
+    size_t                 references, results;
+    int                    log_call; /* its number in the log */
+    int                    call;     /* the number in `calls` of the call whose attributes vary; -1: none */
+    uint32_t               flags;    /* of a pass, whose references are y and the seed */
+    size_t                 leaf_change, leaf_change_count;
+} haul__entry;
+
+/* Memory from outside, bound in each run to the storage that the step passes. */
+typedef struct haul__outside {
+    int            log_store;
+    haul_device   *device;
+    bool           written;
+    uint64_t       run;          /* the run in which it was bound */
+    haul__storage *bound, *last; /* of this run, and of the last run; without references */
+    int            first_handle; /* in `handles`; -1: none */
+} haul__outside;
+
+/* Memory that the step allocates. */
+typedef struct haul__inside {
+    haul_device   *device;
+    int64_t        bytes, offset; /* the offset in the arena of its device; -1: memory of its own */
+    bool           outlives;
+    haul_device   *pinned_for; /* of pinned host memory; else NULL */
+    int            first_handle;
+    haul__storage *storage; /* what results use now, with a reference */
+    haul__storage *bound;   /* what handles use now */
+    uint64_t       run;     /* of memory of its own: the run in which it was made last */
+    haul__storage  own;     /* of a store in the arena */
+    void          *part;    /* the handle of its part of the arena; NULL: none */
+} haul__inside;
+
+/* A tensor as the calls see it. */
+typedef struct haul__handle {
+    haul_tensor tensor;
+    int         store; /* in `stores` */
+    int         next;  /* the next handle of the store; -1: none */
+} haul__handle;
+
+/* A store of the program: one from outside or inside. */
+typedef struct haul__variant_store {
+    int outside, inside; /* -1 */
+} haul__variant_store;
+
+typedef enum haul__draws { HAUL__DRAWS_NOTHING, HAUL__DRAWS, HAUL__DRAWS_AGAIN } haul__draws;
+
+typedef struct haul__replayed {
+    const haul__operation *operation;
+    haul_device           *device;
+    haul__program_form     form; /* `attributes` is a place in the variant's */
+    haul__draws            draws;
+    int                    drawn_by; /* the call whose random numbers it uses */
+    int                    count, result_count;
+    size_t                 tensors; /* operands and results, in `tensors` */
+} haul__replayed;
+
+/* Memory that the stores of a device share. The variants of a recording share it, too, because nothing in it outlives
+ * a step. */
+typedef struct haul__arena {
+    haul_device   *device;
+    int64_t        bytes;
+    haul__storage *storage; /* NULL: not allocated yet */
+} haul__arena;
+
+typedef struct haul__arenas {
+    haul__arena items[HAUL__MAX_DEVICES];
+    int         count;
+    uint64_t    generation; /* increases when an arena is replaced by a larger one */
+} haul__arenas;
+
+/* The arena of a device; NULL if there is none. */
+haul__arena *haul__arena_of(haul__arenas *arenas, const haul_device *device);
+int64_t      haul__arenas_bytes(const haul__arenas *arenas);
+void         haul__arenas_free(haul__arenas *arenas);
+
+typedef struct haul__variant {
+    haul__entry         *entries;
+    haul__reference     *references;
+    haul__made          *made; /* by the number of the value */
+    uint32_t            *results;
+    haul__leaf_change   *leaf_changes;
+    haul_tensor         *forms; /* dtype, shape, strides, offset, count */
+    unsigned char       *attributes;
+    haul__outside       *outsides;
+    haul__inside        *insides;
+    haul__variant_store *stores;
+    haul__handle        *handles;
+    haul_tensor        **tensors;
+    haul__replayed      *calls;
+    haul_program         program;
+    haul__arenas         needed;     /* without memory */
+    uint64_t             generation; /* of the arenas in which its stores are */
+    size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, attributes_count;
+    size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, attributes_room;
+    size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
+    int         leaf_count;
+    uint32_t    base;         /* added to the numbers of values */
+    haul__node *marker;       /* the graph of results through which a gradient flows */
+    char        refused[256]; /* why the step cannot be followed; "": it can */
+    uint64_t    used;         /* the step in which it was followed last */
+} haul__variant;
+
+/* Records function(context) in a dry run. Returns NULL, with the error recorded, if that fails. A variant whose
+ * `refused` is set has no calls. */
+haul__variant *haul__variant_record(haul_status (*function)(void *context), void *context, const char *operation);
+void           haul__variant_free(haul__variant *v); /* NULL is ignored */
+
+/* For the recorder: turns its log into calls, and plans their memory. `v` has all that the recorder writes. */
+haul_status haul__variant_complete(haul__variant *v, const haul__program *log, const char *operation);
+
+/* Makes the arenas that the variant needs, and places its stores in them. */
+haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas);
+
+/* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or
+ * other memory. */
+haul_status haul__inside_renew(haul__inside *s, int holders);
+void        haul__inside_leave(haul__inside *s); /* its place in the arena */
+
+/* The settings of the thread. */
+haul__call_settings haul__call_settings_now(void);
+
+/* Runs the calls, when the step was followed to its end. */
+haul_status haul__variant_run(haul__variant *v);
+
+#endif
