@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/text/plain.h"
 #include "core/tensor.h"
 
 haul__trial *haul__trial_now(void)
@@ -23,7 +24,7 @@ haul_status haul__trial_differs(haul__trial *trial, const char *operation, const
     if (!trial->differs) {
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(trial->why, sizeof trial->why, format, arguments);
+        haul__vsnprintf(trial->why, sizeof trial->why, format, arguments);
         va_end(arguments);
         trial->differs = true;
     }

@@ -242,10 +242,387 @@ static void test_same_bits(void **state)
         }
 }
 
+/* ---- what changes between steps ---- */
+
+static const form usual = {.model = "dense", .optimizer = "momentum", .shape = {2, {8, 10}}};
+
+typedef struct pair {
+    haul_scope     *scope;
+    training        eager, recorded;
+    haul_recording *r;
+    int             steps;
+} pair;
+
+static void pair_begin(pair *p, const form *f, int variants)
+{
+    p->scope = haul_scope_push();
+    p->steps = 0;
+    p->eager = make_training(f, haul_cpu());
+    p->recorded = make_training(f, haul_cpu());
+    p->r = haul_recording_new(step, &p->recorded, .variants = variants);
+    assert_non_null(p->r);
+}
+
+static void pair_end(pair *p)
+{
+    haul_release(p->eager.kept);
+    haul_release(p->recorded.kept);
+    haul_scope_pop(p->scope);
+}
+
+static void pair_step(pair *p, int64_t batch)
+{
+    haul_scope *scope = haul_scope_push();
+    set_batch(&p->eager, &usual, batch, (unsigned)p->steps);
+    p->recorded.x = p->eager.x;
+    p->recorded.y = p->eager.y;
+    make_step(&p->eager, &p->recorded, p->r, p->steps++);
+    haul_scope_pop(scope);
+}
+
+static void expect_counts(const pair *p, int64_t followed, int64_t eager, int variants)
+{
+    const haul_recording_report report = report_of(p->r);
+    if (report.followed != followed || report.eager != eager || report.variants != variants)
+        fail_msg("%lld followed, %lld eager, %d variants: %s", (long long)report.followed, (long long)report.eager,
+                 report.variants, report.reason);
+}
+
+static void expect_reason(const pair *p, const char *text)
+{
+    const haul_recording_report report = report_of(p->r);
+    if (!strstr(report.reason, text))
+        fail_msg("the reason is: %s", report.reason);
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 2);
+    const int64_t batches[] = {8, 8, 3, 8, 3, 8};
+    for (int i = 0; i < 6; i++)
+        pair_step(&p, batches[i]);
+    expect_counts(&p, 5, 1, 2);
+    pair_step(&p, 5); /* a third form, for which there is no room */
+    expect_counts(&p, 5, 2, 2);
+    expect_reason(&p, "operand 1 is f32[5,10] on cpu, and was f32[8,10]");
+    pair_step(&p, 8);
+    expect_counts(&p, 6, 2, 2);
+    pair_end(&p);
+}
+
+/* Settings of optimizers are read in each step. */
+static void test_settings(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 1);
+    for (int i = 0; i < 6; i++) {
+        training *both[] = {&p.eager, &p.recorded};
+        for (int k = 0; k < 2; k++) {
+            haul_optimizer_set(both[k]->optimizer, 0, "lr", 0.01 * (i + 1));
+            haul_optimizer_set(both[k]->optimizer, 0, "momentum", 0.9 - 0.1 * i);
+        }
+        pair_step(&p, 8);
+    }
+    expect_counts(&p, 5, 1, 1);
+    pair_end(&p);
+}
+
+/* Parameters with other memory, as after a cast or another file of weights. */
+static void test_replaced_parameters(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 1);
+    for (int i = 0; i < 4; i++) {
+        training *both[] = {&p.eager, &p.recorded};
+        pair_step(&p, 8);
+        for (int k = 0; k < 2; k++) {
+            haul_module_cast(both[k]->net, HAUL_F64);
+            haul_module_cast(both[k]->net, HAUL_F32);
+        }
+    }
+    pair_step(&p, 8);
+    pair_step(&p, 8);
+    assert_true(report_of(p.r).followed >= 3);
+    pair_end(&p);
+}
+
+static void test_branches(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 3);
+    for (int i = 0; i < 12; i++) {
+        p.eager.branches = p.recorded.branches = i % 3 == 2;
+        p.eager.clips = p.recorded.clips = i % 4 == 3;
+        pair_step(&p, 8);
+    }
+    expect_counts(&p, 10, 2, 3); /* both at once is a fourth form */
+    pair_end(&p);
+}
+
+static void test_frozen_parameter(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 2);
+    for (int i = 0; i < 8; i++) {
+        haul_set_requires_grad(haul_module_parameter(p.eager.net, "fc1.weight"), i < 4);
+        haul_set_requires_grad(haul_module_parameter(p.recorded.net, "fc1.weight"), i < 4);
+        pair_step(&p, 8);
+    }
+    expect_counts(&p, 7, 1, 2);
+    pair_end(&p);
+}
+
+/* Gradients from before the step are added to. */
+static void test_gradients_from_before(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &(form){.model = "dense", .optimizer = "plain", .shape = {2, {8, 10}}, .zeroes_last = true}, 2);
+    for (int i = 0; i < 8; i++) {
+        haul_scope *scope = haul_scope_push();
+        training   *both[] = {&p.eager, &p.recorded};
+        for (int k = 0; k < 2 && i % 2; k++) {
+            haul_tensor *weight = haul_module_parameter(both[k]->net, "fc1.weight");
+            haul_set_grad(weight, haul_full_like(haul_detach(weight), i));
+        }
+        haul_scope_pop(scope);
+        pair_step(&p, 8);
+    }
+    expect_counts(&p, 7, 1, 2);
+    pair_end(&p);
+}
+
+/* ---- what cannot be followed ---- */
+
+static void test_reads(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 2);
+    p.eager.reads = p.recorded.reads = true;
+    for (int i = 0; i < 3; i++)
+        pair_step(&p, 8);
+    expect_counts(&p, 0, 3, 0);
+    expect_reason(&p, "haul_item");
+    p.eager.reads = p.recorded.reads = false;
+    pair_step(&p, 8);
+    expect_counts(&p, 1, 3, 1);
+    p.eager.reads = p.recorded.reads = true;
+    pair_step(&p, 8);
+    expect_counts(&p, 1, 4, 1);
+    pair_end(&p);
+}
+
+static void test_strict(void **state)
+{
+    (void)state;
+    haul_scope     *scope = haul_scope_push();
+    training        t = make_training(&usual, haul_cpu());
+    haul_recording *r = haul_recording_new(step, &t, .strict = true);
+    set_batch(&t, &usual, 8, 1);
+    assert_int_equal(haul_recording_run(r), HAUL_OK);
+    assert_int_equal(haul_recording_run(r), HAUL_OK);
+    t.reads = true;
+    assert_int_equal(haul_recording_run(r), HAUL_STATE);
+    assert_non_null(strstr(haul_error_message(), "the recording is strict"));
+    assert_non_null(strstr(haul_error_message(), "haul_item"));
+    assert_int_equal(haul_optimizer_steps(t.optimizer), 2);
+    t.reads = false;
+    assert_int_equal(haul_recording_run(r), HAUL_OK);
+    assert_int_equal(haul_optimizer_steps(t.optimizer), 3);
+    haul_scope_pop(scope);
+}
+
+static void watch(const haul_event *event, void *context)
+{
+    (void)event;
+    ++*(int *)context;
+}
+
+static void test_subscriber(void **state)
+{
+    (void)state;
+    pair p;
+    int  events = 0;
+    pair_begin(&p, &usual, 2);
+    pair_step(&p, 8);
+    pair_step(&p, 8);
+    const int64_t id = haul_events_subscribe(watch, .context = &events, .kinds = HAUL_EVENT_OPERATION_END);
+    pair_step(&p, 8);
+    haul_events_unsubscribe(id);
+    assert_true(events > 0);
+    expect_reason(&p, "a subscriber watches operations");
+    pair_step(&p, 8);
+    expect_counts(&p, 2, 2, 1);
+    pair_end(&p);
+}
+
+/* ---- failures ---- */
+
+static void test_bad_index(void **state)
+{
+    (void)state;
+    pair p;
+    pair_begin(&p, &usual, 2);
+    pair_step(&p, 8);
+    pair_step(&p, 8);
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *good = p.recorded.y = haul_zeros(HAUL_I64, HAUL_SHAPE(8));
+    p.recorded.x = haul_zeros(HAUL_F32, HAUL_SHAPE(8, 10));
+    p.recorded.y = haul_full(HAUL_I64, HAUL_SHAPE(8), 99);
+    assert_int_not_equal(haul_recording_run(p.r), HAUL_OK);
+    assert_non_null(strstr(haul_error_message(), "99"));
+    assert_int_equal(haul_optimizer_steps(p.recorded.optimizer), 2);
+    haul_error_clear();
+    p.recorded.y = good;
+    haul_scope_pop(scope);
+    pair_step(&p, 8);
+    expect_counts(&p, 3, 1, 1);
+    pair_end(&p);
+}
+
+static haul_status step_that_fails(void *context)
+{
+    training *t = context;
+    if (t->branches)
+        return haul_error_set(HAUL_IO, "step", "file", "the disk is full"), HAUL_IO;
+    return step(t);
+}
+
+static void test_failing_step(void **state)
+{
+    (void)state;
+    haul_scope     *scope = haul_scope_push();
+    training        t = make_training(&usual, haul_cpu());
+    haul_recording *r = haul_recording_new(step_that_fails, &t);
+    set_batch(&t, &usual, 8, 1);
+    for (int i = 0; i < 6; i++) {
+        t.branches = i % 2;
+        assert_int_equal(haul_recording_run(r), t.branches ? HAUL_IO : HAUL_OK);
+        if (t.branches)
+            assert_non_null(strstr(haul_error_message(), "the disk is full"));
+        haul_error_clear();
+    }
+    assert_int_equal(haul_optimizer_steps(t.optimizer), 3);
+    haul_scope_pop(scope);
+}
+
+static haul_recording *inner;
+
+static haul_status step_in_step(void *context)
+{
+    (void)context;
+    return haul_recording_run(inner);
+}
+
+static void test_nested(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    inner = haul_recording_new(step_in_step, NULL);
+    assert_int_equal(haul_recording_run(inner), HAUL_STATE);
+    assert_non_null(strstr(haul_error_message(), "the recording is running"));
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    haul_scope           *scope = haul_scope_push();
+    haul_recording_report report;
+    haul_recording       *r = haul_recording_new(step, NULL);
+    assert_null(haul_recording_new(NULL, NULL));
+    assert_null(haul_recording_new(step, NULL, .variants = 65));
+    assert_non_null(strstr(haul_error_message(), "variants is 65; from 1 to 64 are possible"));
+    assert_null(haul_recording_new(step, NULL, .variants = -1));
+    assert_null(haul_recording_new_with(step, NULL));
+    assert_int_equal(haul_recording_report_get(r, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_not_equal(haul_recording_report_get(NULL, &report), HAUL_OK);
+    assert_int_not_equal(haul_recording_run((haul_recording *)scope), HAUL_OK);
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+/* Each allocation of a step that is recorded and followed fails once. The step then fails, or runs as it is; a later
+ * one is right. */
+static void test_host_memory(void **state)
+{
+    (void)state;
+    bool failed = true;
+    for (int64_t nth = 1; failed; nth += 1 + nth / 40) {
+        pair p;
+        pair_begin(&p, &usual, 2);
+        pair_step(&p, 8);
+        haul_scope *scope = haul_scope_push();
+        set_batch(&p.eager, &usual, 8, 50);
+        p.recorded.x = p.eager.x;
+        p.recorded.y = p.eager.y;
+        assert_int_equal(step(&p.eager), HAUL_OK);
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        const haul_status status = haul_recording_run(p.r);
+        failed = haul__fault_count() >= nth;
+        haul__fault_plan(0, 0);
+        haul_error_clear();
+        if (status)
+            assert_int_equal(haul_recording_run(p.r), HAUL_OK);
+        expect_same(&p.eager, &p.recorded, (int)nth);
+        haul_scope_pop(scope);
+        pair_step(&p, 8);
+        pair_end(&p);
+    }
+}
+
+/* A followed step makes no new memory for gradients, wherever they are removed. */
+static void test_memory_stays(void **state)
+{
+    (void)state;
+    for (int last = 0; last < 2; last++) {
+        haul_memory_stats before, after;
+        form              f = usual;
+        pair              p;
+        f.zeroes_last = last;
+        pair_begin(&p, &f, 2);
+        for (int i = 0; i < 4; i++)
+            pair_step(&p, 8);
+        haul_scope *scope = haul_scope_push();
+        set_batch(&p.recorded, &f, 8, 1);
+        haul_memory_stats_get(haul_cpu(), &before);
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(haul_recording_run(p.r), HAUL_OK);
+        haul_memory_stats_get(haul_cpu(), &after);
+        assert_int_equal(before.allocated, after.allocated);
+        assert_int_equal(before.peak_allocated, after.peak_allocated);
+        haul_scope_pop(scope);
+        pair_end(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_replaced_parameters),
+        cmocka_unit_test(test_branches),
+        cmocka_unit_test(test_frozen_parameter),
+        cmocka_unit_test(test_gradients_from_before),
+        cmocka_unit_test(test_reads),
+        cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_subscriber),
+        cmocka_unit_test(test_bad_index),
+        cmocka_unit_test(test_failing_step),
+        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_host_memory),
+        cmocka_unit_test(test_memory_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/plain.h"
 #include "core/map.h"
 #include "core/scope.h"
 #include "record/dry_part.h"
@@ -34,7 +35,7 @@ __attribute__((format(printf, 2, 3))) static void refuse_call(recorder *r, const
     char    text[256];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    haul__vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     refuse(&r->base, text);
 }

@@ -175,14 +175,13 @@ haul_status haul_recording_run(haul_recording *recording)
         return status;
     if (haul__is_followed())
         return haul__refuse_followed(operation, "runs");
-    if (recording->running)
-        return haul__fail(HAUL_STATE, operation, "recording",
-                          "the recording is running: its own step function, or another thread, runs it again");
     if (haul__is_dry())
         return recording->function(recording->context);
-    recording->running = true;
+    if (atomic_exchange(&recording->running, true))
+        return haul__fail(HAUL_STATE, operation, "recording",
+                          "the recording is running: its own step function, or another thread, runs it again");
     status = run(recording);
-    recording->running = false;
+    atomic_store(&recording->running, false);
     return status;
 }
 
