@@ -14,7 +14,7 @@
 typedef struct plan_options {
     const char   *model, *run, *svg, *certificate, *verify; /* NULL: none */
     int64_t       batch;
-    bool          json;
+    bool          json, measure;
     request_texts texts;
 } plan_options;
 
@@ -35,8 +35,8 @@ static int check(const plan_options *o)
         complain("which step? Give --model M or --run DIR");
         return EXIT_USAGE;
     }
-    if (o->verify && (o->svg || o->certificate || o->json)) {
-        complain("--verify only checks a certificate; leave --json, --svg and --certificate out");
+    if (o->verify && (o->measure || o->svg || o->certificate || o->json)) {
+        complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");
         return EXIT_USAGE;
     }
     return -1;
@@ -58,7 +58,7 @@ static void print_verdict(const planning *p, bool same)
            same ? "; it is about this step and this machine" : "");
 }
 
-static bool show(const planning *p, const study *s, const char *title)
+static bool show(const planning *p, study *s, trainer *t, const char *title)
 {
     const plan_options *o = p->options;
     if (p->certificate) {
@@ -67,6 +67,8 @@ static bool show(const planning *p, const study *s, const char *title)
         print_verdict(p, true);
         return output_works();
     }
+    if (o->measure && !study_measure(s, t))
+        return false;
     if ((o->svg && !write_plan_svg(s, title, o->svg)) || (o->certificate && !write_certificate(s, o->certificate)))
         return false;
     return o->json ? show_plan_json(s) : show_plan(s, title);
@@ -78,7 +80,7 @@ static int plan(trainer *t, void *context)
     char       title[300];
     study      s = {0};
     const bool shown =
-        study_make(&s, t, &p->request) && show(p, &s, title_of(t, p->request.machine, title, sizeof title));
+        study_make(&s, t, &p->request) && show(p, &s, t, title_of(t, p->request.machine, title, sizeof title));
     study_free(&s);
     return shown ? EXIT_OK : haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
 }
@@ -148,6 +150,10 @@ static const option plan_rows[] = {
      OPTION_TEXT_AT(plan_options, texts.places),
      .argument = "LIST",
      .help = "Modules that stay on a device, for example 'conv*=cuda:0,fc*=cpu'"},
+    {.group = "Output",
+     .name = "measure",
+     OPTION_FLAG_AT(plan_options, measure),
+     .help = "Also make some steps with each candidate, on this computer, and print their median time"},
     {.group = "Output",
      .name = "json",
      OPTION_FLAG_AT(plan_options, json),

@@ -20,7 +20,9 @@ static bool load_machine(const char *name, study_request *out)
         const int count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
         status = haul__machine_here("haul plan", devices, count, HAUL__HERE_MISSING, &out->machine);
     }
-    return status ? complain_error() < 0 : true;
+    if (status)
+        complain_error();
+    return !status;
 }
 
 /* The devices of the machine as "cpu, cuda:0". */

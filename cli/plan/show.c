@@ -1,6 +1,7 @@
 /* A plan for people. */
 #include "cli/plan/show.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
@@ -35,17 +36,19 @@ static const char *name_of(const study *s, const candidate *c)
 
 static void print_candidates(const study *s)
 {
+    bool measured = false;
+    for (int i = 0; i < MOST_CANDIDATES; i++)
+        measured = measured || !isnan(s->candidates[i].seconds);
+    const int room = measured ? 11 : 0;
     set_style(STYLE_DIM);
-    printf("%-16s %10s %14s %14s  %s\n", "", "step", s->devices[0], s->devices[1], "copied");
+    printf("%-16s %10s%*s %12s %12s  %s\n", "", "step", room, measured ? "measured" : "", s->devices[0], s->devices[1],
+           "copied");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < MOST_CANDIDATES; i++) {
         const candidate *c = &s->candidates[i];
-        printf("%-16s %10s %14s %14s  ", name_of(s, c), text_ps(c->placement->cost),
-               text_bytes(c->placement->peaks[0].bytes), text_bytes(c->placement->peaks[1].bytes));
-        if (c->fits)
-            printf("%s\n", text_bytes(c->link_bytes));
-        else
-            printf("does not fit\n");
+        printf("%-16s %10s%*s %12s %12s  %s\n", name_of(s, c), text_ps(c->placement->cost), room,
+               measured ? text_seconds(c->seconds) : "", text_bytes(c->placement->peaks[0].bytes),
+               text_bytes(c->placement->peaks[1].bytes), c->fits ? text_bytes(c->link_bytes) : "does not fit");
     }
 }
 

@@ -40,6 +40,7 @@ static cJSON *candidate_json(const study *s, const candidate *c)
         snprintf(name, sizeof name, "all on %s", s->devices[c->placement == &s->single[1]]);
     json_text(object, "name", name);
     json_number(object, "step_ms", ms_of(c->placement->cost));
+    json_number(object, "measured_ms", c->seconds * 1e3);
     put_peaks(s, object, c->placement);
     json_number(object, "link_bytes", (double)c->link_bytes);
     json_number(object, "copies", c->copies);
@@ -74,8 +75,10 @@ static bool put_operations(const study *s, cJSON *object)
 {
     cJSON   *array = json_array(object, "operations");
     uint8_t *members = haul__malloc(s->graph.group_count + 1);
-    if (!members)
-        return complain("memory is exhausted") < 0;
+    if (!members) {
+        complain("memory is exhausted");
+        return false;
+    }
     for (size_t i = 0; i < s->graph.operation_count; i++)
         if (s->graph.operations[i].call >= 0)
             json_push(array, operation_json(s, &s->graph.operations[i], members));
@@ -154,7 +157,9 @@ static bool write_text(const char *path, const char *text)
         status = haul__writer_commit(writer);
     else
         haul__writer_abandon(writer);
-    return status ? complain_error() < 0 : true;
+    if (status)
+        complain_error();
+    return !status;
 }
 
 bool write_certificate(const study *s, const char *path)
@@ -164,7 +169,9 @@ bool write_certificate(const study *s, const char *path)
     snprintf(machine, sizeof machine, "%016" PRIx64, haul__machine_digest(s->request->machine));
     const haul__certificate c = {&s->graph, &s->best, program, machine, {s->devices[0], s->devices[1]}};
     char                   *text = haul__certificate_text(&c);
-    const bool              written = text ? write_text(path, text) : complain_error() < 0;
+    const bool              written = text && write_text(path, text);
+    if (!text)
+        complain_error();
     haul__free(text);
     return written;
 }

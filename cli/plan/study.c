@@ -1,5 +1,6 @@
 #include "cli/plan/study.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ static void find_candidates(study *s)
     const haul__placement   *placements[MOST_CANDIDATES] = {&s->best, &s->single[0], &s->single[1]};
     for (int i = 0; i < MOST_CANDIDATES; i++) {
         const haul__placement *p = placements[i];
-        candidate              c = {names[i], p, haul__place_fits(&s->graph, p->peaks), 0, 0};
+        candidate              c = {names[i], p, haul__place_fits(&s->graph, p->peaks), 0, NAN, 0};
         for (size_t t = 0; t < s->graph.tensor_count; t++) {
             const bool copied = haul__place_copied_to(&s->graph, (int)t, p->device) >= 0;
             c.link_bytes += copied ? s->graph.tensors[t].bytes : 0;
@@ -159,15 +160,19 @@ bool study_make(study *s, trainer *t, const study_request *request)
     s->devices[1] = request->machine->devices[request->device].name;
     if (!t->planner)
         t->planner = planner_new(t);
-    if (!t->planner)
-        return complain("memory is exhausted") < 0;
+    if (!t->planner) {
+        complain("memory is exhausted");
+        return false;
+    }
     haul_status status = planner_record(t->planner, &s->program);
     if (!status)
         status = make_graph(request, &s->program, NULL, &s->graph);
     if (!status)
         status = place(s);
+    if (status)
+        complain_error();
     if (status || !study_find_rows(s))
-        return status ? complain_error() < 0 : false;
+        return false;
     s->pays_some = least_batch(t, request, false);
     s->pays_all = least_batch(t, request, true);
     haul_error_clear();

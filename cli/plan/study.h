@@ -26,6 +26,7 @@ typedef struct candidate {
     const haul__placement *placement;
     bool                   fits;
     int64_t                link_bytes;
+    double                 seconds; /* of a step, measured; NaN: it was not */
     int                    copies;
 } candidate;
 
@@ -64,6 +65,10 @@ typedef struct plan_edge {
 /* Plans the step of the training. False after a complaint; study_free is due in any case. */
 bool study_make(study *s, trainer *t, const study_request *request);
 void study_free(study *s);
+
+/* Makes steps with each candidate that fits, on this computer, and takes the median of their times. False after a
+ * complaint. */
+bool study_measure(study *s, trainer *t);
 
 /* Finds rows, edges and reasons of the best placement. False after a complaint. */
 bool study_find_rows(study *s);

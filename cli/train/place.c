@@ -26,8 +26,11 @@ static place_entry *add_entry(place_list *l, const char *path, size_t length, bo
 
 static bool set_device(place_entry *e, const char *name)
 {
+    haul_device_properties p;
     e->device = haul_device_get(name);
-    return e->device || complain_error() < 0;
+    if (haul_device_describe(e->device, &p))
+        complain_error();
+    return !haul_error_status();
 }
 
 /* "conv*=opencl:0,fc*=cpu" */
@@ -64,6 +67,16 @@ static bool has_path(const place_list *l, const char *path)
         if (!strcmp(l->items[i].path, path))
             return true;
     return false;
+}
+
+bool place_add(place_list *l, const char *path, haul_device *device)
+{
+    if (has_path(l, path))
+        return true;
+    place_entry *e = add_entry(l, path, strlen(path), true);
+    if (e)
+        e->device = device;
+    return e != NULL;
 }
 
 /* A module runs where its first operation does: its forward pass. */

@@ -22,6 +22,9 @@ typedef struct place_list {
 bool place_read(const char *place, const char *plan, place_list *out);
 void place_free(place_list *l);
 
+/* One module by its path, unless there is one already. False after a complaint. */
+bool place_add(place_list *l, const char *path, haul_device *device);
+
 /* Is this the step that the plan is for? False after a complaint. */
 bool place_suits(const place_list *l, const char *plan, const haul_program *step);
 

@@ -66,6 +66,17 @@ complains 'other.json is not JSON'
 run 1 train "${net[@]}" --epochs 1 --plan nothing.json
 complains 'nothing.json'
 
+# Steps with the candidates, measured.
+run 0 plan --model simplecnn --batch 8 --machine two.json --place 'conv*=opencl:0,fc*=cpu' --measure --json
+check "all that fit are measured" "$HAUL_PYTHON" - <<'END'
+import json
+assert all(c["measured_ms"] > 0 for c in json.load(open("out"))["candidates"] if c["fits"])
+END
+run 0 plan --model simplecnn --batch 8 --machine two.json --measure
+check "a column" grep -Eq '^ +step +measured +cpu +opencl:0 +copied$' out
+run 1 plan --model simplecnn --batch 8 --machine h200 --measure
+complains "--measure makes steps on this computer, and cuda:0 cannot be used here"
+
 run 1 train "${net[@]}" --epochs 1 --place 'lstm=cpu'
 complains "no module of the network matches 'lstm'"
 run 1 train "${net[@]}" --epochs 1 --place 'fc1=cpu,fc*=opencl:0'

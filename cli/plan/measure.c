@@ -1,0 +1,94 @@
+/* haul plan --measure: steps with the candidates, on this computer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plan/study.h"
+#include "cli/shared/cli.h"
+#include "cli/train/one_step.h"
+
+enum { WARM_UP = 3, TIMED = 9 };
+
+static bool find_devices(const study *s, haul_device *out[HAUL__PLACE_DEVICES])
+{
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        haul_device_properties p;
+        out[d] = haul_device_get(s->devices[d]);
+        if (haul_device_describe(out[d], &p)) {
+            complain("--measure makes steps on this computer, and %s cannot be used here: %s", s->devices[d],
+                     error_text());
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A module is where its first operation, in the forward pass, is. */
+static bool list_modules(const study *s, haul_device *const devices[HAUL__PLACE_DEVICES], place_list *out)
+{
+    bool fine = true;
+    for (size_t i = 0; fine && i < s->graph.operation_count; i++) {
+        const haul__place_operation *o = &s->graph.operations[i];
+        if (*o->module && o->call >= 0)
+            fine = place_add(out, o->module, devices[study_device_of(s, o)]);
+    }
+    return fine;
+}
+
+static haul_status time_step(trainer *t, const haul_batch *batch, haul_device *const devices[HAUL__PLACE_DEVICES],
+                             double *seconds)
+{
+    const double began = clock_seconds();
+    haul_status  status = one_step_make(t, batch);
+    for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++)
+        status = haul_device_sync(devices[d]);
+    *seconds = clock_seconds() - began;
+    return status;
+}
+
+/* The network is on t->device, except for the modules in t->places. */
+static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE_DEVICES], double *median)
+{
+    samples           times = {0};
+    const haul_batch *batch;
+    double            seconds;
+    haul_status       status = haul_set_device(t->device);
+    if (!status)
+        status = one_step_build(t, &batch);
+    for (int i = 0; !status && i < WARM_UP + TIMED; i++) {
+        status = time_step(t, batch, devices, &seconds);
+        if (i >= WARM_UP)
+            samples_add(&times, seconds);
+    }
+    *median = samples_median(&times);
+    free(times.values);
+    return status;
+}
+
+static bool measure(const study *s, trainer *t, candidate *c, haul_device *const devices[HAUL__PLACE_DEVICES])
+{
+    const trainer before = *t;
+    haul_scope   *scope = haul_scope_push();
+    bool          fine = scope != NULL;
+    t->places = (place_list){0};
+    t->device = devices[c->placement == &s->single[1]];
+    if (c->placement == &s->best)
+        fine = fine && list_modules(s, devices, &t->places);
+    if (!scope || (fine && time_steps(t, devices, &c->seconds))) {
+        complain_error();
+        fine = false;
+    }
+    place_free(&t->places);
+    *t = before;
+    haul_scope_pop(scope);
+    return fine;
+}
+
+bool study_measure(study *s, trainer *t)
+{
+    haul_device *devices[HAUL__PLACE_DEVICES];
+    bool         fine = find_devices(s, devices);
+    for (int i = 0; fine && i < MOST_CANDIDATES; i++)
+        if (s->candidates[i].fits)
+            fine = measure(s, t, &s->candidates[i], devices);
+    return fine;
+}
