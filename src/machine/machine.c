@@ -82,7 +82,8 @@ static int64_t time_by(const haul__machine_rate *r, int64_t work)
 /* ---- operations ---- */
 
 /* The rate for the dtype, or else the one for any; NULL: none. */
-static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__work_class work_class, haul_dtype dtype)
+static const haul__machine_rate *find_own_rate(const haul__machine_device *d, haul__work_class work_class,
+                                               haul_dtype dtype)
 {
     const haul__machine_rate *any = NULL;
     for (int i = 0; i < d->rate_count; i++) {
@@ -93,6 +94,27 @@ static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__
             any = r;
     }
     return any;
+}
+
+/* Of the class or, where it has none, of the class that stands for it; NULL: none. */
+static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__work_class work_class, haul_dtype dtype)
+{
+    for (;; work_class = haul__work_class_else(work_class)) {
+        const haul__machine_rate *r = find_own_rate(d, work_class, dtype);
+        if (r || haul__work_class_else(work_class) == work_class)
+            return r;
+    }
+}
+
+/* Convolutions of few channels do few operations for each byte, and run far slower. */
+static haul__work_class refined_class(const haul__machine_work *work)
+{
+    const double narrow = 64; /* operations for each byte */
+    if (work->flops >= narrow * (double)work->bytes)
+        return work->work_class;
+    return work->work_class == HAUL__WORK_CONV            ? HAUL__WORK_NARROW_CONV
+           : work->work_class == HAUL__WORK_CONV_BACKWARD ? HAUL__WORK_NARROW_CONV_BACKWARD
+                                                          : work->work_class;
 }
 
 bool haul__machine_measures(const haul__machine *m, int device, haul__work_class work_class, haul_dtype dtype)
@@ -109,7 +131,7 @@ static int64_t whole_flops(double flops)
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)
 {
     const haul__machine_device *d = &m->devices[device];
-    const haul__machine_rate   *r = find_rate(d, work->work_class, work->dtype);
+    const haul__machine_rate   *r = find_rate(d, refined_class(work), work->dtype);
     const int64_t               memory = time_at(work->bytes, d->bytes_per_second);
     int64_t                     body = memory;
     if (r && haul__work_by_flops(work->work_class))

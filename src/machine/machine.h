@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef enum haul__work_class {
-#define X(NAME, text, by_flops) HAUL__WORK_##NAME,
+#define X(NAME, text, by_flops, other) HAUL__WORK_##NAME,
 #include "machine/classes.def"
 #undef X
     HAUL__WORK_OTHER /* of an operation that the tables do not list, for example one of the program */
@@ -102,9 +102,13 @@ int haul__machine_find(const haul__machine *m, const char *device);
 /* NULL: there is no direct link. */
 const haul__machine_link *haul__machine_link_of(const haul__machine *m, int from, int to);
 
-/* The class of an operation by its name, "haul_conv2d_backward_data". */
+/* The class of an operation by its name, "haul_conv2d_backward_data". Predictions take convolutions that do few
+ * operations for each byte for narrow ones. */
 haul__work_class haul__work_class_of(const char *operation);
 const char      *haul__work_class_name(haul__work_class work_class); /* "conv" */
+
+/* The class whose rate is used where this one has none; the class itself if there is no other. */
+haul__work_class haul__work_class_else(haul__work_class work_class);
 
 /* Is the work of this class counted in floating point operations? If not, it is counted in bytes. */
 bool haul__work_by_flops(haul__work_class work_class);

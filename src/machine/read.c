@@ -131,7 +131,7 @@ static const char *text_of(const haul__json *value, char buffer[HAUL__QUOTED_SIZ
 static haul_status fail_value(const reader *r, const char *path, const char *name, const haul__json *value,
                               const char *expected)
 {
-    char text[HAUL__QUOTED_SIZE], message[256];
+    char text[HAUL__QUOTED_SIZE], message[440];
     snprintf(message, sizeof message, "%s, but it is %s; correct the file", expected, text_of(value, text));
     return fail(r, path, name, message);
 }
@@ -280,7 +280,7 @@ static haul_status read_points(const reader *r, const char *path, const haul__js
 
 static haul_status read_class(const reader *r, const char *path, const haul__json *value, haul__work_class *out)
 {
-    char   expected[256];
+    char   expected[320];
     size_t used = (size_t)snprintf(expected, sizeof expected, "must be one of");
     for (haul__work_class c = 0; c < HAUL__WORK_OTHER; c++) {
         if (value->kind == HAUL__JSON_STRING && strcmp(value->string, haul__work_class_name(c)) == 0) {

