@@ -12,6 +12,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
+#include "core/trial.h"
 #include "device/device.h"
 #include "engine/copy.h"
 #include "nn/module.h"
@@ -21,7 +22,7 @@
 static haul_status check_dry_run(const haul_tensor *t, const char *operation)
 {
     if (!haul__is_dry() || t->storage->planned)
-        return HAUL_OK;
+        return haul__refuse_followed(operation, "moves or casts a module");
     return haul__fail(HAUL_STATE, operation, "module",
                       "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the "
                       "estimated function, or move it before");

@@ -10,6 +10,7 @@
 #include "core/pool.h"
 #include "core/shape.h"
 #include "core/thread.h"
+#include "core/trial.h"
 #include "data/loader/batch.h"
 #include "data/loader/order.h"
 #include "device/device.h"
@@ -530,7 +531,7 @@ static haul_status take_next(haul_loader *l)
 const haul_batch *haul_loader_next(haul_loader *l)
 {
     static const char text[] = "next batch";
-    if (check_free(l, NEXT))
+    if (check_free(l, NEXT) || haul__refuse_followed(NEXT, "takes a batch"))
         return NULL;
     const int64_t began = haul__work_begin(NEXT, text, 0);
     l->status = take_next(l);

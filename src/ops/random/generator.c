@@ -6,6 +6,7 @@
 #include "base/system/fork.h"
 #include "core/error.h"
 #include "core/trial.h"
+#include "engine/follow.h"
 #include "memory/dry_run/dry_run.h"
 
 struct haul_generator {
@@ -125,9 +126,15 @@ haul_status haul_generator_state_set(haul_generator *generator, haul_random_stat
 
 haul_status haul_set_generator(haul_generator *generator)
 {
-    haul_status status = generator ? check(generator, "haul_set_generator") : HAUL_OK;
+    static const char operation[] = "haul_set_generator";
+    haul__recorder   *recorder = haul__thread()->words[HAUL__RECOMPUTE] ? NULL : haul__recorder_now();
+    haul_status       status = generator ? check(generator, operation) : HAUL_OK;
+    if (recorder)
+        recorder->refuse(recorder, "haul_set_generator changes the generator in the step; set it before");
+    if (!status)
+        status = haul__refuse_followed(operation, "changes the generator");
     if (!status && !haul__thread_hold(HAUL__GENERATOR, generator))
-        status = haul__fail_memory("haul_set_generator", 0);
+        status = haul__fail_memory(operation, 0);
     return status;
 }
 

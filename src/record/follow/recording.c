@@ -9,8 +9,9 @@
 #include "events/events.h"
 #include "record/follow/follow.h"
 
-/* A variant that was not used in so many steps makes room for another one. */
-enum { MOST_VARIANTS = 64, USUAL_VARIANTS = 4, OUT_OF_USE = 32 };
+/* A variant that was not used in OUT_OF_USE steps makes room for another one. After a recording that could not be
+ * followed, the next one waits for a number of steps, which doubles each time up to LONGEST_WAIT. */
+enum { MOST_VARIANTS = 64, USUAL_VARIANTS = 4, OUT_OF_USE = 32, LONGEST_WAIT = 256 };
 
 struct haul_recording {
     haul__object        object;
@@ -24,6 +25,8 @@ struct haul_recording {
     haul__arenas        arenas;
     haul__following     following;
     uint64_t            steps, attempts;
+    char                unfollowed[256]; /* why the last recording could not be followed */
+    uint64_t            wait, next;      /* the wait for the next recording, and the step in which it ends */
 
     haul_recording_report report;
 };
@@ -126,30 +129,42 @@ static haul_status refuse_eager(const char *why)
     return haul__fail(HAUL_STATE, operation, NULL, "the step cannot be followed, and the recording is strict: %s", why);
 }
 
-/* The variant that was used last differs: follows another one, or records one and follows that, or runs the step as it
- * is. */
+/* Records the step as it would run now and follows that. Sets `*why` if it cannot be followed; the next recording then
+ * waits. */
+static haul_status follow_new(haul_recording *r, char *why, size_t size, bool *followed)
+{
+    const int   before = r->report.variants;
+    haul_status status = HAUL_OK;
+    record(r, why, size);
+    if (r->report.variants > before) {
+        status = follow(r, before, followed);
+        if (!*followed) {
+            snprintf(why, size, "%s", r->following.base.trial.why);
+            haul__variant_free(r->variants[--r->report.variants]);
+        }
+    }
+    r->wait = *followed ? 0 : r->wait < LONGEST_WAIT ? 2 * r->wait + 1 : LONGEST_WAIT;
+    r->next = r->steps + r->wait;
+    return status;
+}
+
+/* The variant that was used last differs: follows another one, or a new one, or runs the step as it is. */
 static haul_status run_otherwise(haul_recording *r)
 {
-    char        why[256] = "";
+    char        why[256];
     bool        followed = false;
     haul_status status = HAUL_OK;
-    snprintf(why, sizeof why, "%s", r->following.base.trial.why);
+    snprintf(why, sizeof why, "%s", r->report.variants ? r->following.base.trial.why : r->unfollowed);
     for (int i = 1; i < r->report.variants && !followed && !status; i++)
         status = follow(r, i, &followed);
-    if (followed || status)
-        return status;
     if (r->report.variants == r->most && r->steps - r->variants[r->most - 1]->used > OUT_OF_USE)
         haul__variant_free(r->variants[--r->report.variants]);
-    const int before = r->report.variants;
-    if (before < r->most)
-        record(r, why, sizeof why);
-    if (r->report.variants > before) {
-        status = follow(r, before, &followed);
-        if (followed || status)
-            return status;
-        snprintf(why, sizeof why, "%s", r->following.base.trial.why);
-        haul__variant_free(r->variants[--r->report.variants]);
+    if (!followed && !status && r->report.variants < r->most && r->steps >= r->next) {
+        status = follow_new(r, why, sizeof why, &followed);
+        snprintf(r->unfollowed, sizeof r->unfollowed, "%s", why);
     }
+    if (followed || status)
+        return status;
     return r->strict ? refuse_eager(why) : run_eagerly(r, why);
 }
 

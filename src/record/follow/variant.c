@@ -302,6 +302,7 @@ haul_status haul__variant_complete(haul__variant *v, const haul__program *log, c
 {
     completion        x = {.v = v, .log = log, .operation = operation};
     const haul_status status = complete(&x);
+    haul_program_free(&v->program);
     haul__free(x.stores);
     haul__free(x.calls);
     return status;
