@@ -16,11 +16,14 @@ static double ms_of(int64_t ps)
     return (double)ps * 1e-9;
 }
 
+/* NULL when memory is exhausted, which is noted when a member is added to it. */
 static cJSON *object_in(cJSON *object, const char *name)
 {
     cJSON *inner = cJSON_CreateObject();
-    cJSON_AddItemToObject(object, name, inner);
-    return inner;
+    if (cJSON_AddItemToObject(object, name, inner))
+        return inner;
+    cJSON_Delete(inner);
+    return NULL;
 }
 
 static void put_peaks(const study *s, cJSON *object, const haul__placement *p)
@@ -50,6 +53,7 @@ static cJSON *candidate_json(const study *s, const candidate *c)
     return object;
 }
 
+/* NULL when memory is exhausted, which json_push notes. */
 static cJSON *operation_json(const study *s, const haul__place_operation *o, uint8_t *members)
 {
     char            reason[300], why_text[500];
@@ -62,12 +66,14 @@ static cJSON *operation_json(const study *s, const haul__place_operation *o, uin
     json_text(object, "module", o->module);
     json_text(object, "device", s->devices[device]);
     json_number(object, "ms", ms_of(o->cost[device]));
-    if (!haul__place_explain(&s->graph, s->best.device, members, &why)) {
-        study_reason(s, device, &why, reason, sizeof reason);
-        snprintf(why_text, sizeof why_text, "%s%s%s stays on %s: %s", o->name, *o->module ? " of " : "", o->module,
-                 s->devices[device], reason);
-        json_text(object, "why", why_text);
+    if (haul__place_explain(&s->graph, s->best.device, members, &why)) {
+        cJSON_Delete(object);
+        return NULL;
     }
+    study_reason(s, device, &why, reason, sizeof reason);
+    snprintf(why_text, sizeof why_text, "%s%s%s stays on %s: %s", o->name, *o->module ? " of " : "", o->module,
+             s->devices[device], reason);
+    json_text(object, "why", why_text);
     return object;
 }
 

@@ -84,7 +84,7 @@ typedef struct times {
     int64_t best, single[HAUL__PLACE_DEVICES];
 } times;
 
-static bool times_of(trainer *t, const study_request *r, int64_t batch, times *out)
+static haul_status times_of(trainer *t, const study_request *r, int64_t batch, times *out)
 {
     haul_program      program = {0};
     haul__place_graph graph = {0};
@@ -106,7 +106,7 @@ static bool times_of(trainer *t, const study_request *r, int64_t batch, times *o
     haul__placement_free(&p);
     haul__place_free(&graph);
     haul_program_free(&program);
-    return !status;
+    return status;
 }
 
 static bool pays(const times *t, bool all)
@@ -114,25 +114,27 @@ static bool pays(const times *t, bool all)
     return (all ? t->single[1] : t->best) < t->single[0];
 }
 
-/* The least batch for which the second device pays: doubled until it does, then halved. 0: it does for none. */
-static int64_t least_batch(trainer *t, const study_request *r, bool all)
+/* The least batch for which the second device pays: doubled until it does, then halved. *out is 0 if it does for none
+ * that was tried. */
+static haul_status least_batch(trainer *t, const study_request *r, bool all, int64_t *out)
 {
     enum { MOST_TRIED = 1024 };
-    int64_t high = 1, low = 0;
-    times   now;
-    while (high <= MOST_TRIED && times_of(t, r, high, &now) && !pays(&now, all)) {
+    int64_t     high = 1, low = 0;
+    times       now;
+    haul_status status = times_of(t, r, high, &now);
+    while (!status && high < MOST_TRIED && !pays(&now, all)) {
         low = high;
         high *= 2;
+        status = times_of(t, r, high, &now);
     }
-    if (high > MOST_TRIED)
-        return 0;
-    while (high - low > 1) {
+    *out = status || !pays(&now, all) ? 0 : high;
+    while (!status && *out && high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
-        if (!times_of(t, r, middle, &now))
-            return 0;
-        *(pays(&now, all) ? &high : &low) = middle;
+        status = times_of(t, r, middle, &now);
+        *(!status && pays(&now, all) ? &high : &low) = middle;
+        *out = high;
     }
-    return high;
+    return status;
 }
 
 /* ---- the whole ---- */
@@ -173,10 +175,12 @@ bool study_make(study *s, trainer *t, const study_request *request)
         complain_error();
     if (status || !study_find_rows(s))
         return false;
-    s->pays_some = least_batch(t, request, false);
-    s->pays_all = least_batch(t, request, true);
-    haul_error_clear();
-    return true;
+    status = least_batch(t, request, false, &s->pays_some);
+    if (!status)
+        status = least_batch(t, request, true, &s->pays_all);
+    if (status)
+        complain_error();
+    return !status;
 }
 
 void study_free(study *s)

@@ -60,6 +60,11 @@ survives "haul stats --json" same_output stats --json
 survives "haul bench transfer" anything bench transfer --device cpu --seconds 0.1 --json
 survives "haul devices" same_devices devices
 survives "haul devices --json" anything devices --json
+same_plan() { same_output && cmp -s plan.good plan.json; }
+"$HAUL" plan --model dense --batch 8 --machine h200 --certificate plan.good >/dev/null || exit 1
+survives "haul plan" same_plan plan --model dense --batch 8 --machine h200 --certificate plan.json
+survives "haul plan --json" same_output plan --model dense --batch 8 --machine h200 --json
+survives "haul plan --verify" same_output plan --verify plan.good
 survives "haul inspect" same_output inspect trained/checkpoint
 survives "haul inspect --json" same_output inspect --json trained/checkpoint
 survives "haul train" same_weights train --model dense --data blobs:32 --batch 16 --epochs 1 --log-every 1 --workers 1 --device cpu --run r

@@ -327,6 +327,162 @@ static void test_place__refuses_false_certificates(void **context)
     assert_true(accepted < 100);
 }
 
+/* ---- forgery: claims that fit shares and placements which nobody may have ---- */
+
+/* Changes a share, or adds one. */
+static void forge_share(const haul__place_graph *g, haul__place_proof *p)
+{
+    haul__place_share *s;
+    assert_true(haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares));
+    if (!p->share_count || draw(3) == 0)
+        p->shares[p->share_count++] = (haul__place_share){.price = -1, .amount = 1 + draw(2000)};
+    s = &p->shares[p->share_count - 1 - (size_t)draw((int64_t)p->share_count)];
+    switch (draw(5)) {
+    case 0: s->group = (int)draw((int64_t)g->group_count); break;
+    case 1: s->tensor = (int)draw((int64_t)g->tensor_count); break;
+    case 2: s->device = !s->device; break;
+    case 3: s->price = (int)draw(p->price_count + 1) - 1; break;
+    default: s->amount += 1 + draw(20000);
+    }
+}
+
+/* Charges groups for memory, whether or not it is resident at that moment or on that device. */
+static void forge_memory(const haul__place_graph *g, haul__place_proof *p)
+{
+    for (int64_t k = p->price_count ? 1 + draw(4) : 0; k > 0; k--) {
+        const int                 tensor = (int)draw((int64_t)g->tensor_count), price = (int)draw(p->price_count);
+        const haul__place_tensor *t = &g->tensors[tensor];
+        const int64_t             kib = haul__place_kib(t->bytes < t->home_bytes ? t->bytes : t->home_bytes);
+        const int                 device = draw(4) ? p->prices[price].device : !p->prices[price].device;
+        assert_true(haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares));
+        p->shares[p->share_count++] =
+            (haul__place_share){.tensor = tensor,
+                                .device = device,
+                                .price = price,
+                                .group = draw(2) && t->user_count ? g->users[t->user + draw(t->user_count)].group
+                                                                  : g->operations[t->producer].group,
+                                .amount = p->prices[price].price * kib};
+    }
+}
+
+static void forge_price(const haul__place_graph *g, haul__place_proof *p)
+{
+    haul__place_price *x = &p->prices[p->price_count ? draw(p->price_count) : p->price_count++];
+    switch (draw(3)) {
+    case 0: x->device = !x->device; break;
+    case 1: x->moment = (int)draw((int64_t)g->operation_count); break;
+    default: x->price = 1 + draw(2 * x->price + 1);
+    }
+}
+
+/* Other places, with their true cost. They may be above the limits. */
+static void forge_places(const haul__place_graph *g, haul__placement *p)
+{
+    for (int64_t k = 1 + draw(3); k > 0; k--) {
+        const int64_t group = draw((int64_t)g->group_count);
+        p->device[group] ^= haul__place_allows(g, (int)group, !p->device[group]);
+    }
+    p->cost = haul__place_cost(g, p->device);
+}
+
+typedef struct forgeries {
+    int accepted, false_bounds, false_places; /* the false ones are refused; bounds that are not above the cost */
+} forgeries;
+
+static void check_forged(const haul__place_graph *g, const haul__placement *p, int64_t least, forgeries *f)
+{
+    haul__verdict verdict;
+    char         *text = certify(g, p);
+    const bool    fit = fits(g, p->device), accepted = accepts(text, &verdict);
+    if (accepted && (verdict.bound > least || !fit || verdict.cost != p->cost))
+        fail_msg("bound %lld, but %lld is possible, %s\n%s", (long long)verdict.bound, (long long)least,
+                 fit ? "and fits" : "above a limit", text);
+    f->accepted += accepted;
+    f->false_bounds += fit && p->proof.bound > least && p->proof.bound <= p->cost;
+    f->false_places += !fit;
+    haul__free(text);
+}
+
+/* A dear placement leaves room for a bound that is false and below its cost. */
+static void forge(const haul__place_graph *g, int64_t least, forgeries *f)
+{
+    haul__placement p;
+    assert_int_equal(haul__place_solve(g, &p), HAUL_OK);
+    if (draw(8))
+        forge_places(g, &p);
+    const bool memory_only = draw(2) == 0;
+    for (int64_t k = memory_only ? 0 : draw(4); k > 0; k--)
+        (draw(6) ? forge_share : forge_price)(g, &p.proof);
+    if (memory_only)
+        forge_memory(g, &p.proof);
+    assert_int_equal(haul__place_prove(g, &p.proof), HAUL_OK);
+    p.proof.bound = p.proof.bound < 0 ? 0 : p.proof.bound;
+    check_forged(g, &p, least, f);
+    haul__placement_free(&p);
+}
+
+/* A limit that binds, and one on the other device that does not but can have prices. */
+static void loose_limit(haul__place_graph *g, const haul__placement *free_plan)
+{
+    const int device = free_plan->peaks[1].bytes ? 1 : 0;
+    g->limit[device] = free_plan->peaks[device].bytes * (85 + draw(14)) / 100;
+    g->limit[!device] = 1 << 24;
+}
+
+static void test_place__refuses_forged_certificates(void **context)
+{
+    (void)context;
+    forgeries f = {0};
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        haul__place_graph g;
+        haul__placement   p;
+        make_graph(&g, 5000 + seed, 8 + (int)(seed % 5));
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        if (seed % 2)
+            loose_limit(&g, &p);
+        haul__placement_free(&p);
+        const int64_t least = brute_force(&g);
+        for (int i = 0; least < INT64_MAX && i < 25; i++)
+            forge(&g, least, &f);
+        haul__place_free(&g);
+    }
+    print_message("%d accepted, %d with a false bound and %d above a limit refused\n", f.accepted, f.false_bounds,
+                  f.false_places);
+    assert_true(f.accepted > 20 && f.false_bounds > 20 && f.false_places > 100);
+}
+
+/* A share of memory is for the device of its price. */
+static void test_place__refuses_shares_of_another_device(void **context)
+{
+    (void)context;
+    int refused = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        haul__place_graph g;
+        haul__placement   p;
+        haul__verdict     verdict;
+        make_graph(&g, 5000 + seed, 10);
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        loose_limit(&g, &p);
+        haul__placement_free(&p);
+        if (haul__place_solve(&g, &p) == HAUL_OK) {
+            for (size_t i = 0; i < p.proof.share_count; i++)
+                if (p.proof.shares[i].price >= 0)
+                    p.proof.shares[i].device ^= 1;
+            assert_int_equal(haul__place_prove(&g, &p.proof), HAUL_OK);
+            char *text = certify(&g, &p);
+            if (!accepts(text, &verdict) && !strcmp(verdict.member, "shares"))
+                refused++;
+            else
+                assert_int_equal(p.proof.price_count, 0);
+            haul__free(text);
+            haul__placement_free(&p);
+        }
+        haul__place_free(&g);
+    }
+    assert_true(refused >= 10);
+    haul_error_clear();
+}
+
 /* Texts that are not a certificate: the message names the member. */
 static void test_place__names_what_is_wrong(void **context)
 {
@@ -432,6 +588,8 @@ int main(void)
         cmocka_unit_test(test_place__equals_brute_force),
         cmocka_unit_test(test_place__keeps_limits),
         cmocka_unit_test(test_place__refuses_false_certificates),
+        cmocka_unit_test(test_place__refuses_forged_certificates),
+        cmocka_unit_test(test_place__refuses_shares_of_another_device),
         cmocka_unit_test(test_place__names_what_is_wrong),
         cmocka_unit_test(test_place__refuses_impossible_graphs),
         cmocka_unit_test(test_place__survives_failing_allocations),

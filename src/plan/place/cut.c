@@ -169,7 +169,7 @@ static int64_t sum_of_cheapest(const haul__place_graph *g, const haul__place_pro
     return bound;
 }
 
-static haul_status find_bound(const haul__place_graph *g, haul__place_proof *p)
+haul_status haul__place_prove(const haul__place_graph *g, haul__place_proof *p)
 {
     const size_t bytes = (g->group_count + g->tensor_count + 1) * sizeof(pair);
     pair        *own = haul__calloc(bytes, 1);
@@ -192,7 +192,7 @@ haul_status haul__place_cut(const haul__place_graph *g, uint8_t *place, haul__pl
         for (size_t k = 0; k < g->group_count; k++)
             place[k] = haul__flow_on_sink_side(&b.flow, (int)k);
         read_shares(&b);
-        status = find_bound(g, proof);
+        status = haul__place_prove(g, proof);
     }
     haul__flow_free(&b.flow);
     return status;

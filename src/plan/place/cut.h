@@ -48,6 +48,9 @@ void haul__place_proof_free(haul__place_proof *p);
 /* The cheapest placement with the proof's prices, into `place`, and the shares and the bound into the proof. */
 haul_status haul__place_cut(const haul__place_graph *g, uint8_t *place, haul__place_proof *proof);
 
+/* The bound that the shares and prices of a proof give, into the proof. */
+haul_status haul__place_prove(const haul__place_graph *g, haul__place_proof *proof);
+
 /* KiB as prices count them: resident bytes are rounded down, and a limit up, so that a bound stays one. */
 int64_t haul__place_kib(int64_t bytes);
 int64_t haul__place_limit_kib(int64_t bytes);
