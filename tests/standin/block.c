@@ -1,6 +1,7 @@
 /* The threads of a block are user-level contexts, fibers, on stacks of their own; one runs at a time, until it has to
  * wait for others. A fiber runs one thread after the other until one of them waits; only then another fiber is begun.
- * So a kernel without barriers costs one switch a block. */
+ * So a kernel without barriers costs one switch a block. Threads that go on after waiting hand over to each other in
+ * turn, and the last of them to the scheduler. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -111,9 +112,18 @@ static struct {
     unsigned char         turns[STANDIN_MAX_THREADS];
 } block;
 
+/* The threads that go on one after the other. */
+static struct {
+    unsigned from, to, done;
+    bool     backwards;
+} order;
+
 static struct standin_state state;
 static fiber               *pool, *current, *all;
 static fiber                scheduler; /* where run_block goes on; its stack is the calling thread's */
+#ifdef STANDIN_ASAN
+static fiber *before; /* the one that handed over last */
+#endif
 
 static void switch_fiber(fiber *from, fiber *to)
 {
@@ -122,16 +132,33 @@ static void switch_fiber(fiber *from, fiber *to)
     const void *stack;
     size_t      size;
 
+    before = from;
     __sanitizer_start_switch_fiber(&fake, to->stack, to->stack_size);
     change_stack(&from->at, &to->at);
     __sanitizer_finish_switch_fiber(fake, &stack, &size);
-    if (from != &scheduler) { /* the scheduler may be on another thread than last time */
+    if (before == &scheduler) { /* it may be on another thread than last time */
         scheduler.stack = stack;
         scheduler.stack_size = size;
     }
 #else
     change_stack(&from->at, &to->at);
 #endif
+}
+
+/* Whose turn it is after the running fiber. */
+static fiber *next_fiber(void)
+{
+    if (order.done == order.to - order.from)
+        return &scheduler;
+    const unsigned at = order.done++;
+    return block.fibers[order.backwards ? order.to - 1 - at : order.from + at];
+}
+
+static void hand_over(void)
+{
+    fiber *self = current;
+    current = next_fiber();
+    switch_fiber(self, current);
 }
 
 static void set_thread(unsigned t)
@@ -158,7 +185,7 @@ static void fiber_main(void)
         }
         current->next = pool;
         pool = current;
-        switch_fiber(current, &scheduler);
+        hand_over();
     }
 }
 
@@ -197,7 +224,7 @@ static void wait_in(enum thread_state where)
 {
     fiber *self = current;
     block.states[self->thread] = where;
-    switch_fiber(self, &scheduler);
+    hand_over();
     block.states[self->thread] = RUNNING;
     set_thread(self->thread);
 }
@@ -244,8 +271,11 @@ static bool release(unsigned from, unsigned to, enum thread_state where)
         if (block.states[t] != where)
             return false;
     block.round++;
-    for (unsigned i = 0; i < to - from; i++)
-        go_on(block.fibers[block.round % 2 ? to - 1 - i : from + i]);
+    order.from = from;
+    order.to = to;
+    order.done = 0;
+    order.backwards = block.round % 2;
+    go_on(next_fiber());
     return true;
 }
 
