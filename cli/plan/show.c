@@ -16,7 +16,8 @@ static void print_needs(const study *s)
 {
     char   text[300];
     size_t used = 0;
-    used += (size_t)snprintf(text, sizeof text, "%s on one device:", text_bytes(s->single[0].peaks[0].bytes));
+    used +=
+        (size_t)snprintf(text, sizeof text, "%s at the peak on one device:", text_bytes(s->single[0].peaks[0].bytes));
     for (int i = 0, shown = 0; i < HAUL__PLACE_ROLES; i++)
         if (s->needs[i] && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s %s %s", shown++ ? "," : "",
