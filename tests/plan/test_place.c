@@ -327,7 +327,7 @@ static void test_place__refuses_false_certificates(void **context)
     assert_true(accepted < 100);
 }
 
-/* ---- forgery: claims that fit shares and placements which nobody may have ---- */
+/* ---- forgery: claims that fit shares and placements that are not allowed ---- */
 
 /* Changes a share, or adds one. */
 static void forge_share(const haul__place_graph *g, haul__place_proof *p)
