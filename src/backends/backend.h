@@ -12,7 +12,6 @@
 
 #include <haul/custom.h>
 
-#include "backends/slot.h"
 #include "core/device.h"
 #include "core/tensor.h"
 
@@ -105,14 +104,6 @@ typedef struct haul__backend {
     haul_status (*timing_end)(haul__stream *s, void *timing);
     haul_status (*timing_read)(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
     void (*timing_free)(haul_device *device, void *timing);
-
-    /* Optional, all three or none: a list of commands of the compute stream as one. capture copies what it needs of the
-     * commands; their storages live as long as the handle. HAUL_UNSUPPORTED (no error recorded): they are submitted one
-     * by one. replay runs them in order with the slots' bytes replaced; values == NULL: as captured. Calls for one
-     * handle do not overlap. NULL: lists are submitted one by one. */
-    haul_status (*capture)(haul_device *device, const haul__command *commands, int count, void **handle);
-    haul_status (*replay)(haul__stream *s, void *handle, const haul__slot_values *values);
-    void (*capture_free)(haul_device *device, void *handle);
 
     /* Optional: a text for messages; "" if it is unknown. */
     void (*describe)(haul_device *device, haul__description what, char *out, size_t size);

@@ -1,9 +1,9 @@
 /* A command is one piece of work for a device, as a value: what runs, on which memory, for which operation.
  *
  * Everything a device does, apart from allocating and waiting, is a command that passes through haul__submit. So one
- * place can count, watch, record and replay commands. The one exception is a launch that is not counted, watched or
- * recorded, on a device whose kernels are functions of this process (device/launch_now.h). Pointers in a command are
- * borrowed for the call; code that keeps a command copies what they point to and holds the storages. */
+ * place can count and watch commands. The one exception is a launch that is neither counted nor watched, on a device
+ * whose kernels are functions of this process (device/launch_now.h). Pointers in a command are borrowed for the call;
+ * code that keeps a command copies what they point to and holds the storages. */
 #ifndef HAUL_BACKENDS_COMMAND_H
 #define HAUL_BACKENDS_COMMAND_H
 
@@ -35,16 +35,14 @@ typedef struct haul__region {
 
 /* Fields that a kind does not mention are 0. */
 struct haul__command {
-    haul__command_kind    kind;
-    haul__stream_choice   stream;
-    const char           *operation; /* the operation that it is for: "haul_add"; never NULL */
-    haul_device          *device;
-    const haul__region   *buffers; /* the written buffers first; a launch has at most HAUL__MAX_BUFFERS */
-    int                   write_count, buffer_count;
-    const void           *params; /* for launches, library calls and callbacks; contains no pointers that matter */
-    size_t                params_size;
-    const haul__slot_use *slots; /* the parts of the params that change from step to step */
-    int                   slot_count;
+    haul__command_kind  kind;
+    haul__stream_choice stream;
+    const char         *operation; /* the operation that it is for: "haul_add"; never NULL */
+    haul_device        *device;
+    const haul__region *buffers; /* the written buffers first; a launch has at most HAUL__MAX_BUFFERS */
+    int                 write_count, buffer_count;
+    const void         *params; /* for launches, library calls and callbacks */
+    size_t              params_size;
 
     /* launch, and a write or read whose kernel copies the elements from buffers[1] to buffers[0], which is only
      * submitted to a device that works in host memory (haul__device_reaches_host): every params struct begins with
@@ -89,14 +87,5 @@ haul_status haul__command_run(haul__command_fn *const functions[HAUL__COMMAND_CA
 /* The host memory of a write or read. */
 const void *haul__command_source(const haul__command *write);
 void       *haul__command_target(const haul__command *read);
-
-/* A copy with its own buffers, params and slots, to be freed by haul__command_free. It holds no reference to
- * storages. */
-haul_status haul__command_copy(haul__command *out, const haul__command *command);
-void        haul__command_free(haul__command *copy);
-
-/* The command with these slot values; its params are then in `room`, which has params_size bytes. values == NULL:
- * unchanged. */
-haul__command haul__command_with(const haul__command *command, const haul__slot_values *values, void *room);
 
 #endif

@@ -116,21 +116,6 @@ static haul_status forked_timing_read(haul_device *device, void *timing, void *o
     return refuse(device);
 }
 
-static haul_status forked_capture(haul_device *device, const haul__command *commands, int count, void **handle)
-{
-    (void)commands;
-    (void)count;
-    (void)handle;
-    return refuse(device);
-}
-
-static haul_status forked_replay(haul__stream *s, void *handle, const haul__slot_values *values)
-{
-    (void)handle;
-    (void)values;
-    return refuse_stream(s);
-}
-
 void haul__backend_forked(const haul__backend *original, haul__backend *out)
 {
     *out = *original;
@@ -153,9 +138,6 @@ void haul__backend_forked(const haul__backend *original, haul__backend *out)
     out->timing_end = original->timing_end ? forked_sync : NULL;
     out->timing_read = original->timing_read ? forked_timing_read : NULL;
     out->timing_free = original->timing_free ? forget_handle : NULL;
-    out->capture = original->capture ? forked_capture : NULL;
-    out->replay = original->replay ? forked_replay : NULL;
-    out->capture_free = original->capture_free ? forget_handle : NULL;
     out->describe = NULL;
     out->implementations = NULL;
 }

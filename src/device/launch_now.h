@@ -1,19 +1,19 @@
 /* Launches without a command, for kernels that are functions of this process.
  *
- * A launch needs no command under these conditions: the device can be used, commands have no subscriber, the thread
- * records none, no test plans a failure, and no stream uses the storages. */
+ * A launch needs no command under these conditions: the device can be used, commands have no subscriber, no test plans
+ * a failure, and no stream uses the storages. */
 #ifndef HAUL_DEVICE_LAUNCH_NOW_H
 #define HAUL_DEVICE_LAUNCH_NOW_H
 
 #include "backends/function.h"
-#include "device/recording.h"
+#include "device/device.h"
 #include "events/events.h"
 
 /* Are commands of this device and thread only passed on? */
 static inline bool haul__submits_plainly(const haul_device *device)
 {
     return device->valid && atomic_load_explicit(&device->lost, memory_order_acquire) == 0 &&
-           !haul__recording_current && !haul__watched(HAUL_EVENT_COMMAND) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
+           !haul__watched(HAUL_EVENT_COMMAND) && !haul__fault_planned(HAUL__FAULT_LAUNCH);
 }
 
 /* True if a stream has used it, and a wait may be needed. */

@@ -14,7 +14,6 @@
 #include "base/alloc.h"
 #include "base/spin.h"
 #include "device/index_fault.h"
-#include "device/recording.h"
 #include "device/residency.h"
 #include "device/timing.h"
 #include "device/wait.h"
@@ -326,9 +325,7 @@ haul_status haul__host_before(haul__storage *storage, bool write, const char *or
 {
     if (haul__refuse_dry(origin) || haul__refuse_planned(storage, origin))
         return haul_error_status();
-    haul_status status = haul__recording_refuse(origin, write ? "writing a tensor's memory on the host"
-                                                              : "reading a tensor's memory on the host");
-    return status ? status : haul__uses_wait(storage->uses, NULL, write, origin);
+    return haul__uses_wait(storage->uses, NULL, write, origin);
 }
 
 /* ---- streams ---- */
@@ -401,8 +398,6 @@ haul_status haul__streams_open(haul_device *device)
 haul_status haul_device_sync(haul_device *device)
 {
     haul_status status = haul__device_check(device, "haul_device_sync", "device");
-    if (!status)
-        status = haul__recording_refuse("haul_device_sync", "waiting for a device");
     if (status)
         return status;
     haul__stream *streams[HAUL__DEVICE_STREAMS];

@@ -8,7 +8,6 @@
 #include "core/trial.h"
 #include "device/index_fault.h"
 #include "device/launch_now.h"
-#include "device/recording.h"
 #include "device/residency.h"
 #include "device/stream.h"
 #include "device/timing.h"
@@ -185,18 +184,6 @@ static haul_status submit(const haul__command *c, const traits *kind)
     return status ? status : hand_over(s, c, kind);
 }
 
-static haul_status submit_recorded(const haul__command *c, const traits *kind)
-{
-    int         before = haul__recording_count(haul__recording_current);
-    haul_status status = haul__recording_note(c);
-    if (status)
-        return status;
-    status = submit(c, kind);
-    if (status)
-        haul__recording_cut(before);
-    return status;
-}
-
 /* A call of a library that is done when it returns. Dry runs are not checked for, because they submit none. */
 static bool is_plain_call(const haul__command *c)
 {
@@ -216,5 +203,5 @@ haul_status haul__submit(const haul__command *c)
         return HAUL_OK;
     if (haul__is_trial())
         return haul__is_dry() ? haul__residency_plan(c) : haul__refuse_followed(c->operation, "computes");
-    return haul__recording_current ? submit_recorded(c, kind) : submit(c, kind);
+    return submit(c, kind);
 }

@@ -107,8 +107,6 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
                                    .buffer_count = l->out_count + l->in_count,
                                    .params = l->params,
                                    .params_size = l->params_size,
-                                   .slots = l->slots,
-                                   .slot_count = l->slot_count,
                                    .kernel = kernel,
                                    .items = l->items,
                                    .grain = l->grain,

@@ -135,15 +135,15 @@ struct haul__operation {
     int                 kernel;
     bool                view; /* the result is a view of the only operand, which may have any strides and dtype,
                                * or a copy if infer describes no view: has a short path */
-    bool        any_device;   /* operands keep their devices: infer sets the call's device */
-    bool        not_recorded; /* results never require a gradient, even if operands do */
-    bool        varies;       /* attributes may be others each time without changing operands, results or commands but
+    bool any_device;          /* operands keep their devices: infer sets the call's device */
+    bool not_recorded;        /* results never require a gradient, even if operands do */
+    bool varies;              /* attributes may be others each time without changing operands, results or commands but
                                * for their params: settings of optimizers */
-    bool        is_custom;    /* its functions are the program's (engine/custom) */
-    size_t      attributes_size;
-    size_t      random_at;    /* where attributes have a haul_random_state that infer completes; 0: they have none */
-    size_t      blocks_at;    /* where they have the number of blocks, an int64_t, that infer takes from the generator;
-                               * 0: it takes none */
+    bool   is_custom;         /* its functions are the program's (engine/custom) */
+    size_t attributes_size;
+    size_t random_at;  /* where attributes have a haul_random_state that infer completes; 0: they have none */
+    size_t blocks_at;  /* where they have the number of blocks, an int64_t, that infer takes from the generator;
+                        * 0: it takes none */
     const void *extra; /* private to the file: the differences between operations of a family */
     /* Replaces the rule: returns the dtype to which operands that follow the rule are cast, or HAUL_DTYPE_NONE with the
      * error recorded. Not called if they share a floating dtype, which is kept. NULL: the rule decides. */
@@ -312,21 +312,19 @@ haul_tensor *haul__as_dtype(const haul__call *c, haul_tensor *x, haul_dtype dtyp
 const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dtype);
 
 /* A launch: kernel `kernel`, compiled for `dtype`, with the buffers of `outs`, which it writes, and then of `ins`. The
- * params begin with the number of work items and carry the offsets of the buffers in elements. `slots` are the params
- * that change from step to step. With `checks` the kernel checks indices: it gets one more buffer, after the others
- * (backends/index_check.h). Then the call fails for an index out of range on a synchronous device, and a later function
- * that waits on other devices. A thread takes at least `grain` items. */
+ * params begin with the number of work items and carry the offsets of the buffers in elements. With `checks` the kernel
+ * checks indices: it gets one more buffer, after the others (backends/index_check.h). Then the call fails for an index
+ * out of range on a synchronous device, and a later function that waits on other devices. A thread takes at least
+ * `grain` items. */
 typedef struct haul__launch {
     int                 kernel;
     haul_dtype          dtype;
     haul_tensor *const *outs, *const *ins;
-    int                   out_count, in_count;
-    const void           *params;
-    size_t                params_size;
-    const haul__slot_use *slots;
-    int                   slot_count;
-    bool                  checks;
-    int64_t               items, grain;
+    int         out_count, in_count;
+    const void *params;
+    size_t      params_size;
+    bool        checks;
+    int64_t     items, grain;
 } haul__launch;
 
 /* Members of a launch: its tensors, and its params with the number of items. */
@@ -339,16 +337,6 @@ typedef struct haul__launch {
  * HAUL__PARAMS(p), .grain = 4096). It does nothing for 0 items. */
 #define haul__launch_kernel(c, ...) haul__launch_for((c), &(haul__launch){__VA_ARGS__})
 haul_status haul__launch_for(const haul__call *c, const haul__launch *launch);
-
-/* The place of a slot in params: bytes of A, the type in which kernels of `dtype` compute, and of an integer. */
-#define HAUL__SLOT_SCALAR(slot, type, field, dtype)                                                                    \
-    {                                                                                                                  \
-        HAUL__SLOT_##slot, offsetof(type, field), (uint16_t)haul__dtype_size(haul__sum_dtype(dtype))                   \
-    }
-#define HAUL__SLOT_INTEGER(slot, type, field)                                                                          \
-    {                                                                                                                  \
-        HAUL__SLOT_##slot, offsetof(type, field), sizeof(((type *)0)->field)                                           \
-    }
 
 /* A call of an implementation of the backend, `by`. `run` calls it with the command's buffers, which the functions
  * below take out of the command: those of `out` and then of `ins`. Buffers that the params name are not used. */

@@ -2,7 +2,6 @@
  *
  * On a device that spills, tensors make room for it, so that a limit does not decide how a call computes. The tensors
  * that the call itself uses stay: they would only have to come back. */
-#include "device/recording.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
@@ -74,10 +73,9 @@ static haul__storage *make_room(struct haul__allocator *a, size_t bytes, int64_t
     return storage;
 }
 
-/* Not while the thread records, because each replay would repeat the copies. */
 static bool may_make_room(struct haul__allocator *a, int bin)
 {
-    return a && bin >= 0 && atomic_load(&a->spills) && !haul__recording_current &&
+    return a && bin >= 0 && atomic_load(&a->spills) &&
            !haul__scope_limit_over(haul__scope_limit_now(), a->device, (int64_t)haul__bin_bytes(bin), false);
 }
 

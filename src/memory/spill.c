@@ -19,7 +19,6 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "device/recording.h"
 #include "device/residency.h"
 #include "events/events.h"
 #include "memory/allocator_state.h"
@@ -354,8 +353,6 @@ bool haul__spill_return_ahead(haul__storage *storage)
     haul__error_record before;
     if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
         return true;
-    if (haul__recording_current) /* each replay would repeat the copy */
-        return false;
     const bool taken = haul__residency_take();
     haul__error_save(&before);
     haul__residency_stop();

@@ -110,14 +110,9 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     params->g_at = in[GRAD]->offset;
     params->made_at = guarded ? in[MADE]->offset : 0;
     params->found_at = guarded ? in[FOUND]->offset : 0;
-    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(step_size, adam_params, step_size, dtype),
-                                    HAUL__SLOT_SCALAR(bias_correction, adam_params, correction, dtype),
-                                    HAUL__SLOT_SCALAR(weight_shrink, adam_params, shrink, dtype),
-                                    HAUL__SLOT_SCALAR(learning_rate, adam_params, lr, dtype),
-                                    HAUL__SLOT_INTEGER(step_parity, adam_params, from)};
     return haul__launch_kernel(c, guarded ? HAUL__K_adam_guarded : HAUL__K_adam, dtype, .outs = in,
                                .out_count = 3 + guarded, .ins = in + GRAD, .in_count = 1 + guarded,
-                               HAUL__PARAMS(*params), .slots = slots, .slot_count = 5, .grain = 8192);
+                               HAUL__PARAMS(*params), .grain = 8192);
 }
 
 static haul_status compute(haul__call *c)

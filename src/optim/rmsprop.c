@@ -100,13 +100,12 @@ static rmsprop_params params_of(const rmsprop_settings *s, haul_dtype dtype)
 
 static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
-    rmsprop_params      *params = of_all;
-    haul_dtype           dtype = in[PARAMETER]->dtype;
-    bool                 guarded = !haul__is_none(in[FOUND]), centered = !haul__is_none(in[GRAD_AVG]);
-    bool                 momentum = !haul__is_none(in[BUFFER]);
-    haul_tensor         *any = in[SQUARE_AVG]; /* stands in for an absent state */
-    haul_tensor         *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
-    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, rmsprop_params, lr, dtype)};
+    rmsprop_params *params = of_all;
+    haul_dtype      dtype = in[PARAMETER]->dtype;
+    bool            guarded = !haul__is_none(in[FOUND]), centered = !haul__is_none(in[GRAD_AVG]);
+    bool            momentum = !haul__is_none(in[BUFFER]);
+    haul_tensor    *any = in[SQUARE_AVG]; /* stands in for an absent state */
+    haul_tensor    *outs[] = {in[PARAMETER], any, centered ? in[GRAD_AVG] : any, momentum ? in[BUFFER] : any};
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->s_at = in[SQUARE_AVG]->offset;
@@ -116,7 +115,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     params->found_at = guarded ? in[FOUND]->offset : 0;
     return haul__launch_kernel(c, guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop, dtype, .outs = outs,
                                .out_count = 4, .ins = in + GRAD, .in_count = 1 + guarded, HAUL__PARAMS(*params),
-                               .slots = slots, .slot_count = 1, .grain = 8192);
+                               .grain = 8192);
 }
 
 static haul_status compute(haul__call *c)

@@ -110,14 +110,12 @@ static sgd_params params_of(const sgd_settings *s, haul_dtype dtype)
 
 static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
-    const sgd_settings  *s = haul__attributes_of(c);
-    sgd_params          *params = of_all;
-    haul_tensor         *value = in[PARAMETER];
-    haul_dtype           dtype = value->dtype;
-    bool                 momentum = !haul__is_none(in[VELOCITY]), guarded = !haul__is_none(in[FOUND]);
-    haul_tensor         *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
-    const haul__slot_use slots[] = {HAUL__SLOT_SCALAR(learning_rate, sgd_params, lr, dtype),
-                                    HAUL__SLOT_INTEGER(step_parity, sgd_params, from)};
+    const sgd_settings *s = haul__attributes_of(c);
+    sgd_params         *params = of_all;
+    haul_tensor        *value = in[PARAMETER];
+    haul_dtype          dtype = value->dtype;
+    bool                momentum = !haul__is_none(in[VELOCITY]), guarded = !haul__is_none(in[FOUND]);
+    haul_tensor        *outs[] = {value, in[VELOCITY], in[MADE]}, *ins[] = {in[GRAD], in[FOUND]};
     params->items = value->count;
     params->p_at = value->offset;
     params->v_at = momentum ? in[VELOCITY]->offset : 0;
@@ -126,7 +124,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
     params->made_at = momentum && guarded ? in[MADE]->offset : 0;
     return haul__launch_kernel(c, kernel_of(s, guarded), dtype, .outs = outs,
                                .out_count = 1 + momentum + (momentum && guarded), .ins = ins, .in_count = 1 + guarded,
-                               HAUL__PARAMS(*params), .slots = slots, .slot_count = 2, .grain = 16384);
+                               HAUL__PARAMS(*params), .grain = 16384);
 }
 
 static haul_status compute(haul__call *c)

@@ -13,7 +13,6 @@
 #include "core/trial.h"
 #include "device/device.h"
 #include "device/link.h"
-#include "device/recording.h"
 #include "device/residency.h"
 #include "events/events.h"
 #include "memory/allocator.h"
@@ -259,14 +258,11 @@ static haul_status up_from(const crossing *x)
 static haul_status from_host(const haul__copy *c)
 {
     crossing     x;
-    haul_status  status;
     haul_device *device = c->to.storage->device;
     if (c->bytes == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (haul__is_dry())
         return plan(c, c->to, haul_cpu(), c->bytes);
-    if ((status = haul__recording_refuse(c->operation, "a write from the program's memory")))
-        return status;
     if (haul__device_is_host(device))
         return write_from(c, 0);
     crossing_begin(&x, c, c->bytes);
@@ -275,7 +271,7 @@ static haul_status from_host(const haul__copy *c)
     x.settled = true;
     x.far = c->to.storage;
     const int64_t start = haul__link_start(c->bytes);
-    status = up_from(&x);
+    haul_status   status = up_from(&x);
     if (!status)
         haul__link_end(device, c->bytes, start);
     status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, device, haul_cpu());
@@ -288,7 +284,7 @@ static haul_status from_host(const haul__copy *c)
 static haul_status to_host(const haul__copy *c)
 {
     crossing     x;
-    haul_status  status;
+    haul_status  status = HAUL_UNSUPPORTED;
     haul_device *device = c->from.storage->device;
     if (c->bytes == 0)
         return HAUL_OK;
@@ -296,9 +292,6 @@ static haul_status to_host(const haul__copy *c)
         return refuse_meta(c);
     if (haul__refuse_dry(c->operation) || haul__refuse_planned(c->from.storage, c->operation))
         return haul_error_status();
-    if ((status = haul__recording_refuse(c->operation, "a read into the program's memory")))
-        return status;
-    status = HAUL_UNSUPPORTED;
     crossing_begin(&x, c, c->bytes);
     x.host = haul__device_pins(device) ? "pageable" : NULL;
     x.at = c->to_host;

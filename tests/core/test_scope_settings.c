@@ -4,7 +4,6 @@
  * ctest: cuda; labels=concurrency; processors=2 */
 #include "base/alloc.h"
 #include "core/pool.h"
-#include "device/recording.h"
 #include "support/linalg.h"
 
 #include <pthread.h>
@@ -239,33 +238,39 @@ static void test_scope_settings__a_dry_run_draws_nothing(void **state)
     haul_scope_pop(scope);
 }
 
-/* A replay moves on from where the generator was. */
-static void recorded_draws(haul_device *device)
+static haul_status draw_normal(void *context)
 {
+    return haul_normal_into(context, 0, 1);
+}
+
+/* Each step moves on from where the generator is. */
+static void followed_draws(haul_device *device)
+{
+    enum { STEPS = 4 };
+    haul_recording_report report;
     haul_set_device(device);
     haul_set_grad_enabled(false);
     haul_generator *g = haul_generator_new(7);
     haul_tensor    *noise = haul_zeros(HAUL_F32, HAUL_SHAPE(DRAWN));
+    haul_recording *r = haul_recording_new(draw_normal, noise);
     haul_set_generator(g);
-    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
-    assert_int_equal(haul_normal_into(noise, 0, 1), HAUL_OK);
-    haul__recording *r = haul__recording_end();
-    assert_non_null(r);
-    for (int64_t i = 0; i < 3; i++) {
-        haul__slot_values values = {.given = {false}};
-        haul_generator_state_set(g, (haul_random_state){7, (uint64_t)i * 10});
-        haul_tensor *want = haul_normal(HAUL_F32, HAUL_SHAPE(DRAWN), 0, 1);
-        assert_int_equal(haul__slot_set_integer(&values, HAUL__SLOT_random_offset, i * 10), HAUL_OK);
-        assert_int_equal(haul__recording_replay(r, &values), HAUL_OK);
+    for (uint64_t i = 0; i < STEPS; i++) {
+        haul_generator_state_set(g, (haul_random_state){7, i * 1000});
+        haul_tensor            *want = haul_normal(HAUL_F32, HAUL_SHAPE(DRAWN), 0, 1);
+        const haul_random_state after = haul_generator_state_get(g);
+        haul_generator_state_set(g, (haul_random_state){7, i * 1000});
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+        assert_int_equal(offset_of(g), after.offset);
         assert_float_equal(haul_item(haul_max(haul_abs(haul_sub(noise, want)))), 0, 0);
     }
-    haul__recording_free(r);
+    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
+    assert_int_equal(report.followed, STEPS - 1);
 }
 
-static void test_scope_settings__recordings_draw_from_the_generator(void **state)
+static void test_scope_settings__followed_steps_draw_from_the_generator(void **state)
 {
     (void)state;
-    on_devices(recorded_draws);
+    on_devices(followed_draws);
 }
 
 /* ---- several threads ---- */
@@ -486,7 +491,7 @@ int main(void)
         cmocka_unit_test(test_scope_settings__gradients_draw_the_mask_again),
         cmocka_unit_test(test_scope_settings__layers_begin_with_the_generator),
         cmocka_unit_test(test_scope_settings__a_dry_run_draws_nothing),
-        cmocka_unit_test(test_scope_settings__recordings_draw_from_the_generator),
+        cmocka_unit_test(test_scope_settings__followed_steps_draw_from_the_generator),
         cmocka_unit_test(test_scope_settings__threads_draw_from_their_own),
         cmocka_unit_test(test_scope_settings__threads_share_a_generator),
         cmocka_unit_test(test_scope_settings__a_generator_without_a_scope),

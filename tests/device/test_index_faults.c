@@ -4,7 +4,6 @@
  * ctest: cuda; sim */
 #include <pthread.h>
 
-#include "device/recording.h"
 #include "support/failure.h"
 #include "support/linalg.h"
 #include "support/null.h"
@@ -300,7 +299,7 @@ static void test_index_faults__are_looked_for_where_a_kernel_checked(void **stat
     }
 }
 
-/* ---- targets, recordings, dry runs ---- */
+/* ---- targets, followed steps, dry runs ---- */
 
 static void targets(haul_device *device)
 {
@@ -318,29 +317,37 @@ static void targets(haul_device *device)
     assert_close(out, (double[]){0, 1, 2, 0, 1, 2}, 6, 0, "the target afterwards");
 }
 
-static void replays(haul_device *device)
+typedef struct selection {
+    haul_tensor *x, *index, *out;
+} selection;
+
+static haul_status select_step(void *context)
 {
-    haul_tensor *x = counting(device, HAUL_SHAPE(10, 3), 30),
-                *out = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), device);
-    haul_tensor *index = indices(device, HAUL_I64, 2, (int64_t[]){2, 1});
-    haul_tensor *wrong = indices(device, HAUL_I64, 2, (int64_t[]){2, 10}),
-                *right = haul_contiguous(haul_mul(index, index));
-    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
-    haul_scope *scope = haul_scope_push();
-    assert_int_equal(haul_index_select_into(out, x, 0, index), HAUL_OK);
-    haul_scope_pop(scope);
-    haul__recording *r = haul__recording_end();
-    assert_non_null(r);
+    const selection *s = context;
+    return haul_index_select_into(s->out, s->x, 0, s->index);
+}
+
+/* The first step runs as it is. */
+static void followed(haul_device *device)
+{
+    haul_recording_report report;
+    selection             s = {counting(device, HAUL_SHAPE(10, 3), 30), indices(device, HAUL_I64, 2, (int64_t[]){2, 1}),
+                               haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), device)};
+    haul_tensor          *wrong = indices(device, HAUL_I64, 2, (int64_t[]){2, 10}),
+                *right = haul_contiguous(haul_mul(s.index, s.index));
+    haul_recording *r = haul_recording_new(select_step, &s);
+    assert_int_equal(haul_recording_run(r), HAUL_OK);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(haul_copy_into(index, wrong), HAUL_OK);
-        haul_status status = haul__recording_replay(r, NULL);
+        assert_int_equal(haul_copy_into(s.index, wrong), HAUL_OK);
+        haul_status status = haul_recording_run(r);
         assert_reported(at_once(device) ? status : haul_device_sync(device), "haul_index_select",
                         "haul_index_select: index[1] is 10, but axis 0 has 10 elements");
-        assert_int_equal(haul_copy_into(index, right), HAUL_OK);
-        assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
-        assert_close(out, (double[]){12, 13, 14, 3, 4, 5}, 6, 0, "the next replay");
+        assert_int_equal(haul_copy_into(s.index, right), HAUL_OK);
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+        assert_close(s.out, (double[]){12, 13, 14, 3, 4, 5}, 6, 0, "the next step");
     }
-    haul__recording_free(r);
+    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
+    assert_true(report.followed >= 3);
 }
 
 static haul_status select_wrong(void *context)
@@ -359,11 +366,11 @@ static void dry_run(haul_device *device)
     assert_int_equal(haul_device_sync(device), HAUL_OK);
 }
 
-static void test_index_faults__of_targets_and_replays(void **state)
+static void test_index_faults__of_targets_and_followed_steps(void **state)
 {
     (void)state;
     on_devices(targets);
-    on_devices(replays);
+    on_devices(followed);
     on_devices(dry_run);
 }
 
@@ -435,7 +442,7 @@ int main(void)
         cmocka_unit_test(test_index_faults__are_reported_by_all_that_read),
         cmocka_unit_test(test_index_faults__are_reported_behind_many_points),
         cmocka_unit_test(test_index_faults__cost_no_wait),
-        cmocka_unit_test(test_index_faults__of_targets_and_replays),
+        cmocka_unit_test(test_index_faults__of_targets_and_followed_steps),
         cmocka_unit_test(test_index_faults__of_many_threads),
         cmocka_unit_test(
             test_index_faults__are_looked_for_where_a_kernel_checked), /* the last: the null device stays */

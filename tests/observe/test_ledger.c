@@ -2,7 +2,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/recording.h"
 #include "support/commands.h"
 #include "support/record.h"
 
@@ -67,31 +66,36 @@ static void test_ledger__both_sides_must_know(void **state)
     assert_int_equal(status_of(event_alone), 1);
 }
 
-/* Also asked for again by a replay, which knows nothing of the copy function. */
-static void test_ledger__a_replay_copies(void **state)
+static haul_status copy_there_and_back(void *context)
 {
-    haul_tensor *x = haul_pin(iota(4, 4), device);
+    haul_tensor *x = context;
+    return haul_tensor_check(haul_to(haul_to(x, device), haul_cpu()));
+}
+
+/* Once for each step, also if it is followed. */
+static void test_ledger__a_followed_step_copies(void **state)
+{
+    enum { STEPS = 4 };
+    haul_recording_report report;
+    haul_tensor          *x = haul_pin(iota(4, 4), device);
+    haul_recording       *r = haul_recording_new(copy_there_and_back, x);
+    haul_transfer_stats   before = ledger();
     (void)state;
+    for (int i = 0; i < STEPS; i++)
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
     assert_int_equal(haul_device_sync(device), HAUL_OK);
-    assert_int_equal(haul__recording_begin("test"), HAUL_OK);
-    haul_tensor     *y = haul_to(haul_to(x, device), haul_cpu());
-    haul__recording *r = haul__recording_end();
-    assert_true(haul_tensor_is_valid(y) && r);
-    haul_transfer_stats before = ledger();
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(haul__recording_replay(r, NULL), HAUL_OK);
-    assert_int_equal(haul_device_sync(device), HAUL_OK);
-    assert_int_equal(ledger().h2d_bytes - before.h2d_bytes, 3 * 64);
-    assert_int_equal(ledger().d2h_bytes - before.d2h_bytes, 3 * 64);
-    assert_int_equal(ledger().h2d_count - before.h2d_count, 3);
-    haul__recording_free(r);
+    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
+    assert_int_equal(report.followed, STEPS - 1);
+    assert_int_equal(ledger().h2d_bytes - before.h2d_bytes, STEPS * 64);
+    assert_int_equal(ledger().d2h_bytes - before.d2h_bytes, STEPS * 64);
+    assert_int_equal(ledger().h2d_count - before.h2d_count, STEPS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         EVENT_TEST(test_ledger__both_sides_must_know),
-        EVENT_TEST(test_ledger__a_replay_copies),
+        EVENT_TEST(test_ledger__a_followed_step_copies),
     };
     return run_moves("ledger", tests, sizeof tests / sizeof *tests);
 }

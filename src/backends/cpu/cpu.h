@@ -27,11 +27,6 @@ bool        haul__cpu_has(haul_dtype dtype); /* false: no kernels in a build wit
 haul_status haul__cpu_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 haul_status haul__cpu_submit(haul__stream *s, const haul__command *c);
 
-/* capture.c */
-haul_status haul__cpu_capture(haul_device *device, const haul__command *commands, int count, void **handle);
-haul_status haul__cpu_replay(haul__stream *s, void *handle, const haul__slot_values *values);
-void        haul__cpu_capture_free(haul_device *device, void *handle);
-
 /* gemm/gemm.c: the implementation "tiles" */
 const char *haul__cpu_gemm_refuses(haul_device *device, const void *problem);
 size_t      haul__cpu_gemm_scratch(haul_device *device, const void *problem);

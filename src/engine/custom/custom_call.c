@@ -305,22 +305,18 @@ static haul_status launch(haul__call *c, const haul_custom_call *call)
                                .params_size = sizeof p, .items = asked.items, .grain = grain_of(call, asked.items));
 }
 
-/* Everything that a call of a host function needs, so that a recording can repeat it. Buffers stay in place as long as
- * the command is kept. */
 typedef struct host_params {
-    const haul__custom *custom;
-    haul_custom_call    call;
-    _Alignas(16) unsigned char attributes[HAUL_CUSTOM_ATTRIBUTES];
+    const haul__custom     *custom;
+    const haul_custom_call *call;
 } host_params;
 
 static haul_status run_host(haul__stream *s, const haul__command *command)
 {
-    host_params p = *(const host_params *)command->params;
-    before_call before;
+    const host_params *p = command->params;
+    before_call        before;
     (void)s;
-    p.call.attributes = p.call.attributes ? p.attributes : NULL;
     listen(&before);
-    return answered(command->operation, "host", p.custom->own.host(&p.call), &before);
+    return answered(command->operation, "host", p->custom->own.host(p->call), &before);
 }
 
 static void *elements_of(const haul_tensor *t)
@@ -328,19 +324,18 @@ static void *elements_of(const haul_tensor *t)
     return (char *)t->storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
 }
 
-static haul_status call_host(haul__call *c, const haul_custom_call *call)
+static haul_status call_host(haul__call *c, haul_custom_call *call)
 {
     haul__region buffers[HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS];
-    host_params  p = {.custom = custom_of(c), .call = *call};
+    host_params  p = {.custom = custom_of(c), .call = call};
     int          count = 0;
-    memcpy(p.attributes, c->attributes, c->operation->attributes_size);
     for (int i = 0; i < c->result_count; i++) {
-        p.call.results[i].data = elements_of(c->results[i]);
+        call->results[i].data = elements_of(c->results[i]);
         buffers[count++] = (haul__region){c->results[i]->storage, 0};
     }
     for (int i = 0; i < c->count; i++)
         if (haul__has(c, i)) {
-            p.call.operands[i].data = elements_of(c->operands[i]);
+            call->operands[i].data = elements_of(c->operands[i]);
             buffers[count++] = (haul__region){c->operands[i]->storage, 0};
         }
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,

@@ -86,9 +86,8 @@ static haul_status infer_again(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, dropout_params, offset)};
-    const dropout_attributes   *a = haul__attributes(c);
-    haul_tensor                *y = c->results[0], *x = haul__as_strided(c, c->operands[0], y->strides);
+    const dropout_attributes *a = haul__attributes(c);
+    haul_tensor              *y = c->results[0], *x = haul__as_strided(c, c->operands[0], y->strides);
     if (haul__failed(x))
         return haul_error_status();
     dropout_params p = {.items = a->blocks,
@@ -99,8 +98,7 @@ static haul_status compute(haul__call *c)
                         .offset = a->state.offset,
                         .threshold = (uint64_t)(a->p * 4294967296.0),
                         .scale = haul__scalar_bits(x->dtype, a->p < 1 ? 1 / (1 - a->p) : 0)};
-    return haul__launch_kernel(c, HAUL__K_dropout, x->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .slots = slots,
-                               .slot_count = 1, .grain = 2048);
+    return haul__launch_kernel(c, HAUL__K_dropout, x->dtype, HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = 2048);
 }
 
 static void gradient(haul__gradient *c);

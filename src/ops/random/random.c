@@ -304,17 +304,15 @@ static haul_status infer_bits(haul__call *c)
 
 static haul_status draw(const haul__call *c, int kernel, haul_tensor *y)
 {
-    static const haul__slot_use slots[] = {HAUL__SLOT_INTEGER(random_offset, random_params, offset)};
-    const draw_attributes      *a = haul__attributes_of(c);
-    random_params               p = {.items = a->blocks,
-                                     .count = y->count,
-                                     .out_offset = y->offset,
-                                     .seed = a->state.seed,
-                                     .offset = a->state.offset,
-                                     .a = a->a,
-                                     .b = a->b};
-    return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), HAUL__PARAMS(p), .slots = slots, .slot_count = 1,
-                               .grain = 2048);
+    const draw_attributes *a = haul__attributes_of(c);
+    random_params          p = {.items = a->blocks,
+                                .count = y->count,
+                                .out_offset = y->offset,
+                                .seed = a->state.seed,
+                                .offset = a->state.offset,
+                                .a = a->a,
+                                .b = a->b};
+    return haul__launch_kernel(c, kernel, y->dtype, HAUL__OUT(y), HAUL__PARAMS(p), .grain = 2048);
 }
 
 static haul_status compute(haul__call *c)
