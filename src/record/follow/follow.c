@@ -74,11 +74,14 @@ static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
     return true;
 }
 
-/* The storage of a value in this run. */
-static haul__storage *storage_of(const haul__variant *v, const haul__made *m)
+/* The storage of a value in this run; NULL for memory from outside that no call has named yet. */
+static haul__storage *storage_of(const haul__following *f, const haul__made *m)
 {
-    const haul__variant_store *s = &v->stores[m->store];
-    return s->inside >= 0 ? v->insides[s->inside].storage : v->outsides[s->outside].bound;
+    const haul__variant_store *s = &f->v->stores[m->store];
+    if (s->inside >= 0)
+        return f->v->insides[s->inside].storage;
+    const haul__outside *o = &f->v->outsides[s->outside];
+    return o->run == f->run ? o->bound : NULL;
 }
 
 static bool is_reference(haul__following *f, const haul__reference *r, haul_tensor *t)
@@ -89,7 +92,7 @@ static bool is_reference(haul__following *f, const haul__reference *r, haul_tens
     if (!haul__is_tensor(t) || haul__is_none(t) || t->failed)
         return false;
     if (r->kind == HAUL__INSIDE)
-        return t->followed == v->base + r->value && t->storage == storage_of(v, &v->made[r->value]);
+        return t->followed == v->base + r->value && t->storage == storage_of(f, &v->made[r->value]);
     if (t->node || t->requires_grad != r->requires_grad || !has_form(t, &v->forms[r->form]) ||
         !bind(f, &v->outsides[r->outside], t->storage))
         return false;
@@ -142,7 +145,10 @@ static haul_tensor *make(haul__following *f, uint32_t value)
     if (renew(f, m))
         return NULL;
     const haul_tensor *form = &v->forms[m->form];
-    haul_tensor       *t = haul__tensor_new();
+    haul__storage     *storage = storage_of(f, m);
+    if (!storage)
+        haul__trial_differs(&f->base.trial, NULL, "a tensor without elements has other memory");
+    haul_tensor *t = storage ? haul__tensor_new() : NULL;
     if (!t)
         return NULL;
     t->dtype = form->dtype;
@@ -151,7 +157,7 @@ static haul_tensor *make(haul__following *f, uint32_t value)
     t->offset = form->offset;
     t->count = form->count;
     t->contiguous = form->contiguous;
-    t->storage = storage_of(v, m);
+    t->storage = storage;
     haul__object_keep(t->storage);
     t->followed = v->base + value;
     if (m->tracked) {

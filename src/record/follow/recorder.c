@@ -137,7 +137,7 @@ static haul_status add_value(recorder *r, haul_tensor *t, uint32_t *number)
         return haul_error_status();
     if (v->made_count >= MOST)
         refuse_call(r, "the step makes more than %d tensors", MOST);
-    if (!t->storage->planned && outside_of(r, t, made.store) < 0)
+    if (!t->storage->planned && t->storage->bytes && outside_of(r, t, made.store) < 0)
         return haul_error_status();
     *number = (uint32_t)v->made_count;
     t->followed = v->base + *number;

@@ -43,11 +43,12 @@ static void mark_values(const completion *x, bool *used)
 
 static haul__inside describe_inside(const haul_program_store *s)
 {
-    return (haul__inside){.device = s->device,
-                          .bytes = s->bytes,
-                          .offset = s->outlives || s->pinned || !haul__device_divides(s->device) ? -1 : s->offset,
-                          .outlives = s->outlives,
-                          .first_handle = -1};
+    return (haul__inside){
+        .device = s->device,
+        .bytes = s->bytes,
+        .offset = s->outlives || s->pinned || !haul__device_divides(s->device) || s->bytes == 0 ? -1 : s->offset,
+        .outlives = s->outlives,
+        .first_handle = -1};
 }
 
 /* Each store of the program is one from outside that a call names, or one inside that a tensor uses. Others are
@@ -73,9 +74,10 @@ static haul_status add_stores(completion *x)
             v->stores[program_store(x, v->outsides[i].log_store)].outside = (int)i;
     for (size_t i = 0; i < count; i++) {
         const haul_program_store *s = &p->stores[i];
-        if (s->kind == HAUL_STORE_OUTSIDE && v->stores[i].outside < 0)
+        const bool                is_empty = s->bytes == 0; /* a dry run does not plan it */
+        if (s->kind == HAUL_STORE_OUTSIDE && v->stores[i].outside < 0 && !is_empty)
             refuse(v, "the step", "uses memory that no call of it names");
-        if (s->kind == HAUL_STORE_OUTSIDE || !used[i])
+        if (!used[i] || v->stores[i].outside >= 0 || (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
             continue;
         v->stores[i].inside = (int)v->inside_count;
         v->insides[v->inside_count++] = describe_inside(s);
@@ -129,7 +131,6 @@ static haul_tensor *tensor_of(haul__variant *v, const haul_program_value *value)
     haul__object_init(&h->tensor.object, &haul__tensor_class);
     haul__tensor_clear(&h->tensor);
     haul__tensor_describe(&h->tensor, value->dtype, &value->shape, value->strides, value->offset);
-    h->store = (int)value->store;
     h->next = *first;
     *first = (int)v->handle_count++;
     return &h->tensor;

@@ -26,7 +26,7 @@ typedef struct haul__reference {
 /* A tensor that a call of the program makes. */
 typedef struct haul__made {
     size_t form;
-    int    store;   /* a store of the log, later one of `stores`; */
+    int    store;   /* a store of the log; in a complete variant one of `stores` */
     bool   tracked; /* a gradient flows through it */
 } haul__made;
 
@@ -44,7 +44,7 @@ typedef struct haul__call_settings {
 } haul__call_settings;
 
 typedef struct haul__entry {
-    const haul__operation *operation; /* NULL: a backward pass */
+    const haul__operation *operation; /* NULL: a backward pass, or a function that runs again in one */
     const char            *name;
     size_t                 attributes;
     haul__call_settings    settings;
@@ -84,8 +84,7 @@ typedef struct haul__inside {
 /* A tensor as the calls see it. */
 typedef struct haul__handle {
     haul_tensor tensor;
-    int         store; /* in `stores` */
-    int         next;  /* the next handle of the store; -1: none */
+    int         next; /* the next handle of the store; -1: none */
 } haul__handle;
 
 /* A store of the program: one from outside or inside. */
