@@ -94,9 +94,10 @@ static inline haul__thread_state *haul__thread(void)
  * (memory/dry_run/dry_run.h), and a followed step is compared with its recording (engine/follow.h). Both are trials:
  * what a trial changes in objects that existed before can be taken back. */
 #define HAUL__DRY          1u
-#define HAUL__DRY_WITHIN   2u /* inside `compute` of an operation that is already counted */
-#define HAUL__DRY_RECORDED 4u /* the dry run becomes a recording */
-#define HAUL__FOLLOWED     8u /* alone */
+#define HAUL__DRY_WITHIN   2u  /* inside `compute` of an operation that is already counted */
+#define HAUL__DRY_RECORDED 4u  /* the dry run becomes a recording */
+#define HAUL__FOLLOWED     8u  /* alone */
+#define HAUL__FOLLOW_MAKES 16u /* alone: a followed step allocates memory that it will need */
 
 static inline bool haul__is_trial(void)
 {

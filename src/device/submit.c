@@ -201,7 +201,9 @@ haul_status haul__submit(const haul__command *c)
         return HAUL_UNSUPPORTED;
     if (c->device->backend->no_data || (kind->moves ? c->bytes == 0 : c->kind == HAUL__COMMAND_LAUNCH && c->items == 0))
         return HAUL_OK;
-    if (haul__is_trial())
-        return haul__is_dry() ? haul__residency_plan(c) : haul__refuse_followed(c->operation, "computes");
+    if (haul__is_dry())
+        return haul__residency_plan(c);
+    if (haul__refuse_followed(c->operation, "computes"))
+        return haul_error_status();
     return submit(c, kind);
 }

@@ -1,5 +1,7 @@
 /* Convolutions of the cuda backend by cuDNN, on the stand-ins for the driver and the library, when something is wrong
- * or set otherwise: calls that fail, libraries that are missing or too old, choices that are timed and kept. */
+ * or set otherwise: calls that fail, libraries that are missing or too old, choices that are timed and kept.
+ *
+ * ctest: wraps=haul__now_ns */
 #include "support/cudnn.h"
 
 #include <dirent.h>
@@ -291,7 +293,8 @@ static void test_conv__any_order_where_it_is_allowed(void **state)
 
 /* The clock of this program, in place of the library's: a run of the engine that is expected to be best takes 3 ms
  * where SLOW is set, and all else a microsecond. So times do not depend on the machine. */
-int64_t haul__now_ns(void)
+int64_t __wrap_haul__now_ns(void);
+int64_t __wrap_haul__now_ns(void)
 {
     static atomic_llong reads;
     const char *const   slow = getenv("SLOW");

@@ -131,7 +131,7 @@ static haul_status renew(const haul__following *f, const haul__made *m)
     uint32_t   *word = &haul__thread()->words[HAUL__DRY_RUN];
     const int   holders = s->storage ? count_ending(f, s->storage) : 0;
     haul_status status;
-    *word = 0;
+    *word = HAUL__FOLLOW_MAKES; /* not 0, with which the thread gives up the trial */
     status = haul__inside_renew(s, holders);
     *word = HAUL__FOLLOWED;
     return status;
