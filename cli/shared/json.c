@@ -12,6 +12,11 @@ static void note(const void *added)
     incomplete = incomplete || !added;
 }
 
+bool json_is_complete(void)
+{
+    return !incomplete;
+}
+
 cJSON *json_event(const char *name)
 {
     cJSON *object = cJSON_CreateObject();

@@ -17,6 +17,9 @@ void   json_shape(cJSON *object, const char *name, const haul_shape *shape);
 cJSON *json_array(cJSON *object, const char *name); /* a new one in the object */
 void   json_push(cJSON *array, cJSON *item);        /* takes the item over */
 
+/* True if nothing was noted. */
+bool json_is_complete(void);
+
 /* The object as text without spaces, for cJSON_free. NULL when memory is exhausted. Deletes the object. */
 char *json_compact(cJSON *object);
 

@@ -111,8 +111,11 @@ cJSON *data_identity_new(const training_data *data)
     cJSON *identity = cJSON_CreateObject();
     if (data->validation)
         json_number(identity, "validation_examples", (double)haul_dataset_count(data->validation));
-    if (put_part(identity, "train", data->raw) && put_part(identity, "test", data->raw_test))
+    const bool made = put_part(identity, "train", data->raw) && put_part(identity, "test", data->raw_test);
+    if (made && json_is_complete())
         return identity;
+    if (made)
+        complain("memory is exhausted");
     cJSON_Delete(identity);
     return NULL;
 }

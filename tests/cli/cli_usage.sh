@@ -24,7 +24,7 @@ for option in model data device epochs batch lr momentum optimizer precision see
 done
 
 run 2 trian
-complains "did you mean 'train'? There are devices, train, predict, record, plan, compare, profile, audit, report"
+complains "did you mean 'train'? There are devices, train, predict, record, plan, what-if, compare, profile, audit, report"
 run 2 frobnicate
 complains "there is no command 'frobnicate'"
 run 2 train --epoch 3
