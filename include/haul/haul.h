@@ -30,9 +30,9 @@
 #include <haul/placement.h>
 #include <haul/profile.h>
 #include <haul/program.h>
-#include <haul/recording.h>
 #include <haul/publish.h>
 #include <haul/random.h>
+#include <haul/recording.h>
 #include <haul/schedule.h>
 #include <haul/scope.h>
 #include <haul/speed.h>

@@ -2,8 +2,8 @@
  * the three, so a single pass over the operands finds out which steps are needed. */
 #include <stdio.h>
 
-#include "engine/autocast.h"
 #include "core/scope.h"
+#include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/placement.h"
