@@ -20,7 +20,7 @@ struct haul_recording {
     int                 most;
     bool                strict;
     bool                begun;                   /* a step has run as it is, so that optimizers have their state */
-    bool                running;                 /* a run is under way */
+    atomic_bool         running;                 /* a run is under way */
     haul__variant      *variants[MOST_VARIANTS]; /* the one that was used last first */
     haul__arenas        arenas;
     haul__following     following;
