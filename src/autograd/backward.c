@@ -14,6 +14,7 @@
 #include "engine/autocast.h"
 #include "engine/follow.h"
 #include "engine/node.h"
+#include "engine/placement.h"
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
@@ -510,7 +511,8 @@ static haul_status whole(const haul__pass_request *request)
               .keeps = request->create_graph,
               .uses_up = !request->keep && !request->create_graph,
               .complete = request->complete};
-    haul__thread()->no_grad = !request->create_graph; /* the scope restores the setting */
+    haul__thread()->no_grad = !request->create_graph; /* the scope restores the settings */
+    haul__place_as_given();                           /* gradients compute where the operations did */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
     status = want(&p, request->inputs, request->input_count);

@@ -257,6 +257,7 @@ static haul_status finish_targets(haul__call *c, haul_tensor *const *outs)
 static haul_status run_into(haul__call *c, haul_tensor *const *operands, haul_tensor *const *outs, haul_scope *scope)
 {
     c->into = true;
+    c->target = haul__is_tensor(outs[0]) && outs[0]->storage ? outs[0]->storage->device : NULL;
     haul_status status = haul__take_operands(c, operands);
     if (!status && c->records)
         status = refuse_recording(c);

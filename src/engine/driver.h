@@ -45,7 +45,7 @@ static inline void haul__call_begin(haul__call *c, const haul__operation *operat
     c->wanted = 0;
     c->writes = c->wrote = c->saves = c->saves_results = 0;
     c->view_of = -1;
-    c->partner = NULL;
+    c->target = c->partner = NULL;
     c->inputs = c->operands = c->own_operands;
     for (int i = 0; i < HAUL__MAX_RESULTS; i++)
         c->results[i] = NULL;

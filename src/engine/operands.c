@@ -218,7 +218,10 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
 {
     look        found = {.mixed = false};
     haul_status status = look_at(c, operands, &found);
-    if (!status && found.mixed && !c->operation->any_device) {
+    if (!status && haul__places_at_current() && haul__places(c)) {
+        status = haul__place_at_current(c);
+        c->fits = false;
+    } else if (!status && found.mixed && !c->operation->any_device) {
         status = haul__place_operands(c);
         c->fits = false;
     }

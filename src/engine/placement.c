@@ -12,9 +12,10 @@
 
 haul_status haul_set_placement_policy(haul_policy policy)
 {
-    if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE)
+    if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE && policy != HAUL_PLACE_CURRENT)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_placement_policy", "policy",
-                          "%d is not a policy; use HAUL_PLACE_STRICT or HAUL_PLACE_MOVE", (int)policy);
+                          "%d is not a policy; use HAUL_PLACE_STRICT, HAUL_PLACE_MOVE or HAUL_PLACE_CURRENT",
+                          (int)policy);
     haul__thread()->words[HAUL__PLACEMENT] = policy;
     return HAUL_OK;
 }
@@ -107,6 +108,24 @@ static haul_status move_to(haul__call *c, haul_device *device)
             return haul_error_status();
     }
     return HAUL_OK;
+}
+
+/* The first operand that is written in place: the operation computes there. -1: there is none. */
+static int first_written(const haul__call *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (haul__operand_spec(c, i)->written && !haul__is_none(c->operands[i]))
+            return i;
+    return -1;
+}
+
+haul_status haul__place_at_current(haul__call *c)
+{
+    const int written = first_written(c);
+    c->device = written >= 0 ? c->operands[written]->storage->device
+                : c->target  ? c->target
+                             : haul__device_current(c->operation->name);
+    return c->device ? move_to(c, c->device) : haul_error_status();
 }
 
 haul_status haul__place_operands(haul__call *c)

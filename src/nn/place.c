@@ -146,6 +146,18 @@ haul_status haul_module_place(haul_module *module, haul_device *device)
     return move_to_device(module, device, set_place, "haul_module_place");
 }
 
+haul_device *haul_module_device(haul_module *module)
+{
+    int                count = 0;
+    haul_named_tensor *list =
+        haul__check_module(module, "haul_module_device") ? NULL : haul__module_tensor_list(module, &count);
+    haul_device *device = count ? list[0].tensor->storage->device : NULL;
+    for (int i = 1; i < count && device; i++)
+        device = list[i].tensor->storage->device == device ? device : NULL;
+    haul__free(list);
+    return device;
+}
+
 haul_status haul_module_to_memory_format(haul_module *module, haul_memory_format format)
 {
     static const char operation[] = "haul_module_to_memory_format";

@@ -14,6 +14,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/placement.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 #include "optim/averaging.h"
@@ -116,6 +117,7 @@ static haul_average *make(const haul_average_options *o, double decay, const cha
         a->bias_corrected = o->bias_corrected;
         a->equal = o->equal;
         haul_set_grad_enabled(false);
+        haul__place_as_given();
         status = fill(a, list, n, operation);
     }
     if (scope)
@@ -218,6 +220,7 @@ static haul_status prepare_and_run(haul_average *a, double weight, const char *o
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     haul_status status = prepare(a, operation);
     if (!status)
         status = run(a, weight);
@@ -297,6 +300,7 @@ haul_status haul_average_copy_to(haul_average *average, haul_module *module)
     if (!status && !targets)
         status = haul__fail_memory(operation, (size_t)average->count * sizeof *targets);
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     if (!status)
         status = match(average, list, n, targets);
     for (int i = 0; i < average->count && !status; i++)
@@ -369,6 +373,7 @@ haul_status haul_average_load_state(haul_average *average, const haul_named_tens
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     haul_tensor **fresh = haul__calloc((size_t)count, sizeof *fresh);
     haul_status   status = fresh ? HAUL_OK : haul__fail_memory(operation, (size_t)count * sizeof *fresh);
     for (int i = 0; i < count && !status; i++)

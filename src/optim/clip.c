@@ -11,6 +11,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
+#include "engine/placement.h"
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
 #include "optim/parameters.h"
@@ -150,6 +151,7 @@ haul_tensor *haul_clip_grad_norm_with(const haul_clip_options *options)
     if (!scope)
         return haul__failed_tensor();
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     return haul__result(haul_scope_return(scope, clip_norm(options, operation)));
 }
 
@@ -164,6 +166,7 @@ haul_status haul_clip_grad_value_with(const haul_clip_options *options)
         return haul_error_status();
     gradients all = {0};
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     status = find_gradients(&all, options, operation);
     for (int i = 0; i < all.count && !status; i++)
         status = haul_clamp_into(all.items[i], all.items[i], -options->limit, options->limit);

@@ -15,6 +15,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/placement.h"
 #include "memory/dry_run/dry_run.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
@@ -361,6 +362,7 @@ static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
     haul_status status = scope ? HAUL_OK : haul_error_status();
     if (!status) {
         haul_set_grad_enabled(false);
+        haul__place_as_given();
         status = unscale_in_scope(s, &u);
         haul_scope_pop(scope);
     }

@@ -11,6 +11,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/placement.h"
 #include "optim/optimizer.h"
 
 /* ---- reading ---- */
@@ -225,6 +226,7 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     haul_status  status = HAUL_OK;
     haul_tensor *scaler[SCALER_STATES] = {NULL};
     incoming    *in = haul__calloc((size_t)optimizer->count, sizeof *in);

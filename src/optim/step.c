@@ -13,6 +13,7 @@
 #include "core/small_blocks.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/placement.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/spill.h"
@@ -266,6 +267,7 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     int           section;
     const int64_t began = haul__work_begin(operation, text, 0);
     haul_status   status = haul__dry_run_begin_call(NULL, text, &section);

@@ -15,6 +15,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
+#include "engine/placement.h"
 #include "host/host.h"
 #include "host/view.h"
 #include "memory/dry_run/dry_run.h"
@@ -74,6 +75,7 @@ haul_scope *haul__cpu_scope(void)
     if (!scope)
         return NULL;
     haul_set_grad_enabled(false);
+    haul__place_as_given();
     if (haul_set_device(haul_cpu()) == HAUL_OK)
         return scope;
     haul_scope_pop(scope);
