@@ -248,8 +248,8 @@ HAUL_API haul_status haul_module_cast(haul_module *module, haul_dtype dtype);
 HAUL_API haul_status haul_module_to(haul_module *module, haul_device *device);
 HAUL_API haul_status haul_module_place(haul_module *module, haul_device *device);
 
-/* The device of all parameters and buffers of a module and its children. NULL if they are on several devices or if there
- * are none, without an error; and on failure. */
+/* The device of all parameters and buffers of a module and its children. NULL if they are on several devices or if
+ * there are none, without an error; and on failure. */
 HAUL_API haul_device *haul_module_device(haul_module *module);
 
 /* Convert the 4-d parameters, buffers and gradients of a module and its children to a memory format, in place. With

@@ -143,11 +143,8 @@ int main(void)
 {
     other = test_second_device();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_policy),
-        cmocka_unit_test(test_operands_move),
-        cmocka_unit_test(test_what_stays),
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_module_device),
+        cmocka_unit_test(test_bad_policy), cmocka_unit_test(test_operands_move), cmocka_unit_test(test_what_stays),
+        cmocka_unit_test(test_training),   cmocka_unit_test(test_module_device),
     };
     if (!other)
         return 77; /* it needs a second device */
