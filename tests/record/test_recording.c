@@ -400,6 +400,30 @@ static void test_gradients_from_before(void **state)
     pair_end(&p);
 }
 
+/* A batch that is the memory of a parameter, which the step changes. */
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    enum { ROWS = 16 }; /* as fc1.weight has */
+    pair p;
+    pair_begin(&p, &usual, 1);
+    for (int i = 0; i < 3; i++)
+        pair_step(&p, ROWS);
+    expect_counts(&p, 2, 1, 1);
+    haul_scope *scope = haul_scope_push();
+    training   *both[] = {&p.eager, &p.recorded};
+    for (int k = 0; k < 2; k++) {
+        both[k]->x = haul_detach(haul_module_parameter(both[k]->net, "fc1.weight"));
+        both[k]->y = haul_zeros(HAUL_I64, HAUL_SHAPE(ROWS));
+    }
+    make_step(&p.eager, &p.recorded, p.r, p.steps++);
+    haul_scope_pop(scope);
+    expect_counts(&p, 2, 2, 1);
+    pair_step(&p, ROWS);
+    expect_counts(&p, 3, 2, 1);
+    pair_end(&p);
+}
+
 /* ---- what cannot be followed ---- */
 
 static void test_reads(void **state)
@@ -646,6 +670,7 @@ int main(void)
         cmocka_unit_test(test_branches),
         cmocka_unit_test(test_frozen_parameter),
         cmocka_unit_test(test_gradients_from_before),
+        cmocka_unit_test(test_shared_memory),
         cmocka_unit_test(test_reads),
         cmocka_unit_test(test_takes_batches),
         cmocka_unit_test(test_strict),

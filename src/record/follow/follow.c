@@ -49,13 +49,15 @@ static bool has_form(const haul_tensor *t, const haul_tensor *form)
            !memcmp(t->strides, form->strides, (size_t)form->shape.ndim * sizeof *form->strides);
 }
 
-/* Two stores that were apart are apart, if one of them is written. */
+/* Two stores that were apart are apart, if one of them is written. A store that was not bound yet is expected where it
+ * was in the last run. */
 static bool is_apart(const haul__following *f, const haul__outside *o, const haul__storage *storage)
 {
     const haul__variant *v = f->v;
     for (size_t i = 0; i < v->outside_count; i++) {
         const haul__outside *other = &v->outsides[i];
-        if (other != o && other->run == f->run && other->bound == storage && (other->written || o->written))
+        const haul__storage *theirs = other->run == f->run ? other->bound : other->last;
+        if (other != o && theirs == storage && (other->written || o->written))
             return false;
     }
     return true;
