@@ -163,6 +163,38 @@ static bool run_steps(const bench_case *c, int64_t times)
     return !haul_error_status();
 }
 
+/* Steps that are followed: measured in turns with the same as they run by themselves. */
+#ifdef HAUL_RECORDING_H
+static haul_recording *recording;
+static haul_tensor *(*loss_of)(haul_tensor *y);
+
+static haul_status step(void *context)
+{
+    (void)context;
+    haul_optimizer_zero_grad(optimizer);
+    haul_backward(loss_of(haul_call(net, a)), HAUL_NONE);
+    return haul_optimizer_step(optimizer);
+}
+
+static bool open_followed(const bench_case *c)
+{
+    loss_of = c->op;
+    if (!(c->context ? open_pictures(c) : open_dense(c)))
+        return false;
+    recording = haul_recording_new(step, NULL);
+    return recording && !haul_recording_run(recording);
+}
+
+static bool run_followed(const bench_case *c, int64_t times)
+{
+    (void)c;
+    for (int64_t i = 0; i < times; i++)
+        if (haul_recording_run(recording))
+            return false;
+    return true;
+}
+#endif
+
 #define CASE(label, opening, running, what) .name = label, .unit = "ns", .open = opening, .run = running, .op = what
 #define PICTURES(label, model, n, count)                                                                               \
     {                                                                                                                  \
@@ -179,6 +211,12 @@ static const bench_case cases[] = {
     {CASE("dense step, batch 32", open_dense, run_steps, squared_error),
      .peers = "torch:train dense,torch:train dense fused", .size = 32, .threads = 1},
     PICTURES("N3 step, batch 64", "simplecnn", 64, 1),
+#ifdef HAUL_RECORDING_H
+    {CASE("dense step, followed", open_followed, run_followed, squared_error), .peers = "dense step, batch 32",
+     .size = 32, .threads = 1},
+    {CASE("N3 step, followed", open_followed, run_followed, cross_entropy), .peers = "N3 step, batch 64",
+     .context = "simplecnn", .size = 64, .threads = 1},
+#endif
 #ifdef HAUL_EVENTS_H
     {CASE("N3 step, all events heard", open_heard, run_steps, cross_entropy), .close = close_heard,
      .context = "simplecnn", .size = 64, .threads = 1},
