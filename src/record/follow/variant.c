@@ -183,7 +183,9 @@ static void add_call(completion *x, const haul__program_call *c, int64_t number)
                           .count = c->operand_count,
                           .result_count = c->result_count,
                           .tensors = v->tensor_count};
-    memcpy(v->attributes + v->attributes_count, x->log->attributes + c->form.attributes, c->operation->attributes_size);
+    if (c->operation->attributes_size)
+        memcpy(v->attributes + v->attributes_count, x->log->attributes + c->form.attributes,
+               c->operation->attributes_size);
     r->form.attributes = v->attributes_count;
     v->attributes_count += (c->operation->attributes_size + 15) / 16 * 16;
     for (int i = 0; i < c->operand_count + c->result_count; i++) {
