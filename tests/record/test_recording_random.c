@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "support/bits.h"
 #include "support/conformance.h"
 
 enum { WIDTH = 6, LAYERS = 4, WORDS = 9, MOST_BATCH = 7, KINDS = 21 };
@@ -247,14 +248,11 @@ static void change(training *t, unsigned what, unsigned r)
 }
 enum { CHANGES = 14 };
 
-static bool same_bytes(haul_tensor *a, haul_tensor *b)
+static void expect_same_bits(haul_tensor *a, haul_tensor *b, const char *what, unsigned form, int at)
 {
-    char         x[4096], y[4096];
-    const size_t bytes = (size_t)haul_tensor_bytes(a);
-    assert_true(bytes <= sizeof x);
-    assert_int_equal(haul_read(a, x, bytes), HAUL_OK);
-    assert_int_equal(haul_read(b, y, bytes), HAUL_OK);
-    return !memcmp(x, y, bytes);
+    char text[160];
+    snprintf(text, sizeof text, "%s of form %u after step %d", what, form, at);
+    assert_same_bits(a, b, text);
 }
 
 static void expect_same(const training *a, const training *b, unsigned form, int at)
@@ -264,10 +262,9 @@ static void expect_same(const training *a, const training *b, unsigned form, int
     const int         count = haul_module_tensors(a->net, p, MOST);
     assert_int_equal(haul_module_tensors(b->net, q, MOST), count);
     for (int i = 0; i < count; i++)
-        if (!same_bytes(p[i].tensor, q[i].tensor))
-            fail_msg("form %u: %s differs after step %d", form, p[i].name, at);
-    if (!same_bytes(a->loss, b->loss) || !same_bytes(a->sum, b->sum))
-        fail_msg("form %u: the loss differs after step %d", form, at);
+        expect_same_bits(p[i].tensor, q[i].tensor, p[i].name, form, at);
+    expect_same_bits(a->loss, b->loss, "the loss", form, at);
+    expect_same_bits(a->sum, b->sum, "the sum", form, at);
     assert_int_equal(haul_optimizer_steps(a->optimizer), haul_optimizer_steps(b->optimizer));
 }
 
