@@ -46,6 +46,12 @@ static haul_status run_again(const haul__node *node, haul_tensor **results);
 
 static const haul__operation operation = {.name = "haul_checkpoint", .results = {{.name = "y"}}, .again = run_again};
 
+static void release(const haul__recompute_body *body)
+{
+    if (body->release)
+        body->release(body->context);
+}
+
 static void destroy(void *object)
 {
     recompute *r = object;
@@ -58,8 +64,7 @@ static void destroy(void *object)
         haul__object_release(r->frames[i].module);
         haul__free((char *)(uintptr_t)r->frames[i].name);
     }
-    if (r->body.release)
-        r->body.release(r->body.context);
+    release(&r->body);
     haul__free(r->inputs);
     haul__free(r->saved);
     haul__free(r->frames);
@@ -143,8 +148,7 @@ static recompute *new_recompute(const haul__recompute_body *body, haul_tensor *c
     recompute *r = haul__calloc(1, sizeof *r);
     if (!r) {
         haul__fail_memory(body->operation, sizeof *r);
-        if (body->release)
-            body->release(body->context);
+        release(body);
         return NULL;
     }
     haul__object_init(&r->object, &recompute_class);
@@ -307,8 +311,7 @@ static haul_status run_once(const haul__recompute_body *body, haul_tensor *const
                             haul_tensor **results)
 {
     haul_status status = body->run(body->context, inputs, count, results);
-    if (body->release)
-        body->release(body->context);
+    release(body);
     return status;
 }
 
@@ -321,8 +324,7 @@ haul_status haul__recompute(const haul__recompute_body *body, haul_tensor *const
     if (haul__thread()->no_grad)
         return run_once(body, inputs, count, results);
     if (haul__follow_mark(body->operation)) {
-        if (body->release)
-            body->release(body->context);
+        release(body);
         return haul_error_status();
     }
     if (haul__is_followed())

@@ -120,9 +120,8 @@ static void release_held(haul__context *context, const haul_scope *scope)
     }
 }
 
-/* Closes the innermost scope. Destructors may open scopes or make objects; objects they make land in this scope and are
- * released with it. */
-static void release_owned(haul_scope *scope)
+/* Destructors may open scopes or make objects; objects they make land in this scope and are released with it. */
+void haul__scope_release(haul_scope *scope)
 {
     while (scope->owned.next != &scope->owned) {
         haul__object *object = (haul__object *)((char *)scope->owned.next - offsetof(haul__object, link));
@@ -136,7 +135,7 @@ static void release_owned(haul_scope *scope)
 static void pop_innermost(haul__context *context)
 {
     haul_scope *scope = context->innermost;
-    release_owned(scope);
+    haul__scope_release(scope);
     if (holds(context, scope))
         release_held(context, scope);
     context->state = scope->saved;
@@ -198,11 +197,6 @@ void haul__scope_close(haul_scope *scope)
     }
     context->state = scope->saved; /* nothing to release: what pop_innermost does for an empty scope */
     context->innermost = scope->outer;
-}
-
-void haul__scope_release(haul_scope *scope)
-{
-    release_owned(scope);
 }
 
 haul_status haul_scope_pop(haul_scope *scope)

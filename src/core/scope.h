@@ -30,9 +30,8 @@ void        haul__scope_close(haul_scope *scope);
  * haul__scope_close closes it. name: may be NULL. */
 haul_scope *haul__scope_push(const char *name);
 
-/* Releases what the innermost scope owns. */
-void haul__scope_release(haul_scope *scope);
-
+/* Releases what the innermost scope owns; it stays open. The second form calls no function if it owns nothing. */
+void               haul__scope_release(haul_scope *scope);
 static inline void haul__scope_empty(haul_scope *scope)
 {
     if (__builtin_expect(scope->owned.next != &scope->owned, 0))

@@ -353,11 +353,12 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
         else
             status = deliver(&c, results);
     }
-    if (dry >= 0 && !status && haul__is_recorded())
-        status = haul__recorder_now()->call(haul__recorder_now(), dry,
-                                            &(haul__asked){operation, attributes, operands, count, outs, results});
-    if (dry >= 0)
+    if (dry >= 0) {
+        haul__recorder *r = status ? NULL : haul__recorder_now();
+        if (r)
+            status = r->call(r, dry, &(haul__asked){operation, attributes, operands, count, outs, results});
         haul__dry_call_end(dry, status);
+    }
     if (ending)
         tell_end(ending, &c, operands, status ? NULL : outs ? outs : results, began);
     end(&c);
