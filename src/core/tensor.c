@@ -323,12 +323,7 @@ haul_tensor *haul__tensor_alias(const haul_tensor *t)
         return NULL;
     haul__object_keep(t->storage);
     alias->storage = t->storage;
-    alias->dtype = t->dtype;
-    alias->shape = t->shape;
-    memcpy(alias->strides, t->strides, sizeof alias->strides);
-    alias->offset = t->offset;
-    alias->count = t->count;
-    alias->contiguous = t->contiguous;
+    haul__tensor_take_form(alias, t);
     alias->followed = t->followed;
     return alias;
 }

@@ -4,6 +4,7 @@
 
 #include <haul/tensor.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "core/thread.h"
 
@@ -122,6 +123,17 @@ static inline haul_tensor *haul__tensor_new(void)
 /* Sets dtype, shape, strides and what follows from them, as haul__tensor_wrap does. */
 void haul__tensor_describe(haul_tensor *t, haul_dtype dtype, const haul_shape *shape, const int64_t *strides,
                            int64_t offset);
+
+/* Gives t the dtype, shape, strides and offset of `other`. */
+static inline void haul__tensor_take_form(haul_tensor *t, const haul_tensor *other)
+{
+    t->dtype = other->dtype;
+    t->shape = other->shape;
+    memcpy(t->strides, other->strides, sizeof t->strides);
+    t->offset = other->offset;
+    t->count = other->count;
+    t->contiguous = other->contiguous;
+}
 
 /* Gives t the memory and the layout of `other`, which has its shape and dtype. Views of t keep the old memory. */
 void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other);

@@ -5,7 +5,59 @@
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
-#include "core/tensor.h"
+
+/* ---- changes ---- */
+
+haul_status haul__changes_add(haul__changes *changes, const haul__change *change, const char *operation)
+{
+    if (!haul__grow(&changes->items, &changes->room, changes->count + 1, sizeof *changes->items))
+        return haul__fail_memory(operation, sizeof *changes->items);
+    changes->items[changes->count++] = *change;
+    haul__object_keep(change->owner);
+    if (change->kind == HAUL__CHANGED_OBJECT)
+        haul__object_keep(change->before);
+    return HAUL_OK;
+}
+
+static void put_back(const haul__change *c)
+{
+    if (c->kind == HAUL__CHANGED_STATE) {
+        c->put_back(c->owner, c->before);
+    } else if (c->kind == HAUL__CHANGED_OBJECT) {
+        void *now = *(void **)c->place;
+        *(void **)c->place = c->before;
+        haul__object_release(now);
+    } else {
+        *(int64_t *)c->place = c->number;
+    }
+}
+
+void haul__changes_undo(haul__changes *changes)
+{
+    while (changes->count) {
+        const haul__change c = changes->items[--changes->count];
+        put_back(&c);
+        haul__object_release(c.owner);
+    }
+}
+
+void haul__changes_commit(haul__changes *changes)
+{
+    while (changes->count) {
+        const haul__change c = changes->items[--changes->count];
+        if (c.kind == HAUL__CHANGED_OBJECT)
+            haul__object_release(c.before);
+        haul__object_release(c.owner);
+    }
+}
+
+void haul__changes_free(haul__changes *changes)
+{
+    haul__free(changes->items);
+    *changes = (haul__changes){NULL, 0, 0};
+}
+
+/* ---- followed steps ---- */
 
 haul__trial *haul__trial_now(void)
 {
@@ -37,81 +89,4 @@ haul_status haul__refuse_followed(const char *operation, const char *what)
         return HAUL_OK;
     return haul__trial_differs(haul__trial_now(), operation, "%s %s in the step; move that behind haul_recording_run",
                                operation ? operation : "a call", what);
-}
-
-/* ---- changes ---- */
-
-static haul__change *add(haul__trial *trial, const char *operation)
-{
-    if (haul__grow(&trial->changes, &trial->room, trial->count + 1, sizeof *trial->changes))
-        return &trial->changes[trial->count++];
-    haul__fail_memory(operation, sizeof *trial->changes);
-    return NULL;
-}
-
-/* Only the first change of a place knows the value from before the step. A later one would hold on to a tensor of the
- * step itself, so the search is for tensors that a step made. */
-static bool is_kept(const haul__trial *trial, const void *place, const void *before)
-{
-    const haul_tensor *t = before;
-    if (!haul__is_tensor(t) || !t->followed)
-        return false;
-    for (size_t i = 0; i < trial->count; i++)
-        if (trial->changes[i].place == place)
-            return true;
-    return false;
-}
-
-haul_status haul__trial_keep_object(haul__trial *trial, void *owner, void *place, const char *operation)
-{
-    if (is_kept(trial, place, *(void **)place))
-        return HAUL_OK;
-    haul__change *c = add(trial, operation);
-    if (!c)
-        return haul_error_status();
-    *c = (haul__change){.place = place, .owner = owner, .before = *(void **)place, .is_object = true};
-    haul__object_keep(owner);
-    haul__object_keep(c->before);
-    return HAUL_OK;
-}
-
-haul_status haul__trial_keep_integer(haul__trial *trial, void *owner, int64_t *place, const char *operation)
-{
-    haul__change *c = add(trial, operation);
-    if (!c)
-        return haul_error_status();
-    *c = (haul__change){.place = place, .owner = owner, .number = *place};
-    haul__object_keep(owner);
-    return HAUL_OK;
-}
-
-void haul__trial_undo(haul__trial *trial)
-{
-    while (trial->count) {
-        const haul__change *c = &trial->changes[--trial->count];
-        if (c->is_object) {
-            void *now = *(void **)c->place;
-            *(void **)c->place = c->before;
-            haul__object_release(now);
-        } else {
-            *(int64_t *)c->place = c->number;
-        }
-        haul__object_release(c->owner);
-    }
-}
-
-void haul__trial_commit(haul__trial *trial)
-{
-    while (trial->count) {
-        const haul__change *c = &trial->changes[--trial->count];
-        haul__object_release(c->before);
-        haul__object_release(c->owner);
-    }
-}
-
-void haul__trial_free(haul__trial *trial)
-{
-    haul__free(trial->changes);
-    trial->changes = NULL;
-    trial->room = 0;
 }

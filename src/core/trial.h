@@ -1,24 +1,45 @@
-/* A followed step while it may still turn out to differ from its recording: what it changes in objects that existed
- * before is noted, so that it can be taken back. The thread keeps the trial with the setting HAUL__DRY_RUN. */
+/* What can be taken back: changes of objects that existed before a dry run, or before a followed step while it may
+ * still turn out to differ from its recording. */
 #ifndef HAUL_CORE_TRIAL_H
 #define HAUL_CORE_TRIAL_H
 
 #include "core/thread.h"
 
+/* ---- changes ---- */
+
 /* A field and its value before a change. */
 typedef struct haul__change {
-    void   *place;
-    void   *owner, *before; /* references, of a field that refers to an object */
-    int64_t number;         /* of a field that is an integer */
-    bool    is_object;
+    enum { HAUL__CHANGED_OBJECT, HAUL__CHANGED_INTEGER, HAUL__CHANGED_STATE } kind;
+    void   *owner;                              /* of the field */
+    void   *place;                              /* of an object or an integer */
+    void   *before;                             /* an object, or NULL; of a state: what put_back gets */
+    int64_t number;                             /* an integer */
+    void (*put_back)(void *owner, void *state); /* of a state */
 } haul__change;
 
+/* All zeros: there are none. */
+typedef struct haul__changes {
+    haul__change *items;
+    size_t        count, room;
+} haul__changes;
+
+/* Adds a change, with references to its owner and to the object before. */
+haul_status haul__changes_add(haul__changes *changes, const haul__change *change, const char *operation);
+
+/* Takes all changes back, the last one first, or makes them final. Then there are none. */
+void haul__changes_undo(haul__changes *changes);
+void haul__changes_commit(haul__changes *changes);
+
+void haul__changes_free(haul__changes *changes); /* the memory of a list without changes */
+
+/* ---- followed steps ---- */
+
+/* The thread keeps it with the setting HAUL__DRY_RUN. */
 typedef struct haul__trial {
     haul__object  object;
     bool          differs;  /* the step is unlike its recording, so that it cannot be followed */
     char          why[256]; /* what differs */
-    haul__change *changes;
-    size_t        count, room;
+    haul__changes changes;
 } haul__trial;
 
 /* The thread's trial; call it only if haul__is_followed. */
@@ -31,15 +52,5 @@ haul_status haul__trial_differs(haul__trial *trial, const char *operation, const
 /* For functions that a followed step cannot call, because nothing has been computed yet: fails if the thread follows.
  * `what` says what they do. */
 haul_status haul__refuse_followed(const char *operation, const char *what);
-
-/* Notes the value of `place`, a field of `owner`: a reference to an object, which may be NULL, or an integer. */
-haul_status haul__trial_keep_object(haul__trial *trial, void *owner, void *place, const char *operation);
-haul_status haul__trial_keep_integer(haul__trial *trial, void *owner, int64_t *place, const char *operation);
-
-/* Takes all changes back, or makes them final. */
-void haul__trial_undo(haul__trial *trial);
-void haul__trial_commit(haul__trial *trial);
-
-void haul__trial_free(haul__trial *trial); /* the memory of a trial without changes */
 
 #endif

@@ -1,8 +1,6 @@
 /* Writes calls into the log of a dry run. */
 #include "engine/dry_call.h"
 
-#include <string.h>
-
 static haul_status add_value(haul__program *p, const haul_tensor *t, bool written)
 {
     const bool is_none = !t || haul__is_none(t);
@@ -24,8 +22,7 @@ static haul_status add_values(haul__program *p, const haul__call *c)
 
 static haul_status describe_form(haul__program *p, const haul__call *c, haul__program_form *out)
 {
-    const haul__thread_state *state = haul__thread();
-    *out = (haul__program_form){.current = state->device,
+    *out = (haul__program_form){.settings = haul__call_settings_now(),
                                 .partner = c->partner,
                                 .records = c->records,
                                 .into = c->into,
@@ -35,8 +32,7 @@ static haul_status describe_form(haul__program *p, const haul__call *c, haul__pr
                                 .writes = c->writes};
     for (int i = 0; i < c->result_count; i++)
         out->absent |= c->results[i] ? 0 : 1u << i;
-    memcpy(out->words, state->words, sizeof out->words);
-    return haul__program_add_attributes(p, c->attributes, c->operation->attributes_size, &out->attributes);
+    return haul__attributes_add(&p->attributes, c->attributes, c->operation->attributes_size, &out->attributes);
 }
 
 haul_status haul__dry_call_describe(const haul__call *c)

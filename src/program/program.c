@@ -23,7 +23,7 @@ void haul__program_clear(haul__program *p)
     haul__free(p->changes);
     haul__free(p->uses);
     haul__free(p->described);
-    haul__free(p->attributes);
+    haul__free(p->attributes.bytes);
     haul__map_free(&p->outside);
     haul__program_init(p);
 }
@@ -86,17 +86,27 @@ haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int 
     return HAUL_OK;
 }
 
-haul_status haul__program_add_attributes(haul__program *p, const void *attributes, size_t size, size_t *at)
+haul_status haul__attributes_add(haul__attribute_list *list, const void *attributes, size_t size, size_t *at)
 {
     enum { PLACE = 16 };
-    const size_t next = (p->attributes_count + size + PLACE - 1) / PLACE * PLACE;
-    if (!haul__grow(&p->attributes, &p->attributes_room, next, 1))
+    const size_t end = (list->size + size + PLACE - 1) / PLACE * PLACE;
+    if (!haul__grow(&list->bytes, &list->room, end + 1, 1))
         return haul__fail_memory(caller, size);
-    *at = p->attributes_count;
+    *at = list->size;
     if (size)
-        memcpy(p->attributes + p->attributes_count, attributes, size);
-    p->attributes_count = next;
+        memcpy(list->bytes + list->size, attributes, size);
+    list->size = end;
     return HAUL_OK;
+}
+
+haul__call_settings haul__call_settings_now(void)
+{
+    const haul__thread_state *s = haul__thread();
+    return (haul__call_settings){.device = s->device,
+                                 .no_grad = s->no_grad,
+                                 .placement = s->words[HAUL__PLACEMENT],
+                                 .precision = s->words[HAUL__PRECISION],
+                                 .autocast = s->words[HAUL__AUTOCAST]};
 }
 
 /* ---- stores ---- */

@@ -19,15 +19,32 @@ typedef struct haul__program_module {
     bool of_gradient;
 } haul__program_module;
 
+/* Attributes of calls, each at a multiple of 16 bytes. All zeros: there are none. */
+typedef struct haul__attribute_list {
+    unsigned char *bytes;
+    size_t         size, room;
+} haul__attribute_list;
+
+/* Adds the attributes of a call, and returns their place in `*at`. */
+haul_status haul__attributes_add(haul__attribute_list *list, const void *attributes, size_t size, size_t *at);
+
+/* The thread's settings on which a call depends. There is no padding: two are equal if their bytes are. */
+typedef struct haul__call_settings {
+    haul_device *device;
+    uint32_t     no_grad, placement, precision, autocast;
+} haul__call_settings;
+
+haul__call_settings haul__call_settings_now(void);
+
 /* What the driver knows of a call when it computes, and the thread's settings. */
 typedef struct haul__program_form {
-    haul_device *current, *partner;
-    uint32_t     words[HAUL__SETTINGS];
-    bool         records, into;
-    uint32_t     wanted, saves, saves_results;
-    uint64_t     writes;
-    uint32_t     absent;     /* results that are left out */
-    size_t       attributes; /* in `attributes` of the log, as infer completed them */
+    haul__call_settings settings;
+    haul_device        *partner;
+    bool                records, into;
+    uint32_t            wanted, saves, saves_results;
+    uint64_t            writes;
+    uint32_t            absent;     /* results that are left out */
+    size_t              attributes; /* in `attributes` of the log, as infer completed them */
 } haul__program_form;
 
 /* A call of an operation, or a section: a part of the program that has a name. */
@@ -81,11 +98,11 @@ typedef struct haul__program {
     haul__program_command *commands;
     haul__program_change  *changes;
     int                   *uses;       /* stores */
-    unsigned char         *attributes; /* of the calls, each at a multiple of 16 bytes */
+    haul__attribute_list   attributes; /* of the calls */
     int                   *described;  /* calls that compute by themselves, in the order in which they do */
     size_t                 call_count, value_count, store_count, command_count, change_count, use_count;
     size_t                 call_room, value_room, store_room, command_room, change_room, use_room;
-    size_t                 described_count, described_room, attributes_count, attributes_room;
+    size_t                 described_count, described_room;
     haul__map              outside;    /* storages from before the dry run -> the number of their store + 1 */
     int                    now;        /* the call under way; -1: none */
     bool                   incomplete; /* host memory was exhausted where a change had to be written */
@@ -109,9 +126,6 @@ haul_status haul__program_describe(haul__program *p);
 /* Adds a value of the call under way; NULL is none. `store` is the storage's store: that of a planned storage is known,
  * others are looked up. */
 haul_status haul__program_add_value(haul__program *p, const haul_tensor *t, int store, bool written);
-
-/* Adds the attributes of the call under way, and returns their place in `*at`. */
-haul_status haul__program_add_attributes(haul__program *p, const void *attributes, size_t size, size_t *at);
 
 /* A store that the dry run allocates; returns its number. */
 int haul__program_add_store(haul__program *p, const haul__program_store *store);

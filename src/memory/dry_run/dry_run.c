@@ -262,16 +262,6 @@ void haul__dry_run_end_call(int call)
 
 /* ---- restoring ---- */
 
-typedef enum kept_kind { KEPT_TENSOR, KEPT_OBJECT, KEPT_INTEGER, KEPT_STATE } kept_kind;
-
-typedef struct kept {
-    void     *owner; /* holds a reference */
-    kept_kind kind;
-    void     *object; /* holds a reference; a state: what put_back gets */
-    int64_t   integer;
-    void (*put_back)(void *owner, void *state);
-} kept;
-
 /* Counts a tensor's memory as freed if only the changed field and the run hold the tensor: a real run would free it,
  * and only the value to restore keeps it. */
 static void count_as_freed(haul__dry_run *run, haul_tensor *t)
@@ -281,68 +271,79 @@ static void count_as_freed(haul__dry_run *run, haul_tensor *t)
         block_is_free(run, s);
 }
 
-/* The entry of a place, with a reference to its owner. `*k` is NULL if there is nothing to keep. */
-static haul_status new_kept(void *owner, const void *place, kept_kind kind, const char *operation, kept **k)
+/* The changes that will be taken back: of the dry run, or of the followed step. NULL outside of both. */
+static haul__changes *changes_now(void)
 {
-    haul__dry_run   *run = haul__is_dry() ? haul__dry_run_now() : NULL;
-    bool             is_new;
-    haul__map_entry *e = run ? haul__map_insert(&run->kept, place, &is_new) : NULL;
-    *k = NULL;
-    if (!run || (e && e->value))
-        return HAUL_OK;
-    *k = e ? haul__small_alloc(sizeof **k) : NULL;
-    if (!*k)
-        return haul__fail_memory(operation, sizeof **k);
-    **k = (kept){.owner = owner, .kind = kind};
-    haul__object_keep(owner);
-    e->value = *k;
-    return HAUL_OK;
+    if (haul__is_followed())
+        return &haul__trial_now()->changes;
+    haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    return run ? &run->changes : NULL;
 }
 
-static haul_status keep(void *owner, void *place, kept_kind kind, const char *operation)
+static bool has_place(const haul__changes *changes, const void *place)
 {
-    kept *k;
-    if (haul__is_followed())
-        return kind == KEPT_INTEGER ? haul__trial_keep_integer(haul__trial_now(), owner, place, operation)
-                                    : haul__trial_keep_object(haul__trial_now(), owner, place, operation);
-    haul_status status = new_kept(owner, place, kind, operation, &k);
-    if (!k)
-        return status;
-    if (kind == KEPT_INTEGER)
-        k->integer = *(int64_t *)place;
-    else
-        k->object = *(void **)place;
-    haul__object_keep(k->object);
-    if (kind == KEPT_TENSOR && k->object)
-        count_as_freed(haul__dry_run_now(), k->object);
-    return HAUL_OK;
+    for (size_t i = 0; i < changes->count; i++)
+        if (changes->items[i].place == place)
+            return true;
+    return false;
+}
+
+/* A tensor that the run or the step made itself was put there by an earlier change, which knows the value from before.
+ * The list must not hold it: its memory ends with its last user. A followed step may also find tensors of the step
+ * before it. */
+static bool is_own(const haul__changes *changes, const void *place, const void *before)
+{
+    const haul_tensor *t = before;
+    if (!haul__is_tensor(t))
+        return false;
+    if (t->storage->planned)
+        return haul__is_dry() && ((const planned *)t->storage)->run == haul__dry_run_now();
+    return haul__is_followed() && t->followed && has_place(changes, place);
+}
+
+static haul_status keep_object(void *owner, void *place, const char *operation)
+{
+    haul__changes *changes = changes_now();
+    void          *before = *(void **)place;
+    if (!changes || is_own(changes, place, before))
+        return HAUL_OK;
+    return haul__changes_add(changes, &(haul__change){.owner = owner, .place = place, .before = before}, operation);
 }
 
 haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation)
 {
-    return keep(owner, place, KEPT_TENSOR, operation);
+    const haul_status status = keep_object(owner, place, operation);
+    if (!status && haul__is_dry() && *place)
+        count_as_freed(haul__dry_run_now(), *place);
+    return status;
 }
 
 haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation)
 {
-    return keep(owner, place, KEPT_OBJECT, operation);
+    return keep_object(owner, place, operation);
 }
 
 haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation)
 {
-    return keep(owner, place, KEPT_INTEGER, operation);
+    haul__changes *changes = changes_now();
+    return changes
+               ? haul__changes_add(
+                     changes,
+                     &(haul__change){.kind = HAUL__CHANGED_INTEGER, .owner = owner, .place = place, .number = *place},
+                     operation)
+               : HAUL_OK;
 }
 
 haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
                                      const char *operation)
 {
-    kept       *k;
-    haul_status status = new_kept(owner, owner, KEPT_STATE, operation, &k);
-    if (k) {
-        k->object = state;
-        k->put_back = put_back;
-    }
-    return status;
+    haul__changes *changes = changes_now();
+    return changes ? haul__changes_add(
+                         changes,
+                         &(haul__change){
+                             .kind = HAUL__CHANGED_STATE, .owner = owner, .before = state, .put_back = put_back},
+                         operation)
+                   : HAUL_OK;
 }
 
 bool haul__dry_run_found(uint64_t order)
@@ -365,30 +366,10 @@ haul_status haul__dry_run_let_go(const haul__storage *storage)
     return HAUL_OK;
 }
 
-static void put_back(void *place, const kept *k)
-{
-    if (k->kind == KEPT_STATE) {
-        k->put_back(k->owner, k->object);
-    } else if (k->kind != KEPT_INTEGER) {
-        void *now = *(void **)place;
-        *(void **)place = k->object;
-        haul__object_release(now);
-    } else {
-        *(int64_t *)place = k->integer;
-    }
-}
-
 void haul__dry_run_restore(haul__dry_run *run)
 {
-    for (size_t i = 0; i < run->kept.capacity; i++) {
-        kept *k = run->kept.entries[i].value;
-        if (!k)
-            continue;
-        put_back((void *)run->kept.entries[i].key, k);
-        haul__object_release(k->owner);
-        haul__small_free(k, sizeof *k);
-    }
-    haul__map_free(&run->kept);
+    haul__changes_undo(&run->changes);
+    haul__changes_free(&run->changes);
     haul__map_free(&run->let_go);
-    run->kept = run->let_go = (haul__map){NULL, 0, 0};
+    run->let_go = (haul__map){NULL, 0, 0};
 }

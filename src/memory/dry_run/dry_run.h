@@ -11,7 +11,7 @@
 
 #include "base/counter.h"
 #include "core/map.h"
-#include "core/thread.h"
+#include "core/trial.h"
 #include "device/device.h"
 #include "program/program.h"
 
@@ -32,13 +32,13 @@ typedef struct haul__dry_run {
     haul_transfer_stats moved;
     haul__program       program;     /* stores and commands are guarded by the run's lock */
     uint64_t            newest_node; /* the order of the newest node that existed before */
-    haul__map           kept;        /* changed fields and their old values */
-    haul__map           drawn;       /* random generators, with the number of blocks that the run has drawn */
+    haul__changes       changes;
+    haul__map           drawn;  /* random generators, with the number of blocks that the run has drawn */
     haul__map           let_go; /* storages that existed before, with the number of references that would be gone */
     atomic_bool         lock;
 } haul__dry_run;
 
-/* Frees all that the run holds except `kept`. */
+/* Frees all that the run holds except its changes. */
 void haul__dry_run_free(haul__dry_run *run);
 
 /* Begins the thread's dry run, in a scope whose end ends it. `run` is all zero except its object head and newest_node;

@@ -8,6 +8,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "engine/node.h"
+#include "memory/dry_run/dry_run.h"
 
 /* ---- differences ---- */
 
@@ -110,13 +111,13 @@ static bool is_reference(haul__following *f, const haul__reference *r, haul_tens
  * stays. */
 static int count_ending(const haul__following *f, const haul__storage *storage)
 {
-    const haul__trial *trial = &f->base.trial;
-    int                count = 0;
+    const haul__changes *changes = &f->base.trial.changes;
+    int                  count = 0;
     for (size_t i = 0; i < f->v->outside_count; i++)
         if (f->v->outsides[i].run == f->run && f->v->outsides[i].bound == storage)
             return 0;
-    for (size_t i = 0; i < trial->count; i++) {
-        const haul_tensor *t = trial->changes[i].before;
+    for (size_t i = 0; i < changes->count; i++) {
+        const haul_tensor *t = changes->items[i].before;
         count += haul__is_tensor(t) && t->storage == storage && atomic_load(&t->object.refs) == 1;
     }
     return count;
@@ -153,12 +154,7 @@ static haul_tensor *make(haul__following *f, uint32_t value)
     haul_tensor *t = storage ? haul__tensor_new() : NULL;
     if (!t)
         return NULL;
-    t->dtype = form->dtype;
-    t->shape = form->shape;
-    memcpy(t->strides, form->strides, sizeof t->strides);
-    t->offset = form->offset;
-    t->count = form->count;
-    t->contiguous = form->contiguous;
+    haul__tensor_take_form(t, form);
     t->storage = storage;
     haul__object_keep(t->storage);
     t->followed = v->base + value;
@@ -173,9 +169,8 @@ static haul_tensor *make(haul__following *f, uint32_t value)
 
 static bool same_settings(const haul__call_settings *s)
 {
-    const haul__thread_state *now = haul__thread();
-    return s->device == now->device && s->no_grad == now->no_grad && s->placement == now->words[HAUL__PLACEMENT] &&
-           s->precision == now->words[HAUL__PRECISION] && s->autocast == now->words[HAUL__AUTOCAST];
+    const haul__call_settings now = haul__call_settings_now();
+    return !memcmp(s, &now, sizeof now);
 }
 
 static haul_status check_targets(haul__following *f, const haul__entry *e, const haul__asked *a)
@@ -218,7 +213,7 @@ static haul_status follow_call(haul__follower *base, const haul__asked *a)
     if (base->trial.differs || f->at == v->entry_count || e->operation != a->operation || e->count != a->count ||
         e->into != (a->outs != NULL))
         return differs_at(f, a->operation->name);
-    if (size && !a->operation->varies && memcmp(v->attributes + e->attributes, a->attributes, size))
+    if (size && !a->operation->varies && memcmp(v->attributes.bytes + e->attributes, a->attributes, size))
         return differs_in(f, e, "an argument has changed");
     if (!same_settings(&e->settings))
         return differs_in(f, e, "a setting of the thread has changed");
@@ -230,7 +225,7 @@ static haul_status follow_call(haul__follower *base, const haul__asked *a)
     else if (a->results)
         status = make_results(f, e, a->results);
     if (!status && e->call >= 0 && size)
-        memcpy(v->attributes + v->calls[e->call].form.attributes, a->attributes, size);
+        memcpy(v->attributes.bytes + v->calls[e->call].form.attributes, a->attributes, size);
     f->at++;
     return status;
 }
@@ -257,7 +252,7 @@ static haul_status change_leaf(haul__following *f, const haul__entry *e, const h
     haul_tensor *g = make(f, change->value);
     if (!g)
         return haul__fail_memory(e->name, sizeof *g);
-    if (haul__trial_keep_object(&f->base.trial, leaf, &leaf->grad, e->name)) {
+    if (haul__dry_run_keep_tensor(leaf, &leaf->grad, e->name)) {
         haul__object_release(g);
         return haul_error_status();
     }
@@ -303,7 +298,7 @@ void haul__following_init(haul__following *f)
 
 void haul__following_free(haul__following *f)
 {
-    haul__trial_free(&f->base.trial);
+    haul__changes_free(&f->base.trial.changes);
     haul__free(f->leaves);
 }
 
@@ -381,15 +376,15 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
     if (status && !f->base.trial.differs)
         haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
     if (f->base.trial.differs) {
-        haul__trial_undo(&f->base.trial);
+        haul__changes_undo(&f->base.trial.changes);
         haul__error_restore(&before);
         return HAUL_OK;
     }
     *followed = true;
     status = haul__variant_run(v);
     if (status)
-        haul__trial_undo(&f->base.trial);
+        haul__changes_undo(&f->base.trial.changes);
     else
-        haul__trial_commit(&f->base.trial);
+        haul__changes_commit(&f->base.trial.changes);
     return status;
 }

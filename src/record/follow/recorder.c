@@ -48,12 +48,7 @@ static haul_status add_form(haul__variant *v, const haul_tensor *t, size_t *at)
         return haul_error_status();
     haul_tensor *form = &v->forms[v->form_count];
     memset(form, 0, sizeof *form);
-    form->dtype = t->dtype;
-    form->shape = t->shape;
-    memcpy(form->strides, t->strides, sizeof form->strides);
-    form->offset = t->offset;
-    form->count = t->count;
-    form->contiguous = t->contiguous;
+    haul__tensor_take_form(form, t);
     *at = v->form_count++;
     return HAUL_OK;
 }
@@ -147,16 +142,6 @@ static haul_status add_value(recorder *r, haul_tensor *t, uint32_t *number)
 
 /* ---- calls ---- */
 
-haul__call_settings haul__call_settings_now(void)
-{
-    const haul__thread_state *s = haul__thread();
-    return (haul__call_settings){.device = s->device,
-                                 .no_grad = s->no_grad,
-                                 .placement = s->words[HAUL__PLACEMENT],
-                                 .precision = s->words[HAUL__PRECISION],
-                                 .autocast = s->words[HAUL__AUTOCAST]};
-}
-
 static haul_status add_entry(haul__variant *v, const haul__entry *e)
 {
     if (ROOM(v, entries, entry_count, entry_room, 0))
@@ -165,20 +150,7 @@ static haul_status add_entry(haul__variant *v, const haul__entry *e)
     return HAUL_OK;
 }
 
-static haul_status add_attributes(haul__variant *v, const void *attributes, size_t size, size_t *at)
-{
-    enum { PLACE = 16 };
-    const size_t end = (v->attributes_count + size + PLACE - 1) / PLACE * PLACE;
-    if (!haul__grow(&v->attributes, &v->attributes_room, end + 1, 1))
-        return haul__fail_memory("haul_recording_run", size);
-    *at = v->attributes_count;
-    if (size)
-        memcpy(v->attributes + *at, attributes, size);
-    v->attributes_count = end;
-    return HAUL_OK;
-}
-
-/* Did the program make the call? Sections have calls, too, for example an optimizer's step. */
+/* True if the program made the call. Sections have calls, too, for example an optimizer's step. */
 static bool is_of_program(const haul__program *log, int call)
 {
     for (int at = log->calls[call].parent; at >= 0; at = log->calls[at].parent)
@@ -228,7 +200,7 @@ static haul_status record_call(haul__recorder *base, int call, const haul__asked
     if (!status)
         status = add_results(r, a, &e);
     if (!status)
-        status = add_attributes(r->v, a->attributes, a->operation->attributes_size, &e.attributes);
+        status = haul__attributes_add(&r->v->attributes, a->attributes, a->operation->attributes_size, &e.attributes);
     return status ? status : add_entry(r->v, &e);
 }
 

@@ -16,7 +16,8 @@ static void stays(haul__storage *storage)
     (void)storage; /* its variant frees it */
 }
 
-haul__arena *haul__arena_of(haul__arenas *arenas, const haul_device *device)
+/* NULL if there is none. */
+static haul__arena *arena_of(haul__arenas *arenas, const haul_device *device)
 {
     for (int i = 0; i < arenas->count; i++)
         if (arenas->items[i].device == device)
@@ -50,7 +51,7 @@ void haul__arenas_free(haul__arenas *arenas)
 
 static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 {
-    haul__arena *a = haul__arena_of(arenas, needed->device);
+    haul__arena *a = arena_of(arenas, needed->device);
     if (!a) {
         a = &arenas->items[arenas->count++];
         *a = (haul__arena){.device = needed->device};
@@ -124,7 +125,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
         return status;
     for (size_t i = 0; i < v->inside_count && !status; i++)
         if (v->insides[i].offset >= 0)
-            status = place(&v->insides[i], haul__arena_of(arenas, v->insides[i].device)->storage);
+            status = place(&v->insides[i], arena_of(arenas, v->insides[i].device)->storage);
     if (!status)
         v->generation = arenas->generation;
     return status;
@@ -159,7 +160,7 @@ static void bind(haul__variant *v)
 static void draw(haul__variant *v, const haul__replayed *r, haul__call *c)
 {
     const haul__operation *o = r->operation;
-    unsigned char         *kept = v->attributes + r->form.attributes + o->random_at;
+    unsigned char         *kept = v->attributes.bytes + r->form.attributes + o->random_at;
     int64_t                blocks;
     if (r->draws == HAUL__DRAWS) {
         memcpy(&blocks, c->attributes + o->blocks_at, sizeof blocks);
@@ -167,7 +168,7 @@ static void draw(haul__variant *v, const haul__replayed *r, haul__call *c)
         memcpy(kept, &state, sizeof state);
     } else {
         const haul__replayed *by = &v->calls[r->drawn_by];
-        memcpy(kept, v->attributes + by->form.attributes + by->operation->random_at, sizeof(haul_random_state));
+        memcpy(kept, v->attributes.bytes + by->form.attributes + by->operation->random_at, sizeof(haul_random_state));
     }
     memcpy(c->attributes + o->random_at, kept, sizeof(haul_random_state));
 }
@@ -175,7 +176,7 @@ static void draw(haul__variant *v, const haul__replayed *r, haul__call *c)
 static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
 {
     haul_tensor *const *tensors = v->tensors + r->tensors;
-    haul__call_begin(c, r->operation, v->attributes + r->form.attributes, r->count, r->result_count);
+    haul__call_begin(c, r->operation, v->attributes.bytes + r->form.attributes, r->count, r->result_count);
     c->device = r->device;
     c->partner = r->form.partner;
     c->records = r->form.records;
@@ -209,10 +210,10 @@ static haul_status compute(haul__variant *v, const haul__replayed *r, haul_scope
 {
     haul__call          c;
     haul__thread_state *state = haul__thread();
-    state->device = r->form.current;
-    state->words[HAUL__PLACEMENT] = r->form.words[HAUL__PLACEMENT];
-    state->words[HAUL__PRECISION] = r->form.words[HAUL__PRECISION];
-    state->words[HAUL__AUTOCAST] = r->form.words[HAUL__AUTOCAST];
+    state->device = r->form.settings.device;
+    state->words[HAUL__PLACEMENT] = r->form.settings.placement;
+    state->words[HAUL__PRECISION] = r->form.settings.precision;
+    state->words[HAUL__AUTOCAST] = r->form.settings.autocast;
     begin(v, r, &c);
     const haul_status status = r->operation->compute(&c);
     count_versions(&c);

@@ -12,6 +12,7 @@
 typedef struct completion {
     haul__variant       *v;
     const haul__program *log;
+    haul_program         program;
     const char          *operation;
     int64_t             *stores; /* of the log's stores: their number in the program, or -1 */
     int                 *calls;  /* of the log's calls: their number in `v->calls`, or -1 */
@@ -32,7 +33,7 @@ static int64_t program_store(const completion *x, int log_store)
 
 static void mark_values(const completion *x, bool *used)
 {
-    const haul_program *p = &x->v->program;
+    const haul_program *p = &x->program;
     for (int64_t i = 0; i < p->value_count; i++)
         if (p->values[i].store >= 0)
             used[p->values[i].store] = true;
@@ -56,7 +57,7 @@ static haul__inside describe_inside(const haul_program_store *s)
 static haul_status add_stores(completion *x)
 {
     haul__variant      *v = x->v;
-    const haul_program *p = &v->program;
+    const haul_program *p = &x->program;
     const size_t        count = (size_t)p->store_count;
     bool               *used = haul__calloc(count + 1, 1);
     v->stores = haul__calloc(count + 1, sizeof *v->stores);
@@ -157,11 +158,12 @@ static bool has_work(const haul_program *p, const haul__program_call *c, const h
 static void find_draw(haul__variant *v, haul__replayed *r)
 {
     const haul__operation *o = r->operation;
-    const unsigned char   *mine = v->attributes + r->form.attributes;
+    const unsigned char   *mine = v->attributes.bytes + r->form.attributes;
     for (size_t i = 0; o->random_at && i < v->call_count; i++) {
         const haul__replayed *other = &v->calls[i];
-        if (other->draws == HAUL__DRAWS && !memcmp(v->attributes + other->form.attributes + other->operation->random_at,
-                                                   mine + o->random_at, sizeof(haul_random_state))) {
+        if (other->draws == HAUL__DRAWS &&
+            !memcmp(v->attributes.bytes + other->form.attributes + other->operation->random_at, mine + o->random_at,
+                    sizeof(haul_random_state))) {
             r->draws = HAUL__DRAWS_AGAIN;
             r->drawn_by = (int)i;
             return;
@@ -172,10 +174,10 @@ static void find_draw(haul__variant *v, haul__replayed *r)
         refuse(v, o->name, "uses random numbers from before the step");
 }
 
-static void add_call(completion *x, const haul__program_call *c, int64_t number)
+static haul_status add_call(completion *x, const haul__program_call *c, int64_t number)
 {
     haul__variant                *v = x->v;
-    const haul_program_operation *o = &v->program.operations[number];
+    const haul_program_operation *o = &x->program.operations[number];
     haul__replayed               *r = &v->calls[v->call_count];
     *r = (haul__replayed){.operation = c->operation,
                           .device = c->device,
@@ -183,29 +185,27 @@ static void add_call(completion *x, const haul__program_call *c, int64_t number)
                           .count = c->operand_count,
                           .result_count = c->result_count,
                           .tensors = v->tensor_count};
-    if (c->operation->attributes_size)
-        memcpy(v->attributes + v->attributes_count, x->log->attributes + c->form.attributes,
-               c->operation->attributes_size);
-    r->form.attributes = v->attributes_count;
-    v->attributes_count += (c->operation->attributes_size + 15) / 16 * 16;
     for (int i = 0; i < c->operand_count + c->result_count; i++) {
         const bool is_absent = i >= c->operand_count && (c->form.absent >> (i - c->operand_count) & 1);
-        v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &v->program.values[o->value + i]);
+        v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &x->program.values[o->value + i]);
     }
-    find_draw(v, r);
+    const haul_status status = haul__attributes_add(&v->attributes, x->log->attributes.bytes + c->form.attributes,
+                                                    c->operation->attributes_size, &r->form.attributes);
+    if (!status)
+        find_draw(v, r);
     v->call_count++;
+    return status;
 }
 
 static haul_status make_room(completion *x)
 {
     haul__variant *v = x->v;
-    const size_t   values = (size_t)v->program.value_count, calls = (size_t)v->program.operation_count;
+    const size_t   values = (size_t)x->program.value_count, calls = (size_t)x->program.operation_count;
     v->handles = haul__calloc(values + 1, sizeof *v->handles);
     v->tensors = haul__calloc(values + 1, sizeof *v->tensors);
     v->calls = haul__calloc(calls + 1, sizeof *v->calls);
     x->calls = haul__malloc((x->log->call_count + 1) * sizeof *x->calls);
-    if (v->handles && v->tensors && v->calls && x->calls &&
-        haul__grow(&v->attributes, &v->attributes_room, v->attributes_count + x->log->attributes_count + 16, 1))
+    if (v->handles && v->tensors && v->calls && x->calls)
         return HAUL_OK;
     return haul__fail_memory(x->operation, (values + 1) * sizeof *v->handles);
 }
@@ -218,14 +218,14 @@ static haul_status add_calls(completion *x)
         return status;
     for (size_t i = 0; i < x->log->call_count; i++)
         x->calls[i] = -1;
-    for (size_t i = 0; i < x->log->described_count; i++) {
+    for (size_t i = 0; i < x->log->described_count && !status; i++) {
         const int                 at = x->log->described[i];
         const haul__program_call *c = &x->log->calls[at];
         if (!c->listed)
             continue;
-        if (has_work(&x->v->program, c, &x->v->program.operations[number])) {
+        if (has_work(&x->program, c, &x->program.operations[number])) {
             x->calls[at] = (int)x->v->call_count;
-            add_call(x, c, number);
+            status = add_call(x, c, number);
         }
         number++;
     }
@@ -233,7 +233,7 @@ static haul_status add_calls(completion *x)
         haul__entry *e = &x->v->entries[i];
         e->call = e->operation && e->operation->varies ? x->calls[e->log_call] : -1;
     }
-    return HAUL_OK;
+    return status;
 }
 
 /* Each command must belong to a call that is made again. */
@@ -263,11 +263,12 @@ static int64_t arena_bytes(const haul__variant *v, const haul_device *device)
     return bytes;
 }
 
-static void add_arenas(haul__variant *v)
+static void add_arenas(const completion *x)
 {
-    for (int i = 0; i < v->program.memory_count; i++) {
-        const haul__arena needed = {.device = v->program.memory[i].device,
-                                    .bytes = arena_bytes(v, v->program.memory[i].device)};
+    haul__variant *v = x->v;
+    for (int i = 0; i < x->program.memory_count; i++) {
+        const haul__arena needed = {.device = x->program.memory[i].device,
+                                    .bytes = arena_bytes(v, x->program.memory[i].device)};
         if (needed.bytes > 0)
             v->needed.items[v->needed.count++] = needed;
     }
@@ -281,7 +282,7 @@ static const haul__operation marker = {.name = "haul_recording_run"};
 static haul_status complete(completion *x)
 {
     haul__variant *v = x->v;
-    haul_status    status = haul__program_extract(x->log, &(haul__program_range){.call = 0}, &v->program, &x->stores);
+    haul_status    status = haul__program_extract(x->log, &(haul__program_range){.call = 0}, &x->program, &x->stores);
     if (!status)
         status = add_stores(x);
     if (status)
@@ -293,7 +294,7 @@ static haul_status complete(completion *x)
     if (status)
         return status;
     check_commands(x);
-    add_arenas(v);
+    add_arenas(x);
     v->marker = haul__node_over(&marker, NULL, 0, HAUL__NODE_RESULTS);
     if (!v->marker)
         return haul__fail_memory(x->operation, sizeof *v->marker);
@@ -305,7 +306,7 @@ haul_status haul__variant_complete(haul__variant *v, const haul__program *log, c
 {
     completion        x = {.v = v, .log = log, .operation = operation};
     const haul_status status = complete(&x);
-    haul_program_free(&v->program);
+    haul_program_free(&x.program);
     haul__free(x.stores);
     haul__free(x.calls);
     return status;
@@ -321,8 +322,7 @@ void haul__variant_free(haul__variant *v)
         haul__object_release(s->storage);
     }
     haul__object_release(v->marker);
-    haul_program_free(&v->program);
-    void *arrays[] = {v->entries,  v->references, v->made,   v->results, v->leaf_changes, v->forms, v->attributes,
+    void *arrays[] = {v->entries,  v->references, v->made,   v->results, v->leaf_changes, v->forms, v->attributes.bytes,
                       v->outsides, v->insides,    v->stores, v->handles, v->tensors,      v->calls};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         haul__free(arrays[i]);

@@ -37,12 +37,6 @@ typedef struct haul__leaf_change {
     uint32_t        value;  /* the new one */
 } haul__leaf_change;
 
-/* The thread's settings on which a call depends. */
-typedef struct haul__call_settings {
-    haul_device *device;
-    uint32_t     no_grad, placement, precision, autocast;
-} haul__call_settings;
-
 typedef struct haul__entry {
     const haul__operation *operation; /* NULL: a backward pass, or a function that runs again in one */
     const char            *name;
@@ -118,10 +112,8 @@ typedef struct haul__arenas {
     uint64_t    generation; /* increases when an arena is replaced by a larger one */
 } haul__arenas;
 
-/* The arena of a device; NULL if there is none. */
-haul__arena *haul__arena_of(haul__arenas *arenas, const haul_device *device);
-int64_t      haul__arenas_bytes(const haul__arenas *arenas);
-void         haul__arenas_free(haul__arenas *arenas);
+int64_t haul__arenas_bytes(const haul__arenas *arenas);
+void    haul__arenas_free(haul__arenas *arenas);
 
 typedef struct haul__variant {
     haul__entry         *entries;
@@ -129,25 +121,24 @@ typedef struct haul__variant {
     haul__made          *made; /* by the number of the value */
     uint32_t            *results;
     haul__leaf_change   *leaf_changes;
-    haul_tensor         *forms; /* dtype, shape, strides, offset, count */
-    unsigned char       *attributes;
+    haul_tensor         *forms;      /* dtype, shape, strides, offset, count */
+    haul__attribute_list attributes; /* of entries and of calls */
     haul__outside       *outsides;
     haul__inside        *insides;
     haul__variant_store *stores;
     haul__handle        *handles;
     haul_tensor        **tensors;
     haul__replayed      *calls;
-    haul_program         program;
     haul__arenas         needed;     /* without memory */
     uint64_t             generation; /* of the arenas in which its stores are */
-    size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, attributes_count;
-    size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, attributes_room;
-    size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
-    int         leaf_count;
-    uint32_t    base;         /* added to the numbers of values */
-    haul__node *marker;       /* the graph of results through which a gradient flows */
-    char        refused[256]; /* why the step cannot be followed; "": it can */
-    uint64_t    used;         /* the step in which it was followed last */
+    size_t               entry_count, reference_count, made_count, result_count, leaf_change_count, form_count;
+    size_t               entry_room, reference_room, made_room, result_room, leaf_change_room, form_room;
+    size_t               outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
+    int                  leaf_count;
+    uint32_t             base;         /* added to the numbers of values */
+    haul__node          *marker;       /* the graph of results through which a gradient flows */
+    char                 refused[256]; /* why the step cannot be followed; "": it can */
+    uint64_t             used;         /* the step in which it was followed last */
 } haul__variant;
 
 /* Records function(context) in a dry run. Returns NULL, with the error recorded, if that fails. A variant whose
@@ -165,9 +156,6 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas);
  * other memory. */
 haul_status haul__inside_renew(haul__inside *s, int holders);
 void        haul__inside_leave(haul__inside *s); /* its place in the arena */
-
-/* The settings of the thread. */
-haul__call_settings haul__call_settings_now(void);
 
 /* Runs the calls, when the step was followed to its end. */
 haul_status haul__variant_run(haul__variant *v);
