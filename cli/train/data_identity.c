@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/fnv.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "data/dataset.h"
@@ -16,30 +17,23 @@ enum { MOST_LISTED = 1000 };
 
 /* ---- making ---- */
 
-/* FNV-1a, 64 bits. */
-typedef struct hash {
-    uint64_t value;
-} hash;
-
-static void hash_add(hash *h, const void *data, size_t size)
+static void hash_add(uint64_t *hash, const void *data, size_t size)
 {
-    const unsigned char *at = data;
-    for (size_t i = 0; i < size; i++)
-        h->value = (h->value ^ at[i]) * UINT64_C(0x100000001b3);
+    *hash = haul__fnv(*hash, data, size);
 }
 
-static void hash_add_size(hash *h, uint64_t size)
+static void hash_add_size(uint64_t *hash, uint64_t size)
 {
     unsigned char bytes[8];
     for (int i = 0; i < 8; i++)
         bytes[i] = (unsigned char)(size >> 8 * i);
-    hash_add(h, bytes, sizeof bytes);
+    hash_add(hash, bytes, sizeof bytes);
 }
 
 typedef struct files {
-    int64_t count, bytes;
-    hash    hash;
-    cJSON  *sizes; /* of each file, by its name */
+    int64_t  count, bytes;
+    uint64_t hash;
+    cJSON   *sizes; /* of each file, by its name */
 } files;
 
 static bool add_file(files *f, const haul__data_file *file)
@@ -65,14 +59,14 @@ static bool add_file(files *f, const haul__data_file *file)
 
 static bool put_files(cJSON *part, const haul_dataset *data)
 {
-    files           f = {.hash = {UINT64_C(0xcbf29ce484222325)}, .sizes = cJSON_AddObjectToObject(part, "sizes")};
+    files           f = {.hash = HAUL__FNV, .sizes = cJSON_AddObjectToObject(part, "sizes")};
     haul__data_file file;
     char            text[24];
     bool            read = true;
     while (read && (file = haul__dataset_file(data, f.count)).path)
         read = add_file(&f, &file);
     if (f.count) {
-        snprintf(text, sizeof text, "%016" PRIx64, f.hash.value);
+        snprintf(text, sizeof text, "%016" PRIx64, f.hash);
         json_number(part, "files", (double)f.count);
         json_number(part, "bytes", (double)f.bytes);
         json_text(part, "hash", text);

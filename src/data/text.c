@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "data/dataset.h"
@@ -125,12 +126,10 @@ static haul_status take_tokens(text *t, const uint8_t *data, size_t size, const 
     return HAUL_OK;
 }
 
-/* FNV-1a, 64 bits. */
+/* Never 0. */
 static uint64_t hash_of(const uint8_t *data, size_t size)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ data[i]) * UINT64_C(0x100000001b3);
+    const uint64_t hash = haul__fnv(HAUL__FNV, data, size);
     return hash ? hash : 1;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fnv.h"
 #include "base/text/word_list.h"
 
 /* ---- dispatch ---- */
@@ -22,12 +23,10 @@ enum { LINE = 1024, PLACES = 4096 /* a power of two */, MOST = PLACES / 4 * 3 };
 static uint64_t seen[PLACES];
 static int      seen_count;
 
-/* FNV-1a; never 0. */
+/* Never 0. */
 static uint64_t hash_of(const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    const uint64_t hash = haul__fnv(HAUL__FNV, text, strlen(text));
     return hash ? hash : 1;
 }
 

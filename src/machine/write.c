@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 #include "base/text/json_text.h"
 #include "machine/machine.h"
 
@@ -81,13 +82,10 @@ char *haul__machine_write(const haul__machine *m)
     return text.out;
 }
 
-/* FNV-1a, 64 bits. */
 uint64_t haul__machine_digest(const haul__machine *m)
 {
-    char    *text = haul__machine_write(m);
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (const char *c = text; c && *c; c++)
-        digest = (digest ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    char          *text = haul__machine_write(m);
+    const uint64_t digest = text ? haul__fnv(HAUL__FNV, text, strlen(text)) : 0;
     haul__free(text);
-    return text ? digest : 0;
+    return digest;
 }

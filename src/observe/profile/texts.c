@@ -3,21 +3,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 
 enum { FIRST_PLACES = 1024 }; /* a power of two, as all numbers of places */
-
-static uint64_t hash_of(const char *text)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u; /* FNV-1a */
-    return hash;
-}
 
 /* The place of the text in the table, or a free one for it. */
 static size_t place_of(const haul__texts *t, const char *text)
 {
-    size_t at = hash_of(text) & (t->places - 1);
+    size_t at = haul__fnv(HAUL__FNV, text, strlen(text)) & (t->places - 1);
     while (t->table[at] && strcmp(t->items[t->table[at]], text) != 0)
         at = (at + 1) & (t->places - 1);
     return at;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -52,21 +53,13 @@ struct haul_ledger {
 
 /* ---- rows by their keys ---- */
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ at[i]) * 1099511628211u; /* FNV-1a */
-    return hash;
-}
-
 static uint64_t hash_of(const haul_ledger_row *r)
 {
     const char *const texts[] = {r->operation, r->module, r->label, r->tensor};
-    uint64_t          hash = hash_bytes(14695981039346656037u, &r->from, sizeof r->from);
-    hash = hash_bytes(hash, &r->to, sizeof r->to);
+    uint64_t          hash = haul__fnv(HAUL__FNV, &r->from, sizeof r->from);
+    hash = haul__fnv(hash, &r->to, sizeof r->to);
     for (int i = 0; i < 4; i++)
-        hash = hash_bytes(hash, texts[i], strlen(texts[i]) + 1);
+        hash = haul__fnv(hash, texts[i], strlen(texts[i]) + 1);
     return hash;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "base/text/utf8.h"
 
 _Static_assert(sizeof(haul_published_device) == 32 + 32 + 64 + 3 * 8, "a page has no gaps");
@@ -15,12 +16,8 @@ _Static_assert(sizeof(haul__page) == 32 + 11 * 8 + 7 * 8 + 2 * 8 + HAUL__PAGE_NA
 
 uint64_t haul__page_checksum(const haul__page *page)
 {
-    const size_t         from = offsetof(haul__page, checksum) + sizeof page->checksum;
-    const unsigned char *at = (const unsigned char *)page + from, *end = (const unsigned char *)page + sizeof *page;
-    uint64_t             hash = 14695981039346656037u;
-    while (at < end)
-        hash = (hash ^ *at++) * 1099511628211u; /* FNV-1a */
-    return hash;
+    const size_t from = offsetof(haul__page, checksum) + sizeof page->checksum;
+    return haul__fnv(HAUL__FNV, (const unsigned char *)page + from, sizeof *page - from);
 }
 
 void haul__page_text(char *out, size_t size, const char *text)

@@ -1,13 +1,12 @@
 /* Digests of programs. */
 #include <string.h>
 
+#include "base/fnv.h"
 #include "plan/place/step.h"
 
-/* FNV-1a. */
 static void add_bytes(uint64_t *digest, const void *data, size_t size)
 {
-    for (const unsigned char *byte = data; size > 0; byte++, size--)
-        *digest = (*digest ^ *byte) * UINT64_C(0x100000001b3);
+    *digest = haul__fnv(*digest, data, size);
 }
 
 static void add_text(uint64_t *digest, const char *text)
@@ -34,7 +33,7 @@ static void add_value(uint64_t *digest, const haul_program_value *v)
 
 uint64_t haul__place_digest(const haul_program *p)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = HAUL__FNV;
     for (int64_t i = 0; i < p->operation_count; i++) {
         const haul_program_operation *o = &p->operations[i];
         add_text(&digest, o->name);
