@@ -16,9 +16,7 @@ size_t character_at(const char *text, uint32_t *code)
     enum { LONGEST = 4 };
     const unsigned char *at = (const unsigned char *)text;
     const size_t         length = haul__utf8_length(at, LONGEST);
-    *code = !length ? UINT32_MAX : length == 1 ? *at : *at & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++)
-        *code = *code << 6 | (at[i] & 0x3fu);
+    *code = length ? haul__utf8_code(at, length) : UINT32_MAX;
     return length ? length : 1;
 }
 

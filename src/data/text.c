@@ -60,14 +60,6 @@ static haul_status read_stretch(void *context, haul_example *e)
 
 /* ---- characters ---- */
 
-static uint32_t code_point(const uint8_t *p, size_t length)
-{
-    uint32_t code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
-    for (size_t i = 1; i < length; i++)
-        code = code << 6 | (p[i] & 0x3fu);
-    return code;
-}
-
 /* The length of the character at `at`; 0, with an error, if it cannot be one of a text. */
 static size_t character(const text *t, const uint8_t *data, size_t size, size_t at)
 {
@@ -103,7 +95,7 @@ static haul_status find_characters(text *t, const uint8_t *data, size_t size, ui
     for (size_t at = 0, length; at < size; at += length, t->count++) {
         if (!(length = character(t, data, size, at)))
             return haul_error_status();
-        numbers[code_point(data + at, length)] = 1;
+        numbers[haul__utf8_code(data + at, length)] = 1;
     }
     return number(t, numbers);
 }
@@ -119,7 +111,7 @@ static haul_status take_tokens(text *t, const uint8_t *data, size_t size, const 
     int64_t i = 0;
     for (size_t at = 0, length; at < size; at += length) {
         length = haul__utf8_length(data + at, size - at);
-        const uint32_t token = numbers[code_point(data + at, length)] - 1;
+        const uint32_t token = numbers[haul__utf8_code(data + at, length)] - 1;
         memcpy(t->names + (size_t)token * NAME, data + at, length);
         t->tokens[i++] = (uint16_t)token;
     }

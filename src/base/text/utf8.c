@@ -26,6 +26,14 @@ size_t haul__utf8_length(const uint8_t *p, size_t left)
     return 0;
 }
 
+uint32_t haul__utf8_code(const uint8_t *p, size_t length)
+{
+    uint32_t code = length == 1 ? p[0] : p[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++)
+        code = code << 6 | (p[i] & 0x3fu);
+    return code;
+}
+
 bool haul__is_utf8(const uint8_t *text, size_t size)
 {
     for (size_t i = 0, n; i < size; i += n)

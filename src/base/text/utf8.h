@@ -10,6 +10,9 @@
  * forms, no surrogates, nothing above U+10FFFF). */
 size_t haul__utf8_length(const uint8_t *p, size_t left);
 
+/* The code point of a sequence that is valid and has this length. */
+uint32_t haul__utf8_code(const uint8_t *p, size_t length);
+
 /* True if the whole text is UTF-8. */
 bool haul__is_utf8(const uint8_t *text, size_t size);
 
