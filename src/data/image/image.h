@@ -35,6 +35,10 @@ typedef struct haul__image_form {
 /* Checks the options `size` and `channels`, in which 0 means the default. */
 haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2], int channels, const char *operation);
 
+/* Gives a form without a size that of a measured image; fails if the form has another size, which it got from the
+ * picture at `first`. */
+haul_status haul__image_form_take_size(haul__image_form *form, const haul__image *image, const char *first);
+
 /* Reads the file at image->path and measures it. haul__image_close frees it, and ignores images that are not open. */
 haul_status haul__image_open(haul__image *image);
 void        haul__image_close(haul__image *image);

@@ -66,16 +66,10 @@ static haul_status measure_all(pictures *p)
     for (size_t i = 0; i < p->count; i++) {
         haul__image image = image_of(p, i);
         haul_status status = haul__image_measure_file(&image);
+        if (status == HAUL_OK)
+            status = haul__image_form_take_size(&p->form, &image, p->items[0].path);
         if (status)
             return status;
-        if (i && (image.height != p->form.height || image.width != p->form.width))
-            return haul__fail(HAUL_SHAPE, OPEN, "size",
-                              "%s has %lld x %lld pixels and %s has %lld x %lld; say to which size pictures are "
-                              "resized, for example .size = {64, 64}",
-                              image.path, (long long)image.width, (long long)image.height, p->items[0].path,
-                              (long long)p->form.width, (long long)p->form.height);
-        p->form.height = image.height;
-        p->form.width = image.width;
     }
     return HAUL_OK;
 }

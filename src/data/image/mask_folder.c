@@ -252,20 +252,12 @@ static haul_status scan(pairs *p, values_seen *out)
         const pair *of = &p->items[i];
         haul__image picture = image_of(of->picture);
         haul_status status = haul__image_measure_file(&picture);
-        if (status == HAUL_OK && !resizes && i && (picture.height != p->form.height || picture.width != p->form.width))
-            status = haul__fail(HAUL_SHAPE, OPEN, "size",
-                                "%s has %lld x %lld pixels and %s has %lld x %lld; say to which size pictures are "
-                                "resized, for example .size = {64, 64}",
-                                of->picture, (long long)picture.width, (long long)picture.height, p->items[0].picture,
-                                (long long)p->form.width, (long long)p->form.height);
+        if (status == HAUL_OK && !resizes)
+            status = haul__image_form_take_size(&p->form, &picture, p->items[0].picture);
         if (status == HAUL_OK)
             status = see_values(of, &picture, i, out);
         if (status)
             return status;
-        if (!resizes) {
-            p->form.height = picture.height;
-            p->form.width = picture.width;
-        }
     }
     return HAUL_OK;
 }
@@ -304,13 +296,13 @@ static haul_status check_classes(const pairs *p, const values_seen *seen)
     return HAUL_OK;
 }
 
-/* The values of the training split, which is not the one that is opened. */
-static haul_status see_training(const pairs *like, const char *root, values_seen *out)
+/* The values of the training split, which is not the one that is opened. Its pictures may have other sizes. */
+static haul_status see_training(const char *root, values_seen *out)
 {
     pairs *p = haul__calloc(1, sizeof *p);
     if (!p)
         return haul__fail_memory(OPEN, sizeof *p);
-    p->form = (haul__image_form){.height = 1, .width = 1, .channels = like->form.channels};
+    p->form = (haul__image_form){.height = 1, .width = 1};
     haul_status status = add_pairs(p, root);
     if (status == HAUL_OK)
         status = scan(p, out);
@@ -395,7 +387,7 @@ static haul_status open_pairs(pairs *p, const roots *root, int classes)
     if (status == HAUL_OK)
         status = scan(p, &seen);
     if (status == HAUL_OK && root->training)
-        status = see_training(p, root->training, &training);
+        status = see_training(root->training, &training);
     if (status == HAUL_OK)
         status = number_classes(p, root->training ? &training : &seen, classes);
     return status == HAUL_OK ? check_classes(p, &seen) : status;

@@ -44,6 +44,19 @@ haul_status haul__image_form_init(haul__image_form *form, const int64_t size[2],
     return HAUL_OK;
 }
 
+haul_status haul__image_form_take_size(haul__image_form *form, const haul__image *image, const char *first)
+{
+    if (form->height && (image->height != form->height || image->width != form->width))
+        return haul__fail(HAUL_SHAPE, image->operation, "size",
+                          "%s has %lld x %lld pixels and %s has %lld x %lld; say to which size pictures are resized, "
+                          "for example .size = {64, 64}",
+                          image->path, (long long)image->width, (long long)image->height, first, (long long)form->width,
+                          (long long)form->height);
+    form->height = image->height;
+    form->width = image->width;
+    return HAUL_OK;
+}
+
 /* ---- files ---- */
 
 haul_status haul__image_open(haul__image *image)
