@@ -11,7 +11,6 @@
 
 #include "cli/compare/difference.h"
 #include "cli/compare/side.h"
-#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
@@ -21,8 +20,8 @@
 #include "files/descriptor.h"
 
 typedef struct compare_options {
-    const char *model, *run, *a, *b; /* model, run: NULL for none */
-    int64_t     batch;
+    one_step    step;
+    const char *a, *b;
     bool        json;
 } compare_options;
 
@@ -253,7 +252,8 @@ static bool print_text(const compare_options *o, const comparison *c, double rou
         return output_works();
     }
     snprintf(text, sizeof text, "%s operations of a training step of %s: %s on %s and %s", text_count(c->operations),
-             o->model ? o->model : o->run, rounding > 0 ? "the same but for rounding" : "the same bits", o->a, o->b);
+             o->step.model ? o->step.model : o->step.run, rounding > 0 ? "the same but for rounding" : "the same bits",
+             o->a, o->b);
     print_wrapped(text, 0, 2);
     return output_works();
 }
@@ -316,7 +316,7 @@ static int compare(const compare_options *o, char **argv)
     comparison c = {.operations = 0};
     if (!spec_parse(o->a, "a", &a.spec) || !spec_parse(o->b, "b", &b.spec))
         return EXIT_USAGE;
-    if (o->model) { /* the dtype of a model unless it is given */
+    if (o->step.model) { /* the dtype of a model unless it is given */
         name_dtype(&a.spec);
         name_dtype(&b.spec);
     }
@@ -331,52 +331,28 @@ static int compare(const compare_options *o, char **argv)
 }
 
 /* The process of a side has the same arguments, and two variables. */
-static int compare_side(const compare_options *o, bool has_batch, const char *name)
+static int compare_side(const compare_options *o, const char *name)
 {
     side_spec   spec;
+    one_step    step = o->step;
     const char *file = getenv(FILE_VARIABLE), *text = !strcmp(name, "b") ? o->b : o->a;
     if (!file || !spec_parse(text, name, &spec))
         return EXIT_FAILED;
-    return side_run(&(one_step){.model = o->model,
-                                .run = o->run,
-                                .device = spec.device,
-                                .precision = *spec.dtype ? spec.dtype : NULL,
-                                .batch = o->batch,
-                                .batch_given = has_batch,
-                                .threads = spec.threads},
-                    atoi(file));
+    step.device = spec.device;
+    step.precision = *spec.dtype ? spec.dtype : NULL;
+    step.threads = spec.threads;
+    return side_run(&step, atoi(file));
 }
 
 static int check(const compare_options *o)
 {
-    if (!o->model != !o->run)
-        return -1;
-    complain(o->run ? "--model and --run were given; one of them is expected"
-                    : "which step? Give --model NAME, such as simplecnn, or --run DIR");
-    return EXIT_USAGE;
+    return one_step_is_named(&o->step, "--model NAME, such as simplecnn, or --run DIR") ? -1 : EXIT_USAGE;
 }
 
 static const option compare_rows[] = {
-    {.group = "The step",
-     .name = "model",
-     OPTION_TEXT_AT(compare_options, model),
-     .argument = "NAME",
-     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
-     .choices = NETWORK_CHOICES},
-    {.group = "The step",
-     .name = "run",
-     OPTION_TEXT_AT(compare_options, run),
-     .argument = "DIR",
-     .help = "The first step of the training in this folder, with its model, data, optimizer and precision",
-     .complete = COMPLETE_FOLDER},
-    {.group = "The step",
-     .name = "batch",
-     OPTION_INTEGER_AT(compare_options, batch),
-     .argument = "N",
-     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
-     .initial = "64",
-     .low = 1,
-     .high = MOST_BATCH},
+    ONE_STEP_MODEL_ROW("The step", compare_options, "NAME"),
+    ONE_STEP_RUN_ROW("The step", compare_options, "The first step"),
+    ONE_STEP_BATCH_ROW("The step", compare_options),
     {.group = "The sides",
      .name = "a",
      OPTION_TEXT_AT(compare_options, a),
@@ -406,8 +382,9 @@ static int compare_main(int argc, char **argv)
         code = check(&o);
     if (code >= 0)
         return code;
+    o.step.batch_given = option_given(&values, "batch");
     if (side)
-        return compare_side(&o, option_given(&values, "batch"), side);
+        return compare_side(&o, side);
     char **whole = calloc((size_t)argc + 2, sizeof *whole); /* with the name of the program */
     if (!whole)
         return complain("memory is exhausted");

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/check.h"
@@ -12,8 +11,8 @@
 #include "cli/train/one_step.h"
 
 typedef struct plan_options {
-    const char   *model, *run, *svg, *certificate, *verify; /* NULL: none */
-    int64_t       batch;
+    one_step      step;                       /* without a model and a run only with `verify` */
+    const char   *svg, *certificate, *verify; /* NULL: none */
     bool          json, measure;
     request_texts texts;
 } plan_options;
@@ -25,16 +24,15 @@ typedef struct planning {
     haul__verdict       verdict;
 } planning;
 
+static bool has_step(const plan_options *o)
+{
+    return o->step.model || o->step.run;
+}
+
 static int check(const plan_options *o)
 {
-    if (o->model && o->run) {
-        complain("--model and --run were given; one of them is expected");
+    if ((has_step(o) || !o->verify) && !one_step_is_named(&o->step, "--model M or --run DIR"))
         return EXIT_USAGE;
-    }
-    if (!o->model && !o->run && !o->verify) {
-        complain("which step? Give --model M or --run DIR");
-        return EXIT_USAGE;
-    }
     if (o->verify && (o->measure || o->svg || o->certificate || o->json)) {
         complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");
         return EXIT_USAGE;
@@ -85,49 +83,27 @@ static int plan(trainer *t, void *context)
     return shown ? EXIT_OK : haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
 }
 
-static int run(planning *p, const option_values *values)
+static int run(planning *p)
 {
     const plan_options *o = p->options;
     if (o->verify) {
         p->certificate = check_certificate(o->verify, &p->verdict);
         if (!p->certificate)
             return EXIT_FAILED;
-        if (!o->model && !o->run) {
+        if (!has_step(o)) {
             print_verdict(p, false);
             return output_works() ? EXIT_OK : EXIT_FAILED;
         }
     }
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
-    const one_step step = {.model = o->model,
-                           .run = o->run,
-                           .device = "cpu",
-                           .batch = o->batch,
-                           .batch_given = option_given(values, "batch")};
-    return one_step_open(&step, "plan", plan, p);
+    return one_step_open(&o->step, "plan", plan, p);
 }
 
 static const option plan_rows[] = {
-    {.group = "Step",
-     .name = "model",
-     OPTION_TEXT_AT(plan_options, model),
-     .argument = "MODEL",
-     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
-     .choices = NETWORK_CHOICES},
-    {.group = "Step",
-     .name = "run",
-     OPTION_TEXT_AT(plan_options, run),
-     .argument = "DIR",
-     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
-     .complete = COMPLETE_FOLDER},
-    {.group = "Step",
-     .name = "batch",
-     OPTION_INTEGER_AT(plan_options, batch),
-     .argument = "N",
-     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
-     .initial = "64",
-     .low = 1,
-     .high = MOST_BATCH},
+    ONE_STEP_MODEL_ROW("Step", plan_options, "MODEL"),
+    ONE_STEP_RUN_ROW("Step", plan_options, "The step"),
+    ONE_STEP_BATCH_ROW("Step", plan_options),
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(plan_options, texts.machine),
@@ -179,14 +155,15 @@ static const option plan_rows[] = {
 
 static int plan_main(int argc, char **argv)
 {
-    plan_options  o = {0};
+    plan_options  o = {.step.device = "cpu"};
     planning      p = {.options = &o};
     option_values values;
     int           code = options_parse(&values, &plan_command, &o, argc, argv);
     if (code < 0)
         code = check(&o);
+    o.step.batch_given = option_given(&values, "batch");
     if (code < 0)
-        code = run(&p, &values);
+        code = run(&p);
     request_free(&p.request);
     haul__json_free(p.certificate);
     return code;

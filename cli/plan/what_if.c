@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/prospect.h"
@@ -15,8 +14,8 @@
 #include "plan/here.h"
 
 typedef struct what_if_options {
-    const char *model, *run, *machine; /* NULL: none */
-    int64_t     batch;
+    one_step    step;
+    const char *machine; /* NULL: none */
     bool        json;
 } what_if_options;
 
@@ -68,7 +67,7 @@ static const char *text_size(int64_t bytes)
 
 static const char *text_rate_of(const comparison *c, const prospect *p)
 {
-    return text_count((int64_t)((double)c->options->batch / ((double)p->step_ps * 1e-12)));
+    return text_count((int64_t)((double)c->options->step.batch / ((double)p->step_ps * 1e-12)));
 }
 
 static void print_names(const comparison *c)
@@ -187,53 +186,30 @@ static int compare(trainer *t, void *context)
 }
 
 static const option what_if_rows[] = {
-    {.group = "Step",
-     .name = "model",
-     OPTION_TEXT_AT(what_if_options, model),
-     .argument = "MODEL",
-     .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
-     .choices = NETWORK_CHOICES},
-    {.group = "Step",
-     .name = "run",
-     OPTION_TEXT_AT(what_if_options, run),
-     .argument = "DIR",
-     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
-     .complete = COMPLETE_FOLDER},
-    {.group = "Step",
-     .name = "batch",
-     OPTION_INTEGER_AT(what_if_options, batch),
-     .argument = "N",
-     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
-     .initial = "64",
-     .low = 1,
-     .high = MOST_BATCH},
+    ONE_STEP_MODEL_ROW("Step", what_if_options, "MODEL"),
+    ONE_STEP_RUN_ROW("Step", what_if_options, "The step"),
+    ONE_STEP_BATCH_ROW("Step", what_if_options),
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(what_if_options, machine),
      .argument = "NAME",
      .help = "The other machine: one that haul devices --machines lists, or a file",
      .complete = COMPLETE_FILE},
-    {.group = "Output",
-     .name = "json",
-     OPTION_FLAG_AT(what_if_options, json),
-     .help = "Print one JSON object instead"}};
+    {.group = "Output", .name = "json", OPTION_FLAG_AT(what_if_options, json), .help = "Print one JSON object instead"},
+};
 
 static int check(const what_if_options *o)
 {
     if (!o->machine)
         complain("which machine? Give --machine NAME; haul devices --machines lists them");
-    else if (o->model && o->run)
-        complain("--model and --run were given; one of them is expected");
-    else if (!o->model && !o->run)
-        complain("which step? Give --model M or --run DIR");
-    else
+    else if (one_step_is_named(&o->step, "--model M or --run DIR"))
         return -1;
     return EXIT_USAGE;
 }
 
 static int what_if_main(int argc, char **argv)
 {
-    what_if_options o = {0};
+    what_if_options o = {.step.device = "cpu"};
     comparison      c = {.options = &o};
     option_values   values;
     int             code = options_parse(&values, &what_if_command, &o, argc, argv);
@@ -241,14 +217,9 @@ static int what_if_main(int argc, char **argv)
         code = check(&o);
     if (code < 0 && !load(&c))
         code = EXIT_FAILED;
-    if (code < 0) {
-        const one_step step = {.model = o.model,
-                               .run = o.run,
-                               .device = "cpu",
-                               .batch = o.batch,
-                               .batch_given = option_given(&values, "batch")};
-        code = one_step_open(&step, "what-if", compare, &c);
-    }
+    o.step.batch_given = option_given(&values, "batch");
+    if (code < 0)
+        code = one_step_open(&o.step, "what-if", compare, &c);
     for (int m = 0; m < MACHINES; m++)
         haul__free(c.machines[m]);
     return code;

@@ -1,7 +1,6 @@
 /* haul record: a training step as a program, without computing it. */
 #include <string.h>
 
-#include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/record/show.h"
@@ -10,16 +9,16 @@
 #include "cli/train/planner.h"
 
 typedef struct record_options {
-    const char *model, *run, *device, *dot; /* NULL: none */
-    int64_t     batch;
+    one_step    step;
+    const char *dot; /* NULL: none */
     bool        json, memory;
 } record_options;
 
 static int check(const record_options *o)
 {
-    if (!o->model == !o->run) {
-        complain(o->run ? "a model and --run DIR were given; one of them is expected"
-                        : "which step? Give a model, such as simplecnn, or --run DIR");
+    if (!o->step.model == !o->step.run) {
+        complain(o->step.run ? "a model and --run DIR were given; one of them is expected"
+                             : "which step? Give a model, such as simplecnn, or --run DIR");
         return EXIT_USAGE;
     }
     if (o->json && o->memory) {
@@ -75,23 +74,11 @@ static int record(trainer *t, void *context)
 }
 
 static const option record_rows[] = {
-    {.group = "Options",
-     .name = "run",
-     OPTION_TEXT_AT(record_options, run),
-     .argument = "DIR",
-     .help = "The step of the training in this folder, with its model, data, optimizer and precision",
-     .complete = COMPLETE_FOLDER},
-    {.group = "Options",
-     .name = "batch",
-     OPTION_INTEGER_AT(record_options, batch),
-     .argument = "N",
-     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given",
-     .initial = "64",
-     .low = 1,
-     .high = MOST_BATCH},
+    ONE_STEP_RUN_ROW("Options", record_options, "The step"),
+    ONE_STEP_BATCH_ROW("Options", record_options),
     {.group = "Options",
      .name = "device",
-     OPTION_TEXT_AT(record_options, device),
+     OPTION_TEXT_AT(record_options, step.device),
      .argument = "SPEC",
      .help = DEVICE_HELP,
      .complete = COMPLETE_DEVICE},
@@ -120,12 +107,8 @@ static int record_main(int argc, char **argv)
         code = check(&o);
     if (code >= 0)
         return code;
-    const one_step step = {.model = o.model,
-                           .run = o.run,
-                           .device = o.device,
-                           .batch = o.batch,
-                           .batch_given = option_given(&values, "batch")};
-    return one_step_open(&step, "record", record, &o);
+    o.step.batch_given = option_given(&values, "batch");
+    return one_step_open(&o.step, "record", record, &o);
 }
 
 static const help_example record_lines[] = {{"haul record simplecnn --batch 64", NULL},
@@ -145,8 +128,8 @@ const command record_command = {
     .options = record_rows,
     .option_count = sizeof record_rows / sizeof *record_rows,
     .operand = {.name = "MODEL",
-                .help = "The network, for the data and with the optimizer that haul train has unless told otherwise",
-                .offset = offsetof(record_options, model),
+                .help = ONE_STEP_MODEL_HELP,
+                .offset = offsetof(record_options, step.model),
                 .choices = NETWORK_CHOICES},
     .examples = record_lines,
     .run = record_main,

@@ -6,6 +6,17 @@
 #include "cli/options/config.h"
 #include "cli/shared/cli.h"
 
+bool one_step_is_named(const one_step *s, const char *how)
+{
+    if (!s->model != !s->run)
+        return true;
+    if (s->run)
+        complain("--model and --run were given; one of them is expected");
+    else
+        complain("which step? Give %s", how);
+    return false;
+}
+
 /* The options of haul train that decide on a step. */
 static bool take_options(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
 {

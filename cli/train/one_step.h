@@ -2,6 +2,8 @@
 #ifndef CLI_TRAIN_ONE_STEP_H
 #define CLI_TRAIN_ONE_STEP_H
 
+#include "cli/model/network.h"
+#include "cli/options/options.h"
 #include "cli/train/trainer.h"
 
 typedef struct one_step {
@@ -12,6 +14,29 @@ typedef struct one_step {
     bool        batch_given;
     int64_t     threads;
 } one_step;
+
+/* Rows of the options for a step. It is the member `step` of the subcommand's struct. */
+#define ONE_STEP_MODEL_HELP "The network, for the data and with the optimizer that haul train has unless told otherwise"
+#define ONE_STEP_MODEL_ROW(group_, struct_, argument_)                                                                 \
+    {                                                                                                                  \
+        .group = group_, .name = "model", OPTION_TEXT_AT(struct_, step.model), .argument = argument_,                  \
+        .help = ONE_STEP_MODEL_HELP, .choices = NETWORK_CHOICES                                                        \
+    }
+#define ONE_STEP_RUN_ROW(group_, struct_, step_)                                                                       \
+    {                                                                                                                  \
+        .group = group_, .name = "run", OPTION_TEXT_AT(struct_, step.run), .argument = "DIR",                          \
+        .help = step_ " of the training in this folder, with its model, data, optimizer and precision",                \
+        .complete = COMPLETE_FOLDER                                                                                    \
+    }
+#define ONE_STEP_BATCH_ROW(group_, struct_)                                                                            \
+    {                                                                                                                  \
+        .group = group_, .name = "batch", OPTION_INTEGER_AT(struct_, step.batch), .argument = "N",                     \
+        .help = "Examples in a mini-batch; of a run as many as it trains with, unless given", .initial = "64",         \
+        .low = 1, .high = MOST_BATCH                                                                                   \
+    }
+
+/* True if a model or a run is given, and not both. Otherwise complains; `how` names the options that give one. */
+bool one_step_is_named(const one_step *s, const char *how);
 
 /* Looks at a step, with a training whose options and data are there. Returns an exit code. */
 typedef int one_step_use(trainer *t, void *context);
