@@ -65,9 +65,9 @@ static const char *text_size(int64_t bytes)
     return bytes ? text_bytes(bytes) : "-";
 }
 
-static const char *text_rate_of(const comparison *c, const prospect *p)
+static const char *text_rate_of(int64_t batch, const prospect *p)
 {
-    return text_count((int64_t)((double)c->options->step.batch / ((double)p->step_ps * 1e-12)));
+    return text_count((int64_t)((double)batch / ((double)p->step_ps * 1e-12)));
 }
 
 static void print_names(const comparison *c)
@@ -125,7 +125,7 @@ static bool show(const comparison *c, const train_options *o)
     print_times(c, "step", offsetof(prospect, step_ps));
     printf("%-*s", LABEL, "examples/s");
     for (int i = 0; i < c->count; i++)
-        printf("%*s", COLUMN, text_rate_of(c, &c->columns[i]));
+        printf("%*s", COLUMN, text_rate_of(o->batch, &c->columns[i]));
     putchar('\n');
     print_times(c, "  computing", offsetof(prospect, compute_ps));
     print_times(c, "  launching", offsetof(prospect, launch_ps));

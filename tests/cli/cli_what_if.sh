@@ -29,6 +29,14 @@ assert here["copied_bytes"] == host["copied_bytes"] == 0 and host["copy_ms"] == 
 assert gpu["copied_bytes"] >= 32 * 3 * 32 * 32 * 4 and gpu["copy_ms"] > 0
 END
 
+# ---- the step of a run ----
+run 0 train "${small[@]}" --epochs 1 --run r
+run 0 what-if --machine h200 --run r --batch 16
+check "the batch" grep -q '^one training step of dense, batch 16,' out
+cp out given
+run 0 what-if --machine h200 --run r
+check "the same if the batch is that of the run" cmp given out
+
 # ---- a machine from a file ----
 cat >desk.json <<'END'
 {"haul_machine": 1, "name": "desk", "devices": [
