@@ -151,21 +151,12 @@ bool show_plan_json(const study *s)
 
 /* ---- the certificate ---- */
 
-static bool write_text(const char *path, const char *text)
+/* Writes the text with a newline, which takes the place of the NUL. */
+static haul_status write_line(const char *path, char *text)
 {
-    haul__writer *writer = haul__writer_open(path, "haul plan");
-    haul_status   status = writer ? HAUL_OK : haul_error_status();
-    if (!status)
-        status = haul__writer_put(writer, text, strlen(text));
-    if (!status)
-        status = haul__writer_put(writer, "\n", 1);
-    if (!status)
-        status = haul__writer_commit(writer);
-    else
-        haul__writer_abandon(writer);
-    if (status)
-        complain_error();
-    return !status;
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    return haul__file_write_all(path, "haul plan", text, length + 1);
 }
 
 bool write_certificate(const study *s, const char *path)
@@ -175,8 +166,8 @@ bool write_certificate(const study *s, const char *path)
     snprintf(machine, sizeof machine, "%016" PRIx64, haul__machine_digest(s->request->machine));
     const haul__certificate c = {&s->graph, &s->best, program, machine, {s->devices[0], s->devices[1]}};
     char                   *text = haul__certificate_text(&c);
-    const bool              written = text && write_text(path, text);
-    if (!text)
+    const bool              written = text && !write_line(path, text);
+    if (!written)
         complain_error();
     haul__free(text);
     return written;

@@ -34,17 +34,6 @@ static unsigned char *read_pixels(const predictor *p, haul_tensor *logits, size_
     return pixels;
 }
 
-static haul_status write_file(const char *path, const unsigned char *png, size_t size)
-{
-    haul__writer *writer = haul__writer_open(path, "haul");
-    if (!writer)
-        return haul_error_status();
-    if (!haul__writer_put(writer, png, size))
-        return haul__writer_commit(writer);
-    haul__writer_abandon(writer);
-    return haul_error_status();
-}
-
 bool mask_file_write(const predictor *p, const char *picture, haul_tensor *logits)
 {
     const haul_shape *shape = &p->spec.y.shape;
@@ -53,7 +42,7 @@ bool mask_file_write(const predictor *p, const char *picture, haul_tensor *logit
     unsigned char    *pixels = read_pixels(p, logits, (size_t)(height * width));
     unsigned char    *png = pixels ? png_encode(pixels, (int)width, (int)height, 1, &size) : NULL;
     char             *path = png ? path_of(p->options->masks, picture) : NULL;
-    bool              done = path && !write_file(path, png, size);
+    bool              done = path && !haul__file_write_all(path, "haul", png, size);
     if (!done)
         haul_error_status() ? complain_error() : complain("memory is exhausted");
     free(path);

@@ -64,15 +64,10 @@ static void assemble(html *h, const page *p)
 
 static bool save(const char *path, const html *h)
 {
-    haul__writer *writer = haul__writer_open(path, "report");
-    haul_status   status = writer ? haul__writer_put(writer, h->text, h->length) : haul_error_status();
-    if (writer && status)
-        haul__writer_abandon(writer);
-    else if (writer)
-        status = haul__writer_commit(writer);
-    if (status)
-        complain_error();
-    return !status;
+    if (!haul__file_write_all(path, "report", h->text, h->length))
+        return true;
+    complain_error();
+    return false;
 }
 
 /* ---- the page ---- */

@@ -95,14 +95,9 @@ static int print_objects(top_model *m)
 /* Replaces the file as a whole. False after a complaint. */
 static bool write_metrics(const top_model *m, const char *path)
 {
-    size_t        size = 0;
-    char         *text = top_metrics(m, &size);
-    haul__writer *w = text ? haul__writer_open(path, "top") : NULL;
-    bool          done = false;
-    if (w) {
-        haul__writer_put(w, text, size);
-        done = !haul__writer_commit(w);
-    }
+    size_t     size = 0;
+    char      *text = top_metrics(m, &size);
+    const bool done = text && !haul__file_write_all(path, "top", text, size);
     if (!text)
         complain("memory is exhausted");
     else if (!done)

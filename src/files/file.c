@@ -391,3 +391,15 @@ void haul__writer_abandon(haul__writer *w)
     if (w)
         writer_free(w);
 }
+
+haul_status haul__file_write_all(const char *path, const char *operation, const void *data, size_t size)
+{
+    haul__writer *writer = haul__writer_open(path, operation);
+    if (!writer)
+        return haul_error_status();
+    haul_status status = haul__writer_put(writer, data, size);
+    if (!status)
+        return haul__writer_commit(writer);
+    haul__writer_abandon(writer);
+    return status;
+}

@@ -45,4 +45,7 @@ haul_status                 haul__writer_put(haul__writer *writer, const void *d
 haul_status haul__writer_commit(haul__writer *writer);
 void        haul__writer_abandon(haul__writer *writer); /* gives up; NULL is ignored */
 
+/* Writes a whole file this way. */
+haul_status haul__file_write_all(const char *path, const char *operation, const void *data, size_t size);
+
 #endif

@@ -25,6 +25,13 @@ if [ "$HAUL_SANITIZE" != thread ]; then
     check "ends with 1" test "${PIPESTATUS[0]}" -eq 1
     check "names the file" grep -q 'none/config.json' err
     check "nothing is left" test -z "$(ls none)"
+
+    # Metrics in a file that is there.
+    echo old >metrics
+    ( ulimit -f 0; exec "$HAUL" top --once --prometheus "$PWD/metrics" 2>&1 >/dev/null ) | cat >err
+    check "ends with 1" test "${PIPESTATUS[0]}" -eq 1
+    check "names the file" grep -q '/metrics' err
+    check "keeps the old one" grep -qx old metrics
 fi
 
 mkdir fixed

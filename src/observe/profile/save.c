@@ -30,19 +30,11 @@ static char *make_text(void (*write)(haul__json_text *, const haul_profile *), c
     return text;
 }
 
-static haul_status put_file(const char *path, const char *text, size_t length)
+/* Writes the text with a newline, which takes the place of the NUL. */
+static haul_status write_line(const char *path, char *text, size_t length)
 {
-    haul__writer *writer = haul__writer_open(path, operation);
-    if (!writer)
-        return haul_error_status();
-    haul_status status = haul__writer_put(writer, text, length);
-    if (!status)
-        status = haul__writer_put(writer, "\n", 1);
-    if (status) {
-        haul__writer_abandon(writer);
-        return status;
-    }
-    return haul__writer_commit(writer);
+    text[length] = '\n';
+    return haul__file_write_all(path, operation, text, length + 1);
 }
 
 static haul_status save(const haul_profile *p, const char *folder, const char *name,
@@ -53,7 +45,7 @@ static haul_status save(const haul_profile *p, const char *folder, const char *n
     char       *text = path ? make_text(write, p, &length) : NULL;
     haul_status status = !path ? haul__fail_memory(operation, strlen(folder)) : !text ? haul_error_status() : HAUL_OK;
     if (!status)
-        status = put_file(path, text, length);
+        status = write_line(path, text, length);
     haul__free(text);
     haul__free(path);
     return status;
