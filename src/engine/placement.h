@@ -10,14 +10,14 @@ haul_status haul__place_operands(haul__call *c);
 /* Brings the operands to the thread's current device: HAUL_PLACE_CURRENT. */
 haul_status haul__place_at_current(haul__call *c);
 
-/* Does the operation compute, on one device? Views do not. */
+/* True if the operation computes on one device. Views do not compute. */
 static inline bool haul__places(const haul__call *c)
 {
     const haul__operation *o = c->operation;
     return c->count && !o->any_device && !o->view && (o->compute || o->compose);
 }
 
-/* Does the thread's policy ask for that? */
+/* True if the thread's policy is HAUL_PLACE_CURRENT. */
 static inline bool haul__places_at_current(void)
 {
     return __builtin_expect(haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_CURRENT, 0);

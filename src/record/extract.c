@@ -16,8 +16,8 @@ enum { ALIGNMENT = 64 };
 typedef struct extract {
     const haul__program *log;
     haul_program        *out;
-    size_t               call, value, store, command; /* where the range begins; of the described calls */
-    size_t               begin, end;                  /* its moments */
+    haul__program_range  from;
+    size_t               end;        /* the number of changes at its end */
     int64_t             *operations; /* of the described calls of the range: their number in the program */
     int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
     int64_t             *of_store;   /* of the program's stores: their number in the log */
@@ -37,7 +37,7 @@ static void free_extract(extract *x)
 static haul_status make_room(extract *x)
 {
     const haul__program *l = x->log;
-    const size_t         calls = l->described_count - x->call + 1, values = l->value_count - x->value + 1,
+    const size_t         calls = l->described_count - x->from.call + 1, values = l->value_count - x->from.value + 1,
                  stores = l->store_count + 1;
     x->operations = haul__calloc(calls, sizeof *x->operations);
     x->stores = haul__calloc(stores, sizeof *x->stores);
@@ -97,17 +97,17 @@ static void add_operation(extract *x, int call)
 static void add_operations(extract *x)
 {
     const haul__program *l = x->log;
-    for (size_t i = x->call; i < l->described_count; i++) {
+    for (size_t i = x->from.call; i < l->described_count; i++) {
         if (l->calls[l->described[i]].listed)
             add_operation(x, l->described[i]);
-        x->operations[i - x->call] = x->out->operation_count - 1;
+        x->operations[i - x->from.call] = x->out->operation_count - 1;
     }
 }
 
 /* The operation under way when so many calls had been described; -1 before the first. */
 static int64_t operation_after(const extract *x, size_t described)
 {
-    return described > x->call ? x->operations[described - x->call - 1] : -1;
+    return described > x->from.call ? x->operations[described - x->from.call - 1] : -1;
 }
 
 /* A command that a call submits before it is described brings its operands into its layout. */
@@ -127,11 +127,11 @@ static void find_stores(extract *x)
 {
     const haul__program *l = x->log;
     for (size_t i = 0; i < l->store_count; i++)
-        x->stores[i] = i >= x->store && l->stores[i].planned ? 0 : -1;
+        x->stores[i] = i >= x->from.store && l->stores[i].planned ? 0 : -1;
     for (int64_t i = 0; i < x->out->value_count; i++)
         if (x->out->values[i].store >= 0)
             x->stores[x->out->values[i].store] = 0;
-    for (size_t i = x->command; i < l->command_count; i++)
+    for (size_t i = x->from.command; i < l->command_count; i++)
         for (int k = 0; k < l->commands[i].use_count; k++)
             x->stores[l->uses[l->commands[i].use + (size_t)k]] = 0;
     for (size_t i = 0; i < l->store_count; i++) {
@@ -147,7 +147,7 @@ static void find_stores(extract *x)
 
 static bool is_inside(const extract *x, int64_t store)
 {
-    return (size_t)x->of_store[store] >= x->store && x->log->stores[x->of_store[store]].planned;
+    return (size_t)x->of_store[store] >= x->from.store && x->log->stores[x->of_store[store]].planned;
 }
 
 static void describe_stores(extract *x)
@@ -189,7 +189,7 @@ static void use(extract *x, int64_t store, int64_t by)
 static void find_uses(extract *x)
 {
     const haul__program *l = x->log;
-    for (size_t i = x->command; i < l->command_count; i++) {
+    for (size_t i = x->from.command; i < l->command_count; i++) {
         const haul__program_command *c = &l->commands[i];
         const int64_t                by = operation_of(x, c);
         if (by < 0)
@@ -254,7 +254,7 @@ static void share_places(extract *x)
     int64_t number = -1;
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->groups[i] = i;
-    for (size_t i = x->call; i < x->log->described_count; i++) {
+    for (size_t i = x->from.call; i < x->log->described_count; i++) {
         const haul__program_call *c = &x->log->calls[x->log->described[i]];
         number += c->listed;
         if (!c->listed || !c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
@@ -314,7 +314,7 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
 static int64_t eager_peak(const extract *x, const haul_device *device)
 {
     int64_t now = 0, peak = 0;
-    for (size_t i = x->begin; i < x->end; i++) {
+    for (size_t i = x->from.change; i < x->end; i++) {
         const haul__program_change *c = &x->log->changes[i];
         const int64_t               store = x->stores[c->store];
         if (store < 0 || !in_arena(x, store, device))
@@ -356,14 +356,7 @@ static haul_status extract_program(extract *x)
 haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, haul_program *out,
                                   int64_t **stores)
 {
-    extract     x = {.log = log,
-                     .out = out,
-                     .call = range->call,
-                     .value = range->value,
-                     .store = range->store,
-                     .command = range->command,
-                     .begin = range->change,
-                     .end = log->change_count};
+    extract     x = {.log = log, .out = out, .from = *range, .end = log->change_count};
     haul_status status = extract_program(&x);
     if (stores) {
         *stores = x.stores;

@@ -157,25 +157,27 @@ static void bind(haul__variant *v)
 
 /* ---- calls ---- */
 
-static void draw(haul__variant *v, const haul__replayed *r, haul__call *c)
+/* Puts the random state into the attributes of a call that has one. */
+static void draw(haul__variant *v, const haul__replayed *r)
 {
-    const haul__operation *o = r->operation;
-    unsigned char         *kept = v->attributes.bytes + r->form.attributes + o->random_at;
-    int64_t                blocks;
+    unsigned char    *attributes = v->attributes.bytes + r->form.attributes;
+    haul_random_state state;
+    int64_t           blocks;
     if (r->draws == HAUL__DRAWS) {
-        memcpy(&blocks, c->attributes + o->blocks_at, sizeof blocks);
-        const haul_random_state state = haul__random_take(blocks);
-        memcpy(kept, &state, sizeof state);
+        memcpy(&blocks, attributes + r->operation->blocks_at, sizeof blocks);
+        state = haul__random_take(blocks);
     } else {
         const haul__replayed *by = &v->calls[r->drawn_by];
-        memcpy(kept, v->attributes.bytes + by->form.attributes + by->operation->random_at, sizeof(haul_random_state));
+        memcpy(&state, v->attributes.bytes + by->form.attributes + by->operation->random_at, sizeof state);
     }
-    memcpy(c->attributes + o->random_at, kept, sizeof(haul_random_state));
+    memcpy(attributes + r->operation->random_at, &state, sizeof state);
 }
 
 static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
 {
     haul_tensor *const *tensors = v->tensors + r->tensors;
+    if (r->draws)
+        draw(v, r);
     haul__call_begin(c, r->operation, v->attributes.bytes + r->form.attributes, r->count, r->result_count);
     c->device = r->device;
     c->partner = r->form.partner;
@@ -192,8 +194,6 @@ static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
         c->inputs = c->operands = v->tensors + r->tensors;
     for (int i = 0; i < r->result_count; i++)
         c->results[i] = tensors[r->count + i];
-    if (r->draws)
-        draw(v, r, c);
 }
 
 static void count_versions(const haul__call *c)
