@@ -86,6 +86,11 @@ double haul_draw_normal(haul_draws *d)
     return radius * cos(6.283185307179586 * haul_draw_unit(d));
 }
 
+int haul__draw_between(haul_draws *d, int low, int high)
+{
+    return low + (int)haul_draw_below(d, (uint64_t)(high - low + 1));
+}
+
 void haul__draw_bytes(haul_draws *d, uint8_t *out, int64_t count)
 {
     for (int64_t i = 0; i < count;) {

@@ -19,7 +19,9 @@ typedef enum haul__purpose {
 /* `stream` and `index` distinguish sequences of one purpose: epoch and example, or split and example. A sequence has
  * 2^26 words at least before it meets another; streams differ up to 2^32. */
 haul_draws haul__draws_begin(uint64_t seed, haul__purpose purpose, uint64_t stream, uint64_t index);
-void       haul__draw_bytes(haul_draws *d, uint8_t *out, int64_t count);
+/* From `low` to `high`, both included. */
+int  haul__draw_between(haul_draws *d, int low, int high);
+void haul__draw_bytes(haul_draws *d, uint8_t *out, int64_t count);
 
 /* Fisher and Yates's shuffle. */
 void haul__shuffle(int64_t *items, int64_t count, uint64_t seed, haul__purpose purpose, uint64_t stream);

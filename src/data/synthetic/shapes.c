@@ -4,10 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "core/error.h"
-#include "data/dataset.h"
-#include "data/random.h"
+#include "data/synthetic/synthetic.h"
 
 #define NEW    "haul_shapes"
 #define SIDE   32
@@ -95,30 +92,22 @@ static const struct {
 
 /* ---- a picture ---- */
 
-typedef struct settings {
-    uint64_t seed;
-    bool     test;
-} settings;
-
-static int between(haul_draws *d, int low, int high)
-{
-    return low + (int)haul_draw_below(d, (uint64_t)(high - low + 1));
-}
-
 /* Two colours that differ in lightness by `contrast`, each with a tint of its own; noise leaves them within a byte. */
 static void draw_colours(haul_draws *d, uint8_t colours[2][3])
 {
-    int contrast = between(d, 80, 150), middle = between(d, 110, 145), sign = between(d, 0, 1) ? 1 : -1;
+    int contrast = haul__draw_between(d, 80, 150), middle = haul__draw_between(d, 110, 145),
+        sign = haul__draw_between(d, 0, 1) ? 1 : -1;
     for (int k = 0; k < 2; k++)
         for (int c = 0; c < 3; c++)
-            colours[k][c] = (uint8_t)(middle + (k ? sign : -sign) * contrast / 2 + between(d, -18, 18) - NOISE / 2);
+            colours[k][c] =
+                (uint8_t)(middle + (k ? sign : -sign) * contrast / 2 + haul__draw_between(d, -18, 18) - NOISE / 2);
 }
 
 /* 255 where the figure is. Sizes and places are in sixteenths of a pixel. */
 static void draw_mask(haul_draws *d, bool (*inside)(float u, float v), uint8_t mask[PIXELS])
 {
-    int   size = between(d, 8 * 16, 14 * 16), middle = (SIDE - 1) * 8, room = middle - size;
-    int   at[2] = {middle + between(d, -room, room), middle + between(d, -room, room)};
+    int   size = haul__draw_between(d, 8 * 16, 14 * 16), middle = (SIDE - 1) * 8, room = middle - size;
+    int   at[2] = {middle + haul__draw_between(d, -room, room), middle + haul__draw_between(d, -room, room)};
     float scale = 1.0f / (float)size;
     memset(mask, 0, PIXELS);
     for (int y = (at[1] - size + 15) / 16; 16 * y <= at[1] + size; y++)
@@ -137,10 +126,9 @@ static void paint(const uint8_t *restrict mask, uint8_t outside, uint8_t inside,
 
 static haul_status read_shape(void *context, haul_example *e)
 {
-    const settings *s = context;
-    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_SHAPES, s->test, (uint64_t)e->index);
-    uint8_t         mask[PIXELS], colours[2][3], *picture = e->fields[0].data;
-    int64_t         label = (int64_t)haul_draw_below(&d, CLASSES);
+    haul_draws d = haul__synthetic_draws(context, e);
+    uint8_t    mask[PIXELS], colours[2][3], *picture = e->fields[0].data;
+    int64_t    label = (int64_t)haul_draw_below(&d, CLASSES);
     memcpy(e->fields[1].data, &label, sizeof label);
     draw_colours(&d, colours);
     draw_mask(&d, figures[label].inside, mask);
@@ -153,27 +141,14 @@ static haul_status read_shape(void *context, haul_example *e)
 haul_dataset *haul_shapes_with(const haul_synthetic_options *options)
 {
     const char *names[CLASSES];
-    if (!options) {
-        haul__fail_null(NEW, "options");
-        return NULL;
-    }
-    settings *s = haul__calloc(1, sizeof *s);
-    if (!s) {
-        haul__fail_memory(NEW, sizeof *s);
-        return NULL;
-    }
-    *s = (settings){options->seed, options->test};
     for (int i = 0; i < CLASSES; i++)
         names[i] = figures[i].name;
-    haul_dataset_source source = {
+    const haul_dataset_source source = {
         .fields =
             {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, SIDE, SIDE)},
              {.name = "y", .dtype = HAUL_I64, .shape = HAUL_SCALAR_SHAPE, .classes = CLASSES, .class_names = names}},
-        .count = options->count,
-        .name = options->test ? "shapes (test)" : "shapes (train)",
+        .name = "shapes",
         .read = read_shape,
-        .close = haul__free,
-        .context = s,
     };
-    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
+    return haul__synthetic_make(options, HAUL__FOR_SHAPES, &source, NEW);
 }

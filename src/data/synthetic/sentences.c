@@ -2,18 +2,10 @@
  * grammar. A good network knows a word after its first letters, and cannot know the next one. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "core/error.h"
-#include "data/dataset.h"
-#include "data/random.h"
+#include "data/synthetic/synthetic.h"
 
 #define NEW     "haul_sentences"
 #define CONTEXT 64
-
-typedef struct settings {
-    uint64_t seed;
-    bool     test;
-} settings;
 
 /* ---- sentences ---- */
 
@@ -69,11 +61,10 @@ static int64_t number_of(char c)
 /* The stretch begins anywhere in its first sentence. */
 static haul_status read_stretch(void *context, haul_example *e)
 {
-    const settings *s = context;
-    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_SENTENCES, s->test, (uint64_t)e->index);
-    char            text[LONGEST];
-    int64_t        *x = e->fields[0].data, *y = e->fields[1].data;
-    size_t          length = draw_sentence(&d, text), at = haul_draw_below(&d, length);
+    haul_draws d = haul__synthetic_draws(context, e);
+    char       text[LONGEST];
+    int64_t   *x = e->fields[0].data, *y = e->fields[1].data;
+    size_t     length = draw_sentence(&d, text), at = haul_draw_below(&d, length);
     for (int i = 0; i <= CONTEXT; i++, at++) {
         if (at == length) {
             length = draw_sentence(&d, text);
@@ -91,16 +82,6 @@ haul_dataset *haul_sentences_with(const haul_synthetic_options *options)
 {
     char        texts[CLASSES][2];
     const char *names[CLASSES];
-    if (!options) {
-        haul__fail_null(NEW, "options");
-        return NULL;
-    }
-    settings *s = haul__calloc(1, sizeof *s);
-    if (!s) {
-        haul__fail_memory(NEW, sizeof *s);
-        return NULL;
-    }
-    *s = (settings){options->seed, options->test};
     for (int i = 0; i < CLASSES; i++) {
         texts[i][0] = characters[i];
         texts[i][1] = 0;
@@ -110,13 +91,10 @@ haul_dataset *haul_sentences_with(const haul_synthetic_options *options)
         .dtype = HAUL_I64, .shape = HAUL_SHAPE(CONTEXT), .classes = CLASSES, .class_names = names};
     haul_dataset_source source = {
         .fields = {field, field},
-        .count = options->count,
-        .name = options->test ? "sentences (test)" : "sentences (train)",
+        .name = "sentences",
         .read = read_stretch,
-        .close = haul__free,
-        .context = s,
     };
     source.fields[0].name = "x";
     source.fields[1].name = "y";
-    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
+    return haul__synthetic_make(options, HAUL__FOR_SENTENCES, &source, NEW);
 }

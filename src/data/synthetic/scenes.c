@@ -1,12 +1,8 @@
 /* Drawn pictures with the class of each pixel: a disc and a square, in colours of their own, in noise. Only integers
  * are used, so that all machines draw the same. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
-#include "core/error.h"
-#include "data/dataset.h"
-#include "data/random.h"
+#include "data/synthetic/synthetic.h"
 
 #define NEW     "haul_scenes"
 #define SIDE    32
@@ -18,24 +14,16 @@
 enum { BACKGROUND, DISC, SQUARE, CLASSES };
 static const char *const class_names[CLASSES] = {[BACKGROUND] = "background", [DISC] = "disc", [SQUARE] = "square"};
 
-typedef struct settings {
-    uint64_t seed;
-    bool     test;
-} settings;
-
 typedef struct figure {
     int x, y, reach;
 } figure;
 
-static int between(haul_draws *d, int low, int high)
-{
-    return low + (int)haul_draw_below(d, (uint64_t)(high - low + 1));
-}
-
 static figure draw_figure(haul_draws *d)
 {
-    const int reach = between(d, LEAST, LARGEST);
-    return (figure){.x = between(d, reach, SIDE - 1 - reach), .y = between(d, reach, SIDE - 1 - reach), .reach = reach};
+    const int reach = haul__draw_between(d, LEAST, LARGEST);
+    return (figure){.x = haul__draw_between(d, reach, SIDE - 1 - reach),
+                    .y = haul__draw_between(d, reach, SIDE - 1 - reach),
+                    .reach = reach};
 }
 
 static int class_of(const figure *disc, const figure *square, int x, int y)
@@ -49,19 +37,19 @@ static int class_of(const figure *disc, const figure *square, int x, int y)
 /* Dark behind light figures, or light behind dark ones; each channel by itself. */
 static void draw_colours(haul_draws *d, uint8_t colours[CLASSES][3])
 {
-    const int light = between(d, 0, 1);
+    const int light = haul__draw_between(d, 0, 1);
     for (int k = 0; k < CLASSES; k++)
         for (int c = 0; c < 3; c++)
-            colours[k][c] = (uint8_t)((k == BACKGROUND) == light ? between(d, 10, 90) : between(d, 130, 230));
+            colours[k][c] =
+                (uint8_t)((k == BACKGROUND) == light ? haul__draw_between(d, 10, 90) : haul__draw_between(d, 130, 230));
 }
 
 static haul_status read_scene(void *context, haul_example *e)
 {
-    const settings *s = context;
-    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_SCENES, s->test, (uint64_t)e->index);
-    uint8_t         colours[CLASSES][3], *picture = e->fields[0].data;
-    int64_t        *mask = e->fields[1].data;
-    const figure    disc = draw_figure(&d), square = draw_figure(&d);
+    haul_draws   d = haul__synthetic_draws(context, e);
+    uint8_t      colours[CLASSES][3], *picture = e->fields[0].data;
+    int64_t     *mask = e->fields[1].data;
+    const figure disc = draw_figure(&d), square = draw_figure(&d);
     draw_colours(&d, colours);
     haul__draw_bytes(&d, picture, 3 * PIXELS);
     for (int i = 0; i < PIXELS; i++) {
@@ -75,28 +63,15 @@ static haul_status read_scene(void *context, haul_example *e)
 
 haul_dataset *haul_scenes_with(const haul_synthetic_options *options)
 {
-    if (!options) {
-        haul__fail_null(NEW, "options");
-        return NULL;
-    }
-    settings *s = haul__calloc(1, sizeof *s);
-    if (!s) {
-        haul__fail_memory(NEW, sizeof *s);
-        return NULL;
-    }
-    *s = (settings){options->seed, options->test};
-    haul_dataset_source source = {
+    const haul_dataset_source source = {
         .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, SIDE, SIDE)},
                    {.name = "y",
                     .dtype = HAUL_I64,
                     .shape = HAUL_SHAPE(SIDE, SIDE),
                     .classes = CLASSES,
                     .class_names = class_names}},
-        .count = options->count,
-        .name = options->test ? "scenes (test)" : "scenes (train)",
+        .name = "scenes",
         .read = read_scene,
-        .close = haul__free,
-        .context = s,
     };
-    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
+    return haul__synthetic_make(options, HAUL__FOR_SCENES, &source, NEW);
 }

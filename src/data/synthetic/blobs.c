@@ -1,10 +1,7 @@
 /* Two Gaussian clouds in ten dimensions, for small dense networks: the best possible accuracy is about 0.99. */
 #include <string.h>
 
-#include "base/alloc.h"
-#include "core/error.h"
-#include "data/dataset.h"
-#include "data/random.h"
+#include "data/synthetic/synthetic.h"
 
 #define NEW        "haul_blobs"
 #define DIMENSIONS 10
@@ -13,16 +10,10 @@
  * sum of the values carries no information. */
 #define CENTRE 0.75
 
-typedef struct settings {
-    uint64_t seed;
-    bool     test;
-} settings;
-
 static haul_status read_row(void *context, haul_example *e)
 {
-    const settings *s = context;
-    haul_draws      d = haul__draws_begin(s->seed, HAUL__FOR_BLOBS, s->test, (uint64_t)e->index);
-    float           row[DIMENSIONS], label = (float)(haul_draw_bits(&d) & 1);
+    haul_draws d = haul__synthetic_draws(context, e);
+    float      row[DIMENSIONS], label = (float)(haul_draw_bits(&d) & 1);
     for (int i = 0; i < DIMENSIONS; i++) {
         double centre = (label != 0) == (i % 2 == 0) ? CENTRE : -CENTRE;
         row[i] = (float)(centre + haul_draw_normal(&d));
@@ -34,24 +25,11 @@ static haul_status read_row(void *context, haul_example *e)
 
 haul_dataset *haul_blobs_with(const haul_synthetic_options *options)
 {
-    if (!options) {
-        haul__fail_null(NEW, "options");
-        return NULL;
-    }
-    settings *s = haul__calloc(1, sizeof *s);
-    if (!s) {
-        haul__fail_memory(NEW, sizeof *s);
-        return NULL;
-    }
-    *s = (settings){options->seed, options->test};
-    haul_dataset_source source = {
+    const haul_dataset_source source = {
         .fields = {{.name = "x", .dtype = HAUL_F32, .shape = HAUL_SHAPE(DIMENSIONS)},
                    {.name = "y", .dtype = HAUL_F32, .shape = HAUL_SHAPE(1), .classes = 2}},
-        .count = options->count,
-        .name = options->test ? "blobs (test)" : "blobs (train)",
+        .name = "blobs",
         .read = read_row,
-        .close = haul__free,
-        .context = s,
     };
-    return haul__dataset_make(&source, HAUL__READ_AHEAD, NEW);
+    return haul__synthetic_make(options, HAUL__FOR_BLOBS, &source, NEW);
 }
