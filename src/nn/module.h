@@ -90,7 +90,7 @@ haul_status haul__module_check_outside(haul_module *m, const haul_module *holder
 /* Calls all children in the order they were added; drops each intermediate result as soon as the next layer has used
  * it. */
 haul_tensor *haul__call_in_order(haul_module *module, haul_args *args);
-/* Does the module do nothing but that? */
+/* True if the module does nothing but that. */
 bool haul__calls_in_order(const haul_module *module);
 
 haul__run_children haul__call_children;
