@@ -245,8 +245,8 @@ typedef struct HAUL__DESIGNATED haul_mask_folder_options {
 #define haul_mask_folder(...) haul_mask_folder_with(HAUL__OPTIONS(haul_mask_folder_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_mask_folder_with(const haul_mask_folder_options *options);
 
-/* A text file as stretches of characters: haul_text_file("book.txt", .context = 64). x is i64 [context], the numbers of
- * the characters; y is i64 [context], the numbers of the characters that follow each of them.
+/* A text file as examples of characters: haul_text_file("book.txt", .context = 64). x is i64 [context], the numbers of
+ * characters that follow each other; y is i64 [context], the number of the next character for each of them.
  *
  * The file is UTF-8 of at most 1 GiB, and a character is a code point; a byte order mark at the beginning is left out.
  * A byte that is not UTF-8 is an error of status HAUL_FORMAT that names the line. The characters that occur in the file
@@ -313,7 +313,7 @@ HAUL_API haul_dataset *haul_blobs_with(const haul_synthetic_options *options);
 #define haul_scenes(...) haul_scenes_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))
 HAUL_API haul_dataset *haul_scenes_with(const haul_synthetic_options *options);
 
-/* Stretches of 64 characters of made sentences x, i64 [64], and the characters that follow each of them y, i64 [64]:
+/* Made sentences: x, i64 [64], has 64 characters of them, and y, i64 [64], the next character for each:
  * haul_sentences(1000, .seed = 1). There are 28 characters: a blank, a full stop and the letters. For networks that
  * predict the next character. */
 #define haul_sentences(...) haul_sentences_with(HAUL__OPTIONS(haul_synthetic_options, .count = __VA_ARGS__))

@@ -9,7 +9,7 @@
  * - "auto": a GPU if there is one, else the CPU
  * - "meta": no hardware; tensors have shapes and dtypes but no elements
  * - "sim:h200", "sim:h200:1": simulated GPUs of a machine that `haul devices --machines` lists. They compute on the
- * CPU, in virtual time; "auto" and "gpu" never choose one, and haul_device_list lists none
+ *   CPU, in virtual time; "auto" and "gpu" never choose one, and haul_device_list lists none
  *
  * A backend opens when one of its devices is first named. Devices live as long as the process, and all threads share
  * them. */

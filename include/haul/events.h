@@ -95,8 +95,8 @@ HAUL_BEGIN
  *   that allocated it
  * - HAUL_EVENT_MEMORY_RETURNED: the allocator gave a block back to the device: as HAUL_EVENT_MEMORY_OBTAINED
  * - HAUL_EVENT_PLACEMENT: under a policy that moves operands: `operation`, `device` (where it runs), `text` (an
- * operand), `bytes` (its size), `other`. If `other` is NULL, the operation runs where this operand is; otherwise this
- * operand moves from there
+ *   operand), `bytes` (its size), `other`. If `other` is NULL, the operation runs where this operand is; otherwise this
+ *   operand moves from there
  * - HAUL_EVENT_IMPLEMENTATION: one of several implementations was chosen: `operation`, `device`, `text` (its name,
  *   "onednn"), `problem` (dtype and shapes in words), `refused` (those before it in the list and why each was not used,
  *   "cudnn: it was not found; ..."; "" if it was the first). Where memory was short, the reason is "winograd: 12.0 MiB

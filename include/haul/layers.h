@@ -293,8 +293,8 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
  *   has logits of the token that follows each. .input is the longest sequence, HAUL_SHAPE(context), and .outputs the
  *   number of tokens. The embedding of tokens and the last layer share their weight
  * - "unet": 3x32x32 pictures, 3 classes for each pixel; a U-Net with three levels for pictures whose sides are
- * multiples of 4. The result is [N, classes, height, width]. With .kinds = n it takes a second input, kind: an index
- * [N] below n for each picture, whose embedding is added to each pixel of the coarsest level */
+ *   multiples of 4. The result is [N, classes, height, width]. With .kinds = n it takes a second input, kind: an index
+ *   [N] below n for each picture, whose embedding is added to each pixel of the coarsest level */
 typedef struct HAUL__DESIGNATED haul_model_options {
     const char *name; /* the name of the network; positional */
     HAUL__GUARD

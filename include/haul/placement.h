@@ -17,8 +17,8 @@ HAUL_BEGIN
  *   placement does, and log it
  * - HAUL_PLACE_CURRENT: compute on the thread's current device (haul_set_device) wherever the operands are, as in a
  *   tf.device block: operands on other devices are copied there, and that is logged. Operations that write a tensor in
- * place or into a given target compute on its device, views stay where their operand is, and gradients compute where
- * the operation did. Optimizers, loss scalers, averages and clipping leave tensors where they are */
+ *   place or into a given target compute on its device, views stay where their operand is, and gradients compute where
+ *   the operation did. Optimizers, loss scalers, averages and clipping leave tensors where they are */
 typedef enum haul_policy { HAUL_PLACE_STRICT, HAUL_PLACE_MOVE, HAUL_PLACE_CURRENT } haul_policy;
 
 /* The calling thread's policy; HAUL_PLACE_STRICT unless set. Popping the scope restores it. */

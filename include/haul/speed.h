@@ -34,7 +34,7 @@ typedef struct haul_link_speeds {
     double latency;                   /* seconds of a copy of few bytes */
     double pinned_bytes_per_second;   /* from or to pinned host memory */
     double pageable_bytes_per_second; /* from or to other host memory */
-    bool   overlap;                   /* do copies run while the device computes? */
+    bool   overlap;                   /* true if copies run while the device computes */
 } haul_link_speeds;
 
 /* Fill *out with the speeds of copies from one device to another, as haul_device_speed does. One of the two devices is

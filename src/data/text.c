@@ -1,5 +1,5 @@
-/* A text file as examples for networks that predict the next character: stretches of characters as numbers, and the
- * characters that follow each of them. Characters are code points. */
+/* A text file as examples for networks that predict the next character: characters as numbers, and the next character
+ * for each of them. Characters are code points. */
 #include <haul/dataset.h>
 #include <string.h>
 

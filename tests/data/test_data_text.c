@@ -1,4 +1,4 @@
-/* Texts as stretches of characters, from files and made. */
+/* Texts as examples of characters, from files and made. */
 #include <stdlib.h>
 #include <unistd.h>
 
