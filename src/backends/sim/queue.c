@@ -3,6 +3,7 @@
 #include "backends/function.h"
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "base/system/clock.h"
 
 typedef struct queue {
@@ -15,11 +16,6 @@ typedef struct queue {
 typedef struct timing {
     int64_t began, ended;
 } timing;
-
-static int64_t later(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 haul_status haul__sim_stream_open(haul_device *device, void **out)
 {
@@ -72,7 +68,7 @@ haul_status haul__sim_submit(haul__stream *s, const haul__command *c)
         return status;
     if (c->copy != q->copy)
         q->copied = 0;
-    q->began = later(atomic_load(&q->ends), haul__clock_ps());
+    q->began = larger(atomic_load(&q->ends), haul__clock_ps());
     atomic_store(&q->ends, q->began + haul__sim_time(c, q->copied));
     q->copy = c->copy;
     q->copied += c->copy ? (int64_t)c->bytes : 0;
