@@ -110,7 +110,7 @@ const char      *haul__work_class_name(haul__work_class work_class); /* "conv" *
 /* The class whose rate is used where this one has none; the class itself if there is no other. */
 haul__work_class haul__work_class_else(haul__work_class work_class);
 
-/* Is the work of this class counted in floating point operations? If not, it is counted in bytes. */
+/* True if the work of this class is counted in floating point operations; else it is counted in bytes. */
 bool haul__work_by_flops(haul__work_class work_class);
 
 /* ---- predicting ---- */
@@ -124,7 +124,7 @@ typedef struct haul__machine_work {
     int64_t          commands; /* that it submits */
 } haul__machine_work;
 
-/* Does the machine have a rate for this class and dtype on the device? If not, predictions use the bytes and the
+/* True if the machine has a rate for this class and dtype on the device. Without one, predictions use the bytes and the
  * bandwidth of its memory. */
 bool haul__machine_measures(const haul__machine *m, int device, haul__work_class work_class, haul_dtype dtype);
 

@@ -112,7 +112,7 @@ static char *certify(const haul__place_graph *g, const haul__placement *p)
     return text;
 }
 
-/* Is the text accepted? *out names the fault otherwise; it has no member if the text is not JSON. */
+/* True if the text is accepted. Otherwise *out names the fault; it has no member if the text is not JSON. */
 static bool accepts(const char *text, haul__verdict *out)
 {
     haul__json *json = NULL;

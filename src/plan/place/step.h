@@ -28,11 +28,11 @@ typedef struct haul__place_step {
  *   several parameters is one for each of them.
  * - Memory from before the step is an operation without cost. If nothing writes it, it is data and on the host.
  * - Memory that is written in place holds a new tensor in the group of its memory, since copies of the old values are
- * stale.
+ *   stale.
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
-/* Is the pattern, in a shell's form, for the path of the module or of one around it? */
+/* True if the pattern, in a shell's form, is for the path of the module or of one around it. */
 bool haul__place_matches(const char *pattern, const char *module);
 
 /* A number that two programs share only if they do the same, except by chance of 2^-64. */

@@ -14,8 +14,8 @@ typedef struct haul__verdict {
     const char *why_not;
 } haul__verdict;
 
-/* Is the certificate right: the placement is possible and within the limits of the graph in it, costs what it says, and
- * no other one costs less than the bound? */
+/* True if the certificate is right: the placement is possible and within the limits of the graph in it, costs what it
+ * says, and no other one costs less than the bound. */
 bool haul__verify(const haul__json *certificate, haul__verdict *out);
 
 #endif
