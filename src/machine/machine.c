@@ -96,6 +96,12 @@ static const haul__machine_rate *find_own_rate(const haul__machine_device *d, ha
     return any;
 }
 
+int64_t haul__machine_product_rate(const haul__machine_device *d, haul_dtype dtype)
+{
+    const haul__machine_rate *r = find_own_rate(d, HAUL__WORK_MATMUL, dtype);
+    return r && r->dtype == dtype ? r->points[r->count - 1].rate : 0;
+}
+
 /* Of the class or, where it has none, of the class that stands for it; NULL: none. */
 static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__work_class work_class, haul_dtype dtype)
 {

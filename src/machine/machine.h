@@ -128,6 +128,9 @@ typedef struct haul__machine_work {
  * bandwidth of its memory. */
 bool haul__machine_measures(const haul__machine *m, int device, haul__work_class work_class, haul_dtype dtype);
 
+/* FLOP/s of the largest matrix products in the dtype; 0: they have no rate of their own. */
+int64_t haul__machine_product_rate(const haul__machine_device *d, haul_dtype dtype);
+
 /* Picoseconds of the operation on the device. Between two points of a rate the time is interpolated; operations below
  * the first and above the last point run at its rate. Work counted in flops takes at least the time of its bytes. */
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work);

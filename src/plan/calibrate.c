@@ -87,21 +87,13 @@ static bool can_compute(const haul_device *device)
     return p.kind != HAUL_KIND_META;
 }
 
-/* Virtual times follow from the machine: nothing is measured. */
-static void peaks_of_machine(const haul__machine_device *d, haul__peaks *out)
-{
-    *out = (haul__peaks){.bytes = (double)d->bytes_per_second};
-    for (int i = 0; i < d->rate_count; i++)
-        if (d->rates[i].work_class == HAUL__WORK_MATMUL && d->rates[i].dtype == HAUL_F32)
-            out->flops = (double)d->rates[i].points[d->rates[i].count - 1].rate;
-}
-
 bool haul__measure_peaks(haul_device *device, haul__peaks *out)
 {
     int                  number;
     const haul__machine *machine = haul__sim_machine(device, &number);
-    if (machine && can_compute(device)) {
-        peaks_of_machine(&machine->devices[number], out);
+    if (machine && can_compute(device)) { /* virtual times follow from the machine: nothing is measured */
+        const haul__machine_device *d = &machine->devices[number];
+        *out = (haul__peaks){(double)haul__machine_product_rate(d, HAUL_F32), (double)d->bytes_per_second};
         return true;
     }
     haul_scope *scope = haul__scope_push(NULL);

@@ -13,15 +13,6 @@ static haul__machine *machine_of(const char *operation, haul_device *device)
     return m;
 }
 
-/* FLOP/s of the largest products that were measured; 0: none. */
-static double product_rate(const haul__machine_device *d, haul_dtype dtype)
-{
-    for (int i = 0; i < d->rate_count; i++)
-        if (d->rates[i].work_class == HAUL__WORK_MATMUL && d->rates[i].dtype == dtype)
-            return (double)d->rates[i].points[d->rates[i].count - 1].rate;
-    return 0;
-}
-
 haul_status haul_device_speed(haul_device *device, haul_dtype dtype, haul_device_speeds *out)
 {
     static const char operation[] = "haul_device_speed";
@@ -33,7 +24,8 @@ haul_status haul_device_speed(haul_device *device, haul_dtype dtype, haul_device
     if (!m)
         return haul_error_status();
     const haul__machine_device *d = &m->devices[m->device_count - 1];
-    *out = (haul_device_speeds){product_rate(d, dtype), (double)d->bytes_per_second, 1e-9 * (double)d->launch_ns};
+    *out = (haul_device_speeds){(double)haul__machine_product_rate(d, dtype), (double)d->bytes_per_second,
+                                1e-9 * (double)d->launch_ns};
     haul__free(m);
     return HAUL_OK;
 }
