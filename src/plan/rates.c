@@ -99,7 +99,7 @@ static haul_status run_conv(operands *o)
 
 static haul_status make_rows(operands *o, haul_dtype dtype, int64_t size)
 {
-    const int64_t rows = (size + ROW - 1) / ROW;
+    const int64_t rows = haul__ceil_div(size, ROW);
     *o = (operands){ones(dtype, HAUL_SHAPE(rows, ROW)), ones(dtype, HAUL_SHAPE(rows, ROW)),
                     ones(dtype, HAUL_SHAPE(rows, ROW)), NULL, NULL};
     return check(o);
@@ -128,7 +128,8 @@ static haul_status run_dropout(operands *o)
 /* Images of 16 x 16 pixels with 4 channels. */
 static haul_status make_images(operands *o, haul_dtype dtype, int64_t size)
 {
-    *o = (operands){.x = ones(dtype, HAUL_SHAPE((size + 1023) / 1024, 4, 16, 16)), .y = ones(dtype, HAUL_SHAPE(4))};
+    *o = (operands){.x = ones(dtype, HAUL_SHAPE(haul__ceil_div(size, 1024), 4, 16, 16)),
+                    .y = ones(dtype, HAUL_SHAPE(4))};
     return check(o);
 }
 
@@ -146,7 +147,7 @@ static haul_status run_batch_norm(operands *o)
 
 static haul_status make_index(operands *o, haul_dtype dtype, int64_t size)
 {
-    const int64_t rows = (size + ROW - 1) / ROW;
+    const int64_t rows = haul__ceil_div(size, ROW);
     *o = (operands){.x = ones(dtype, HAUL_SHAPE(rows, ROW)), .y = haul_arange_i64(0, rows, 1)};
     return check(o);
 }
@@ -158,7 +159,7 @@ static haul_status run_index(operands *o)
 
 static haul_status make_optimizer(operands *o, haul_dtype dtype, int64_t size)
 {
-    haul_module *net = haul_nn_linear(ROW, (size + ROW - 1) / ROW);
+    haul_module *net = haul_nn_linear(ROW, haul__ceil_div(size, ROW));
     *o = (operands){.x = ones(dtype, HAUL_SHAPE(1, ROW)), .optimizer = haul_adam(net, 0.001)};
     haul_set_grad_enabled(true);
     haul_status status = haul_backward(haul_sum(haul_call(net, o->x)), HAUL_NONE);
