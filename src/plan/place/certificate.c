@@ -1,19 +1,16 @@
 #include "plan/place/certificate.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/text/json_text.h"
 #include "core/error.h"
-
-static void put_null(haul__json_text *t, const char *name)
-{
-    haul__json_number(t, name, (double)(1e300 * 1e300));
-}
 
 /* A number, or null for the value that means none. */
 static void put_unless(haul__json_text *t, const char *name, int64_t value, int64_t none)
 {
     if (value == none)
-        put_null(t, name);
+        haul__json_number(t, name, NAN);
     else
         haul__json_integer(t, name, value);
 }
