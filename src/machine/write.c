@@ -51,8 +51,9 @@ static void write_link(haul__json_text *t, const haul__machine *m, const haul__m
     haul__json_end(t, '}');
 }
 
-static void write_machine(haul__json_text *t, const haul__machine *m)
+static void write_machine(haul__json_text *t, const void *of)
 {
+    const haul__machine *m = of;
     haul__json_begin(t, NULL, '{');
     haul__json_integer(t, "haul_machine", 1);
     haul__json_string(t, "name", m->name);
@@ -71,15 +72,8 @@ static void write_machine(haul__json_text *t, const haul__machine *m)
 
 char *haul__machine_write(const haul__machine *m)
 {
-    haul__json_text count = {0};
-    write_machine(&count, m);
-    const size_t    size = (size_t)haul__json_finish(&count) + 1;
-    haul__json_text text = {.out = haul__malloc(size), .size = size};
-    if (!text.out)
-        return NULL;
-    write_machine(&text, m);
-    haul__json_finish(&text);
-    return text.out;
+    size_t length;
+    return haul__json_make(write_machine, m, &length);
 }
 
 uint64_t haul__machine_digest(const haul__machine *m)

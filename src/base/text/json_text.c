@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 
@@ -97,4 +98,18 @@ int64_t haul__json_finish(haul__json_text *t)
     if (t->size)
         t->out[t->used < t->size ? t->used : t->size - 1] = 0;
     return (int64_t)t->used;
+}
+
+char *haul__json_make(void (*write)(haul__json_text *t, const void *of), const void *of, size_t *length)
+{
+    haul__json_text t = {.out = NULL};
+    write(&t, of);
+    *length = (size_t)haul__json_finish(&t);
+    char *text = haul__malloc(*length + 1);
+    if (!text)
+        return NULL;
+    t = (haul__json_text){.out = text, .size = *length + 1};
+    write(&t, of);
+    haul__json_finish(&t);
+    return text;
 }

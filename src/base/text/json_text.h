@@ -24,4 +24,8 @@ void haul__json_string(haul__json_text *t, const char *name, const char *value);
 /* Ends the text with 0 and returns its whole length. */
 int64_t haul__json_finish(haul__json_text *t);
 
+/* The text that `write` writes, which the caller must haul__free. `write` is called twice, because the first call gives
+ * the length. NULL if memory is exhausted; *length is set then, too. */
+char *haul__json_make(void (*write)(haul__json_text *t, const void *of), const void *of, size_t *length);
+
 #endif

@@ -13,21 +13,15 @@
 
 static const char operation[] = "haul_profile_save";
 
-/* Writes the text twice: first to know its length. */
-static char *make_text(void (*write)(haul__json_text *, const haul_profile *), const haul_profile *p, size_t *length)
+typedef struct document {
+    void (*write)(haul__json_text *, const haul_profile *);
+    const haul_profile *profile;
+} document;
+
+static void write_document(haul__json_text *t, const void *of)
 {
-    haul__json_text t = {.out = NULL};
-    write(&t, p);
-    *length = (size_t)haul__json_finish(&t);
-    char *text = haul__malloc(*length + 1);
-    if (!text) {
-        haul__fail_memory(operation, *length);
-        return NULL;
-    }
-    t = (haul__json_text){.out = text, .size = *length + 1};
-    write(&t, p);
-    haul__json_finish(&t);
-    return text;
+    const document *d = of;
+    d->write(t, d->profile);
 }
 
 /* Writes the text with a newline, which takes the place of the NUL. */
@@ -42,8 +36,8 @@ static haul_status save(const haul_profile *p, const char *folder, const char *n
 {
     size_t      length = 0;
     char       *path = haul__format("%s/%s", folder, name);
-    char       *text = path ? make_text(write, p, &length) : NULL;
-    haul_status status = !path ? haul__fail_memory(operation, strlen(folder)) : !text ? haul_error_status() : HAUL_OK;
+    char       *text = path ? haul__json_make(write_document, &(document){write, p}, &length) : NULL;
+    haul_status status = text ? HAUL_OK : haul__fail_memory(operation, path ? length : strlen(folder));
     if (!status)
         status = write_line(path, text, length);
     haul__free(text);

@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "base/alloc.h"
 #include "base/text/json_text.h"
 #include "core/error.h"
 
@@ -101,29 +100,25 @@ static void put_proof(haul__json_text *t, const haul__place_proof *p)
     haul__json_end(t, ']');
 }
 
-/* Returns the length of the text. */
-static int64_t put(const haul__certificate *c, char *out, size_t size)
+static void put(haul__json_text *t, const void *of)
 {
-    haul__json_text t = {.out = out, .size = size};
-    haul__json_begin(&t, NULL, '{');
-    haul__json_string(&t, "program", c->program);
-    haul__json_string(&t, "machine", c->machine);
-    put_graph(&t, c);
-    put_operations(&t, c);
-    haul__json_integer(&t, "cost_ps", c->placement->cost);
-    haul__json_integer(&t, "bound_ps", c->placement->proof.bound);
-    put_proof(&t, &c->placement->proof);
-    haul__json_end(&t, '}');
-    return haul__json_finish(&t);
+    const haul__certificate *c = of;
+    haul__json_begin(t, NULL, '{');
+    haul__json_string(t, "program", c->program);
+    haul__json_string(t, "machine", c->machine);
+    put_graph(t, c);
+    put_operations(t, c);
+    haul__json_integer(t, "cost_ps", c->placement->cost);
+    haul__json_integer(t, "bound_ps", c->placement->proof.bound);
+    put_proof(t, &c->placement->proof);
+    haul__json_end(t, '}');
 }
 
 char *haul__certificate_text(const haul__certificate *c)
 {
-    const size_t size = (size_t)put(c, NULL, 0) + 1;
-    char        *text = haul__malloc(size);
+    size_t length;
+    char  *text = haul__json_make(put, c, &length);
     if (!text)
-        haul__fail_memory("haul plan", size);
-    else
-        put(c, text, size);
+        haul__fail_memory("haul plan", length + 1);
     return text;
 }
