@@ -13,36 +13,27 @@
 #include "base/alloc.h"
 #include "plan/place/certificate.h"
 #include "plan/verify/verify.h"
-
-static uint64_t state;
-
-static int64_t draw(int64_t below)
-{
-    uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (int64_t)((x ^ (x >> 31)) % (uint64_t)below);
-}
+#include "support/random.h"
 
 /* ---- random graphs ---- */
 
 static void use_some(haul__place_graph *g, int operation)
 {
-    for (int64_t k = operation ? 1 + draw(3) : 0; k > 0 && g->tensor_count; k--) {
-        const int64_t back = draw(g->tensor_count > 40 ? 40 : (int64_t)g->tensor_count);
+    for (int64_t k = operation ? 1 + below(3) : 0; k > 0 && g->tensor_count; k--) {
+        const int64_t back = below(g->tensor_count > 40 ? 40 : (int64_t)g->tensor_count);
         assert_int_equal(haul__place_add_use(g, (int)((int64_t)g->tensor_count - 1 - back), operation), HAUL_OK);
     }
 }
 
 static void make_some(haul__place_graph *g, int operation)
 {
-    for (int64_t k = 1 + draw(2); k > 0; k--) {
-        const int64_t      bytes = 1024 * (1 + draw(60)), latency = draw(400), rates[2] = {5 + draw(40), 5 + draw(40)};
+    for (int64_t k = 1 + below(2); k > 0; k--) {
+        const int64_t bytes = 1024 * (1 + below(60)), latency = below(400), rates[2] = {5 + below(40), 5 + below(40)};
         haul__place_tensor t = {.producer = operation,
-                                .from = draw(8) ? operation : 0,
+                                .from = below(8) ? operation : 0,
                                 .until = operation,
-                                .bytes = draw(8) ? bytes : bytes / 2,
-                                .home_bytes = draw(10) ? bytes : 0,
+                                .bytes = below(8) ? bytes : bytes / 2,
+                                .home_bytes = below(10) ? bytes : 0,
                                 .copy = {latency + bytes * rates[0] / 1024, latency + bytes * rates[1] / 1024}};
         assert_true(haul__place_add_tensor(g, &t) >= 0);
     }
@@ -53,11 +44,11 @@ static void make_graph(haul__place_graph *g, uint64_t seed, int operations)
 {
     int pinned[64];
     *g = (haul__place_graph){0};
-    state = seed * 7919 + 1;
+    random_state = seed * 7919 + 1;
     for (int i = 0; i < operations; i++) {
-        haul__place_operation o = {.name = "work", .call = i, .cost = {draw(2500), draw(2500)}};
-        const int             with = i > 3 && draw(8) == 0 ? (int)draw(i) : -1;
-        const int             pin = draw(6) == 0 ? (int)draw(2) : -1;
+        haul__place_operation o = {.name = "work", .call = i, .cost = {below(2500), below(2500)}};
+        const int             with = i > 3 && below(8) == 0 ? (int)below(i) : -1;
+        const int             pin = below(6) == 0 ? (int)below(2) : -1;
         snprintf(o.module, sizeof o.module, "part%d", i / 3);
         pinned[i % 64] = with >= 0 ? pinned[with % 64] : pin;
         if (operations <= 64 && pinned[i] >= 0)
@@ -157,10 +148,10 @@ static void test_place__equals_brute_force(void **context)
 /* Limits between what the best placement needs and three fifths of it. */
 static void limit(haul__place_graph *g, const haul__placement *free_plan)
 {
-    const int device = free_plan->peaks[1].bytes && draw(2) ? 1 : 0;
-    g->limit[device] = free_plan->peaks[device].bytes * (60 + draw(40)) / 100;
-    if (draw(3) == 0)
-        g->limit[!device] = free_plan->peaks[!device].bytes * (90 + draw(40)) / 100;
+    const int device = free_plan->peaks[1].bytes && below(2) ? 1 : 0;
+    g->limit[device] = free_plan->peaks[device].bytes * (60 + below(40)) / 100;
+    if (below(3) == 0)
+        g->limit[!device] = free_plan->peaks[!device].bytes * (90 + below(40)) / 100;
 }
 
 static void check_limited(const haul__place_graph *g, int *fitting, double *gaps)
@@ -238,12 +229,12 @@ static char *change_share(const char *text)
 {
     const size_t from = place_of(text, "\"shares\":["), length = strlen(text) - from;
     for (;;) {
-        size_t at = from + (size_t)draw((int64_t)length);
+        size_t at = from + (size_t)below((int64_t)length);
         if (!strchr("0123456789", text[at]))
             continue;
         while (strchr("0123456789", text[at - 1]))
             at--;
-        return with_number(text, at, strtoll(text + at, NULL, 10) + (draw(2) ? 1 + draw(40) : -1 - draw(3)));
+        return with_number(text, at, strtoll(text + at, NULL, 10) + (below(2) ? 1 + below(40) : -1 - below(3)));
     }
 }
 
@@ -252,7 +243,7 @@ static char *move_operation(const char *text)
 {
     static const char name[] = "\"device\":\"";
     const char       *at = strstr(text, "\"operations\"");
-    for (int64_t skip = draw(8); skip >= 0 && strstr(at, name); skip--)
+    for (int64_t skip = below(8); skip >= 0 && strstr(at, name); skip--)
         at = strstr(at, name) + strlen(name);
     const bool   host = !strncmp(at, "cpu", 3);
     const size_t before = (size_t)(at - text);
@@ -263,9 +254,9 @@ static char *move_operation(const char *text)
 
 static char *tamper(const char *text)
 {
-    switch (draw(4)) {
-    case 0: return change_claim(text, "\"cost_ps\":", -1 - draw(500));
-    case 1: return change_claim(text, "\"bound_ps\":", 1 + draw(500));
+    switch (below(4)) {
+    case 0: return change_claim(text, "\"cost_ps\":", -1 - below(500));
+    case 1: return change_claim(text, "\"bound_ps\":", 1 + below(500));
     case 2: return move_operation(text);
     default: return change_share(text);
     }
@@ -334,52 +325,52 @@ static void forge_share(const haul__place_graph *g, haul__place_proof *p)
 {
     haul__place_share *s;
     assert_true(haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares));
-    if (!p->share_count || draw(3) == 0)
-        p->shares[p->share_count++] = (haul__place_share){.price = -1, .amount = 1 + draw(2000)};
-    s = &p->shares[p->share_count - 1 - (size_t)draw((int64_t)p->share_count)];
-    switch (draw(5)) {
-    case 0: s->group = (int)draw((int64_t)g->group_count); break;
-    case 1: s->tensor = (int)draw((int64_t)g->tensor_count); break;
+    if (!p->share_count || below(3) == 0)
+        p->shares[p->share_count++] = (haul__place_share){.price = -1, .amount = 1 + below(2000)};
+    s = &p->shares[p->share_count - 1 - (size_t)below((int64_t)p->share_count)];
+    switch (below(5)) {
+    case 0: s->group = (int)below((int64_t)g->group_count); break;
+    case 1: s->tensor = (int)below((int64_t)g->tensor_count); break;
     case 2: s->device = !s->device; break;
-    case 3: s->price = (int)draw(p->price_count + 1) - 1; break;
-    default: s->amount += 1 + draw(20000);
+    case 3: s->price = (int)below(p->price_count + 1) - 1; break;
+    default: s->amount += 1 + below(20000);
     }
 }
 
 /* Charges groups for memory, whether or not it is resident at that moment or on that device. */
 static void forge_memory(const haul__place_graph *g, haul__place_proof *p)
 {
-    for (int64_t k = p->price_count ? 1 + draw(4) : 0; k > 0; k--) {
-        const int                 tensor = (int)draw((int64_t)g->tensor_count), price = (int)draw(p->price_count);
+    for (int64_t k = p->price_count ? 1 + below(4) : 0; k > 0; k--) {
+        const int                 tensor = (int)below((int64_t)g->tensor_count), price = (int)below(p->price_count);
         const haul__place_tensor *t = &g->tensors[tensor];
         const int64_t             kib = haul__place_kib(t->bytes < t->home_bytes ? t->bytes : t->home_bytes);
-        const int                 device = draw(4) ? p->prices[price].device : !p->prices[price].device;
+        const int                 device = below(4) ? p->prices[price].device : !p->prices[price].device;
         assert_true(haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares));
         p->shares[p->share_count++] =
             (haul__place_share){.tensor = tensor,
                                 .device = device,
                                 .price = price,
-                                .group = draw(2) && t->user_count ? g->users[t->user + draw(t->user_count)].group
-                                                                  : g->operations[t->producer].group,
+                                .group = below(2) && t->user_count ? g->users[t->user + below(t->user_count)].group
+                                                                   : g->operations[t->producer].group,
                                 .amount = p->prices[price].price * kib};
     }
 }
 
 static void forge_price(const haul__place_graph *g, haul__place_proof *p)
 {
-    haul__place_price *x = &p->prices[p->price_count ? draw(p->price_count) : p->price_count++];
-    switch (draw(3)) {
+    haul__place_price *x = &p->prices[p->price_count ? below(p->price_count) : p->price_count++];
+    switch (below(3)) {
     case 0: x->device = !x->device; break;
-    case 1: x->moment = (int)draw((int64_t)g->operation_count); break;
-    default: x->price = 1 + draw(2 * x->price + 1);
+    case 1: x->moment = (int)below((int64_t)g->operation_count); break;
+    default: x->price = 1 + below(2 * x->price + 1);
     }
 }
 
 /* Other places, with their true cost. They may be above the limits. */
 static void forge_places(const haul__place_graph *g, haul__placement *p)
 {
-    for (int64_t k = 1 + draw(3); k > 0; k--) {
-        const int64_t group = draw((int64_t)g->group_count);
+    for (int64_t k = 1 + below(3); k > 0; k--) {
+        const int64_t group = below((int64_t)g->group_count);
         p->device[group] ^= haul__place_allows(g, (int)group, !p->device[group]);
     }
     p->cost = haul__place_cost(g, p->device);
@@ -403,20 +394,26 @@ static void check_forged(const haul__place_graph *g, const haul__placement *p, i
     haul__free(text);
 }
 
+/* The bound of the shares, as a certificate can state it: not below 0. */
+static void state_bound(const haul__place_graph *g, haul__place_proof *p)
+{
+    assert_int_equal(haul__place_prove(g, p), HAUL_OK);
+    p->bound = p->bound < 0 ? 0 : p->bound;
+}
+
 /* A dear placement leaves room for a bound that is false and below its cost. */
 static void forge(const haul__place_graph *g, int64_t least, forgeries *f)
 {
     haul__placement p;
     assert_int_equal(haul__place_solve(g, &p), HAUL_OK);
-    if (draw(8))
+    if (below(8))
         forge_places(g, &p);
-    const bool memory_only = draw(2) == 0;
-    for (int64_t k = memory_only ? 0 : draw(4); k > 0; k--)
-        (draw(6) ? forge_share : forge_price)(g, &p.proof);
+    const bool memory_only = below(2) == 0;
+    for (int64_t k = memory_only ? 0 : below(4); k > 0; k--)
+        (below(6) ? forge_share : forge_price)(g, &p.proof);
     if (memory_only)
         forge_memory(g, &p.proof);
-    assert_int_equal(haul__place_prove(g, &p.proof), HAUL_OK);
-    p.proof.bound = p.proof.bound < 0 ? 0 : p.proof.bound;
+    state_bound(g, &p.proof);
     check_forged(g, &p, least, f);
     haul__placement_free(&p);
 }
@@ -425,7 +422,7 @@ static void forge(const haul__place_graph *g, int64_t least, forgeries *f)
 static void loose_limit(haul__place_graph *g, const haul__placement *free_plan)
 {
     const int device = free_plan->peaks[1].bytes ? 1 : 0;
-    g->limit[device] = free_plan->peaks[device].bytes * (85 + draw(14)) / 100;
+    g->limit[device] = free_plan->peaks[device].bytes * (85 + below(14)) / 100;
     g->limit[!device] = 1 << 24;
 }
 
@@ -468,7 +465,7 @@ static void test_place__refuses_shares_of_another_device(void **context)
             for (size_t i = 0; i < p.proof.share_count; i++)
                 if (p.proof.shares[i].price >= 0)
                     p.proof.shares[i].device ^= 1;
-            assert_int_equal(haul__place_prove(&g, &p.proof), HAUL_OK);
+            state_bound(&g, &p.proof);
             char *text = certify(&g, &p);
             if (!accepts(text, &verdict) && !strcmp(verdict.member, "shares"))
                 refused++;

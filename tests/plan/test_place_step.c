@@ -13,16 +13,7 @@
 #include "plan/place/certificate.h"
 #include "plan/place/step.h"
 #include "plan/verify/verify.h"
-
-static uint64_t state;
-
-static int64_t draw(int64_t below)
-{
-    uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (int64_t)((x ^ (x >> 31)) % (uint64_t)below);
-}
+#include "support/random.h"
 
 /* ---- programs ---- */
 
@@ -87,15 +78,15 @@ static haul_program *record(training *t)
 
 static training random_training(uint64_t seed)
 {
-    state = seed * 7919 + 1;
-    training t = {.batch = INT64_C(1) << draw(9), .inputs = INT64_C(16) << draw(7), .classes = 10 << draw(5)};
-    t.residual = draw(2) == 0;
-    t.shared = draw(3) == 0;
-    t.width = t.residual || t.shared ? t.inputs : INT64_C(16) << draw(7);
-    t.bias = draw(3) == 0;
-    t.adam = draw(2) == 0;
-    t.gelu = draw(2) == 0;
-    t.counts = draw(3) == 0;
+    random_state = seed * 7919 + 1;
+    training t = {.batch = INT64_C(1) << below(9), .inputs = INT64_C(16) << below(7), .classes = 10 << below(5)};
+    t.residual = below(2) == 0;
+    t.shared = below(3) == 0;
+    t.width = t.residual || t.shared ? t.inputs : INT64_C(16) << below(7);
+    t.bias = below(3) == 0;
+    t.adam = below(2) == 0;
+    t.gelu = below(2) == 0;
+    t.counts = below(3) == 0;
     return t;
 }
 
