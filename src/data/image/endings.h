@@ -8,8 +8,8 @@
 haul__wanted_entry haul__is_picture;
 haul__wanted_entry haul__is_png;
 
-/* Pictures that no decoder here reads, which would otherwise be ignored silently. */
-haul__wanted_entry haul__is_foreign_picture;
+/* Fails if the folder has pictures that no decoder here reads, by their names. */
+haul_status haul__refuse_foreign_pictures(const char *folder, const char *operation);
 
 /* The length of a name without its ending. */
 size_t haul__stem_length(const char *name);

@@ -82,8 +82,7 @@ static haul_status check_class(const char *folder, const haul__entries *files)
         haul__refuse_entries(folder, haul__is_folder,
                              "is a folder within a class; move its pictures up into the class, or move it away", OPEN);
     if (status == HAUL_OK)
-        status = haul__refuse_entries(folder, haul__is_foreign_picture,
-                                      "is neither a JPEG nor a PNG file; convert it, or move it away", OPEN);
+        status = haul__refuse_foreign_pictures(folder, OPEN);
     if (status == HAUL_OK && !files->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
                             "the folder %s has no .jpg, .jpeg or .png files; add some, or move it away", folder);

@@ -157,8 +157,7 @@ static haul_status list_files(const char *folder, haul__wanted_entry *wanted, co
     if (status == HAUL_OK)
         status = haul__refuse_entries(folder, haul__is_folder, "is a folder; move its files up, or move it away", OPEN);
     if (status == HAUL_OK)
-        status = haul__refuse_entries(folder, haul__is_foreign_picture,
-                                      "is neither a JPEG nor a PNG file; convert it, or move it away", OPEN);
+        status = haul__refuse_foreign_pictures(folder, OPEN);
     if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory", "the folder %s has no %s files; add some", folder, endings);
     return status;
