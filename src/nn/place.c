@@ -18,8 +18,8 @@
 #include "nn/module.h"
 #include "nn/walk.h"
 
-/* A dry run cannot move modules that existed before. */
-static haul_status check_dry_run(const haul_tensor *t, const char *operation)
+/* A dry run cannot move modules that existed before, and a followed step can move none. */
+static haul_status check_movable(const haul_tensor *t, const char *operation)
 {
     if (!haul__is_dry() || t->storage->planned)
         return haul__refuse_followed(operation, "moves or casts a module");
@@ -58,7 +58,7 @@ static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const ch
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
             return HAUL_OK; /* the module holds it under two names */
-    haul_tensor *moved = check_dry_run(t, to->operation) ? NULL : moved_to(t, name, to);
+    haul_tensor *moved = check_movable(t, to->operation) ? NULL : moved_to(t, name, to);
     if (haul__failed(moved))
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};

@@ -149,6 +149,12 @@ static const haul_schedule *next_of(const haul_schedule *s)
     return s;
 }
 
+/* A dry run leaves the rate as it is, and a followed step cannot change it. */
+static haul_status advance(haul_schedule *s, double metric, const char *operation)
+{
+    return haul__is_trial() ? haul__refuse_followed(operation, "changes the rate") : haul__schedule_advance(s, metric);
+}
+
 haul_status haul_schedule_step(haul_schedule *schedule)
 {
     static const char operation[] = "haul_schedule_step";
@@ -158,8 +164,7 @@ haul_status haul_schedule_step(haul_schedule *schedule)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "schedule",
                           "the step of a %s needs a metric; call haul_schedule_step_metric",
                           next_of(schedule)->kind->name);
-    return haul__is_trial() ? haul__refuse_followed(operation, "changes the rate")
-                            : haul__schedule_advance(schedule, NAN);
+    return advance(schedule, NAN, operation);
 }
 
 haul_status haul_schedule_step_metric(haul_schedule *schedule, double metric)
@@ -167,8 +172,7 @@ haul_status haul_schedule_step_metric(haul_schedule *schedule, double metric)
     static const char operation[] = "haul_schedule_step_metric";
     if (haul__schedule_check(schedule, operation))
         return haul_error_status();
-    return haul__is_trial() ? haul__refuse_followed(operation, "changes the rate")
-                            : haul__schedule_advance(schedule, metric);
+    return advance(schedule, metric, operation);
 }
 
 const char *haul_schedule_kind(const haul_schedule *schedule)
