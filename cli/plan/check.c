@@ -47,14 +47,6 @@ haul__json *check_certificate(const char *path, haul__verdict *out)
 
 /* ---- against a step ---- */
 
-static const haul__json *member(const haul__json *object, const char *name)
-{
-    const haul__json *m = object->child;
-    while (m && strcmp(m->name, name) != 0)
-        m = m->next;
-    return m;
-}
-
 static bool equal(const haul__json *a, const haul__json *b)
 {
     if (a->kind != b->kind || a->count != b->count || a->number != b->number)
@@ -73,7 +65,7 @@ static bool equal(const haul__json *a, const haul__json *b)
 static bool compare_graphs(const char *path, const haul__json *graph, const haul__json *expected)
 {
     for (const haul__json *m = expected->child; m; m = m->next) {
-        const haul__json *found = member(graph, m->name);
+        const haul__json *found = haul__json_member(graph, m->name);
         if (found && equal(found, m))
             continue;
         int64_t item = 0;
@@ -90,7 +82,7 @@ static bool compare_graphs(const char *path, const haul__json *graph, const haul
 static bool compare_digest(const char *path, const haul__json *certificate, const char *name, uint64_t digest)
 {
     char              text[17];
-    const haul__json *found = member(certificate, name);
+    const haul__json *found = haul__json_member(certificate, name);
     snprintf(text, sizeof text, "%016" PRIx64, digest);
     if (found && found->string && !strcmp(found->string, text))
         return true;
@@ -112,7 +104,7 @@ bool check_step(const char *path, const haul__json *certificate, const study *s)
     if (!text || haul__json_read("haul plan", (const uint8_t *)text, strlen(text), DEPTH, &mine, &used))
         complain_error();
     else
-        same = mine && compare_graphs(path, member(certificate, "graph"), member(mine, "graph"));
+        same = mine && compare_graphs(path, haul__json_member(certificate, "graph"), haul__json_member(mine, "graph"));
     haul__json_free(mine);
     haul__free(text);
     return same;

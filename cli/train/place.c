@@ -55,9 +55,7 @@ static bool read_places(const char *text, place_list *out)
 
 static const char *text_of(const haul__json *object, const char *name)
 {
-    const haul__json *m = object->kind == HAUL__JSON_OBJECT ? object->child : NULL;
-    while (m && strcmp(m->name, name) != 0)
-        m = m->next;
+    const haul__json *m = haul__json_member(object, name);
     return m && m->kind == HAUL__JSON_STRING ? m->string : NULL;
 }
 
@@ -96,10 +94,8 @@ static bool read_operation(const haul__json *v, int64_t item, const char *path, 
 static bool read_certificate(const haul__json *file, const char *path, place_list *out)
 {
     const char       *program = text_of(file, "program");
-    const haul__json *m = file->kind == HAUL__JSON_OBJECT ? file->child : NULL;
+    const haul__json *m = haul__json_member(file, "operations");
     int64_t           item = 0;
-    while (m && strcmp(m->name, "operations") != 0)
-        m = m->next;
     if (!program || !m || m->kind != HAUL__JSON_ARRAY) {
         complain("%s is not a plan: it has no \"%s\"; haul plan --certificate writes plans", path,
                  program ? "operations" : "program");

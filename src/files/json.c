@@ -290,3 +290,11 @@ void haul__json_free(haul__json *value)
         value = next;
     }
 }
+
+const haul__json *haul__json_member(const haul__json *value, const char *name)
+{
+    const haul__json *m = value->kind == HAUL__JSON_OBJECT ? value->child : NULL;
+    while (m && strcmp(m->name, name) != 0)
+        m = m->next;
+    return m;
+}

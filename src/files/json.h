@@ -33,4 +33,7 @@ haul_status haul__json_read(const char *operation, const uint8_t *text, size_t s
                             size_t *used);
 void        haul__json_free(haul__json *value); /* may be NULL */
 
+/* The first member of that name; NULL: there is none, or the value is not an object. */
+const haul__json *haul__json_member(const haul__json *value, const char *name);
+
 #endif

@@ -203,14 +203,6 @@ static haul_status fail_unknown(const reader *r, const char *path, const fields 
     return fail(r, path, "", message);
 }
 
-static const haul__json *find_member(const haul__json *object, const char *name)
-{
-    const haul__json *m = object->child;
-    while (m && strcmp(m->name, name) != 0)
-        m = m->next;
-    return m;
-}
-
 /* Reads an object's plain fields into `out`. Fails for fields that are unknown, missing, or there twice. */
 static haul_status read_fields(const reader *r, const char *path, const fields *fs, const haul__json *object, void *out)
 {
@@ -221,7 +213,7 @@ static haul_status read_fields(const reader *r, const char *path, const fields *
         const field *f = find_field(fs, m->name);
         if (!f)
             return fail_unknown(r, path, fs, m);
-        if (find_member(object, m->name) != m)
+        if (haul__json_member(object, m->name) != m)
             return fail(r, path, f->name, "is there twice; remove one");
         char *at = (char *)out + f->at;
         status = f->kind == COUNT  ? read_count(r, path, f, m, (int64_t *)(void *)at)
@@ -230,7 +222,7 @@ static haul_status read_fields(const reader *r, const char *path, const fields *
                                    : HAUL_OK;
     }
     for (const field *f = fs->list; !status && f < fs->list + MOST_FIELDS && f->name; f++)
-        if (!f->optional && !find_member(object, f->name))
+        if (!f->optional && !haul__json_member(object, f->name))
             status = fail(r, path, f->name, "is missing; add it");
     return status;
 }
@@ -306,14 +298,14 @@ static haul_status read_rate(const reader *r, const char *path, const haul__json
     haul__machine_rate *rate = &d->rates[d->rate_count];
     haul_status         status = read_fields(r, path, &rate_fields, object, rate);
     if (!status)
-        status = read_class(r, path, find_member(object, "class"), &rate->work_class);
+        status = read_class(r, path, haul__json_member(object, "class"), &rate->work_class);
     if (!status)
-        status = read_dtype(r, path, find_member(object, "dtype"), &rate->dtype);
+        status = read_dtype(r, path, haul__json_member(object, "dtype"), &rate->dtype);
     for (int i = 0; i < d->rate_count && !status; i++)
         if (d->rates[i].work_class == rate->work_class && d->rates[i].dtype == rate->dtype)
             status = fail(r, path, "dtype", "the device has a rate for this class and dtype already; remove one");
     if (!status)
-        status = read_points(r, path, find_member(object, "points"), rate);
+        status = read_points(r, path, haul__json_member(object, "points"), rate);
     d->rate_count++;
     return status;
 }
@@ -324,7 +316,7 @@ static haul_status read_device(const reader *r, const char *path, const haul__js
 {
     haul__machine_device *d = &m->devices[m->device_count];
     haul_status           status = read_fields(r, path, &device_fields, object, d);
-    const haul__json     *rates = status ? NULL : find_member(object, "rates");
+    const haul__json     *rates = status ? NULL : haul__json_member(object, "rates");
     if (!status && haul__machine_find(m, d->name) >= 0)
         status = fail(r, path, "name", "another device has this name; choose a different one");
     if (!status && m->device_count == 0 && strcmp(d->name, "cpu") != 0)
@@ -345,7 +337,7 @@ static haul_status read_device(const reader *r, const char *path, const haul__js
 static haul_status read_end(const reader *r, const char *path, const char *name, const haul__json *object,
                             const haul__machine *m, int *out)
 {
-    const haul__json *value = find_member(object, name);
+    const haul__json *value = haul__json_member(object, name);
     *out = value->kind == HAUL__JSON_STRING ? haul__machine_find(m, value->string) : -1;
     return *out >= 0 ? HAUL_OK : fail_value(r, path, name, value, "must be the name of a device of the machine");
 }
@@ -354,7 +346,7 @@ static haul_status read_end(const reader *r, const char *path, const char *name,
 static haul_status check_complete(const reader *r, const char *path, const haul__json *object)
 {
     for (const field *f = link_fields.list; f < link_fields.list + MOST_FIELDS && f->name; f++)
-        if (f->kind == COUNT && !find_member(object, f->name))
+        if (f->kind == COUNT && !haul__json_member(object, f->name))
             return fail(r, path, f->name, "is missing; add it, or name a known link (pcie3, pcie4, pcie5, nvlink)");
     return HAUL_OK;
 }
@@ -371,7 +363,7 @@ static haul_status check_ends(const reader *r, const char *path, const haul__mac
 static haul_status read_link(const reader *r, const char *path, const haul__json *object, haul__machine *m)
 {
     haul__machine_link *link = &m->links[m->link_count++];
-    const haul__json   *name = object->kind == HAUL__JSON_OBJECT ? find_member(object, "name") : NULL;
+    const haul__json   *name = haul__json_member(object, "name");
     const bool          known = name && name->string && haul__machine_named_link(name->string, link);
     haul_status         status = read_fields(r, path, &link_fields, object, link);
     if (!status)
@@ -422,12 +414,12 @@ static haul_status read_machine(const reader *r, const haul__json *object, haul_
     haul_status status = read_fields(r, "", &machine_fields, object, m);
     if (status)
         return status;
-    const haul__json *version = find_member(object, "haul_machine");
+    const haul__json *version = haul__json_member(object, "haul_machine");
     if (!is_count(version, VERSION, VERSION))
         return fail_value(r, "", "haul_machine", version, "the version must be 1");
-    status = read_list(r, "devices", find_member(object, "devices"), 1, HAUL__MACHINE_DEVICES, read_device, m);
+    status = read_list(r, "devices", haul__json_member(object, "devices"), 1, HAUL__MACHINE_DEVICES, read_device, m);
     if (!status)
-        status = read_list(r, "links", find_member(object, "links"), 0, HAUL__MACHINE_LINKS, read_link, m);
+        status = read_list(r, "links", haul__json_member(object, "links"), 0, HAUL__MACHINE_LINKS, read_link, m);
     return status ? status : check_links(r, m);
 }
 
