@@ -1,40 +1,16 @@
 #include "cli/plan/check.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
-#include "cli/shared/text_file.h"
+#include "cli/shared/json_file.h"
 #include "plan/place/certificate.h"
-
-enum { DEPTH = 8 };
-static const uint64_t MOST_BYTES = UINT64_C(1) << 30;
-
-static haul__json *read_json(const char *path)
-{
-    size_t      size, used;
-    haul__json *json = NULL;
-    char       *text = text_file_read(path, MOST_BYTES, &size);
-    if (!text)
-        return NULL;
-    const haul_status status = haul__json_read("haul plan", (const uint8_t *)text, size, DEPTH, &json, &used);
-    const bool        ends = !json || text[used + strspn(text + used, " \t\r\n")] == '\0';
-    if (status)
-        complain_error();
-    else if (!json || !ends)
-        complain("%s is not JSON: line %d", path, text_file_line(text, text + used));
-    free(text);
-    if (ends)
-        return json;
-    haul__json_free(json);
-    return NULL;
-}
 
 haul__json *check_certificate(const char *path, haul__verdict *out)
 {
-    haul__json *json = read_json(path);
+    haul__json *json = json_tree_read(path, "haul plan");
     if (!json || haul__verify(json, out))
         return json;
     if (out->item < 0)
@@ -101,7 +77,7 @@ bool check_step(const char *path, const haul__json *certificate, const study *s)
     haul__json             *mine = NULL;
     size_t                  used;
     bool                    same = false;
-    if (!text || haul__json_read("haul plan", (const uint8_t *)text, strlen(text), DEPTH, &mine, &used))
+    if (!text || haul__json_read("haul plan", (const uint8_t *)text, strlen(text), JSON_TREE_DEPTH, &mine, &used))
         complain_error();
     else
         same = mine && compare_graphs(path, haul__json_member(certificate, "graph"), haul__json_member(mine, "graph"));

@@ -1,10 +1,39 @@
 #include "cli/shared/json_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/shared/text_file.h"
 #include "files/file.h"
+
+/* ---- reading ---- */
+
+haul__json *json_tree_read(const char *path, const char *operation)
+{
+    enum { MOST_BYTES = 1 << 30 };
+    size_t      size, used;
+    haul__json *json = NULL;
+    char       *text = text_file_read(path, MOST_BYTES, &size);
+    if (!text)
+        return NULL;
+    const haul_status status = haul__json_read(operation, (const uint8_t *)text, size, JSON_TREE_DEPTH, &json, &used);
+    if (json)
+        used += strspn(text + used, " \t\r\n");
+    const bool whole = json && used == size;
+    if (status)
+        complain_error();
+    else if (!whole)
+        complain("%s is not JSON: line %d", path, text_file_line(text, text + used));
+    free(text);
+    if (whole)
+        return json;
+    haul__json_free(json);
+    return NULL;
+}
+
+/* ---- writing ---- */
 
 static haul_status put(haul__writer *writer, const char *text)
 {

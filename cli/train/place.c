@@ -1,13 +1,11 @@
 #include "cli/train/place.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
-#include "cli/shared/text_file.h"
-#include "files/json.h"
+#include "cli/shared/json_file.h"
 #include "plan/place/step.h"
 
 /* ---- reading ---- */
@@ -110,21 +108,9 @@ static bool read_certificate(const haul__json *file, const char *path, place_lis
 
 static bool read_plan(const char *path, place_list *out)
 {
-    enum { MOST_BYTES = 1 << 30, DEPTH = 8 };
-    size_t      size, used;
-    haul__json *file = NULL;
-    char       *text = text_file_read(path, MOST_BYTES, &size);
-    bool        fine = false;
-    if (!text)
-        return false;
-    if (haul__json_read("haul train", (const uint8_t *)text, size, DEPTH, &file, &used))
-        complain_error();
-    else if (!file)
-        complain("%s is not JSON: line %d", path, text_file_line(text, text + used));
-    else
-        fine = read_certificate(file, path, out);
+    haul__json *file = json_tree_read(path, "haul train");
+    const bool  fine = file && read_certificate(file, path, out);
     haul__json_free(file);
-    free(text);
     return fine;
 }
 

@@ -63,6 +63,9 @@ complains '"operations", item 0: name, module and device are expected'
 echo '{' >other.json
 run 1 train "${net[@]}" --epochs 1 --plan other.json
 complains 'other.json is not JSON'
+cat plan.json plan.json >other.json
+run 1 train "${net[@]}" --epochs 1 --plan other.json
+complains 'other.json is not JSON: line 2'
 run 1 train "${net[@]}" --epochs 1 --plan nothing.json
 complains 'nothing.json'
 
