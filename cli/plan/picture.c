@@ -50,7 +50,7 @@ static void put_row(FILE *file, const study *s, size_t i)
     fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n", LEFT,
             row_y(i), WIDTH, BOX, fills[r->device], lines[r->device]);
     put_label(file, LEFT + 10, row_y(i) + 17, "name", r->label);
-    put_label(file, LEFT + WIDTH - 10, row_y(i) + 17, "end", r->ps ? text_seconds((double)r->ps * 1e-12) : "");
+    put_label(file, LEFT + WIDTH - 10, row_y(i) + 17, "end", r->ps ? text_ps(r->ps) : "");
     put_label(file, LEFT + WIDTH + 14, row_y(i) + 17, "note", reason);
 }
 
@@ -125,11 +125,11 @@ static void put_legend(FILE *file, const study *s, const char *title)
 {
     char text[200];
     put_label(file, 20, 28, "title", title);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_seconds((double)s->best.cost * 1e-12));
+    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->best.cost));
     for (int d = 0; d < HAUL__PLACE_DEVICES && used < sizeof text; d++)
-        used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s",
-                                 text_seconds((double)s->single[d].cost * 1e-12), s->devices[d],
-                                 haul__place_fits(&s->graph, s->single[d].peaks) ? "" : " (does not fit)");
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->single[d].cost),
+                             s->devices[d], haul__place_fits(&s->graph, s->single[d].peaks) ? "" : " (does not fit)");
     put_label(file, 20, 48, "note", text);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         fprintf(file, "<rect x=\"%d\" y=\"60\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\" stroke=\"%s\"/>\n",

@@ -50,10 +50,8 @@ static const char *title_of(const trainer *t, const haul__machine *m, char *out,
 
 static void print_verdict(const planning *p, bool same)
 {
-    const int64_t cost = p->verdict.cost, bound = p->verdict.bound;
-    printf("%s: the placement takes %s, and none takes less than %s%s\n", p->options->verify,
-           text_seconds((double)cost * 1e-12), text_seconds((double)bound * 1e-12),
-           same ? "; it is about this step and this machine" : "");
+    printf("%s: the placement takes %s, and none takes less than %s%s\n", p->options->verify, text_ps(p->verdict.cost),
+           text_ps(p->verdict.bound), same ? "; it is about this step and this machine" : "");
 }
 
 static bool show(const planning *p, study *s, trainer *t, const char *title)

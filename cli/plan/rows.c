@@ -118,11 +118,6 @@ static bool explain_rows(study *s)
     return fine;
 }
 
-static const char *text_ps(int64_t ps)
-{
-    return text_seconds((double)ps * 1e-12);
-}
-
 void study_reason(const study *s, int device, const haul__place_why *why, char *out, size_t size)
 {
     static const char *const causes[HAUL__PLACE_CAUSES] = {"input", "result", "parameters", "gradients"};

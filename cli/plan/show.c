@@ -7,11 +7,6 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
 
-static const char *text_ps(int64_t ps)
-{
-    return text_seconds((double)ps * 1e-12);
-}
-
 static void print_needs(const study *s)
 {
     char   text[300];

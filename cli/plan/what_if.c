@@ -55,16 +55,6 @@ static haul_status find_columns(comparison *c, const haul_program *program)
 
 enum { LABEL = 14, COLUMN = 16 };
 
-static const char *text_ps(int64_t ps)
-{
-    return ps ? text_seconds((double)ps * 1e-12) : "-";
-}
-
-static const char *text_size(int64_t bytes)
-{
-    return bytes ? text_bytes(bytes) : "-";
-}
-
 static const char *text_rate_of(int64_t batch, const prospect *p)
 {
     return text_count((int64_t)((double)batch / ((double)p->step_ps * 1e-12)));
@@ -83,19 +73,14 @@ static void print_names(const comparison *c)
     putchar('\n');
 }
 
-static void print_times(const comparison *c, const char *label, size_t at)
+/* The member of each column at the offset `at`, as text; "-" for 0. */
+static void print_line(const comparison *c, const char *label, size_t at, const char *text(int64_t))
 {
     printf("%-*s", LABEL, label);
-    for (int i = 0; i < c->count; i++)
-        printf("%*s", COLUMN, text_ps(*(const int64_t *)(const void *)((const char *)&c->columns[i] + at)));
-    putchar('\n');
-}
-
-static void print_sizes(const comparison *c, const char *label, size_t at)
-{
-    printf("%-*s", LABEL, label);
-    for (int i = 0; i < c->count; i++)
-        printf("%*s", COLUMN, text_size(*(const int64_t *)(const void *)((const char *)&c->columns[i] + at)));
+    for (int i = 0; i < c->count; i++) {
+        const int64_t value = *(const int64_t *)(const void *)((const char *)&c->columns[i] + at);
+        printf("%*s", COLUMN, value ? text(value) : "-");
+    }
     putchar('\n');
 }
 
@@ -122,17 +107,17 @@ static bool show(const comparison *c, const train_options *o)
     print_wrapped(title, 0, 2);
     putchar('\n');
     print_names(c);
-    print_times(c, "step", offsetof(prospect, step_ps));
+    print_line(c, "step", offsetof(prospect, step_ps), text_ps);
     printf("%-*s", LABEL, "examples/s");
     for (int i = 0; i < c->count; i++)
         printf("%*s", COLUMN, text_rate_of(o->batch, &c->columns[i]));
     putchar('\n');
-    print_times(c, "  computing", offsetof(prospect, compute_ps));
-    print_times(c, "  launching", offsetof(prospect, launch_ps));
-    print_times(c, "  copying", offsetof(prospect, copy_ps));
-    print_sizes(c, "copied", offsetof(prospect, copied_bytes));
-    print_sizes(c, "peak", offsetof(prospect, peak_bytes));
-    print_sizes(c, "memory", offsetof(prospect, memory_bytes));
+    print_line(c, "  computing", offsetof(prospect, compute_ps), text_ps);
+    print_line(c, "  launching", offsetof(prospect, launch_ps), text_ps);
+    print_line(c, "  copying", offsetof(prospect, copy_ps), text_ps);
+    print_line(c, "copied", offsetof(prospect, copied_bytes), text_bytes);
+    print_line(c, "peak", offsetof(prospect, peak_bytes), text_bytes);
+    print_line(c, "memory", offsetof(prospect, memory_bytes), text_bytes);
     for (int i = 0; i < c->count; i++)
         if (c->columns[i].peak_bytes > c->columns[i].memory_bytes)
             printf("It does not fit on %s %s.\n", c->columns[i].machine->name, c->columns[i].device->name);

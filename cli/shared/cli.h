@@ -57,6 +57,7 @@ const char *list_text(char *out, size_t size, const char *const *names, const ch
 const char *text_bytes(int64_t bytes);           /* "12.3 MiB" */
 const char *text_count(int64_t n);               /* "62,006" */
 const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5 s" */
+const char *text_ps(int64_t ps);                 /* the same of picoseconds */
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 

@@ -182,6 +182,11 @@ const char *text_seconds(double seconds)
     return out;
 }
 
+const char *text_ps(int64_t ps)
+{
+    return text_seconds((double)ps * 1e-12);
+}
+
 const char *text_flops(double flops)
 {
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
