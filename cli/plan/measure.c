@@ -70,8 +70,8 @@ static bool measure(const study *s, trainer *t, candidate *c, haul_device *const
     haul_scope   *scope = haul_scope_push();
     bool          fine = scope != NULL;
     t->places = (place_list){0};
-    t->device = devices[c->placement == &s->single[1]];
-    if (c->placement == &s->best)
+    t->device = devices[c->device > 0];
+    if (c->device < 0)
         fine = fine && list_modules(s, devices, &t->places);
     if (!scope || (fine && time_steps(t, devices, &c->seconds))) {
         complain_error();

@@ -24,14 +24,6 @@ static int64_t time_of_operations(const haul__place_graph *g, const haul__placem
     return sum;
 }
 
-static int64_t copied_by(const haul__place_graph *g, const haul__placement *p)
-{
-    int64_t bytes = 0;
-    for (size_t t = 0; t < g->tensor_count; t++)
-        bytes += haul__place_copied_to(g, (int)t, p->device) >= 0 ? g->tensors[t].bytes : 0;
-    return bytes;
-}
-
 /* Adds a name to a list unless it is there. */
 static void add_name(char *list, size_t size, const char *name)
 {
@@ -67,7 +59,7 @@ haul_status prospect_find(prospect *out, const haul_program *program, const haul
         out->launch_ps = smaller(launches, operations);
         out->compute_ps = operations - out->launch_ps;
         out->copy_ps = p.cost - operations;
-        out->copied_bytes = copied_by(&graph, &p);
+        out->copied_bytes = haul__place_copied_bytes(&graph, p.device, NULL);
         out->peak_bytes = p.peaks[side].bytes;
         out->memory_bytes = out->device->memory_bytes;
         find_unmeasured(out, program, device);

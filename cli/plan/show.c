@@ -21,15 +21,6 @@ static void print_needs(const study *s)
     print_wrapped(text, 8, 8);
 }
 
-static const char *name_of(const study *s, const candidate *c)
-{
-    static char name[64];
-    if (c->placement == &s->best)
-        return "this plan";
-    snprintf(name, sizeof name, "all on %s", s->devices[c->placement == &s->single[1]]);
-    return name;
-}
-
 static void print_candidates(const study *s)
 {
     bool measured = false;
@@ -42,8 +33,8 @@ static void print_candidates(const study *s)
     set_style(STYLE_PLAIN);
     for (int i = 0; i < MOST_CANDIDATES; i++) {
         const candidate *c = &s->candidates[i];
-        printf("%-16s %10s%*s %12s %12s  %s\n", name_of(s, c), text_ps(c->placement->cost), room,
-               measured ? text_seconds(c->seconds) : "", text_bytes(c->placement->peaks[0].bytes),
+        printf("%-16s %10s%*s %12s %12s  %s\n", study_candidate_name(s, c, "this plan"), text_ps(c->placement->cost),
+               room, measured ? text_seconds(c->seconds) : "", text_bytes(c->placement->peaks[0].bytes),
                text_bytes(c->placement->peaks[1].bytes), c->fits ? text_bytes(c->link_bytes) : "does not fit");
     }
 }

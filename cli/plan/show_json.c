@@ -35,13 +35,8 @@ static void put_peaks(const study *s, cJSON *object, const haul__placement *p)
 
 static cJSON *candidate_json(const study *s, const candidate *c)
 {
-    char   name[64];
     cJSON *object = cJSON_CreateObject();
-    if (c->placement == &s->best)
-        snprintf(name, sizeof name, "best");
-    else
-        snprintf(name, sizeof name, "all on %s", s->devices[c->placement == &s->single[1]]);
-    json_text(object, "name", name);
+    json_text(object, "name", study_candidate_name(s, c, "best"));
     json_number(object, "step_ms", ms_of(c->placement->cost));
     json_number(object, "measured_ms", c->seconds * 1e3);
     put_peaks(s, object, c->placement);

@@ -15,6 +15,15 @@ const char *study_role_name(int role)
     return names[role];
 }
 
+const char *study_candidate_name(const study *s, const candidate *c, const char *best)
+{
+    static char name[64];
+    if (c->device < 0)
+        return best;
+    snprintf(name, sizeof name, "all on %s", s->devices[c->device]);
+    return name;
+}
+
 int study_device_of(const study *s, const haul__place_operation *o)
 {
     return s->best.device[o->group];
@@ -62,16 +71,10 @@ static int compare_candidates(const void *a, const void *b)
 
 static void find_candidates(study *s)
 {
-    static const char *const names[MOST_CANDIDATES] = {"best", "all on", "all on"};
-    const haul__placement   *placements[MOST_CANDIDATES] = {&s->best, &s->single[0], &s->single[1]};
     for (int i = 0; i < MOST_CANDIDATES; i++) {
-        const haul__placement *p = placements[i];
-        candidate              c = {names[i], p, haul__place_fits(&s->graph, p->peaks), 0, NAN, 0};
-        for (size_t t = 0; t < s->graph.tensor_count; t++) {
-            const bool copied = haul__place_copied_to(&s->graph, (int)t, p->device) >= 0;
-            c.link_bytes += copied ? s->graph.tensors[t].bytes : 0;
-            c.copies += copied;
-        }
+        const haul__placement *p = i ? &s->single[i - 1] : &s->best;
+        candidate c = {.device = i - 1, .placement = p, .fits = haul__place_fits(&s->graph, p->peaks), .seconds = NAN};
+        c.link_bytes = haul__place_copied_bytes(&s->graph, p->device, &c.copies);
         s->candidates[i] = c;
     }
     qsort(s->candidates, MOST_CANDIDATES, sizeof *s->candidates, compare_candidates);

@@ -22,7 +22,7 @@ typedef struct study_request {
 } study_request;
 
 typedef struct candidate {
-    const char            *name;
+    int                    device; /* of everything; -1: the best placement */
     const haul__placement *placement;
     bool                   fits;
     int64_t                link_bytes;
@@ -83,5 +83,8 @@ void study_reason(const study *s, int device, const haul__place_why *why, char *
 int study_device_of(const study *s, const haul__place_operation *o);
 
 const char *study_role_name(int role);
+
+/* "all on cuda:0"; `best` for the best placement. In a buffer that the next call reuses. */
+const char *study_candidate_name(const study *s, const candidate *c, const char *best);
 
 #endif

@@ -283,6 +283,20 @@ int haul__place_copied_to(const haul__place_graph *g, int tensor, const uint8_t 
     return -1;
 }
 
+int64_t haul__place_copied_bytes(const haul__place_graph *g, const uint8_t *place, int *count)
+{
+    int64_t bytes = 0;
+    int     copies = 0;
+    for (size_t t = 0; t < g->tensor_count; t++)
+        if (haul__place_copied_to(g, (int)t, place) >= 0) {
+            bytes += g->tensors[t].bytes;
+            copies++;
+        }
+    if (count)
+        *count = copies;
+    return bytes;
+}
+
 static int64_t copy_cost(const haul__place_graph *g, int tensor, const uint8_t *place)
 {
     const int to = haul__place_copied_to(g, tensor, place);

@@ -100,6 +100,9 @@ bool haul__place_allows(const haul__place_graph *g, int group, int device);
 /* The copy of a tensor: its destination, or -1 if no other group needs one. */
 int haul__place_copied_to(const haul__place_graph *g, int tensor, const uint8_t *place);
 
+/* The bytes of all copies; sets *count to how many there are unless it is NULL. */
+int64_t haul__place_copied_bytes(const haul__place_graph *g, const uint8_t *place, int *count);
+
 int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place);
 
 /* What the cost would change by if the group changed its device, which must be allowed. */
