@@ -92,10 +92,7 @@ static haul_status times_of(trainer *t, const study_request *r, int64_t batch, t
     haul_program      program = {0};
     haul__place_graph graph = {0};
     haul__placement   p = {0};
-    const int64_t     before = t->options->batch;
-    t->options->batch = batch;
-    haul_status status = planner_record(t->planner, &program);
-    t->options->batch = before;
+    haul_status       status = planner_record(t->planner, batch, &program);
     if (!status)
         status = make_graph(r, &program, NULL, &graph);
     for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++) {
@@ -163,13 +160,9 @@ bool study_make(study *s, trainer *t, const study_request *request)
     s->request = request;
     s->devices[0] = request->machine->devices[0].name;
     s->devices[1] = request->machine->devices[request->device].name;
-    if (!t->planner)
-        t->planner = planner_new(t);
-    if (!t->planner) {
-        complain("memory is exhausted");
+    if (!planner_open(t))
         return false;
-    }
-    haul_status status = planner_record(t->planner, &s->program);
+    haul_status status = planner_record(t->planner, t->options->batch, &s->program);
     if (!status)
         status = make_graph(request, &s->program, NULL, &s->graph);
     if (!status)

@@ -159,9 +159,9 @@ static int compare(trainer *t, void *context)
 {
     comparison  *c = context;
     haul_program program = {0};
-    if (!t->planner && !(t->planner = planner_new(t)))
-        return complain("memory is exhausted");
-    haul_status status = planner_record(t->planner, &program);
+    if (!planner_open(t))
+        return EXIT_FAILED;
+    haul_status status = planner_record(t->planner, t->options->batch, &program);
     if (!status)
         status = find_columns(c, &program);
     haul_program_free(&program);

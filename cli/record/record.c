@@ -50,13 +50,10 @@ static bool show(const record_options *o, const trainer *t, const haul_program *
 /* The dry runs of the step. */
 static bool plan(trainer *t, haul_program *out)
 {
-    t->planner = planner_new(t);
-    if (!t->planner) {
-        complain("memory is exhausted");
+    if (!planner_open(t))
         return false;
-    }
     if ((trainer_recomputes(t) && planner_fit(t->planner, &t->plans.limit, &t->expected)) ||
-        planner_record(t->planner, out)) {
+        planner_record(t->planner, t->options->batch, out)) {
         complain_error();
         return false;
     }

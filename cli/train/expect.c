@@ -104,9 +104,8 @@ static haul_status begin_spilling(const trainer *t)
 
 int trainer_expect(trainer *t)
 {
-    t->planner = planner_new(t);
-    if (!t->planner)
-        return complain("memory is exhausted");
+    if (!planner_open(t))
+        return EXIT_FAILED;
     if (begin_spilling(t))
         return complain_error();
     const int code = choose_batch(t);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
 
 struct planner {
@@ -42,11 +43,15 @@ static haul_status end_epoch(void *context)
     return status ? status : trainer_try_saving(&p->trial);
 }
 
-planner *planner_new(const trainer *t)
+bool planner_open(trainer *t)
 {
+    if (t->planner)
+        return true;
     planner *p = calloc(1, sizeof *p);
-    if (!p)
-        return NULL;
+    if (!p) {
+        complain("memory is exhausted");
+        return false;
+    }
     p->of = t;
     p->training = (haul__training){.device = t->device,
                                    .accumulate = t->options->accumulate,
@@ -55,7 +60,8 @@ planner *planner_new(const trainer *t)
                                    .step = step,
                                    .hold = hold,
                                    .end_epoch = end_epoch};
-    return p;
+    t->planner = p;
+    return true;
 }
 
 void planner_free(planner *p)
@@ -89,9 +95,9 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
     return haul__spill_cost_find(&p->training, &request, out);
 }
 
-haul_status planner_record(planner *p, haul_program *out)
+haul_status planner_record(planner *p, int64_t batch, haul_program *out)
 {
-    return haul__fit_program(&p->training, p->of->options->batch, &p->of->expected.parts, out);
+    return haul__fit_program(&p->training, batch, &p->of->expected.parts, out);
 }
 
 haul__batch_request planner_batches(planner *p, int64_t limit)

@@ -10,9 +10,10 @@
 struct trainer;
 typedef struct planner planner;
 
-/* NULL when memory is exhausted. The trainer must live as long, with its device and its data. */
-planner *planner_new(const struct trainer *t);
-void     planner_free(planner *p);
+/* Gives the trainer a planner unless it has one, which trainer_close frees. Its device and its data must be there.
+ * False after a complaint. */
+bool planner_open(struct trainer *t);
+void planner_free(planner *p);
 
 /* What the training takes with its options, where it has `limit`. */
 haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_result *out);
@@ -23,8 +24,8 @@ haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *ou
 /* What spilling would cost then. False, without an error, if the device cannot spill. */
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 
-/* The third step of the training as a program, with the parts that run again by trainer.expected. */
-haul_status planner_record(planner *p, haul_program *out);
+/* The third step of the training with this batch as a program, with the parts that run again by trainer.expected. */
+haul_status planner_record(planner *p, int64_t batch, haul_program *out);
 
 /* The training with so many bytes and any batch. */
 haul__batch_request planner_batches(planner *p, int64_t limit);

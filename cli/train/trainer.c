@@ -234,19 +234,16 @@ static bool can_be_kept(const trainer *t)
     return classes_are_text(t->data.train);
 }
 
-/* Is the plan for the step of this training? The step is recorded before anything is placed. */
+/* True if the plan is for the step of this training, which is recorded before anything is placed. */
 static bool suits_plan(trainer *t, const place_list *places)
 {
     haul_program step = {.operation_count = 0};
-    planner     *p = planner_new(t);
-    bool         fine = false;
-    if (!p)
-        complain("memory is exhausted");
-    else if (planner_record(p, &step))
+    bool         fine = planner_open(t);
+    if (fine && planner_record(t->planner, t->options->batch, &step)) {
         complain_error();
-    else
-        fine = place_suits(places, t->options->plan, &step);
-    planner_free(p);
+        fine = false;
+    }
+    fine = fine && place_suits(places, t->options->plan, &step);
     haul_program_free(&step);
     return fine;
 }
