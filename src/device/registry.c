@@ -425,7 +425,7 @@ static bool is_name(const char *given, const char *name)
 static haul_device *resolve_named(const char *name)
 {
     char        names[160];
-    const char *text = name ? skip_prefix(name) : "";
+    const char *text = skip_prefix(name);
     for (int b = 0; b < backend_count; b++) {
         const size_t length = strlen(backends[b]->name);
         if (!backends[b]->names || !haul__same_letters(text, backends[b]->name, length) || text[length] != ':')
