@@ -12,6 +12,7 @@
 
 #include "cli/run_folder/files.h"
 #include "cli/shared/cli.h"
+#include "files/descriptor.h"
 
 static char *join(const char *folder, const char *name)
 {
@@ -261,21 +262,15 @@ bool run_open(run_folder *run, int64_t log_bytes)
 
 bool run_log(run_folder *run, const char *line)
 {
-    size_t left = strlen(line), length = left;
+    const size_t length = strlen(line);
     if (run->log_fd < 0)
         return true;
-    while (left) {
-        ssize_t n = write(run->log_fd, line + length - left, left);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            int error = errno;
-            if (!ftruncate(run->log_fd, run->log_bytes))
-                lseek(run->log_fd, run->log_bytes, SEEK_SET);
-            complain("%s cannot be written: %s", run->log, strerror(error));
-            return false;
-        }
-        left -= (size_t)n;
+    if (!haul__write_all(run->log_fd, line, length)) {
+        int error = errno;
+        if (!ftruncate(run->log_fd, run->log_bytes))
+            lseek(run->log_fd, run->log_bytes, SEEK_SET);
+        complain("%s cannot be written: %s", run->log, strerror(error));
+        return false;
     }
     run->log_bytes += (int64_t)length;
     return true;

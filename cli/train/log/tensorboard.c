@@ -9,6 +9,7 @@
 
 #include "cli/run_folder/files.h"
 #include "cli/shared/cli.h"
+#include "files/descriptor.h"
 
 /* ---- check sums ---- */
 
@@ -112,18 +113,12 @@ static void put_value(message *summary, const tensorboard_value *value)
 /* All or nothing: after a failure, no part of the record is left. */
 static bool write_all(tensorboard *t, const unsigned char *bytes, size_t count)
 {
-    for (size_t done = 0; done < count;) {
-        ssize_t n = write(t->fd, bytes + done, count - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            int error = errno;
-            if (ftruncate(t->fd, t->bytes))
-                error = errno;
-            complain("%s cannot be written: %s", t->path, strerror(error));
-            return false;
-        }
-        done += (size_t)n;
+    if (!haul__write_all(t->fd, bytes, count)) {
+        int error = errno;
+        if (ftruncate(t->fd, t->bytes))
+            error = errno;
+        complain("%s cannot be written: %s", t->path, strerror(error));
+        return false;
     }
     t->bytes += (int64_t)count;
     return true;
