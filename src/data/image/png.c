@@ -95,6 +95,15 @@ static haul_status read_rows(state *s, const haul__image *image, const haul__ima
     return HAUL_OK;
 }
 
+/* The rows of all passes, `pitch` bytes apart. */
+static void read_passes(state *s, int passes, int64_t height, uint8_t *out, size_t pitch)
+{
+    for (int pass = 0; pass < passes; pass++)
+        for (int64_t y = 0; y < height; y++)
+            png_read_row(s->png, out + (size_t)y * pitch, NULL);
+    png_read_end(s->png, NULL);
+}
+
 /* Interlaced pictures, whose rows are completed in several passes, and those that are not upright. */
 static haul_status read_whole(state *s, const haul__image *image, int passes, const haul__image_rows *rows)
 {
@@ -103,10 +112,7 @@ static haul_status read_whole(state *s, const haul__image *image, int passes, co
     const bool    upright = haul__image_is_upright(image);
     if (!(s->stored = haul__image_new_pixels(image)) || (!upright && !(s->pixels = haul__image_new_pixels(image))))
         return haul__image_no_memory(image, (size_t)height * row);
-    for (int pass = 0; pass < passes; pass++)
-        for (int64_t y = 0; y < height; y++)
-            png_read_row(s->png, s->stored + (size_t)y * row, NULL);
-    png_read_end(s->png, NULL);
+    read_passes(s, passes, height, s->stored, row);
     for (int64_t y = 0; y < height && !upright; y++)
         haul__image_put_row(image, s->stored + (size_t)y * row, y, s->pixels);
     haul__image_hand_over(image, upright ? s->stored : s->pixels, rows);
@@ -129,10 +135,7 @@ static haul_status read_numbers(state *s, const haul__image *image)
     png_set_packing(s->png);
     const int passes = png_set_interlace_handling(s->png);
     png_read_update_info(s->png, s->info);
-    for (int pass = 0; pass < passes; pass++)
-        for (int64_t y = 0; y < image->height; y++)
-            png_read_row(s->png, s->numbers + y * image->width, NULL);
-    png_read_end(s->png, NULL);
+    read_passes(s, passes, image->height, s->numbers, (size_t)image->width);
     return HAUL_OK;
 }
 
