@@ -166,12 +166,18 @@ static haul_status choose_split(text *t, bool test)
                       (long long)count - 1);
 }
 
+static haul_status check_characters(const char *option, int64_t count)
+{
+    if (count >= 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, option, "%s is %lld; at least 1 character is expected", option,
+                      (long long)count);
+}
+
 static haul_status take_options(text *t, const haul_text_file_options *o)
 {
-    if (o->context < 0 || o->stride < 0)
-        return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, o->context < 0 ? "context" : "stride",
-                          "%s is %lld; at least 1 character is expected", o->context < 0 ? "context" : "stride",
-                          (long long)(o->context < 0 ? o->context : o->stride));
+    if (check_characters("context", o->context) || check_characters("stride", o->stride))
+        return haul_error_status();
     t->context = o->context ? o->context : USUAL_CONTEXT;
     t->stride = o->stride ? o->stride : t->context;
     t->path = haul__strdup(o->path);
