@@ -86,20 +86,11 @@ bool print_machine_json(const haul__machine *m)
 
 /* ---- all machines ---- */
 
-/* FLOP/s of the largest products in f32; 0: unknown. */
-static int64_t product_rate(const haul__machine_device *d)
-{
-    for (int i = 0; i < d->rate_count; i++)
-        if (d->rates[i].work_class == HAUL__WORK_MATMUL && d->rates[i].dtype == HAUL_F32)
-            return d->rates[i].points[d->rates[i].count - 1].rate;
-    return 0;
-}
-
 static void print_row(const haul__machine *m, int device)
 {
     const haul__machine_device *d = &m->devices[device];
     const haul__machine_link   *link = haul__machine_link_of(m, 0, device);
-    const int64_t               flops = product_rate(d);
+    const int64_t               flops = haul__machine_product_rate(d, HAUL_F32);
     const char                 *origin = m->described ? "described" : "measured";
     printf("%-10s%-10s%-10s%10s%15s%11s", device ? "" : m->name, device ? "" : origin, d->name,
            text_bytes(d->memory_bytes), flops ? text_rate(flops, true) : "-", text_rate(d->bytes_per_second, false));
