@@ -204,7 +204,7 @@ static bool print_json(const comparison *c)
         cJSON_AddNullToObject(object, "first");
         return json_print(object);
     }
-    cJSON *first = cJSON_AddObjectToObject(object, "first");
+    cJSON *first = json_object(object, "first");
     json_text(first, "name", c->first.name);
     json_text(first, "module", c->first.module);
     json_number(first, "ulp", c->parted ? NAN : c->difference.ulp);

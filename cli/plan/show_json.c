@@ -16,19 +16,9 @@ static double ms_of(int64_t ps)
     return (double)ps * 1e-9;
 }
 
-/* NULL when memory is exhausted, which is noted when a member is added to it. */
-static cJSON *object_in(cJSON *object, const char *name)
-{
-    cJSON *inner = cJSON_CreateObject();
-    if (cJSON_AddItemToObject(object, name, inner))
-        return inner;
-    cJSON_Delete(inner);
-    return NULL;
-}
-
 static void put_peaks(const study *s, cJSON *object, const haul__placement *p)
 {
-    cJSON *peaks = object_in(object, "peak_bytes");
+    cJSON *peaks = json_object(object, "peak_bytes");
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
         json_number(peaks, s->devices[d], (double)p->peaks[d].bytes);
 }
@@ -109,10 +99,10 @@ static void put_batch(cJSON *object, const char *name, int64_t batch)
 static void put_whole(const study *s, cJSON *object)
 {
     const int64_t cost = s->best.cost, bound = s->best.proof.bound;
-    json_text(object_in(object, "model"), "cost", "additive");
+    json_text(json_object(object, "model"), "cost", "additive");
     json_text(object, "machine", s->request->machine->name);
     json_bool(object, "described", s->request->machine->described);
-    cJSON *devices = json_array(object, "devices"), *single = object_in(object, "single");
+    cJSON *devices = json_array(object, "devices"), *single = json_object(object, "single");
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         json_push(devices, cJSON_CreateString(s->devices[d]));
         json_number(single, s->devices[d], ms_of(s->single[d].cost));
@@ -121,10 +111,10 @@ static void put_whole(const study *s, cJSON *object)
     json_number(object, "bound_ms", ms_of(bound));
     json_number(object, "gap", cost ? (double)(cost - bound) / (double)cost : 0);
     put_peaks(s, object, &s->best);
-    cJSON *needs = object_in(object, "one_device_bytes");
+    cJSON *needs = json_object(object, "one_device_bytes");
     for (int i = 0; i < HAUL__PLACE_ROLES; i++)
         json_number(needs, study_role_name(i), (double)s->needs[i]);
-    cJSON *batches = object_in(object, "pays_from_batch");
+    cJSON *batches = json_object(object, "pays_from_batch");
     put_batch(batches, "something", s->pays_some);
     put_batch(batches, "everything", s->pays_all);
 }

@@ -39,6 +39,13 @@ void json_bool(cJSON *object, const char *name, bool value)
     note(cJSON_AddBoolToObject(object, name, value));
 }
 
+cJSON *json_object(cJSON *object, const char *name)
+{
+    cJSON *inner = cJSON_AddObjectToObject(object, name);
+    note(inner);
+    return inner;
+}
+
 cJSON *json_array(cJSON *object, const char *name)
 {
     cJSON *array = cJSON_AddArrayToObject(object, name);

@@ -14,8 +14,9 @@ void   json_number(cJSON *object, const char *name, double value); /* null for N
 void   json_text(cJSON *object, const char *name, const char *value);
 void   json_bool(cJSON *object, const char *name, bool value);
 void   json_shape(cJSON *object, const char *name, const haul_shape *shape);
-cJSON *json_array(cJSON *object, const char *name); /* a new one in the object */
-void   json_push(cJSON *array, cJSON *item);        /* takes the item over */
+cJSON *json_object(cJSON *object, const char *name); /* a new one in the object */
+cJSON *json_array(cJSON *object, const char *name);  /* likewise */
+void   json_push(cJSON *array, cJSON *item);         /* takes the item over */
 
 /* True if nothing was noted. */
 bool json_is_complete(void);

@@ -189,7 +189,7 @@ static int print_table_json(haul_safetensors *file)
         json_number(entry, "bytes", (double)t.bytes);
         json_push(tensors, entry);
     }
-    cJSON *metadata = cJSON_AddObjectToObject(object, "metadata");
+    cJSON *metadata = json_object(object, "metadata");
     for (int i = 0; i < haul_safetensors_metadata_count(file); i++) {
         haul_text_pair pair;
         if (!haul_safetensors_metadata_entry(file, i, &pair))

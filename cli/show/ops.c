@@ -226,7 +226,7 @@ static int find_devices(haul_device **out)
 static bool add_implementations(cJSON *object, const haul_operation_info *info, haul_device *const *devices, int count)
 {
     const char *names[HAUL_OPERATION_MAX_IMPLEMENTATIONS];
-    cJSON      *by_device = cJSON_AddObjectToObject(object, "implementations");
+    cJSON      *by_device = json_object(object, "implementations");
     for (int i = 0; i < count; i++) {
         cJSON *list = json_array(by_device, haul_device_name(devices[i]));
         int    length = haul_operation_implementations(haul_operation_find(info->name), devices[i], names,

@@ -11,14 +11,6 @@ static void put_known(cJSON *object, const char *name, double value)
     json_number(object, name, value < 0 ? NAN : value);
 }
 
-static cJSON *put_object(cJSON *parent, const char *name)
-{
-    cJSON *object = cJSON_AddObjectToObject(parent, name);
-    if (!object)
-        json_push(NULL, NULL); /* notes that memory is exhausted */
-    return object;
-}
-
 /* ---- devices ---- */
 
 static cJSON *device_json(const top_device *d)
@@ -31,7 +23,7 @@ static cJSON *device_json(const top_device *d)
     if (*d->why)
         json_text(object, "reason", d->why);
     json_number(object, "utilisation", d->utilisation);
-    cJSON *memory = put_object(object, "memory");
+    cJSON *memory = json_object(object, "memory");
     json_number(memory, "total", d->total);
     json_number(memory, "used", d->used);
     json_number(memory, "allocated", d->allocated);

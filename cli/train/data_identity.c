@@ -59,7 +59,7 @@ static bool add_file(files *f, const haul__data_file *file)
 
 static bool put_files(cJSON *part, const haul_dataset *data)
 {
-    files           f = {.hash = HAUL__FNV, .sizes = cJSON_AddObjectToObject(part, "sizes")};
+    files           f = {.hash = HAUL__FNV, .sizes = json_object(part, "sizes")};
     haul__data_file file;
     char            text[24];
     bool            read = true;
@@ -87,7 +87,7 @@ static void put_form(cJSON *part, const char *name, const haul_field *field)
 static bool put_part(cJSON *identity, const char *name, const haul_dataset *data)
 {
     data_spec spec;
-    cJSON    *part = data ? cJSON_AddObjectToObject(identity, name) : NULL;
+    cJSON    *part = data ? json_object(identity, name) : NULL;
     if (!data)
         return true;
     if (source_spec(data, &spec)) {
