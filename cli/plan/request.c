@@ -12,17 +12,10 @@
 
 static bool load_machine(const char *name, study_request *out)
 {
-    haul_device *devices[HAUL__MACHINE_DEVICES];
-    haul_status  status;
-    if (name) {
-        status = haul__machine_load("haul plan", name, &out->machine);
-    } else {
-        const int count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
-        status = haul__machine_here("haul plan", devices, count, HAUL__HERE_MISSING, &out->machine);
-    }
-    if (status)
-        complain_error();
-    return !status;
+    if (!haul__machine_choose("haul plan", name, &out->machine))
+        return true;
+    complain_error();
+    return false;
 }
 
 /* The devices of the machine as "cpu, cuda:0". */

@@ -33,12 +33,11 @@ typedef struct comparison {
 
 static bool load(comparison *c)
 {
-    haul_device *devices[HAUL__MACHINE_DEVICES];
-    const int    count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
-    haul_status  status = haul__machine_load("haul what-if", c->options->machine, &c->machines[1]);
-    if (!status)
-        status = haul__machine_here("haul what-if", devices, count, HAUL__HERE_MISSING, &c->machines[0]);
-    return status ? complain_error() < 0 : true;
+    if (!haul__machine_choose("haul what-if", c->options->machine, &c->machines[1]) &&
+        !haul__machine_choose("haul what-if", NULL, &c->machines[0]))
+        return true;
+    complain_error();
+    return false;
 }
 
 /* The host and the first other device of each machine. */

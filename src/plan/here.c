@@ -190,3 +190,12 @@ int haul__here_devices(haul_device **out, int room)
     haul_error_clear();
     return count;
 }
+
+haul_status haul__machine_choose(const char *operation, const char *name, haul__machine **out)
+{
+    haul_device *devices[HAUL__MACHINE_DEVICES];
+    if (name)
+        return haul__machine_load(operation, name, out);
+    const int count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
+    return haul__machine_here(operation, devices, count, HAUL__HERE_MISSING, out);
+}

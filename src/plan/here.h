@@ -22,4 +22,8 @@ haul_status haul__machine_here(const char *operation, haul_device *const *device
  * `room`; the CPU is the first. */
 int haul__here_devices(haul_device **out, int room);
 
+/* The machine of that name or in that file, as haul__machine_load. NULL: this computer with all devices that a
+ * calibration measures; those that were not measured are. */
+haul_status haul__machine_choose(const char *operation, const char *name, haul__machine **out);
+
 #endif
