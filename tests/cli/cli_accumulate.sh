@@ -1,6 +1,5 @@
 # --accumulate: several mini-batches train as one large one does, in the memory of one.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
-export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 task=(--model dense --data blobs:100 --epochs 3 --device cpu --lr 0.05 --workers 0)
 
 # 100 examples in mini-batches of 8: the last has 4, and the last group of 4 mini-batches has only that one.

@@ -5,24 +5,17 @@
 
 # set FOLDER COUNT: pictures of a light or dark disc in noise; the disc is class 1.
 cat >set.py <<'END'
-import os, random, struct, sys, zlib
+import random, sys
+import png_file
 
 folder, count, side = sys.argv[1], int(sys.argv[2]), 16
 random.seed(folder)
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-def write(path, kind, values):
-    width = 3 * side if kind == 2 else side
-    rows = b"".join(b"\0" + bytes(values[y * width:(y + 1) * width]) for y in range(side))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "wb") as f:
-        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, kind, 0, 0, 0)) +
-                chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 for i in range(count):
     x, y, r = random.randrange(5, 11), random.randrange(5, 11), random.randrange(3, 6)
     mask = [int((p % side - x) ** 2 + (p // side - y) ** 2 <= r * r) for p in range(side * side)]
-    write(f"{folder}/images/{i:02}.png", 2, [(200 if m else 20) + random.randrange(40) for m in mask for _ in range(3)])
-    write(f"{folder}/masks/{i:02}.png", 0, [255 * m for m in mask])
+    png_file.write(f"{folder}/images/{i:02}.png", side, side,
+                   [(200 if m else 20) + random.randrange(40) for m in mask for _ in range(3)])
+    png_file.write(f"{folder}/masks/{i:02}.png", side, side, [255 * m for m in mask])
 END
 "$HAUL_PYTHON" set.py set/train 48
 "$HAUL_PYTHON" set.py set/test 8
@@ -90,19 +83,13 @@ run 1 train --data masks:whole --validation 0.2 --size 30
 complains "unet needs pictures [channels, height, width] whose sides are multiples of 4"
 
 # ---- plans ----
-exact() {
-    run 0 train --model unet --data scenes:64 --batch 8 --workers 0 --device cpu "$@" --estimate --json
-    mv out estimate
-    run 0 train --model unet --data scenes:64 --batch 8 --workers 0 --device cpu "$@" --epochs 1 --json
-    check "$*: a step, to the byte" test "$(value estimate estimate peak_bytes)" = "$(value out done step_peak_bytes)"
-    check "$*: the training, to the byte" test "$(value estimate estimate training_peak_bytes)" = "$(value out done peak_bytes)"
-}
-exact
-exact --precision f16 --optimizer adam
-exact --accumulate 2
-exact --recompute auto
+net=(--model unet --data scenes:64 --workers 0 --device cpu)
+exact "${net[@]}" --batch 8
+exact "${net[@]}" --batch 8 --precision f16 --optimizer adam
+exact "${net[@]}" --batch 8 --accumulate 2
+exact "${net[@]}" --batch 8 --recompute auto
 check "blocks run again" grep -q '"recompute":.*join1' estimate
-run 0 train --model unet --data scenes:64 --batch auto --memory-limit 20M --epochs 1 --workers 0 --device cpu
+run 0 train "${net[@]}" --batch auto --memory-limit 20M --epochs 1
 run 0 record unet --batch 4 --device cpu --json
 check "a program" grep -q '"name":"haul_cat"' out
 run 0 compare --model unet --batch 4 --a cpu --b cpu,threads=1 --json

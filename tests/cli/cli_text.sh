@@ -98,19 +98,13 @@ run 1 train --data text:proverb.txt --augment flip
 complains "stretches of a text"
 
 # ---- plans ----
-exact() {
-    run 0 train --model char_gpt --data sentences:64 --batch 8 --workers 0 --device cpu "$@" --estimate --json
-    mv out estimate
-    run 0 train --model char_gpt --data sentences:64 --batch 8 --workers 0 --device cpu "$@" --epochs 1 --json
-    check "$*: a step, to the byte" test "$(value estimate estimate peak_bytes)" = "$(value out done step_peak_bytes)"
-    check "$*: the training, to the byte" test "$(value estimate estimate training_peak_bytes)" = "$(value out done peak_bytes)"
-}
-exact
-exact --precision f16 --optimizer adam
-exact --accumulate 2
-exact --recompute auto
+net=(--model char_gpt --data sentences:64 --workers 0 --device cpu)
+exact "${net[@]}" --batch 8
+exact "${net[@]}" --batch 8 --precision f16 --optimizer adam
+exact "${net[@]}" --batch 8 --accumulate 2
+exact "${net[@]}" --batch 8 --recompute auto
 check "a block runs again" grep -q '"recompute":.*blocks.0' estimate
-run 0 train --model char_gpt --data sentences:64 --batch auto --memory-limit 20M --epochs 1 --workers 0 --device cpu
+run 0 train "${net[@]}" --batch auto --memory-limit 20M --epochs 1
 run 0 record char_gpt --batch 4 --device cpu --json
 check "a program" grep -q '"name":"haul_embedding","module":"token"' out
 run 0 compare --model char_gpt --batch 4 --a cpu --b cpu,threads=1 --json

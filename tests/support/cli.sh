@@ -1,5 +1,6 @@
 # What the tests of the command share. Sourced; the working folder is empty and removed afterwards.
 set -u
+export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 failures=0
 
 # check NAME COMMAND...: the command must succeed.
@@ -76,6 +77,15 @@ begin() {
     env --default-signal=HUP "$HAUL" train "$@" --run "$folder" >out 2>err &
     job=$!
     wait_for grep -qs '"epoch":2' "$folder/log.jsonl"
+}
+
+# exact ARGUMENT...: train's estimate of memory is what an epoch takes, to the byte. It stays in the file estimate.
+exact() {
+    run 0 train "$@" --estimate --json
+    mv out estimate
+    run 0 train "$@" --epochs 1 --json
+    check "$*: a step, to the byte" test "$(value estimate estimate peak_bytes)" = "$(value out done step_peak_bytes)"
+    check "$*: the training, to the byte" test "$(value estimate estimate training_peak_bytes)" = "$(value out done peak_bytes)"
 }
 
 # edit RUN KEY VALUE [KEY VALUE]...: change the metadata of its checkpoint. KEY/MEMBER is a member of a value that is an
