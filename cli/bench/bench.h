@@ -42,10 +42,10 @@ void bench_json_add(cJSON *object, const char *name, cJSON *value);
 /* How often to repeat work that takes `seconds` for one sample, so that the clock is exact enough. */
 int64_t bench_repeats(double seconds);
 
-/* Is another round due after so many, with the time that ends at `until`? */
+/* True if another round is due after so many, with the time that ends at `until`. */
 bool bench_another_round(int rounds, double until);
 
-/* Is `expected` seconds of work more than is left until then? If so, the reason for leaving it out is in `why`. */
+/* True if `expected` seconds of work are more than is left until then; `why` is then the reason for leaving it out. */
 bool bench_too_long(double expected, double until, char *why, size_t size);
 
 /* ---- texts ---- */

@@ -50,7 +50,7 @@ const char *classes_name(const cJSON *stored, int index)
     return cJSON_GetStringValue(cJSON_GetArrayItem(stored, index));
 }
 
-/* Is `name` among the data's classes? */
+/* True if `name` is among the data's classes. */
 static bool has_class(const haul_dataset *data, const char *name)
 {
     int count = count_of(data);

@@ -8,11 +8,11 @@
 /* The names as a JSON array, which is empty if there are no classes. NULL if memory is exhausted. */
 cJSON *classes_to_json(const haul_dataset *data);
 
-/* Can the names be kept? They must be UTF-8. False after a complaint. */
+/* True if the names can be kept: they must be UTF-8. False after a complaint. */
 bool classes_are_text(const haul_dataset *data);
 
-/* Does the data have the classes of the array `stored`, in the same order? Otherwise complains about the first pair of
- * names that differ, and returns false. `whose` says in the complaint where the array is from: "runs/first". */
+/* True if the data has the classes of the array `stored`, in the same order. Otherwise complains about the first pair
+ * of names that differ. `whose` says in the complaint where the array is from: "runs/first". */
 bool classes_agree(const haul_dataset *data, const cJSON *stored, const char *whose);
 
 /* The name of class `index` in the array; NULL if it has none. */

@@ -19,7 +19,7 @@ data_task network_task(const char *model);
 /* The built-in source of data that the network is trained on unless another one is named. */
 const char *network_data(const char *model);
 
-/* Is the network one for this task? Otherwise complains, naming the ones that are and data for this one. */
+/* True if the network is one for this data. Otherwise complains, and names data for it and a network for the data. */
 bool network_suits(const char *model, const data_spec *spec, const char *data);
 
 /* The model fitted to the data's shape and number of classes. NULL with the library's error. */

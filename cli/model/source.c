@@ -126,7 +126,7 @@ static const source *find(const char *text, size_t length)
     return NULL;
 }
 
-/* "cifar10:DIR, images:DIR, ... or blobs" */
+/* "cifar10:DIR, images:DIR, ..., sentences" */
 static const char *list_sources(char *out, size_t size)
 {
     size_t used = 0;
@@ -239,7 +239,7 @@ example_size source_size(const char *text, const haul_shape *shape)
     return (example_size){.context = found && found->has_context && shape->ndim == 1 ? shape->dims[0] : 0};
 }
 
-/* Has DIR/test, in which a class named test would have pictures, class folders? */
+/* True if DIR/test has class folders. It would have pictures if it were a class named test. */
 static bool has_test_folder(const char *where)
 {
     char           path[4096];

@@ -42,18 +42,18 @@ example_size source_size(const char *text, const haul_shape *shape);
  * parts is all of it. NULL after a complaint. */
 haul_dataset *source_open(const char *text, bool test, example_size *size);
 
-/* Are pictures of this source resized? */
+/* True if pictures of this source are resized. */
 bool source_resizes(const char *text);
 
-/* Has the source a test part? Only folders of pictures may have none. One that cannot be read counts as one that has;
- * source_open complains about it. */
+/* True if the source has a test part. Only folders of pictures may have none. One that cannot be read counts as one
+ * that has; source_open complains about it. */
 bool source_has_test(const char *text);
 
-/* Are all examples of one class followed by all examples of the next? Their order then gives the classes, and no file
- * has to be read for them. */
+/* True if all examples of one class are followed by all examples of the next. Their order then gives the classes, and
+ * no file has to be read for them. */
 bool source_is_sorted_by_class(const char *text);
 
-/* Are these two the same kind of data (the folder may have moved)? */
+/* True if these two are the same kind of data. The folder may have moved. */
 bool source_same_kind(const char *a, const char *b);
 
 /* The names of the sources, from 0 on, NULL after the last; and what follows the colon: "DIR", "FILE", or NULL. */

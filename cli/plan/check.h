@@ -8,7 +8,8 @@
 /* A certificate that was read, to haul__json_free; NULL after a complaint, also if it is not right. */
 haul__json *check_certificate(const char *path, haul__verdict *out);
 
-/* Is it about this program, this machine and this graph? False after a complaint that names the first difference. */
+/* True if it is about this program, this machine and this graph. False after a complaint that names the first
+ * difference. */
 bool check_step(const char *path, const haul__json *certificate, const study *s);
 
 #endif

@@ -272,7 +272,7 @@ static bool value_text(const cJSON *value, char *out, size_t size)
     return true;
 }
 
-/* Do the runs differ in it? */
+/* True if the runs differ in it. */
 static bool differs(const page *p, const char *name)
 {
     const cJSON *first = cJSON_GetObjectItemCaseSensitive(p->runs[0].start, name);

@@ -21,7 +21,7 @@ const char *error_text(void);
  * dropped. NULL: complaints are printed again. */
 void complain_into(char *out, size_t size);
 
-/* Has everything reached standard output so far? Complains when it is found out that something did not. */
+/* True if everything has reached standard output so far. Complains when it is found out that something did not. */
 bool output_works(void);
 
 /* Texts from files and from the user may hold what a terminal obeys. These show it: "\n", "\x1b", "\u202e". The first
@@ -40,8 +40,8 @@ bool is_utf8(const char *text);
 /* The device of that name, which new tensors are made on; NULL after a complaint, which suggests a near name. */
 haul_device *device_use(const char *name);
 
-/* Does the device compute values? Otherwise complains that nothing can be `done` ("learned") there, with `instead` at
- * the end, and returns false. */
+/* True if the device computes values. Otherwise complains that nothing can be `done` ("learned") there, with `instead`
+ * at the end. */
 bool computes_values(const haul_device *device, const char *done, const char *instead);
 
 /* The entry of `names` (ended by NULL) that was probably meant by `wrong`; NULL when none is near. */

@@ -160,7 +160,7 @@ static void make_bar(line *l, const progress_state *s, int columns)
     snprintf(l->bar + at, sizeof l->bar - (size_t)at, "]");
 }
 
-/* Does it fit? Fills the line. */
+/* Fills the line. False if it does not fit. */
 static bool lay_out(line *l, unsigned parts, const progress_state *s, int width)
 {
     enum { FRAME = 3 }; /* " [" and "]" */

@@ -7,7 +7,7 @@
 /* Columns of the terminal that the descriptor is, asked anew at each call; 80 if it is none. */
 int terminal_width(int descriptor);
 
-/* Is the descriptor a terminal that can move its cursor? */
+/* True if the descriptor is a terminal that can move its cursor. */
 bool terminal_moves(int descriptor);
 
 /* The columns of standard output. If it is not a terminal, they are so many that nothing is wrapped or cut. */

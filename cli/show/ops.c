@@ -58,7 +58,7 @@ static const struct {
 } dtype_sets[] = {
     {"all", is_any}, {"numbers", is_number}, {"floats", haul_dtype_is_float}, {"integers", haul_dtype_is_integer}};
 
-/* Do the operation's dtypes, which are different ones, make up the whole set? */
+/* True if the operation's dtypes, which are different ones, make up the whole set. */
 static bool is_set(const haul_operation_info *info, bool (*has)(haul_dtype dtype))
 {
     int size = 0;

@@ -25,7 +25,7 @@ void place_free(place_list *l);
 /* One module by its path, unless there is one already. False after a complaint. */
 bool place_add(place_list *l, const char *path, haul_device *device);
 
-/* Is this the step that the plan is for? False after a complaint. */
+/* True if the plan is for this step. False after a complaint. */
 bool place_suits(const place_list *l, const char *plan, const haul_program *step);
 
 /* Moves the modules and makes them compute there; other modules are on `rest`, and operations outside modules run where

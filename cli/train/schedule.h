@@ -16,10 +16,10 @@ typedef struct schedule_plan {
 /* "constant", "step:EVERY:FACTOR", "cosine", "cosine:WARMUP", "onecycle". False after a complaint. */
 bool schedule_parse(const char *text, schedule_plan *out);
 
-/* Does the plan depend on the number of epochs? */
+/* True if the plan depends on the number of epochs. */
 bool schedule_is_laid_over_epochs(const schedule_plan *plan);
 
-/* Does warming up leave room for the rest? False after a complaint. */
+/* True if warming up leaves room for the rest. False after a complaint. */
 bool schedule_fits(const schedule_plan *plan, int64_t epochs);
 
 /* What the schedule is made of. One step of it is one step of the optimizer. */

@@ -138,7 +138,7 @@ bool trainer_is_within_limit(const trainer *t);
  * has to show it. */
 bool trainer_fits(const trainer *t);
 
-/* With --recompute auto? */
+/* True with --recompute auto. */
 bool trainer_recomputes(const trainer *t);
 
 /* For dry runs: make what holds the best weights, if the training keeps them in memory; measure an epoch as far as one
@@ -160,7 +160,7 @@ standing_limits trainer_limits(const trainer *t);
 /* The schedule of the learning rate, at step 0. */
 haul_status trainer_make_schedule(trainer *t);
 
-/* Is the run resumed with another number of epochs than before, and a schedule that depends on it? */
+/* True if the run is resumed with another number of epochs than before, and the schedule depends on it. */
 bool trainer_covers_other_epochs(const trainer *t);
 
 /* One epoch's steps, from where the training stands. False after a complaint. */
@@ -203,7 +203,7 @@ int trainer_run(trainer *t);
  * saved: then `diverged` is set, and earlier files stay. False after a complaint. */
 bool trainer_save(trainer *t, bool weights);
 
-/* Has the run that the checkpoint is of come to its end? False after a complaint. */
+/* Sets out->finished if the run that the checkpoint is of has come to its end. False after a complaint. */
 bool trainer_find_end(const trainer *t, report_end *out);
 
 /* With --run: what the data is, to keep it with the run; of a resumed run, compared with what its checkpoint says.

@@ -30,7 +30,7 @@ static bool open_test(const training_data_plan *plan, training_data *out)
     return out->test != NULL;
 }
 
-/* Is there something to measure an epoch on? */
+/* True if there is something to measure an epoch on. */
 static bool can_measure(const training_data_plan *plan)
 {
     if (plan->validation > 0 || source_has_test(plan->source))

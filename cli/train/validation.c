@@ -72,7 +72,7 @@ static haul_status group_by_class(haul_dataset *all, int64_t *order, int64_t cou
     return status;
 }
 
-/* Is there one target for each example? */
+/* True if there is one target for each example. */
 static bool has_classes(const data_spec *spec)
 {
     int64_t targets = 1;

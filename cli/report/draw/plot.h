@@ -40,7 +40,7 @@ typedef struct plot {
 plot_line *plot_line_new(plot *p, int run, plot_form form, const char *what, const char *name);
 void       plot_point(plot *p, plot_line *line, double x, double y);
 
-/* Is there a finite value? */
+/* True if there is a finite value. */
 bool plot_has_values(const plot *p);
 
 /* Draw it, and free the points. `sentence` says in words what there is to see. */
