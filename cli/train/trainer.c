@@ -54,7 +54,7 @@ static bool choose_size(const trainer *t, example_size *size)
     if (!run_input(&t->run, &input))
         return false;
     if (input_is_picture(&input))
-        *size = (example_size){.height = input.shape.dims[1], .width = input.shape.dims[2]};
+        *size = source_size(o->data, &input.shape);
     return true;
 }
 
