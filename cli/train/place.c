@@ -10,25 +10,27 @@
 
 /* ---- reading ---- */
 
-static place_entry *add_entry(place_list *l, const char *path, size_t length, bool exact)
+static bool add_entry(place_list *l, const char *path, size_t length, bool exact, haul_device *device)
 {
     if (!haul__grow(&l->items, &l->room, l->count + 1, sizeof *l->items)) {
         complain("memory is exhausted");
-        return NULL;
+        return false;
     }
     place_entry *e = &l->items[l->count++];
-    *e = (place_entry){.exact = exact};
+    *e = (place_entry){.exact = exact, .device = device};
     snprintf(e->path, sizeof e->path, "%.*s", (int)length, path);
-    return e;
+    return true;
 }
 
-static bool set_device(place_entry *e, const char *name)
+/* NULL after a complaint. */
+static haul_device *find_device(const char *name)
 {
     haul_device_properties p;
-    e->device = haul_device_get(name);
-    if (haul_device_describe(e->device, &p))
-        complain_error();
-    return !haul_error_status();
+    haul_device           *device = haul_device_get(name);
+    if (!haul_device_describe(device, &p))
+        return device;
+    complain_error();
+    return NULL;
 }
 
 /* "conv*=opencl:0,fc*=cpu" */
@@ -43,8 +45,8 @@ static bool read_places(const char *text, place_list *out)
             complain("--place %s is not PATTERN=DEVICE, for example 'conv*=gpu'", part);
             return false;
         }
-        place_entry *e = add_entry(out, part, (size_t)(equals - part), false);
-        if (!e || !set_device(e, equals + 1))
+        haul_device *device = find_device(equals + 1);
+        if (!device || !add_entry(out, part, (size_t)(equals - part), false, device))
             return false;
         text += length + (text[length] == ',');
     }
@@ -67,12 +69,7 @@ static bool has_path(const place_list *l, const char *path)
 
 bool place_add(place_list *l, const char *path, haul_device *device)
 {
-    if (has_path(l, path))
-        return true;
-    place_entry *e = add_entry(l, path, strlen(path), true);
-    if (e)
-        e->device = device;
-    return e != NULL;
+    return has_path(l, path) || add_entry(l, path, strlen(path), true, device);
 }
 
 /* A module runs where its first operation does: its forward pass. */
@@ -85,8 +82,8 @@ static bool read_operation(const haul__json *v, int64_t item, const char *path, 
     }
     if (!*module || strncmp(name, "haul_", 5) != 0 || has_path(out, module))
         return true;
-    place_entry *e = add_entry(out, module, strlen(module), true);
-    return e && set_device(e, device);
+    haul_device *found = find_device(device);
+    return found && add_entry(out, module, strlen(module), true, found);
 }
 
 static bool read_certificate(const haul__json *file, const char *path, place_list *out)
