@@ -64,26 +64,25 @@ static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE
     return status;
 }
 
-static bool measure(const study *s, trainer *t, candidate *c, haul_device *const devices[HAUL__PLACE_DEVICES])
+static bool measure(const study *s, const trainer *t, candidate *c, haul_device *const devices[HAUL__PLACE_DEVICES])
 {
-    const trainer before = *t;
-    haul_scope   *scope = haul_scope_push();
-    bool          fine = scope != NULL;
-    t->places = (place_list){0};
-    t->device = devices[c->device > 0];
+    trainer     trial = *t;
+    haul_scope *scope = haul_scope_push();
+    bool        fine = scope != NULL;
+    trial.places = (place_list){0};
+    trial.device = devices[c->device > 0];
     if (c->device < 0)
-        fine = fine && list_modules(s, devices, &t->places);
-    if (!scope || (fine && time_steps(t, devices, &c->seconds))) {
+        fine = fine && list_modules(s, devices, &trial.places);
+    if (!scope || (fine && time_steps(&trial, devices, &c->seconds))) {
         complain_error();
         fine = false;
     }
-    place_free(&t->places);
-    *t = before;
+    place_free(&trial.places);
     haul_scope_pop(scope);
     return fine;
 }
 
-bool study_measure(study *s, trainer *t)
+bool study_measure(study *s, const trainer *t)
 {
     haul_device *devices[HAUL__PLACE_DEVICES];
     bool         fine = find_devices(s, devices);

@@ -68,7 +68,7 @@ void study_free(study *s);
 
 /* Makes steps with each candidate that fits, on this computer, and takes the median of their times. False after a
  * complaint. */
-bool study_measure(study *s, trainer *t);
+bool study_measure(study *s, const trainer *t);
 
 /* Finds rows, edges and reasons of the best placement. False after a complaint. */
 bool study_find_rows(study *s);
