@@ -34,6 +34,11 @@ static bool read_tensor(side *s, haul_tensor *t)
     return make_room(s, bytes) && !haul_read(t, s->buffer, bytes);
 }
 
+static bool has_values(const haul_tensor *t)
+{
+    return haul_tensor_is_valid(t) && haul_tensor_bytes(t) > 0;
+}
+
 static bool add_norm(side *s, haul_tensor *t, double *scale)
 {
     const haul_dtype dtype = haul_tensor_dtype(t);
@@ -58,7 +63,7 @@ static bool find_scale(side *s, const haul_event *e, double *scale)
     if (e->y && e->y->count && strcmp(e->operation, "haul_sum") != 0)
         return true;
     for (int i = 0; e->x && i < e->x->count && found; i++)
-        if (haul_tensor_is_valid(e->x->tensors[i]) && haul_tensor_bytes(e->x->tensors[i]) > 0)
+        if (has_values(e->x->tensors[i]))
             found = add_norm(s, e->x->tensors[i], scale);
     return found;
 }
@@ -88,7 +93,7 @@ static void take(const haul_event *e, void *context)
         return; /* beginnings count the depth */
     s->failed = s->failed || !find_scale(s, e, &scale);
     for (int i = 0; values && i < values->count; i++)
-        if (haul_tensor_is_valid(values->tensors[i]) && haul_tensor_bytes(values->tensors[i]) > 0)
+        if (has_values(values->tensors[i]))
             s->failed = s->failed || !send_tensor(s, e, values->tensors[i], scale);
     s->operations++;
 }
