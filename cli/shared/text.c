@@ -198,6 +198,18 @@ const char *text_flops(double flops)
     return out;
 }
 
+const char *text_rate(int64_t rate, bool flops)
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
+    char                    *out = next_text();
+    double                   value = (double)rate;
+    int                      unit = 0;
+    for (; value >= 999.5 && unit < 5; unit++)
+        value /= 1000;
+    snprintf(out, TEXT_SIZE, "%.3g %s%s", value, units[unit], flops ? "FLOP/s" : "B/s");
+    return out;
+}
+
 const char *text_shape(const haul_shape *shape)
 {
     char *out = next_text();

@@ -9,23 +9,6 @@
 
 enum { CLASS = 15, DTYPE = 6, RATE = 14, NAME = 12 };
 
-const char *text_rate(int64_t per_second, bool flops)
-{
-    enum { RING = 8 };
-    static char              texts[RING][24];
-    static int               next;
-    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
-    double                   value = (double)per_second;
-    size_t                   unit = 0;
-    char                    *text = texts[next++ % RING];
-    while (value >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(text, sizeof *texts, "%.3g %s%s", value, units[unit], flops ? "FLOP/s" : "B/s");
-    return text;
-}
-
 /* ---- one machine ---- */
 
 /* "450 ns", "5.0 us" */

@@ -4,9 +4,6 @@
 
 #include "machine/machine.h"
 
-/* "12.3 GB/s" or "12.3 GFLOP/s", of the work of a class; in a ring of buffers as text_bytes. */
-const char *text_rate(int64_t per_second, bool flops);
-
 /* The devices of a machine with the rates of each class, and its links. */
 void print_machine(const haul__machine *m);
 
