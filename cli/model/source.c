@@ -68,42 +68,32 @@ static int64_t count_of(const char *name, const char *where, int64_t usual, bool
     return test ? (count + 4) / 5 : count;
 }
 
-static haul_dataset *open_shapes(const char *where, bool test, example_size *size)
+static haul_dataset *make_shapes(int64_t count, bool test)
 {
-    (void)size;
-    int64_t count = count_of("shapes", where, 10000, test);
-
-    return count < 0 ? NULL : haul_shapes(count, .test = test);
+    return haul_shapes(count, .test = test);
 }
 
-static haul_dataset *open_blobs(const char *where, bool test, example_size *size)
+static haul_dataset *make_blobs(int64_t count, bool test)
 {
-    (void)size;
-    int64_t count = count_of("blobs", where, 1000, test);
-
-    return count < 0 ? NULL : haul_blobs(count, .test = test);
+    return haul_blobs(count, .test = test);
 }
 
-static haul_dataset *open_scenes(const char *where, bool test, example_size *size)
+static haul_dataset *make_scenes(int64_t count, bool test)
 {
-    (void)size;
-    int64_t count = count_of("scenes", where, 2000, test);
-
-    return count < 0 ? NULL : haul_scenes(count, .test = test);
+    return haul_scenes(count, .test = test);
 }
 
-static haul_dataset *open_sentences(const char *where, bool test, example_size *size)
+static haul_dataset *make_sentences(int64_t count, bool test)
 {
-    (void)size;
-    int64_t count = count_of("sentences", where, 10000, test);
-
-    return count < 0 ? NULL : haul_sentences(count, .test = test);
+    return haul_sentences(count, .test = test);
 }
 
 typedef struct source {
     const char *name, *needs; /* what follows the colon: "DIR", "FILE"; NULL: nothing, or a number */
     bool        sorted_by_class, resizes, has_context;
     haul_dataset *(*open)(const char *where, bool test, example_size *size);
+    haul_dataset *(*make)(int64_t count, bool test); /* of a built-in one, instead of `open` */
+    int64_t usual;                                   /* examples to train on that are made unless a number is given */
 } source;
 
 static const source sources[] = {
@@ -111,10 +101,10 @@ static const source sources[] = {
     {.name = "images", .needs = "DIR", .sorted_by_class = true, .resizes = true, .open = open_images},
     {.name = "masks", .needs = "DIR", .resizes = true, .open = open_masks},
     {.name = "text", .needs = "FILE", .has_context = true, .open = open_text},
-    {.name = "shapes", .open = open_shapes},
-    {.name = "blobs", .open = open_blobs},
-    {.name = "scenes", .open = open_scenes},
-    {.name = "sentences", .open = open_sentences},
+    {.name = "shapes", .usual = 10000, .make = make_shapes},
+    {.name = "blobs", .usual = 1000, .make = make_blobs},
+    {.name = "scenes", .usual = 2000, .make = make_scenes},
+    {.name = "sentences", .usual = 10000, .make = make_sentences},
 };
 enum { SOURCE_COUNT = sizeof sources / sizeof *sources };
 
@@ -205,6 +195,14 @@ static bool check(const char *text, const source *kind, const haul_dataset *data
     return true;
 }
 
+static haul_dataset *open_source(const source *s, const char *where, bool test, example_size *size)
+{
+    if (s->open)
+        return s->open(where, test, size);
+    const int64_t count = count_of(s->name, where, s->usual, test);
+    return count < 0 ? NULL : s->make(count, test);
+}
+
 haul_dataset *source_open(const char *text, bool test, example_size *size)
 {
     size_t        length = strcspn(text, ":");
@@ -219,7 +217,7 @@ haul_dataset *source_open(const char *text, bool test, example_size *size)
                  found->needs);
         return NULL;
     }
-    haul_dataset *dataset = found->open(where, test, size);
+    haul_dataset *dataset = open_source(found, where, test, size);
     if (!dataset && haul_error_status())
         complain_error();
     return dataset && check(text, found, dataset, size) ? dataset : NULL;
