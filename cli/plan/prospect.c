@@ -1,7 +1,6 @@
 #include "cli/plan/prospect.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/numbers.h"
 #include "plan/place/place.h"
@@ -24,22 +23,20 @@ static int64_t time_of_operations(const haul__place_graph *g, const haul__placem
     return sum;
 }
 
-/* Adds a name to a list unless it is there. */
-static void add_name(char *list, size_t size, const char *name)
-{
-    const size_t used = strlen(list);
-    if (!strstr(list, name))
-        snprintf(list + used, size - used, "%s%s", used ? ", " : "", name);
-}
-
+/* Lists the classes of operations that have no rate, in the order of the classes. */
 static void find_unmeasured(prospect *out, const haul_program *p, int device)
 {
+    bool   lacks[HAUL__WORK_OTHER + 1] = {false};
+    size_t used = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const haul_program_operation *o = &p->operations[i];
-        const haul__work_class        c = haul__work_class_of(o->name);
-        if (o->command_count && !haul__machine_measures(out->machine, device, c, p->values[o->value].dtype))
-            add_name(out->unmeasured, sizeof out->unmeasured, haul__work_class_name(c));
+        const haul__machine_work w = haul__place_work_of(p, &p->operations[i]);
+        const haul__work_class   c = haul__machine_class_of(&w);
+        lacks[c] = lacks[c] || (w.commands && !haul__machine_measures(out->machine, device, c, w.dtype));
     }
+    for (haul__work_class c = 0; c <= HAUL__WORK_OTHER && used < sizeof out->unmeasured; c++)
+        if (lacks[c])
+            used += (size_t)snprintf(out->unmeasured + used, sizeof out->unmeasured - used, "%s%s", used ? ", " : "",
+                                     haul__work_class_name(c));
 }
 
 haul_status prospect_find(prospect *out, const haul_program *program, const haul__machine *machine, int device)

@@ -13,7 +13,7 @@ typedef struct prospect {
     int64_t                     compute_ps, launch_ps, copy_ps;
     int64_t                     copied_bytes; /* over the link: examples, and values that the host reads */
     int64_t                     peak_bytes, memory_bytes;
-    char                        unmeasured[160]; /* "pool, index": classes of operations without a rate; may be "" */
+    char                        unmeasured[256]; /* "pool, index": classes without a rate; may be "" */
 } prospect;
 
 /* Everything runs on the device, of that number on the machine; data from before the step comes from the host. */

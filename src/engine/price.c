@@ -3,16 +3,16 @@
 #include "backends/sim/sim.h"
 #include "base/system/clock.h"
 
-/* The dtype by which a machine lists rates: that of the first operand or, where there is none, of the first result. */
 static haul_dtype dtype_of(const haul__call *c)
 {
+    haul_dtype found = HAUL_DTYPE_NONE;
     for (int i = 0; i < c->count; i++)
         if (!haul__is_none(c->operands[i]))
-            return c->operands[i]->dtype;
+            found = haul__work_dtype(found, c->operands[i]->dtype);
     for (int i = 0; i < c->result_count; i++)
         if (c->results[i])
-            return c->results[i]->dtype;
-    return HAUL_DTYPE_NONE;
+            found = haul__work_dtype(found, c->results[i]->dtype);
+    return found;
 }
 
 bool haul__price_begin(const haul__call *c)

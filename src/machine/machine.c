@@ -113,7 +113,7 @@ static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__
 }
 
 /* Convolutions of few channels do few operations for each byte, and run far slower. */
-static haul__work_class refined_class(const haul__machine_work *work)
+haul__work_class haul__machine_class_of(const haul__machine_work *work)
 {
     const double narrow = 64; /* operations for each byte */
     if (work->flops >= narrow * (double)work->bytes)
@@ -137,7 +137,7 @@ static int64_t whole_flops(double flops)
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)
 {
     const haul__machine_device *d = &m->devices[device];
-    const haul__machine_rate   *r = find_rate(d, refined_class(work), work->dtype);
+    const haul__machine_rate   *r = find_rate(d, haul__machine_class_of(work), work->dtype);
     const int64_t               memory = time_at(work->bytes, d->bytes_per_second);
     int64_t                     body = memory;
     if (r && haul__work_by_flops(work->work_class))

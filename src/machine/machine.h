@@ -115,6 +115,10 @@ bool haul__work_by_flops(haul__work_class work_class);
 
 /* ---- predicting ---- */
 
+/* The dtype whose rate an operation has: that of its first floating operand or result, else of its first one. `found`
+ * is the dtype of those before `next`, at first HAUL_DTYPE_NONE. */
+haul_dtype haul__work_dtype(haul_dtype found, haul_dtype next);
+
 /* One operation. Views have no commands, no bytes and no flops, and take no time. */
 typedef struct haul__machine_work {
     haul__work_class work_class;
@@ -123,6 +127,9 @@ typedef struct haul__machine_work {
     int64_t          bytes;    /* read and written */
     int64_t          commands; /* that it submits */
 } haul__machine_work;
+
+/* The class whose rate the operation should have: narrow convolutions are a class of their own. */
+haul__work_class haul__machine_class_of(const haul__machine_work *work);
 
 /* True if the machine has a rate for this class and dtype on the device. Without one, predictions use the bytes and the
  * bandwidth of its memory. */

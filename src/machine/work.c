@@ -38,6 +38,12 @@ bool haul__work_by_flops(haul__work_class work_class)
     return classes[work_class].by_flops;
 }
 
+haul_dtype haul__work_dtype(haul_dtype found, haul_dtype next)
+{
+    const bool replaces = found == HAUL_DTYPE_NONE || (!haul_dtype_is_float(found) && haul_dtype_is_float(next));
+    return replaces ? next : found;
+}
+
 /* The name without haul_, and without _backward and what follows, or _scalar at its end. */
 static void stem_of(const char *operation, char *out, size_t size)
 {

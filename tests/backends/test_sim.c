@@ -12,6 +12,7 @@
 #include "machine/machine.h"
 #include "plan/calibrate.h"
 #include "plan/here.h"
+#include "plan/place/step.h"
 
 static haul_scope    *scope;
 static haul_device   *gpu;
@@ -283,26 +284,12 @@ static haul_status step(void *context)
     return status ? status : haul_optimizer_step(t->sgd);
 }
 
-/* Of the first operand that there is, or else of the first result. */
-static haul_dtype dtype_of(const haul_program *p, const haul_program_operation *o)
-{
-    const haul_program_value *v = p->values + o->value;
-    while (v->store < 0)
-        v++;
-    return v->dtype;
-}
-
 static int64_t predict(const haul_program *p)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const haul_program_operation *o = &p->operations[i];
-        const haul__machine_work      work = {.work_class = haul__work_class_of(o->name),
-                                              .dtype = dtype_of(p, o),
-                                              .flops = o->flops,
-                                              .bytes = o->bytes,
-                                              .commands = o->command_count};
-        sum += o->command_count ? haul__machine_time(machine, 1, &work) : 0;
+        const haul__machine_work work = haul__place_work_of(p, &p->operations[i]);
+        sum += work.commands ? haul__machine_time(machine, 1, &work) : 0;
     }
     return sum;
 }

@@ -45,6 +45,29 @@ END
 run 0 what-if --machine desk.json --model simplecnn
 check "what does not fit" grep -q 'does not fit on desk cpu' out
 check "classes without rates" grep -q 'desk cpu has no rate for .*conv.*bytes over bandwidth' out
+
+# A class is listed whatever the other names contain, and by the rate that an operation would use.
+run 0 what-if --machine desk.json --model resnet18 --batch 8 --json
+cp out without.json
+check "each class once" "$HAUL_PYTHON" - <<'END'
+import json
+names = json.load(open("without.json"))["devices"][-1]["unmeasured"].split(", ")
+assert len(names) == len(set(names)), names
+for name in ("conv", "narrow_conv", "conv_backward", "narrow_conv_backward", "matmul"):
+    assert name in names, (name, names)
+END
+
+# Rates of f32 are for all operations of f32 operands, also for those that lack their first operand.
+check "a machine with rates of f32" "$HAUL_PYTHON" - <<'END'
+import json
+desk = json.load(open("desk.json"))
+names = json.load(open("without.json"))["devices"][-1]["unmeasured"].split(", ")
+desk["devices"][0]["rates"] = [{"class": name, "dtype": "f32", "points": [[1000, 1000000000]]} for name in names]
+json.dump(desk, open("rates.json", "w"))
+END
+run 0 what-if --machine rates.json --model resnet18 --batch 8 --json
+check "no class without a rate" grep -q '"unmeasured": *""' out
+
 sed -i 's/"launch_ns": 500/"launch_ns": -1/' desk.json
 run 1 what-if --machine desk.json --model simplecnn
 complains "devices[0].launch_ns"

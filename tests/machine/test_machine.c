@@ -241,6 +241,17 @@ static int64_t time_of(const haul__machine *m, int device, haul__work_class c, d
     return haul__machine_time(m, device, &work);
 }
 
+/* Rates are listed by the floating dtype of an operation, wherever it stands. */
+static void test_machine__finds_the_dtype_of_rates(void **state)
+{
+    (void)state;
+    assert_int_equal(haul__work_dtype(HAUL_DTYPE_NONE, HAUL_I64), HAUL_I64);
+    assert_int_equal(haul__work_dtype(HAUL_I64, HAUL_F32), HAUL_F32);
+    assert_int_equal(haul__work_dtype(HAUL_F32, HAUL_I64), HAUL_F32);
+    assert_int_equal(haul__work_dtype(HAUL_F16, HAUL_F32), HAUL_F16);
+    assert_int_equal(haul__work_dtype(HAUL_I64, HAUL_BOOL), HAUL_I64);
+}
+
 static void test_machine__predicts_operations(void **state)
 {
     (void)state;
@@ -340,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_machine__survives_failed_allocations),
         cmocka_unit_test(test_machine__classes_operations),
         cmocka_unit_test(test_machine__classes_every_operation),
+        cmocka_unit_test(test_machine__finds_the_dtype_of_rates),
         cmocka_unit_test(test_machine__predicts_operations),
         cmocka_unit_test(test_machine__classes_stand_for_others),
         cmocka_unit_test(test_machine__predicts_copies),

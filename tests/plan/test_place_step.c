@@ -256,6 +256,43 @@ static void test_place_step__divides_updates(void **context)
     haul__free(m);
 }
 
+static haul_status class_losses(void *context)
+{
+    haul_tensor *const *t = context;
+    return haul_backward(haul_nll_loss(haul_log_softmax(t[0], 1), t[1]), HAUL_NONE);
+}
+
+/* The dtype of rates is the floating one: labels do not decide, and an operand that is absent does not count. */
+static void test_place_step__finds_rates_by_floating_operands(void **context)
+{
+    (void)context;
+    haul__machine *m = machine_of("h200");
+    haul_scope    *scope = haul_scope_push();
+    haul_tensor   *t[] = {haul_zeros(HAUL_F32, HAUL_SHAPE(8, 10)), haul_zeros(HAUL_I64, HAUL_SHAPE(8))};
+    haul_program   p;
+    int            found = 0;
+    haul_set_requires_grad(t[0], true);
+    assert_int_equal(haul_program_record(class_losses, t, &p), HAUL_OK);
+    m->devices[0].rate_count = 1;
+    m->devices[0].rates[0] = (haul__machine_rate){HAUL__WORK_REDUCTION, HAUL_F32, 1, {{1, 1000}}};
+    haul__place_graph g = graph_of(&p, m);
+    for (size_t i = 0; i < g.operation_count; i++) {
+        const haul__place_operation *o = &g.operations[i];
+        if (o->call < 0 || strcmp(o->name, "haul_nll_loss_backward") != 0)
+            continue;
+        const haul_program_operation *call = &p.operations[o->call];
+        assert_int_equal(p.values[call->value].store, -1);
+        assert_int_equal(o->cost[0],
+                         1000 * m->devices[0].launch_ns * call->command_count + call->bytes * INT64_C(1000000000));
+        found++;
+    }
+    assert_int_equal(found, 1);
+    haul__place_free(&g);
+    haul_program_free(&p);
+    haul_scope_pop(scope);
+    haul__free(m);
+}
+
 /* ---- pins ---- */
 
 static void test_place_step__keeps_pins(void **context)
@@ -340,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_place_step__equals_brute_force),
         cmocka_unit_test(test_place_step__groups_what_stays_together),
         cmocka_unit_test(test_place_step__divides_updates),
+        cmocka_unit_test(test_place_step__finds_rates_by_floating_operands),
         cmocka_unit_test(test_place_step__keeps_pins),
         cmocka_unit_test(test_place_step__refuses_impossible_pins),
         cmocka_unit_test(test_place_step__digests_programs),

@@ -180,22 +180,23 @@ static haul_status add_source(builder *b, int64_t index)
 
 /* ---- operations ---- */
 
-static haul__machine_work work_of(const haul_program *p, const haul_program_operation *o)
+haul__machine_work haul__place_work_of(const haul_program *p, const haul_program_operation *o)
 {
     haul__machine_work w = {.work_class = haul__work_class_of(o->name),
                             .dtype = HAUL_DTYPE_NONE,
                             .flops = o->flops,
                             .bytes = o->bytes,
                             .commands = o->command_count};
-    for (int64_t v = o->value; w.dtype == HAUL_DTYPE_NONE && v < o->value + o->operand_count + o->result_count; v++)
-        w.dtype = p->values[v].store >= 0 ? p->values[v].dtype : w.dtype;
+    for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
+        if (p->values[v].store >= 0)
+            w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);
     return w;
 }
 
 /* The share of the operation's time that a part of its work takes. */
 static void cost_of(const builder *b, const haul_program_operation *o, double share, int64_t cost[HAUL__PLACE_DEVICES])
 {
-    const haul__machine_work w = work_of(b->program, o);
+    const haul__machine_work w = haul__place_work_of(b->program, o);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
         cost[d] = (int64_t)(share * (double)haul__machine_time(b->step->machine, d ? b->step->device : 0, &w));
 }

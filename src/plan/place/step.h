@@ -32,6 +32,9 @@ typedef struct haul__place_step {
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
+/* The operation as a machine predicts it. */
+haul__machine_work haul__place_work_of(const haul_program *program, const haul_program_operation *operation);
+
 /* True if the pattern, in a shell's form, is for the path of the module or of one around it. */
 bool haul__place_matches(const char *pattern, const char *module);
 
