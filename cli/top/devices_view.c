@@ -12,18 +12,18 @@ static const top_device *device_at(const top_model *m, int place)
 
 static void put_id(top_canvas *c, const top_model *m, int place, int width)
 {
-    canvas_left(c, TOP_BOLD, width, device_at(m, place)->id);
+    canvas_left(c, TOP_BOLD, width, device_at(m, place)->hardware.id);
 }
 
 static void put_name(top_canvas *c, const top_model *m, int place, int width)
 {
-    canvas_left(c, TOP_PLAIN, width - 1, device_at(m, place)->name);
+    canvas_left(c, TOP_PLAIN, width - 1, device_at(m, place)->hardware.name);
     canvas_put(c, TOP_PLAIN, " ");
 }
 
 static void put_busy(top_canvas *c, const top_model *m, int place, int width)
 {
-    canvas_right(c, TOP_PLAIN, width, top_percent(device_at(m, place)->utilisation));
+    canvas_right(c, TOP_PLAIN, width, top_percent(device_at(m, place)->hardware.now.utilisation));
 }
 
 static void put_spark(top_canvas *c, const top_model *m, int place, int width)
@@ -69,42 +69,43 @@ static void put_celsius(top_canvas *c, const top_model *m, int place, int width)
 {
     const top_device *d = device_at(m, place);
     char              number[24], text[32];
-    snprintf(text, sizeof text, "%s%s", whole(d->celsius, number), top_is_hot(d) ? "!" : "");
+    snprintf(text, sizeof text, "%s%s", whole(d->hardware.now.celsius, number), top_is_hot(d) ? "!" : "");
     canvas_right(c, alert(top_is_hot(d)), width, text);
 }
 
 static void put_watts(top_canvas *c, const top_model *m, int place, int width)
 {
     char number[24];
-    canvas_right(c, TOP_PLAIN, width, whole(device_at(m, place)->watts, number));
+    canvas_right(c, TOP_PLAIN, width, whole(device_at(m, place)->hardware.now.watts, number));
 }
 
 static void put_watts_of(top_canvas *c, const top_model *m, int place, int width)
 {
     const top_device *d = device_at(m, place);
     char              number[24], limit[24], text[64];
-    if (isnan(d->watts) || isnan(d->watts_limit))
+    if (isnan(d->hardware.now.watts) || isnan(d->hardware.now.watts_limit))
         put_watts(c, m, place, width);
     else {
-        snprintf(text, sizeof text, "%s/%s", whole(d->watts, number), whole(d->watts_limit, limit));
+        snprintf(text, sizeof text, "%s/%s", whole(d->hardware.now.watts, number),
+                 whole(d->hardware.now.watts_limit, limit));
         canvas_right(c, TOP_PLAIN, width, text);
     }
 }
 
 static void put_clock(top_canvas *c, const top_model *m, int place, int width)
 {
-    const double clock = device_at(m, place)->megahertz;
+    const double clock = device_at(m, place)->hardware.now.megahertz;
     canvas_right(c, TOP_PLAIN, width, top_number(clock >= 1 ? floor(clock) : clock));
 }
 
 static void put_up(top_canvas *c, const top_model *m, int place, int width)
 {
-    canvas_right(c, TOP_PLAIN, width, top_number(device_at(m, place)->to_device / 1e9));
+    canvas_right(c, TOP_PLAIN, width, top_number(device_at(m, place)->hardware.now.to_device / 1e9));
 }
 
 static void put_down(top_canvas *c, const top_model *m, int place, int width)
 {
-    canvas_right(c, TOP_PLAIN, width, top_number(device_at(m, place)->from_device / 1e9));
+    canvas_right(c, TOP_PLAIN, width, top_number(device_at(m, place)->hardware.now.from_device / 1e9));
 }
 
 static const top_column columns[] = {
@@ -137,10 +138,10 @@ void top_put_device(top_canvas *c, const top_model *m, int place)
 {
     const top_device *d = device_at(m, place);
     canvas_line(c);
-    if (*d->why) {
-        canvas_left(c, TOP_BOLD, columns[0].width, d->id);
+    if (*d->hardware.why) {
+        canvas_left(c, TOP_BOLD, columns[0].width, d->hardware.id);
         canvas_put(c, TOP_PLAIN, "not read: ");
-        canvas_put(c, TOP_PLAIN, d->why);
+        canvas_put(c, TOP_PLAIN, d->hardware.why);
         return;
     }
     top_put_row(c, 0, columns, COLUMNS, m, place);

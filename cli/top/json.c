@@ -15,31 +15,34 @@ static void put_known(cJSON *object, const char *name, double value)
 
 static cJSON *device_json(const top_device *d)
 {
-    cJSON *object = cJSON_CreateObject();
-    json_text(object, "name", *d->name ? d->name : d->id);
-    json_text(object, "device", d->id);
-    if (*d->bus)
-        json_text(object, "bus", d->bus);
-    if (*d->why)
-        json_text(object, "reason", d->why);
-    json_number(object, "utilisation", d->utilisation);
+    const haul__hardware *h = &d->hardware;
+    const haul_usage     *now = &h->now;
+    cJSON                *object = cJSON_CreateObject();
+    json_text(object, "name", *h->name ? h->name : h->id);
+    json_text(object, "device", h->id);
+    if (*h->bus)
+        json_text(object, "bus", h->bus);
+    if (*h->why)
+        json_text(object, "reason", h->why);
+    json_number(object, "utilisation", now->utilisation);
     cJSON *memory = json_object(object, "memory");
-    json_number(memory, "total", d->total);
-    json_number(memory, "used", d->used);
+    json_number(memory, "total", now->total);
+    json_number(memory, "used", now->used);
     json_number(memory, "allocated", d->allocated);
     json_number(memory, "reserved", d->reserved);
-    json_number(object, "celsius", d->celsius);
-    json_number(object, "watts", d->watts);
-    json_number(object, "watts_limit", d->watts_limit);
-    json_number(object, "mhz", d->megahertz);
-    json_number(object, "up_bytes_per_second", d->to_device);
-    json_number(object, "down_bytes_per_second", d->from_device);
+    json_number(object, "celsius", now->celsius);
+    json_number(object, "watts", now->watts);
+    json_number(object, "watts_limit", now->watts_limit);
+    json_number(object, "joules", now->joules);
+    json_number(object, "mhz", now->megahertz);
+    json_number(object, "up_bytes_per_second", now->to_device);
+    json_number(object, "down_bytes_per_second", now->from_device);
     cJSON *uses = json_array(object, "processes");
-    for (int i = 0; i < d->use_count; i++) {
+    for (int i = 0; i < now->process_count; i++) {
         cJSON *use = cJSON_CreateObject();
-        json_number(use, "pid", (double)d->uses[i].pid);
-        json_text(use, "name", d->uses[i].name);
-        json_number(use, "bytes", d->uses[i].bytes);
+        json_number(use, "pid", (double)now->processes[i].pid);
+        json_text(use, "name", now->processes[i].name);
+        json_number(use, "bytes", now->processes[i].bytes);
         json_push(uses, use);
     }
     return object;

@@ -57,38 +57,45 @@ typedef struct device_metric {
     const char *name, *help;
     size_t      at; /* of a double in top_device */
     double      factor;
+    bool        counter;
 } device_metric;
 
 #define OF_DEVICE(field) offsetof(top_device, field)
+#define OF_NOW(field)    offsetof(top_device, hardware.now.field)
 
 static const device_metric device_metrics[] = {
-    {"haul_device_utilization_ratio", "Share of the time in which the device was busy.", OF_DEVICE(utilisation), 1},
-    {"haul_device_memory_total_bytes", "Memory of the device.", OF_DEVICE(total), 1},
-    {"haul_device_memory_used_bytes", "Memory of the device that is in use, by all processes.", OF_DEVICE(used), 1},
+    {"haul_device_utilization_ratio", "Share of the time in which the device was busy.", OF_NOW(utilisation), 1, false},
+    {"haul_device_memory_total_bytes", "Memory of the device.", OF_NOW(total), 1, false},
+    {"haul_device_memory_used_bytes", "Memory of the device that is in use, by all processes.", OF_NOW(used), 1, false},
     {"haul_device_memory_allocated_bytes", "Memory of the device that tensors of Haul processes hold.",
-     OF_DEVICE(allocated), 1},
-    {"haul_device_memory_reserved_bytes", "Memory of the device that Haul processes have.", OF_DEVICE(reserved), 1},
-    {"haul_device_temperature_celsius", "Temperature of the device.", OF_DEVICE(celsius), 1},
-    {"haul_device_power_watts", "Power that the device draws.", OF_DEVICE(watts), 1},
-    {"haul_device_power_limit_watts", "Power that the device may draw.", OF_DEVICE(watts_limit), 1},
-    {"haul_device_clock_hertz", "Clock of the device's cores.", OF_DEVICE(megahertz), 1e6},
-    {"haul_device_received_bytes_per_second", "Bytes that the device receives over its link.", OF_DEVICE(to_device), 1},
-    {"haul_device_sent_bytes_per_second", "Bytes that the device sends over its link.", OF_DEVICE(from_device), 1},
+     OF_DEVICE(allocated), 1, false},
+    {"haul_device_memory_reserved_bytes", "Memory of the device that Haul processes have.", OF_DEVICE(reserved), 1,
+     false},
+    {"haul_device_temperature_celsius", "Temperature of the device.", OF_NOW(celsius), 1, false},
+    {"haul_device_power_watts", "Power that the device draws.", OF_NOW(watts), 1, false},
+    {"haul_device_power_limit_watts", "Power that the device may draw.", OF_NOW(watts_limit), 1, false},
+    {"haul_device_energy_joules_total", "Energy that the device used since haul top began.", OF_NOW(joules), 1, true},
+    {"haul_device_clock_hertz", "Clock of the device's cores.", OF_NOW(megahertz), 1e6, false},
+    {"haul_device_received_bytes_per_second", "Bytes that the device receives over its link.", OF_NOW(to_device), 1,
+     false},
+    {"haul_device_sent_bytes_per_second", "Bytes that the device sends over its link.", OF_NOW(from_device), 1, false},
 };
 
 static void put_devices(metrics *x, const top_model *m)
 {
     begin(x, "haul_device_info", "gauge", "A device with its name and address; always 1.");
-    for (int i = 0; i < m->device_count; i++)
-        if (!*m->devices[i].why)
-            SAMPLE(x, 1, "device", m->devices[i].id, "name", m->devices[i].name, "bus", m->devices[i].bus);
+    for (int i = 0; i < m->device_count; i++) {
+        const haul__hardware *h = &m->devices[i].hardware;
+        if (!*h->why)
+            SAMPLE(x, 1, "device", h->id, "name", h->name, "bus", h->bus);
+    }
     for (size_t k = 0; k < sizeof device_metrics / sizeof *device_metrics; k++) {
         const device_metric *metric = &device_metrics[k];
-        begin(x, metric->name, "gauge", metric->help);
+        begin(x, metric->name, metric->counter ? "counter" : "gauge", metric->help);
         for (int i = 0; i < m->device_count; i++) {
             double value;
             memcpy(&value, (const char *)&m->devices[i] + metric->at, sizeof value);
-            SAMPLE(x, value * metric->factor, "device", m->devices[i].id);
+            SAMPLE(x, value * metric->factor, "device", m->devices[i].hardware.id);
         }
     }
 }

@@ -24,7 +24,7 @@ top_model *top_model_new(void)
 
 void top_model_free(top_model *m)
 {
-    top_nvidia_close();
+    haul__nvidia_close();
     free(m);
 }
 
@@ -40,41 +40,34 @@ void top_history_add(top_history *h, double value)
 /* ---- devices ---- */
 
 /* The processor comes last, as it is the one that every machine has. */
-static void read_devices(top_model *m)
+static int read_hardware(top_model *m, haul__hardware *out)
 {
-    char       why[sizeof m->devices->why] = "";
-    int        count = top_nvidia_read(m->devices, TOP_DEVICES - 1, why, sizeof why);
-    const bool nvidia = count >= 0;
-    if (!nvidia)
-        count = 0;
+    char       why[sizeof out->why] = "";
+    const int  found = haul__nvidia_read(m->nvidia, out, TOP_DEVICES - 1, why, sizeof why);
+    const bool nvidia = found >= 0;
+    int        count = nvidia ? found : 0;
     if (!nvidia && *why) {
-        top_device_init(&m->devices[count], "cuda", "NVIDIA GPUs");
-        snprintf(m->devices[count++].why, sizeof why, "%s", why);
+        haul__hardware_init(&out[count], "cuda", "NVIDIA GPUs");
+        snprintf(out[count++].why, sizeof why, "%s", why);
     }
-    count += top_cards_read(m->cards, m->devices + count, TOP_DEVICES - 1 - count, m->seconds, !nvidia);
-    top_cpu_read(&m->cpu, &m->devices[count++], m->seconds);
-    m->device_count = count;
-    for (int i = 0; i < count; i++)
-        top_history_add(&m->busy[i], m->devices[i].utilisation);
+    count += haul__cards_read(m->cards, out + count, TOP_DEVICES - 1 - count, m->seconds, !nvidia);
+    haul__cpu_sensors_read(&m->cpu, &out[count++], m->seconds);
+    return count;
 }
 
-/* "00000000:01:00.0" and "0000:01:00.0" are one address. */
-static bool same_bus(const char *a, const char *b)
+static void read_devices(top_model *m)
 {
-    size_t i = strlen(a), k = strlen(b);
-    if (i < 7 || k < 7)
-        return false;
-    while (i && k && haul__lower(a[i - 1]) == haul__lower(b[k - 1])) {
-        i--;
-        k--;
+    m->device_count = read_hardware(m, m->hardware);
+    for (int i = 0; i < m->device_count; i++) {
+        m->devices[i] = (top_device){.hardware = m->hardware[i]};
+        top_history_add(&m->busy[i], m->hardware[i].now.utilisation);
     }
-    return strspn(a, "0") >= i && strspn(b, "0") >= k;
 }
 
 top_device *top_device_of(top_model *m, const haul_published_device *d)
 {
     for (int i = 0; i < m->device_count; i++)
-        if (*d->bus ? same_bus(m->devices[i].bus, d->bus) : !strcmp(m->devices[i].id, d->name))
+        if (*d->bus ? haul__same_bus(m->devices[i].hardware.bus, d->bus) : !strcmp(m->devices[i].hardware.id, d->name))
             return &m->devices[i];
     return NULL;
 }
@@ -87,12 +80,12 @@ static top_device *add_published(top_model *m, const haul_published_device *d)
     if (m->device_count == TOP_DEVICES)
         return NULL;
     for (int i = 0; i < m->device_count; i++)
-        taken = taken || !strcmp(m->devices[i].id, d->name);
+        taken = taken || !strcmp(m->devices[i].hardware.id, d->name);
     top_history_add(&m->busy[m->device_count], NAN);
     top_device *new = &m->devices[m->device_count++];
-    top_device_init(new, taken ? d->bus : d->name, d->model);
-    snprintf(new->bus, sizeof new->bus, "%s", d->bus);
-    new->published = true;
+    *new = (top_device){.published = true};
+    haul__hardware_init(&new->hardware, taken ? d->bus : d->name, d->model);
+    snprintf(new->hardware.bus, sizeof new->hardware.bus, "%s", d->bus);
     return new;
 }
 
@@ -141,7 +134,7 @@ static void add_memory(top_model *m, top_process *p)
         }
         if (d->reserved > most) {
             most = d->reserved;
-            snprintf(p->device, sizeof p->device, "%s", on ? on->id : d->name);
+            snprintf(p->device, sizeof p->device, "%s", on ? on->hardware.id : d->name);
         }
     }
 }

@@ -63,19 +63,21 @@ const char *top_bytes(double bytes)
 
 const char *top_used(const top_device *d)
 {
-    return top_bytes(d->published ? d->reserved : d->used);
+    return top_bytes(d->published ? d->reserved : d->hardware.now.used);
 }
 
 const char *top_of_total(const top_device *d)
 {
     const double unit = 1024.0 * 1024 * 1024;
     char        *out = next_text();
-    if (isnan(d->used) && isnan(d->total))
+    if (isnan(d->hardware.now.used) && isnan(d->hardware.now.total))
         return d->published ? top_used(d) : dash();
-    if (isnan(d->used) || isnan(d->total))
-        snprintf(out, ROOM, "%s", top_bytes(isnan(d->used) ? d->total : d->used));
+    if (isnan(d->hardware.now.used) || isnan(d->hardware.now.total))
+        snprintf(out, ROOM, "%s",
+                 top_bytes(isnan(d->hardware.now.used) ? d->hardware.now.total : d->hardware.now.used));
     else
-        snprintf(out, ROOM, "%.1f%s/%.1fG", d->used / unit, top_is_full(d) ? "!" : "", d->total / unit);
+        snprintf(out, ROOM, "%.1f%s/%.1fG", d->hardware.now.used / unit, top_is_full(d) ? "!" : "",
+                 d->hardware.now.total / unit);
     return out;
 }
 
@@ -100,12 +102,12 @@ const char *top_duration(double seconds)
 
 bool top_is_full(const top_device *d)
 {
-    return d->used > 0.95 * d->total;
+    return d->hardware.now.used > 0.95 * d->hardware.now.total;
 }
 
 bool top_is_hot(const top_device *d)
 {
-    return d->celsius >= d->celsius_limit;
+    return d->hardware.now.celsius >= d->hardware.now.celsius_limit;
 }
 
 /* A wait now and then, for a line or a checkpoint, is nothing. */
@@ -155,11 +157,11 @@ const char *top_bar(const top_device *d, int columns, bool utf8)
     static const char *const blocks[] = {"█", "▒", "░", "·"}, *const letters[] = {"#", "=", "-", "."};
     char *out = next_text();
     *out = 0;
-    if (isnan(d->used) || !(d->total > 0))
+    if (isnan(d->hardware.now.used) || !(d->hardware.now.total > 0))
         return out;
     for (int i = 0; i < columns; i++) {
-        const double at = d->total * (i + 0.5) / columns;
-        const int    part = at < d->allocated ? 0 : at < d->reserved ? 1 : at < d->used ? 2 : 3;
+        const double at = d->hardware.now.total * (i + 0.5) / columns;
+        const int    part = at < d->allocated ? 0 : at < d->reserved ? 1 : at < d->hardware.now.used ? 2 : 3;
         append(out, utf8 ? blocks[part] : letters[part]);
     }
     return out;

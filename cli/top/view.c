@@ -205,12 +205,12 @@ static int put_others(const top_model *m, top_canvas *c, bool print)
     char text[160];
     int  count = 0;
     for (int i = 0; i < m->device_count; i++)
-        for (int k = 0; k < m->devices[i].use_count; k++) {
-            const top_use *u = &m->devices[i].uses[k];
+        for (int k = 0; k < m->devices[i].hardware.now.process_count; k++) {
+            const haul_usage_process *u = &m->devices[i].hardware.now.processes[k];
             if (is_haul(m, u->pid))
                 continue;
             count++;
-            snprintf(text, sizeof text, "%8lld %s uses %s (%s)", (long long)u->pid, u->name, m->devices[i].id,
+            snprintf(text, sizeof text, "%8lld %s uses %s (%s)", (long long)u->pid, u->name, m->devices[i].hardware.id,
                      top_bytes(u->bytes));
             if (print)
                 put_text(c, TOP_PLAIN, text);
@@ -221,7 +221,7 @@ static int put_others(const top_model *m, top_canvas *c, bool print)
 static bool tells_processes(const top_model *m)
 {
     for (int i = 0; i < m->device_count; i++)
-        if (m->devices[i].tells_uses)
+        if (m->devices[i].hardware.now.processes_known)
             return true;
     return false;
 }

@@ -42,5 +42,6 @@
 #include <haul/train.h>
 #include <haul/transfer.h>
 #include <haul/transform.h>
+#include <haul/usage.h>
 
 #endif

@@ -29,7 +29,7 @@ found = devices(**STANDIN, STANDIN_FOREIGN=str(1 << 30))
 check("two GPUs and the CPU", list(found) == ["cuda:0", "cuda:1", "cpu"], found)
 gpu = found["cuda:0"]
 wanted = {"name": "NVIDIA L4 number 0", "bus": "0000:01:00.0", "utilisation": 0.93, "celsius": 71, "watts": 68.1,
-          "watts_limit": 72, "mhz": 1980, "up_bytes_per_second": 1.42e9, "down_bytes_per_second": 31e6}
+          "watts_limit": 72, "mhz": 1980, "joules": 2.5, "up_bytes_per_second": 1.42e9, "down_bytes_per_second": 31e6}
 check("its numbers", all(gpu[k] == v for k, v in wanted.items()), gpu)
 check("its memory", gpu["memory"]["total"] == 24 << 30 and gpu["memory"]["used"] == 6 << 30, gpu)
 check("another process", {"pid": 4242, "name": "?", "bytes": 1 << 30} in gpu["processes"], gpu["processes"])
@@ -101,6 +101,9 @@ write(card + "/device/hwmon/hwmon5/temp1_crit", 110000)
 write(card + "/device/hwmon/hwmon5/power1_average", 181000000)
 write(card + "/device/hwmon/hwmon5/power1_cap", 300000000)
 write(card + "/device/hwmon/hwmon5/freq1_input", 2100000000)
+write(card + "/device/hwmon/hwmon5/energy1_input", 5000000)
+write("/sys/class/powercap/intel-rapl:0/name", "package-0")
+write("/sys/class/powercap/intel-rapl:0/energy_uj", 7000000)
 write("/sys/class/drm/card2/device/uevent", "DRIVER=i915\nPCI_ID=8086:56A0\nPCI_SLOT_NAME=0000:04:00.0")
 write("/sys/class/drm/card2/gt_act_freq_mhz", 1450)
 write("/sys/class/drm/card3/device/uevent", "DRIVER=ast\nPCI_ID=1A03:2000")
@@ -113,7 +116,7 @@ write("/sys/class/hwmon/hwmon0/temp1_input", 20000)
 write("/sys/class/hwmon/hwmon1/name", "k10temp")
 write("/sys/class/hwmon/hwmon1/temp1_input", 84000)
 write("/sys/class/hwmon/hwmon1/temp1_crit", 80000)
-ROOT = {"HAUL_TOP_ROOT": os.path.abspath("root"), "HAUL_CUDA_LIBRARIES": "/nowhere"}
+ROOT = {"HAUL_SENSORS_ROOT": os.path.abspath("root"), "HAUL_CUDA_LIBRARIES": "/nowhere"}
 found = devices(**ROOT)
 check("cards with a GPU", list(found) == ["card1", "card2", "card4", "cpu"], found)
 amd = found["card1"]
@@ -124,6 +127,7 @@ check("AMD's memory", amd["memory"]["total"] == 16 << 30 and amd["memory"]["used
 check("Intel's clock", found["card2"]["mhz"] == 1450 and found["card2"]["memory"]["total"] is None, found["card2"])
 check("why NVIDIA's is not read", "libnvidia-ml.so.1" in found["card4"]["reason"], found["card4"])
 cpu = found["cpu"]
+check("energy starts at 0", cpu["joules"] == 0 and amd["joules"] == 0 and amd["watts"] == 181, (cpu, amd))
 check("the CPU", cpu["name"] == "Made Up 9000, 2 cores" and cpu["mhz"] == 3410.5 and cpu["celsius"] == 84, cpu)
 check("its memory", cpu["memory"]["total"] == 1024000 and cpu["memory"]["used"] == 600 * 1024, cpu)
 check("counts that stand still tell nothing", cpu["utilisation"] is None, cpu)
@@ -136,5 +140,5 @@ write("/proc/stat", "")
 write("/proc/meminfo", "\0\0\0")
 found = devices(**ROOT)
 check("files without numbers", found["card1"]["memory"]["used"] is None and found["card1"]["utilisation"] is None, found)
-check("a machine that tells nothing", devices(HAUL_TOP_ROOT="/nowhere", HAUL_CUDA_LIBRARIES="/nowhere")["cpu"]["memory"]["total"] is None)
+check("a machine that tells nothing", devices(HAUL_SENSORS_ROOT="/nowhere", HAUL_CUDA_LIBRARIES="/nowhere")["cpu"]["memory"]["total"] is None)
 finish()

@@ -155,7 +155,7 @@ try:
     for name, value in [("name", "k10temp"), ("temp1_input", "99000"), ("temp1_max", "90000")]:
         with open(f"root/sys/class/hwmon/hwmon0/{name}", "w") as file:
             file.write(value + "\n")
-    hot = {"HAUL_TOP_ROOT": os.path.abspath("root"), "HAUL_CUDA_LIBRARIES": "/nowhere"}
+    hot = {"HAUL_SENSORS_ROOT": os.path.abspath("root"), "HAUL_CUDA_LIBRARIES": "/nowhere"}
     s = Screen(80, 12, LC_ALL="C", **hot)
     screens.append(s)
     check("ASCII", s.shows("99!") and s.shows("# allocated") and s.text().isascii(), s.text())

@@ -21,7 +21,7 @@ def finish():
 
 def environment(**more):
     """One with a folder of its own for pages, and without what would change the output."""
-    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "TMUX", "HAUL_TOP_ROOT")}
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "LC_ALL", "TMUX", "HAUL_SENSORS_ROOT")}
     return {**env, "HAUL_PUBLISH": os.path.abspath("pages"), "LANG": "C.UTF-8", **more}
 
 

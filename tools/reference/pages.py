@@ -8,7 +8,7 @@ PARTS = [
     (
         "Tensors and devices",
         "Tensors, their dtypes and devices, and moves between devices.",
-        ["tensor.h", "dtype.h", "device.h", "transfer.h", "placement.h", "memory.h", "sync.h", "speed.h", "ledger.h", "budget.h",
+        ["tensor.h", "dtype.h", "device.h", "transfer.h", "placement.h", "memory.h", "sync.h", "speed.h", "usage.h", "ledger.h", "budget.h",
          "profile.h"],
     ),
     (

@@ -12,6 +12,7 @@
 typedef enum haul__fork_order {
     HAUL__FORK_EVENTS,
     HAUL__FORK_PUBLISHING,
+    HAUL__FORK_SENSORS,
     HAUL__FORK_MAPPINGS,
     HAUL__FORK_OPTIMIZERS,
     HAUL__FORK_ONEDNN,

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top/top.h"
+#include "base/text/plain.h"
+#include "observe/usage/sensors.h"
 
 /* The number after `key` at the beginning of a line; NaN if there is none. */
 static double value_of(const char *text, const char *key)
@@ -11,7 +12,7 @@ static double value_of(const char *text, const char *key)
     for (const char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
         if (!strncmp(line, key, strlen(key)))
-            return strtod(line + strlen(key), NULL);
+            return haul__strtod(line + strlen(key), NULL);
         if (!strchr(line, '\n'))
             break;
     }
@@ -19,15 +20,15 @@ static double value_of(const char *text, const char *key)
 }
 
 /* "cpu user nice system idle iowait irq softirq steal ...". Time of guests is in user already. */
-static double busy_share(top_cpu *c)
+static double busy_share(haul__cpu_sensors *c)
 {
     enum { FIELDS = 8, IDLE = 3, WAITING = 4 };
     char   text[256], *at = text + 3;
     double total = 0, idle = 0;
-    if (!top_file_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
+    if (!haul__sensor_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
         return NAN;
     for (int i = 0; i < FIELDS; i++) {
-        const double value = strtod(at, &at);
+        const double value = haul__strtod(at, &at);
         total += value;
         idle += i == IDLE || i == WAITING ? value : 0;
     }
@@ -37,13 +38,13 @@ static double busy_share(top_cpu *c)
     return share < 0 ? 0 : share > 1 ? 1 : share;
 }
 
-static void read_memory(top_device *d)
+static void read_memory(haul_usage *u)
 {
     char text[4096];
-    if (!top_file_text(text, sizeof text, "/proc/meminfo"))
+    if (!haul__sensor_text(text, sizeof text, "/proc/meminfo"))
         return;
-    d->total = value_of(text, "MemTotal:") * 1024;
-    d->used = d->total - value_of(text, "MemAvailable:") * 1024;
+    u->total = value_of(text, "MemTotal:") * 1024;
+    u->used = u->total - value_of(text, "MemAvailable:") * 1024;
 }
 
 /* ---- clock ---- */
@@ -55,7 +56,7 @@ static double clock_of_cores(void)
     double sum = 0;
     int    count = 0;
     for (int i = 0; i < MOST; i++) {
-        const double kilohertz = top_file_number("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
+        const double kilohertz = haul__sensor_number("/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", i);
         if (isnan(kilohertz))
             break;
         sum += kilohertz / 1000;
@@ -68,7 +69,7 @@ static double clock_of_cores(void)
 static bool cpuinfo(const char *key, char *out, size_t size)
 {
     char        text[4096];
-    const char *at = top_file_text(text, sizeof text, "/proc/cpuinfo") ? strstr(text, key) : NULL;
+    const char *at = haul__sensor_text(text, sizeof text, "/proc/cpuinfo") ? strstr(text, key) : NULL;
     at = at ? strchr(at, ':') : NULL;
     if (!at)
         return false;
@@ -81,7 +82,7 @@ static double clock_now(void)
 {
     char         text[64];
     const double mean = clock_of_cores();
-    return isnan(mean) && cpuinfo("cpu MHz", text, sizeof text) ? strtod(text, NULL) : mean;
+    return isnan(mean) && cpuinfo("cpu MHz", text, sizeof text) ? haul__strtod(text, NULL) : mean;
 }
 
 /* ---- sensors ---- */
@@ -95,25 +96,45 @@ static bool is_processor_sensor(const char *name)
     return false;
 }
 
-static void read_temperature(top_device *d)
+static void read_temperature(haul_usage *u)
 {
     enum { MOST = 32 };
     char name[64];
     for (int i = 0; i < MOST; i++) {
-        if (!top_file_text(name, sizeof name, "/sys/class/hwmon/hwmon%d/name", i) || !is_processor_sensor(name))
+        if (!haul__sensor_text(name, sizeof name, "/sys/class/hwmon/hwmon%d/name", i) || !is_processor_sensor(name))
             continue;
-        d->celsius = top_file_number("/sys/class/hwmon/hwmon%d/temp1_input", i) / 1000;
-        d->celsius_limit = top_file_number("/sys/class/hwmon/hwmon%d/temp1_max", i) / 1000;
-        if (isnan(d->celsius_limit))
-            d->celsius_limit = top_file_number("/sys/class/hwmon/hwmon%d/temp1_crit", i) / 1000;
+        u->celsius = haul__sensor_number("/sys/class/hwmon/hwmon%d/temp1_input", i) / 1000;
+        u->celsius_limit = haul__sensor_number("/sys/class/hwmon/hwmon%d/temp1_max", i) / 1000;
+        if (isnan(u->celsius_limit))
+            u->celsius_limit = haul__sensor_number("/sys/class/hwmon/hwmon%d/temp1_crit", i) / 1000;
         return;
     }
     for (int i = 0; i < MOST; i++)
-        if (top_file_text(name, sizeof name, "/sys/class/thermal/thermal_zone%d/type", i) &&
+        if (haul__sensor_text(name, sizeof name, "/sys/class/thermal/thermal_zone%d/type", i) &&
             (!strcmp(name, "x86_pkg_temp") || !strcmp(name, "cpu-thermal"))) {
-            d->celsius = top_file_number("/sys/class/thermal/thermal_zone%d/temp", i) / 1000;
+            u->celsius = haul__sensor_number("/sys/class/thermal/thermal_zone%d/temp", i) / 1000;
             return;
         }
+}
+
+/* ---- energy ---- */
+
+/* RAPL's zones "intel-rapl:0" and so on: one for each package, and others, for example for the whole platform. */
+double haul__cpu_energy(haul__cpu_sensors *c)
+{
+    static const char path[] = "/sys/class/powercap/intel-rapl:";
+    char              name[64];
+    double            joules = NAN;
+    for (int i = 0; i < HAUL__CPU_PACKAGES; i++) {
+        if (!haul__sensor_text(name, sizeof name, "%s%d/name", path, i) || strncmp(name, "package", 7) != 0)
+            continue;
+        const double value = haul__sensor_number("%s%d/energy_uj", path, i) / 1e6;
+        const double range = haul__sensor_number("%s%d/max_energy_range_uj", path, i) / 1e6;
+        const double used = haul__sensor_energy_add(&c->packages[i], value, range);
+        if (!isnan(used))
+            joules = isnan(joules) ? used : joules + used;
+    }
+    return joules;
 }
 
 /* ---- all ---- */
@@ -123,25 +144,25 @@ static int cores(void)
     enum { MOST = 4096 };
     static char text[1 << 16];
     int         count = 0;
-    if (!top_file_text(text, sizeof text, "/proc/stat"))
+    if (!haul__sensor_text(text, sizeof text, "/proc/stat"))
         return 0;
     for (const char *at = text; (at = strstr(at, "\ncpu")) && count < MOST; at++)
         count++;
     return count;
 }
 
-void top_cpu_read(top_cpu *c, top_device *out, double seconds)
+void haul__cpu_sensors_read(haul__cpu_sensors *c, haul__hardware *out, double seconds)
 {
     char model[64];
-    top_device_init(out, "cpu", "");
+    haul__hardware_init(out, "cpu", "");
     const int  count = cores();
     const bool named = cpuinfo("model name", model, sizeof model);
     snprintf(out->name, sizeof out->name, "%s%s%d core%s", named ? model : "", named ? ", " : "", count,
              count == 1 ? "" : "s");
-    out->utilisation = busy_share(c);
-    out->megahertz = clock_now();
-    out->watts =
-        top_counter_rate(&c->energy, top_file_number("/sys/class/powercap/intel-rapl:0/energy_uj") / 1e6, seconds);
-    read_memory(out);
-    read_temperature(out);
+    out->now.utilisation = busy_share(c);
+    out->now.megahertz = clock_now();
+    out->now.joules = haul__cpu_energy(c);
+    out->now.watts = haul__sensor_rate(&c->power, out->now.joules, seconds);
+    read_memory(&out->now);
+    read_temperature(&out->now);
 }

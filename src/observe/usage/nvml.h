@@ -1,6 +1,6 @@
-/* The part of NVIDIA's management library that haul top uses, declared here: nothing of NVIDIA's is needed to build. */
-#ifndef CLI_TOP_NVML_H
-#define CLI_TOP_NVML_H
+/* The part of NVIDIA's management library that sensors need, declared here: nothing of NVIDIA's is needed to build. */
+#ifndef HAUL_OBSERVE_USAGE_NVML_H
+#define HAUL_OBSERVE_USAGE_NVML_H
 
 typedef struct nvmlDevice_st *nvml_device;
 

@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "base/text/word_list.h"
-#include "cli/top/nvml.h"
-#include "cli/top/top.h"
+#include "observe/usage/nvml.h"
+#include "observe/usage/sensors.h"
 
 static struct {
     void *library;
     bool  ready;
 #define X(name, symbol, arguments) int(*name) arguments;
-#include "cli/top/nvml.def"
+#include "observe/usage/nvml.def"
 #undef X
 } nvml;
 
@@ -36,7 +36,7 @@ static bool start(char *why, size_t size)
     if (!nvml.library && !(nvml.library = open_library()))
         return false;
 #define X(name, symbol, arguments) *(void **)&nvml.name = dlsym(nvml.library, #symbol);
-#include "cli/top/nvml.def"
+#include "observe/usage/nvml.def"
 #undef X
     if (!nvml.Init || !nvml.Count || !nvml.Handle) {
         snprintf(why, size, "NVIDIA's management library lacks nvmlInit_v2; update the driver");
@@ -49,7 +49,7 @@ static bool start(char *why, size_t size)
     return nvml.ready;
 }
 
-void top_nvidia_close(void)
+void haul__nvidia_close(void)
 {
     if (nvml.ready && nvml.Shutdown)
         nvml.Shutdown();
@@ -74,50 +74,53 @@ static double number_of(ask_which *function, nvml_device device, int which)
     return function && !function(device, which, &value) ? (double)value : NAN;
 }
 
-static void read_numbers(nvml_device device, top_device *d)
+static void read_numbers(nvml_device device, haul__nvidia_sensors *s, haul_usage *u)
 {
-    nvml_utilisation busy;
-    nvml_memory      memory;
+    nvml_utilisation   busy;
+    nvml_memory        memory;
+    unsigned long long millijoules;
     if (nvml.Utilisation && !nvml.Utilisation(device, &busy))
-        d->utilisation = busy.gpu / 100.0;
+        u->utilisation = busy.gpu / 100.0;
     if (nvml.Memory && !nvml.Memory(device, &memory)) {
-        d->total = (double)memory.total;
-        d->used = (double)memory.used;
+        u->total = (double)memory.total;
+        u->used = (double)memory.used;
     }
-    d->celsius = number_of(nvml.Temperature, device, NVML_SENSOR_GPU);
-    d->celsius_limit = number_of(nvml.TemperatureLimit, device, NVML_LIMIT_SLOWDOWN);
-    d->watts = number(nvml.Power, device) / 1000;
-    d->watts_limit = number(nvml.PowerLimit, device) / 1000;
-    d->megahertz = number_of(nvml.Clock, device, NVML_CLOCK_GRAPHICS);
-    d->to_device = number_of(nvml.Throughput, device, NVML_RECEIVED) * 1000; /* in kilobytes a second */
-    d->from_device = number_of(nvml.Throughput, device, NVML_SENT) * 1000;
+    u->celsius = number_of(nvml.Temperature, device, NVML_SENSOR_GPU);
+    u->celsius_limit = number_of(nvml.TemperatureLimit, device, NVML_LIMIT_SLOWDOWN);
+    u->watts = number(nvml.Power, device) / 1000;
+    if (nvml.Energy && !nvml.Energy(device, &millijoules))
+        u->joules = haul__sensor_energy_add(&s->energy, (double)millijoules / 1000, NAN);
+    u->watts_limit = number(nvml.PowerLimit, device) / 1000;
+    u->megahertz = number_of(nvml.Clock, device, NVML_CLOCK_GRAPHICS);
+    u->to_device = number_of(nvml.Throughput, device, NVML_RECEIVED) * 1000; /* in kilobytes a second */
+    u->from_device = number_of(nvml.Throughput, device, NVML_SENT) * 1000;
 }
 
-static void add_use(top_device *d, const nvml_process *p)
+static void add_process(haul_usage *u, const nvml_process *p)
 {
-    for (int i = 0; i < d->use_count; i++)
-        if (d->uses[i].pid == p->pid)
+    for (int i = 0; i < u->process_count; i++)
+        if (u->processes[i].pid == p->pid)
             return; /* it computes and draws */
-    if (d->use_count == TOP_USES) {
-        d->uses_left_out++;
+    if (u->process_count == HAUL_USAGE_PROCESSES) {
+        u->processes_left_out++;
         return;
     }
-    top_use *use = &d->uses[d->use_count++];
-    *use = (top_use){.pid = p->pid, .bytes = p->bytes == ~0ull ? NAN : (double)p->bytes};
-    if (!top_file_text(use->name, sizeof use->name, "/proc/%u/comm", p->pid))
+    haul_usage_process *use = &u->processes[u->process_count++];
+    *use = (haul_usage_process){.pid = p->pid, .bytes = p->bytes == ~0ull ? NAN : (double)p->bytes};
+    if (!haul__sensor_text(use->name, sizeof use->name, "/proc/%u/comm", p->pid))
         snprintf(use->name, sizeof use->name, "?");
 }
 
-static void read_uses(int (*list)(nvml_device, unsigned *, nvml_process *), nvml_device device, top_device *d)
+static void read_processes(int (*list)(nvml_device, unsigned *, nvml_process *), nvml_device device, haul_usage *u)
 {
     enum { MOST = 64 };
     nvml_process all[MOST];
     unsigned     count = MOST;
     if (!list || list(device, &count, all))
         return;
-    d->tells_uses = true;
+    u->processes_known = true;
     for (unsigned i = 0; i < count && i < MOST; i++)
-        add_use(d, &all[i]);
+        add_process(u, &all[i]);
 }
 
 /* With a domain of four digits, as the system and CUDA write it; the library writes eight. */
@@ -127,13 +130,13 @@ static void write_bus(const nvml_pci *pci, char *out, size_t size)
     snprintf(out, size, "%.31s", pci->bus_id + (longer ? 4 : 0));
 }
 
-static void read_device(unsigned index, top_device *d)
+static void read_device(unsigned index, haul__nvidia_sensors *s, haul__hardware *d)
 {
     nvml_device device;
     nvml_pci    pci = {.bus_id = ""};
     char        id[32];
     snprintf(id, sizeof id, "cuda:%u", index);
-    top_device_init(d, id, "NVIDIA GPU");
+    haul__hardware_init(d, id, "NVIDIA GPU");
     const int code = nvml.Handle(index, &device);
     if (code) {
         snprintf(d->why, sizeof d->why, "it cannot be opened: nvmlDeviceGetHandleByIndex_v2 returned %d", code);
@@ -144,12 +147,13 @@ static void read_device(unsigned index, top_device *d)
     d->name[sizeof d->name - 1] = 0;
     if (nvml.Pci && !nvml.Pci(device, &pci))
         write_bus(&pci, d->bus, sizeof d->bus);
-    read_numbers(device, d);
-    read_uses(nvml.Computing, device, d);
-    read_uses(nvml.Drawing, device, d);
+    read_numbers(device, s, &d->now);
+    read_processes(nvml.Computing, device, &d->now);
+    read_processes(nvml.Drawing, device, &d->now);
 }
 
-int top_nvidia_read(top_device *out, int room, char *why, size_t size)
+int haul__nvidia_read(haul__nvidia_sensors gpus[HAUL__NVIDIA_GPUS], haul__hardware *out, int room, char *why,
+                      size_t size)
 {
     unsigned count = 0;
     int      code;
@@ -158,11 +162,12 @@ int top_nvidia_read(top_device *out, int room, char *why, size_t size)
         return -1;
     if ((code = nvml.Count(&count))) {
         snprintf(why, size, "NVIDIA's driver does not answer: nvmlDeviceGetCount_v2 returned %d", code);
-        top_nvidia_close();
+        haul__nvidia_close();
         return -1;
     }
-    const int here = count < (unsigned)room ? (int)count : room;
+    const int most = room < HAUL__NVIDIA_GPUS ? room : HAUL__NVIDIA_GPUS;
+    const int here = count < (unsigned)most ? (int)count : most;
     for (int i = 0; i < here; i++)
-        read_device((unsigned)i, &out[i]);
+        read_device((unsigned)i, &gpus[i], &out[i]);
     return here;
 }

@@ -1,0 +1,97 @@
+/* Sensors: readers of what the hardware of this machine does, one file for each kind. They find devices by themselves,
+ * so none has to be opened. haul_device_usage and haul top read them. */
+#ifndef HAUL_OBSERVE_USAGE_SENSORS_H
+#define HAUL_OBSERVE_USAGE_SENSORS_H
+
+#include <haul/usage.h>
+#include <math.h>
+#include <stddef.h>
+
+/* Hardware that a reader found. */
+typedef struct haul__hardware {
+    char       id[32];   /* "cpu", "cuda:0", "card1" */
+    char       name[96]; /* the vendor's */
+    char       bus[32];  /* PCI address; "" for the CPU */
+    char       why[160]; /* why it cannot be read; "" if it can */
+    haul_usage now;
+} haul__hardware;
+
+/* All numbers unknown. */
+void haul__hardware_init(haul__hardware *h, const char *id, const char *name);
+
+/* True for two spellings of one PCI address, "00000000:01:00.0" and "0000:01:00.0". */
+bool haul__same_bus(const char *a, const char *b);
+
+/* ---- counts: readers keep them from one reading to the next ---- */
+
+/* A count that grows, for example milliseconds. */
+typedef struct haul__sensor_count {
+    double value, seconds;
+    bool   known;
+} haul__sensor_count;
+
+/* Its growth a second since the last reading. NaN at first, and after the count fell. */
+double haul__sensor_rate(haul__sensor_count *c, double value, double seconds);
+
+/* Energy: a count that starts again at 0 when it reaches `range`; NaN if it never does. */
+typedef struct haul__sensor_energy {
+    double joules; /* since the first reading */
+    double value;
+    bool   known;
+} haul__sensor_energy;
+
+/* Takes a reading of the count. Returns the joules since the first reading; NaN for a reading of NaN. */
+double haul__sensor_energy_add(haul__sensor_energy *e, double value, double range);
+
+/* ---- the CPU ---- */
+
+enum { HAUL__CPU_PACKAGES = 8 };
+
+typedef struct haul__cpu_sensors {
+    double              total, idle; /* of /proc/stat, at the last reading */
+    haul__sensor_energy packages[HAUL__CPU_PACKAGES];
+    haul__sensor_count  power;
+} haul__cpu_sensors;
+
+void haul__cpu_sensors_read(haul__cpu_sensors *c, haul__hardware *out, double seconds);
+
+/* Joules of the processor since the first reading; NaN if it has no counter that can be read. */
+double haul__cpu_energy(haul__cpu_sensors *c);
+
+/* ---- GPUs other than NVIDIA's ---- */
+
+enum { HAUL__CARDS = 16 };
+
+typedef struct haul__card_sensors {
+    haul__sensor_energy energy;
+    haul__sensor_count  power, idle;
+} haul__card_sensors;
+
+/* GPUs as the kernel describes them; returns how many, at most `room`. NVIDIA's are listed without numbers if
+ * `with_nvidia`, which is for machines without NVIDIA's library. */
+int haul__cards_read(haul__card_sensors cards[HAUL__CARDS], haul__hardware *out, int room, double seconds,
+                     bool with_nvidia);
+
+/* ---- NVIDIA's GPUs, by NVIDIA's management library, which the first reading opens ---- */
+
+typedef struct haul__nvidia_sensors {
+    haul__sensor_energy energy;
+} haul__nvidia_sensors;
+
+enum { HAUL__NVIDIA_GPUS = 32 };
+
+/* Returns how many there are, at most `room` and HAUL__NVIDIA_GPUS. -1 if the library cannot be used; with the reason,
+ * or "" where it is missing. One thread at a time. */
+int  haul__nvidia_read(haul__nvidia_sensors gpus[HAUL__NVIDIA_GPUS], haul__hardware *out, int room, char *why,
+                       size_t size);
+void haul__nvidia_close(void);
+
+/* ---- files below $HAUL_SENSORS_ROOT, which stands for / in tests ---- */
+
+/* The beginning of a small file, without its last newline. False if it cannot be read. */
+bool haul__sensor_text(char *out, size_t size, const char *format, ...) HAUL_PRINTF(3, 4);
+/* The number at its beginning; NaN if there is none. */
+double haul__sensor_number(const char *format, ...) HAUL_PRINTF(1, 2);
+void   haul__sensor_path(char *out, size_t size, const char *format, ...) HAUL_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,96 @@
+/* haul_device_usage: the sensors of the hardware that a device is. */
+#include <haul/usage.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/system/clock.h"
+#include "base/system/fork.h"
+#include "core/device.h"
+#include "core/error.h"
+#include "observe/usage/sensors.h"
+
+static const char operation[] = "haul_device_usage";
+
+/* What the readers keep between readings. */
+static pthread_mutex_t      lock = PTHREAD_MUTEX_INITIALIZER;
+static haul__cpu_sensors    cpu;
+static haul__card_sensors   cards[HAUL__CARDS];
+static haul__nvidia_sensors nvidia[HAUL__NVIDIA_GPUS];
+
+HAUL__MUTEX_AT_FORK(HAUL__FORK_SENSORS, lock);
+
+static double seconds_now(void)
+{
+    return 1e-9 * (double)haul__system_ns();
+}
+
+/* ---- GPUs ---- */
+
+/* All GPUs of the machine; the number of them. */
+static int read_gpus(haul__hardware *out, char *why, size_t size)
+{
+    const int found = haul__nvidia_read(nvidia, out, HAUL__NVIDIA_GPUS, why, size);
+    const int count = found < 0 ? 0 : found;
+    return count + haul__cards_read(cards, out + count, HAUL__CARDS, seconds_now(), found < 0);
+}
+
+static haul_status refuse_gpu(const haul_device *device, const haul__hardware *found, const char *why)
+{
+    if (found)
+        why = found->why;
+    return haul__fail(HAUL_UNSUPPORTED, operation, "device", "the sensors of %s (%s) cannot be read: %s", device->name,
+                      device->properties.bus, *why ? why : "no driver of this machine lists a GPU at this address");
+}
+
+static haul_status read_gpu(const haul_device *device, haul_usage *out)
+{
+    enum { GPUS = HAUL__NVIDIA_GPUS + HAUL__CARDS };
+    char            why[160] = "";
+    haul__hardware *all = haul__calloc(GPUS, sizeof *all), *found = NULL;
+    if (!all)
+        return haul__fail_memory(operation, GPUS * sizeof *all);
+    const int count = read_gpus(all, why, sizeof why);
+    for (int i = 0; i < count && !found; i++)
+        found = haul__same_bus(all[i].bus, device->properties.bus) ? &all[i] : NULL;
+    const haul_status status = found && !*found->why ? HAUL_OK : refuse_gpu(device, found, why);
+    if (!status)
+        *out = found->now;
+    haul__free(all);
+    return status;
+}
+
+/* ---- all ---- */
+
+static haul_status read_cpu(haul_usage *out)
+{
+    haul__hardware found;
+    haul__cpu_sensors_read(&cpu, &found, seconds_now());
+    *out = found.now;
+    return HAUL_OK;
+}
+
+static haul_status refuse(const haul_device *device)
+{
+    const bool is_meta = device->properties.kind == HAUL_KIND_META;
+    return haul__fail(HAUL_UNSUPPORTED, operation, "device",
+                      is_meta || !strncmp(device->name, "sim:", 4)
+                          ? "%s has no hardware; pass a device of this machine, as `haul devices` lists them"
+                          : "the PCI address of %s is unknown, so its sensors cannot be found",
+                      device->name);
+}
+
+haul_status haul_device_usage(haul_device *device, haul_usage *out)
+{
+    haul_device_properties p;
+    if (!out)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "out", "out is NULL; pass the address of a struct");
+    if (haul_device_describe(device, &p))
+        return haul_error_status();
+    if (p.kind != HAUL_KIND_CPU && !*p.bus)
+        return refuse(device);
+    pthread_mutex_lock(&lock);
+    const haul_status status = p.kind == HAUL_KIND_CPU ? read_cpu(out) : read_gpu(device, out);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
