@@ -72,7 +72,11 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * - It cannot read values, make tensors from host memory, draw the next batch, set a learning rate or step a schedule:
  *   move that behind haul_recording_run. A step that does so runs without following.
  * - Custom operations with a compose or gradient function run without following. So does every step while a subscriber
- *   watches operations, for example a profile.
+ *   watches operations, for example a profile, and a step on a device that spills.
+ *
+ * A step that runs without following has the memory of the arenas. In a dry run (haul/estimate.h) a recording that was
+ * made in it does what it would do, so that haul_estimate counts the memory of followed steps, too; other recordings
+ * call their function.
  *
  * Fails for a function that is NULL. Returns NULL on failure, with the error recorded. */
 #define haul_recording_new(function, ...)                                                                              \
@@ -89,7 +93,7 @@ typedef struct haul_recording_report {
     int64_t eager;       /* steps that ran as they are */
     int     variants;    /* forms of the step that are kept */
     int64_t operations;  /* operations that a step of the variant that was used last computes */
-    int64_t arena_bytes; /* size of the arenas of all variants */
+    int64_t arena_bytes; /* size of the arenas of all variants; 0 after a step that ran as it is */
     char    reason[256]; /* why the last step that ran as it is was not followed; "" if there was none */
 } haul_recording_report;
 

@@ -49,8 +49,9 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
 /* A dry run does not change the gradients of leaves that existed before. */
 static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
 {
-    return haul__is_trial() && !leaf->storage->planned ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
-                                                       : HAUL_OK;
+    return haul__is_trial() && !haul__dry_run_planned(leaf->storage)
+               ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
+               : HAUL_OK;
 }
 
 /* A copy with elements of their own: those of an expanded tensor share memory, and could not be changed in place, as

@@ -8,9 +8,14 @@
 
 /* ---- changes ---- */
 
+bool haul__changes_reserve(haul__changes *changes, size_t more)
+{
+    return haul__grow(&changes->items, &changes->room, changes->count + more, sizeof *changes->items);
+}
+
 haul_status haul__changes_add(haul__changes *changes, const haul__change *change, const char *operation)
 {
-    if (!haul__grow(&changes->items, &changes->room, changes->count + 1, sizeof *changes->items))
+    if (!haul__changes_reserve(changes, 1))
         return haul__fail_memory(operation, sizeof *changes->items);
     changes->items[changes->count++] = *change;
     haul__object_keep(change->owner);

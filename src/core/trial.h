@@ -26,6 +26,9 @@ typedef struct haul__changes {
 /* Adds a change, with references to its owner and to the object before. */
 haul_status haul__changes_add(haul__changes *changes, const haul__change *change, const char *operation);
 
+/* Makes room for `more` changes. Fails, without an error, if host memory is exhausted. */
+bool haul__changes_reserve(haul__changes *changes, size_t more);
+
 /* Takes all changes back, the last one first, or makes them final. Then there are none. */
 void haul__changes_undo(haul__changes *changes);
 void haul__changes_commit(haul__changes *changes);

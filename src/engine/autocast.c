@@ -15,6 +15,7 @@
 #include "core/small_blocks.h"
 #include "engine/copy.h"
 #include "memory/derived.h"
+#include "memory/dry_run/dry_run.h"
 
 /* ---- the thread's setting ---- */
 
@@ -169,7 +170,7 @@ static haul_tensor *cast_kept(haul_tensor *leaf, haul_dtype dtype)
     const kept_cast       *k = e ? e->value : NULL;
     bool                   right = k && k->storage == leaf->storage && k->version == version_of(leaf->storage) &&
                  k->cast->dtype == dtype && haul__tensor_same_layout(k->cast, leaf) &&
-                 (k->cast->storage->planned ? haul__is_dry() : !haul__is_recorded());
+                 (k->cast->storage->planned ? haul__dry_run_planned(k->cast->storage) : !haul__is_recorded());
     return right ? k->cast : NULL;
 }
 

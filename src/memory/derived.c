@@ -11,6 +11,7 @@
 #include "base/system/fork.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
+#include "memory/dry_run/dry_run.h"
 
 typedef struct copies copies;
 
@@ -137,7 +138,7 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
 {
     haul__storage *found = NULL;
     derived       *outdated = NULL;
-    if (haul__is_recorded() && !t->storage->planned)
+    if (haul__is_recorded() && !haul__dry_run_planned(t->storage))
         return NULL; /* each step of a recording makes the copy anew */
     take_lock();
     copies   *c = t->storage->attached[HAUL__DERIVED];
@@ -174,7 +175,7 @@ static derived *derived_new(const haul_tensor *t, const haul__form *form, haul__
 
 void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
 {
-    const bool is_brief = copy->lent || (copy->planned && !t->storage->planned);
+    const bool is_brief = copy->lent || (haul__dry_run_planned(copy) && !haul__dry_run_planned(t->storage));
     derived   *d = is_brief ? NULL : derived_new(t, form, copy), *before = NULL;
     copies    *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
     if (!fresh) {

@@ -373,10 +373,16 @@ int64_t haul__spillable(struct haul__allocator *a)
     return bytes;
 }
 
+bool haul__spills(const haul_device *device)
+{
+    const struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    return a && atomic_load(&a->spills);
+}
+
 int64_t haul__spill_limit(const haul_device *device)
 {
     struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
-    if (!a || !atomic_load(&a->spills))
+    if (!haul__spills(device))
         return 0;
     haul__spin_lock(&a->lock);
     const int64_t limit = a->stats.limit, left = limit - haul__limited_overhead(a);

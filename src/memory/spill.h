@@ -20,6 +20,9 @@ bool haul__spill_return_ahead(haul__storage *storage);
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 
+/* True if haul_memory_set_spill is on for the device. */
+bool haul__spills(const haul_device *device);
+
 /* What the limit of a device that spills leaves for tensors; 0: it does not spill, or has no limit. */
 int64_t haul__spill_limit(const haul_device *device);
 

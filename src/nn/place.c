@@ -15,13 +15,14 @@
 #include "core/trial.h"
 #include "device/device.h"
 #include "engine/copy.h"
+#include "memory/dry_run/dry_run.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 
 /* A dry run cannot move modules that existed before, and a followed step can move none. */
 static haul_status check_movable(const haul_tensor *t, const char *operation)
 {
-    if (!haul__is_dry() || t->storage->planned)
+    if (!haul__is_dry() || haul__dry_run_planned(t->storage))
         return haul__refuse_followed(operation, "moves or casts a module");
     return haul__fail(HAUL_STATE, operation, "module",
                       "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the "

@@ -158,7 +158,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
 static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
 {
     static const char operation[] = "haul_optimizer_step";
-    if (!haul__is_trial() || e->parameter->storage->planned)
+    if (!haul__is_trial() || haul__dry_run_planned(e->parameter->storage))
         return HAUL_OK;
     haul_status status = haul__dry_run_keep_integer(o, &o->steps, operation);
     if (!status)

@@ -15,10 +15,10 @@ static void destroy(void *object)
 
 static const haul__class run_class = {.name = "dry run", .destroy = destroy};
 
-/* The run under way, or a new one; the caller gets a reference. */
+/* The run under way, or a new one; the caller gets a reference. A recording has a run of its own. */
 static haul__dry_run *enter(haul__recorder *recorder, const char *operation, bool *is_new)
 {
-    haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    haul__dry_run *run = haul__is_dry() && !recorder ? haul__dry_run_now() : NULL;
     *is_new = !run;
     if (run) {
         haul__object_keep(run);
@@ -39,6 +39,13 @@ static haul__dry_run *enter(haul__recorder *recorder, const char *operation, boo
     return run;
 }
 
+static void leave(haul__dry_part *part)
+{
+    haul_scope_pop(part->scope);
+    if (part->outer)
+        haul__object_release(haul__thread_exchange(HAUL__DRY_RUN, part->outer));
+}
+
 haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation)
 {
     return haul__dry_part_begin_recorded(part, NULL, operation);
@@ -49,10 +56,11 @@ haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *
     part->scope = haul__scope_push(NULL);
     if (!part->scope)
         return haul_error_status();
+    part->outer = recorder && haul__is_dry() ? haul__thread_exchange(HAUL__DRY_RUN, NULL) : NULL;
     part->run = enter(recorder, operation, &part->is_new);
     if (part->run)
         return HAUL_OK;
-    haul_scope_pop(part->scope);
+    leave(part);
     return haul_error_status();
 }
 
@@ -66,6 +74,6 @@ void haul__dry_part_end(haul__dry_part *part)
 {
     if (part->is_new)
         haul__dry_run_restore(part->run);
-    haul_scope_pop(part->scope);
+    leave(part);
     haul__object_release(part->run);
 }

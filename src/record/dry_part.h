@@ -10,13 +10,14 @@
 typedef struct haul__dry_part {
     haul_scope    *scope; /* owns what the function makes */
     haul__dry_run *run;   /* with a reference */
+    haul__dry_run *outer; /* the run that goes on after a recording within it; else NULL */
     bool           is_new;
 } haul__dry_part;
 
 /* Enters the dry run. `operation` names it in messages. After a failure there is nothing to end. */
 haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation);
 
-/* The same with a recorder, which a new run notifies of calls; NULL: none. */
+/* The same with a recorder, which is notified of calls, and always with a run of its own; NULL: without. */
 haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *recorder, const char *operation);
 
 /* Calls function(context) within the part, and returns its status. */

@@ -193,10 +193,22 @@ haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinne
     return &p->storage;
 }
 
-/* What an earlier run planned is from outside. */
+/* NULL: it is not one by itself, but for example a part of one. */
+static const planned *planned_of(const haul__storage *storage)
+{
+    return storage->planned && storage->release == planned_release ? (const planned *)storage : NULL;
+}
+
+bool haul__dry_run_planned(const haul__storage *storage)
+{
+    const planned *p = planned_of(storage);
+    return p ? haul__is_dry() && p->run == haul__dry_run_now() : storage->planned;
+}
+
+/* What another run planned is from outside. */
 static int store_of(haul__dry_run *run, const haul__storage *storage)
 {
-    const planned *p = storage->planned ? (const planned *)storage : NULL;
+    const planned *p = planned_of(storage);
     return p && p->run == run ? p->store : outside_store(run, storage);
 }
 
@@ -232,7 +244,8 @@ static haul_status plan_command(const haul__command *c)
 
 bool haul__planned_is_pinned(const haul__storage *storage)
 {
-    return ((const planned *)storage)->pinned;
+    const planned *p = planned_of(storage);
+    return p && p->pinned;
 }
 
 /* ---- calls ---- */
@@ -296,9 +309,9 @@ static bool is_own(const haul__changes *changes, const void *place, const void *
     const haul_tensor *t = before;
     if (!haul__is_tensor(t))
         return false;
-    if (t->storage->planned)
-        return haul__is_dry() && ((const planned *)t->storage)->run == haul__dry_run_now();
-    return haul__is_followed() && t->followed && has_place(changes, place);
+    if (haul__is_followed())
+        return t->followed && has_place(changes, place);
+    return haul__dry_run_planned(t->storage);
 }
 
 static haul_status keep_object(void *owner, void *place, const char *operation)
@@ -344,6 +357,21 @@ haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(
                              .kind = HAUL__CHANGED_STATE, .owner = owner, .before = state, .put_back = put_back},
                          operation)
                    : HAUL_OK;
+}
+
+void haul__dry_run_take_changes(haul__dry_run *run, haul__changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        const haul__change *c = &changes->items[i];
+        const haul_tensor  *t = c->kind == HAUL__CHANGED_OBJECT ? c->before : NULL;
+        if (haul__is_tensor(t) && haul__dry_run_planned(t->storage)) {
+            haul__object_release(c->before);
+            haul__object_release(c->owner);
+        } else {
+            run->changes.items[run->changes.count++] = *c;
+        }
+    }
+    changes->count = 0;
 }
 
 bool haul__dry_run_found(uint64_t order)

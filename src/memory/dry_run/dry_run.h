@@ -60,6 +60,10 @@ void        haul__dry_run_end_call(int call);
  * exhausted. */
 int haul__dry_run_store(const haul__storage *storage);
 
+/* True if the thread's dry run planned the storage, so that it ends with the run at the latest, and for a part of a
+ * planned arena. What an enclosing run planned existed before. */
+bool haul__dry_run_planned(const haul__storage *storage);
+
 /* A storage of `bytes` without memory. Returns NULL, with the error recorded, if host memory is exhausted. */
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);
 bool           haul__planned_is_pinned(const haul__storage *storage);
@@ -80,6 +84,10 @@ haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *
 /* Calls put_back(owner, state) at the end of the run, which holds a reference to the owner. */
 haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
                                      const char *operation);
+
+/* Takes over the changes of a followed step that was made in the run. It has room for them in its list; see
+ * haul__changes_reserve. */
+void haul__dry_run_take_changes(haul__dry_run *run, haul__changes *changes);
 
 /* True if the node of this order existed before the run. */
 bool haul__dry_run_found(uint64_t order);

@@ -9,6 +9,7 @@
 #include "core/shape.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/spill.h"
 
 /* ---- differences ---- */
 
@@ -68,7 +69,7 @@ static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
 {
     if (o->run == f->run)
         return o->bound == storage;
-    if (storage->device != o->device || storage->planned || storage->lent)
+    if (storage->device != o->device || (storage->planned && !f->outer) || storage->lent)
         return false;
     if (storage != o->last && !is_apart(f, o, storage))
         return false;
@@ -123,6 +124,20 @@ static int count_ending(const haul__following *f, const haul__storage *storage)
     return count;
 }
 
+/* The thread allocates, in the dry run if the step is followed in one. The setting is not 0, with which the thread
+ * gives up the trial. */
+static haul_status renew_now(const haul__following *f, haul__inside *s, int holders)
+{
+    uint32_t *word = &haul__thread()->words[HAUL__DRY_RUN];
+    void     *trial = f->outer ? haul__thread_exchange(HAUL__DRY_RUN, f->outer) : NULL;
+    *word = f->outer ? HAUL__DRY : HAUL__FOLLOW_MAKES;
+    haul_status status = haul__inside_renew(s, holders);
+    *word = HAUL__FOLLOWED;
+    if (trial)
+        haul__thread_exchange(HAUL__DRY_RUN, trial);
+    return status;
+}
+
 /* Memory of the value in this run, if it outlives the step. */
 static haul_status renew(const haul__following *f, const haul__made *m)
 {
@@ -131,13 +146,7 @@ static haul_status renew(const haul__following *f, const haul__made *m)
     if (!s || s->offset >= 0 || s->run == f->run)
         return HAUL_OK;
     s->run = f->run;
-    uint32_t   *word = &haul__thread()->words[HAUL__DRY_RUN];
-    const int   holders = s->storage ? count_ending(f, s->storage) : 0;
-    haul_status status;
-    *word = HAUL__FOLLOW_MAKES; /* not 0, with which the thread gives up the trial */
-    status = haul__inside_renew(s, holders);
-    *word = HAUL__FOLLOWED;
-    return status;
+    return renew_now(f, s, s->storage ? count_ending(f, s->storage) : 0);
 }
 
 /* A tensor for a value; the caller gets a reference. */
@@ -302,18 +311,29 @@ void haul__following_free(haul__following *f)
     haul__free(f->leaves);
 }
 
+/* An arena stays where it is, so a device could move nothing of it to make room. */
+static haul_status check_spilling(haul__following *f)
+{
+    for (int i = 0; i < f->v->needed.count; i++)
+        if (haul__spills(f->v->needed.items[i].device))
+            return haul__trial_differs(&f->base.trial, NULL, "%s spills to host memory, which an arena cannot",
+                                       haul_device_name(f->v->needed.items[i].device));
+    return HAUL_OK;
+}
+
 static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run)
 {
     const size_t leaves = (size_t)v->leaf_count + 1;
     f->v = v;
     f->run = run;
     f->at = 0;
+    f->outer = haul__is_dry() ? haul__dry_run_now() : NULL;
     f->base.trial.differs = false;
     f->base.trial.why[0] = '\0';
     if (!haul__grow(&f->leaves, &f->leaf_room, leaves, sizeof *f->leaves))
         return haul__fail_memory("haul_recording_run", leaves * sizeof *f->leaves);
     memset(f->leaves, 0, leaves * sizeof *f->leaves);
-    return haul__variant_prepare(v, arenas);
+    return check_spilling(f) ? haul_error_status() : haul__variant_prepare(v, arenas);
 }
 
 /* Memory that the step gives back at its end is used for other tensors by the calls. */
@@ -341,23 +361,38 @@ static haul_status make_rest(haul__following *f)
     return status;
 }
 
-/* Calls the function with the thread's setting on. */
+/* Calls the function with the thread's setting on. The thread's reference to a dry run waits meanwhile. */
 static haul_status call(haul__following *f, haul_status (*function)(void *), void *context)
 {
-    haul_scope *scope = haul__scope_push(NULL);
+    haul_scope *scope = haul__scope_push(NULL); /* the thread has a context */
     if (!scope)
         return haul_error_status();
     haul__object_keep(&f->base.trial.object);
-    if (!haul__thread_keep(HAUL__DRY_RUN, f)) {
-        haul__object_release(&f->base.trial.object);
-        haul_scope_pop(scope);
-        return haul__fail_memory("haul_recording_run", sizeof *f);
-    }
+    void *dry_run = haul__thread_exchange(HAUL__DRY_RUN, f);
     haul__thread()->words[HAUL__DRY_RUN] = HAUL__FOLLOWED;
     haul__guest before = haul__guest_begin();
     haul_status status = haul__guest_end(&before, function(context), "haul_recording_run");
     haul_scope_pop(scope);
+    if (dry_run)
+        haul__object_release(haul__thread_exchange(HAUL__DRY_RUN, dry_run));
     return status;
+}
+
+/* Makes the changes of the step final. Those in a dry run are taken back at its end. */
+static void commit(haul__following *f)
+{
+    if (f->outer)
+        haul__dry_run_take_changes(f->outer, &f->base.trial.changes);
+    else
+        haul__changes_commit(&f->base.trial.changes);
+}
+
+static haul_status make_room_for_changes(const haul__following *f)
+{
+    const size_t count = f->base.trial.changes.count;
+    if (!f->outer || haul__changes_reserve(&f->outer->changes, count))
+        return HAUL_OK;
+    return haul__fail_memory("haul_recording_run", count * sizeof(haul__change));
 }
 
 haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run,
@@ -373,6 +408,8 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         check_end(f);
     if (!status && !f->base.trial.differs)
         status = make_rest(f);
+    if (!status && !f->base.trial.differs)
+        status = make_room_for_changes(f);
     if (status && !f->base.trial.differs)
         haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
     if (f->base.trial.differs) {
@@ -385,6 +422,6 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
     if (status)
         haul__changes_undo(&f->base.trial.changes);
     else
-        haul__changes_commit(&f->base.trial.changes);
+        commit(f);
     return status;
 }

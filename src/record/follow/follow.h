@@ -2,6 +2,7 @@
 #ifndef HAUL_RECORD_FOLLOW_FOLLOW_H
 #define HAUL_RECORD_FOLLOW_FOLLOW_H
 
+#include "memory/dry_run/dry_run.h"
 #include "record/follow/variant.h"
 
 typedef struct haul__following {
@@ -11,6 +12,7 @@ typedef struct haul__following {
     size_t         at;     /* the next entry */
     haul_tensor  **leaves; /* of the variant's leaves: the tensors of this run; leaf_room of them */
     size_t         leaf_room;
+    haul__dry_run *outer; /* the dry run in which the step is followed; NULL: none */
 } haul__following;
 
 void haul__following_init(haul__following *f);

@@ -102,7 +102,7 @@ static haul_status refer(recorder *r, haul_tensor *t, const char *name, haul__re
         out->value = t->followed - r->v->base;
         return HAUL_OK;
     }
-    if (t->storage->planned)
+    if (haul__dry_run_planned(t->storage))
         refuse_call(r, "%s uses a tensor that no call of the step made", name);
     if (t->node)
         refuse_call(r, "%s uses a tensor whose graph began before the step", name);

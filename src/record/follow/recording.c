@@ -7,7 +7,9 @@
 #include "core/object.h"
 #include "core/scope.h"
 #include "events/events.h"
+#include "memory/dry_run/dry_run.h"
 #include "record/follow/follow.h"
+#include "record/follow/recording.h"
 
 /* A variant that was not used in OUT_OF_USE steps makes room for another one. After a recording that could not be
  * followed, the next one waits for a number of steps, which doubles each time up to LONGEST_WAIT. */
@@ -21,6 +23,7 @@ struct haul_recording {
     bool                strict;
     bool                begun;                   /* a step has run as it is, so that optimizers have their state */
     atomic_bool         running;                 /* a run is under way */
+    haul__dry_run      *dry_run;                 /* in which it was made; NULL: in none */
     haul__variant      *variants[MOST_VARIANTS]; /* the one that was used last first */
     haul__arenas        arenas;
     haul__following     following;
@@ -64,6 +67,7 @@ haul_recording *haul_recording_new_with(haul_step_function *function, const haul
     r->context = options->context;
     r->most = options->variants ? options->variants : USUAL_VARIANTS;
     r->strict = options->strict;
+    r->dry_run = haul__is_dry() ? haul__dry_run_now() : NULL;
     haul__following_init(&r->following);
     return haul__own(r, operation);
 }
@@ -72,11 +76,22 @@ haul_recording *haul_recording_new_with(haul_step_function *function, const haul
 
 static const char operation[] = "haul_recording_run";
 
+static void give_back(haul_recording *r)
+{
+    if (!r->arenas.count)
+        return;
+    for (int i = 0; i < r->report.variants; i++)
+        haul__variant_give_back(r->variants[i]);
+    haul__arenas_free(&r->arenas);
+}
+
+/* The step then has the memory of the arenas. */
 static haul_status run_eagerly(haul_recording *r, const char *why)
 {
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
+    give_back(r);
     snprintf(r->report.reason, sizeof r->report.reason, "%s", why);
     haul__guest before = haul__guest_begin();
     haul_status status = haul__guest_end(&before, r->function(r->context), operation);
@@ -183,6 +198,13 @@ static haul_status run(haul_recording *r)
     return followed || status ? status : run_otherwise(r);
 }
 
+/* In the dry run in which it was made, a recording does what it would do. One from before must not change, and a step
+ * that is being recorded is recorded with the steps in it. */
+static bool is_from_outside(const haul_recording *r)
+{
+    return haul__is_dry() && (haul__is_recorded() || r->dry_run != haul__dry_run_now());
+}
+
 haul_status haul_recording_run(haul_recording *recording)
 {
     haul_status status = haul__check_object(recording, &recording_class, operation, "recording");
@@ -190,7 +212,7 @@ haul_status haul_recording_run(haul_recording *recording)
         return status;
     if (haul__is_followed())
         return haul__refuse_followed(operation, "runs");
-    if (haul__is_dry())
+    if (is_from_outside(recording))
         return recording->function(recording->context);
     if (atomic_exchange(&recording->running, true))
         return haul__fail(HAUL_STATE, operation, "recording",
@@ -198,6 +220,12 @@ haul_status haul_recording_run(haul_recording *recording)
     status = run(recording);
     atomic_store(&recording->running, false);
     return status;
+}
+
+void haul__recording_give_back(haul_recording *recording)
+{
+    if (!atomic_load(&recording->running))
+        give_back(recording);
 }
 
 haul_status haul_recording_report_get(const haul_recording *recording, haul_recording_report *out)

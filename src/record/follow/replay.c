@@ -47,6 +47,7 @@ void haul__arenas_free(haul__arenas *arenas)
     for (int i = 0; i < arenas->count; i++)
         end_arena(&arenas->items[i]);
     arenas->count = 0;
+    arenas->generation++;
 }
 
 static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
@@ -78,16 +79,21 @@ static haul_status place(haul__inside *s, const haul__storage *arena)
     own->uses = arena->uses;
     own->release = stays;
     own->lent = true;
+    own->planned = arena->planned;
+    s->storage = own;
+    if (arena->planned)
+        return HAUL_OK;
     own->buffer = haul__device_part(s->device, arena->buffer, (size_t)s->offset);
     if (haul__device_has_parts(s->device)) {
         haul__buffer_address address = haul__block_address(arena->block);
         address.offset += (size_t)s->offset;
         haul_status status = haul__device_sub_buffer_alloc(s->device, (size_t)s->bytes, address, &s->part);
-        if (status)
+        if (status) {
+            s->storage = NULL;
             return status;
+        }
         own->buffer.handle = s->part;
     }
-    s->storage = own;
     return HAUL_OK;
 }
 
@@ -114,6 +120,18 @@ haul_status haul__inside_renew(haul__inside *s, int holders)
     haul__object_release(s->storage);
     s->storage = fresh;
     return HAUL_OK;
+}
+
+void haul__variant_give_back(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count; i++) {
+        haul__inside *s = &v->insides[i];
+        haul__inside_leave(s);
+        if (!s->storage || haul__object_is_shared(s->storage))
+            continue;
+        haul__object_release(s->storage);
+        s->storage = NULL;
+    }
 }
 
 haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
@@ -229,6 +247,8 @@ haul_status haul__variant_run(haul__variant *v)
         return status;
     bind(v);
     haul__thread()->no_grad = true;
+    if (haul__is_dry()) /* only what the calls allocate counts */
+        haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
     for (size_t i = 0; i < v->call_count && !status; i++)
         status = compute(v, &v->calls[i], &scope);
     haul__scope_close(&scope);

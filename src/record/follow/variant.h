@@ -152,6 +152,10 @@ haul_status haul__variant_complete(haul__variant *v, const haul__program *log, c
 /* Makes the arenas that the variant needs, and places its stores in them. */
 haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas);
 
+/* Takes its stores out of the arenas, and frees the memory of those outside of them that no tensor of the program uses.
+ * The next run places them again. */
+void haul__variant_give_back(haul__variant *v);
+
 /* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or
  * other memory. */
 haul_status haul__inside_renew(haul__inside *s, int holders);

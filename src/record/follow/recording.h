@@ -1,0 +1,11 @@
+/* What the command asks of a recording, beyond haul/recording.h. */
+#ifndef HAUL_RECORD_FOLLOW_RECORDING_H
+#define HAUL_RECORD_FOLLOW_RECORDING_H
+
+#include <haul/recording.h>
+
+/* Frees the memory that the recording keeps from one step to the next, for work that comes between steps. The next
+ * followed step allocates it again. */
+void haul__recording_give_back(haul_recording *recording);
+
+#endif
