@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
+#include "engine/placement/mixed.h"
 #include "events/events.h"
 
 /* ---- the policy ---- */
@@ -27,30 +28,11 @@ haul_policy haul_placement_policy(void)
 
 /* ---- placing ---- */
 
-/* A 0-d tensor on the CPU may go to any device, as a scalar would. */
-static bool is_loose(const haul_tensor *t)
-{
-    return haul__is_none(t) || (t->shape.ndim == 0 && t->storage->device == haul_cpu());
-}
-
-static haul_status refuse_mixed(const haul__call *c, int i, int j)
-{
-    char               a[96], b[96];
-    const haul_tensor *x = c->operands[i], *y = c->operands[j];
-    bool               x_is_smaller = haul_tensor_bytes(x) < haul_tensor_bytes(y);
-    return haul__fail(HAUL_PLACEMENT, c->operation->name, haul__operand_name(c, j),
-                      "%s is %s, %s is %s; move one with haul_to(%s, haul_device_get(\"%s\")), or allow it with "
-                      "haul_set_placement_policy(HAUL_PLACE_MOVE)",
-                      haul__operand_name(c, i), haul__tensor_text(x, a, sizeof a), haul__operand_name(c, j),
-                      haul__tensor_text(y, b, sizeof b), haul__operand_name(c, x_is_smaller ? i : j),
-                      x_is_smaller ? y->storage->device->name : x->storage->device->name);
-}
-
 static haul_status refuse_if_mixed(const haul__call *c, int first)
 {
     for (int i = first + 1; i < c->count; i++)
-        if (!is_loose(c->operands[i]) && c->operands[i]->storage->device != c->operands[first]->storage->device)
-            return refuse_mixed(c, first, i);
+        if (!haul__is_loose(c->operands[i]) && c->operands[i]->storage->device != c->operands[first]->storage->device)
+            return haul__refuse_mixed(c, first, i);
     return HAUL_OK;
 }
 
@@ -86,14 +68,6 @@ void haul__emit_placement(const char *operation, const haul_device *device, cons
                                  .bytes = (int64_t)haul_tensor_bytes(operand)});
 }
 
-static haul_status refuse_written(const haul__call *c, int i, const haul_device *device)
-{
-    const char *name = haul__operand_name(c, i);
-    return haul__fail(HAUL_PLACEMENT, c->operation->name, name,
-                      "%s is written in place and stays on %s, the others are on %s; move them with haul_to", name,
-                      c->operands[i]->storage->device->name, device->name);
-}
-
 static haul_status move_to(haul__call *c, haul_device *device)
 {
     for (int i = 0; i < c->count; i++) {
@@ -101,7 +75,7 @@ static haul_status move_to(haul__call *c, haul_device *device)
         if (haul__is_none(t) || t->storage->device == device)
             continue;
         if (haul__operand_spec(c, i)->written)
-            return refuse_written(c, i, device);
+            return haul__refuse_written(c, i, device);
         haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
         c->operands[i] = haul__to_named(t, device, haul__operand_name(c, i));
         if (haul__failed(c->operands[i]))
@@ -131,7 +105,7 @@ haul_status haul__place_at_current(haul__call *c)
 haul_status haul__place_operands(haul__call *c)
 {
     int first = 0;
-    while (first < c->count - 1 && is_loose(c->operands[first]))
+    while (first < c->count - 1 && haul__is_loose(c->operands[first]))
         first++;
     c->device = c->operands[first]->storage->device;
     if (haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_STRICT) {

@@ -4,6 +4,7 @@
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
+#include "engine/placement/mixed.h"
 #include "memory/allocator.h"
 
 /* ---- descriptions ---- */
@@ -196,8 +197,7 @@ static haul_status check_like(const char *operation, const haul_tensor *out, con
 {
     char have[80], want[80];
     if (out->storage->device != device)
-        return haul__fail(HAUL_PLACEMENT, operation, "out", "out is on %s, the result is on %s",
-                          out->storage->device->name, device->name);
+        return haul__refuse_target(operation, out, device);
     if (out->dtype != result->dtype)
         return haul__fail(HAUL_DTYPE, operation, "out", "out is %s, the result is %s; cast the operands first",
                           haul_dtype_name(out->dtype), haul_dtype_name(result->dtype));

@@ -8,46 +8,10 @@
 #include "base/system/clock.h"
 #include "core/device.h"
 #include "core/error.h"
-#include "files/disk_cache.h"
+#include "device/speeds.h"
 #include "plan/link_rates.h"
 #include "plan/rates.h"
 #include "plan/room.h"
-
-/* ---- one device in the cache ---- */
-
-/* The key of a device's entry, which the caller must free. It changes with what decides the speeds. NULL: memory is
- * exhausted. */
-static char *key_of(const haul_device *device)
-{
-    haul_device_properties p = {0}, host = {0};
-    if (haul_device_describe(device, &p) || haul_device_describe(haul_cpu(), &host))
-        return NULL;
-    return haul__format("machine 2\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", haul_version(), p.name, p.model,
-                        p.driver, p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
-}
-
-/* A machine of the host alone, or of the host and one device; NULL: there is no entry that can be read. */
-static haul__machine *load(const char *key, const char *device)
-{
-    size_t         size = 0;
-    char          *text = haul__cache_load(key, &size);
-    haul__machine *m = NULL;
-    if (text && haul__machine_read("haul_machine", "in the cache", text, size, &m))
-        haul_error_clear();
-    haul__free(text);
-    if (m && haul__machine_find(m, device) >= 0)
-        return m;
-    haul__free(m);
-    return NULL;
-}
-
-static void store(const char *key, const haul__machine *m)
-{
-    char *text = haul__machine_write(m);
-    if (text)
-        haul__cache_store(key, text, strlen(text));
-    haul__free(text);
-}
 
 /* ---- measuring ---- */
 
@@ -83,7 +47,7 @@ static haul_status measure(haul_device *device, haul__machine *m)
     return haul__links_measure(device, &m->links[0], &m->links[1]);
 }
 
-static haul_status measure_and_store(const char *operation, haul_device *device, const char *key, haul__machine **out)
+static haul_status measure_and_store(const char *operation, haul_device *device, haul__machine **out)
 {
     haul__machine *m = haul__calloc(1, sizeof *m);
     haul_status    status = m ? measure(device, m) : haul__fail_memory(operation, sizeof *m);
@@ -91,7 +55,7 @@ static haul_status measure_and_store(const char *operation, haul_device *device,
         haul__free(m);
         return m ? haul__fail_within(operation) : status;
     }
-    store(key, m);
+    haul__speeds_store(device, m);
     *out = m;
     return HAUL_OK;
 }
@@ -116,22 +80,18 @@ static haul_status check(const char *operation, const haul_device *device)
 static haul_status find(const char *operation, haul_device *device, haul__here_mode mode, haul__machine **out)
 {
     haul_status status = check(operation, device);
-    char       *key = status ? NULL : key_of(device);
     *out = NULL;
     if (status)
         return status;
-    if (!key)
-        return haul_error_status() ? haul__fail_within(operation) : haul__fail_memory(operation, 0);
     if (mode != HAUL__HERE_ANEW)
-        *out = load(key, haul_device_name(device));
+        *out = haul__speeds_load(device);
     if (!*out && mode == HAUL__HERE_CACHED)
         status = haul__fail(HAUL_STATE, operation, "device",
                             "%s was not measured with its present driver, libraries and number of threads; run haul "
                             "calibrate",
                             haul_device_name(device));
     else if (!*out)
-        status = measure_and_store(operation, device, key, out);
-    haul__free(key);
+        status = measure_and_store(operation, device, out);
     return status;
 }
 

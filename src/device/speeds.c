@@ -1,0 +1,136 @@
+#include "device/speeds.h"
+
+#include <haul/device.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backends/sim/sim.h"
+#include "base/alloc.h"
+#include "base/numbers.h"
+#include "core/error.h"
+#include "files/disk_cache.h"
+
+/* ---- in the cache on disk ---- */
+
+/* The key of a device's entry, which the caller must free. It changes with what decides the speeds. NULL: memory is
+ * exhausted. */
+static char *key_of(const haul_device *device)
+{
+    haul_device_properties p = {0}, host = {0};
+    if (haul_device_describe(device, &p) || haul_device_describe(haul_cpu(), &host))
+        return NULL;
+    return haul__format("machine 2\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", haul_version(), p.name, p.model,
+                        p.driver, p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
+}
+
+static haul__machine *load(const haul_device *device)
+{
+    size_t         size = 0;
+    char          *key = key_of(device);
+    char          *text = key ? haul__cache_load(key, &size) : NULL;
+    haul__machine *m = NULL;
+    if (text)
+        haul__machine_read("haul_machine", "in the cache", text, size, &m);
+    haul__free(key);
+    haul__free(text);
+    if (m && haul__machine_find(m, device->name) >= 0)
+        return m;
+    haul__free(m);
+    return NULL;
+}
+
+haul__machine *haul__speeds_load(const haul_device *device)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul__machine *m = load(device);
+    haul__error_restore(&before);
+    return m;
+}
+
+/* ---- in memory ---- */
+
+/* What haul__speeds_of found in the cache, by slot. NULL: it was not asked; `nothing`: there was no measurement.
+ * Machines that were handed out stay. */
+static _Atomic(haul__machine *) known[HAUL__MAX_DEVICES];
+static haul__machine            nothing;
+
+void haul__speeds_store(const haul_device *device, const haul__machine *measured)
+{
+    char *key = key_of(device), *text = haul__machine_write(measured);
+    if (key && text)
+        haul__cache_store(key, text, strlen(text));
+    haul__free(key);
+    haul__free(text);
+    haul__machine *expected = &nothing;
+    atomic_compare_exchange_strong(&known[device->slot], &expected, NULL);
+}
+
+static const haul__machine *find_measured(const haul_device *device)
+{
+    haul__machine *m = atomic_load_explicit(&known[device->slot], memory_order_acquire);
+    if (!m) {
+        haul__machine *read = haul__speeds_load(device), *fresh = read ? read : &nothing;
+        if (atomic_compare_exchange_strong(&known[device->slot], &m, fresh))
+            m = fresh;
+        else
+            haul__free(read);
+    }
+    return m && m != &nothing ? m : NULL;
+}
+
+/* ---- assumed ---- */
+
+/* A host with an accelerator over PCIe 4, and with one that shares its memory. */
+static haul__machine  assumed[2];
+static pthread_once_t assumed_once = PTHREAD_ONCE_INIT;
+
+static void make_assumed(void)
+{
+    for (int shares = 0; shares < 2; shares++) {
+        haul__machine *m = &assumed[shares];
+        *m = (haul__machine){.name = "assumed", .described = true, .device_count = 2, .link_count = 2};
+        m->devices[0] = (haul__machine_device){.name = "cpu", .launch_ns = 500, .bytes_per_second = 20000000000};
+        m->devices[1] = (haul__machine_device){
+            .name = "device", .launch_ns = 10000, .bytes_per_second = shares ? 20000000000 : 200000000000};
+        for (int up = 0; up < 2; up++) {
+            haul__machine_link *link = &m->links[up];
+            haul__machine_named_link("pcie4", link);
+            link->from = !up;
+            link->to = up;
+            if (shares)
+                link->pinned = link->pageable = m->devices[0].bytes_per_second / 2;
+        }
+    }
+}
+
+static haul__speeds speeds_assumed(const haul_device *device)
+{
+    pthread_once(&assumed_once, make_assumed);
+    const bool is_host = device == haul_cpu();
+    return (haul__speeds){&assumed[!is_host && device->properties.shares_host_memory], !is_host, true};
+}
+
+/* ---- the whole ---- */
+
+haul__speeds haul__speeds_of(const haul_device *device)
+{
+    haul__speeds s = {.assumed = false};
+    s.machine = haul__sim_machine(device, &s.number);
+    if (s.machine)
+        return s;
+    s.machine = find_measured(device);
+    s.number = device != haul_cpu();
+    return s.machine ? s : speeds_assumed(device);
+}
+
+int64_t haul__speeds_copy_time(const haul_device *from, const haul_device *to, int64_t bytes, bool pinned)
+{
+    const haul__speeds a = haul__speeds_of(from), b = haul__speeds_of(to);
+    if (from == to || a.machine == b.machine)
+        return haul__machine_copy_time(a.machine, a.number, b.number, bytes, pinned);
+    const int64_t down = a.number ? haul__machine_copy_time(a.machine, a.number, 0, bytes, pinned) : 0;
+    const int64_t up = b.number ? haul__machine_copy_time(b.machine, 0, b.number, bytes, pinned) : 0;
+    return smaller(down + up, HAUL__MACHINE_MOST_PS);
+}
