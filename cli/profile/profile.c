@@ -52,9 +52,21 @@ static void print_memory(const cJSON *profile)
     }
 }
 
+/* Profiles of older versions do not say. */
+static void print_energy(const cJSON *profile)
+{
+    const cJSON *joules = cJSON_GetObjectItemCaseSensitive(profile, "step_joules");
+    if (cJSON_IsNumber(joules))
+        printf("  energy     %s a step, %.3g W in the mean\n", text_joules(joules->valuedouble),
+               1e3 * joules->valuedouble / document_number(profile, "step_ms"));
+    else if (cJSON_IsNull(joules))
+        printf("  energy     no counters here that can be read\n");
+}
+
 static void print_profile(const cJSON *profile, const cJSON *against)
 {
     print_phases(profile);
+    print_energy(profile);
     print_memory(profile);
     for (int i = 0; i < PROFILE_TABLES; i++) {
         putchar('\n');

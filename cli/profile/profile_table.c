@@ -15,6 +15,7 @@ const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
                                                        .longest = 1,
                                                        .rates = {"gflops", "gbps"},
                                                        .memory = true,
+                                                       .joules = true,
                                                        .where = "device",
                                                        .width = 12},
                                                       {.name = "modules",
@@ -22,6 +23,7 @@ const profile_table profile_tables[PROFILE_TABLES] = {{.name = "operations",
                                                        .keys = {"name"},
                                                        .times = {"forward_ms", "backward_ms"},
                                                        .memory = true,
+                                                       .joules = true,
                                                        .where = "kind",
                                                        .width = 16},
                                                       {.name = "kernels",
@@ -69,19 +71,35 @@ const cJSON *profile_table_find(const profile_table *table, const cJSON *profile
 
 /* ---- the layout: columns that leave when the terminal is narrow ---- */
 
-enum { NAME = 30, LEAST_NAME = 14, MS = 9, SHARE = 8, CALLS = 8, RATE = 9, BOUND = 10, BYTES = 11, AGAINST = 16 };
+enum {
+    NAME = 30,
+    LEAST_NAME = 14,
+    MS = 9,
+    SHARE = 8,
+    CALLS = 8,
+    RATE = 9,
+    BOUND = 10,
+    BYTES = 11,
+    AGAINST = 16,
+    JOULES = 10
+};
 
 typedef struct layout {
     const profile_table *table;
     const cJSON         *profile, *against;
     int                  name;
-    bool                 share, calls, rates, memory, bound, where;
+    bool                 share, calls, rates, memory, joules, bound, where;
 } layout;
+
+static bool has_number(const cJSON *object, const char *name)
+{
+    return cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(object, name));
+}
 
 static int columns_of(const layout *l)
 {
     return l->name + MS + (l->share ? SHARE : 0) + (l->against ? AGAINST : 0) + (l->calls ? CALLS : 0) +
-           (l->rates ? 2 * RATE : 0) + (l->memory ? 2 * BYTES : 0) + (l->bound ? BOUND : 0) +
+           (l->rates ? 2 * RATE : 0) + (l->memory ? 2 * BYTES : 0) + (l->joules ? JOULES : 0) + (l->bound ? BOUND : 0) +
            (l->where ? l->table->width : 0);
 }
 
@@ -91,10 +109,11 @@ static void lay_out(layout *l)
     l->name = NAME;
     l->where = l->calls = l->share = true;
     l->memory = l->table->memory;
+    l->joules = l->table->joules && has_number(l->profile, "step_joules");
     l->rates = l->table->rates[1] != NULL;
     l->bound = l->table->rates[0] != NULL;
-    bool *const leave[] = {&l->memory, &l->calls, &l->bound, &l->rates, &l->where, &l->share};
-    for (int i = 0; i < 6 && columns_of(l) > room; i++)
+    bool *const leave[] = {&l->memory, &l->calls, &l->bound, &l->rates, &l->joules, &l->where, &l->share};
+    for (int i = 0; i < 7 && columns_of(l) > room; i++)
         if (leave[i] != &l->share || l->against)
             *leave[i] = false;
     if (columns_of(l) > room)
@@ -116,6 +135,8 @@ static void print_head(const layout *l)
         printf("%*s%*s", RATE, l->table->rates[0] ? "GFLOP/s" : "", RATE, "GB/s");
     if (l->memory)
         printf("%*s%*s", BYTES, "made/step", BYTES, "at peak");
+    if (l->joules)
+        printf("%*s", JOULES, "J/step");
     if (l->bound)
         printf("  %-*s", BOUND - 2, "bound by");
     if (l->where)
@@ -161,7 +182,8 @@ static void print_end(const layout *l, const cJSON *row)
     const double steps = fmax(1, document_number(l->profile, "steps"));
     const char  *where = l->where ? document_text(row, l->table->where) : "";
     const char  *bound = l->bound ? document_text(row, "bound") : "";
-    if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row))
+    const double joules = l->joules ? document_number(row, "joules") / steps : 0;
+    if (!*where && !*bound && document_number(row, "gbps") <= 0 && !has_memory(l, row) && joules <= 0)
         return;
     if (l->rates) {
         print_rate(row, l->table->rates[0]);
@@ -171,6 +193,8 @@ static void print_end(const layout *l, const cJSON *row)
         print_bytes(document_number(row, "made_bytes") / steps);
         print_bytes(document_number(row, "peak_bytes"));
     }
+    if (l->joules)
+        printf("%*s", JOULES, joules > 0 ? text_joules(joules) : "");
     if (l->bound) {
         printf("  ");
         print_visible(bound, *where ? BOUND - 2 : 0);

@@ -13,6 +13,7 @@ typedef struct profile_table {
     int         longest;  /* the time is the longest of `times`, not their sum */
     const char *rates[2]; /* of flops, and of bytes read and written, in a second; or NULL */
     bool        memory;   /* it has made_bytes and peak_bytes */
+    bool        joules;   /* it has joules, where the profile has */
     const char *where;    /* the member that says where: "device", "kind" */
     int         width;    /* columns of that, with the blanks before it */
 } profile_table;

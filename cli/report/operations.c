@@ -53,6 +53,18 @@ static double peak_of(const cJSON *profile, const char *device, const char *what
     return NAN;
 }
 
+/* Where no device had a counter of energy, the tables have no column for it. */
+static bool has_energy(const cJSON *profile)
+{
+    return isfinite(number_of(profile, "step_joules"));
+}
+
+static void write_energy(html *h, const cJSON *profile, double joules)
+{
+    if (has_energy(profile))
+        page_number(h, joules > 0 ? say_joules(joules / steps_of(profile)) : "-");
+}
+
 /* ---- operations ---- */
 
 /* Of the roof that is nearer: arithmetic, or memory. */
@@ -97,19 +109,23 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
     page_number(h, rate_or_dash(number_of(o, "gflops")));
     page_number(h, rate_or_dash(number_of(o, "gbps")));
     page_number(h, roof > 0 ? say_share(roof) : "-");
+    write_energy(h, profile, number_of(o, "joules"));
     html_add(h, "<td>%s</td></tr>\n", *bound ? bound : "-");
 }
 
-static const char operation_heads[] =
-    "Operation|~Device|~#Calls|=Share of the time|#|#Host time|#Device time|#GFLOP/s|#GB/s|#Of the "
-    "roof|Bound by";
+static const char *operation_heads(const cJSON *profile)
+{
+#define HEADS "Operation|~Device|~#Calls|=Share of the time|#|#Host time|#Device time|#GFLOP/s|#GB/s|#Of the roof"
+    return has_energy(profile) ? HEADS "|#Energy|Bound by" : HEADS "|Bound by";
+#undef HEADS
+}
 
 static void write_operations(html *h, const cJSON *profile, const cJSON *list)
 {
     const cJSON *o;
     double       steps = steps_of(profile), most = most_of(list, "share");
     int          count = 0;
-    page_table(h, "Time by operation, mean of a step", operation_heads);
+    page_table(h, "Time by operation, mean of a step", operation_heads(profile));
     cJSON_ArrayForEach(o, list)
     {
         if (count++ < LISTED)
@@ -122,11 +138,13 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
     page_number(h, say_share(sum_of(list, "share")));
     page_number(h, say_ms(sum_of(list, "host_ms") / steps));
     page_number(h, say_ms(sum_of(list, "device_ms") / steps));
-    html_put(h, "<td></td><td></td><td></td><td></td></tr></tfoot><tbody>");
+    html_put(h, "<td></td><td></td><td></td>");
+    write_energy(h, profile, sum_of(list, "joules"));
+    html_put(h, "<td></td></tr></tfoot><tbody>");
     page_table_end(h);
     if (count <= LISTED)
         return;
-    page_folded_table(h, "the other operations", operation_heads);
+    page_folded_table(h, "the other operations", operation_heads(profile));
     count = 0;
     cJSON_ArrayForEach(o, list)
     {
@@ -149,8 +167,9 @@ static void write_halves(html *h, const cJSON *m, double most)
              100 * fmin(forward, 1), 100 * fmin(forward, 1), 100 * fmin(backward, 1));
 }
 
-static void write_module(html *h, const cJSON *m, double steps, double most)
+static void write_module(html *h, const cJSON *profile, const cJSON *m, double most)
 {
+    const double steps = steps_of(profile);
     html_put(h, "<tr><th scope=\"row\">");
     html_name(h, *document_text(m, "name") ? document_text(m, "name") : "(no module)");
     html_add(h, "</th><td class=\"words\">%s</td>", document_text(m, "kind"));
@@ -161,6 +180,7 @@ static void write_module(html *h, const cJSON *m, double steps, double most)
     page_number(h, say_share(number_of(m, "share")));
     page_number(h, say_bytes(number_of(m, "made_bytes") / steps));
     page_number(h, say_bytes(number_of(m, "peak_bytes")));
+    write_energy(h, profile, number_of(m, "joules"));
     html_put(h, "</tr>\n");
 }
 
@@ -175,6 +195,8 @@ static double slowest(const cJSON *list)
     return most > 0 ? most : 1;
 }
 
+#define MODULE_HEADS "Module|~Kind|#Calls|=Time|#Forward|#Backward|#Share|#Made|#Live at the peak"
+
 static void write_modules(html *h, const cJSON *profile, const cJSON *list)
 {
     const cJSON *m;
@@ -183,11 +205,11 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     if (!cJSON_GetArraySize(list))
         return;
     page_table(h, "Time by module, mean of a step; full colour: forward, pale: backward",
-               "Module|~Kind|#Calls|=Time|#Forward|#Backward|#Share|#Made|#Live at the peak");
+               has_energy(profile) ? MODULE_HEADS "|#Energy" : MODULE_HEADS);
     cJSON_ArrayForEach(m, list)
     {
         if (count++ < MOST)
-            write_module(h, m, steps, most);
+            write_module(h, profile, m, most);
     }
     html_add(h,
              "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td><td></td><td "
@@ -196,7 +218,9 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
     page_number(h, say_ms(sum_of(list, "forward_ms") / steps));
     page_number(h, say_ms(sum_of(list, "backward_ms") / steps));
     page_number(h, say_share(sum_of(list, "share")));
-    html_put(h, "<td></td><td></td></tr></tfoot><tbody>");
+    html_put(h, "<td></td><td></td>");
+    write_energy(h, profile, sum_of(list, "joules"));
+    html_put(h, "</tr></tfoot><tbody>");
     page_table_end(h);
 }
 

@@ -110,6 +110,11 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
     if (longest)
         html_add(h, "<p>The training thread spends most of the time, %s, in the phase %s.</p>",
                  say_share(ms_of(longest) / wall), document_text(longest, "name"));
+    if (isfinite(number_of(profile, "step_joules")))
+        html_add(h, "<p>It uses %s, %.3g W in the mean, with what other programs use at the same time.</p>",
+                 say_joules(number_of(profile, "step_joules")), 1e3 * number_of(profile, "step_joules") * steps / wall);
+    else if (cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(profile, "step_joules")))
+        html_put(h, "<p class=\"note\">Energy: no counters here that can be read.</p>");
     if (number_of(profile, "lost") > 0)
         html_add(h, "<p class=\"bad\">%s of %s were not recorded: the figures are incomplete.</p>",
                  say_count(number_of(profile, "lost")), page_plural(number_of(profile, "events"), "event"));

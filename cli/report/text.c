@@ -78,6 +78,12 @@ const char *say_flop(double flop)
     return scaled(flop, 1000, units, 6);
 }
 
+const char *say_joules(double joules)
+{
+    static const char *const units[] = {"uJ", "mJ", "J", "kJ"};
+    return scaled(1e6 * joules, 1000, units, 4);
+}
+
 const char *say_rate(double giga)
 {
     char *out = next();

@@ -13,6 +13,7 @@ const char *say_seconds(double seconds); /* "36.9 s", "3 min 5 s" */
 const char *say_bytes(double bytes);     /* "7.70 MiB": three digits */
 const char *say_rate(double giga);       /* "17.3": three digits; GB/s and GFLOP/s stand in the head of the table */
 const char *say_flop(double flop);       /* "1.20 GFLOP" */
+const char *say_joules(double joules);   /* "1.20 mJ" */
 const char *say_share(double share);     /* "27.1 %" */
 const char *say_percent(double share);   /* "27 %": 100 only for certainty, "<1 %" for anything above 0 */
 const char *say_loss(double loss);       /* "1.016" */

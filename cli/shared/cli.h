@@ -59,6 +59,7 @@ const char *text_count(int64_t n);               /* "62,006" */
 const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5 s" */
 const char *text_ps(int64_t ps);                 /* the same of picoseconds */
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
+const char *text_joules(double joules);          /* "1.23 mJ" */
 const char *text_rate(int64_t rate, bool flops); /* "12.3 GB/s", or "12.3 GFLOP/s" */
 const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 

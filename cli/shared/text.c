@@ -198,6 +198,18 @@ const char *text_flops(double flops)
     return out;
 }
 
+const char *text_joules(double joules)
+{
+    static const char *const units[] = {"uJ", "mJ", "J", "kJ"};
+    char                    *out = next_text();
+    double                   value = joules * 1e6;
+    int                      unit = 0;
+    for (; value >= 999.5 && unit < 3; unit++)
+        value /= 1000;
+    snprintf(out, TEXT_SIZE, "%.3g %s", value, units[unit]);
+    return out;
+}
+
 const char *text_rate(int64_t rate, bool flops)
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};

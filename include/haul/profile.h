@@ -65,6 +65,9 @@ typedef struct haul_profile_summary {
     /* the time from the beginning to the end of the last step, and of the commands that were submitted until then */
     double wall_ms;
     double step_ms; /* the mean time of a step. Where the host runs ahead of a device, single steps say little */
+    /* the mean energy of a step: of the CPU, for all programs, and of the devices that were in use when the profile
+     * began. NaN if none of them has a counter that can be read (haul/usage.h) */
+    double step_joules;
     /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next in which no device had
      * work, `wait` that of waits for devices, also of the loader, and `other` that of the program itself; the rest is
      * the library's, outside of waits */
@@ -113,11 +116,15 @@ typedef struct haul_profile_row {
     double             backward_ms; /* the same of the backward passes */
     double             share;       /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
                                      * modules that of forward_ms and backward_ms together */
-    double     flops;               /* floating-point operations, by the rules of haul_estimate */
-    double     bytes;               /* bytes that it read and wrote */
-    haul_bound bound;               /* what limits it */
-    int64_t    made_bytes;          /* memory that was allocated for it in the stretch */
-    int64_t    peak_bytes;          /* of what it allocated, before or in the stretch: live at the peak */
+    double flops;                   /* floating-point operations, by the rules of haul_estimate */
+    double bytes;                   /* bytes that it read and wrote */
+    double joules;         /* energy of the CPU in host_ms, of modules in the time of operations on the CPU, and
+                            * of the device in the time of its commands, without copies; NaN as step_joules.
+                            * The counters are read every 5 ms, so for shorter calls this is their share of
+                            * the time between two readings */
+    haul_bound bound;      /* what limits it */
+    int64_t    made_bytes; /* memory that was allocated for it in the stretch */
+    int64_t    peak_bytes; /* of what it allocated, before or in the stretch: live at the peak */
 } haul_profile_row;
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {

@@ -177,6 +177,30 @@ def check_text(run, other):
     check("the audit as text", (f"{found} finding" if found else "No findings.") in haul("audit", run)[0])
 
 
+def check_energy():
+    """A counter that stands still: energy is a figure, 0. Without a counter it is none."""
+    zone = "root/sys/class/powercap/intel-rapl:0"
+    os.makedirs(zone)
+    for name, text in (("name", "package-0\n"), ("energy_uj", "5000000\n")):
+        with open(f"{zone}/{name}", "w", encoding="utf-8") as f:
+            f.write(text)
+    shapes = ["--data", "shapes:256", "--epochs", "1", "--quiet", "--lr", "0.01", "--profile", "2", "--device", "cpu"]
+    for run, root, joules, line in (("counted", os.path.abspath("root"), 0, "  energy     0 uJ a step, 0 W in the mean"),
+                                    ("uncounted", "/nowhere", None, "  energy     no counters here that can be read")):
+        haul("train", *shapes, "--run", run, HAUL_SENSORS_ROOT=root)
+        profile = read(run, "profile.json")
+        check("joules of a step", profile["step_joules"] == joules, profile["step_joules"])
+        for rows in ("operations", "modules"):
+            check(f"joules of {rows}", all(row["joules"] == joules for row in profile[rows]), profile[rows])
+        text, _ = haul("profile", run, COLUMNS="200")
+        check("the line of energy", line in text.splitlines(), text)
+        check("a column where there is energy", ("J/step" in text) == (joules is not None), text)
+        haul("report", run, "--output", f"{run}.html")
+        with open(f"{run}.html", encoding="utf-8") as f:
+            page = f.read()
+        check("the page", ("no counters here" in page) == (joules is None) and (">Energy<" in page) == (joules is not None), page[:200])
+
+
 def check_refusals(run):
     _, told = haul("train", "--profile", "5", code=2)
     check("--profile needs --run", "--profile needs --run DIR" in told, told)
@@ -219,6 +243,7 @@ def main():
     check("the end of the training tells of the audit", re.search(r"^  audit +(no findings|\d+ findings?: )", text, re.M), text)
     check("it suggests the report", "  next       haul predict --run told\n             haul report told\n" in text, text)
     check_text("run-cpu", "all")
+    check_energy()
     check_refusals("run-cpu")
 
 

@@ -68,8 +68,10 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
 {
     const haul__profile_event *m = &p->events[i];
     uint32_t                  *top = &t->top[m->thread];
+    const haul__energy_curve  *cpu = haul__energy_of(&p->energy, haul_cpu());
     const int64_t              whole = m->end - m->begin;
     int64_t                    inside = 0;
+    spans[i].joules = haul__joules_between(cpu, m->begin, m->end);
     while (*top) {
         const uint32_t             k = *top - 1;
         const haul__profile_event *child = &p->events[k];
@@ -77,6 +79,7 @@ static void adopt(const haul_profile *p, haul__span_info *spans, tops *t, uint32
             break;
         spans[k].parent = i + 1;
         inside += child->end - child->begin;
+        spans[i].joules -= haul__joules_between(cpu, child->begin, child->end);
         *top = t->below[k];
     }
     spans[i].self = whole > inside ? whole - inside : 0;
@@ -157,6 +160,15 @@ static int64_t held_back(const haul_profile *p, const haul__analysis *a)
     return ns;
 }
 
+/* Of all devices with a counter, in a step; NaN without one. */
+static double step_joules(const haul_profile *p, const haul__analysis *a)
+{
+    double joules = p->energy.count ? 0 : NAN;
+    for (size_t i = 0; i < p->energy.count; i++)
+        joules += haul__joules_between(&p->energy.curves[i], 0, a->wall);
+    return joules / (double)haul__step_count(p);
+}
+
 static void summarize(const haul_profile *p, haul__analysis *a)
 {
     int64_t phases[HAUL__PHASES] = {0}, inside = 0;
@@ -173,6 +185,7 @@ static void summarize(const haul_profile *p, haul__analysis *a)
                                         .lost = p->lost,
                                         .wall_ms = (double)a->wall / 1e6,
                                         .step_ms = (double)a->wall / 1e6 / (double)haul__step_count(p),
+                                        .step_joules = step_joules(p, a),
                                         .data_ms = (double)phases[HAUL__PHASE_DATA] / 1e6,
                                         .forward_ms = (double)phases[HAUL__PHASE_FORWARD] / 1e6,
                                         .backward_ms = (double)phases[HAUL__PHASE_BACKWARD] / 1e6,

@@ -20,6 +20,7 @@ typedef enum haul__phase {
 /* The properties of an event that is a span of a thread: an operation, a call, work, or a wait. */
 typedef struct haul__span_info {
     int64_t     self;   /* ns, without the spans that it encloses; 0 for events that are not spans */
+    double      joules; /* of the CPU in that time; 0 without a counter */
     uint32_t    parent; /* the event that encloses it, from 1; 0: none */
     haul__phase phase;
 } haul__span_info;

@@ -62,6 +62,7 @@ static void write_summary(haul__json_text *t, const haul_profile *p)
     haul__json_integer(t, "steps", (int64_t)haul__step_count(p));
     haul__json_number(t, "wall_ms", s->wall_ms);
     haul__json_number(t, "step_ms", s->step_ms);
+    haul__json_number(t, "step_joules", s->step_joules);
     haul__json_integer(t, "events", s->events);
     haul__json_integer(t, "lost", s->lost);
     write_peaks(t, p);
@@ -101,6 +102,7 @@ static void write_operation(haul__json_text *t, const haul_profile_row *r)
     haul__json_number(t, "gflops", rate(r->flops, ms));
     haul__json_number(t, "gbps", rate(r->bytes, ms));
     haul__json_string(t, "bound", bound_text(r->bound));
+    haul__json_number(t, "joules", r->joules);
     haul__json_integer(t, "made_bytes", r->made_bytes);
     haul__json_integer(t, "peak_bytes", r->peak_bytes);
 }
@@ -114,6 +116,7 @@ static void write_module(haul__json_text *t, const haul_profile_row *r)
     haul__json_number(t, "share", r->share);
     haul__json_number(t, "flop", r->flops);
     haul__json_number(t, "bytes", r->bytes);
+    haul__json_number(t, "joules", r->joules);
     haul__json_integer(t, "made_bytes", r->made_bytes);
     haul__json_integer(t, "peak_bytes", r->peak_bytes);
 }

@@ -104,6 +104,8 @@ static void take(const haul_event *e, void *context)
     haul__profile_event m = event_of(p, e);
     note_gap(p, &m);
     note_data(p, &m, e);
+    if (haul__is_span(&m))
+        haul__energy_read(&p->energy, m.end, false);
     p->events[p->count++] = m;
 }
 
@@ -142,6 +144,7 @@ static void destroy(void *object)
     haul__free(p->earlier);
     haul__free(p->peaks);
     haul__free(p->gaps);
+    haul__energy_close(&p->energy);
     haul__free(p->sent);
     haul__stacks_close(&p->stacks);
     haul__texts_close(&p->texts);
@@ -178,6 +181,7 @@ static haul_status prepare(haul_profile *p, const haul_profile_options *o, const
     for (int slot = 0; slot < HAUL__MAX_DEVICES; slot++)
         if (haul__device_in_use(slot) && haul__device_computes(haul__device_in_use(slot)))
             look_at(p, haul__device_in_use(slot));
+    haul__energy_open(&p->energy);
     p->began = haul__now_ns();
     p->subscriber.of =
         (haul_subscription){.take = take,
@@ -257,6 +261,7 @@ haul_status haul_profile_end(haul_profile *profile)
     profile->stopped = haul__now_ns() - profile->began;
     status = wait_for_devices();
     haul__detach(&profile->subscriber);
+    haul__energy_read(&profile->energy, haul__now_ns() - profile->began, true);
     profile->ended = true;
     return status;
 }

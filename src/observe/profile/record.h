@@ -7,6 +7,7 @@
 
 #include "core/object.h"
 #include "events/events.h"
+#include "observe/profile/energy.h"
 #include "observe/profile/flow.h"
 #include "observe/profile/repeated_copies.h"
 #include "observe/profile/stacks.h"
@@ -67,6 +68,7 @@ struct haul_profile {
     haul__stacks           stacks;
     haul__flows            flows;
     haul__sent            *sent;
+    haul__energy           energy;
     haul__earlier         *earlier;
     size_t                 earlier_count, earlier_room;
     haul__peak            *peaks;

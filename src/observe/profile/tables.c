@@ -1,4 +1,5 @@
 /* The tables of a profile: by operation, by module, by kernel. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +89,7 @@ static haul_profile_row *find(builder *b, key k)
         return NULL;
     }
     haul_profile_row *row = &b->rows[b->count];
-    *row = (haul_profile_row){.device = k.device};
+    *row = (haul_profile_row){.device = k.device, .joules = b->p->energy.count ? 0 : NAN};
     haul__utf8_copy(row->name, sizeof row->name, haul__profile_text(b->p, k.name));
     haul__utf8_copy(row->kind, sizeof row->kind, haul__profile_text(b->p, k.kind));
     haul__utf8_copy(row->operation, sizeof row->operation, haul__profile_text(b->p, k.operation));
@@ -140,6 +141,14 @@ static haul_bound bound_of(const haul_profile *p, const haul_profile_row *row)
 }
 
 /* The gradient's own time is the pass's. */
+/* The energy of a device in the time of a command. Copies use none that could be told from the rest. */
+static double joules_of(const builder *b, const haul__profile_event *m)
+{
+    if (!runs_later(m->device) || strcmp(haul__profile_text(b->p, m->detail), "compute") != 0)
+        return 0;
+    return haul__joules_between(haul__energy_of(&b->p->energy, m->device), m->begin, m->end);
+}
+
 static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, uint32_t call, uint32_t backward)
 {
     if (m->kind == HAUL_EVENT_CALL_END)
@@ -169,21 +178,36 @@ static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
         return;
     row->calls += !is_part(b->p, m);
     row->host_ms += m->thread == b->p->thread ? (double)span->self / 1e6 : 0;
+    row->joules += m->thread == b->p->thread ? span->joules : 0;
     if (m->kind == HAUL_EVENT_OPERATION_END) {
         row->flops += m->flops;
         row->bytes += (double)m->bytes;
     }
 }
 
+/* The energy of the CPU until the end of the steps that was used outside of spans. */
+static double other_joules(const builder *b)
+{
+    double joules = haul__joules_between(haul__energy_of(&b->p->energy, haul_cpu()), 0, b->a->host_end);
+    for (size_t i = 0; i < b->p->count; i++)
+        if (b->p->events[i].thread == b->p->thread && haul__is_in_stretch(b->a, &b->p->events[i]))
+            joules -= b->a->spans[i].joules;
+    return joules;
+}
+
 static void add_other_time(builder *b)
 {
     const int64_t     tail = b->a->wall - b->a->host_end;
     haul_profile_row *row = find(b, (key){.name = haul__texts_number(&b->p->texts, "(program)")});
-    if (row)
+    if (row) {
         row->host_ms += b->a->summary.other_ms;
+        row->joules += other_joules(b);
+    }
     row = tail ? find(b, (key){.name = haul__texts_number(&b->p->texts, "haul_profile_end")}) : NULL;
-    if (row)
+    if (row) {
         row->host_ms += (double)tail / 1e6;
+        row->joules += haul__joules_between(haul__energy_of(&b->p->energy, haul_cpu()), b->a->host_end, b->a->wall);
+    }
 }
 
 static void add_to_operation(builder *b, const haul__profile_event *m)
@@ -191,10 +215,12 @@ static void add_to_operation(builder *b, const haul__profile_event *m)
     haul_profile_row *row = find(b, (key){.name = m->operation, .device = m->device});
     if (!row)
         return;
-    if (m->kind == HAUL_EVENT_COMMAND_DONE)
+    if (m->kind == HAUL_EVENT_COMMAND_DONE) {
         row->device_ms += (double)(m->end - m->begin) / 1e6;
-    else
+        row->joules += joules_of(b, m);
+    } else {
         row->made_bytes += m->bytes;
+    }
 }
 
 /* The row of memory that an operation of that name made before the profile. */
@@ -323,11 +349,14 @@ static void add_to_module(builder *b, size_t i, const passes *all)
     } else if (m->kind == HAUL_EVENT_OPERATION_END) {
         row->flops += m->flops;
         row->bytes += (double)m->bytes;
-        if (!runs_later(m->device))
+        if (!runs_later(m->device)) {
             add_time(row, span->phase == HAUL__PHASE_BACKWARD, span->self);
+            row->joules += span->joules;
+        }
     } else if (m->kind == HAUL_EVENT_COMMAND_DONE && runs_later(m->device)) {
         add_time(row, was_backward(all, m), m->end - m->begin);
         row->device_ms += (double)(m->end - m->begin) / 1e6;
+        row->joules += joules_of(b, m);
     } else if (is_made(b->p, m)) {
         row->made_bytes += m->bytes;
     }
@@ -371,8 +400,10 @@ static bool find_kernels(haul_profile *p, haul__analysis *a)
         row->device_ms += (double)(m->end - m->begin) / 1e6;
         row->bytes += (double)m->bytes;
     }
-    for (size_t i = 0; i < b.count; i++)
+    for (size_t i = 0; i < b.count; i++) {
         b.rows[i].share = b.rows[i].device_ms / a->summary.wall_ms;
+        b.rows[i].joules = 0;
+    }
     return close_table(&b, &a->tables[HAUL_PROFILE_KERNEL]);
 }
 

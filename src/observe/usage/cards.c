@@ -53,6 +53,11 @@ static int sensor_of(int card)
 #define SENSOR(name) haul__sensor_number("/sys/class/drm/card%d/device/hwmon/hwmon%d/" name, card, sensor)
 #define CARD(name)   haul__sensor_number("/sys/class/drm/card%d/" name, card)
 
+double haul__card_energy(int card, int sensor, haul__sensor_energy *e)
+{
+    return haul__sensor_energy_add(e, SENSOR("energy1_input") / 1e6, NAN);
+}
+
 static void read_sensors(int card, haul__card_sensors *c, haul_usage *u, double seconds)
 {
     const int sensor = sensor_of(card);
@@ -61,7 +66,7 @@ static void read_sensors(int card, haul__card_sensors *c, haul_usage *u, double 
     u->celsius = first_of(SENSOR("temp1_input"), SENSOR("temp2_input")) / 1000;
     u->celsius_limit = first_of(SENSOR("temp1_crit"), SENSOR("temp2_crit")) / 1000;
     u->watts = first_of(SENSOR("power1_average"), SENSOR("power1_input")) / 1e6;
-    u->joules = haul__sensor_energy_add(&c->energy, SENSOR("energy1_input") / 1e6, NAN);
+    u->joules = haul__card_energy(card, sensor, &c->energy);
     u->watts = first_of(u->watts, haul__sensor_rate(&c->power, u->joules, seconds));
     u->watts_limit = first_of(SENSOR("power1_cap"), SENSOR("power1_max")) / 1e6;
     u->megahertz = SENSOR("freq1_input") / 1e6;
@@ -97,6 +102,17 @@ static bool is_gpu(int card, const char *driver)
         if (!strcmp(driver, drivers[i]))
             return true;
     return !isnan(CARD("device/gpu_busy_percent"));
+}
+
+bool haul__card_find(const char *bus, int *card, int *sensor)
+{
+    char found[32];
+    for (*card = 0; *card < HAUL__CARDS; ++*card)
+        if (uevent(*card, "PCI_SLOT_NAME", found, sizeof found) && haul__same_bus(found, bus)) {
+            *sensor = sensor_of(*card);
+            return *sensor >= 0;
+        }
+    return false;
 }
 
 int haul__cards_read(haul__card_sensors cards[HAUL__CARDS], haul__hardware *out, int room, double seconds,

@@ -120,7 +120,7 @@ static void read_temperature(haul_usage *u)
 /* ---- energy ---- */
 
 /* RAPL's zones "intel-rapl:0" and so on: one for each package, and others, for example for the whole platform. */
-double haul__cpu_energy(haul__cpu_sensors *c)
+double haul__cpu_energy(haul__sensor_energy packages[HAUL__CPU_PACKAGES])
 {
     static const char path[] = "/sys/class/powercap/intel-rapl:";
     char              name[64];
@@ -130,7 +130,7 @@ double haul__cpu_energy(haul__cpu_sensors *c)
             continue;
         const double value = haul__sensor_number("%s%d/energy_uj", path, i) / 1e6;
         const double range = haul__sensor_number("%s%d/max_energy_range_uj", path, i) / 1e6;
-        const double used = haul__sensor_energy_add(&c->packages[i], value, range);
+        const double used = haul__sensor_energy_add(&packages[i], value, range);
         if (!isnan(used))
             joules = isnan(joules) ? used : joules + used;
     }
@@ -161,7 +161,7 @@ void haul__cpu_sensors_read(haul__cpu_sensors *c, haul__hardware *out, double se
              count == 1 ? "" : "s");
     out->now.utilisation = busy_share(c);
     out->now.megahertz = clock_now();
-    out->now.joules = haul__cpu_energy(c);
+    out->now.joules = haul__cpu_energy(c->packages);
     out->now.watts = haul__sensor_rate(&c->power, out->now.joules, seconds);
     read_memory(&out->now);
     read_temperature(&out->now);

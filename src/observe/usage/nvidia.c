@@ -74,11 +74,18 @@ static double number_of(ask_which *function, nvml_device device, int which)
     return function && !function(device, which, &value) ? (double)value : NAN;
 }
 
+static double energy_of(nvml_device device, haul__sensor_energy *e)
+{
+    unsigned long long millijoules;
+    if (!nvml.Energy || nvml.Energy(device, &millijoules))
+        return NAN;
+    return haul__sensor_energy_add(e, (double)millijoules / 1000, NAN);
+}
+
 static void read_numbers(nvml_device device, haul__nvidia_sensors *s, haul_usage *u)
 {
-    nvml_utilisation   busy;
-    nvml_memory        memory;
-    unsigned long long millijoules;
+    nvml_utilisation busy;
+    nvml_memory      memory;
     if (nvml.Utilisation && !nvml.Utilisation(device, &busy))
         u->utilisation = busy.gpu / 100.0;
     if (nvml.Memory && !nvml.Memory(device, &memory)) {
@@ -88,8 +95,7 @@ static void read_numbers(nvml_device device, haul__nvidia_sensors *s, haul_usage
     u->celsius = number_of(nvml.Temperature, device, NVML_SENSOR_GPU);
     u->celsius_limit = number_of(nvml.TemperatureLimit, device, NVML_LIMIT_SLOWDOWN);
     u->watts = number(nvml.Power, device) / 1000;
-    if (nvml.Energy && !nvml.Energy(device, &millijoules))
-        u->joules = haul__sensor_energy_add(&s->energy, (double)millijoules / 1000, NAN);
+    u->joules = energy_of(device, &s->energy);
     u->watts_limit = number(nvml.PowerLimit, device) / 1000;
     u->megahertz = number_of(nvml.Clock, device, NVML_CLOCK_GRAPHICS);
     u->to_device = number_of(nvml.Throughput, device, NVML_RECEIVED) * 1000; /* in kilobytes a second */
@@ -170,4 +176,13 @@ int haul__nvidia_read(haul__nvidia_sensors gpus[HAUL__NVIDIA_GPUS], haul__hardwa
     for (int i = 0; i < here; i++)
         read_device((unsigned)i, &gpus[i], &out[i]);
     return here;
+}
+
+double haul__nvidia_energy(const char *bus, haul__sensor_energy *e)
+{
+    char        why[160];
+    nvml_device device;
+    if (!start(why, sizeof why) || !nvml.HandleOfBus || nvml.HandleOfBus(bus, &device))
+        return NAN;
+    return energy_of(device, e);
 }

@@ -55,8 +55,8 @@ typedef struct haul__cpu_sensors {
 
 void haul__cpu_sensors_read(haul__cpu_sensors *c, haul__hardware *out, double seconds);
 
-/* Joules of the processor since the first reading; NaN if it has no counter that can be read. */
-double haul__cpu_energy(haul__cpu_sensors *c);
+/* Joules of all packages since the first reading; NaN if the processor has no counter that can be read. */
+double haul__cpu_energy(haul__sensor_energy packages[HAUL__CPU_PACKAGES]);
 
 /* ---- GPUs other than NVIDIA's ---- */
 
@@ -72,6 +72,10 @@ typedef struct haul__card_sensors {
 int haul__cards_read(haul__card_sensors cards[HAUL__CARDS], haul__hardware *out, int room, double seconds,
                      bool with_nvidia);
 
+/* Where the energy of a card is counted: the numbers of the card and of its sensor. False if there is no such card. */
+bool   haul__card_find(const char *bus, int *card, int *sensor);
+double haul__card_energy(int card, int sensor, haul__sensor_energy *e);
+
 /* ---- NVIDIA's GPUs, by NVIDIA's management library, which the first reading opens ---- */
 
 typedef struct haul__nvidia_sensors {
@@ -85,6 +89,24 @@ enum { HAUL__NVIDIA_GPUS = 32 };
 int  haul__nvidia_read(haul__nvidia_sensors gpus[HAUL__NVIDIA_GPUS], haul__hardware *out, int room, char *why,
                        size_t size);
 void haul__nvidia_close(void);
+
+/* The same of the energy of one GPU, by its PCI address. */
+double haul__nvidia_energy(const char *bus, haul__sensor_energy *e);
+
+/* ---- meters: the counter of energy of a device, for readings at short intervals ---- */
+
+typedef struct haul__meter {
+    const haul_device  *device;
+    haul__sensor_energy energy[HAUL__CPU_PACKAGES]; /* of a GPU: the first */
+    int                 card, sensor;               /* of a GPU that is not NVIDIA's */
+} haul__meter;
+
+/* False if the device has no counter of energy that can be read. An OpenCL device that is a CPU has none: the energy is
+ * the CPU's. */
+bool haul__meter_find(haul__meter *m, const haul_device *device);
+
+/* Joules since haul__meter_find; NaN if the counter cannot be read now. Threads may read different meters at once. */
+double haul__meter_read(haul__meter *m);
 
 /* ---- files below $HAUL_SENSORS_ROOT, which stands for / in tests ---- */
 

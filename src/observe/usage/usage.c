@@ -94,3 +94,31 @@ haul_status haul_device_usage(haul_device *device, haul_usage *out)
     pthread_mutex_unlock(&lock);
     return status;
 }
+
+/* ---- meters ---- */
+
+/* NVIDIA's library is opened by the first reading. */
+static double read_nvidia(haul__meter *m)
+{
+    pthread_mutex_lock(&lock);
+    const double joules = haul__nvidia_energy(m->device->properties.bus, m->energy);
+    pthread_mutex_unlock(&lock);
+    return joules;
+}
+
+double haul__meter_read(haul__meter *m)
+{
+    if (m->device == haul_cpu())
+        return haul__cpu_energy(m->energy);
+    return m->sensor >= 0 ? haul__card_energy(m->card, m->sensor, m->energy) : read_nvidia(m);
+}
+
+bool haul__meter_find(haul__meter *m, const haul_device *device)
+{
+    *m = (haul__meter){.device = device, .card = -1, .sensor = -1};
+    if (haul__clock_is_virtual() || (device != haul_cpu() && !*device->properties.bus))
+        return false;
+    if (!isnan(haul__meter_read(m)))
+        return true;
+    return haul__card_find(device->properties.bus, &m->card, &m->sensor) && !isnan(haul__meter_read(m));
+}
