@@ -96,7 +96,8 @@ HAUL_BEGIN
  * - HAUL_EVENT_MEMORY_RETURNED: the allocator gave a block back to the device: as HAUL_EVENT_MEMORY_OBTAINED
  * - HAUL_EVENT_PLACEMENT: under a policy that moves operands: `operation`, `device` (where it runs), `text` (an
  *   operand), `bytes` (its size), `other`. If `other` is NULL, the operation runs where this operand is; otherwise this
- *   operand moves from there
+ *   operand moves from there. Under HAUL_PLACE_AUTO each operation gives one with neither `text` nor `other`: `problem`
+ *   is the reason in words
  * - HAUL_EVENT_IMPLEMENTATION: one of several implementations was chosen: `operation`, `device`, `text` (its name,
  *   "onednn"), `problem` (dtype and shapes in words), `refused` (those before it in the list and why each was not used,
  *   "cudnn: it was not found; ..."; "" if it was the first). Where memory was short, the reason is "winograd: 12.0 MiB

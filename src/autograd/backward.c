@@ -14,7 +14,7 @@
 #include "engine/autocast.h"
 #include "engine/follow.h"
 #include "engine/node.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"

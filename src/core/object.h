@@ -195,7 +195,12 @@ typedef enum haul__setting {
 } haul__setting;
 
 /* Settings that are objects. NULL is the default. */
-typedef enum haul__object_setting { HAUL__GENERATOR, HAUL__SCOPE_LIMIT, HAUL__OBJECT_SETTINGS } haul__object_setting;
+typedef enum haul__object_setting {
+    HAUL__GENERATOR,
+    HAUL__SCOPE_LIMIT,
+    HAUL__PLAN,
+    HAUL__OBJECT_SETTINGS
+} haul__object_setting;
 
 /* The thread's settings that a scope saves and restores. */
 typedef struct haul__thread_state {

@@ -45,9 +45,9 @@ typedef struct haul__buffer_address {
     size_t offset; /* bytes */
 } haul__buffer_address;
 
-/* What layers above attach to a storage: its mapping into host memory, and copies of its elements in another form that
- * stay valid until it changes. Whoever attaches an object has a lock for it. */
-typedef enum haul__attachment { HAUL__MAPPING, HAUL__DERIVED, HAUL__ATTACHMENTS } haul__attachment;
+/* What layers above attach to a storage: its mapping into host memory, copies of its elements in another form that stay
+ * valid until it changes, and why it is on its device. Whoever attaches an object has a lock for it. */
+typedef enum haul__attachment { HAUL__MAPPING, HAUL__DERIVED, HAUL__REASON, HAUL__ATTACHMENTS } haul__attachment;
 
 /* Memory on one device. Views share it; it is freed with the last of them. */
 typedef struct haul__storage haul__storage;

@@ -15,6 +15,7 @@
 #include "engine/dry_call.h"
 #include "engine/follow.h"
 #include "engine/node.h"
+#include "engine/placement/reason.h"
 #include "engine/price.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
@@ -160,6 +161,15 @@ static void give_back(haul__call *c)
         c->operation->give_back(c);
 }
 
+haul_status haul__call_try(haul__call *c)
+{
+    haul_status status = make_handles(c);
+    if (!status)
+        status = c->operation->infer(c);
+    c->inferred = !status;
+    return status;
+}
+
 /* All steps up to the results, which have no owner yet. */
 static haul_status run(haul__call *c, haul_tensor *const *operands, haul_scope *scope)
 {
@@ -190,6 +200,12 @@ static void release_results(haul__call *c)
 {
     for (int i = 0; i < c->result_count; i++)
         haul__object_release(c->results[i]);
+}
+
+void haul__call_end_trial(haul__call *c)
+{
+    give_back(c);
+    release_results(c);
 }
 
 /* Pass the results to the innermost scope; hidden ones survive only where the graph keeps them. */
@@ -347,6 +363,8 @@ static haul_status apply_with(const haul__operation *operation, const void *attr
         status = outs ? run_into(&c, operands, outs, &scope) : run(&c, operands, &scope);
         if (ending)
             *ending = describe(&c, status);
+        if (c.reason)
+            haul__reason_attach(&c);
         haul__scope_close(&scope);
         if (outs || status)
             release_results(&c);

@@ -14,6 +14,10 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands);
  */
 haul_status haul__find_gradients(haul__call *c);
 
+/* Infers the results of a call that is only a question; haul__call_end_trial gives them back, also after a failure. */
+haul_status haul__call_try(haul__call *c);
+void        haul__call_end_trial(haul__call *c);
+
 /* Copies operands whose layout is not the one that the descriptor requires. */
 haul_status haul__pack_operands(haul__call *c);
 
@@ -46,6 +50,7 @@ static inline void haul__call_begin(haul__call *c, const haul__operation *operat
     c->writes = c->wrote = c->saves = c->saves_results = 0;
     c->view_of = -1;
     c->target = c->partner = NULL;
+    c->reason = NULL;
     c->inputs = c->operands = c->own_operands;
     for (int i = 0; i < HAUL__MAX_RESULTS; i++)
         c->results[i] = NULL;

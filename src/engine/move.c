@@ -22,7 +22,9 @@ static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bo
 typedef struct move_attributes {
     haul_device *device; /* the target device */
     haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's dtype */
-    int          reserved;
+    bool         keeps;  /* the result is kept with the operand's storage */
+    bool         kept;   /* and existed before */
+    bool         reserved[2];
     const char  *name; /* the tensor's, for events of copies; NULL: none is known. Only `compute` reads it */
 } move_attributes;
 
@@ -69,12 +71,43 @@ static haul_status describe_moved(haul__call *c, haul_device *device, haul_dtype
     return same ? describe_same(c) : describe_copy(c, device, dtype);
 }
 
+/* The form of a copy on another device. */
+static haul__form form_on(const haul_tensor *x, const haul_device *device)
+{
+    haul__form form = {.maker = device, .dtype = x->dtype};
+    haul__shape_strides_like(&x->shape, x->strides, form.layout);
+    return form;
+}
+
 static haul_status infer_to(haul__call *c)
 {
     move_attributes *a = haul__attributes(c);
+    haul_tensor     *x = c->operands[0];
     if (!a->dtype)
-        a->dtype = c->operands[0]->dtype;
-    return describe_moved(c, a->device, a->dtype);
+        a->dtype = x->dtype;
+    haul_status status = describe_moved(c, a->device, a->dtype);
+    if (status || !a->keeps || c->view_of >= 0)
+        return status;
+    const haul__form form = form_on(x, a->device);
+    c->results[0]->storage = haul__derived_find(x, &form);
+    a->kept = c->results[0]->storage != NULL;
+    return HAUL_OK;
+}
+
+static haul_status compute_to(haul__call *c)
+{
+    const move_attributes *a = haul__attributes(c);
+    haul_status            status = a->kept ? HAUL_OK : compute_move(c);
+    if (!status && a->keeps && !a->kept) {
+        const haul__form form = form_on(c->operands[0], a->device);
+        haul__derived_keep(c->operands[0], &form, c->results[0]->storage);
+    }
+    return status;
+}
+
+static haul__cost cost_of_to(const haul__call *c)
+{
+    return (haul__cost){.bytes = ((const move_attributes *)haul__attributes_of(c))->kept ? 0 : haul__call_bytes(c)};
 }
 
 HAUL__OPERATION(to) = {
@@ -84,8 +117,9 @@ HAUL__OPERATION(to) = {
     .any_device = true,
     .attributes_size = HAUL__ATTRIBUTES(move_attributes),
     .infer = infer_to,
-    .compute = compute_move,
+    .compute = compute_to,
     .gradient = pass_on,
+    .cost = cost_of_to,
 };
 
 haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
@@ -98,6 +132,19 @@ haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *name)
 {
     return HAUL__APPLY(to, (&(move_attributes){.device = device, .name = name}), x);
+}
+
+haul_tensor *haul__to_kept(haul_tensor *x, haul_device *device, const char *name)
+{
+    return HAUL__APPLY(to, (&(move_attributes){.device = device, .keeps = true, .name = name}), x);
+}
+
+bool haul__keeps_move(const haul_tensor *x, const haul_device *device)
+{
+    const haul__form form = form_on(x, device);
+    haul__storage   *kept = haul__derived_find(x, &form);
+    haul__object_release(kept);
+    return kept != NULL;
 }
 
 typedef struct cast_attributes {

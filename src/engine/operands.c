@@ -6,7 +6,7 @@
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 
 /* ---- dtypes ---- */
 
@@ -218,10 +218,10 @@ haul_status haul__take_operands(haul__call *c, haul_tensor *const *operands)
 {
     look        found = {.mixed = false};
     haul_status status = look_at(c, operands, &found);
-    if (!status && haul__places_at_current() && haul__places(c)) {
-        status = haul__place_at_current(c);
+    if (!status && haul__places_each() && haul__places(c)) {
+        status = haul__place_each(c);
         c->fits = false;
-    } else if (!status && found.mixed && !c->operation->any_device) {
+    } else if (!status && found.mixed && !c->operation->any_device && !haul__places_in_parts(c)) {
         status = haul__place_operands(c);
         c->fits = false;
     }

@@ -200,9 +200,12 @@ struct haul__call {
     uint64_t     wrote;                      /* those that are already changed if a later part of compute fails */
     uint32_t     saves, saves_results;       /* operands and results that will be saved; infer may clear bits */
     int          view_of;                    /* the operand whose storage result 0 shares; -1: none */
-    haul_device *target;  /* where given targets are; NULL: there are none. Only HAUL_PLACE_CURRENT reads it */
+    haul_device *target;  /* where given targets are; NULL: there are none. Only policies that place each operation
+                           * read it */
     haul_device *partner; /* a device to or from which results on the CPU will be copied, so that pinned memory pays;
                            * or NULL */
+    haul__object
+        *reason; /* why HAUL_PLACE_AUTO chose the device, which results get (engine/placement/reason.h); else NULL */
     _Alignas(16) unsigned char attributes[HAUL__MAX_ATTRIBUTES];
     haul_tensor *own_inputs[HAUL__OWN_OPERANDS], *own_operands[HAUL__OWN_OPERANDS];
 };

@@ -15,17 +15,22 @@ static haul_dtype dtype_of(const haul__call *c)
     return found;
 }
 
+haul__machine_work haul__price_work(const haul__call *c)
+{
+    const haul__cost cost = haul__cost_of(c);
+    return (haul__machine_work){.work_class = haul__work_class_of(c->operation->name),
+                                .dtype = dtype_of(c),
+                                .flops = cost.flops,
+                                .bytes = cost.bytes};
+}
+
 bool haul__price_begin(const haul__call *c)
 {
     int                  number;
     const haul__machine *m = haul__sim_machine(c->device, &number);
     if (!m || haul__is_dry() || c->operation->any_device || haul__sim_within_operation())
         return false;
-    const haul__cost         cost = haul__cost_of(c);
-    const haul__machine_work work = {.work_class = haul__work_class_of(c->operation->name),
-                                     .dtype = dtype_of(c),
-                                     .flops = cost.flops,
-                                     .bytes = cost.bytes};
+    const haul__machine_work work = haul__price_work(c);
     haul__sim_operation_begin(haul__machine_time(m, number, &work));
     return true;
 }

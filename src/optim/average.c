@@ -14,7 +14,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 #include "optim/averaging.h"

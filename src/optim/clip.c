@@ -11,7 +11,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "core/thread.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
 #include "optim/parameters.h"

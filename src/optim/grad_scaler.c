@@ -15,7 +15,7 @@
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "memory/dry_run/dry_run.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"

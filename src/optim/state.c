@@ -11,7 +11,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "optim/optimizer.h"
 
 /* ---- reading ---- */

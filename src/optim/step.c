@@ -13,7 +13,7 @@
 #include "core/small_blocks.h"
 #include "core/tensor.h"
 #include "engine/copy.h"
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/spill.h"

@@ -21,6 +21,8 @@ static void take(const haul_event *e, void *context)
     if (e->other)
         snprintf(line, sizeof line, "%s: %s moves from %s to %s, %llu bytes", e->operation, e->text,
                  haul_device_name(e->other), device, bytes);
+    else if (*e->problem)
+        snprintf(line, sizeof line, "%s: runs on %s: %s", e->operation, device, e->problem);
     else
         snprintf(line, sizeof line, "%s: runs on %s (holds %s, %llu bytes)", e->operation, device, e->text, bytes);
     pthread_mutex_lock(&place_log.lock);

@@ -1,5 +1,5 @@
 /* Operands on several devices: fails with the fix, or moves them to the device that holds most of their bytes. */
-#include "engine/placement.h"
+#include "engine/placement/placement.h"
 
 #include <haul/placement.h>
 
@@ -13,9 +13,10 @@
 
 haul_status haul_set_placement_policy(haul_policy policy)
 {
-    if (policy != HAUL_PLACE_STRICT && policy != HAUL_PLACE_MOVE && policy != HAUL_PLACE_CURRENT)
+    if ((unsigned)policy > HAUL_PLACE_AUTO)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_set_placement_policy", "policy",
-                          "%d is not a policy; use HAUL_PLACE_STRICT, HAUL_PLACE_MOVE or HAUL_PLACE_CURRENT",
+                          "%d is not a policy; use HAUL_PLACE_STRICT, HAUL_PLACE_MOVE, HAUL_PLACE_CURRENT or "
+                          "HAUL_PLACE_AUTO",
                           (int)policy);
     haul__thread()->words[HAUL__PLACEMENT] = policy;
     return HAUL_OK;
@@ -36,8 +37,7 @@ static haul_status refuse_if_mixed(const haul__call *c, int first)
     return HAUL_OK;
 }
 
-/* An operand on the device that holds most bytes of operands; the first one wins a tie. */
-static int heaviest(const haul__call *c)
+int haul__heaviest(const haul__call *c)
 {
     size_t bytes[HAUL__MAX_DEVICES] = {0}, most = 0;
     int    which = -1;
@@ -68,7 +68,7 @@ void haul__emit_placement(const char *operation, const haul_device *device, cons
                                  .bytes = (int64_t)haul_tensor_bytes(operand)});
 }
 
-static haul_status move_to(haul__call *c, haul_device *device)
+haul_status haul__place_on(haul__call *c, haul_device *device, bool keeps)
 {
     for (int i = 0; i < c->count; i++) {
         haul_tensor *t = c->operands[i];
@@ -76,16 +76,17 @@ static haul_status move_to(haul__call *c, haul_device *device)
             continue;
         if (haul__operand_spec(c, i)->written)
             return haul__refuse_written(c, i, device);
-        haul__emit_placement(c->operation->name, device, t->storage->device, haul__operand_name(c, i), t);
-        c->operands[i] = haul__to_named(t, device, haul__operand_name(c, i));
+        const char *name = haul__operand_name(c, i);
+        if (!keeps || !haul__keeps_move(t, device))
+            haul__emit_placement(c->operation->name, device, t->storage->device, name, t);
+        c->operands[i] = keeps ? haul__to_kept(t, device, name) : haul__to_named(t, device, name);
         if (haul__failed(c->operands[i]))
             return haul_error_status();
     }
     return HAUL_OK;
 }
 
-/* The first operand that is written in place: the operation computes there. -1: there is none. */
-static int first_written(const haul__call *c)
+int haul__first_written(const haul__call *c)
 {
     for (int i = 0; i < c->count; i++)
         if (haul__operand_spec(c, i)->written && !haul__is_none(c->operands[i]))
@@ -93,13 +94,19 @@ static int first_written(const haul__call *c)
     return -1;
 }
 
-haul_status haul__place_at_current(haul__call *c)
+static haul_status place_at_current(haul__call *c)
 {
-    const int written = first_written(c);
+    const int written = haul__first_written(c);
     c->device = written >= 0 ? c->operands[written]->storage->device
                 : c->target  ? c->target
                              : haul__device_current(c->operation->name);
-    return c->device ? move_to(c, c->device) : haul_error_status();
+    return c->device ? haul__place_on(c, c->device, false) : haul_error_status();
+}
+
+haul_status haul__place_each(haul__call *c)
+{
+    const bool automatic = haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_AUTO;
+    return automatic ? haul__place_automatically(c) : place_at_current(c);
 }
 
 haul_status haul__place_operands(haul__call *c)
@@ -112,9 +119,9 @@ haul_status haul__place_operands(haul__call *c)
         if (refuse_if_mixed(c, first))
             return haul_error_status();
     } else {
-        int which = heaviest(c);
+        int which = haul__heaviest(c);
         c->device = c->operands[which]->storage->device;
         haul__emit_placement(c->operation->name, c->device, NULL, haul__operand_name(c, which), c->operands[which]);
     }
-    return move_to(c, c->device);
+    return haul__place_on(c, c->device, false);
 }
