@@ -141,7 +141,8 @@ static haul_bound bound_of(const haul_profile *p, const haul_profile_row *row)
 }
 
 /* The gradient's own time is the pass's. */
-/* The energy of a device in the time of a command. Copies use none that could be told from the rest. */
+/* The energy of a device in the time of a command. Copies have none: what computes at the same time is not separated.
+ */
 static double joules_of(const builder *b, const haul__profile_event *m)
 {
     if (!runs_later(m->device) || strcmp(haul__profile_text(b->p, m->detail), "compute") != 0)

@@ -72,7 +72,8 @@ typedef struct haul__card_sensors {
 int haul__cards_read(haul__card_sensors cards[HAUL__CARDS], haul__hardware *out, int room, double seconds,
                      bool with_nvidia);
 
-/* Where the energy of a card is counted: the numbers of the card and of its sensor. False if there is no such card. */
+/* Where the energy of a card is counted: the numbers of the card and of its sensor. False if no card has that address
+ * or a sensor. */
 bool   haul__card_find(const char *bus, int *card, int *sensor);
 double haul__card_energy(int card, int sensor, haul__sensor_energy *e);
 
