@@ -140,9 +140,7 @@ static haul_bound bound_of(const haul_profile *p, const haul_profile_row *row)
     return compute > memory ? HAUL_BOUND_COMPUTE : HAUL_BOUND_MEMORY;
 }
 
-/* The gradient's own time is the pass's. */
-/* The energy of a device in the time of a command. Copies have none: what computes at the same time is not separated.
- */
+/* The energy of a device in the time of a command; 0 of copies, which pass while something else computes. */
 static double joules_of(const builder *b, const haul__profile_event *m)
 {
     if (!runs_later(m->device) || strcmp(haul__profile_text(b->p, m->detail), "compute") != 0)
@@ -150,6 +148,7 @@ static double joules_of(const builder *b, const haul__profile_event *m)
     return haul__joules_between(haul__energy_of(&b->p->energy, m->device), m->begin, m->end);
 }
 
+/* The gradient's own time is the pass's. */
 static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, uint32_t call, uint32_t backward)
 {
     if (m->kind == HAUL_EVENT_CALL_END)
