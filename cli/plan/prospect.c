@@ -31,7 +31,8 @@ static void find_unmeasured(prospect *out, const haul_program *p, int device)
     for (int64_t i = 0; i < p->operation_count; i++) {
         const haul__machine_work w = haul__place_work_of(p, &p->operations[i]);
         const haul__work_class   c = haul__machine_class_of(&w);
-        lacks[c] = lacks[c] || (w.commands && !haul__machine_measures(out->machine, device, c, w.dtype));
+        const bool               timed = w.commands && !haul__machine_learnt_of(out->machine, device, &w);
+        lacks[c] = lacks[c] || (timed && !haul__machine_measures(out->machine, device, c, w.dtype));
     }
     for (haul__work_class c = 0; c <= HAUL__WORK_OTHER && used < sizeof out->unmeasured; c++)
         if (lacks[c])
@@ -59,6 +60,7 @@ haul_status prospect_find(prospect *out, const haul_program *program, const haul
         out->copied_bytes = haul__place_copied_bytes(&graph, p.device, NULL);
         out->peak_bytes = p.peaks[side].bytes;
         out->memory_bytes = out->device->memory_bytes;
+        out->learnt = haul__place_learnt(program, machine, device);
         find_unmeasured(out, program, device);
     }
     haul__placement_free(&p);

@@ -12,6 +12,7 @@ typedef struct prospect {
     int64_t                     step_ps; /* the sum of the three below */
     int64_t                     compute_ps, launch_ps, copy_ps;
     int64_t                     copied_bytes; /* over the link: examples, and values that the host reads */
+    int64_t                     learnt;       /* operations whose times profiles measured */
     int64_t                     peak_bytes, memory_bytes;
     char                        unmeasured[256]; /* "pool, index": classes without a rate; may be "" */
 } prospect;

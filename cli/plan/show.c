@@ -87,6 +87,17 @@ static void print_batches(const study *s)
     print_wrapped(text, 0, 0);
 }
 
+/* For a machine that was measured: profiles were made on it, or can be. */
+static void print_learnt(const study *s)
+{
+    char text[200];
+    if (s->request->machine->described)
+        return;
+    snprintf(text, sizeof text, "Of %s operations, profiles measured the times of %s on %s and of %s on %s.",
+             text_count(s->timed), text_count(s->learnt[0]), s->devices[0], text_count(s->learnt[1]), s->devices[1]);
+    print_wrapped(text, 0, 0);
+}
+
 bool show_plan(const study *s, const char *title)
 {
     print_wrapped(title, 0, 2);
@@ -96,6 +107,7 @@ bool show_plan(const study *s, const char *title)
     putchar('\n');
     print_proof(s);
     print_batches(s);
+    print_learnt(s);
     putchar('\n');
     print_rows(s);
     return output_works();

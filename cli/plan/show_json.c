@@ -96,6 +96,14 @@ static void put_batch(cJSON *object, const char *name, int64_t batch)
     json_number(object, name, batch ? (double)batch : NAN);
 }
 
+static void put_learnt(const study *s, cJSON *object)
+{
+    json_number(object, "timed_operations", (double)s->timed);
+    cJSON *learnt = json_object(object, "learnt_operations");
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        json_number(learnt, s->devices[d], (double)s->learnt[d]);
+}
+
 static void put_whole(const study *s, cJSON *object)
 {
     const int64_t cost = s->best.cost, bound = s->best.proof.bound;
@@ -111,6 +119,8 @@ static void put_whole(const study *s, cJSON *object)
     json_number(object, "bound_ms", ms_of(bound));
     json_number(object, "gap", cost ? (double)(cost - bound) / (double)cost : 0);
     put_peaks(s, object, &s->best);
+    if (!s->request->machine->described)
+        put_learnt(s, object);
     cJSON *needs = json_object(object, "one_device_bytes");
     for (int i = 0; i < HAUL__PLACE_ROLES; i++)
         json_number(needs, study_role_name(i), (double)s->needs[i]);

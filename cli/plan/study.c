@@ -139,6 +139,13 @@ static haul_status least_batch(trainer *t, const study_request *r, bool all, int
 
 /* ---- the whole ---- */
 
+static void count_learnt(study *s)
+{
+    s->timed = haul__place_timed(&s->program);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        s->learnt[d] = haul__place_learnt(&s->program, s->request->machine, d ? s->request->device : 0);
+}
+
 static haul_status place(study *s)
 {
     haul_status status = HAUL_OK;
@@ -169,6 +176,7 @@ bool study_make(study *s, trainer *t, const study_request *request)
         status = place(s);
     if (status)
         complain_error();
+    count_learnt(s);
     if (status || !study_find_rows(s))
         return false;
     status = least_batch(t, request, false, &s->pays_some);

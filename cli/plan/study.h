@@ -36,8 +36,9 @@ typedef struct study {
     haul_program         program;
     haul__place_graph    graph;
     haul__placement      best, single[HAUL__PLACE_DEVICES];
-    candidate            candidates[MOST_CANDIDATES]; /* the fastest first */
-    int64_t              needs[HAUL__PLACE_ROLES];    /* of one device at its peak, by role */
+    candidate            candidates[MOST_CANDIDATES];        /* the fastest first */
+    int64_t              needs[HAUL__PLACE_ROLES];           /* of one device at its peak, by role */
+    int64_t              timed, learnt[HAUL__PLACE_DEVICES]; /* operations that take time; with learnt times */
     int64_t              pays_some, pays_all; /* batches from which the second device does; 0: none that was tried */
     struct plan_row     *rows;                /* of the best placement */
     size_t               row_count, row_room;

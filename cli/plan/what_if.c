@@ -83,6 +83,14 @@ static void print_line(const comparison *c, const char *label, size_t at, const 
     putchar('\n');
 }
 
+static bool has_learnt(const comparison *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (c->columns[i].learnt)
+            return true;
+    return false;
+}
+
 /* Classes of operations without a rate. */
 static void print_unmeasured(const comparison *c)
 {
@@ -117,6 +125,8 @@ static bool show(const comparison *c, const train_options *o)
     print_line(c, "copied", offsetof(prospect, copied_bytes), text_bytes);
     print_line(c, "peak", offsetof(prospect, peak_bytes), text_bytes);
     print_line(c, "memory", offsetof(prospect, memory_bytes), text_bytes);
+    if (has_learnt(c))
+        print_line(c, "learnt", offsetof(prospect, learnt), text_count);
     for (int i = 0; i < c->count; i++)
         if (c->columns[i].peak_bytes > c->columns[i].memory_bytes)
             printf("It does not fit on %s %s.\n", c->columns[i].machine->name, c->columns[i].device->name);
@@ -146,6 +156,7 @@ static bool show_json(const comparison *c, const train_options *o)
         json_number(item, "peak_bytes", (double)p->peak_bytes);
         json_number(item, "memory_bytes", (double)p->memory_bytes);
         json_bool(item, "fits", p->peak_bytes <= p->memory_bytes);
+        json_number(item, "learnt_operations", (double)p->learnt);
         json_text(item, "unmeasured", p->unmeasured);
         json_push(list, item);
     }

@@ -198,7 +198,8 @@ HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int ca
 
 /* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the
  * trace event format of Chrome, which Perfetto (ui.perfetto.dev) shows; the tables and a typical step; the findings.
- * docs/profile.md describes them. Each file is written whole or not at all. */
+ * docs/profile.md describes them. Each file is written whole or not at all. The times of operations on the main thread
+ * are kept in the user's cache folder, too: predictions for this computer prefer them (docs/guide.md, Machines). */
 HAUL_API haul_status haul_profile_save(haul_profile *profile, const char *folder);
 
 HAUL_END

@@ -3,31 +3,35 @@
 #include <haul/device.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/system/clock.h"
 #include "core/error.h"
 #include "files/disk_cache.h"
 
 /* ---- in the cache on disk ---- */
 
-/* The key of a device's entry, which the caller must free. It changes with what decides the speeds. NULL: memory is
- * exhausted. */
-static char *key_of(const haul_device *device)
+static const char MEASURED[] = "machine 2", LEARNT[] = "learnt times 1";
+
+/* The key of a device's entry of that kind, which the caller must free. It changes with what decides the speeds. NULL:
+ * memory is exhausted. */
+static char *key_of(const haul_device *device, const char *kind)
 {
     haul_device_properties p = {0}, host = {0};
     if (haul_device_describe(device, &p) || haul_device_describe(haul_cpu(), &host))
         return NULL;
-    return haul__format("machine 2\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", haul_version(), p.name, p.model,
-                        p.driver, p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
+    return haul__format("%s\n%s\n%s\n%s\n%s\n%s\n%s\n%d\n%s\n%s\n%d\n", kind, haul_version(), p.name, p.model, p.driver,
+                        p.libraries, p.bus, p.compute_units, host.model, host.libraries, haul_num_threads());
 }
 
-static haul__machine *load(const haul_device *device)
+static haul__machine *load(const haul_device *device, const char *kind)
 {
     size_t         size = 0;
-    char          *key = key_of(device);
+    char          *key = key_of(device, kind);
     char          *text = key ? haul__cache_load(key, &size) : NULL;
     haul__machine *m = NULL;
     if (text)
@@ -40,13 +44,70 @@ static haul__machine *load(const haul_device *device)
     return NULL;
 }
 
+static void store(const haul_device *device, const char *kind, const haul__machine *m)
+{
+    char *key = key_of(device, kind), *text = haul__machine_write(m);
+    if (key && text)
+        haul__cache_store(key, text, strlen(text));
+    haul__free(key);
+    haul__free(text);
+}
+
 haul__machine *haul__speeds_load(const haul_device *device)
 {
     haul__error_record before;
     haul__error_save(&before);
-    haul__machine *m = load(device);
+    haul__machine *m = load(device, MEASURED);
+    if (m)
+        haul__speeds_add_learnt(device, m);
     haul__error_restore(&before);
     return m;
+}
+
+/* ---- learnt times: a machine that has nothing else ---- */
+
+static haul__machine *new_learnt(const haul_device *device)
+{
+    haul__machine *m = haul__calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    snprintf(m->name, sizeof m->name, "learnt");
+    for (; m->device_count <= (device != haul_cpu()); m->device_count++) {
+        haul__machine_device *d = &m->devices[m->device_count];
+        snprintf(d->name, sizeof d->name, "%s", m->device_count ? device->name : "cpu");
+        d->memory_bytes = d->bytes_per_second = 1;
+    }
+    for (int up = 0; up < 2 && m->device_count > 1; up++)
+        m->links[m->link_count++] = (haul__machine_link){.from = !up, .to = up, .pinned = 1, .pageable = 1};
+    return m;
+}
+
+void haul__speeds_learn(const haul_device *device, const haul__machine_learnt *times, int count)
+{
+    haul__error_record before;
+    if (haul__clock_is_virtual())
+        return;
+    haul__error_save(&before);
+    haul__machine *m = load(device, LEARNT);
+    m = m ? m : new_learnt(device);
+    for (int i = 0; m && i < count; i++)
+        haul__machine_learn(&m->devices[m->device_count - 1], &times[i]);
+    if (m)
+        store(device, LEARNT, m);
+    haul__free(m);
+    haul__error_restore(&before);
+}
+
+void haul__speeds_add_learnt(const haul_device *device, haul__machine *m)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    haul__machine *learnt = load(device, LEARNT);
+    const int      at = haul__machine_find(m, device->name);
+    for (int i = 0; learnt && at >= 0 && i < learnt->devices[learnt->device_count - 1].learnt_count; i++)
+        haul__machine_learn(&m->devices[at], &learnt->devices[learnt->device_count - 1].learnt[i]);
+    haul__free(learnt);
+    haul__error_restore(&before);
 }
 
 /* ---- in memory ---- */
@@ -58,11 +119,7 @@ static haul__machine            nothing;
 
 void haul__speeds_store(const haul_device *device, const haul__machine *measured)
 {
-    char *key = key_of(device), *text = haul__machine_write(measured);
-    if (key && text)
-        haul__cache_store(key, text, strlen(text));
-    haul__free(key);
-    haul__free(text);
+    store(device, MEASURED, measured);
     haul__machine *expected = &nothing;
     atomic_compare_exchange_strong(&known[device->slot], &expected, NULL);
 }
@@ -89,18 +146,24 @@ static pthread_once_t assumed_once = PTHREAD_ONCE_INIT;
 static void make_assumed(void)
 {
     for (int shares = 0; shares < 2; shares++) {
-        haul__machine *m = &assumed[shares];
-        *m = (haul__machine){.name = "assumed", .described = true, .device_count = 2, .link_count = 2};
-        m->devices[0] = (haul__machine_device){.name = "cpu", .launch_ns = 500, .bytes_per_second = 20000000000};
-        m->devices[1] = (haul__machine_device){
-            .name = "device", .launch_ns = 10000, .bytes_per_second = shares ? 20000000000 : 200000000000};
+        haul__machine        *m = &assumed[shares];
+        haul__machine_device *host = &m->devices[0], *device = &m->devices[1];
+        snprintf(m->name, sizeof m->name, "assumed");
+        snprintf(host->name, sizeof host->name, "cpu");
+        snprintf(device->name, sizeof device->name, "device");
+        m->described = true;
+        m->device_count = m->link_count = 2;
+        host->launch_ns = 500;
+        device->launch_ns = 10000;
+        host->bytes_per_second = 20000000000;
+        device->bytes_per_second = shares ? host->bytes_per_second : 200000000000;
         for (int up = 0; up < 2; up++) {
             haul__machine_link *link = &m->links[up];
             haul__machine_named_link("pcie4", link);
             link->from = !up;
             link->to = up;
             if (shares)
-                link->pinned = link->pageable = m->devices[0].bytes_per_second / 2;
+                link->pinned = link->pageable = host->bytes_per_second / 2;
         }
     }
 }

@@ -21,9 +21,15 @@ haul__speeds haul__speeds_of(const haul_device *device);
  * two machines copy through the host. */
 int64_t haul__speeds_copy_time(const haul_device *from, const haul_device *to, int64_t bytes, bool pinned);
 
+/* Adds times that a profile measured to those that are kept in the cache on disk. In virtual time it does nothing. */
+void haul__speeds_learn(const haul_device *device, const haul__machine_learnt *times, int count);
+
+/* Adds the device's learnt times, of its present driver, libraries and number of threads, to its entry of a machine. */
+void haul__speeds_add_learnt(const haul_device *device, haul__machine *m);
+
 /* The measurement of the device with its present driver, libraries and number of threads: a machine of the host
- * alone, or of the host and the device. The caller must haul__free it. NULL: there is no measurement that can be read;
- * the thread's error stays as it is. */
+ * alone, or of the host and the device, with the learnt times. The caller must haul__free it. NULL: there is no
+ * measurement that can be read; the thread's error stays as it is. */
 haul__machine *haul__speeds_load(const haul_device *device);
 
 /* Keeps a measurement in the cache on disk. */

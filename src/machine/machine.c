@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/numbers.h"
@@ -128,20 +129,33 @@ bool haul__machine_measures(const haul__machine *m, int device, haul__work_class
     return find_rate(&m->devices[device], work_class, dtype) != NULL;
 }
 
-static int64_t whole_flops(double flops)
+int64_t haul__whole_flops(double flops)
 {
     const double most = 1e18;
     return flops >= most ? (int64_t)most : flops > 0 ? (int64_t)flops : 0;
 }
 
+/* In proportion to the work, which is of the same size. */
+static int64_t time_learnt(const haul__machine_learnt *l, const haul__machine_work *work)
+{
+    const bool   by_flops = haul__work_by_flops(work->work_class) && l->flops > 0;
+    const double ratio = by_flops       ? work->flops / (double)l->flops
+                         : l->bytes > 0 ? (double)work->bytes / (double)l->bytes
+                                        : 1;
+    return (int64_t)fmin((double)l->ps * ratio, (double)HAUL__MACHINE_MOST_PS);
+}
+
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)
 {
+    const haul__machine_learnt *learnt = haul__machine_learnt_of(m, device, work);
+    if (learnt)
+        return time_learnt(learnt, work);
     const haul__machine_device *d = &m->devices[device];
     const haul__machine_rate   *r = find_rate(d, haul__machine_class_of(work), work->dtype);
     const int64_t               memory = time_at(work->bytes, d->bytes_per_second);
     int64_t                     body = memory;
     if (r && haul__work_by_flops(work->work_class))
-        body = larger(memory, time_by(r, whole_flops(work->flops)));
+        body = larger(memory, time_by(r, haul__whole_flops(work->flops)));
     else if (r)
         body = time_by(r, work->bytes);
     return add_times(times_ns(d->launch_ns, work->commands), body);

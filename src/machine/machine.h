@@ -22,7 +22,9 @@ enum {
     HAUL__MACHINE_LINKS = HAUL__MACHINE_DEVICES * (HAUL__MACHINE_DEVICES - 1),
     HAUL__MACHINE_RATES = 48,
     HAUL__MACHINE_POINTS = 8,
+    HAUL__MACHINE_LEARNT = 1024,
     HAUL__MACHINE_NAME = 32,
+    HAUL__MACHINE_OPERATION = 48,
     HAUL__MACHINE_TEXT = 128
 };
 
@@ -41,6 +43,14 @@ typedef struct haul__machine_rate {
     haul__machine_point points[HAUL__MACHINE_POINTS]; /* by work, the smallest first */
 } haul__machine_rate;
 
+/* What an operation took in a profile, its launches included. */
+typedef struct haul__machine_learnt {
+    char       operation[HAUL__MACHINE_OPERATION]; /* "haul_conv2d" */
+    haul_dtype dtype;
+    int64_t    flops, bytes; /* its work */
+    int64_t    ps;
+} haul__machine_learnt;
+
 typedef struct haul__machine_device {
     char               name[HAUL__MACHINE_NAME];  /* "cuda:0"; the first device is the host, "cpu" */
     char               model[HAUL__MACHINE_TEXT]; /* the vendor's name; may be empty */
@@ -50,6 +60,9 @@ typedef struct haul__machine_device {
     int64_t            bytes_per_second; /* of its memory: reads and writes together */
     int                rate_count;
     haul__machine_rate rates[HAUL__MACHINE_RATES];
+
+    int                  learnt_count;
+    haul__machine_learnt learnt[HAUL__MACHINE_LEARNT]; /* the oldest first */
 } haul__machine_device;
 
 /* One direction. */
@@ -121,12 +134,16 @@ haul_dtype haul__work_dtype(haul_dtype found, haul_dtype next);
 
 /* One operation. Views have no commands, no bytes and no flops, and take no time. */
 typedef struct haul__machine_work {
+    const char      *operation; /* NULL: learnt times do not count */
     haul__work_class work_class;
     haul_dtype       dtype;
     double           flops;
     int64_t          bytes;    /* read and written */
     int64_t          commands; /* that it submits */
 } haul__machine_work;
+
+/* Flops as a whole number, at most 10^18. */
+int64_t haul__whole_flops(double flops);
 
 /* The class whose rate the operation should have: narrow convolutions are a class of their own. */
 haul__work_class haul__machine_class_of(const haul__machine_work *work);
@@ -138,8 +155,18 @@ bool haul__machine_measures(const haul__machine *m, int device, haul__work_class
 /* FLOP/s of the largest matrix products in the dtype; 0: they have no rate of their own. */
 int64_t haul__machine_product_rate(const haul__machine_device *d, haul_dtype dtype);
 
-/* Picoseconds of the operation on the device. Between two points of a rate the time is interpolated; operations below
- * the first and above the last point run at its rate. Work counted in flops takes at least the time of its bytes. */
+/* The learnt time for the operation: of the same name and dtype, and of the same work or else of work of the same size.
+ * Two numbers have the same size if their first three binary digits and their lengths are equal. NULL: there is none.
+ */
+const haul__machine_learnt *haul__machine_learnt_of(const haul__machine *m, int device, const haul__machine_work *work);
+
+/* Adds a learnt time. It replaces one of the same operation, dtype and work; where there is no more room, the oldest
+ * one. */
+void haul__machine_learn(haul__machine_device *d, const haul__machine_learnt *learnt);
+
+/* Picoseconds of the operation on the device. A learnt time takes precedence. Between two points of a rate the time is
+ * interpolated; operations below the first and above the last point run at its rate. Work counted in flops takes at
+ * least the time of its bytes. */
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work);
 
 /* Picoseconds of a copy between two devices, from or to pinned or pageable host memory; without a direct link it goes

@@ -81,7 +81,8 @@ static const fields device_fields = {
       .least = 1,
       .most = MOST_RATE,
       .unit = "bytes a second"},
-     {.name = "rates", .kind = PART, .optional = true}}};
+     {.name = "rates", .kind = PART, .optional = true},
+     {.name = "learnt", .kind = PART, .optional = true}}};
 
 static const fields link_fields = {
     "a link",
@@ -112,6 +113,18 @@ static const fields link_fields = {
 
 static const fields rate_fields = {
     "a rate", {{.name = "class", .kind = PART}, {.name = "dtype", .kind = PART}, {.name = "points", .kind = PART}}};
+
+static const fields learnt_fields = {
+    "a learnt time",
+    {{.name = "operation", .kind = TEXT, TEXT_IN(haul__machine_learnt, operation)},
+     {.name = "dtype", .kind = PART},
+     {.name = "flops", .kind = COUNT, IN(haul__machine_learnt, flops), .most = MOST_RATE, .unit = "operations"},
+     {.name = "bytes", .kind = COUNT, IN(haul__machine_learnt, bytes), .most = MOST_RATE, .unit = "bytes"},
+     {.name = "ps",
+      .kind = COUNT,
+      IN(haul__machine_learnt, ps),
+      .most = HAUL__MACHINE_MOST_PS,
+      .unit = "picoseconds"}}};
 
 /* The text of a value, for messages. */
 static const char *text_of(const haul__json *value, char buffer[HAUL__QUOTED_SIZE])
@@ -310,6 +323,42 @@ static haul_status read_rate(const reader *r, const char *path, const haul__json
     return status;
 }
 
+static haul_status read_rates(const reader *r, const char *path, const haul__json *list, haul__machine_device *d)
+{
+    haul_status status = check_list(r, path, "rates", list, 0, HAUL__MACHINE_RATES);
+    for (const haul__json *rate = status ? NULL : list->child; rate && !status; rate = rate->next) {
+        char at[PATH_SIZE];
+        snprintf(at, sizeof at, "%.40s.rates[%d]", path, d->rate_count);
+        status = read_rate(r, at, rate, d);
+    }
+    return status;
+}
+
+/* ---- learnt times ---- */
+
+static haul_status read_learnt(const reader *r, const char *path, const haul__json *object, haul__machine_device *d)
+{
+    haul__machine_learnt learnt = {.dtype = HAUL_DTYPE_NONE};
+    haul_status          status = read_fields(r, path, &learnt_fields, object, &learnt);
+    if (!status)
+        status = read_dtype(r, path, haul__json_member(object, "dtype"), &learnt.dtype);
+    if (!status)
+        haul__machine_learn(d, &learnt);
+    return status;
+}
+
+static haul_status read_all_learnt(const reader *r, const char *path, const haul__json *list, haul__machine_device *d)
+{
+    haul_status status = check_list(r, path, "learnt", list, 0, HAUL__MACHINE_LEARNT);
+    int         count = 0;
+    for (const haul__json *item = status ? NULL : list->child; item && !status; item = item->next) {
+        char at[PATH_SIZE];
+        snprintf(at, sizeof at, "%.40s.learnt[%d]", path, count++);
+        status = read_learnt(r, at, item, d);
+    }
+    return status;
+}
+
 /* ---- devices ---- */
 
 static haul_status read_device(const reader *r, const char *path, const haul__json *object, haul__machine *m)
@@ -317,17 +366,15 @@ static haul_status read_device(const reader *r, const char *path, const haul__js
     haul__machine_device *d = &m->devices[m->device_count];
     haul_status           status = read_fields(r, path, &device_fields, object, d);
     const haul__json     *rates = status ? NULL : haul__json_member(object, "rates");
+    const haul__json     *learnt = status ? NULL : haul__json_member(object, "learnt");
     if (!status && haul__machine_find(m, d->name) >= 0)
         status = fail(r, path, "name", "another device has this name; choose a different one");
     if (!status && m->device_count == 0 && strcmp(d->name, "cpu") != 0)
         status = fail(r, path, "name", "the first device is the host, and must be cpu");
     if (!status && rates)
-        status = check_list(r, path, "rates", rates, 0, HAUL__MACHINE_RATES);
-    for (const haul__json *rate = rates && !status ? rates->child : NULL; rate && !status; rate = rate->next) {
-        char at[PATH_SIZE];
-        snprintf(at, sizeof at, "%.40s.rates[%d]", path, d->rate_count);
-        status = read_rate(r, at, rate, d);
-    }
+        status = read_rates(r, path, rates, d);
+    if (!status && learnt)
+        status = read_all_learnt(r, path, learnt, d);
     m->device_count++;
     return status;
 }

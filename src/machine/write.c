@@ -22,6 +22,17 @@ static void write_rate(haul__json_text *t, const haul__machine_rate *r)
     haul__json_end(t, '}');
 }
 
+static void write_learnt(haul__json_text *t, const haul__machine_learnt *l)
+{
+    haul__json_begin(t, NULL, '{');
+    haul__json_string(t, "operation", l->operation);
+    haul__json_string(t, "dtype", l->dtype == HAUL_DTYPE_NONE ? "any" : haul_dtype_name(l->dtype));
+    haul__json_integer(t, "flops", l->flops);
+    haul__json_integer(t, "bytes", l->bytes);
+    haul__json_integer(t, "ps", l->ps);
+    haul__json_end(t, '}');
+}
+
 static void write_device(haul__json_text *t, const haul__machine_device *d)
 {
     haul__json_begin(t, NULL, '{');
@@ -35,6 +46,12 @@ static void write_device(haul__json_text *t, const haul__machine_device *d)
     for (int i = 0; i < d->rate_count; i++)
         write_rate(t, &d->rates[i]);
     haul__json_end(t, ']');
+    if (d->learnt_count)
+        haul__json_begin(t, "learnt", '[');
+    for (int i = 0; i < d->learnt_count; i++)
+        write_learnt(t, &d->learnt[i]);
+    if (d->learnt_count)
+        haul__json_end(t, ']');
     haul__json_end(t, '}');
 }
 

@@ -56,6 +56,7 @@ static haul_status measure_and_store(const char *operation, haul_device *device,
         return m ? haul__fail_within(operation) : status;
     }
     haul__speeds_store(device, m);
+    haul__speeds_add_learnt(device, m);
     *out = m;
     return HAUL_OK;
 }

@@ -113,6 +113,34 @@ echo '{"haul_machine": 1, "name": "alone", "devices": [{"name": "cpu", "memory_b
 run 1 plan --model simplecnn --machine alone.json
 complains "alone has no device but cpu"
 
+# A machine that was measured: learnt times take precedence, and are counted.
+run 0 devices --machines --json
+cp out machines.json
+check "a machine with a learnt time" "$HAUL_PYTHON" - <<'END'
+import json
+machine = next(m for m in json.load(open("machines.json"))["machines"] if m["name"] == "laptop-4g")
+machine.update(name="desk", described=False)
+json.dump(machine, open("desk.json", "w"))
+machine["devices"][0]["learnt"] = [
+    {"operation": "haul_relu", "dtype": "f32", "flops": 64 * 120, "bytes": 2 * 4 * 64 * 120, "ps": 10**9}]
+json.dump(machine, open("learnt.json", "w"))
+END
+run 0 plan --model simplecnn --machine desk.json --json
+cp out without.json
+run 0 plan --model simplecnn --machine learnt.json --json
+cp out with.json
+check "one operation takes a millisecond" "$HAUL_PYTHON" - <<'END'
+import json
+before, after = (json.load(open(name)) for name in ("without.json", "with.json"))
+assert before["learnt_operations"] == {"cpu": 0, "cuda:0": 0}, before["learnt_operations"]
+assert after["learnt_operations"] == {"cpu": 1, "cuda:0": 0}, after["learnt_operations"]
+assert before["timed_operations"] == after["timed_operations"] > 30
+longer = {d: after["single"][d] - before["single"][d] for d in after["devices"]}
+assert 0.9 < longer["cpu"] < 1 and longer["cuda:0"] == 0, longer
+END
+run 0 plan --model simplecnn --machine learnt.json
+check "it is counted" grep -Eq '^Of [0-9]+ operations, profiles measured the times of 1 on cpu and of 0 on cuda:0\.$' out
+
 # Of a run: its model, batch and optimizer.
 run 0 train "${small[@]}" --epochs 1 --optimizer adam --run r
 run 0 plan --run r --machine laptop-4g

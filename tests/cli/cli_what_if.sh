@@ -74,6 +74,28 @@ complains "devices[0].launch_ns"
 run 1 what-if --machine h300 --model simplecnn
 complains "h300"
 
+# ---- times that a profile measured ----
+run 0 what-if --machine h200 --run r --json
+check "nothing is learnt" grep -q '"learnt_operations": *0' out
+cp out before
+run 0 train "${small[@]}" --epochs 1 --profile 20 --run profiled
+run 0 what-if --machine h200 --run r --json
+cp out after
+check "the profile's operations, on this computer only" "$HAUL_PYTHON" - <<'END'
+import json
+before, after = (json.load(open(name))["devices"] for name in ("before", "after"))
+assert after[0]["learnt_operations"] > 0 and after[0]["step_ms"] > 0, after[0]
+assert before[1:] == after[1:], (before, after)
+END
+run 0 what-if --machine h200 --run r
+check "they are counted" grep -Eq '^learnt +[0-9]+ +- +-$' out
+for file in cache/*; do
+    grep -q '"name":"learnt"' "$file" && sed -i 's/"ps":/"ps":x/' "$file" && echo "$file"
+done >damaged
+check "a file with them" test "$(wc -l <damaged)" -eq 1
+run 0 what-if --machine h200 --run r --json
+check "a damaged file is ignored" cmp out before
+
 # ---- wrong command lines ----
 run 2 what-if --model simplecnn
 complains "which machine?"

@@ -241,6 +241,84 @@ static int64_t time_of(const haul__machine *m, int device, haul__work_class c, d
     return haul__machine_time(m, device, &work);
 }
 
+/* ---- learnt times ---- */
+
+static haul__machine *read_with_learnt(const char *learnt)
+{
+    char text[2000];
+    make_wrong(&(struct wrong){"\"launch_ns\": 5000,", learnt, NULL, NULL}, text, sizeof text);
+    return read_text(text);
+}
+
+static int64_t time_of_add(const haul__machine *m, haul_dtype dtype, int64_t bytes)
+{
+    const haul__machine_work work = {
+        .operation = "haul_add", .work_class = HAUL__WORK_ELEMENTWISE, .dtype = dtype, .bytes = bytes, .commands = 1};
+    return haul__machine_time(m, 1, &work);
+}
+
+static void test_machine__prefers_learnt_times(void **state)
+{
+    (void)state;
+    haul__machine *m = read_with_learnt(
+        "\"launch_ns\": 5000, \"learnt\": [{\"operation\": \"haul_add\", \"dtype\": \"f32\", \"flops\": 0, \"bytes\": "
+        "4000, \"ps\": 77000}, {\"operation\": \"haul_add\", \"dtype\": \"f32\", \"flops\": 0, \"bytes\": 4096, "
+        "\"ps\": "
+        "100000}],");
+    assert_non_null(m);
+    assert_int_equal(m->devices[1].learnt_count, 2);
+    assert_written_alike(m);
+    assert_int_equal(time_of_add(m, HAUL_F32, 4000), 77000);
+    assert_int_equal(time_of_add(m, HAUL_F32, 4096), 100000);
+    assert_int_equal(time_of_add(m, HAUL_F32, 4608), 112500);            /* of the same size: in proportion */
+    assert_int_equal(time_of_add(m, HAUL_F32, 3600), 69300);             /* of the size of 4000 */
+    assert_int_equal(time_of_add(m, HAUL_F32, 5120), 5000000 + 2560000); /* of another size: by the bandwidth */
+    assert_int_equal(time_of_add(m, HAUL_F16, 4096), 5000000 + 2048000); /* of another dtype */
+    assert_int_equal(
+        haul__machine_time(m, 1,
+                           &(haul__machine_work){
+                               .work_class = HAUL__WORK_ELEMENTWISE, .dtype = HAUL_F32, .bytes = 4096, .commands = 1}),
+        5000000 + 2048000); /* an operation without a name */
+    haul__free(m);
+}
+
+/* The newest time of an operation counts, and the oldest ones make room. */
+static void test_machine__learns(void **state)
+{
+    (void)state;
+    haul__machine *m = read_text(plain);
+    for (int64_t i = 0; i < HAUL__MACHINE_LEARNT + 10; i++)
+        haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1000 + i, 1 + i});
+    assert_int_equal(m->devices[1].learnt_count, HAUL__MACHINE_LEARNT);
+    assert_int_equal(m->devices[1].learnt[0].bytes, 1010);
+    haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1010, 5});
+    assert_int_equal(m->devices[1].learnt_count, HAUL__MACHINE_LEARNT);
+    assert_int_equal(time_of_add(m, HAUL_F32, 1010), 5);
+    assert_int_equal(time_of_add(m, HAUL_F32, 1011), 12);
+    haul__free(m);
+}
+
+static void test_machine__refuses_wrong_learnt_times(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"\"dtype\": \"f33\", \"flops\": 0, \"bytes\": 1, \"ps\": 1", "learnt[0].dtype"},
+        {"\"dtype\": \"f32\", \"flops\": -1, \"bytes\": 1, \"ps\": 1", "learnt[0].flops"},
+        {"\"dtype\": \"f32\", \"flops\": 0, \"bytes\": 1e3, \"ps\": 1", "learnt[0].bytes"},
+        {"\"dtype\": \"f32\", \"flops\": 0, \"bytes\": 1, \"ps\": 1000000000000000001", "learnt[0].ps"},
+        {"\"dtype\": \"f32\", \"flops\": 0, \"bytes\": 1", "learnt[0].ps"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[300];
+        snprintf(text, sizeof text, "\"launch_ns\": 5000, \"learnt\": [{\"operation\": \"haul_add\", %s}],",
+                 wrong[i][0]);
+        assert_null(read_with_learnt(text));
+        if (!strstr(haul_error_message(), wrong[i][1]))
+            fail_msg("'%s' is not in: %s", wrong[i][1], haul_error_message());
+    }
+    assert_null(read_with_learnt("\"launch_ns\": 5000, \"learnt\": 3,"));
+    assert_non_null(strstr(haul_error_message(), "devices[1].learnt"));
+}
+
 /* Rates are listed by the floating dtype of an operation, wherever it stands. */
 static void test_machine__finds_the_dtype_of_rates(void **state)
 {
@@ -351,6 +429,9 @@ int main(void)
         cmocka_unit_test(test_machine__survives_failed_allocations),
         cmocka_unit_test(test_machine__classes_operations),
         cmocka_unit_test(test_machine__classes_every_operation),
+        cmocka_unit_test(test_machine__prefers_learnt_times),
+        cmocka_unit_test(test_machine__learns),
+        cmocka_unit_test(test_machine__refuses_wrong_learnt_times),
         cmocka_unit_test(test_machine__finds_the_dtype_of_rates),
         cmocka_unit_test(test_machine__predicts_operations),
         cmocka_unit_test(test_machine__classes_stand_for_others),

@@ -7,6 +7,7 @@
 #include "base/system/call_site.h"
 #include "core/scope.h"
 #include "device/device.h"
+#include "machine/machine.h"
 #include "observe/audit/audit.h"
 #include "observe/profile/analysis.h"
 
@@ -55,6 +56,24 @@ static haul__profile_event event_of(haul_profile *p, const haul_event *e)
     return m;
 }
 
+static haul_dtype dtype_of_values(const haul_call_values *v)
+{
+    haul_dtype found = HAUL_DTYPE_NONE;
+    for (int i = 0; v && i < v->count; i++)
+        if (!haul__is_none(v->tensors[i]))
+            found = haul__work_dtype(found, v->tensors[i]->dtype);
+    return found;
+}
+
+/* Where operands are converted first, the event has them as they were given. */
+static haul_dtype dtype_of(const haul_event *e)
+{
+    const haul_dtype x = dtype_of_values(e->x), y = dtype_of_values(e->y);
+    if (haul_dtype_is_float(x) && haul_dtype_is_float(y))
+        return x == y ? x : HAUL_DTYPE_END;
+    return haul__work_dtype(x, y);
+}
+
 /* What follows from where the data come from. */
 static void note_data(haul_profile *p, haul__profile_event *m, const haul_event *e)
 {
@@ -65,6 +84,7 @@ static void note_data(haul_profile *p, haul__profile_event *m, const haul_event 
             p->events[computed.narrowed - 1].flow.excess = computed.excess;
         m->computed_with = computed.with;
         m->flops = e->flops;
+        m->dtype = dtype_of(e);
     } else if (e->kind & HAUL_EVENT_COPY) {
         m->flow = haul__flow_copied(&p->flows, e, number);
         m->unchanged = e->kind == HAUL_EVENT_COPY_TO_DEVICE && haul__sent_before(p->sent, e);

@@ -2,6 +2,7 @@
 #ifndef HAUL_OBSERVE_PROFILE_RECORD_H
 #define HAUL_OBSERVE_PROFILE_RECORD_H
 
+#include <haul/dtype.h>
 #include <haul/memory.h>
 #include <haul/profile.h>
 
@@ -29,8 +30,9 @@ typedef struct haul__profile_event {
     uint64_t           copy;
     union {
         struct { /* of an operation */
-            double   flops;
-            uint32_t computed_with; /* the event, from 1, of the copy with which its data left a device; 0: none */
+            double     flops;
+            haul_dtype dtype; /* by which rates are listed; HAUL_DTYPE_END: of operands and results it differs */
+            uint32_t   computed_with; /* the event, from 1, of the copy with which its data left a device; 0: none */
         };
         haul__flow flow; /* of a copy */
     };

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "files/file.h"
 #include "observe/audit/audit.h"
+#include "observe/profile/learn.h"
 
 static const char operation[] = "haul_profile_save";
 
@@ -59,5 +60,9 @@ haul_status haul_profile_save(haul_profile *profile, const char *folder)
     status = save(profile, folder, "trace.json", haul__write_trace);
     if (!status)
         status = save(profile, folder, "profile.json", haul__write_tables);
-    return status ? status : save(profile, folder, "audit.json", haul__write_findings);
+    if (!status)
+        status = save(profile, folder, "audit.json", haul__write_findings);
+    if (!status)
+        haul__profile_learn(profile, profile->analysis);
+    return status;
 }

@@ -182,7 +182,8 @@ static haul_status add_source(builder *b, int64_t index)
 
 haul__machine_work haul__place_work_of(const haul_program *p, const haul_program_operation *o)
 {
-    haul__machine_work w = {.work_class = haul__work_class_of(o->name),
+    haul__machine_work w = {.operation = o->name,
+                            .work_class = haul__work_class_of(o->name),
                             .dtype = HAUL_DTYPE_NONE,
                             .flops = o->flops,
                             .bytes = o->bytes,
@@ -191,6 +192,29 @@ haul__machine_work haul__place_work_of(const haul_program *p, const haul_program
         if (p->values[v].store >= 0)
             w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);
     return w;
+}
+
+static bool takes_time(const haul_program_operation *o)
+{
+    return o->view_of < 0 && o->command_count > 0;
+}
+
+int64_t haul__place_timed(const haul_program *p)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->operation_count; i++)
+        count += takes_time(&p->operations[i]);
+    return count;
+}
+
+int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, int device)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        const haul__machine_work w = haul__place_work_of(p, &p->operations[i]);
+        count += takes_time(&p->operations[i]) && haul__machine_learnt_of(machine, device, &w);
+    }
+    return count;
 }
 
 /* The share of the operation's time that a part of its work takes. */

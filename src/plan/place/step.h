@@ -35,6 +35,10 @@ haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph
 /* The operation as a machine predicts it. */
 haul__machine_work haul__place_work_of(const haul_program *program, const haul_program_operation *operation);
 
+/* The number of operations that take time, and on the device how many of them have learnt times. */
+int64_t haul__place_timed(const haul_program *program);
+int64_t haul__place_learnt(const haul_program *program, const haul__machine *machine, int device);
+
 /* True if the pattern, in a shell's form, is for the path of the module or of one around it. */
 bool haul__place_matches(const char *pattern, const char *module);
 
