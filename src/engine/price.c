@@ -18,7 +18,8 @@ static haul_dtype dtype_of(const haul__call *c)
 haul__machine_work haul__price_work(const haul__call *c)
 {
     const haul__cost cost = haul__cost_of(c);
-    return (haul__machine_work){.work_class = haul__work_class_of(c->operation->name),
+    return (haul__machine_work){.operation = c->operation->name,
+                                .work_class = haul__work_class_of(c->operation->name),
                                 .dtype = dtype_of(c),
                                 .flops = cost.flops,
                                 .bytes = cost.bytes};

@@ -4,23 +4,21 @@
 
 #include "machine/machine.h"
 
-/* The length of the number, and its first three digits. */
-static int size_of(int64_t n)
+/* The length of the number, and its first three digits; below 256. */
+static int size_of_number(int64_t n)
 {
-    int length = 0;
-    while (n >> length)
-        length++;
+    const int length = n ? 64 - __builtin_clzll((unsigned long long)n) : 0;
     return 4 * length + (length > 2 ? (int)(n >> (length - 3)) & 3 : (int)n);
+}
+
+static int size_of(int64_t flops, int64_t bytes)
+{
+    return 256 * size_of_number(flops) + size_of_number(bytes);
 }
 
 static bool same_kind(const haul__machine_learnt *l, const char *operation, haul_dtype dtype)
 {
     return l->dtype == dtype && strcmp(l->operation, operation) == 0;
-}
-
-static bool same_size(const haul__machine_learnt *l, int64_t flops, int64_t bytes)
-{
-    return size_of(l->flops) == size_of(flops) && size_of(l->bytes) == size_of(bytes);
 }
 
 /* True if the work of a is nearer; the newer one wins a tie. */
@@ -35,9 +33,10 @@ const haul__machine_learnt *haul__machine_learnt_of(const haul__machine *m, int 
     const haul__machine_device *d = &m->devices[device];
     const haul__machine_learnt *best = NULL;
     const int64_t               flops = haul__whole_flops(work->flops);
+    const int                   size = size_of(flops, work->bytes);
     for (int i = 0; work->operation && i < d->learnt_count; i++) {
         const haul__machine_learnt *l = &d->learnt[i];
-        if (same_size(l, flops, work->bytes) && same_kind(l, work->operation, work->dtype) &&
+        if (l->size == size && same_kind(l, work->operation, work->dtype) &&
             (!best || is_nearer(l, best, flops, work->bytes)))
             best = l;
     }
@@ -60,5 +59,6 @@ void haul__machine_learn(haul__machine_device *d, const haul__machine_learnt *le
         }
     if (d->learnt_count == HAUL__MACHINE_LEARNT)
         forget(d, 0);
-    d->learnt[d->learnt_count++] = *learnt;
+    d->learnt[d->learnt_count] = *learnt;
+    d->learnt[d->learnt_count++].size = size_of(learnt->flops, learnt->bytes);
 }

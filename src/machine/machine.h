@@ -49,6 +49,7 @@ typedef struct haul__machine_learnt {
     haul_dtype dtype;
     int64_t    flops, bytes; /* its work */
     int64_t    ps;
+    int        size; /* of its work: haul__machine_learn sets it */
 } haul__machine_learnt;
 
 typedef struct haul__machine_device {

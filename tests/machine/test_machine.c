@@ -288,10 +288,10 @@ static void test_machine__learns(void **state)
     (void)state;
     haul__machine *m = read_text(plain);
     for (int64_t i = 0; i < HAUL__MACHINE_LEARNT + 10; i++)
-        haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1000 + i, 1 + i});
+        haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1000 + i, 1 + i, 0});
     assert_int_equal(m->devices[1].learnt_count, HAUL__MACHINE_LEARNT);
     assert_int_equal(m->devices[1].learnt[0].bytes, 1010);
-    haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1010, 5});
+    haul__machine_learn(&m->devices[1], &(haul__machine_learnt){"haul_add", HAUL_F32, 0, 1010, 5, 0});
     assert_int_equal(m->devices[1].learnt_count, HAUL__MACHINE_LEARNT);
     assert_int_equal(time_of_add(m, HAUL_F32, 1010), 5);
     assert_int_equal(time_of_add(m, HAUL_F32, 1011), 12);

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "files/file.h"
 #include "observe/audit/audit.h"
-#include "observe/profile/learn.h"
+#include "observe/learn/learn.h"
 
 static const char operation[] = "haul_profile_save";
 

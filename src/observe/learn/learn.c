@@ -1,4 +1,4 @@
-#include "observe/profile/learn.h"
+#include "observe/learn/learn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

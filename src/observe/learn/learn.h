@@ -1,6 +1,6 @@
 /* Times of operations from profiles, for predictions. */
-#ifndef HAUL_OBSERVE_PROFILE_LEARN_H
-#define HAUL_OBSERVE_PROFILE_LEARN_H
+#ifndef HAUL_OBSERVE_LEARN_LEARN_H
+#define HAUL_OBSERVE_LEARN_LEARN_H
 
 #include "observe/profile/analysis.h"
 
