@@ -78,6 +78,7 @@ RULES = [
     (r"\bN (FLOP|kFLOP|MFLOP|GFLOP|TFLOP)\b", "FLOPS"),
     (r"\b(cpu|(cuda|opencl):N)\b", "DEVICE"),
     (r" +best$", ""),
+    (r"(; |^)N of TIME wait for data$", ""),
     (r"^(\S+\.\w+)? +\w+ +<?N%[ #]*$", r"\1 class N%"),  # which class is second best depends on the last bits
     (r"#+", ""),
     (r" +", " "),

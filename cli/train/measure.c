@@ -120,7 +120,8 @@ bool trainer_test_best(trainer *t, report_done *out)
 /* What the epoch's mini-batches and its measurement say; what added up begins anew. */
 static haul_status describe_epoch(trainer *t, const network_score *measured, report_epoch *e)
 {
-    double mean;
+    const double steps = (double)t->epoch_steps;
+    double       mean;
     if (trainer_read_window(t, &mean))
         return haul_error_status();
     *e = (report_epoch){.epoch = t->position.epoch,
@@ -132,6 +133,8 @@ static haul_status describe_epoch(trainer *t, const network_score *measured, rep
                         .measured_accuracy = measured->accuracy,
                         .images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0,
                         .lr = t->lr,
+                        .step_seconds = steps > 0 ? t->epoch_seconds / steps : 0,
+                        .wait_seconds = steps > 0 && t->waits ? t->epoch_wait / steps : 0,
                         .seconds = report_elapsed(&t->report) - t->epoch_start,
                         .validation = t->data.validation != NULL};
     t->epoch_loss = 0;

@@ -112,6 +112,7 @@ static haul_status count_step(trainer *t, const haul_batch *batch)
     t->window_batches++;
     t->epoch_answers += network_answers(batch->y);
     t->epoch_examples += batch->size;
+    t->epoch_steps++;
     t->position.batch = batch->index + 1;
     return status;
 }
@@ -210,11 +211,20 @@ static bool after_step(trainer *t)
     return true;
 }
 
+static const haul_batch *next_batch(trainer *t)
+{
+    const double      began = clock_seconds();
+    const haul_batch *batch = haul_loader_next(t->loader);
+    t->epoch_wait += clock_seconds() - began;
+    return batch;
+}
+
 bool trainer_train_epoch(trainer *t)
 {
     double began = clock_seconds();
     t->window_began = began;
-    t->epoch_examples = 0;
+    t->epoch_examples = t->epoch_steps = 0;
+    t->epoch_wait = 0;
     if (!t->position.batch)
         t->epoch_start = report_elapsed(&t->report);
     pace_epoch(t);
@@ -227,7 +237,7 @@ bool trainer_train_epoch(trainer *t)
     while (!t->diverged && !(interrupted() && is_between_groups(t))) {
         if (t->position.batch < t->report.batches && !run_profile_before(&t->profile))
             return false;
-        const haul_batch *batch = haul_loader_next(t->loader);
+        const haul_batch *batch = next_batch(t);
         if (!batch)
             break;
         if (count_step(t, batch))

@@ -109,8 +109,9 @@ typedef struct trainer {
     bool            waits;        /* the device has finished when a step returns */
     double          window_began; /* seconds */
     int64_t         window_steps;
-    double          epoch_seconds; /* of this epoch, in this process */
-    int64_t         epoch_examples;
+    double          epoch_seconds; /* of this epoch, in this process, and of these: */
+    double          epoch_wait;    /* of waiting for mini-batches */
+    int64_t         epoch_examples, epoch_steps;
     double          saved_at;
     bool            unheard;  /* a line could not be written: training ends with the group of mini-batches */
     bool            diverged; /* a loss, or a value about to be saved, was not finite: */

@@ -57,7 +57,7 @@ def shape(text):
     """Lines whose numbers, and the spaces that these decide on, say nothing; a chart is one line."""
     lines = [re.sub(r"[-+]?[\d.,]+(e[-+]?\d+)?", "N", line) for line in ESCAPES.sub("", text).replace("\r", "").split("\n")]
     lines = [re.sub(r"N (us|ms|s|min N s)\b", "N s", re.sub(r" +", " ", line)).strip() for line in lines]
-    lines = [re.sub(r" best$", "", line) for line in lines]
+    lines = [re.sub(r" best$|; N of N s wait for data$", "", line) for line in lines]
     return [line for line in lines if "|" not in line and not line.startswith("+--")]
 
 

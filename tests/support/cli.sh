@@ -58,7 +58,7 @@ events() {
 import json, sys
 for event in map(json.loads, open(sys.argv[1])):
     if event["event"] not in ("start", "stopped", "done"):
-        print({name: value for name, value in event.items() if name not in ("time", "elapsed", "seconds", "images_per_second")})' "$1"
+        print({name: value for name, value in event.items() if name not in ("time", "elapsed", "seconds", "wait_seconds", "images_per_second")})' "$1"
 }
 
 # wait_for COMMAND...: until it succeeds, or a process of ours hangs.

@@ -11,7 +11,7 @@
 cJSON *form_start(double elapsed, const report_start *s);
 cJSON *form_network(double elapsed, const report_start *s);
 cJSON *form_line(double elapsed, const report_line *l);
-cJSON *form_epoch(double elapsed, const report_epoch *e);
+cJSON *form_epoch(double elapsed, const report_epoch *e, const char *observation);
 cJSON *form_early_stop(double elapsed, const report_early_stop *s);
 cJSON *form_stopped(double elapsed, int64_t epoch, int64_t batch);
 cJSON *form_diverged(double elapsed, const report_diverged *d);
@@ -25,7 +25,7 @@ void json_parts(cJSON *object, const char *name, const haul__network_parts *part
 /* The same on standard output, for people. */
 void print_start(const report *r, const report_start *s);
 void print_line(const report_line *l);
-void print_epoch(report *r, const report_epoch *e);
+void print_epoch(report *r, const report_epoch *e, const char *observation);
 void print_early_stop(const report_early_stop *s);
 void print_stopped(const report *r, int64_t epoch, int64_t batch);
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved);

@@ -179,7 +179,7 @@ cJSON *form_line(double elapsed, const report_line *l)
     return event;
 }
 
-cJSON *form_epoch(double elapsed, const report_epoch *e)
+cJSON *form_epoch(double elapsed, const report_epoch *e, const char *observation)
 {
     cJSON *event = begin("epoch", elapsed);
     put_count(event, "epoch", e->epoch);
@@ -191,6 +191,9 @@ cJSON *form_epoch(double elapsed, const report_epoch *e)
     json_number(event, "lr", e->lr);
     put_seconds(event, "seconds", e->seconds);
     json_number(event, "images_per_second", e->images_per_second);
+    put_seconds(event, "wait_seconds", e->wait_seconds);
+    if (*observation)
+        json_text(event, "observation", observation);
     return event;
 }
 

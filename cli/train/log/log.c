@@ -91,6 +91,7 @@ static bool add_epoch(report *r, const report_epoch *e)
 
 bool report_tell_start(report *r, const report_start *s)
 {
+    r->classes = s->classes;
     if (!open_events(r, s) || !tell(r, form_start(report_elapsed(r), s)))
         return false;
     r->started = true;
@@ -118,12 +119,26 @@ bool report_tell_line(report *r, const report_line *l)
     return output_works();
 }
 
+static void observe(const report *r, const report_epoch *e, char out[OBSERVATION])
+{
+    const observed_epoch seen = {.epoch = e->epoch,
+                                 .train_loss = e->train_loss,
+                                 .measured_loss = e->measured_loss,
+                                 .measured_accuracy = e->measured_accuracy,
+                                 .classes = r->classes,
+                                 .measured_on = e->validation ? "validation" : "test"};
+    observe_epoch(&r->seen, &seen, out);
+}
+
 bool report_tell_epoch(report *r, const report_epoch *e)
 {
-    if (!tell(r, form_epoch(report_elapsed(r), e)) || !add_epoch(r, e))
+    char observation[OBSERVATION];
+    observe(r, e, observation);
+    if (!tell(r, form_epoch(report_elapsed(r), e, observation)) || !add_epoch(r, e))
         return false;
     if (r->text)
-        print_epoch(r, e);
+        print_epoch(r, e, observation);
+    seen_epoch(&r->seen, e->epoch, e->train_loss, e->measured_loss);
     r->last_accuracy = e->measured_accuracy;
     r->last_speed = e->images_per_second;
     if (!r->losses.point_count || r->losses.points[r->losses.point_count - 1].x < (double)e->epoch - 1)
@@ -208,7 +223,9 @@ static void restore_line(report *r, const char *line)
     if (kind && !strcmp(kind, "epoch")) {
         if (!r->losses.point_count || r->losses.points[r->losses.point_count - 1].x < epoch - 1)
             chart_add(&r->losses, epoch - 0.5, number_in(event, "train_loss"));
-        chart_mark(&r->losses, epoch, measured_in(event, "validation_loss", "test_loss"));
+        const double measured = measured_in(event, "validation_loss", "test_loss");
+        chart_mark(&r->losses, epoch, measured);
+        seen_epoch(&r->seen, (int64_t)epoch, number_in(event, "train_loss"), measured);
         r->last_accuracy = measured_in(event, "validation_accuracy", "test_accuracy");
     }
     cJSON_Delete(event);

@@ -8,6 +8,7 @@
 #include "cli/run_folder/folder.h"
 #include "cli/shared/chart.h"
 #include "cli/shared/progress.h"
+#include "cli/train/log/observation.h"
 #include "cli/train/log/tensorboard.h"
 #include "plan/batch.h"
 
@@ -19,6 +20,8 @@ typedef struct report {
     double       last_loss;     /* of the last mini-batches with a line; NaN before the first */
     double       last_accuracy; /* as each epoch is measured; NaN before the first */
     double       last_speed;    /* examples a second, in the last epoch */
+    seen_epochs  seen;
+    int          classes;
     int64_t      batches;       /* in an epoch */
     bool         started;       /* the start was logged */
     bool         head_told;     /* the table of epochs has its head */
@@ -75,8 +78,10 @@ typedef struct report_line {
 typedef struct report_epoch {
     int64_t epoch, epochs;
     double  train_loss, train_accuracy, measured_loss, measured_accuracy, images_per_second;
-    double  lr;         /* of the last mini-batch */
-    double  seconds;    /* of training and measuring, in this process */
+    double  lr;      /* of the last mini-batch */
+    double  seconds; /* of training and measuring, in this process */
+    /* of a mini-batch in this process, and of waiting for its data; 0: unknown */
+    double  step_seconds, wait_seconds;
     bool    validation; /* measured on validation data, not on test data */
     bool    best;       /* the lowest measured loss so far */
     int64_t best_epoch;

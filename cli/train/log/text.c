@@ -180,6 +180,7 @@ void print_line(const report_line *l)
 typedef struct epoch_row {
     char label[64], train_loss[32], train_accuracy[32], loss[32], accuracy[32], seconds[32];
     bool best;
+    char observation[2 * OBSERVATION];
 } epoch_row;
 
 static void print_row(const epoch_row *row)
@@ -201,6 +202,20 @@ static void print_row(const epoch_row *row)
         set_style(STYLE_PLAIN);
     }
     putchar('\n');
+}
+
+/* On a line of its own: with it, the row would be wider than most terminals. */
+static void print_observation(const report_epoch *e, const char *observation)
+{
+    char wait[OBSERVATION], text[2 * OBSERVATION];
+    observe_wait(e->step_seconds, e->wait_seconds, wait);
+    snprintf(text, sizeof text, "%s%s%s", observation, *observation && *wait ? "; " : "", wait);
+    if (!*text)
+        return;
+    set_style(STYLE_DIM);
+    printf("  ");
+    print_wrapped(text, 2, 2);
+    set_style(STYLE_PLAIN);
 }
 
 /* As many columns as the labels of epochs have: "Epoch 1/5". */
@@ -240,7 +255,7 @@ static void accuracy_text(double accuracy, char out[32])
     snprintf(out, 32, isnan(accuracy) ? "-" : "%.1f %%", 100 * accuracy);
 }
 
-void print_epoch(report *r, const report_epoch *e)
+void print_epoch(report *r, const report_epoch *e, const char *observation)
 {
     epoch_row row = {.best = e->best};
     if (!r->head_told)
@@ -253,6 +268,7 @@ void print_epoch(report *r, const report_epoch *e)
     accuracy_text(e->measured_accuracy, row.accuracy);
     snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds(e->seconds));
     print_row(&row);
+    print_observation(e, observation);
 }
 
 void print_early_stop(const report_early_stop *s)
