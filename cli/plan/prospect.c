@@ -40,23 +40,41 @@ static void find_unmeasured(prospect *out, const haul_program *p, int device)
                                      haul__work_class_name(c));
 }
 
+/* The cost with everything on one side, if the copies of the data are a part of the step. */
+static haul_status find_waiting(haul__place_step step, int side, int64_t *cost)
+{
+    haul__place_graph graph = {0};
+    haul__placement   p = {0};
+    step.ahead = false;
+    haul_status status = haul__place_graph_of(&step, &graph);
+    if (!status)
+        status = haul__place_single(&graph, side, &p);
+    *cost = p.cost;
+    haul__placement_free(&p);
+    haul__place_free(&graph);
+    return status;
+}
+
 haul_status prospect_find(prospect *out, const haul_program *program, const haul__machine *machine, int device)
 {
     const int              side = device != 0;
     const haul__place_step step = {
-        .program = program, .machine = machine, .device = device ? device : machine->device_count > 1};
+        .program = program, .machine = machine, .device = device ? device : machine->device_count > 1, .ahead = true};
     haul__place_graph graph = {0};
     haul__placement   p = {0};
     *out = (prospect){.machine = machine, .device = &machine->devices[device]};
+    int64_t     waiting = 0;
     haul_status status = haul__place_graph_of(&step, &graph);
     if (!status)
         status = haul__place_single(&graph, side, &p);
+    if (!status)
+        status = find_waiting(step, side, &waiting);
     if (!status) {
         const int64_t operations = time_of_operations(&graph, &p), launches = launches_of(program, out->device);
-        out->step_ps = p.cost;
+        out->step_ps = larger(p.cost, waiting - p.cost); /* of the step and of the copies during it, the longer one */
         out->launch_ps = smaller(launches, operations);
         out->compute_ps = operations - out->launch_ps;
-        out->copy_ps = p.cost - operations;
+        out->copy_ps = out->step_ps - operations;
         out->copied_bytes = haul__place_copied_bytes(&graph, p.device, NULL);
         out->peak_bytes = p.peaks[side].bytes;
         out->memory_bytes = out->device->memory_bytes;

@@ -34,8 +34,12 @@ int study_device_of(const study *s, const haul__place_operation *o)
 static haul_status make_graph(const study_request *r, const haul_program *program, const int64_t *limit,
                               haul__place_graph *out)
 {
-    haul__place_step step = {
-        .program = program, .machine = r->machine, .device = r->device, .pins = r->pins, .pin_count = r->pin_count};
+    haul__place_step step = {.program = program,
+                             .machine = r->machine,
+                             .device = r->device,
+                             .pins = r->pins,
+                             .pin_count = r->pin_count,
+                             .ahead = true};
     for (int d = 0; limit && d < HAUL__PLACE_DEVICES; d++)
         step.limit[d] = limit[d];
     return haul__place_graph_of(&step, out);

@@ -231,7 +231,8 @@ const command what_if_command = {
     .description =
         "Predicts the time, the memory and the copies of a training step on each device of another machine, and on "
         "those of this computer. Nothing is computed, but this computer is measured first, in some seconds, if haul "
-        "calibrate was never run. Operations and copies count one after the other.",
+        "calibrate was never run. Operations and copies count one after the other; the data are copied while the step "
+        "before computes.",
     .options = what_if_rows,
     .option_count = sizeof what_if_rows / sizeof *what_if_rows,
     .examples = what_if_lines,

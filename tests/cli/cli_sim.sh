@@ -31,6 +31,28 @@ check "a report" test -s a/report.html
 run 0 train "${small[@]}" --device sim:h200:1 --quiet
 run 0 train "${small[@]}" --device sim:jetson --quiet
 
+# ---- predictions: a step of a training takes what haul plan predicts ----
+for model in dense mlp simplecnn char_gpt unet; do
+    case $model in
+    char_gpt) data=sentences:56 ;;
+    unet) data=scenes:56 ;;
+    *) data=shapes:56 ;;
+    esac
+    for machine in laptop-4g jetson; do
+        step=(--model $model --data $data --batch 4 --epochs 1)
+        run 0 train "${step[@]}" --device sim:$machine --run $model-$machine --profile 3 --quiet
+        run 0 plan --run $model-$machine --machine $machine --json
+        cp out plan.json
+        check "a step of $model on $machine" "$HAUL_PYTHON" - $model-$machine/profile.json <<'END'
+import json
+import sys
+profile, plan = json.load(open(sys.argv[1])), json.load(open("plan.json"))
+ours, theirs = plan["single"][plan["devices"][1]], profile["step_ms"]
+assert abs(ours - theirs) < 1e-3 * theirs, (ours, theirs)
+END
+    done
+done
+
 # ---- memory ----
 big=(--model simplecnn --data shapes:128 --batch 64 --epochs 1 --device sim:laptop-4g)
 run 0 train "${big[@]}" --estimate

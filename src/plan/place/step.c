@@ -92,18 +92,26 @@ static int64_t copy_time(const builder *b, int to, int64_t bytes, bool pinned)
     return haul__machine_copy_time(b->step->machine, to ? 0 : device, to ? device : 0, bytes, pinned);
 }
 
+/* False if the step waits for copies of its data. */
+static bool copies_ahead(const builder *b)
+{
+    const haul__machine_link *link = haul__machine_link_of(b->step->machine, 0, b->step->device);
+    return b->step->ahead && link && link->overlap;
+}
+
 /* A tensor of a store that its maker makes. `whole` is the one with the memory of the store. Returns -1 on failure. */
 static int add_tensor(builder *b, int64_t index, int64_t bytes, bool whole)
 {
     const haul_program_store *s = &b->program->stores[index];
     const store              *x = &b->stores[index];
     const bool                is_data = s->kind == HAUL_STORE_OUTSIDE && !(x->uses & (UPDATED | WRITTEN));
+    const int64_t             up = is_data && copies_ahead(b) ? 0 : copy_time(b, 1, bytes, is_data);
     const haul__place_tensor  t = {.producer = x->maker,
                                    .from = s->kind == HAUL_STORE_OUTSIDE && whole ? 0 : x->maker,
                                    .until = x->maker,
                                    .bytes = bytes,
                                    .home_bytes = whole ? larger(s->bytes, s->block_bytes) : 0,
-                                   .copy = {copy_time(b, 0, bytes, is_data), copy_time(b, 1, bytes, is_data)},
+                                   .copy = {copy_time(b, 0, bytes, is_data), up},
                                    .role = x->role};
     return haul__place_add_tensor(b->g, &t);
 }

@@ -20,6 +20,7 @@ typedef struct haul__place_step {
     int64_t                limit[HAUL__PLACE_DEVICES]; /* bytes; 0: none */
     const haul__place_pin *pins;
     int                    pin_count;
+    bool                   ahead; /* a loader copies the data while the step before computes: it takes no time */
 } haul__place_step;
 
 /* Makes the graph.
