@@ -37,6 +37,27 @@ int64_t haul__fault_count(void)
     return atomic_load(&calls);
 }
 
+/* ---- what a thread asks for ---- */
+
+static _Thread_local haul__alloc_watch watch;
+
+haul__alloc_watch *haul__alloc_watch_now(void)
+{
+    return &watch;
+}
+
+/* True if the call must fail. */
+static bool is_refused(size_t bytes)
+{
+    watch.count++;
+    if (haul__fault_point(HAUL__FAULT_HOST))
+        return true;
+    if (__builtin_expect(!watch.refuses, 1))
+        return false;
+    watch.bytes = watch.refused++ ? watch.bytes : bytes;
+    return true;
+}
+
 /* ---- counted blocks ---- */
 
 static atomic_ullong blocks;
@@ -53,7 +74,7 @@ int64_t haul__counted_blocks(void)
 
 void *haul__malloc(size_t bytes)
 {
-    if (haul__fault_point(HAUL__FAULT_HOST) || bytes > PTRDIFF_MAX)
+    if (is_refused(bytes) || bytes > PTRDIFF_MAX)
         return NULL;
     void *p = malloc(bytes ? bytes : 1);
     if (p)
@@ -80,7 +101,7 @@ void *haul__malloc_large(size_t bytes)
 void *haul__calloc(size_t items, size_t size)
 {
     size_t bytes;
-    if (haul__fault_point(HAUL__FAULT_HOST) || __builtin_mul_overflow(items, size, &bytes) || bytes > PTRDIFF_MAX)
+    if (__builtin_mul_overflow(items, size, &bytes) || is_refused(bytes) || bytes > PTRDIFF_MAX)
         return NULL;
     void *p = bytes ? calloc(items, size) : calloc(1, 1);
     if (p)
@@ -91,7 +112,7 @@ void *haul__calloc(size_t items, size_t size)
 void *haul__realloc(void *old, size_t items, size_t size)
 {
     size_t bytes;
-    if (haul__fault_point(HAUL__FAULT_HOST) || __builtin_mul_overflow(items, size, &bytes) || bytes > PTRDIFF_MAX)
+    if (__builtin_mul_overflow(items, size, &bytes) || is_refused(bytes) || bytes > PTRDIFF_MAX)
         return NULL;
     void *p = realloc(old, bytes ? bytes : 1);
     if (p && !old)

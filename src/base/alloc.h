@@ -27,6 +27,15 @@ char *haul__format(const char *format, ...) __attribute__((format(printf, 1, 2))
 /* Grow an array. On success *items has room for at least `wanted` elements, and *capacity says for how many. */
 bool haul__grow(void *items, size_t *capacity, size_t wanted, size_t element_size);
 
+/* How often the calling thread has asked for memory, and how often that was refused because it may not. */
+typedef struct haul__alloc_watch {
+    uint64_t count;
+    bool     refuses; /* haul__malloc and the others fail */
+    uint64_t refused; /* so many calls */
+    size_t   bytes;   /* what the first one asked for */
+} haul__alloc_watch;
+haul__alloc_watch *haul__alloc_watch_now(void);
+
 typedef enum haul__fault {
     HAUL__FAULT_HOST = 1,   /* host allocation */
     HAUL__FAULT_DEVICE = 2, /* device allocation */

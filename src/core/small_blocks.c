@@ -83,13 +83,23 @@ void haul__small_after_fork(void)
     haul__spin_unlock(&heap.lock);
 }
 
+/* A block that would have been kept, had it not returned to malloc. */
+static void *malloc_unwatched(size_t bytes)
+{
+    haul__alloc_watch *watch = haul__alloc_watch_now(), before = *watch;
+    watch->refuses = false;
+    void *p = haul__malloc(bytes);
+    *watch = before;
+    return p;
+}
+
 void *haul__small_alloc_slowly(size_t bytes)
 {
     size_t class = haul__small_class(bytes);
     if (class >= HAUL__SMALL_CLASSES)
         return haul__malloc(bytes);
     if (!haul__tls.memory->spare[class] && !heap_take(class))
-        return haul__malloc(block_bytes(class));
+        return SPARE_BYTES ? haul__malloc(block_bytes(class)) : malloc_unwatched(block_bytes(class));
     if (haul__fault_point(HAUL__FAULT_HOST))
         return NULL;
     haul__thread_memory *memory = haul__tls.memory; /* of a registered thread, because others have no lists */

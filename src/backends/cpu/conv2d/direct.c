@@ -11,8 +11,8 @@
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/workspace.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -149,7 +149,7 @@ static planes planes_of_dy(const haul__conv2d *c, int64_t size)
 /* The offsets of the elements for each tap (channel, row, column). */
 static int64_t *tap_offsets(const haul__conv2d *c, const planes *p, int64_t channels)
 {
-    int64_t *offsets = haul__malloc((size_t)(channels * c->kh * c->kw) * sizeof *offsets), *next = offsets;
+    int64_t *offsets = haul__work_alloc((size_t)(channels * c->kh * c->kw) * sizeof *offsets), *next = offsets;
     for (int64_t i = 0; offsets && i < channels; i++)
         for (int64_t y = 0; y < c->kh; y++)
             for (int64_t x = 0; x < c->kw; x++) {
@@ -257,7 +257,7 @@ static haul_status run_convolution(convolution *v, const haul__conv2d *c)
     haul__parallel_for(tasks, grain_for(work), convolve, v);
     haul__cpu_scratch_close(&v->scratch);
 out:
-    haul__free(v->offsets);
+    haul__work_free(v->offsets);
     return status;
 }
 
@@ -289,7 +289,7 @@ static char *turned_weight(const haul__conv2d *c, int64_t size)
 {
     int64_t     o = c->c_out / c->groups, i = c->c_in / c->groups, taps = c->kh * c->kw;
     const char *from = address(c->weight, c->weight_offset, size);
-    char       *to = haul__malloc((size_t)(c->c_out * i * taps * size));
+    char       *to = haul__work_alloc((size_t)(c->c_out * i * taps * size));
     for (int64_t g = 0; to && g < c->groups; g++)
         for (int64_t a = 0; a < i; a++)
             for (int64_t b = 0; b < o; b++) {
@@ -320,7 +320,7 @@ static haul_status run_data(const haul__conv2d *c)
         return haul__fail_memory(operation, (size_t)(c->c_out * (c->c_in / c->groups) * c->kh * c->kw * size));
     v.weight = weight;
     haul_status status = run_convolution(&v, c);
-    haul__free(weight);
+    haul__work_free(weight);
     return status;
 }
 
@@ -416,7 +416,7 @@ static haul_status run_gradient(weight_gradient *v)
     size_t              bytes = (size_t)(x_elements(v) + dy_elements(v) + block * v->tiles->lanes) * (size_t)v->size;
     bool                partial = v->pieces > 1;
     haul_status         status = HAUL_OK;
-    char               *sums = partial ? haul__malloc((size_t)(v->pieces * count * v->size)) : NULL;
+    char               *sums = partial ? haul__work_alloc((size_t)(v->pieces * count * v->size)) : NULL;
     v->sums = partial ? sums : address(c->weight, c->weight_offset, v->size);
     v->offsets = tap_offsets(c, &v->x, v->channels_each);
     if ((partial && !sums) || !v->offsets || !haul__cpu_scratch_open(&v->scratch, bytes, tasks)) {
@@ -428,8 +428,8 @@ static haul_status run_gradient(weight_gradient *v)
     if (partial)
         haul__parallel_for(count, 1 << 14, add_pieces, v);
 out:
-    haul__free(v->offsets);
-    haul__free(sums);
+    haul__work_free(v->offsets);
+    haul__work_free(sums);
     return status;
 }
 

@@ -18,8 +18,8 @@
 
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/level.h"
-#include "base/alloc.h"
 #include "base/system/fork.h"
+#include "base/workspace.h"
 #include "core/error.h"
 #include "core/pool.h"
 
@@ -488,7 +488,7 @@ static haul_status run_plans(run *r)
     haul_status status = HAUL_UNSUPPORTED;
     size_t      copies = r->pass == HAUL__CONV2D_WEIGHT ? (size_t)r->pieces : 1;
     measure(r);
-    char  *block = haul__malloc(copies * r->weight_bytes + 64);
+    char  *block = haul__work_alloc(copies * r->weight_bytes + 64);
     size_t bytes = r->bytes[X_] + r->bytes[Y_] + r->scratch_bytes + 64;
     if (!block || !haul__cpu_scratch_open(&r->scratch, bytes, r->pieces)) {
         status = haul__fail_memory("haul_conv2d", bytes);
@@ -499,7 +499,7 @@ static haul_status run_plans(run *r)
         status = HAUL_OK;
     haul__cpu_scratch_close(&r->scratch);
 out:
-    haul__free(block);
+    haul__work_free(block);
     return status;
 }
 

@@ -17,8 +17,8 @@
 #include "backends/cpu/conv2d/refusals.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/workspace.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -468,7 +468,7 @@ static haul_status run_convolution(convolution *v)
     haul_status         status = HAUL_OK;
     v->taps = c->kh * c->kw;
     bool  fits = haul__mul_size(v->channels, v->taps, &v->k) && plan(v) && measure(v, &slot, &shared);
-    char *block = fits ? haul__malloc(shared + (size_t)phases * sizeof(product)) : NULL;
+    char *block = fits ? haul__work_alloc(shared + (size_t)phases * sizeof(product)) : NULL;
     if (!block || !haul__cpu_scratch_open(&v->scratch, slot, v->units * c->groups * v->blocks)) {
         status = haul__fail_memory(operation, slot + shared);
         goto out;
@@ -489,7 +489,7 @@ static haul_status run_convolution(convolution *v)
                        compute, v);
     haul__cpu_scratch_close(&v->scratch);
 out:
-    haul__free(block);
+    haul__work_free(block);
     return status;
 }
 

@@ -13,8 +13,8 @@
 #include "backends/cpu/conv2d/planes.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/workspace.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -269,7 +269,7 @@ haul_status haul__cpu_conv2d_panels_weight(const haul__conv2d *c)
     v.width = v.pixels->width;
     v.chunks = haul__ceil_div(v.channels, v.width);
     v.planes = haul__planes_of_x(c);
-    char   *block = measure(&v, &slot, &shared) ? haul__malloc(shared) : NULL;
+    char   *block = measure(&v, &slot, &shared) ? haul__work_alloc(shared) : NULL;
     int64_t tasks = v.pieces * c->groups * v.tasks * v.blocks;
     if (!block || !haul__cpu_scratch_open(&v.scratch, slot, tasks)) {
         status = haul__fail_memory(operation, slot + shared);
@@ -284,6 +284,6 @@ haul_status haul__cpu_conv2d_panels_weight(const haul__conv2d *c)
         haul__parallel_for(v.piece_elements, 1 << 14, add_pieces, &v);
     haul__parallel_for(c->c_out, haul__ceil_div(1 << 14, v.channels * v.taps), leave, &v);
 out:
-    haul__free(block);
+    haul__work_free(block);
     return status;
 }

@@ -14,8 +14,8 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/gemm/tiles.h"
-#include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/workspace.h"
 #include "core/pool.h"
 #include "core/shape.h"
 
@@ -268,7 +268,7 @@ haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem)
     v.blocks = haul__ceil_div(v.m, v.by_planes ? v.pixels->rows : v.pixels->width);
     v.each = v.by_planes ? haul__ceil_div(v.m, v.blocks) : v.pixels->width;
     v.rows = !v.by_planes && c->out_w < KEPT_PIXELS ? smaller(KEPT_PIXELS / c->out_w, c->out_h) : 1;
-    char *block = measure(&v, &slot, &shared) ? haul__malloc(shared) : NULL;
+    char *block = measure(&v, &slot, &shared) ? haul__work_alloc(shared) : NULL;
     if (!block || !haul__cpu_scratch_open(&v.scratch, slot, c->n * c->groups)) {
         status = haul__fail_memory(operation, slot + shared);
         goto out;
@@ -282,6 +282,6 @@ haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem)
     haul__parallel_for(c->n * c->groups, work >= TASK_WORK ? 1 : (int64_t)(TASK_WORK / (work + 1)) + 1, convolve, &v);
     haul__cpu_scratch_close(&v.scratch);
 out:
-    haul__free(block);
+    haul__work_free(block);
     return status;
 }

@@ -9,8 +9,8 @@
 #include "backends/cpu/gemm/halves.h"
 #include "backends/cpu/gemm/panels.h"
 #include "backends/cpu/level.h"
-#include "base/alloc.h"
 #include "base/half.h"
+#include "base/workspace.h"
 #include "core/pool.h"
 #include "haul_config.h"
 
@@ -132,7 +132,7 @@ bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t ta
     if (tasks < slots)
         slots = tasks > 0 ? (int)tasks : 1;
     bytes = (bytes + 63) & ~(size_t)63;
-    scratch->block = bytes < (SIZE_MAX - 64) / 64 ? haul__malloc(bytes * (size_t)slots + 64) : NULL;
+    scratch->block = bytes < (SIZE_MAX - 64) / 64 ? haul__work_alloc(bytes * (size_t)slots + 64) : NULL;
     if (!scratch->block)
         return false;
     haul__cpu_scratch_lend(scratch, (char *)(((uintptr_t)scratch->block + 63) & ~(uintptr_t)63), bytes, (size_t)slots);
@@ -141,7 +141,7 @@ bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t ta
 
 void haul__cpu_scratch_close(haul__cpu_scratch *scratch)
 {
-    haul__free(scratch->block);
+    haul__work_free(scratch->block);
 }
 
 void *haul__cpu_scratch_take(haul__cpu_scratch *scratch, int *slot)
