@@ -32,21 +32,21 @@ haul_status trainer_make_schedule(trainer *t)
 
 /* ---- a step ---- */
 
-/* Nothing here waits for the device. The gradients of the last update are free before the forward pass needs memory,
- * and a step that fails ends the training, so it may leave gradients that are not complete. */
+/* Nothing here waits for the device. Gradients are free as soon as the parameters are updated, so a followed step plans
+ * their memory, and a validation has it. A step that fails ends the training, so it may leave gradients. */
 haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
 {
     haul_scope *scope = haul_scope_push();
-    if (!scope || haul_train_begin(t->optimizer, part)) {
-        haul_scope_pop(scope);
+    if (!scope)
         return haul_error_status();
-    }
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
     haul_tensor        *logits = haul_call(t->net, batch->x);
     haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
     haul_status         status = haul_autocast_end(before);
     if (!status)
         status = haul_train_step(t->optimizer, loss, .part = part, .scaler = t->scaler);
+    if (!status && part->last)
+        status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
     if (!status)
