@@ -96,7 +96,7 @@ static haul_status times_of(trainer *t, const study_request *r, int64_t batch, t
     haul_program      program = {0};
     haul__place_graph graph = {0};
     haul__placement   p = {0};
-    haul_status       status = planner_record(t->planner, batch, &program);
+    haul_status       status = planner_record(t->planner, batch, false, &program);
     if (!status)
         status = make_graph(r, &program, NULL, &graph);
     for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++) {
@@ -173,7 +173,7 @@ bool study_make(study *s, trainer *t, const study_request *request)
     s->devices[1] = request->machine->devices[request->device].name;
     if (!planner_open(t))
         return false;
-    haul_status status = planner_record(t->planner, t->options->batch, &s->program);
+    haul_status status = planner_record(t->planner, t->options->batch, false, &s->program);
     if (!status)
         status = make_graph(request, &s->program, NULL, &s->graph);
     if (!status)

@@ -171,7 +171,7 @@ static int compare(trainer *t, void *context)
     haul_program program = {0};
     if (!planner_open(t))
         return EXIT_FAILED;
-    haul_status status = planner_record(t->planner, t->options->batch, &program);
+    haul_status status = planner_record(t->planner, t->options->batch, false, &program);
     if (!status)
         status = find_columns(c, &program);
     haul_program_free(&program);

@@ -53,7 +53,7 @@ static bool plan(trainer *t, haul_program *out)
     if (!planner_open(t))
         return false;
     if ((trainer_recomputes(t) && planner_fit(t->planner, &t->plans.limit, &t->expected)) ||
-        planner_record(t->planner, t->options->batch, out)) {
+        planner_record(t->planner, t->options->batch, true, out)) {
         complain_error();
         return false;
     }

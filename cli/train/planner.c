@@ -95,9 +95,9 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
     return haul__spill_cost_find(&p->training, &request, out);
 }
 
-haul_status planner_record(planner *p, int64_t batch, haul_program *out)
+haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out)
 {
-    return haul__fit_program(&p->training, batch, &p->of->expected.parts, out);
+    return haul__fit_program(&p->training, batch, &p->of->expected.parts, moves, out);
 }
 
 haul__batch_request planner_batches(planner *p, int64_t limit)

@@ -239,7 +239,7 @@ static bool suits_plan(trainer *t, const place_list *places)
 {
     haul_program step = {.operation_count = 0};
     bool         fine = planner_open(t);
-    if (fine && planner_record(t->planner, t->options->batch, &step)) {
+    if (fine && planner_record(t->planner, t->options->batch, false, &step)) {
         complain_error();
         fine = false;
     }

@@ -42,6 +42,7 @@
 
 #include <haul/base.h>
 #include <haul/error.h>
+#include <haul/tensor.h>
 
 HAUL_BEGIN
 
@@ -57,6 +58,11 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
     int   variants; /* how many forms of the step are kept, from 1 to 64; 0 stands for 4 */
     /* a step that cannot be followed is an error, after the first step of each variant */
     bool strict;
+    /* What a followed step allocates, on the host or a device, is an error that names the call and the bytes. The first
+     * three followed steps of each variant may allocate. */
+    bool frozen;
+    /* Memory for the arena of the tensor's device, in the place of memory that the recording allocates; NULL: none. */
+    haul_tensor *arena;
 } haul_recording_options;
 
 /* A recording of function(context), whose first run is yet to come:
@@ -78,7 +84,18 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * made in it does what it would do, so that haul_estimate counts the memory of followed steps, too; other recordings
  * call their function.
  *
- * Fails for a function that is NULL. Returns NULL on failure, with the error recorded. */
+ * With .frozen = true, a tensor of the last step that the program still holds is an error in the next one, because that
+ * needs other memory for its own. What a library allocates for itself within a call is not counted: oneDNN allocates
+ * small structures.
+ *
+ * .arena is a row-major tensor that begins at the start of its memory, of any dtype, for example
+ * haul_empty(HAUL_U8, HAUL_SHAPE(bytes)), or haul_wrap_host of memory at a multiple of 64 bytes. haul_recording_report
+ * has the bytes that the variants so far need. If it is too small for a step, that runs without following, and the
+ * reason has the bytes that are missing. The recording keeps a reference to the tensor. Its elements have no meaning,
+ * and nobody else may use them before the recording is released.
+ *
+ * Fails for a function that is NULL, and for an arena that is not as above. Returns NULL on failure, with the error
+ * recorded. */
 #define haul_recording_new(function, ...)                                                                              \
     haul_recording_new_with(function, HAUL__OPTIONS(haul_recording_options, .context = __VA_ARGS__))
 HAUL_API haul_recording *haul_recording_new_with(haul_step_function *function, const haul_recording_options *options);

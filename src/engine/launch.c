@@ -70,8 +70,11 @@ __attribute__((noinline)) haul_status haul__launch_dry(haul_device *device, cons
         buffers[i] = (haul__region){l->outs[i]->storage, 0};
     for (int i = 0; i < l->in_count; i++)
         buffers[l->out_count + i] = (haul__region){l->ins[i]->storage, 0};
-    return haul__residency_plan(&(haul__command){
-        .device = device, .buffers = buffers, .write_count = l->out_count, .buffer_count = l->out_count + l->in_count});
+    return haul__residency_plan(&(haul__command){.device = device,
+                                                 .buffers = buffers,
+                                                 .write_count = l->out_count,
+                                                 .buffer_count = l->out_count + l->in_count,
+                                                 .checks = l->checks});
 }
 
 /* Takes the host addresses of the tensors' storages; returns false if a stream uses one of them. */

@@ -2,6 +2,7 @@
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
+#include "memory/places.h"
 
 haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
                                      const int64_t *strides)
@@ -9,8 +10,11 @@ haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, cons
     int64_t count;
     if (haul__shape_count(shape, c->operation->name, &count))
         return NULL;
-    haul__storage *storage =
-        haul__storage_alloc(c->device, (size_t)count * haul__dtype_size(dtype), c->operation->name);
+    bool           refused;
+    const size_t   bytes = (size_t)count * haul__dtype_size(dtype);
+    haul__storage *storage = haul__places_take(c->device, bytes, &refused);
+    if (!storage && !refused)
+        storage = haul__storage_alloc(c->device, bytes, c->operation->name);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
     haul__object_release(storage);
     return haul__own(t, c->operation->name);

@@ -5,6 +5,7 @@
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/places.h"
 #include "memory/scope_limit.h"
 #include "memory/spill.h"
 
@@ -91,8 +92,12 @@ static haul__storage *alloc(struct haul__allocator *a, size_t bytes, haul_tensor
 haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tensor *const *used, int count)
 {
     haul__error_record before;
+    bool               refused;
     if (bytes == 0 || !haul__device_computes(device))
         return NULL;
+    haul__storage *place = haul__places_take(device, bytes, &refused);
+    if (place || refused)
+        return place;
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
                                             : alloc(haul__allocator_of(device, false), bytes, used, count);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "memory/settings.h"
+#include "record/program.h"
 
 /* A dry run under way. */
 typedef struct making {
@@ -12,6 +13,7 @@ typedef struct making {
     const haul_batch        *batch;
     haul__fit_result        *out;
     haul_program            *program; /* of haul__fit_program */
+    bool                     moves;   /* likewise */
 } making;
 
 /* ---- steps ---- */
@@ -223,15 +225,15 @@ static haul_status record_third(void *context)
         status = make_step(m);
     if (!status)
         status = reach_third(m);
-    return status ? status : haul_program_record(make_step, m, m->program);
+    return status ? status : haul__program_record(make_step, m, m->moves, m->program);
 }
 
-haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts,
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts, bool moves,
                               haul_program *out)
 {
     const haul__fit_request request = {.batch = batch};
     haul__fit_result        fit = {.parts = *parts};
-    making                  m = {.training = t, .request = &request, .out = &fit, .program = out};
+    making                  m = {.training = t, .request = &request, .out = &fit, .program = out, .moves = moves};
     haul_estimate_result    all;
     *out = (haul_program){.operation_count = 0};
     const haul_status status = haul_estimate(record_third, &m, &all);

@@ -47,8 +47,9 @@ haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul_
  * Fails with HAUL_UNSUPPORTED if the device cannot spill. Its settings are as before. */
 haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
 
-/* The third step as a program, with these parts of the network running again. On failure there is nothing to free. */
-haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts,
+/* The third step as a program, with these parts of the network running again. moves: as a followed step computes it
+ * (record/program.h). On failure there is nothing to free. */
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts, bool moves,
                               haul_program *out);
 
 /* What an estimate says of a device; NULL: nothing. */

@@ -88,6 +88,7 @@ typedef struct haul__program_command {
     size_t moment; /* the number of changes before it */
     size_t use;    /* its first use */
     int    use_count;
+    bool   checks; /* it checks indices */
 } haul__program_command;
 
 /* A moment is a number of changes. All zero but `now` is an empty log. */
@@ -140,7 +141,7 @@ void haul__program_free_store(haul__program *p, int store);
 void haul__program_forget(haul__program *p, const haul__storage *storage);
 
 /* Adds a command, whose uses are added after it. */
-haul_status haul__program_add_command(haul__program *p);
+haul_status haul__program_add_command(haul__program *p, bool checks);
 haul_status haul__program_add_use(haul__program *p, int store);
 
 #endif

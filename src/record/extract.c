@@ -6,29 +6,25 @@
 #include "base/alloc.h"
 #include "core/shape.h"
 #include "program/arena.h"
+#include "record/order.h"
 
 static const char operation[] = "haul_program_record";
-
-/* As backends align memory, and parts of buffers that need handles. */
-enum { ALIGNMENT = 64 };
 
 /* A range of the log, and what it becomes. */
 typedef struct extract {
     const haul__program *log;
     haul_program        *out;
     haul__program_range  from;
-    size_t               end;        /* the number of changes at its end */
-    int64_t             *operations; /* of the described calls of the range: their number in the program */
-    int64_t             *stores;     /* of the log's stores: their number in the program, or -1 */
-    int64_t             *of_store;   /* of the program's stores: their number in the log */
-    haul__arena_item    *items;      /* of the program's stores; times are numbers of operations */
-    int64_t             *groups;     /* of the program's stores: the store in whose place it is, or itself */
+    size_t               end; /* the number of changes at its end */
+    haul__program_order *order;
+    int64_t             *stores;   /* of the log's stores: their number in the program, or -1 */
+    int64_t             *of_store; /* of the program's stores: their number in the log */
+    haul__arena_item    *items;    /* of the program's stores; times are numbers of operations */
+    int64_t             *groups;   /* of the program's stores: the store in whose place it is, or itself */
 } extract;
 
 static void free_extract(extract *x)
 {
-    haul__free(x->operations);
-    haul__free(x->stores);
     haul__free(x->of_store);
     haul__free(x->items);
     haul__free(x->groups);
@@ -37,9 +33,7 @@ static void free_extract(extract *x)
 static haul_status make_room(extract *x)
 {
     const haul__program *l = x->log;
-    const size_t         calls = l->described_count - x->from.call + 1, values = l->value_count - x->from.value + 1,
-                 stores = l->store_count + 1;
-    x->operations = haul__calloc(calls, sizeof *x->operations);
+    const size_t calls = x->order->count + 1, values = l->value_count - x->from.value + 1, stores = l->store_count + 1;
     x->stores = haul__calloc(stores, sizeof *x->stores);
     x->of_store = haul__calloc(stores, sizeof *x->of_store);
     x->items = haul__calloc(stores, sizeof *x->items);
@@ -48,8 +42,8 @@ static haul_status make_room(extract *x)
     x->out->values = haul__calloc(values, sizeof *x->out->values);
     x->out->stores = haul__calloc(stores, sizeof *x->out->stores);
     x->out->memory = haul__calloc(HAUL__MAX_DEVICES, sizeof *x->out->memory);
-    if (x->operations && x->stores && x->of_store && x->items && x->groups && x->out->operations && x->out->values &&
-        x->out->stores && x->out->memory)
+    if (x->stores && x->of_store && x->items && x->groups && x->out->operations && x->out->values && x->out->stores &&
+        x->out->memory)
         return HAUL_OK;
     return haul__fail_memory(operation, values * sizeof *x->out->values);
 }
@@ -74,50 +68,57 @@ static const char *composite_of(const haul__program *l, int call)
     return name;
 }
 
-static void add_operation(extract *x, int call)
+/* A part of a call has its share of the work. */
+static void take_share(const haul__program *l, const haul__program_part *part, haul_program_operation *o)
 {
-    const haul__program_call *c = &x->log->calls[call];
+    const haul__program_call *c = &l->calls[part->call];
+    int64_t                   mine = 0, all = 0;
+    for (int i = 0; i < c->operand_count; i++) {
+        const haul_program_value *v = &l->values[c->value + (size_t)i];
+        int64_t                   elements = v->store < 0 ? 0 : 1;
+        for (int d = 0; d < v->shape.ndim && v->store >= 0; d++)
+            elements *= v->shape.dims[d];
+        all += elements;
+        mine += i >= part->first && i < part->first + part->count ? elements : 0;
+    }
+    if (!all)
+        return;
+    const double share = (double)mine / (double)all;
+    o->flops *= share;
+    o->bytes = (int64_t)((double)o->bytes * share);
+}
+
+static void add_operation(extract *x, const haul__program_part *part)
+{
+    const haul__program_call *c = &x->log->calls[part->call];
     haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
     *o = (haul_program_operation){.name = c->name,
-                                  .section = section_of(x->log, call),
-                                  .composite = composite_of(x->log, call),
+                                  .section = section_of(x->log, part->call),
+                                  .composite = composite_of(x->log, part->call),
                                   .device = c->device,
                                   .flops = c->flops,
                                   .bytes = c->bytes,
                                   .value = x->out->value_count,
-                                  .operand_count = c->operand_count,
+                                  .operand_count = part->count,
                                   .result_count = c->result_count,
                                   .view_of = c->view_of};
+    if (part->count < c->operand_count)
+        take_share(x->log, part, o);
     memcpy(o->module, c->module.path, sizeof o->module);
-    for (int i = 0; i < c->operand_count + c->result_count; i++)
-        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)i];
+    for (int i = 0; i < part->count + c->result_count; i++)
+        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)(part->first + i)];
 }
 
-/* A call that failed counts for the one before it. */
 static void add_operations(extract *x)
 {
-    const haul__program *l = x->log;
-    for (size_t i = x->from.call; i < l->described_count; i++) {
-        if (l->calls[l->described[i]].listed)
-            add_operation(x, l->described[i]);
-        x->operations[i - x->from.call] = x->out->operation_count - 1;
-    }
+    for (size_t i = 0; i < x->order->count; i++)
+        add_operation(x, &x->order->parts[i]);
 }
 
 /* The operation under way when so many calls had been described; -1 before the first. */
 static int64_t operation_after(const extract *x, size_t described)
 {
-    return described > x->from.call ? x->operations[described - x->from.call - 1] : -1;
-}
-
-/* A command that a call submits before it is described brings its operands into its layout. */
-static int64_t operation_of(const extract *x, const haul__program_command *c)
-{
-    const haul__program *l = x->log;
-    const bool           is_before =
-        c->call >= 0 && l->calls[c->call].listed && c->after < l->described_count && l->described[c->after] == c->call;
-    const int64_t by = operation_after(x, c->after + is_before);
-    return by < 0 && x->out->operation_count ? 0 : by;
+    return described > x->from.call ? x->order->of_described[described - x->from.call - 1] : -1;
 }
 
 /* ---- stores ---- */
@@ -191,7 +192,7 @@ static void find_uses(extract *x)
     const haul__program *l = x->log;
     for (size_t i = x->from.command; i < l->command_count; i++) {
         const haul__program_command *c = &l->commands[i];
-        const int64_t                by = operation_of(x, c);
+        const int64_t                by = x->order->of_command[i - x->from.command];
         if (by < 0)
             continue;
         x->out->operations[by].command_count++;
@@ -251,13 +252,11 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
 /* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
 static void share_places(extract *x)
 {
-    int64_t number = -1;
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->groups[i] = i;
-    for (size_t i = x->from.call; i < x->log->described_count; i++) {
-        const haul__program_call *c = &x->log->calls[x->log->described[i]];
-        number += c->listed;
-        if (!c->listed || !c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
+    for (int64_t number = 0; number < x->out->operation_count; number++) {
+        const haul__program_call *c = &x->log->calls[x->order->parts[number].call];
+        if (!c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
             continue;
         const haul_program_value *values = x->out->values + x->out->operations[number].value;
         const haul_program_value *result = values + c->operand_count;
@@ -297,8 +296,9 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (in_arena(x, i, m->device) && x->groups[i] == i)
             items[count++] = x->items[i];
-    m->arena_bytes = haul__arena_plan(
-        items, count, haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : ALIGNMENT, &m->least_bytes);
+    m->arena_bytes =
+        haul__arena_plan(items, count, haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : HAUL__ARENA_ALIGNMENT,
+                         &m->least_bytes);
     count = 0;
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (in_arena(x, i, m->device) && x->groups[i] == i)
@@ -340,9 +340,11 @@ static haul_status plan_memory(extract *x)
 
 /* ---- the function ---- */
 
-static haul_status extract_program(extract *x)
+static haul_status extract_program(extract *x, bool moves)
 {
-    haul_status status = make_room(x);
+    haul_status status = haul__program_order_make(x->log, &x->from, moves, x->order);
+    if (!status)
+        status = make_room(x);
     if (status)
         return status;
     add_operations(x);
@@ -353,17 +355,24 @@ static haul_status extract_program(extract *x)
     return plan_memory(x);
 }
 
-haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, haul_program *out,
-                                  int64_t **stores)
+haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
+                                  haul_program *out, haul__program_links *links)
 {
-    extract     x = {.log = log, .out = out, .from = *range, .end = log->change_count};
-    haul_status status = extract_program(&x);
-    if (stores) {
-        *stores = x.stores;
-        x.stores = NULL;
-    }
+    haul__program_links none = {NULL};
+    haul__program_order order = {.count = 0};
+    extract             x = {.log = log, .out = out, .from = *range, .end = log->change_count, .order = &order};
+    haul_status         status = extract_program(&x, moves);
     free_extract(&x);
+    *(links ? links : &none) = (haul__program_links){x.stores, order};
+    haul__program_links_free(&none);
     if (status)
         haul_program_free(out);
     return status;
+}
+
+void haul__program_links_free(haul__program_links *links)
+{
+    haul__free(links->stores);
+    haul__program_order_free(&links->order);
+    links->stores = NULL;
 }

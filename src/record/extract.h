@@ -3,16 +3,18 @@
 #define HAUL_RECORD_EXTRACT_H
 
 #include "program/program.h"
+#include "record/order.h"
 
-/* Where a range begins, which goes to the end of the log: numbers of described calls, values, stores, commands and
- * changes. */
-typedef struct haul__program_range {
-    size_t call, value, store, command, change;
-} haul__program_range;
+/* Where the elements of a program are in the log. */
+typedef struct haul__program_links {
+    int64_t            *stores; /* of the log's stores: their number in the program, -1 for those that are not in it */
+    haul__program_order order;  /* its parts are the operations */
+} haul__program_links;
 
-/* `*out` is empty, and becomes the program; it stays empty on failure. stores: NULL, or becomes the number in the
- * program of each store of the log, -1 for those that are not in it; the caller must free it, also on failure. */
-haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, haul_program *out,
-                                  int64_t **stores);
+/* `*out` is empty, and becomes the program; it stays empty on failure. moves: updates of parameters go where they free
+ * memory early (record/order.h). links: NULL, or must be freed by the caller, also on failure. */
+haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
+                                  haul_program *out, haul__program_links *links);
+void        haul__program_links_free(haul__program_links *links);
 
 #endif

@@ -6,10 +6,11 @@
 #include "core/scope.h"
 #include "record/dry_part.h"
 #include "record/extract.h"
+#include "record/program.h"
 
 static const char operation[] = "haul_program_record";
 
-static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, haul_program *out)
+static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, bool moves, haul_program *out)
 {
     const haul__program      *log = &d->program;
     const haul__program_range range = {log->described_count, log->value_count, log->store_count, log->command_count,
@@ -21,10 +22,10 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
     haul_scope_pop(scope);
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
-    return status ? status : haul__program_extract(log, &range, out, NULL);
+    return status ? status : haul__program_extract(log, &range, moves, out, NULL);
 }
 
-haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out)
+haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out)
 {
     haul__dry_part d;
     if (!function || !out)
@@ -32,9 +33,14 @@ haul_status haul_program_record(haul_estimate_function *function, void *context,
     *out = (haul_program){.operation_count = 0};
     if (haul__dry_part_begin(&d, operation))
         return haul_error_status();
-    const haul_status status = run(d.run, function, context, out);
+    const haul_status status = run(d.run, function, context, moves, out);
     haul__dry_part_end(&d);
     return status;
+}
+
+haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out)
+{
+    return haul__program_record(function, context, true, out);
 }
 
 void haul_program_free(haul_program *program)

@@ -205,7 +205,7 @@ static void test_plan__the_step_as_a_program(void **state)
     haul_program              program;
     const haul__training      t = training_of(&m, 1);
     const haul__network_parts none = {.count = 0};
-    assert_int_equal(haul__fit_program(&t, 20, &none, &program), HAUL_OK);
+    assert_int_equal(haul__fit_program(&t, 20, &none, false, &program), HAUL_OK);
     assert_true(program.operation_count > 5);
     haul_program_free(&program);
 }

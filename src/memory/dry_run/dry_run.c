@@ -223,7 +223,7 @@ int haul__dry_run_store(const haul__storage *storage)
 
 static haul_status note(haul__dry_run *run, const haul__command *c)
 {
-    haul_status status = haul__program_add_command(&run->program);
+    haul_status status = haul__program_add_command(&run->program, c->checks);
     for (int i = 0; i < c->buffer_count && !status; i++) {
         const int store = store_of(run, c->buffers[i].storage);
         status = store < 0 ? haul_error_status() : haul__program_add_use(&run->program, store);

@@ -1,5 +1,6 @@
 #include "record/follow/follow.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,14 +125,22 @@ static int count_ending(const haul__following *f, const haul__storage *storage)
     return count;
 }
 
+static haul_status renew_inside(haul__following *f, haul__inside *s, int holders)
+{
+    if (!f->frozen || haul__inside_is_free(s, holders))
+        return haul__inside_renew(s, holders);
+    f->refused = s;
+    return haul__fail(HAUL_STATE, "haul_recording_run", NULL, "the recording is frozen");
+}
+
 /* The thread allocates, in the dry run if the step is followed in one. The setting is not 0, with which the thread
  * gives up the trial. */
-static haul_status renew_now(const haul__following *f, haul__inside *s, int holders)
+static haul_status renew_now(haul__following *f, haul__inside *s, int holders)
 {
     uint32_t *word = &haul__thread()->words[HAUL__DRY_RUN];
     void     *trial = f->outer ? haul__thread_exchange(HAUL__DRY_RUN, f->outer) : NULL;
     *word = f->outer ? HAUL__DRY : HAUL__FOLLOW_MAKES;
-    haul_status status = haul__inside_renew(s, holders);
+    haul_status status = renew_inside(f, s, holders);
     *word = HAUL__FOLLOWED;
     if (trial)
         haul__thread_exchange(HAUL__DRY_RUN, trial);
@@ -139,7 +148,7 @@ static haul_status renew_now(const haul__following *f, haul__inside *s, int hold
 }
 
 /* Memory of the value in this run, if it outlives the step. */
-static haul_status renew(const haul__following *f, const haul__made *m)
+static haul_status renew(haul__following *f, const haul__made *m)
 {
     const int     at = f->v->stores[m->store].inside;
     haul__inside *s = at < 0 ? NULL : &f->v->insides[at];
@@ -235,6 +244,7 @@ static haul_status follow_call(haul__follower *base, const haul__asked *a)
         status = make_results(f, e, a->results);
     if (!status && e->call >= 0 && size)
         memcpy(v->attributes.bytes + v->calls[e->call].form.attributes, a->attributes, size);
+    f->failed = status && f->failed == v->entry_count ? f->at : f->failed;
     f->at++;
     return status;
 }
@@ -321,13 +331,17 @@ static haul_status check_spilling(haul__following *f)
     return HAUL_OK;
 }
 
-static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run)
+static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run, bool frozen)
 {
     const size_t leaves = (size_t)v->leaf_count + 1;
     f->v = v;
     f->run = run;
     f->at = 0;
     f->outer = haul__is_dry() ? haul__dry_run_now() : NULL;
+    f->frozen = frozen && !f->outer && v->runs >= HAUL__WARM_UP;
+    f->refused = NULL;
+    haul__alloc_watch_now()->refused = 0;
+    f->failed = v->entry_count;
     f->base.trial.differs = false;
     f->base.trial.why[0] = '\0';
     if (!haul__grow(&f->leaves, &f->leaf_room, leaves, sizeof *f->leaves))
@@ -355,7 +369,7 @@ static haul_status make_rest(haul__following *f)
     for (size_t i = 0; i < f->v->inside_count && !status; i++) {
         haul__inside *s = &f->v->insides[i];
         if (s->offset < 0 && s->run != f->run)
-            status = haul__inside_renew(s, 0);
+            status = renew_inside(f, s, 0);
         s->run = f->run;
     }
     return status;
@@ -395,21 +409,54 @@ static haul_status make_room_for_changes(const haul__following *f)
     return haul__fail_memory("haul_recording_run", count * sizeof(haul__change));
 }
 
-haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run,
-                         haul_status (*function)(void *), void *context, bool *followed)
+/* The step asked for memory, and the recording is frozen. */
+static haul_status refuse_frozen(const haul__following *f, const haul__alloc_watch *watch)
 {
-    haul__error_record before;
-    *followed = false;
-    haul__error_save(&before);
-    haul_status status = begin(f, v, arenas, run);
-    if (!status)
-        status = call(f, function, context);
+    const haul__variant *v = f->v;
+    const size_t         at = f->failed < v->entry_count ? f->failed : f->at;
+    const char          *name = at < v->entry_count ? v->entries[at].name : "haul_recording_run";
+    if (f->refused)
+        return haul__fail(HAUL_STATE, name, NULL,
+                          "%" PRId64 " bytes of %s are allocated in call %zu of a followed step, and the recording is "
+                          "frozen; a tensor of the last step still has the memory that was meant for it",
+                          f->refused->bytes, f->refused->device->name, at + 1);
+    return haul__fail(HAUL_STATE, name, NULL,
+                      "%zu bytes of host memory are allocated in call %zu of a followed step, and the recording is "
+                      "frozen",
+                      watch->bytes, at + 1);
+}
+
+static haul_status follow_calls(haul__following *f, haul_status (*function)(void *), void *context)
+{
+    haul__alloc_watch *watch = haul__alloc_watch_now();
+    watch->refuses = f->frozen;
+    haul_status status = call(f, function, context);
     if (!status)
         check_end(f);
     if (!status && !f->base.trial.differs)
         status = make_rest(f);
     if (!status && !f->base.trial.differs)
         status = make_room_for_changes(f);
+    watch->refuses = false;
+    if (!f->refused && !watch->refused)
+        return status;
+    f->base.trial.differs = false;
+    return refuse_frozen(f, watch);
+}
+
+haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *arenas, uint64_t run, bool frozen,
+                         haul_status (*function)(void *), void *context, bool *followed)
+{
+    haul__error_record before;
+    *followed = false;
+    haul__error_save(&before);
+    haul_status status = begin(f, v, arenas, run, frozen);
+    if (!status)
+        status = follow_calls(f, function, context);
+    if (status && (f->refused || haul__alloc_watch_now()->refused)) {
+        haul__changes_undo(&f->base.trial.changes);
+        return status;
+    }
     if (status && !f->base.trial.differs)
         haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
     if (f->base.trial.differs) {
@@ -418,7 +465,7 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         return HAUL_OK;
     }
     *followed = true;
-    status = haul__variant_run(v);
+    status = haul__variant_run(v, arenas, f->frozen);
     if (status)
         haul__changes_undo(&f->base.trial.changes);
     else

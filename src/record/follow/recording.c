@@ -8,6 +8,7 @@
 #include "core/scope.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
+#include "program/arena.h"
 #include "record/follow/follow.h"
 #include "record/follow/recording.h"
 
@@ -20,7 +21,7 @@ struct haul_recording {
     haul_step_function *function;
     void               *context;
     int                 most;
-    bool                strict;
+    bool                strict, frozen;
     bool                begun;                   /* a step has run as it is, so that optimizers have their state */
     atomic_bool         running;                 /* a run is under way */
     haul__dry_run      *dry_run;                 /* in which it was made; NULL: in none */
@@ -40,11 +41,25 @@ static void destroy(void *object)
     for (int i = 0; i < r->report.variants; i++)
         haul__variant_free(r->variants[i]);
     haul__arenas_free(&r->arenas);
+    haul__workspace_free(&r->arenas.work);
+    haul__object_release(r->arenas.given);
     haul__following_free(&r->following);
     haul__object_free(&r->object, sizeof *r);
 }
 
 static const haul__class recording_class = {.name = "recording", .destroy = destroy};
+
+static haul_status check_arena(haul_tensor *arena, const char *operation)
+{
+    haul_status status = haul__check_tensor(operation, "arena", arena);
+    if (status || haul__refuse_planned(arena->storage, operation))
+        return haul_error_status();
+    if (arena->offset || !arena->contiguous || (uintptr_t)arena->storage->buffer.host % HAUL__ARENA_ALIGNMENT)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "arena",
+                          "the arena is a view, or does not begin at a multiple of %d bytes; use haul_empty",
+                          HAUL__ARENA_ALIGNMENT);
+    return HAUL_OK;
+}
 
 haul_recording *haul_recording_new_with(haul_step_function *function, const haul_recording_options *options)
 {
@@ -58,6 +73,8 @@ haul_recording *haul_recording_new_with(haul_step_function *function, const haul
                    options->variants, MOST_VARIANTS);
         return NULL;
     }
+    if (options->arena && check_arena(options->arena, operation))
+        return NULL;
     haul_recording *r = haul__object_new_zeroed(sizeof *r, &recording_class);
     if (!r) {
         haul__fail_memory(operation, sizeof *r);
@@ -68,6 +85,9 @@ haul_recording *haul_recording_new_with(haul_step_function *function, const haul
     r->most = options->variants ? options->variants : USUAL_VARIANTS;
     r->strict = options->strict;
     r->dry_run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    r->frozen = options->frozen;
+    r->arenas.given = options->arena;
+    haul__object_keep(options->arena);
     haul__following_init(&r->following);
     return haul__own(r, operation);
 }
@@ -112,8 +132,8 @@ static void use(haul_recording *r, int at)
 
 static haul_status follow(haul_recording *r, int at, bool *followed)
 {
-    haul_status status =
-        haul__follow(&r->following, r->variants[at], &r->arenas, ++r->attempts, r->function, r->context, followed);
+    haul_status status = haul__follow(&r->following, r->variants[at], &r->arenas, ++r->attempts, r->frozen, r->function,
+                                      r->context, followed);
     if (*followed) {
         r->report.followed++;
         use(r, at);

@@ -1,11 +1,15 @@
 /* Runs the calls of a variant on the tensors of a step. */
+#include <haul/memory.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "core/scope.h"
 #include "engine/driver.h"
 #include "engine/node.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/places.h"
 #include "ops/random/generator.h"
 #include "record/follow/variant.h"
 
@@ -50,6 +54,23 @@ void haul__arenas_free(haul__arenas *arenas)
     arenas->generation++;
 }
 
+/* The storage of an arena, with a reference; `*bytes` is what it needs, and becomes what it has. */
+static haul__storage *arena_memory(const haul__arenas *arenas, const haul_device *device, int64_t *bytes)
+{
+    static const char operation[] = "haul_recording_run";
+    haul__storage    *given = arenas->given ? arenas->given->storage : NULL;
+    if (!given || given->device != device)
+        return haul__storage_alloc((haul_device *)device, (size_t)*bytes, operation);
+    if ((int64_t)given->bytes < *bytes) {
+        haul__fail(HAUL_OUT_OF_MEMORY, operation, "arena",
+                   "the arena that was given has %zu bytes; %" PRId64 " are needed", given->bytes, *bytes);
+        return NULL;
+    }
+    *bytes = (int64_t)given->bytes;
+    haul__object_keep(given);
+    return given;
+}
+
 static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 {
     haul__arena *a = arena_of(arenas, needed->device);
@@ -61,10 +82,11 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
         return HAUL_OK;
     end_arena(a);
     arenas->generation++;
-    a->storage = haul__storage_alloc(a->device, (size_t)needed->bytes, "haul_recording_run");
+    int64_t bytes = needed->bytes;
+    a->storage = arena_memory(arenas, a->device, &bytes);
     if (!a->storage)
         return haul_error_status();
-    a->bytes = needed->bytes;
+    a->bytes = bytes;
     atomic_fetch_add(&a->storage->uses->fixed, 1); /* its stores name places in it */
     return HAUL_OK;
 }
@@ -109,9 +131,14 @@ void haul__inside_leave(haul__inside *s)
     s->storage = NULL;
 }
 
+bool haul__inside_is_free(const haul__inside *s, int holders)
+{
+    return s->storage && atomic_load(&s->storage->object.refs) <= 1 + holders;
+}
+
 haul_status haul__inside_renew(haul__inside *s, int holders)
 {
-    if (s->storage && atomic_load(&s->storage->object.refs) <= 1 + holders)
+    if (haul__inside_is_free(s, holders))
         return HAUL_OK;
     haul__storage *fresh = s->pinned_for ? haul__host_alloc_for(s->pinned_for, (size_t)s->bytes, "haul_recording_run")
                                          : haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
@@ -134,18 +161,46 @@ void haul__variant_give_back(haul__variant *v)
     }
 }
 
+/* Memory apart from the arena, for a step whose updates do not move. */
+static haul_status take_apart(haul__inside *s)
+{
+    if (s->storage && s->storage != &s->own)
+        return HAUL_OK;
+    haul__storage *fresh = haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
+    if (!fresh)
+        return haul_error_status();
+    haul__inside_leave(s);
+    s->storage = fresh;
+    return HAUL_OK;
+}
+
+static haul_status place_again(haul__inside *s, const haul__storage *arena)
+{
+    if (s->storage != &s->own) {
+        haul__object_release(s->storage);
+        s->storage = NULL;
+    }
+    return place(s, arena);
+}
+
 haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
 {
-    haul_status status = HAUL_OK;
+    haul_status status =
+        haul__workspace_grow(&arenas->work) ? HAUL_OK : haul__fail_memory("haul_recording_run", arenas->work.most);
     for (int i = 0; i < v->needed.count && !status; i++)
         status = make_arena(arenas, &v->needed.items[i]);
-    if (status || v->generation == arenas->generation)
+    const bool is_placed = v->generation == arenas->generation;
+    if (status || (is_placed && (v->settled == v->early_placed || !v->moved_count)))
         return status;
-    for (size_t i = 0; i < v->inside_count && !status; i++)
-        if (v->insides[i].offset >= 0)
-            status = place(&v->insides[i], arena_of(arenas, v->insides[i].device)->storage);
-    if (!status)
-        v->generation = arenas->generation;
+    for (size_t i = 0; i < v->inside_count && !status; i++) {
+        haul__inside *s = &v->insides[i];
+        if (s->early && !v->settled)
+            status = take_apart(s);
+        else if (s->offset >= 0 && (!is_placed || s->early))
+            status = place_again(s, arena_of(arenas, s->device)->storage);
+    }
+    v->early_placed = v->settled;
+    v->generation = status ? 0 : arenas->generation;
     return status;
 }
 
@@ -223,34 +278,114 @@ static void count_versions(const haul__call *c)
             haul__storage_changed(c->results[i]->storage);
 }
 
-/* A run has one scope, which restores the thread's settings; temporaries of a call go with it. */
-static haul_status compute(haul__variant *v, const haul__replayed *r, haul_scope *scope)
+/* A run of the calls. */
+typedef struct run {
+    haul__variant *v;
+    haul_scope    *scope; /* of all calls: it restores the thread's settings, and temporaries of a call go with it */
+    haul__places   places;
+    haul__alloc_watch *watch;
+    bool               has_moved; /* an update has computed before its place */
+} run;
+
+static haul_status compute_once(run *x, const haul__replayed *r)
 {
     haul__call          c;
+    haul__variant      *v = x->v;
     haul__thread_state *state = haul__thread();
     state->device = r->form.settings.device;
     state->words[HAUL__PLACEMENT] = r->form.settings.placement;
     state->words[HAUL__PRECISION] = r->form.settings.precision;
     state->words[HAUL__AUTOCAST] = r->form.settings.autocast;
+    x->places.items = v->scratch + r->scratch;
+    x->places.count = r->scratch_count;
     begin(v, r, &c);
     const haul_status status = r->operation->compute(&c);
     count_versions(&c);
-    haul__scope_empty(scope);
+    haul__scope_empty(x->scope);
     return status;
 }
 
-haul_status haul__variant_run(haul__variant *v)
+/* Where parameters have changed, a call that writes nothing else is made again if it finds no memory, although the last
+ * run needed none. */
+static haul_status compute(run *x, const haul__replayed *r)
+{
+    haul__error_record before;
+    if (!x->has_moved || r->form.writes)
+        return compute_once(x, r);
+    haul__error_save(&before);
+    haul_status status = compute_once(x, r);
+    if (status != HAUL_OUT_OF_MEMORY || haul_memory_release_cached(r->device))
+        return status;
+    haul__error_restore(&before);
+    return compute_once(x, r);
+}
+
+static haul_status refuse_frozen(const run *x, const haul__replayed *r)
+{
+    const bool   is_host = x->watch->refused > 0;
+    const char  *module = x->v->modules[r - x->v->calls].path;
+    const size_t bytes = is_host ? x->watch->bytes : x->places.bytes;
+    x->watch->refuses = false;
+    return haul__fail(HAUL_STATE, r->operation->name, NULL,
+                      "%zu bytes of %s are allocated%s%s in a followed step, and the recording is frozen", bytes,
+                      is_host ? "host memory" : r->device->name, *module ? " by " : "", module);
+}
+
+static haul_status run_call(run *x, const haul__replayed *r)
+{
+    const haul_status status = compute(x, r);
+    x->has_moved = x->has_moved || r->moved;
+    return x->places.refuses && (x->places.missed || x->watch->refused) ? refuse_frozen(x, r) : status;
+}
+
+/* The updates that do not move in this run and whose place is before `place`. */
+static haul_status run_late(run *x, size_t place, size_t *next)
+{
+    const haul__variant *v = x->v;
+    haul_status          status = HAUL_OK;
+    for (; *next < v->moved_count && v->calls[v->moved[*next]].place < place && !status; ++*next)
+        status = run_call(x, &v->calls[v->moved[*next]]);
+    return status;
+}
+
+static haul_status run_all(run *x)
+{
+    haul__variant *v = x->v;
+    size_t         late = v->settled ? v->moved_count : 0;
+    haul_status    status = HAUL_OK;
+    for (size_t i = 0; i < v->call_count && !status; i++) {
+        const haul__replayed *r = &v->calls[i];
+        if (r->moved && !v->settled)
+            continue;
+        if (late < v->moved_count && !r->moved)
+            status = run_late(x, r->place, &late);
+        if (!status)
+            status = run_call(x, r);
+    }
+    return status ? status : run_late(x, SIZE_MAX, &late);
+}
+
+haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen)
 {
     haul_scope  scope;
     haul_status status = haul__scope_open(&scope, "haul_recording_run");
     if (status)
         return status;
+    run x = {.v = v, .scope = &scope, .places.refuses = frozen, .watch = haul__alloc_watch_now()};
+    x.watch->refuses = frozen;
+    x.watch->refused = 0;
     bind(v);
     haul__thread()->no_grad = true;
     if (haul__is_dry()) /* only what the calls allocate counts */
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
-    for (size_t i = 0; i < v->call_count && !status; i++)
-        status = compute(v, &v->calls[i], &scope);
+    haul__places    *places = haul__places_set(&x.places);
+    haul__workspace *work = haul__workspace_set(&arenas->work);
+    status = run_all(&x);
+    x.watch->refuses = false;
+    haul__workspace_set(work);
+    haul__places_set(places);
+    v->runs += !status;
+    v->settled = !status && !x.places.missed;
     haul__scope_close(&scope);
     return status;
 }

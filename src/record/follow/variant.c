@@ -14,8 +14,9 @@ typedef struct completion {
     const haul__program *log;
     haul_program         program;
     const char          *operation;
-    int64_t             *stores; /* of the log's stores: their number in the program, or -1 */
+    haul__program_links  links;
     int                 *calls;  /* of the log's calls: their number in `v->calls`, or -1 */
+    size_t              *places; /* of the log's calls: their number in its order */
 } completion;
 
 static void refuse(haul__variant *v, const char *what, const char *why)
@@ -28,7 +29,7 @@ static void refuse(haul__variant *v, const char *what, const char *why)
 
 static int64_t program_store(const completion *x, int log_store)
 {
-    return log_store < 0 ? -1 : x->stores[log_store];
+    return log_store < 0 ? -1 : x->links.stores[log_store];
 }
 
 static void mark_values(const completion *x, bool *used)
@@ -52,8 +53,13 @@ static haul__inside describe_inside(const haul_program_store *s)
         .first_handle = -1};
 }
 
-/* Each store of the program is one from outside that a call names, or one inside that a tensor uses. Others are
- * scratch memory, which calls allocate. */
+/* Memory that one operation allocates and uses while it computes. */
+static bool is_temporary(const haul_program_store *s)
+{
+    return s->kind == HAUL_STORE_SCRATCH && s->first >= 0 && s->first == s->last && describe_inside(s).offset >= 0;
+}
+
+/* Each store of the program is one from outside that a call names, one inside that a tensor uses, or scratch memory. */
 static haul_status add_stores(completion *x)
 {
     haul__variant      *v = x->v;
@@ -78,14 +84,14 @@ static haul_status add_stores(completion *x)
         const bool                is_empty = s->bytes == 0; /* a dry run does not plan it */
         if (s->kind == HAUL_STORE_OUTSIDE && v->stores[i].outside < 0 && !is_empty)
             refuse(v, "the step", "uses memory that no call of it names");
-        if (!used[i] || v->stores[i].outside >= 0 || (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
+        if ((!used[i] && !is_temporary(s)) || v->stores[i].outside >= 0 || (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
             continue;
         v->stores[i].inside = (int)v->inside_count;
         v->insides[v->inside_count++] = describe_inside(s);
     }
     for (size_t i = 0; i < x->log->store_count; i++)
-        if (x->stores[i] >= 0 && v->stores[x->stores[i]].inside >= 0)
-            v->insides[v->stores[x->stores[i]].inside].pinned_for = x->log->stores[i].pinned_for;
+        if (x->links.stores[i] >= 0 && v->stores[x->links.stores[i]].inside >= 0)
+            v->insides[v->stores[x->links.stores[i]].inside].pinned_for = x->log->stores[i].pinned_for;
     for (int64_t i = 0; i < p->value_count; i++)
         if (p->values[i].written && p->values[i].store >= 0 && v->stores[p->values[i].store].outside >= 0)
             v->outsides[v->stores[p->values[i].store].outside].written = true;
@@ -174,26 +180,53 @@ static void find_draw(haul__variant *v, haul__replayed *r)
         refuse(v, o->name, "uses random numbers from before the step");
 }
 
-static haul_status add_call(completion *x, const haul__program_call *c, int64_t number)
+/* A part of a call has the attributes of the others. */
+static haul_status add_attributes(completion *x, const haul__program_part *part, haul__replayed *r)
+{
+    const haul__program_call *c = &x->log->calls[part->call];
+    if (x->calls[part->call] >= 0) {
+        r->form.attributes = x->v->calls[x->calls[part->call]].form.attributes;
+        return HAUL_OK;
+    }
+    return haul__attributes_add(&x->v->attributes, x->log->attributes.bytes + c->form.attributes,
+                                c->operation->attributes_size, &r->form.attributes);
+}
+
+/* Before a variant has settled, its updates do not move, so what they use cannot be in a place that is free early. */
+static void free_early(haul__variant *v, int64_t store)
+{
+    const int inside = store < 0 ? -1 : v->stores[store].inside;
+    if (inside >= 0)
+        v->insides[inside].early = v->insides[inside].offset >= 0;
+}
+
+static haul_status add_call(completion *x, const haul__program_part *part, int64_t number)
 {
     haul__variant                *v = x->v;
+    const haul__program_call     *c = &x->log->calls[part->call];
     const haul_program_operation *o = &x->program.operations[number];
     haul__replayed               *r = &v->calls[v->call_count];
     *r = (haul__replayed){.operation = c->operation,
                           .device = c->device,
                           .form = c->form,
-                          .count = c->operand_count,
+                          .count = part->count,
                           .result_count = c->result_count,
+                          .place = x->places[part->call],
+                          .moved = part->moved,
                           .tensors = v->tensor_count};
-    for (int i = 0; i < c->operand_count + c->result_count; i++) {
-        const bool is_absent = i >= c->operand_count && (c->form.absent >> (i - c->operand_count) & 1);
+    r->form.writes =
+        part->count < 64 ? c->form.writes >> part->first & ((UINT64_C(1) << part->count) - 1) : c->form.writes;
+    v->modules[v->call_count] = c->module;
+    for (int i = 0; i < part->count + c->result_count; i++) {
+        const bool is_absent = i >= part->count && (c->form.absent >> (i - part->count) & 1);
         v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &x->program.values[o->value + i]);
     }
-    const haul_status status = haul__attributes_add(&v->attributes, x->log->attributes.bytes + c->form.attributes,
-                                                    c->operation->attributes_size, &r->form.attributes);
+    for (int i = 0; i < part->count && part->moved; i++)
+        free_early(v, x->program.values[o->value + i].store);
+    const haul_status status = add_attributes(x, part, r);
     if (!status)
         find_draw(v, r);
-    v->call_count++;
+    x->calls[part->call] = (int)v->call_count++;
     return status;
 }
 
@@ -204,36 +237,57 @@ static haul_status make_room(completion *x)
     v->handles = haul__calloc(values + 1, sizeof *v->handles);
     v->tensors = haul__calloc(values + 1, sizeof *v->tensors);
     v->calls = haul__calloc(calls + 1, sizeof *v->calls);
+    v->modules = haul__calloc(calls + 1, sizeof *v->modules);
+    v->moved = haul__calloc(calls + 1, sizeof *v->moved);
+    v->scratch = haul__calloc(v->inside_count + 1, sizeof *v->scratch);
     x->calls = haul__malloc((x->log->call_count + 1) * sizeof *x->calls);
-    if (v->handles && v->tensors && v->calls && x->calls)
+    x->places = haul__calloc(x->log->call_count + 1, sizeof *x->places);
+    if (v->handles && v->tensors && v->calls && v->modules && v->moved && v->scratch && x->calls && x->places)
         return HAUL_OK;
     return haul__fail_memory(x->operation, (values + 1) * sizeof *v->handles);
 }
 
 static haul_status add_calls(completion *x)
 {
-    int64_t     number = 0;
-    haul_status status = make_room(x);
+    const haul__program_order *order = &x->links.order;
+    haul_status                status = make_room(x);
     if (status)
         return status;
     for (size_t i = 0; i < x->log->call_count; i++)
         x->calls[i] = -1;
-    for (size_t i = 0; i < x->log->described_count && !status; i++) {
-        const int                 at = x->log->described[i];
-        const haul__program_call *c = &x->log->calls[at];
-        if (!c->listed)
-            continue;
-        if (has_work(&x->program, c, &x->program.operations[number])) {
-            x->calls[at] = (int)x->v->call_count;
-            status = add_call(x, c, number);
-        }
-        number++;
-    }
-    for (size_t i = 0; i < x->v->entry_count; i++) {
+    for (size_t i = 0; i < x->log->described_count; i++)
+        x->places[x->log->described[i]] = i;
+    for (size_t i = 0; i < order->count && !status; i++)
+        if (has_work(&x->program, &x->log->calls[order->parts[i].call], &x->program.operations[i]))
+            status = add_call(x, &order->parts[i], (int64_t)i);
+    for (size_t i = 0; i < x->v->entry_count && !status; i++) {
         haul__entry *e = &x->v->entries[i];
         e->call = e->operation && e->operation->varies ? x->calls[e->log_call] : -1;
     }
     return status;
+}
+
+/* ---- calls that move ---- */
+
+static bool is_before(const haul__variant *v, int a, int b)
+{
+    const haul__replayed *x = &v->calls[a], *y = &v->calls[b];
+    return x->place < y->place || (x->place == y->place && a < b);
+}
+
+static void add_moved(haul__variant *v, int call)
+{
+    size_t at = v->moved_count++;
+    for (; at && is_before(v, call, v->moved[at - 1]); at--)
+        v->moved[at] = v->moved[at - 1];
+    v->moved[at] = call;
+}
+
+static void find_moved(haul__variant *v)
+{
+    for (size_t i = 0; i < v->call_count; i++)
+        if (v->calls[i].moved)
+            add_moved(v, (int)i);
 }
 
 /* Each command must belong to a call that is made again. */
@@ -250,6 +304,35 @@ static void check_commands(const completion *x)
 }
 
 /* ---- memory ---- */
+
+/* The call that allocates the store while it computes; NULL: none. */
+static haul__replayed *allocates(const completion *x, size_t log_store)
+{
+    const int64_t store = x->links.stores[log_store];
+    const int     by = x->log->stores[log_store].born_in;
+    return store >= 0 && by >= 0 && x->calls[by] >= 0 && is_temporary(&x->program.stores[store])
+               ? &x->v->calls[x->calls[by]]
+               : NULL;
+}
+
+/* Calls allocate them in the order of the log. */
+static void add_scratch(completion *x)
+{
+    haul__variant *v = x->v;
+    for (size_t i = 0; i < x->log->store_count; i++)
+        if (allocates(x, i))
+            allocates(x, i)->scratch_count++;
+    for (size_t i = 0; i < v->call_count; i++) {
+        v->calls[i].scratch = v->scratch_count;
+        v->scratch_count += (size_t)v->calls[i].scratch_count;
+        v->calls[i].scratch_count = 0;
+    }
+    for (size_t i = 0; i < x->log->store_count; i++) {
+        haul__replayed *r = allocates(x, i);
+        if (r)
+            v->scratch[r->scratch + (size_t)r->scratch_count++] = &v->insides[v->stores[x->links.stores[i]].inside].own;
+    }
+}
 
 /* Without the stores that have memory of their own. */
 static int64_t arena_bytes(const haul__variant *v, const haul_device *device)
@@ -282,7 +365,7 @@ static const haul__operation marker = {.name = "haul_recording_run"};
 static haul_status complete(completion *x)
 {
     haul__variant *v = x->v;
-    haul_status    status = haul__program_extract(x->log, &(haul__program_range){.call = 0}, &x->program, &x->stores);
+    haul_status status = haul__program_extract(x->log, &(haul__program_range){.call = 0}, true, &x->program, &x->links);
     if (!status)
         status = add_stores(x);
     if (status)
@@ -294,6 +377,8 @@ static haul_status complete(completion *x)
     if (status)
         return status;
     check_commands(x);
+    add_scratch(x);
+    find_moved(v);
     add_arenas(x);
     v->marker = haul__node_over(&marker, NULL, 0, HAUL__NODE_RESULTS);
     if (!v->marker)
@@ -307,8 +392,9 @@ haul_status haul__variant_complete(haul__variant *v, const haul__program *log, c
     completion        x = {.v = v, .log = log, .operation = operation};
     const haul_status status = complete(&x);
     haul_program_free(&x.program);
-    haul__free(x.stores);
+    haul__program_links_free(&x.links);
     haul__free(x.calls);
+    haul__free(x.places);
     return status;
 }
 
@@ -323,7 +409,8 @@ void haul__variant_free(haul__variant *v)
     }
     haul__object_release(v->marker);
     void *arrays[] = {v->entries,  v->references, v->made,   v->results, v->leaf_changes, v->forms, v->attributes.bytes,
-                      v->outsides, v->insides,    v->stores, v->handles, v->tensors,      v->calls};
+                      v->outsides, v->insides,    v->stores, v->handles, v->tensors,      v->calls, v->scratch,
+                      v->modules,  v->moved};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         haul__free(arrays[i]);
     haul__free(v);

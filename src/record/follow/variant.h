@@ -8,6 +8,7 @@
 
 #include <haul/program.h>
 
+#include "base/workspace.h"
 #include "engine/follow.h"
 #include "program/program.h"
 
@@ -71,6 +72,7 @@ typedef struct haul__inside {
     haul__storage *storage; /* what results use now, with a reference */
     haul__storage *bound;   /* what handles use now */
     uint64_t       run;     /* of memory of its own: the run in which it was made last */
+    bool           early;   /* an update that moves is the last to use it, so its place is free early */
     haul__storage  own;     /* of a store in the arena */
     void          *part;    /* the handle of its part of the arena; NULL: none */
 } haul__inside;
@@ -94,6 +96,10 @@ typedef struct haul__replayed {
     haul__program_form     form; /* `attributes` is a place in the variant's */
     haul__draws            draws;
     int                    drawn_by; /* the call whose random numbers it uses */
+    size_t                 place;    /* where the program makes the call: its number in the log's order */
+    bool                   moved;    /* it computes earlier */
+    size_t                 scratch;  /* in `scratch`: memory for what it allocates */
+    int                    scratch_count;
     int                    count, result_count;
     size_t                 tensors; /* operands and results, in `tensors` */
 } haul__replayed;
@@ -107,38 +113,47 @@ typedef struct haul__arena {
 } haul__arena;
 
 typedef struct haul__arenas {
-    haul__arena items[HAUL__MAX_DEVICES];
-    int         count;
-    uint64_t    generation; /* increases when an arena is replaced by a larger one */
+    haul__arena     items[HAUL__MAX_DEVICES];
+    int             count;
+    uint64_t        generation; /* increases when an arena is replaced by a larger one */
+    haul_tensor    *given;      /* the program's memory for the arena of its device, with a reference; NULL: none */
+    haul__workspace work;       /* for host memory that commands need while they run */
 } haul__arenas;
 
 int64_t haul__arenas_bytes(const haul__arenas *arenas);
 void    haul__arenas_free(haul__arenas *arenas);
 
 typedef struct haul__variant {
-    haul__entry         *entries;
-    haul__reference     *references;
-    haul__made          *made; /* by the number of the value */
-    uint32_t            *results;
-    haul__leaf_change   *leaf_changes;
-    haul_tensor         *forms;      /* dtype, shape, strides, offset, count */
-    haul__attribute_list attributes; /* of entries and of calls */
-    haul__outside       *outsides;
-    haul__inside        *insides;
-    haul__variant_store *stores;
-    haul__handle        *handles;
-    haul_tensor        **tensors;
-    haul__replayed      *calls;
-    haul__arenas         needed;     /* without memory */
-    uint64_t             generation; /* of the arenas in which its stores are */
-    size_t               entry_count, reference_count, made_count, result_count, leaf_change_count, form_count;
-    size_t               entry_room, reference_room, made_room, result_room, leaf_change_room, form_room;
-    size_t               outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
-    int                  leaf_count;
-    uint32_t             base;         /* added to the numbers of values */
-    haul__node          *marker;       /* the graph of results through which a gradient flows */
-    char                 refused[256]; /* why the step cannot be followed; "": it can */
-    uint64_t             used;         /* the step in which it was followed last */
+    haul__entry          *entries;
+    haul__reference      *references;
+    haul__made           *made; /* by the number of the value */
+    uint32_t             *results;
+    haul__leaf_change    *leaf_changes;
+    haul_tensor          *forms;      /* dtype, shape, strides, offset, count */
+    haul__attribute_list  attributes; /* of entries and of calls */
+    haul__outside        *outsides;
+    haul__inside         *insides;
+    haul__variant_store  *stores;
+    haul__handle         *handles;
+    haul_tensor         **tensors;
+    haul__replayed       *calls;
+    haul__storage       **scratch;    /* stores that no handle names */
+    haul__program_module *modules;    /* of the calls */
+    int                  *moved;      /* the calls that move, in the order in which the program makes them */
+    haul__arenas          needed;     /* without memory */
+    uint64_t              generation; /* of the arenas in which its stores are */
+    size_t                entry_count, reference_count, made_count, result_count, leaf_change_count, form_count;
+    size_t                entry_room, reference_room, made_room, result_room, leaf_change_room, form_room;
+    size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
+    size_t      scratch_count, moved_count;
+    int         leaf_count;
+    uint32_t    base;         /* added to the numbers of values */
+    haul__node *marker;       /* the graph of results through which a gradient flows */
+    char        refused[256]; /* why the step cannot be followed; "": it can */
+    uint64_t    used;         /* the step in which it was followed last */
+    int64_t     runs;         /* so many times it was followed */
+    bool        early_placed; /* what updates that move use is in the arena */
+    bool        settled;      /* the last run found all its memory in places, so updates move in the next one */
 } haul__variant;
 
 /* Records function(context) in a dry run. Returns NULL, with the error recorded, if that fails. A variant whose
@@ -159,9 +174,11 @@ void haul__variant_give_back(haul__variant *v);
 /* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or
  * other memory. */
 haul_status haul__inside_renew(haul__inside *s, int holders);
-void        haul__inside_leave(haul__inside *s); /* its place in the arena */
+/* Does nobody but these references hold the memory of the last run? */
+bool haul__inside_is_free(const haul__inside *s, int holders);
+void haul__inside_leave(haul__inside *s); /* its place in the arena */
 
-/* Runs the calls, when the step was followed to its end. */
-haul_status haul__variant_run(haul__variant *v);
+/* Runs the calls, when the step was followed to its end. frozen: what a call allocates is an error. */
+haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen);
 
 #endif

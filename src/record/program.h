@@ -1,0 +1,11 @@
+/* Programs in the order of the calls, or in that of followed steps. */
+#ifndef HAUL_RECORD_PROGRAM_H
+#define HAUL_RECORD_PROGRAM_H
+
+#include <haul/program.h>
+
+/* haul_program_record; with `moves` false updates of parameters stay where the function makes them (record/order.h), as
+ * in a step that runs as it is. */
+haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out);
+
+#endif
