@@ -92,7 +92,7 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * haul_empty(HAUL_U8, HAUL_SHAPE(bytes)), or haul_wrap_host of memory at a multiple of 64 bytes. haul_recording_report
  * has the bytes that the variants so far need. If it is too small for a step, that runs without following, and the
  * reason has the bytes that are missing. The recording keeps a reference to the tensor. Its elements have no meaning,
- * and nobody else may use them before the recording is released.
+ * and the program may not use them before the recording is released.
  *
  * Fails for a function that is NULL, and for an arena that is not as above. Returns NULL on failure, with the error
  * recorded. */

@@ -26,8 +26,8 @@ haul__workspace *haul__workspace_set(haul__workspace *workspace);
 void *haul__work_alloc(size_t bytes);
 void  haul__work_free(void *p); /* NULL is ignored */
 
-/* Makes room for what was needed, without users. The memory before is freed. Returns false if memory is exhausted; then
- * there is no room. */
+/* Makes room for the most that users needed at one time, while it has none. The memory before is freed. Returns false
+ * if memory is exhausted; then there is no room. */
 bool haul__workspace_grow(haul__workspace *workspace);
 void haul__workspace_free(haul__workspace *workspace);
 

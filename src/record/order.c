@@ -163,7 +163,7 @@ static bool is_update(const ordering *o, int64_t number)
            command_count(o, number) == c->operand_count / by->repeat;
 }
 
-/* The bytes of memory that nobody needs after this update. */
+/* The bytes of memory that no call needs after this update. */
 static int64_t freed_by(const ordering *o, int64_t number, const haul_program_value *values, int count)
 {
     int64_t bytes = 0;

@@ -192,6 +192,60 @@ static void test_moves__same_bits(void **state)
     }
 }
 
+/* The step of a network whose backward pass keeps or frees its graph. */
+typedef struct network {
+    haul_module    *net;
+    haul_optimizer *optimizer;
+    bool            keeps_graph;
+} network;
+
+static haul_status network_step(void *context)
+{
+    enum { PICTURES = 64 };
+    network     *n = context;
+    haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(PICTURES, 3, 32, 32));
+    haul_tensor *loss = haul_cross_entropy(haul_call(n->net, x), haul_empty(HAUL_I64, HAUL_SHAPE(PICTURES)));
+    haul_status  status = haul_backward(loss, HAUL_NONE, .keep = n->keeps_graph, .once = !n->keeps_graph);
+    if (!status)
+        status = haul_optimizer_step(n->optimizer);
+    return status ? status : haul_optimizer_zero_grad(n->optimizer);
+}
+
+static haul_program_memory memory_of(network *n)
+{
+    haul_program p;
+    assert_int_equal(haul_program_record(network_step, n, &p), HAUL_OK);
+    assert_int_equal(p.memory_count, 1);
+    const haul_program_memory m = p.memory[0];
+    haul_program_free(&p);
+    return m;
+}
+
+static haul_status record_network(void *context)
+{
+    haul_program_memory *m = context;
+    network              n = {.net = haul_model_new("resnet18")};
+    n.optimizer = haul_sgd(n.net, 0.01, .momentum = 0.9);
+    haul_status status = network_step(&n);
+    m[0] = memory_of(&n);
+    n.keeps_graph = true;
+    m[1] = memory_of(&n);
+    return status;
+}
+
+static void test_moves__arena_of_a_network(void **state)
+{
+    (void)state;
+    haul_program_memory  m[2];
+    haul_estimate_result all;
+    assert_int_equal(haul_estimate(record_network, m, &all), HAUL_OK);
+    haul_estimate_free(&all);
+    printf("arena %lld, eager peak %lld, with the graph kept %lld\n", (long long)m[0].arena_bytes,
+           (long long)m[0].eager_peak_bytes, (long long)m[1].eager_peak_bytes);
+    assert_true((double)m[0].arena_bytes <= 0.95 * (double)m[0].eager_peak_bytes);
+    assert_true((double)m[0].arena_bytes <= 0.81 * (double)m[1].eager_peak_bytes);
+}
+
 /* ---- steps that fail ---- */
 
 static void test_failures__bad_index(void **state)
@@ -353,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_moves__only_where_nothing_needs_all_gradients),
         cmocka_unit_test(test_moves__same_bits),
+        cmocka_unit_test(test_moves__arena_of_a_network),
         cmocka_unit_test(test_failures__bad_index),
         cmocka_unit_test(test_failures__host_memory),
         cmocka_unit_test(test_frozen__allocates_nothing),

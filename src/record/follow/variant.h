@@ -174,7 +174,7 @@ void haul__variant_give_back(haul__variant *v);
 /* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or
  * other memory. */
 haul_status haul__inside_renew(haul__inside *s, int holders);
-/* Does nobody but these references hold the memory of the last run? */
+/* True if these references and its own are all that hold the memory of the last run. */
 bool haul__inside_is_free(const haul__inside *s, int holders);
 void haul__inside_leave(haul__inside *s); /* its place in the arena */
 
