@@ -81,6 +81,7 @@ static void write_sections(page *p)
     page_audit(p);
     page_operations(p);
     page_memory(p);
+    page_arena(p);
     page_transfers(p);
     page_network(p);
     page_predictions(p);

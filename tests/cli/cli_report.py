@@ -202,8 +202,8 @@ def real_runs():
     check("the file, its size and the run are named", re.fullmatch(r"cl/report\.html \([\d.]+ KiB\), run cl\n", told), told)
     page = read("cl/report.html")
     compare_curves(page, 0, "cl")
-    check("all sections", page.sections() == ["learning", "step", "audit", "operations", "memory", "transfers", "network",
-                                              "predictions", "run"], f"{page.sections()}")
+    check("all sections", page.sections() == ["learning", "step", "audit", "operations", "memory", "arena", "transfers",
+                                              "network", "predictions", "run"], f"{page.sections()}")
     sums(page)
     timeline(page)
     letters(page)
@@ -212,9 +212,10 @@ def real_runs():
     predictions(page)
     haul("report", "cpu")
     page = read("cpu/report.html")
-    check("all sections of a run with --profile", {"step", "audit", "operations", "memory"} < set(page.sections()),
+    check("all sections of a run with --profile", {"step", "audit", "operations", "memory", "arena"} < set(page.sections()),
           f"{page.sections()}")
     phases(page, "cpu")
+    arena("cpu")
     keys = keys_of(page)
     check("a CPU computes, and keys that do not occur are left out", "CPU computes" in keys and "module" in keys and
           not {"accelerator computes", "copy", "device idle"} & set(keys), f"{keys}")
@@ -348,7 +349,7 @@ def timeline(page):
 
 
 def area(page):
-    plot = [e for e in page.find("div") if e.get("class") == "plot"][-1]
+    plot = [e for e in page.find("div") if e.get("class") == "plot" and "data-y" in e][-1]
     path = [e for e in page.inside(plot, "path") if e.get("data-line") == "live"][0]
     (_, x1), (_, y1) = (map(float, plot[k].split()) for k in ("data-x", "data-y"))
     first = re.match(r"M(\S+) ([\d.]+)", path["d"]).groups()
@@ -372,10 +373,30 @@ def predictions(page):
     check("pictures are described", all(e.get("alt") for e in page.find("img")))
 
 
+def arena(run):
+    """The rectangles are the stores of the program that haul record prints, and the keys name their modules."""
+    program = json.loads(haul("record", "--run", run, "--json").stdout)
+    text = open(run + "/report.html", encoding="utf-8").read()
+    text = text[text.index('<section id="arena"'):]
+    text = text[:text.index("</section>")]
+    drawn = re.findall(r'<path class="g(\d)" d="M([\d.]+) ([\d.]+)H([\d.]+)V([\d.]+)H[\d.]+z"><title>(.*?), operations', text)
+    size, count = program["arena_bytes"], len(program["operations"])
+    wanted = [s for s in program["stores"] if s["offset"] is not None and s["bytes"] >= size / 1000]
+    check("a rectangle for each large store", len(drawn) == len(wanted) > 10, f"{len(drawn)}, {len(wanted)}")
+    for (_, left, bottom, right, top, title), s in zip(drawn, wanted):
+        place = (1000 * s["first"] / count, 1000 * (s["last"] + 1) / count, 1000 * (1 - s["offset"] / size),
+                 1000 * (1 - (s["offset"] + s["bytes"]) / size))
+        fine = all(abs(float(a) - b) < 0.01 for a, b in zip((left, right, bottom, top), place))
+        check(f"the place of {title}", fine and title.startswith(s["origin"]) and s["module"] in title, f"{place}")
+    keys = re.findall(r'<li><i class="g(\d)"></i>(.*?)</li>', text)
+    check("each colour has a key", {g for g, *_ in drawn} <= {g for g, _ in keys} and len(set(keys)) == len(keys), f"{keys}")
+    check("the table of the peak", "What fills the arena at its peak" in text and text.count("<tr>") > 5)
+
+
 def missing_files():
     """A section whose file is missing is left out, and a line says what would bring it."""
     for file, gone, words in (("profile.json", {"step", "operations"}, "--profile"), ("audit.json", {"audit"}, "--profile"),
-                              ("ledger.json", {"transfers"}, "--run"), ("checkpoint", {"predictions"}, "checkpoint")):
+                              ("ledger.json", {"transfers"}, "--run"), ("config.json", {"arena"}, "The arena"), ("checkpoint", {"predictions"}, "checkpoint")):
         run = copy("cl", "without_" + file)
         os.remove(os.path.join(run, file))
         haul("report", run)
