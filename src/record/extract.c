@@ -17,6 +17,7 @@ typedef struct extract {
     haul__program_range  from;
     size_t               end; /* the number of changes at its end */
     haul__program_order *order;
+    bool                 apart;    /* what outlives the range has memory of its own, as in a followed step */
     int64_t             *stores;   /* of the log's stores: their number in the program, or -1 */
     int64_t             *of_store; /* of the program's stores: their number in the log */
     haul__arena_item    *items;    /* of the program's stores; times are numbers of operations */
@@ -245,8 +246,8 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
     const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
     const int64_t             place = x->groups[operand->store];
     return is_inside(x, result->store) && is_inside(x, operand->store) && r->device == o->device && !r->pinned &&
-           !o->pinned && r->bytes == o->bytes && !o->outlives && x->groups[result->store] == result->store &&
-           r->first == at && o->last == at && x->items[place].last == at;
+           !o->pinned && r->bytes == o->bytes && !o->outlives && !(x->apart && r->outlives) &&
+           x->groups[result->store] == result->store && r->first == at && o->last == at && x->items[place].last == at;
 }
 
 /* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
@@ -287,6 +288,11 @@ static bool in_arena(const extract *x, int64_t store, const haul_device *device)
     return is_inside(x, store) && !s->pinned && s->device == device;
 }
 
+static bool is_planned(const extract *x, int64_t store, const haul_device *device)
+{
+    return in_arena(x, store, device) && !(x->apart && x->out->stores[store].outlives);
+}
+
 static haul_status plan_arena(extract *x, haul_program_memory *m)
 {
     size_t            count = 0;
@@ -294,17 +300,17 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     if (!items)
         return haul__fail_memory(operation, (size_t)x->out->store_count * sizeof *items);
     for (int64_t i = 0; i < x->out->store_count; i++)
-        if (in_arena(x, i, m->device) && x->groups[i] == i)
+        if (is_planned(x, i, m->device) && x->groups[i] == i)
             items[count++] = x->items[i];
     m->arena_bytes =
         haul__arena_plan(items, count, haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : HAUL__ARENA_ALIGNMENT,
                          &m->least_bytes);
     count = 0;
     for (int64_t i = 0; i < x->out->store_count; i++)
-        if (in_arena(x, i, m->device) && x->groups[i] == i)
+        if (is_planned(x, i, m->device) && x->groups[i] == i)
             x->out->stores[i].offset = items[count++].offset;
     for (int64_t i = 0; i < x->out->store_count; i++)
-        if (in_arena(x, i, m->device))
+        if (is_planned(x, i, m->device))
             x->out->stores[i].offset = x->out->stores[x->groups[i]].offset;
     haul__free(items);
     return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
@@ -360,8 +366,9 @@ haul_status haul__program_extract(const haul__program *log, const haul__program_
 {
     haul__program_links none = {NULL};
     haul__program_order order = {.count = 0};
-    extract             x = {.log = log, .out = out, .from = *range, .end = log->change_count, .order = &order};
-    haul_status         status = extract_program(&x, moves);
+    extract             x = {
+                    .log = log, .out = out, .from = *range, .end = log->change_count, .order = &order, .apart = links != NULL};
+    haul_status status = extract_program(&x, moves);
     free_extract(&x);
     *(links ? links : &none) = (haul__program_links){x.stores, order};
     haul__program_links_free(&none);

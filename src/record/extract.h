@@ -12,7 +12,8 @@ typedef struct haul__program_links {
 } haul__program_links;
 
 /* `*out` is empty, and becomes the program; it stays empty on failure. moves: updates of parameters go where they free
- * memory early (record/order.h). links: NULL, or must be freed by the caller, also on failure. */
+ * memory early (record/order.h). links: NULL, or must be freed by the caller, also on failure; with them the arenas are
+ * those of a followed step, in which what outlives it has memory of its own. */
 haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
                                   haul_program *out, haul__program_links *links);
 void        haul__program_links_free(haul__program_links *links);

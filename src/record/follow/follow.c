@@ -461,6 +461,7 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
     if (f->base.trial.differs) {
         haul__changes_undo(&f->base.trial.changes);
+        haul__variant_drop(v);
         haul__error_restore(&before);
         return HAUL_OK;
     }
@@ -470,5 +471,6 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         haul__changes_undo(&f->base.trial.changes);
     else
         commit(f);
+    haul__variant_end_run(v);
     return status;
 }

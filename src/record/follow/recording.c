@@ -35,11 +35,16 @@ struct haul_recording {
     haul_recording_report report;
 };
 
+static void forget_variants(haul_recording *r)
+{
+    while (r->report.variants)
+        haul__variant_free(r->variants[--r->report.variants]);
+}
+
 static void destroy(void *object)
 {
     haul_recording *r = object;
-    for (int i = 0; i < r->report.variants; i++)
-        haul__variant_free(r->variants[i]);
+    forget_variants(r);
     haul__arenas_free(&r->arenas);
     haul__workspace_free(&r->arenas.work);
     haul__object_release(r->arenas.given);
@@ -132,6 +137,8 @@ static void use(haul_recording *r, int at)
 
 static haul_status follow(haul_recording *r, int at, bool *followed)
 {
+    if (at)
+        haul__variant_let_go(r->variants[0]);
     haul_status status = haul__follow(&r->following, r->variants[at], &r->arenas, ++r->attempts, r->frozen, r->function,
                                       r->context, followed);
     if (*followed) {
@@ -246,6 +253,19 @@ void haul__recording_give_back(haul_recording *recording)
 {
     if (!atomic_load(&recording->running))
         give_back(recording);
+}
+
+void haul__recording_forget(haul_recording *recording)
+{
+    haul_recording *r = recording;
+    if (atomic_load(&r->running))
+        return;
+    forget_variants(r);
+    haul__arenas_free(&r->arenas);
+    r->begun = false;
+    r->steps = r->wait = r->next = 0;
+    r->unfollowed[0] = '\0';
+    r->report = (haul_recording_report){.followed = 0};
 }
 
 haul_status haul_recording_report_get(const haul_recording *recording, haul_recording_report *out)

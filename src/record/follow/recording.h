@@ -8,4 +8,7 @@
  * followed step allocates it again. */
 void haul__recording_give_back(haul_recording *recording);
 
+/* Forgets all steps and counts, as if the recording were new. */
+void haul__recording_forget(haul_recording *recording);
+
 #endif

@@ -149,12 +149,53 @@ haul_status haul__inside_renew(haul__inside *s, int holders)
     return HAUL_OK;
 }
 
+/* Apart from the arena while updates do not move. */
+static bool is_apart(const haul__inside *s)
+{
+    return s->early && s->storage && s->storage != &s->own;
+}
+
+void haul__variant_drop(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count; i++) {
+        haul__inside *s = &v->insides[i];
+        if (s->offset >= 0 || !s->storage || haul__object_is_shared(s->storage))
+            continue;
+        haul__object_release(s->storage);
+        s->storage = NULL;
+    }
+}
+
 void haul__variant_give_back(haul__variant *v)
 {
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         haul__inside_leave(s);
-        if (!s->storage || haul__object_is_shared(s->storage))
+        if (!is_apart(s))
+            continue;
+        haul__object_release(s->storage);
+        s->storage = NULL;
+    }
+    haul__variant_drop(v);
+}
+
+void haul__variant_let_go(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count; i++) {
+        haul__inside *s = &v->insides[i];
+        const bool    is_left = s->offset < 0 && s->outlives && s->storage && haul__object_is_shared(s->storage);
+        if (!is_left)
+            continue;
+        haul__object_release(s->storage);
+        s->storage = NULL;
+    }
+}
+
+void haul__variant_end_run(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count && !v->early_placed; i++) {
+        haul__inside *s = &v->insides[i];
+        if (!is_apart(s))
             continue;
         haul__object_release(s->storage);
         s->storage = NULL;
@@ -164,7 +205,7 @@ void haul__variant_give_back(haul__variant *v)
 /* Memory apart from the arena, for a step whose updates do not move. */
 static haul_status take_apart(haul__inside *s)
 {
-    if (s->storage && s->storage != &s->own)
+    if (is_apart(s))
         return HAUL_OK;
     haul__storage *fresh = haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
     if (!fresh)
@@ -190,7 +231,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
     for (int i = 0; i < v->needed.count && !status; i++)
         status = make_arena(arenas, &v->needed.items[i]);
     const bool is_placed = v->generation == arenas->generation;
-    if (status || (is_placed && (v->settled == v->early_placed || !v->moved_count)))
+    if (status || (is_placed && ((v->settled && v->early_placed) || !v->moved_count)))
         return status;
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];

@@ -171,6 +171,16 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas);
  * The next run places them again. */
 void haul__variant_give_back(haul__variant *v);
 
+/* Frees memory apart from the arena, in which the next run may find a place. */
+void haul__variant_end_run(haul__variant *v);
+
+/* For the run of another variant: leaves memory that outlived the last run to the program, which may free it before the
+ * next one. */
+void haul__variant_let_go(haul__variant *v);
+
+/* After a run that differed: frees memory outside of the arenas that no tensor uses. */
+void haul__variant_drop(haul__variant *v);
+
 /* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or
  * other memory. */
 haul_status haul__inside_renew(haul__inside *s, int holders);
