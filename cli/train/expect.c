@@ -113,6 +113,7 @@ int trainer_expect(trainer *t)
         return code;
     if (planner_fit(t->planner, &t->plans.limit, &t->expected) || expect_spilling(t))
         return complain_error();
+    t->follows = t->expected.follows;
     return -1;
 }
 

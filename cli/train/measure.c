@@ -6,6 +6,7 @@
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
+#include "memory/derived.h"
 
 /* ---- measuring ---- */
 
@@ -15,9 +16,11 @@ static haul_loader *new_loader(const trainer *t, haul_dataset *data)
     return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
 }
 
-/* In the precision that was trained in, with a loader whose memory is free again when the training goes on. */
+/* In the precision that was trained in. The memory of the loader and of casted parameters is free again when the
+ * training goes on. */
 static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, network_score *out)
 {
+    trainer_rest(t);
     haul_scope  *scope = haul_scope_push();
     haul_loader *loader = new_loader(t, data);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
@@ -30,6 +33,7 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
         haul_autocast_end(before);
     }
     haul_scope_pop(scope);
+    haul__derived_give_back(t->device);
     return status;
 }
 
@@ -47,7 +51,8 @@ static haul_status measure(trainer *t, network_score *out)
 haul_status trainer_try_measuring(trainer *t)
 {
     haul_dataset *data = t->data.validation ? t->data.validation : t->data.test;
-    haul_scope   *scope = haul_scope_push();
+    trainer_rest(t);
+    haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
@@ -55,6 +60,7 @@ haul_status trainer_try_measuring(trainer *t)
     haul_status         status = loader ? network_try(t->net, &t->data.spec, loader) : haul_error_status();
     haul_autocast_end(before);
     haul_scope_pop(scope);
+    haul__derived_give_back(t->device);
     return status;
 }
 

@@ -38,18 +38,25 @@ static void tell_origins(const haul_estimate_device *d)
 static void tell_need(const trainer *t)
 {
     const haul__fit_result     *d = &t->expected;
-    const haul_estimate_device *step = haul__fit_device(&d->step, t->device),
-                               *epoch = haul__fit_device(&d->epoch, t->device);
-    const bool is_step = step && (!epoch || epoch->peak_bytes <= step->peak_bytes);
-    const int  on = haul__parts_count_on(&d->parts);
-    char       parts[64] = "";
+    const haul_estimate_result *parts_of_training[] = {&d->step, &d->first, &d->epoch};
+    const haul_estimate_device *most = NULL;
+    const int                   on = haul__parts_count_on(&d->parts);
+    bool                        is_epoch = false;
+    char                        parts[64] = "";
+    for (int i = 0; i < 3; i++) {
+        const haul_estimate_device *now = haul__fit_device(parts_of_training[i], t->device);
+        if (!now || (most && now->peak_bytes <= most->peak_bytes))
+            continue;
+        most = now;
+        is_epoch = i == 2;
+    }
     if (on)
         snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
-                  is_step ? "a training step" : "the change from one epoch to the next", text_count(t->options->batch),
+                  is_epoch ? "the change from one epoch to the next" : "a training step", text_count(t->options->batch),
                   parts, size_of(d->peak).text);
-    if (is_step || epoch)
-        tell_origins(is_step ? step : epoch);
+    if (most)
+        tell_origins(most);
 }
 
 static void tell_batch(trainer *t, int64_t limit)

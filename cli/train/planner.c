@@ -4,6 +4,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
+#include "record/follow/recording.h"
 
 struct planner {
     const trainer *of;
@@ -12,13 +13,14 @@ struct planner {
     haul__training training;
 };
 
-static haul_status build(void *context, int64_t batch, haul__training_objects *out)
+static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
 {
     planner *p = context;
     p->options = *p->of->options;
     p->options.batch = batch;
     p->trial = *p->of;
     p->trial.options = &p->options;
+    p->trial.follows = follows;
     haul_status status = trainer_build(&p->trial);
     *out = (haul__training_objects){.net = p->trial.net, .loader = p->trial.loader};
     return status;
@@ -28,6 +30,19 @@ static haul_status step(void *context, const haul_batch *batch, const haul_step_
 {
     planner *p = context;
     return trainer_step(&p->trial, batch, part);
+}
+
+static haul_status follow(void *context, const haul_batch *batch, const haul_step_part *part)
+{
+    planner *p = context;
+    return trainer_follow(&p->trial, batch, part);
+}
+
+static void forget(void *context)
+{
+    planner *p = context;
+    if (p->trial.recording)
+        haul__recording_forget(p->trial.recording);
 }
 
 static haul_status hold(void *context)
@@ -55,9 +70,13 @@ bool planner_open(trainer *t)
     p->of = t;
     p->training = (haul__training){.device = t->device,
                                    .accumulate = t->options->accumulate,
+                                   .follows = !t->options->eager && !t->options->spill, /* an arena cannot spill */
+                                   .goes_on = t->options->resume,
                                    .context = p,
                                    .build = build,
                                    .step = step,
+                                   .follow = follow,
+                                   .forget = forget,
                                    .hold = hold,
                                    .end_epoch = end_epoch};
     t->planner = p;

@@ -167,6 +167,7 @@ bool trainer_save(trainer *t, bool weights)
     bool finite = false;
     if (!t->run.path)
         return true;
+    trainer_rest(t);
     if (check_finite(t, &finite) || (!finite && note_divergence(t))) {
         complain_error();
         return false;

@@ -6,6 +6,7 @@
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
+#include "record/follow/recording.h"
 
 /* ---- groups of mini-batches whose gradients add up ---- */
 
@@ -32,20 +33,20 @@ haul_status trainer_make_schedule(trainer *t)
 
 /* ---- a step ---- */
 
-/* Nothing here waits for the device. Gradients are free as soon as the parameters are updated, so a followed step plans
- * their memory, and a validation has it. A step that fails ends the training, so it may leave gradients. */
-haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
+/* The step function of the recording. Nothing here waits for the device. Gradients end with the update, so that a
+ * followed step has them in its arena. A step that fails ends the training, so it may leave gradients that are not
+ * complete. */
+static haul_status learn(void *context)
 {
-    haul_scope *scope = haul_scope_push();
-    if (!scope)
-        return haul_error_status();
+    trainer            *t = context;
+    const haul_batch   *batch = t->batch;
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
     haul_tensor        *logits = haul_call(t->net, batch->x);
     haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
     haul_status         status = haul_autocast_end(before);
     if (!status)
-        status = haul_train_step(t->optimizer, loss, .part = part, .scaler = t->scaler);
-    if (!status && part->last)
+        status = haul_train_step(t->optimizer, loss, .part = &t->part, .scaler = t->scaler);
+    if (!status && t->part.last)
         status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
@@ -53,8 +54,43 @@ haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_pa
         status = haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
     if (!status)
         status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, batch->y));
+    return status;
+}
+
+haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    t->batch = batch;
+    t->part = *part;
+    haul_status status = learn(t);
     haul_scope_pop(scope);
     return status;
+}
+
+haul_status trainer_follow(trainer *t, const haul_batch *batch, const haul_step_part *part)
+{
+    if (!t->recording)
+        return trainer_step(t, batch, part);
+    t->batch = batch;
+    t->part = *part;
+    return haul_recording_run(t->recording);
+}
+
+/* The forms of a step that accumulates: its first, middle and last mini-batches, of whole groups and of the one at the
+ * end of an epoch, also with a smaller mini-batch. */
+haul_status trainer_begin_recording(trainer *t)
+{
+    enum { FORMS = 12 };
+    t->recording = haul_recording_new(learn, t, .variants = FORMS);
+    return t->recording ? HAUL_OK : haul_error_status();
+}
+
+void trainer_rest(const trainer *t)
+{
+    if (t->recording)
+        haul__recording_give_back(t->recording);
 }
 
 /* The most that was allocated on the device since the last reset. */
@@ -83,7 +119,8 @@ static haul_status measured_step(trainer *t, const haul_batch *batch, const haul
     haul_status status = haul_memory_reset_peak(t->device);
     double      began = clock_seconds();
     if (!status)
-        status = trainer_step(t, batch, part);
+        status = trainer_follow(t, batch, part);
+    t->mini_batches++;
     if (t->waits)
         samples_add(&t->steps, clock_seconds() - began);
     if (t->updates >= FIRST_UPDATES)

@@ -433,6 +433,11 @@ static const option train_rows[] = {
      .low = 0,
      .high = 1024,
      .flags = CHANGES},
+    {.group = "Machine",
+     .name = "eager",
+     OPTION_FLAG_AT(train_options, eager),
+     .help = "Run each step as it is. Otherwise a step is recorded once and then followed, which takes less time for "
+             "the same results, bit for bit"},
     {.group = "Saving and continuing",
      .name = "config",
      OPTION_TEXT_AT(train_options, config),

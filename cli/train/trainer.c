@@ -131,6 +131,9 @@ haul_status trainer_build(trainer *t)
     if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||
         haul_tensor_check(t->epoch_hits))
         return haul_error_status();
+    t->recording = NULL;
+    if (t->follows && trainer_begin_recording(t))
+        return haul_error_status();
     return set_precision(t);
 }
 
@@ -402,20 +405,43 @@ bool trainer_save_account(trainer *t)
     return run_account_save(ledger, t->device, &t->run) && run_profile_save(&t->profile, t->device, t->run.path);
 }
 
+/* Why steps were not followed; "": the first one runs as it is, and the others were, or --eager was given. */
+static const char *reason_of(const trainer *t, const haul_recording_report *r)
+{
+    if (t->options->eager)
+        return "";
+    if (t->options->spill)
+        return "with --spill on, steps run as they are";
+    if (t->expected.unfollowed)
+        return t->expected.unfollowed;
+    return r->eager > 1 ? r->reason : "";
+}
+
+static void tell_followed(const trainer *t, haul_recording_report *r, report_done *out)
+{
+    if (t->recording)
+        haul_recording_report_get(t->recording, r);
+    out->followed = r->followed;
+    out->eager_steps = t->mini_batches - r->followed;
+    out->unfollowed = reason_of(t, r);
+}
+
 /* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
 static int finish(trainer *t, double began)
 {
-    report_done d = {.device = t->device,
-                     .step_seconds = samples_median(&t->steps),
-                     .epochs = t->position.epoch - 1,
-                     .peak_bytes = trainer_peak_bytes(t),
-                     .limit_bytes = t->expected.limit + t->expected.overhead,
-                     .spilled_bytes = trainer_spilled_bytes(t),
-                     .waits = haul_sync_count() - t->waits_before,
-                     .step_peak_bytes = t->step_peak_bytes,
-                     .best_epoch = t->stop.best_epoch,
-                     .best_loss = t->stop.best,
-                     .validation = t->data.validation != NULL};
+    haul_recording_report steps = {.followed = 0};
+    report_done           d = {.device = t->device,
+                               .step_seconds = samples_median(&t->steps),
+                               .epochs = t->position.epoch - 1,
+                               .peak_bytes = trainer_peak_bytes(t),
+                               .limit_bytes = t->expected.limit + t->expected.overhead,
+                               .spilled_bytes = trainer_spilled_bytes(t),
+                               .waits = haul_sync_count() - t->waits_before,
+                               .step_peak_bytes = t->step_peak_bytes,
+                               .best_epoch = t->stop.best_epoch,
+                               .best_loss = t->stop.best,
+                               .validation = t->data.validation != NULL};
+    tell_followed(t, &steps, &d);
     if (!trainer_test_best(t, &d))
         return EXIT_FAILED;
     if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */

@@ -33,7 +33,7 @@ typedef struct train_options {
     int64_t     profile;    /* steps to record; 0: none */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
-    bool        shuffle, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
+    bool        shuffle, eager, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
 } train_options;
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */
@@ -80,6 +80,10 @@ typedef struct trainer {
     haul_grad_scaler  *scaler;   /* of f16, else NULL */
     haul_schedule     *schedule; /* NULL: the rate is constant */
     haul_loader       *loader;
+    bool               follows;   /* it records its steps and follows them: */
+    haul_recording    *recording; /* of the step; NULL: it runs as it is */
+    const haul_batch  *batch;     /* of the step under way, and its part: */
+    haul_step_part     part;
     int64_t            stored_epochs; /* of a resumed run, as it was stored; else 0 */
     char              *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
     data_check         data_check;
@@ -102,7 +106,8 @@ typedef struct trainer {
 
     /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
     int64_t peak_bytes, step_peak_bytes;
-    int64_t updates; /* of the parameters, in this process */
+    int64_t updates;      /* of the parameters, in this process */
+    int64_t mini_batches; /* trained in this process */
 
     pace            pace;
     samples         steps;
@@ -152,8 +157,15 @@ haul_status trainer_try_saving(trainer *t);
  * has begun. `exhausted`: it was tried, and the library's complaint was printed. Returns an exit code. */
 int trainer_tell_memory(trainer *t, bool exhausted);
 
-/* One mini-batch of training, without waiting for the device. */
+/* One mini-batch of training, without waiting for the device: as it is, and by the recording if there is one. */
 haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_part *part);
+haul_status trainer_follow(trainer *t, const haul_batch *batch, const haul_step_part *part);
+
+/* Make the recording of the step. */
+haul_status trainer_begin_recording(trainer *t);
+
+/* Free the memory that the recording keeps between steps, for work that comes between them. */
+void trainer_rest(const trainer *t);
 
 /* What the training's data and options allow. */
 standing_limits trainer_limits(const trainer *t);

@@ -56,6 +56,7 @@ haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, h
     }
     need->bytes = fit.peak - fit.start + r->start;
     need->fits = need->bytes <= r->limit || (fit.spill.fits && host_has_room(need->bytes - r->limit));
+    need->follows = fit.follows;
     if (parts)
         *parts = fit.parts;
     haul__fit_free(&fit);
@@ -98,6 +99,7 @@ typedef struct timing {
     const haul__training    *training;
     const haul__batch_watch *watch;
     haul__training_objects   objects;
+    bool                     follows;
     int64_t                  epoch;
     int64_t                  steps;
 } timing;
@@ -128,7 +130,9 @@ static haul_status run_steps(timing *w, int64_t steps, double *per_second)
         const haul_batch    *batch = take_batch(w);
         const haul_step_part part = {
             .first = w->steps % n == 0, .last = w->steps % n == n - 1, .weight = 1 / (double)n};
-        haul_status status = batch ? t->step(t->context, batch, &part) : haul_error_status();
+        if (!batch)
+            return haul_error_status();
+        haul_status status = w->follows ? t->follow(t->context, batch, &part) : t->step(t->context, batch, &part);
         if (status)
             return status;
         examples += batch->size;
@@ -164,7 +168,7 @@ static haul_status time_batch(timing *w, int64_t batch, const haul__network_part
     haul_scope           *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
-    haul_status status = t->build(t->context, batch, &w->objects);
+    haul_status status = t->build(t->context, batch, w->follows, &w->objects);
     if (!status)
         status = haul__parts_apply(parts, w->objects.net);
     if (!status)
@@ -184,6 +188,7 @@ static bool try_batch(const haul__batch_request *r, const haul__batch_watch *wat
     if (c->count == HAUL__MOST_BATCH_TRIALS || !fits(r, batch, &need, &parts))
         return false;
     trial.peak_bytes = need.bytes;
+    w.follows = need.follows;
     haul_status status = time_batch(&w, batch, &parts, &trial.per_second);
     haul_memory_release_cached(r->training->device);
     haul_error_clear();

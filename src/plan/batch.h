@@ -15,8 +15,9 @@ typedef struct haul__batch_request {
 
 /* What a training with some batch takes. */
 typedef struct haul__batch_need {
-    int64_t bytes; /* at its peak, without spilling */
-    bool    fits;  /* these are within the limit, or spilling is on and suffices */
+    int64_t bytes;   /* at its peak, without spilling */
+    bool    fits;    /* these are within the limit, or spilling is on and suffices */
+    bool    follows; /* it follows its steps then */
 } haul__batch_need;
 
 /* The training's need with this batch. The parts that would run again go to `parts` unless it is NULL. The error is

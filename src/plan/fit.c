@@ -8,7 +8,7 @@
 typedef struct making {
     const haul__training    *training;
     const haul__fit_request *request;
-    bool                     spills;
+    bool                     spills, follows;
     haul__training_objects   objects;
     const haul_batch        *batch;
     haul__fit_result        *out;
@@ -18,13 +18,49 @@ typedef struct making {
 
 /* ---- steps ---- */
 
-/* With accumulation, the mini-batch that needs most: others came before it, and the parameters are updated. */
+/* Mini-batch `index` of `count` of a step, all of which are the one that was taken. */
+static haul_status make_part(making *m, bool follows, int64_t index, int64_t count)
+{
+    const haul__training *t = m->training;
+    const haul_step_part  part = {.first = index == 0, .last = index == count - 1, .weight = 1 / (double)t->accumulate};
+    return follows ? t->follow(t->context, m->batch, &part) : t->step(t->context, m->batch, &part);
+}
+
+/* As many mini-batches of a step as differ from each other: one in the middle finds gradients of the first one, and
+ * the next one those of another in the middle. */
+static int64_t count_parts(const making *m)
+{
+    enum { MOST = 4 };
+    return m->training->accumulate < MOST ? m->training->accumulate : MOST;
+}
+
+/* A step as the training makes it. */
+static haul_status make_group(void *context)
+{
+    making       *m = context;
+    const int64_t count = count_parts(m);
+    haul_status   status = HAUL_OK;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = make_part(m, m->follows, i, count);
+    return status;
+}
+
+/* The mini-batches of a step before its last one, as they are. */
+static haul_status lead(making *m)
+{
+    const int64_t count = count_parts(m);
+    haul_status   status = HAUL_OK;
+    for (int64_t i = 0; i < count - 1 && !status; i++)
+        status = make_part(m, false, i, count);
+    return status;
+}
+
+/* With accumulation, the mini-batch that computes most, as it is: others came before it, and the parameters are
+ * updated. */
 static haul_status make_step(void *context)
 {
-    making              *m = context;
-    const int64_t        accumulate = m->training->accumulate;
-    const haul_step_part part = {.first = accumulate == 1, .last = true, .weight = 1 / (double)accumulate};
-    return m->training->step(m->training->context, m->batch, &part);
+    making *m = context;
+    return make_part(m, false, count_parts(m) - 1, count_parts(m));
 }
 
 /* The first batch of an epoch: later ones may be smaller. */
@@ -40,33 +76,77 @@ static haul_status take_batch(making *m)
 
 static haul_status watched_step(making *m)
 {
+    haul_watch_calls(haul__layers_watch, &m->out->layers);
+    const haul_status status = make_group(m);
+    haul_watch_calls(NULL, NULL);
+    return status;
+}
+
+static haul_status make_next(making *m)
+{
+    haul_status status = take_batch(m);
+    return status ? status : make_group(m);
+}
+
+/* The first two steps: the optimizer's state does not exist yet, and then a step is recorded. */
+static haul_status make_first(void *context)
+{
+    making     *m = context;
+    haul_status status = watched_step(m);
+    return status ? status : make_next(m);
+}
+
+/* The state of the optimizer, which a training that goes on finds in its first step. */
+static haul_status make_state(making *m)
+{
+    haul_status status = make_next(m);
+    m->training->forget(m->training->context);
+    return status;
+}
+
+static haul_status estimate_first(making *m)
+{
     haul__layers *layers = &m->out->layers;
     haul_status   status = take_batch(m);
-    haul_watch_calls(haul__layers_watch, layers);
     if (!status)
-        status = make_step(m);
-    haul_watch_calls(NULL, NULL);
+        status = haul_estimate(make_first, m, &m->out->first);
     if (!status && layers->failed)
         status = haul__fail_memory(NULL, 0);
     return status ? status : haul__layers_count_parameters(layers, m->objects.net);
 }
 
-/* After the first step: makes the second one and takes the batch of the third. */
-static haul_status reach_third(making *m)
+/* What the last mini-batch of a step computes, which is the same followed. */
+static haul_status estimate_operations(making *m, haul_estimate_result *out)
 {
-    haul_status status = take_batch(m);
+    haul_status status = lead(m);
+    return status ? status : haul_estimate(make_step, m, out);
+}
+
+/* What a step computes, and the memory that it takes as the training makes it. */
+static haul_status estimate_step(making *m)
+{
+    haul_estimate_result made, *step = &m->out->step;
+    haul_status          status = estimate_operations(m, step);
     if (!status)
-        status = make_step(m);
-    return status ? status : take_batch(m);
+        status = haul_estimate(make_group, m, &made);
+    if (status)
+        return status;
+    const haul_estimate_result plain = *step;
+    step->devices = made.devices;
+    step->device_count = made.device_count;
+    made.devices = plain.devices;
+    made.device_count = plain.device_count;
+    haul_estimate_free(&made);
+    return HAUL_OK;
 }
 
 /* The third step, and what a training keeps in addition. */
-static haul_status estimate_step(making *m)
+static haul_status estimate_third(making *m)
 {
-    haul_status status = reach_third(m);
+    haul_status status = take_batch(m);
     if (!status)
         status = m->training->hold(m->training->context);
-    return status ? status : haul_estimate(make_step, m, &m->out->step);
+    return status ? status : estimate_step(m);
 }
 
 /* ---- between two epochs ---- */
@@ -76,7 +156,7 @@ static haul_status pass_epoch(void *context)
 {
     making     *m = context;
     haul_status status = m->training->end_epoch(m->training->context);
-    return status ? status : make_step(m);
+    return status ? status : make_group(m);
 }
 
 const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device)
@@ -93,11 +173,24 @@ static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
     return d ? d->peak_bytes : 0;
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The first steps may take more than those that are followed. */
+static int64_t peak_of_training(const making *m)
+{
+    const haul__fit_result *fit = m->out;
+    const haul_device      *device = m->training->device;
+    return larger(peak_in(&fit->epoch, device), larger(peak_in(&fit->first, device), peak_in(&fit->step, device)));
+}
+
 static haul_status estimate_epoch(making *m)
 {
     haul__fit_result *fit = m->out;
     haul_status       status = haul_estimate(pass_epoch, m, &fit->epoch);
-    fit->plain_peak = fit->peak = peak_in(&fit->epoch, m->training->device);
+    fit->plain_peak = fit->peak = peak_of_training(m);
     fit->limit = haul__room_limit_bytes(&m->request->limit, fit->plain_peak);
     fit->overhead = m->request->limit.overhead;
     return status;
@@ -108,14 +201,15 @@ static haul_status estimate_epoch(making *m)
 /* Mini-batches take turns in the memory of the loader, which may be away. One epoch follows the other. */
 static haul_status make_steps(void *context)
 {
-    making      *m = context;
-    haul_loader *loader = m->objects.loader;
-    haul_status  status = haul_loader_start(loader, 1);
+    making       *m = context;
+    haul_loader  *loader = m->objects.loader;
+    const int64_t count = count_parts(m);
+    haul_status   status = haul_loader_start(loader, 1);
     for (int i = 0; i < HAUL__SPILLED_STEPS && !status; i++) {
         m->batch = haul_loader_next(loader);
         if (!m->batch && !haul_error_status() && !haul_loader_start(loader, 1))
             m->batch = haul_loader_next(loader);
-        status = m->batch ? make_step(m) : haul_error_status();
+        status = m->batch ? make_part(m, m->follows, i % count, count) : haul_error_status();
     }
     return status;
 }
@@ -140,13 +234,31 @@ static haul_status estimate_spilling(making *m)
 
 /* ---- recomputation ---- */
 
+/* The first steps of a recording, and an epoch that passes. */
+static haul_status pass_first(void *context)
+{
+    making     *m = context;
+    haul_status status = m->follows ? make_group(m) : HAUL_OK;
+    if (!status && m->follows)
+        status = make_group(m);
+    return status ? status : pass_epoch(m);
+}
+
+/* With the parts of the network as they are now, which nothing was recorded with. */
+static haul_status estimate_anew(making *m, haul_estimate_result *out)
+{
+    if (m->follows)
+        m->training->forget(m->training->context);
+    return haul_estimate(pass_first, m, out);
+}
+
 static haul_status measure_parts(const haul__network_parts *p, int64_t *peak, void *context)
 {
     making              *m = context;
     haul_estimate_result r;
     haul_status          status = haul__parts_apply(p, m->objects.net);
     if (!status)
-        status = haul_estimate(pass_epoch, m, &r);
+        status = estimate_anew(m, &r);
     if (status)
         return status;
     *peak = peak_in(&r, m->training->device);
@@ -167,8 +279,8 @@ static haul_status choose_parts(making *m)
         return status;
     haul_estimate_free(&fit->step);
     haul_estimate_free(&fit->epoch);
-    status = haul_estimate(make_step, m, &fit->step);
-    return status ? status : haul_estimate(pass_epoch, m, &fit->epoch);
+    status = estimate_anew(m, &fit->epoch);
+    return status ? status : estimate_step(m);
 }
 
 /* ---- the whole ---- */
@@ -177,11 +289,13 @@ static haul_status run_training(void *context)
 {
     making               *m = context;
     const haul__training *t = m->training;
-    haul_status           status = t->build(t->context, m->request->batch, &m->objects);
+    haul_status           status = t->build(t->context, m->request->batch, m->follows, &m->objects);
+    if (!status && t->goes_on && m->follows)
+        status = make_state(m);
     if (!status)
-        status = watched_step(m);
+        status = estimate_first(m);
     if (!status)
-        status = estimate_step(m);
+        status = estimate_third(m);
     if (!status)
         haul__layers_count_flops(&m->out->layers, &m->out->step);
     if (!status)
@@ -191,11 +305,12 @@ static haul_status run_training(void *context)
     return status || !m->spills ? status : estimate_spilling(m);
 }
 
-static haul_status fit(const haul__training *t, const haul__fit_request *r, bool spills, haul__fit_result *out)
+static haul_status fit(const haul__training *t, const haul__fit_request *r, bool spills, bool follows,
+                       haul__fit_result *out)
 {
-    making               m = {.training = t, .request = r, .spills = spills, .out = out};
+    making               m = {.training = t, .request = r, .spills = spills, .follows = follows, .out = out};
     haul_estimate_result all;
-    *out = (haul__fit_result){0};
+    *out = (haul__fit_result){.follows = follows};
     haul_status                 status = haul_estimate(run_training, &m, &all);
     const haul_estimate_device *d = haul__fit_device(&all, t->device);
     out->start = d ? d->start_bytes : 0;
@@ -205,9 +320,49 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
     return status;
 }
 
+/* Whether a training that would follow its steps makes them as they are: because followed they do not fit, or because
+ * they add up gradients, which is done to save memory. Followed, the sums exist twice for a moment. */
+static bool may_be_better(const haul__training *t, const haul__fit_result *followed)
+{
+    return followed->follows && (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));
+}
+
+static const char *reason_for(const haul__fit_result *plain, const haul__fit_result *followed)
+{
+    const bool is_over = followed->limit && followed->peak > followed->limit;
+    if (is_over && (plain->peak <= plain->limit || plain->peak < followed->peak))
+        return "only steps as they are fit in the limit";
+    return followed->peak / 9 * 8 > plain->peak ? "the parts of a step take much less memory as they are" : NULL;
+}
+
+/* Recomputation is for what does not fit otherwise. */
+static haul_status fit_as_it_is(const haul__training *t, const haul__fit_request *r, haul__fit_result *followed)
+{
+    const haul__fit_request request = {
+        .batch = r->batch,
+        .limit = {.bytes = followed->limit ? followed->limit + followed->overhead : 0, .overhead = followed->overhead},
+        .recompute = r->recompute && (!followed->limit || followed->peak > followed->limit),
+        .start = r->start};
+    haul__fit_result plain;
+    haul_status      status = fit(t, &request, false, false, &plain);
+    if (status)
+        return status;
+    plain.unfollowed = reason_for(&plain, followed);
+    haul__fit_free(plain.unfollowed ? followed : &plain);
+    if (plain.unfollowed)
+        *followed = plain;
+    return HAUL_OK;
+}
+
 haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out)
 {
-    return fit(t, r, false, out);
+    haul_status status = fit(t, r, false, t->follows, out);
+    if (status || !may_be_better(t, out))
+        return status;
+    status = fit_as_it_is(t, r, out);
+    if (status)
+        haul__fit_free(out);
+    return status;
 }
 
 /* ---- the step as a program ---- */
@@ -216,15 +371,17 @@ static haul_status record_third(void *context)
 {
     making               *m = context;
     const haul__training *t = m->training;
-    haul_status           status = t->build(t->context, m->request->batch, &m->objects);
+    haul_status           status = t->build(t->context, m->request->batch, false, &m->objects);
     if (!status)
         status = haul__parts_apply(&m->out->parts, m->objects.net);
     if (!status)
+        status = make_next(m);
+    if (!status)
+        status = make_next(m);
+    if (!status)
         status = take_batch(m);
     if (!status)
-        status = make_step(m);
-    if (!status)
-        status = reach_third(m);
+        status = lead(m);
     return status ? status : haul__program_record(make_step, m, m->moves, m->program);
 }
 
@@ -263,7 +420,7 @@ haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request 
         return status;
     status = begin_spilling(t->device, r);
     if (!status)
-        status = fit(t, r, true, out);
+        status = fit(t, r, true, false, out);
     haul__memory_settings_set(t->device, &before);
     return status;
 }
@@ -275,6 +432,7 @@ int64_t haul__fit_step_peak(const haul__fit_result *fit, const haul_device *devi
 
 void haul__fit_free(haul__fit_result *fit)
 {
+    haul_estimate_free(&fit->first);
     haul_estimate_free(&fit->step);
     haul_estimate_free(&fit->epoch);
     haul_estimate_free(&fit->steps);

@@ -27,13 +27,16 @@ typedef struct haul__fit_request {
 
 typedef struct haul__fit_result {
     int64_t              examples;   /* in the mini-batch, which has fewer than .batch if the data does */
-    haul_estimate_result step;       /* the third: those before it make gradients and the optimizer's state */
+    haul_estimate_result first;      /* the first two: one makes the optimizer's state, the other is recorded */
+    haul_estimate_result step;       /* the third: its memory, and what its last mini-batch computes */
     haul__network_parts  parts;      /* of a request with .recompute: those that run again in this step are on */
     int64_t              limit;      /* what the limit leaves for tensors, in bytes; 0: none */
     int64_t              overhead;   /* the rest of it: what the device takes for other things */
     int64_t              start;      /* bytes that were in use on the device before */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `parts` */
+    bool                 follows;    /* it follows its steps */
+    const char          *unfollowed; /* why it does not, although it would; NULL: it does, or would not */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
     haul_estimate_result steps;      /* HAUL__SPILLED_STEPS steps one after the other, if they spill */
     haul__fit_spill      spill;      /* of haul__fit_spilling */

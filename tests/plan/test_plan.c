@@ -45,9 +45,10 @@ typedef struct model {
     int64_t            built, held, epochs;
 } model;
 
-static haul_status build(void *context, int64_t batch, haul__training_objects *out)
+static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
 {
     model *m = context;
+    (void)follows;
     m->net = HAUL_SEQUENTIAL(haul_nn_linear(FEATURES, WIDTH), haul_nn_relu(), haul_nn_linear(WIDTH, 1));
     m->adam = haul_adam(m->net, 0.01);
     m->loader = haul_loader_new(m->data, .batch = batch);
@@ -110,7 +111,7 @@ static int64_t measure_peak(const haul__training *t, int64_t batch)
     const haul_step_part   whole = {true, true, 1};
     haul_scope            *inner = haul_scope_push();
     const int64_t          start = allocated();
-    assert_int_equal(t->build(t->context, batch, &o), HAUL_OK);
+    assert_int_equal(t->build(t->context, batch, false, &o), HAUL_OK);
     haul_loader_start(o.loader, 1);
     for (int i = 0; i < 3; i++) {
         const haul_batch *b = haul_loader_next(o.loader);

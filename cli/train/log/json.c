@@ -311,6 +311,9 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_count(event, "limit_bytes", d->limit_bytes);
     put_count(event, "spilled_bytes", d->spilled_bytes);
     put_count(event, "waits", d->waits);
+    put_count(event, "followed", d->followed);
+    put_count(event, "eager_steps", d->eager_steps);
+    json_text(event, "unfollowed", d->unfollowed);
     json_number(event, "step_peak_bytes", d->step_peak_bytes ? (double)d->step_peak_bytes : NAN);
     put_seconds(event, "seconds", d->seconds);
     return event;

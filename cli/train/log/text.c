@@ -363,6 +363,9 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     if (d->step_seconds > 0)
         print_fact("  step", END, "%s median; %s examples/s in the last epoch", text_seconds(d->step_seconds),
                    text_count(whole_number(r->last_speed)));
+    if (*d->unfollowed)
+        print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
+                   text_count(d->followed + d->eager_steps), d->unfollowed);
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
     if (d->spilled_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
