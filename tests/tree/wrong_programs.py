@@ -3,6 +3,7 @@ default as errors; the right spelling compiles with all warnings. Both hold wher
 system's, in which compilers warn less, so each wrong line is tried with -isystem, too."""
 import concurrent.futures
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,13 +22,8 @@ struct state {
     haul_example_function *change;
     void (*hear)(const haul_event *, void *);
 };
-void line(struct state *s);
-void line(struct state *s)
-{
-    (void)s;
-    (void)%s;
-}
 """
+FUNCTION = "void line_%d(struct state *s); void line_%d(struct state *s) { (void)s; (void)%s; }\n"
 
 # (wrong, right)
 LINES = [
@@ -159,15 +155,20 @@ ONLY_C = [
 EVERYTHING = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]
 
 
-def compiles(name, compiler, include, warnings, line):
-    """(did it, what the compiler said)"""
-    language = "c++20" if "++" in compiler else "c11"
-    path = f"{name}.cpp" if "++" in compiler else f"{name}.c"
+def compile_lines(name, compiler, include, warnings, lines):
+    """The numbers of the lines that the compiler refuses, and its output. Each line is a function of one source line."""
+    plus = "++" in compiler
+    path = f"{name}.cpp" if plus else f"{name}.c"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(TOP % line)
-    done = subprocess.run([compiler, "-std=" + language, "-Werror"] + warnings +
+        file.write(TOP)
+        for i, line in enumerate(lines):
+            file.write(FUNCTION % (i, i, line))
+    every = "-ferror-limit=0" if "clang" in compiler else "-fmax-errors=0"
+    done = subprocess.run([compiler, "-std=" + ("c++20" if plus else "c11"), "-Werror", every] + warnings +
                           [include, source + "/include", "-fsyntax-only", path], capture_output=True, text=True)
-    return done.returncode == 0, done.stderr
+    first = TOP.count("\n") + 1
+    named = {int(at) - first for at in re.findall(rf"^{re.escape(path)}:(\d+):", done.stderr, re.M)}
+    return (named if done.returncode else set()), done.stderr
 
 
 def knows(compiler):
@@ -182,19 +183,22 @@ def main():
     jobs = []
     compilers = [c for c in ("gcc", "clang", "g++", "clang++") if knows(c)]
     for compiler in compilers:
-        for wrong, right in LINES + ([] if "++" in compiler else ONLY_C):
-            for include in ("-I", "-isystem"):
-                jobs.append((compiler, include, [], wrong, False))
-            jobs.append((compiler, "-I", EVERYTHING, right, True))
-    failed = 0
+        pairs = LINES + ([] if "++" in compiler else ONLY_C)
+        for include in ("-I", "-isystem"):
+            jobs.append((compiler, include, [], [wrong for wrong, _ in pairs], False))
+        jobs.append((compiler, "-I", EVERYTHING, [right for _, right in pairs], True))
+    failed = count = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = [(job, pool.submit(compiles, f"line{i}", *job[:4])) for i, job in enumerate(jobs)]
-        for (compiler, include, _, line, wanted), result in results:
-            good, said = result.result()
-            if good != wanted:
-                failed += 1
-                print(f"{compiler} {include} {'refuses' if wanted else 'accepts'} {line}\n{said}")
-    print(f"{len(jobs)} lines with {', '.join(compilers) or 'no compiler'}: {failed} wrong")
+        results = [(job, pool.submit(compile_lines, f"lines{i}", *job[:4])) for i, job in enumerate(jobs)]
+        for (compiler, include, _, lines, wanted), result in results:
+            refused, output = result.result()
+            count += len(lines)
+            for i, line in enumerate(lines):
+                if (i in refused) == wanted:
+                    failed += 1
+                    print(f"{compiler} {include} {'refuses' if wanted else 'accepts'} {line}")
+                    print(output if wanted else "")
+    print(f"{count} lines with {', '.join(compilers) or 'no compiler'}: {failed} wrong")
     return 77 if not compilers else failed != 0
 
 
