@@ -32,6 +32,7 @@ static int in_child(const char *name, const char *value, int (*run)(void))
     return WEXITSTATUS(status);
 }
 
+#ifdef HAUL_HAVE_LEVEL_base
 static int computes_at_base(void)
 {
     haul_device_properties p;
@@ -46,6 +47,7 @@ static void test_cpu_level__can_be_forced(void **state)
     (void)state;
     assert_int_equal(in_child("HAUL_CPU_LEVEL", "base", computes_at_base), 0);
 }
+#endif
 
 #if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
 static int most; /* the instructions that the process may use, in the bits of dnnl_cpu_isa_t */
@@ -117,7 +119,9 @@ static void test_cpu_level__wrong_variables_are_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifdef HAUL_HAVE_LEVEL_base
         cmocka_unit_test(test_cpu_level__can_be_forced),
+#endif
 #if defined(HAUL_HAVE_ONEDNN) && defined(__x86_64__)
         cmocka_unit_test(test_cpu_level__binds_onednn),
 #endif

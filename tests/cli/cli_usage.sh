@@ -148,5 +148,5 @@ HAUL_CPU_LEVEL=foo run 1 train "${small[@]}" --epochs 1
 complains 'HAUL_CPU_LEVEL is "foo"; base, v3 or v4 is expected'
 HAUL_CPU_LEVEL=foo run 0 devices
 check "haul devices says why" grep -q '^cpu *not used: .*HAUL_CPU_LEVEL is "foo"' out
-HAUL_CPU_LEVEL=base HAUL_NUM_THREADS=2 run 0 train "${small[@]}" --epochs 1
+HAUL_CPU_LEVEL=v4 HAUL_NUM_THREADS=2 run 0 train "${small[@]}" --epochs 1
 finish
