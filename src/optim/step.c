@@ -154,19 +154,27 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     return haul__status_of(out->grad);
 }
 
-/* A dry run does not change the state of an optimizer that existed before. */
-static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e)
+/* A dry run does not change the state of an optimizer that existed before. What the step leaves needs no note. */
+static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
     static const char operation[] = "haul_optimizer_step";
-    if (!haul__is_trial() || haul__dry_run_planned(e->parameter->storage))
+    if (!found->grad || haul__dry_run_planned(e->parameter->storage))
         return HAUL_OK;
-    haul_status status = haul__dry_run_keep_integer(o, &o->steps, operation);
-    if (!status)
-        status = haul__dry_run_keep_integer(o, &e->steps, operation);
-    if (!status)
+    haul_status status = haul__dry_run_keep_integer(o, &e->steps, operation);
+    if (!status && found->made && found->made != e->made)
         status = haul__dry_run_keep_tensor(o, &e->made, operation);
     for (int i = 0; i < o->kind->state_count && !status; i++)
-        status = haul__dry_run_keep_tensor(o, &e->states[i], operation);
+        if (found->states[i])
+            status = haul__dry_run_keep_tensor(o, &e->states[i], operation);
+    return status;
+}
+
+static haul_status keep_all_in_dry_run(haul_optimizer *o, const prepared *found)
+{
+    const bool  is_own = haul__dry_run_planned(o->entries[0].parameter->storage);
+    haul_status status = is_own ? HAUL_OK : haul__dry_run_keep_integer(o, &o->steps, "haul_optimizer_step");
+    for (int i = 0; i < o->count && !status; i++)
+        status = keep_in_dry_run(o, &o->entries[i], &found[i]);
     return status;
 }
 
@@ -247,8 +255,8 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
     memset(found, 0, bytes);
     for (int i = 0; i < o->count && !status; i++)
         status = prepare(o, &o->entries[i], may_skip, &found[i]);
-    for (int i = 0; i < o->count && !status; i++)
-        status = keep_in_dry_run(o, &o->entries[i]);
+    if (!status && haul__is_trial())
+        status = keep_all_in_dry_run(o, found);
     if (!status)
         o->steps++;
     for (int i = 0; i < o->count && !status;) {
