@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json_file.h"
-#include "plan/place/certificate.h"
 
 haul__json *check_certificate(const char *path, haul__verdict *out)
 {
@@ -55,11 +54,9 @@ static bool compare_graphs(const char *path, const haul__json *graph, const haul
     return true;
 }
 
-static bool compare_digest(const char *path, const haul__json *certificate, const char *name, uint64_t digest)
+static bool compare_digest(const char *path, const haul__json *certificate, const char *name, const char *text)
 {
-    char              text[17];
     const haul__json *found = haul__json_member(certificate, name);
-    snprintf(text, sizeof text, "%016" PRIx64, digest);
     if (found && found->string && !strcmp(found->string, text))
         return true;
     complain("%s is about another %s: \"%s\" is %s there and %s here", path, name, name,
@@ -69,14 +66,13 @@ static bool compare_digest(const char *path, const haul__json *certificate, cons
 
 bool check_step(const char *path, const haul__json *certificate, const study *s)
 {
-    if (!compare_digest(path, certificate, "program", haul__place_digest(&s->program)) ||
-        !compare_digest(path, certificate, "machine", haul__machine_digest(s->request->machine)))
+    if (!compare_digest(path, certificate, "program", s->plan->digests[0]) ||
+        !compare_digest(path, certificate, "machine", s->plan->digests[1]))
         return false;
-    const haul__certificate c = {&s->graph, &s->best, "", "", {s->devices[0], s->devices[1]}};
-    char                   *text = haul__certificate_text(&c);
-    haul__json             *mine = NULL;
-    size_t                  used;
-    bool                    same = false;
+    char       *text = haul__plan_text(s->plan, "haul plan");
+    haul__json *mine = NULL;
+    size_t      used;
+    bool        same = false;
     if (!text || haul__json_read("haul plan", (const uint8_t *)text, strlen(text), JSON_TREE_DEPTH, &mine, &used))
         complain_error();
     else

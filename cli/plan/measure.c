@@ -12,10 +12,10 @@ static bool find_devices(const study *s, haul_device *out[HAUL__PLACE_DEVICES])
 {
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         haul_device_properties p;
-        out[d] = haul_device_get(s->devices[d]);
+        out[d] = haul_device_get(s->plan->request.names[d]);
         if (haul_device_describe(out[d], &p)) {
-            complain("--measure makes steps on this computer, and %s cannot be used here: %s", s->devices[d],
-                     error_text());
+            complain("--measure makes steps on this computer, and %s cannot be used here: %s",
+                     s->plan->request.names[d], error_text());
             return false;
         }
     }
@@ -26,10 +26,10 @@ static bool find_devices(const study *s, haul_device *out[HAUL__PLACE_DEVICES])
 static bool list_modules(const study *s, haul_device *const devices[HAUL__PLACE_DEVICES], place_list *out)
 {
     bool fine = true;
-    for (size_t i = 0; fine && i < s->graph.operation_count; i++) {
-        const haul__place_operation *o = &s->graph.operations[i];
+    for (size_t i = 0; fine && i < s->plan->graph.operation_count; i++) {
+        const haul__place_operation *o = &s->plan->graph.operations[i];
         if (*o->module && o->call >= 0)
-            fine = place_add(out, o->module, devices[study_device_of(s, o)]);
+            fine = place_add(out, o->module, devices[haul__plan_device_of(s->plan, o)]);
     }
     return fine;
 }
@@ -64,7 +64,8 @@ static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE
     return status;
 }
 
-static bool measure(const study *s, const trainer *t, candidate *c, haul_device *const devices[HAUL__PLACE_DEVICES])
+static bool measure(const study *s, const trainer *t, haul__plan_way *c,
+                    haul_device *const devices[HAUL__PLACE_DEVICES])
 {
     trainer     trial = *t;
     haul_scope *scope = haul_scope_push();
@@ -73,7 +74,7 @@ static bool measure(const study *s, const trainer *t, candidate *c, haul_device 
     trial.device = devices[c->device > 0];
     if (c->device < 0)
         fine = fine && list_modules(s, devices, &trial.places);
-    if (!scope || (fine && time_steps(&trial, devices, &c->seconds))) {
+    if (!scope || (fine && time_steps(&trial, devices, &c->measured))) {
         complain_error();
         fine = false;
     }
@@ -86,8 +87,8 @@ bool study_measure(study *s, const trainer *t)
 {
     haul_device *devices[HAUL__PLACE_DEVICES];
     bool         fine = find_devices(s, devices);
-    for (int i = 0; fine && i < MOST_CANDIDATES; i++)
-        if (s->candidates[i].fits)
-            fine = measure(s, t, &s->candidates[i], devices);
+    for (int i = 0; fine && i < HAUL__PLAN_CANDIDATES; i++)
+        if (!*s->plan->ways[i].why_not)
+            fine = measure(s, t, &s->plan->ways[i], devices);
     return fine;
 }

@@ -46,7 +46,7 @@ static void put_row(FILE *file, const study *s, size_t i)
 {
     const plan_row *r = &s->rows[i];
     char            reason[300];
-    study_reason(s, r->device, &r->why, reason, sizeof reason);
+    haul__plan_reason(s->plan, r->device, &r->why, reason, sizeof reason);
     fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n", LEFT,
             row_y(i), WIDTH, BOX, fills[r->device], lines[r->device]);
     put_label(file, LEFT + 10, row_y(i) + 17, "name", r->label);
@@ -125,16 +125,16 @@ static void put_legend(FILE *file, const study *s, const char *title)
 {
     char text[200];
     put_label(file, 20, 28, "title", title);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->best.cost));
+    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->plan->best.cost));
     for (int d = 0; d < HAUL__PLACE_DEVICES && used < sizeof text; d++)
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->single[d].cost),
-                             s->devices[d], haul__place_fits(&s->graph, s->single[d].peaks) ? "" : " (does not fit)");
+        used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->plan->single[d].cost),
+                                 s->plan->request.names[d],
+                                 haul__place_fits(&s->plan->graph, s->plan->single[d].peaks) ? "" : " (does not fit)");
     put_label(file, 20, 48, "note", text);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         fprintf(file, "<rect x=\"%d\" y=\"60\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\" stroke=\"%s\"/>\n",
                 20 + d * 110, fills[d], lines[d]);
-        put_label(file, 40 + d * 110, 71, "note", s->devices[d]);
+        put_label(file, 40 + d * 110, 71, "note", s->plan->request.names[d]);
     }
     fprintf(file, "<path d=\"M240 67H266\" class=\"copy\"/>\n");
     put_label(file, 272, 71, "note", "copied between the devices");

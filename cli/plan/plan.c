@@ -75,8 +75,8 @@ static int plan(trainer *t, void *context)
     planning  *p = context;
     char       title[300];
     study      s = {0};
-    const bool shown =
-        study_make(&s, t, &p->request) && show(p, &s, t, title_of(t, p->request.machine, title, sizeof title));
+    const bool made = study_make(&s, t, &p->request);
+    const bool shown = made && show(p, &s, t, title_of(t, s.plan->request.machine, title, sizeof title));
     study_free(&s);
     return shown ? EXIT_OK : haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
 }

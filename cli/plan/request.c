@@ -1,40 +1,11 @@
 #include "cli/plan/request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cli/options/memory_limit.h"
 #include "cli/shared/cli.h"
-#include "plan/here.h"
-
-/* ---- the machine and its devices ---- */
-
-static bool load_machine(const char *name, study_request *out)
-{
-    if (!haul__machine_choose("haul plan", name, &out->machine))
-        return true;
-    complain_error();
-    return false;
-}
-
-/* The devices of the machine as "cpu, cuda:0". */
-static const char *device_names(const haul__machine *m)
-{
-    static char text[HAUL__MACHINE_DEVICES * (HAUL__MACHINE_NAME + 2)];
-    size_t      used = 0;
-    for (int d = 0; d < m->device_count; d++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", d ? ", " : "", m->devices[d].name);
-    return text;
-}
-
-static bool find_device(const haul__machine *m, const char *name, const char *spelling, int *out)
-{
-    *out = haul__machine_find(m, name);
-    if (*out < 0)
-        complain("%s: %s has no device '%s'; it has %s", spelling, m->name, name, device_names(m));
-    return *out >= 0;
-}
+#include "plan/place/options.h"
 
 /* Splits the next part of a list off, at a comma. NULL at the end. */
 static char *next_part(char **rest)
@@ -46,107 +17,73 @@ static char *next_part(char **rest)
     return part;
 }
 
-static bool choose_devices(char *list, study_request *out)
-{
-    const haul__machine *m = out->machine;
-    int                  count = 0, device;
-    out->device = 1;
-    if (m->device_count < 2) {
-        complain("%s has no device but %s, so there is nothing to place; --machine NAME plans for another machine",
-                 m->name, m->devices[0].name);
-        return false;
-    }
-    for (char *name = next_part(&list); name; name = next_part(&list), count++) {
-        if (!find_device(m, name, "--devices", &device))
-            return false;
-        out->device = device ? device : out->device;
-        if (count >= HAUL__PLACE_DEVICES || (count == 0 && device) || (count == 1 && !device)) {
-            complain("--devices names the host and one other device, for example %s,%s", m->devices[0].name,
-                     m->devices[1].name);
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- limits and pins ---- */
 
-/* 0 or 1, as plans count devices; -1 after a complaint. */
-static int side_of(const study_request *r, const char *name, const char *spelling)
-{
-    int device;
-    if (!find_device(r->machine, name, spelling, &device))
-        return -1;
-    if (device == 0 || device == r->device)
-        return device != 0;
-    complain("%s: %s is not one of the two devices of the plan, %s and %s", spelling, name, r->machine->devices[0].name,
-             r->machine->devices[r->device].name);
-    return -1;
-}
-
-/* A size without a device is for the second one. */
-static bool read_limits(char *list, study_request *out)
+/* A size without a device is for the one that is not the host. */
+static bool read_limits(char *list, haul_plan_limit *out, int *count)
 {
     for (char *part = next_part(&list); part; part = next_part(&list)) {
         haul__room_limit limit;
         char            *equals = strchr(part, '=');
-        const char      *size = equals ? equals + 1 : part;
         if (equals)
             *equals = '\0';
-        const int side = equals ? side_of(out, part, "--memory-limit") : 1;
-        if (side < 0 || !memory_limit_parse(size, &limit))
+        if (!memory_limit_parse(equals ? equals + 1 : part, &limit))
             return false;
-        out->limit[side] = limit.bytes;
-        out->percent[side] = limit.percent;
+        if (*count == MOST_LIMITS) {
+            complain("--memory-limit has more than %d limits", MOST_LIMITS);
+            return false;
+        }
+        out[(*count)++] = (haul_plan_limit){equals ? part : NULL, limit.bytes, limit.percent};
     }
     return true;
 }
 
-static bool read_places(char *list, study_request *out)
+static bool read_places(char *list, haul_plan_pin *out, int *count)
 {
     for (char *part = next_part(&list); part; part = next_part(&list)) {
         char *equals = strrchr(part, '=');
         if (!equals || equals == part) {
-            complain("--place %s is not PATTERN=DEVICE, for example 'conv*=%s'", part, out->machine->devices[1].name);
+            complain("--place %s is not PATTERN=DEVICE, for example 'conv*=cuda:0'", part);
             return false;
         }
         *equals = '\0';
-        const int side = side_of(out, equals + 1, "--place");
-        if (side < 0)
-            return false;
-        if (out->pin_count == MOST_PINS) {
+        if (*count == MOST_PINS) {
             complain("--place has more than %d patterns", MOST_PINS);
             return false;
         }
-        out->pins[out->pin_count++] = (haul__place_pin){part, side};
+        out[(*count)++] = (haul_plan_pin){part, equals + 1};
     }
     return true;
 }
 
 /* ---- the whole ---- */
 
-/* A copy of the text, one of three, for as long as the request lives. */
-static char *copy_of(study_request *r, int index, const char *text)
+/* A copy of the text for as long as the request lives. */
+static bool copy_text(study_request *r, int index, const char *text)
 {
     r->texts[index] = text ? haul__strdup(text) : NULL;
-    return r->texts[index];
+    if (text && !r->texts[index])
+        complain("memory is exhausted");
+    return !text || r->texts[index];
 }
 
 bool request_read(const request_texts *texts, study_request *out)
 {
-    const char *const given[] = {texts->devices, texts->limits, texts->places};
-    for (int i = 0; i < 3; i++)
-        if (given[i] && !copy_of(out, i, given[i])) {
-            complain("memory is exhausted");
-            return false;
-        }
-    return load_machine(texts->machine, out) && choose_devices(out->texts[0], out) && read_limits(out->texts[1], out) &&
-           read_places(out->texts[2], out);
+    haul_plan_limit   limits[MOST_LIMITS];
+    haul_plan_pin     pins[MOST_PINS];
+    haul_plan_options o = {.devices = texts->devices, .machine = texts->machine, .limits = limits, .pins = pins};
+    if (!copy_text(out, 0, texts->limits) || !copy_text(out, 1, texts->places) ||
+        !read_limits(out->texts[0], limits, &o.limit_count) || !read_places(out->texts[1], pins, &o.pin_count))
+        return false;
+    if (!haul__plan_choose(&o, true, out->pins, "haul plan", &out->plan))
+        return true;
+    complain_error();
+    return false;
 }
 
 void request_free(study_request *r)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         haul__free(r->texts[i]);
-    haul__free(r->machine);
+    haul__free(r->plan.machine);
 }

@@ -45,14 +45,14 @@ size_t study_row_of(const study *s, const haul__place_operation *o)
 {
     char name[sizeof s->rows->name];
     row_name(o, s->row_depth, name, sizeof name);
-    const size_t row = find_row(s, name, study_device_of(s, o));
+    const size_t row = find_row(s, name, haul__plan_device_of(s->plan, o));
     return row == SIZE_MAX ? find_row(s, name, -1) : row;
 }
 
 static bool add_to_row(study *s, const haul__place_operation *o)
 {
     char      name[sizeof s->rows->name];
-    const int device = study_device_of(s, o);
+    const int device = haul__plan_device_of(s->plan, o);
     row_name(o, s->row_depth, name, sizeof name);
     size_t row = find_row(s, name, device);
     if (row == SIZE_MAX) {
@@ -89,9 +89,9 @@ static bool list_rows(study *s, int depth)
     bool fine = true;
     s->row_count = 0;
     s->row_depth = depth;
-    for (size_t i = 0; fine && i < s->graph.operation_count; i++)
-        if (has_row(&s->graph.operations[i]))
-            fine = add_to_row(s, &s->graph.operations[i]);
+    for (size_t i = 0; fine && i < s->plan->graph.operation_count; i++)
+        if (has_row(&s->plan->graph.operations[i]))
+            fine = add_to_row(s, &s->plan->graph.operations[i]);
     join_small_rows(s);
     return fine;
 }
@@ -100,17 +100,17 @@ static bool list_rows(study *s, int depth)
 
 static bool explain_row(study *s, size_t row, uint8_t *members)
 {
-    memset(members, 0, s->graph.group_count);
-    for (size_t i = 0; i < s->graph.operation_count; i++)
-        if (study_row_of(s, &s->graph.operations[i]) == row &&
-            study_device_of(s, &s->graph.operations[i]) == s->rows[row].device)
-            members[s->graph.operations[i].group] = 1;
-    return !haul__place_explain(&s->graph, s->best.device, members, &s->rows[row].why);
+    memset(members, 0, s->plan->graph.group_count);
+    for (size_t i = 0; i < s->plan->graph.operation_count; i++)
+        if (study_row_of(s, &s->plan->graph.operations[i]) == row &&
+            haul__plan_device_of(s->plan, &s->plan->graph.operations[i]) == s->rows[row].device)
+            members[s->plan->graph.operations[i].group] = 1;
+    return !haul__place_explain(&s->plan->graph, s->plan->best.device, members, &s->rows[row].why);
 }
 
 static bool explain_rows(study *s)
 {
-    uint8_t *members = haul__malloc(s->graph.group_count + 1);
+    uint8_t *members = haul__malloc(s->plan->graph.group_count + 1);
     bool     fine = members != NULL;
     for (size_t i = 0; fine && i < s->row_count; i++)
         fine = explain_row(s, i, members);
@@ -118,32 +118,11 @@ static bool explain_rows(study *s)
     return fine;
 }
 
-void study_reason(const study *s, int device, const haul__place_why *why, char *out, size_t size)
-{
-    static const char *const causes[HAUL__PLACE_CAUSES] = {"input", "result", "parameters", "gradients"};
-    const char              *there = s->devices[!device];
-    if (why->there == HAUL__PLACE_NEVER && !why->here)
-        snprintf(out, size, "the host reads it");
-    else if (why->there == HAUL__PLACE_NEVER)
-        snprintf(out, size, "%s here, and it cannot run on %s", text_ps(why->here), there);
-    else if (why->there + why->copies < why->here)
-        snprintf(out, size, "%s here, %s on %s, which has no room for it", text_ps(why->here), text_ps(why->there),
-                 there);
-    else if (why->there < why->here)
-        snprintf(out, size, "%s here, %s on %s, but its %s would cost %s to move", text_ps(why->here),
-                 text_ps(why->there), there, causes[why->cause], text_ps(why->copies));
-    else if (why->copies < 0)
-        snprintf(out, size, "%s here, %s on %s, which saves more than the %s of copies that it costs",
-                 text_ps(why->here), text_ps(why->there), there, text_ps(-why->copies));
-    else
-        snprintf(out, size, "%s here, %s on %s", text_ps(why->here), text_ps(why->there), there);
-}
-
 /* ---- labels ---- */
 
 static unsigned section_of(const study *s, const haul__place_operation *o)
 {
-    const char *section = o->call < 0 ? "" : s->program.operations[o->call].section;
+    const char *section = o->call < 0 ? "" : s->plan->program.operations[o->call].section;
     return !strcmp(section, "backward pass") ? 2 : !strcmp(section, "optimizer step") ? 4 : 1;
 }
 
@@ -152,10 +131,10 @@ static void label_rows(study *s)
     static const char *const parts[] = {
         "", " forward", " backward", " forward and backward", " update", " forward and update", " backward and update",
         ""};
-    for (size_t i = 0; i < s->graph.operation_count; i++) {
-        const haul__place_operation *o = &s->graph.operations[i];
+    for (size_t i = 0; i < s->plan->graph.operation_count; i++) {
+        const haul__place_operation *o = &s->plan->graph.operations[i];
         const size_t                 row = study_row_of(s, o);
-        if (has_row(o) && row != SIZE_MAX && s->rows[row].device == study_device_of(s, o))
+        if (has_row(o) && row != SIZE_MAX && s->rows[row].device == haul__plan_device_of(s->plan, o))
             s->rows[row].sections |= section_of(s, o);
     }
     for (size_t i = 0; i < s->row_count; i++) {
@@ -187,7 +166,7 @@ static bool add_edge(study *s, size_t from, size_t to, int64_t bytes, int64_t co
 /* Each row that uses the tensor once. */
 static bool add_edges(study *s, int tensor)
 {
-    const haul__place_graph  *g = &s->graph;
+    const haul__place_graph  *g = &s->plan->graph;
     const haul__place_tensor *t = &g->tensors[tensor];
     const size_t              from = study_row_of(s, &g->operations[t->producer]);
     bool                      fine = true;
@@ -211,7 +190,7 @@ bool study_find_rows(study *s)
     while (fine && s->row_count > MOST_ROWS && --depth > 0);
     fine = fine && explain_rows(s);
     label_rows(s);
-    for (size_t t = 0; fine && t < s->graph.tensor_count; t++)
+    for (size_t t = 0; fine && t < s->plan->graph.tensor_count; t++)
         fine = add_edges(s, (int)t);
     if (!fine)
         complain("memory is exhausted");

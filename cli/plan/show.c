@@ -11,12 +11,12 @@ static void print_needs(const study *s)
 {
     char   text[300];
     size_t used = 0;
-    used +=
-        (size_t)snprintf(text, sizeof text, "%s at the peak on one device:", text_bytes(s->single[0].peaks[0].bytes));
+    used += (size_t)snprintf(text, sizeof text,
+                             "%s at the peak on one device:", text_bytes(s->plan->single[0].peaks[0].bytes));
     for (int i = 0, shown = 0; i < HAUL__PLACE_ROLES; i++)
-        if (s->needs[i] && used < sizeof text)
+        if (s->plan->needs[i] && used < sizeof text)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s %s %s", shown++ ? "," : "",
-                                     study_role_name(i), text_bytes(s->needs[i]));
+                                     study_role_name(i), text_bytes(s->plan->needs[i]));
     printf("memory  ");
     print_wrapped(text, 8, 8);
 }
@@ -24,25 +24,25 @@ static void print_needs(const study *s)
 static void print_candidates(const study *s)
 {
     bool measured = false;
-    for (int i = 0; i < MOST_CANDIDATES; i++)
-        measured = measured || !isnan(s->candidates[i].seconds);
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+        measured = measured || !isnan(s->plan->ways[i].measured);
     const int room = measured ? 11 : 0;
     set_style(STYLE_DIM);
-    printf("%-16s %10s%*s %12s %12s  %s\n", "", "step", room, measured ? "measured" : "", s->devices[0], s->devices[1],
-           "copied");
+    printf("%-16s %10s%*s %12s %12s  %s\n", "", "step", room, measured ? "measured" : "", s->plan->request.names[0],
+           s->plan->request.names[1], "copied");
     set_style(STYLE_PLAIN);
-    for (int i = 0; i < MOST_CANDIDATES; i++) {
-        const candidate *c = &s->candidates[i];
-        printf("%-16s %10s%*s %12s %12s  %s\n", study_candidate_name(s, c, "this plan"), text_ps(c->placement->cost),
-               room, measured ? text_seconds(c->seconds) : "", text_bytes(c->placement->peaks[0].bytes),
-               text_bytes(c->placement->peaks[1].bytes), c->fits ? text_bytes(c->link_bytes) : "does not fit");
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
+        const haul__plan_way *c = &s->plan->ways[i];
+        printf("%-16s %10s%*s %12s %12s  %s\n", study_candidate_name(c, "this plan"), text_ps(c->figures.ps), room,
+               measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
+               text_bytes(c->figures.peak[1]), !*c->why_not ? text_bytes(c->figures.copied_bytes) : "does not fit");
     }
 }
 
 static void print_proof(const study *s)
 {
     char          text[300];
-    const int64_t cost = s->best.cost, bound = s->best.proof.bound;
+    const int64_t cost = s->plan->best.cost, bound = s->plan->best.proof.bound;
     if (bound == cost)
         snprintf(text, sizeof text, "No other placement takes less, if operations and copies follow each other.");
     else
@@ -60,11 +60,12 @@ static void print_rows(const study *s)
     for (size_t i = 0; i < s->row_count; i++) {
         const plan_row *r = &s->rows[i];
         size_t          used;
-        study_reason(s, r->device, &r->why, reason, sizeof reason);
-        used = (size_t)snprintf(text, sizeof text, "%s stays on %s: %s", r->label, s->devices[r->device], reason);
+        haul__plan_reason(s->plan, r->device, &r->why, reason, sizeof reason);
+        used = (size_t)snprintf(text, sizeof text, "%s stays on %s: %s", r->label, s->plan->request.names[r->device],
+                                reason);
         if (r->aside && used < sizeof text)
             snprintf(text + used, sizeof text - used, "; %s of it run on %s", text_ps(r->aside),
-                     s->devices[!r->device]);
+                     s->plan->request.names[!r->device]);
         print_wrapped(text, 0, 4);
     }
 }
@@ -72,7 +73,7 @@ static void print_rows(const study *s)
 static void print_batches(const study *s)
 {
     char        text[200];
-    const char *device = s->devices[1];
+    const char *device = s->plan->request.names[1];
     if (!s->pays_some)
         snprintf(text, sizeof text, "%s does not pay with any batch up to 1,024.", device);
     else if (!s->pays_all)
@@ -91,10 +92,11 @@ static void print_batches(const study *s)
 static void print_learnt(const study *s)
 {
     char text[200];
-    if (s->request->machine->described)
+    if (s->plan->request.machine->described)
         return;
     snprintf(text, sizeof text, "Of %s operations, profiles measured the times of %s on %s and of %s on %s.",
-             text_count(s->timed), text_count(s->learnt[0]), s->devices[0], text_count(s->learnt[1]), s->devices[1]);
+             text_count(s->timed), text_count(s->learnt[0]), s->plan->request.names[0], text_count(s->learnt[1]),
+             s->plan->request.names[1]);
     print_wrapped(text, 0, 0);
 }
 

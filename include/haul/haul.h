@@ -28,6 +28,7 @@
 #include <haul/ops.h>
 #include <haul/optim.h>
 #include <haul/placement.h>
+#include <haul/plan.h>
 #include <haul/profile.h>
 #include <haul/program.h>
 #include <haul/publish.h>

@@ -49,7 +49,7 @@ haul_tensor *haul_tensor_grad(haul_tensor *t)
 /* A dry run does not change the gradients of leaves that existed before. */
 static haul_status keep_in_dry_run(haul_tensor *leaf, const char *operation)
 {
-    return haul__is_trial() && !haul__dry_run_planned(leaf->storage)
+    return haul__is_trial() && !haul__dry_run_made(leaf->storage)
                ? haul__dry_run_keep_tensor(leaf, &leaf->grad, operation)
                : HAUL_OK;
 }

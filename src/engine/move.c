@@ -100,6 +100,8 @@ static haul_status compute_to(haul__call *c)
     haul_status            status = a->kept ? HAUL_OK : compute_move(c);
     if (!status && a->keeps && !a->kept) {
         const haul__form form = form_on(c->operands[0], a->device);
+        if (haul__is_dry())
+            return haul__derived_keep_in_run(c->operands[0], &form, c->results[0]->storage);
         haul__derived_keep(c->operands[0], &form, c->results[0]->storage);
     }
     return status;

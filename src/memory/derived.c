@@ -173,11 +173,10 @@ static derived *derived_new(const haul_tensor *t, const haul__form *form, haul__
     return d;
 }
 
-void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
+static void keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
 {
-    const bool is_brief = copy->lent || (haul__dry_run_planned(copy) && !haul__dry_run_planned(t->storage));
-    derived   *d = is_brief ? NULL : derived_new(t, form, copy), *before = NULL;
-    copies    *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
+    derived *d = derived_new(t, form, copy), *before = NULL;
+    copies  *fresh = d ? haul__calloc(1, sizeof *fresh) : NULL;
     if (!fresh) {
         free_all(d);
         return;
@@ -201,6 +200,28 @@ void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__stor
     give_lock();
     free_all(before);
     haul__free(fresh);
+}
+
+void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy)
+{
+    if (!copy->lent && (!haul__dry_run_planned(copy) || haul__dry_run_planned(t->storage)))
+        keep(t, form, copy);
+}
+
+static void drop_copy(void *storage, void *copy)
+{
+    haul__derived_drop(storage, copy);
+}
+
+haul_status haul__derived_keep_in_run(const haul_tensor *t, const haul__form *form, haul__storage *copy)
+{
+    const bool is_own = haul__dry_run_planned(t->storage);
+    if (haul__is_recorded() || (!is_own && !haul__dry_run_now()->keeps))
+        return HAUL_OK;
+    if (!is_own && haul__dry_run_keep_state(t->storage, copy, drop_copy, "haul_estimate"))
+        return haul_error_status();
+    keep(t, form, copy);
+    return HAUL_OK;
 }
 
 /* ---- freeing ---- */

@@ -22,6 +22,10 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form);
  * exhausted, or if the storage existed before the dry run that made the copy. */
 void haul__derived_keep(const haul_tensor *t, const haul__form *form, haul__storage *copy);
 
+/* The same in a dry run. If the storage existed before, the copy is kept until the run ends, if the run keeps copies.
+ */
+haul_status haul__derived_keep_in_run(const haul_tensor *t, const haul__form *form, haul__storage *copy);
+
 /* Drops this copy of the storage; does nothing if it is not kept. */
 void haul__derived_drop(haul__storage *storage, const haul__storage *copy);
 

@@ -16,18 +16,9 @@
 #include "device/device.h"
 #include "engine/copy.h"
 #include "memory/dry_run/dry_run.h"
+#include "nn/distribute.h"
 #include "nn/module.h"
 #include "nn/walk.h"
-
-/* A dry run cannot move modules that existed before, and a followed step can move none. */
-static haul_status check_movable(const haul_tensor *t, const char *operation)
-{
-    if (!haul__is_dry() || haul__dry_run_planned(t->storage))
-        return haul__refuse_followed(operation, "moves or casts a module");
-    return haul__fail(HAUL_STATE, operation, "module",
-                      "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the "
-                      "estimated function, or move it before");
-}
 
 /* A tensor and its replacement. */
 typedef struct move {
@@ -37,14 +28,27 @@ typedef struct move {
 /* The target of a move. */
 typedef struct target {
     const char        *operation;
-    haul_device       *device; /* NULL: the device does not change */
-    haul_memory_format format; /* without a device or dtype, for tensors that can have the format */
-    haul_dtype         dtype;  /* for floating tensors; HAUL_DTYPE_NONE: the dtype does not change */
+    haul_device       *device;    /* NULL: the device does not change */
+    haul_memory_format format;    /* without a device or dtype, for tensors that can have the format */
+    haul_dtype         dtype;     /* for floating tensors; HAUL_DTYPE_NONE: the dtype does not change */
+    haul__device_of   *device_of; /* in the place of `device`; else NULL */
+    const void        *context;   /* passed to it */
 } target;
 
-static haul_tensor *moved_to(haul_tensor *t, const char *name, const target *to)
+/* A followed step can move no module. A dry run moves those that existed before only for a while. */
+static haul_status check_movable(const haul_tensor *t, const target *to)
 {
-    haul_tensor *plain = haul_detach(t);
+    if (!haul__is_dry() || haul__dry_run_planned(t->storage) || to->device_of)
+        return haul__refuse_followed(to->operation, "moves or casts a module");
+    return haul__fail(HAUL_STATE, to->operation, "module",
+                      "a dry run (haul_estimate) cannot move or cast a module that exists; make the module in the "
+                      "estimated function, or move it before");
+}
+
+static haul_tensor *convert(haul_tensor *plain, const char *name, const target *to)
+{
+    if (to->device_of && haul__is_dry()) /* copies are kept only with memory of the run */
+        return haul__identity_named(plain, to->device, name);
     if (to->device)
         return haul__to_named(plain, to->device, name);
     if (to->dtype)
@@ -54,33 +58,60 @@ static haul_tensor *moved_to(haul_tensor *t, const char *name, const target *to)
                : plain;
 }
 
+static haul_tensor *moved_to(haul_tensor *t, const char *name, const target *to)
+{
+    haul_tensor *plain = haul_detach(t), *moved = convert(plain, name, to);
+    if (to->device_of && haul__is_dry() && !haul__failed(moved))
+        haul_drop(plain); /* so that the memory from before counts as free */
+    return moved;
+}
+
 static haul_status add_move(move *moves, size_t *count, haul_tensor *t, const char *name, const target *to)
 {
     for (size_t i = 0; i < *count; i++)
         if (moves[i].tensor == t)
             return HAUL_OK; /* the module holds it under two names */
-    haul_tensor *moved = check_movable(t, to->operation) ? NULL : moved_to(t, name, to);
+    haul_tensor *moved = check_movable(t, to) ? NULL : moved_to(t, name, to);
     if (haul__failed(moved))
         return haul_error_status();
     moves[(*count)++] = (move){t, moved};
     return HAUL_OK;
 }
 
-static haul_status move_all(haul_named_tensor *all, int n, const target *to)
+static haul_status take_over(const move *moves, size_t count, const char *operation)
 {
-    size_t      count = 0;
     haul_status status = HAUL_OK;
-    move       *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
+    for (size_t i = 0; i < count && !status; i++) {
+        haul_tensor *t = moves[i].tensor, *moved = moves[i].moved;
+        if (haul__is_dry() && !haul__dry_run_planned(t->storage) && moved->storage != t->storage)
+            status = haul__dry_run_house(t, moved, operation);
+        else
+            haul__tensor_take_over(t, moved);
+    }
+    return status;
+}
+
+static haul_status move_all(haul_named_tensor *all, int n, const target *given)
+{
+    target        each = *given;
+    const target *to = &each;
+    size_t        count = 0;
+    haul_status   status = HAUL_OK;
+    move         *moves = haul__calloc(2 * (size_t)n + 1, sizeof *moves);
     if (!moves)
         return haul__fail_memory(to->operation, 2 * (size_t)n * sizeof *moves);
     for (int i = 0; i < n && !status; i++) {
         haul_tensor *t = all[i].tensor;
+        if (to->device_of && !(each.device = to->device_of(all[i].name, to->context)))
+            continue;
         status = add_move(moves, &count, t, all[i].name, to);
-        if (!status && t->grad)
+        if (!status && t->grad && to->device_of && haul__is_dry())
+            status = haul_set_grad(t, HAUL_NONE); /* the step makes it anew */
+        else if (!status && t->grad)
             status = add_move(moves, &count, t->grad, all[i].name, to);
     }
-    for (size_t i = 0; i < count && !status; i++)
-        haul__tensor_take_over(moves[i].tensor, moves[i].moved);
+    if (!status)
+        status = take_over(moves, count, to->operation);
     haul__free(moves);
     return status;
 }
@@ -145,6 +176,14 @@ haul_status haul_module_to(haul_module *module, haul_device *device)
 haul_status haul_module_place(haul_module *module, haul_device *device)
 {
     return move_to_device(module, device, set_place, "haul_module_place");
+}
+
+haul_status haul__module_distribute(haul_module *module, haul__device_of *device_of, const void *context,
+                                    const char *operation)
+{
+    if (haul__check_module(module, operation))
+        return haul_error_status();
+    return move_module(module, &(target){.operation = operation, .device_of = device_of, .context = context});
 }
 
 haul_device *haul_module_device(haul_module *module)

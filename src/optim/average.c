@@ -184,12 +184,12 @@ static haul_status prepare(haul_average *a, const char *operation)
         status = check_entry(e, operation);
         if (!status && !(t = beside(e)))
             status = haul_error_status();
-        if (!status && t != e->average && haul__is_trial() && !haul__dry_run_planned(e->average->storage))
+        if (!status && t != e->average && haul__is_trial() && !haul__dry_run_made(e->average->storage))
             status = haul__dry_run_keep_tensor(a, &e->average, operation);
         if (!status && t != e->average)
             hold(&e->average, t);
     }
-    if (!status && haul__is_trial() && !haul__dry_run_planned(a->entries[0].average->storage)) {
+    if (!status && haul__is_trial() && !haul__dry_run_made(a->entries[0].average->storage)) {
         status = haul__dry_run_keep_integer(a, &a->updates, operation);
         status = status ? status : haul__dry_run_keep_integer(a, &a->swapped, operation);
     }

@@ -59,7 +59,7 @@ static void hold(haul_tensor **place, haul_tensor *t)
 /* A dry run does not change an optimizer that existed before, including its link to scalers. */
 static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
 {
-    if (!haul__is_trial() || haul__dry_run_planned(o->entries[0].parameter->storage))
+    if (!haul__is_trial() || haul__dry_run_made(o->entries[0].parameter->storage))
         return HAUL_OK;
     haul_status status = haul__dry_run_keep_object(o, &o->scaler, operation);
     if (!status)
@@ -76,7 +76,7 @@ static haul_status keep_optimizer(haul_optimizer *o, const char *operation)
 /* The same for a scaler. */
 static haul_status keep_scaler(haul_grad_scaler *s, const char *operation)
 {
-    if (!haul__is_trial() || haul__dry_run_planned(s->scale->storage))
+    if (!haul__is_trial() || haul__dry_run_made(s->scale->storage))
         return HAUL_OK;
     haul_tensor **tensors[] = {&s->scale, &s->tracker, &s->found};
     haul_status   status = haul__dry_run_keep_integer(s, &s->round, operation);

@@ -158,7 +158,7 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
 static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
     static const char operation[] = "haul_optimizer_step";
-    if (!found->grad || haul__dry_run_planned(e->parameter->storage))
+    if (!found->grad || haul__dry_run_made(e->parameter->storage))
         return HAUL_OK;
     haul_status status = haul__dry_run_keep_integer(o, &e->steps, operation);
     if (!status && found->made && found->made != e->made)
@@ -171,7 +171,7 @@ static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e, 
 
 static haul_status keep_all_in_dry_run(haul_optimizer *o, const prepared *found)
 {
-    const bool  is_own = haul__dry_run_planned(o->entries[0].parameter->storage);
+    const bool  is_own = haul__dry_run_made(o->entries[0].parameter->storage);
     haul_status status = is_own ? HAUL_OK : haul__dry_run_keep_integer(o, &o->steps, "haul_optimizer_step");
     for (int i = 0; i < o->count && !status; i++)
         status = keep_in_dry_run(o, &o->entries[i], &found[i]);

@@ -88,7 +88,7 @@ check "all on the host" grep -q '^fc3 stays on cpu: .* here, and it cannot run o
 run 4 plan "${step[@]}" --memory-limit cpu=1M,cuda:0=1M
 complains 'fits the limits of 1000000 and 1000000 bytes'
 run 1 plan "${step[@]}" --memory-limit cuda:9=1M
-complains "--memory-limit: h200 has no device 'cuda:9'; it has cpu, cuda:0, cuda:1"
+complains "h200 has no device 'cuda:9'; it has cpu, cuda:0, cuda:1"
 run 1 plan "${step[@]}" --memory-limit cuda:0=x
 complains "--memory-limit x is not a size"
 run 1 plan "${step[@]}" --memory-limit cuda:1=1G
@@ -96,9 +96,9 @@ complains "cuda:1 is not one of the two devices"
 run 0 plan "${step[@]}" --devices cpu,cuda:1
 check "another device" grep -q 'stays on cuda:1' out
 run 1 plan "${step[@]}" --devices cuda:0,cpu
-complains "--devices names the host and one other device"
+complains "name the host and one other device"
 run 1 plan "${step[@]}" --devices cpu,cuda:0,cuda:1
-complains "--devices names the host and one other device"
+complains "name the host and one other device"
 run 1 plan "${step[@]}" --place 'lstm*=cpu'
 complains "no module of the step matches 'lstm*'"
 run 1 plan "${step[@]}" --place 'fc1=cpu,fc*=cuda:0'

@@ -3,6 +3,7 @@
 #include <haul/placement.h>
 #include <stdio.h>
 
+#include "base/text/duration.h"
 #include "core/error.h"
 #include "device/speeds.h"
 #include "engine/copy.h"
@@ -111,29 +112,22 @@ static void find_options(options *o, const haul__call *c, const haul__machine_wo
 
 /* ---- reasons ---- */
 
-static const char *time_text(int64_t ps, char out[24])
-{
-    if (ps < INT64_C(1000000000))
-        snprintf(out, 24, "%.1f us", (double)ps * 1e-6);
-    else
-        snprintf(out, 24, "%.2f ms", (double)ps * 1e-9);
-    return out;
-}
-
 static void explain_options(const options *o, char *out, size_t size)
 {
     const option *best = &o->items[o->best];
-    char          a[24], b[24];
-    size_t        used = (size_t)snprintf(out, size, "%s here", time_text(best->compute, a));
+    char          a[HAUL__DURATION], b[HAUL__DURATION];
+    size_t        used = (size_t)snprintf(out, size, "%s here", haul__duration_text(best->compute, a));
     if (best->moves)
-        used += (size_t)snprintf(out + used, size - used, " and %s to move its operands", time_text(best->moves, a));
+        used += (size_t)snprintf(out + used, size - used, " and %s to move its operands",
+                                 haul__duration_text(best->moves, a));
     for (int i = 0; i < o->count && used < size; i++) {
         const option *x = &o->items[i];
         if (i == o->best)
             continue;
-        used += (size_t)snprintf(out + used, size - used, "; %s on %s", time_text(x->compute, a), x->device->name);
+        used += (size_t)snprintf(out + used, size - used, "; %s on %s", haul__duration_text(x->compute, a),
+                                 x->device->name);
         if (x->moves && used < size)
-            used += (size_t)snprintf(out + used, size - used, " and %s to move", time_text(x->moves, b));
+            used += (size_t)snprintf(out + used, size - used, " and %s to move", haul__duration_text(x->moves, b));
     }
 }
 
@@ -160,19 +154,23 @@ static const haul__placed *find_planned(const haul__call *c)
     return p ? haul__placing_find(p, c->operation->name, haul__call_path(path, sizeof path)) : NULL;
 }
 
-/* A tensor that the call writes decides. */
+/* A tensor that the call writes decides, then the plan in force, then the price. */
 static haul_device *choose(const haul__call *c, char *why, size_t size)
 {
-    const int written = haul__first_written(c);
+    const int           written = haul__first_written(c), heaviest = haul__heaviest(c);
+    const haul__placed *planned = find_planned(c);
     if (written >= 0 || c->target) {
         snprintf(why, size, "it writes %s", written >= 0 ? haul__operand_name(c, written) : "a given tensor");
         return written >= 0 ? c->operands[written]->storage->device : c->target;
     }
-    const haul__placed *planned = find_planned(c);
-    if (!planned)
-        return by_price(c, haul__heaviest(c), why, size);
-    snprintf(why, size, "as planned%s%s", planned->why ? ": " : "", planned->why ? planned->why : "");
-    return planned->device;
+    if (planned) {
+        snprintf(why, size, "as planned%s%s", planned->why ? ": " : "", planned->why ? planned->why : "");
+        return planned->device;
+    }
+    if (!haul__placing_now())
+        return by_price(c, heaviest, why, size);
+    snprintf(why, size, "the plan lacks it, and it holds %s", haul__operand_name(c, heaviest));
+    return c->operands[heaviest]->storage->device;
 }
 
 static void emit_decision(const haul__call *c, const char *why)

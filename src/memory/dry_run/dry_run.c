@@ -205,6 +205,12 @@ bool haul__dry_run_planned(const haul__storage *storage)
     return p ? haul__is_dry() && p->run == haul__dry_run_now() : storage->planned;
 }
 
+bool haul__dry_run_made(const haul__storage *storage)
+{
+    const haul__dry_run *run = haul__is_dry() ? haul__dry_run_now() : NULL;
+    return haul__dry_run_planned(storage) && !(run && run->houses);
+}
+
 /* What another run planned is from outside. */
 static int store_of(haul__dry_run *run, const haul__storage *storage)
 {
@@ -392,6 +398,25 @@ haul_status haul__dry_run_let_go(const haul__storage *storage)
     if (gone == (uintptr_t)atomic_load(&storage->object.refs))
         block_is_free(run, storage);
     return HAUL_OK;
+}
+
+static void leave_house(void *tensor, void *before)
+{
+    haul__tensor_take_over(tensor, before);
+    haul__object_release(before);
+}
+
+haul_status haul__dry_run_house(haul_tensor *t, const haul_tensor *other, const char *operation)
+{
+    haul_tensor *before = haul__tensor_alias(t);
+    haul_status  status = before ? haul__dry_run_keep_state(t, before, leave_house, operation) : haul_error_status();
+    if (status) {
+        haul__object_release(before);
+        return status;
+    }
+    haul__dry_run_now()->houses = true;
+    haul__tensor_take_over(t, other);
+    return haul__dry_run_let_go(before->storage);
 }
 
 void haul__dry_run_restore(haul__dry_run *run)

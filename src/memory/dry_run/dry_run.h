@@ -30,6 +30,8 @@ typedef struct haul__dry_run {
     haul__dry_base      bases[HAUL__MAX_DEVICES];  /* by the device's slot */
     haul__dry_base      pinned[HAUL__MAX_DEVICES]; /* for host memory pinned for the device */
     haul_transfer_stats moved;
+    bool                houses;      /* tensors that existed before have memory of the run (haul__dry_run_house) */
+    bool                keeps;       /* copies on other devices are kept with memory that existed before, too */
     haul__program       program;     /* stores and commands are guarded by the run's lock */
     uint64_t            newest_node; /* the order of the newest node that existed before */
     haul__changes       changes;
@@ -63,6 +65,13 @@ int haul__dry_run_store(const haul__storage *storage);
 /* True if the thread's dry run planned the storage, so that it ends with the run at the latest, and for a part of a
  * planned arena. What an enclosing run planned existed before. */
 bool haul__dry_run_planned(const haul__storage *storage);
+
+/* True if an object whose tensors have this memory was made in the run: nothing of it is restored at the end. */
+bool haul__dry_run_made(const haul__storage *storage);
+
+/* Gives a tensor that existed before the memory and the layout of `other`, until the run ends. Its own memory counts as
+ * free. */
+haul_status haul__dry_run_house(haul_tensor *t, const haul_tensor *other, const char *operation);
 
 /* A storage of `bytes` without memory. Returns NULL, with the error recorded, if host memory is exhausted. */
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);

@@ -69,6 +69,7 @@ static void put_operations(haul__json_text *t, const haul__certificate *c)
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "name", o->name);
         haul__json_string(t, "module", o->module);
+        haul__json_string(t, "section", o->section);
         haul__json_string(t, "device", c->devices[c->placement->device[o->group]]);
         haul__json_end(t, '}');
     }

@@ -10,13 +10,14 @@
  *                                                 operations between which it is resident there, and its bytes; the
  *                                                 bytes of a copy, its times to both devices, and what uses it
  *                "limits": [null, 1073741824]},   bytes; null: none
- *      "operations": [{"name": "haul_conv2d", "module": "conv1", "device": "cuda:0"}, ...],
+ *      "operations": [{"name": "haul_conv2d", "module": "conv1", "section": "", "device": "cuda:0"}, ...],
  *      "cost_ps": 1200, "bound_ps": 1200,
  *      "shares": [[0, 1, null, 5, 590], ...],     tensor, device, price or null for a copy, group, amount
  *      "prices": [[1, 9, 77], ...]}               device, operation, amount for a KiB */
 #ifndef HAUL_PLAN_PLACE_CERTIFICATE_H
 #define HAUL_PLAN_PLACE_CERTIFICATE_H
 
+#include "files/json.h"
 #include "plan/place/place.h"
 
 typedef struct haul__certificate {
@@ -25,6 +26,11 @@ typedef struct haul__certificate {
     const char              *program, *machine; /* digests */
     const char              *devices[HAUL__PLACE_DEVICES];
 } haul__certificate;
+
+/* The graph and the placement of a certificate, which is refused unless it is proven; `source` names its file. On
+ * failure both are empty. */
+haul_status haul__certificate_read(const haul__json *file, const char *source, const char *operation,
+                                   haul__place_graph *graph, haul__placement *placement);
 
 /* The text, for haul__free; NULL if memory is exhausted, with the error recorded. */
 char *haul__certificate_text(const haul__certificate *c);

@@ -29,6 +29,7 @@ int haul__place_add_operation(haul__place_graph *g, const haul__place_operation 
         return -1;
     }
     g->operations[i] = *operation;
+    g->operations[i].section = operation->section ? operation->section : "";
     g->parents[i] = (int)i;
     g->operation_count++;
     return (int)i;

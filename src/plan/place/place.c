@@ -21,7 +21,7 @@ bool haul__place_fits(const haul__place_graph *g, const haul__place_peak peaks[H
     return fits;
 }
 
-static haul_status measure(const haul__place_graph *g, haul__placement *p)
+haul_status haul__place_measure(const haul__place_graph *g, haul__placement *p)
 {
     const size_t count = HAUL__PLACE_DEVICES * (g->operation_count + 1);
     int64_t     *scratch = haul__calloc(count, sizeof *scratch);
@@ -44,7 +44,7 @@ haul_status haul__place_single(const haul__place_graph *g, int device, haul__pla
     haul_status status = new_placement(g, out);
     for (size_t k = 0; !status && k < g->group_count; k++)
         out->device[k] = (uint8_t)(haul__place_allows(g, (int)k, device) ? device : !device);
-    return status ? status : measure(g, out);
+    return status ? status : haul__place_measure(g, out);
 }
 
 /* Takes the cheaper of two placements of which the second may not fit. */
@@ -85,7 +85,7 @@ static haul_status solve(const haul__place_graph *g, haul__placement *p)
     bool        found = false;
     haul_status status = haul__place_cut(g, p->device, &p->proof);
     if (!status)
-        status = measure(g, p);
+        status = haul__place_measure(g, p);
     if (status || haul__place_fits(g, p->peaks))
         return status;
     status = take_singles(g, p, &found);
@@ -93,7 +93,7 @@ static haul_status solve(const haul__place_graph *g, haul__placement *p)
         status = haul__place_search(g, p->device, &found, &p->proof);
     if (!status && !found)
         status = nothing_fits(g, &p->proof);
-    return status ? status : measure(g, p);
+    return status ? status : haul__place_measure(g, p);
 }
 
 haul_status haul__place_solve(const haul__place_graph *g, haul__placement *out)

@@ -23,6 +23,9 @@ haul_status haul__place_solve(const haul__place_graph *g, haul__placement *out);
 /* Everything on one device, as far as pins allow it, without a proof. */
 haul_status haul__place_single(const haul__place_graph *g, int device, haul__placement *out);
 
+/* Sets the cost and the peaks of a placement by its devices. */
+haul_status haul__place_measure(const haul__place_graph *g, haul__placement *p);
+
 /* True if the peaks are within the limits. */
 bool haul__place_fits(const haul__place_graph *g, const haul__place_peak peaks[HAUL__PLACE_DEVICES]);
 

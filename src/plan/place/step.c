@@ -179,7 +179,7 @@ static haul_status add_source(builder *b, int64_t index)
     static const char *const names[HAUL__PLACE_ROLES] = {"parameter", "gradient", "optimizer state", "", "", "buffer"};
     const store             *s = &b->stores[index];
     const bool               is_data = !(s->uses & (UPDATED | WRITTEN));
-    haul__place_operation    x = {.call = -1, .cost = {0, is_data ? HAUL__PLACE_NEVER : 0}};
+    haul__place_operation    x = {.section = "", .call = -1, .cost = {0, is_data ? HAUL__PLACE_NEVER : 0}};
     snprintf(x.name, sizeof x.name, "%s", is_data ? "data" : names[s->role]);
     snprintf(x.module, sizeof x.module, "%s", is_data ? "" : s->module);
     const int operation = haul__place_add_operation(b->g, &x);
@@ -283,7 +283,7 @@ static const char *module_of(const builder *b, const haul_program_operation *o, 
 static haul_status add_operation(builder *b, int64_t call, const haul_program_value *values, int count, double share)
 {
     const haul_program_operation *o = &b->program->operations[call];
-    haul__place_operation         x = {.call = call};
+    haul__place_operation         x = {.section = o->section, .call = call};
     for (int i = 0; i < count && i < o->operand_count; i++)
         if (values[i].store >= 0 && !values[i].written && b->stores[values[i].store].home < 0 &&
             add_source(b, values[i].store))
@@ -364,12 +364,30 @@ static haul_status add_call(builder *b, int64_t call)
 
 /* ---- the whole ---- */
 
+/* A module moves as a whole: its parameters and buffers stay together. States stay with their parameters. */
+static void join_module(builder *b, int64_t index)
+{
+    const store *x = &b->stores[index];
+    const bool   moves = x->uses & (UPDATED | WRITTEN) && x->role != HAUL__PLACE_STATE && *x->module;
+    for (int64_t i = index - 1; moves && i >= 0; i--) {
+        const store *y = &b->stores[i];
+        if (y->home < 0 || !(y->uses & (UPDATED | WRITTEN)) || y->role == HAUL__PLACE_STATE ||
+            strcmp(y->module, x->module) != 0)
+            continue;
+        haul__place_join(b->g, b->g->tensors[x->home].producer, b->g->tensors[y->home].producer);
+        return;
+    }
+}
+
 static haul_status add_sources(builder *b)
 {
     haul_status status = HAUL_OK;
     for (int64_t i = 0; !status && i < b->program->store_count; i++)
-        if (b->program->stores[i].kind == HAUL_STORE_OUTSIDE && b->stores[i].uses)
+        if (b->program->stores[i].kind == HAUL_STORE_OUTSIDE && b->stores[i].uses) {
             status = add_source(b, i);
+            if (!status)
+                join_module(b, i);
+        }
     return status;
 }
 

@@ -31,6 +31,7 @@ enum kind {
     TRANSFORM,
     BEST_WEIGHTS,
     RECORDING,
+    PLAN,
     KINDS
 };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
@@ -370,6 +371,7 @@ static void estimate(run *r)
         haul_estimate_free(&result);
     if (haul_program_record(estimated, r, &program) == HAUL_OK)
         haul_program_free(&program);
+    hold(r, PLAN, haul_plan_new(estimated, r, .module = object(r, MODULE), .machine = "h200"));
 }
 
 static void make_steps(run *r)

@@ -1,0 +1,211 @@
+/* Makes plans of programs. */
+#include "plan/place/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+#include "plan/place/certificate.h"
+
+static void destroy(void *object)
+{
+    haul_plan *p = object;
+    for (size_t i = 0; p->reasons && i < p->graph.operation_count; i++)
+        haul__free(p->reasons[i]);
+    haul__free(p->reasons);
+    haul__placement_free(&p->best);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        haul__placement_free(&p->single[d]);
+    haul__place_free(&p->graph);
+    haul_program_free(&p->program);
+    haul__free(p->request.machine);
+    haul__free(p);
+}
+
+static const haul__class plan_class = {.name = "plan", .destroy = destroy};
+
+haul_status haul__check_plan(const haul_plan *p, const char *operation)
+{
+    return haul__check_object(p, &plan_class, operation, "plan");
+}
+
+/* ---- ways to run the step ---- */
+
+/* By the model. */
+static haul__plan_figures figures_of(const haul_plan *p, const haul__placement *placement)
+{
+    haul__plan_figures f = {.ps = placement->cost};
+    f.copied_bytes = haul__place_copied_bytes(&p->graph, placement->device, &f.copies);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        f.peak[d] = placement->peaks[d].bytes;
+    return f;
+}
+
+static void check_limits(const haul_plan *p, haul__plan_way *w)
+{
+    *w->why_not = '\0';
+    for (int d = HAUL__PLACE_DEVICES - 1; d >= 0; d--)
+        if (p->limit[d] && w->figures.peak[d] > p->limit[d])
+            snprintf(w->why_not, sizeof w->why_not, "it needs %" PRId64 " bytes on %s, and the limit is %" PRId64,
+                     w->figures.peak[d], p->request.names[d], p->limit[d]);
+}
+
+static int compare_ways(const void *a, const void *b)
+{
+    const haul__plan_way *x = a, *y = b;
+    if (!*x->why_not != !*y->why_not)
+        return *x->why_not ? 1 : -1;
+    return x->figures.ps != y->figures.ps ? (x->figures.ps > y->figures.ps ? 1 : -1) : x->device - y->device;
+}
+
+void haul__plan_sort(haul_plan *p)
+{
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+        check_limits(p, &p->ways[i]);
+    qsort(p->ways, HAUL__PLAN_CANDIDATES, sizeof *p->ways, compare_ways);
+}
+
+static void find_ways(haul_plan *p)
+{
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
+        haul__plan_way *w = &p->ways[i];
+        *w = (haul__plan_way){.device = i - 1, .placement = i ? &p->single[i - 1] : &p->best, .measured = NAN};
+        w->figures = figures_of(p, w->placement);
+        snprintf(w->name, sizeof w->name, "%s%s", i ? "all on " : "plan", i ? p->request.names[i - 1] : "");
+    }
+    haul__plan_sort(p);
+}
+
+/* ---- placing ---- */
+
+haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, haul__place_graph *out)
+{
+    const haul__plan_request *r = &p->request;
+    return haul__place_graph_of(&(haul__place_step){.program = program,
+                                                    .machine = r->machine,
+                                                    .device = r->device,
+                                                    .pins = r->pins,
+                                                    .pin_count = r->pin_count,
+                                                    .ahead = r->ahead},
+                                out);
+}
+
+/* Limits: those that were given, or the memory of the devices. */
+static void set_limits(haul_plan *p)
+{
+    const haul__plan_request *r = &p->request;
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        p->limit[d] = r->limit[d] ? r->limit[d] : r->machine->devices[d ? r->device : 0].memory_bytes;
+        if (r->percent[d] > 0)
+            p->limit[d] = (int64_t)(r->percent[d] / 100 * (double)p->single[d].peaks[d].bytes) + 1;
+        p->graph.limit[d] = p->limit[d];
+    }
+}
+
+/* The memory of the first device alone at its peak. */
+static void find_needs(haul_plan *p)
+{
+    const haul__placement *single = &p->single[0];
+    for (size_t t = 0; t < p->graph.tensor_count; t++)
+        p->needs[p->graph.tensors[t].role] +=
+            haul__place_resident(&p->graph, (int)t, single->device, 0, single->peaks[0].moment);
+}
+
+static haul_status place_singles(haul_plan *p)
+{
+    haul_status status = HAUL_OK;
+    for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++)
+        status = haul__place_single(&p->graph, d, &p->single[d]);
+    return status;
+}
+
+haul_status haul__plan_solve(haul_plan *p)
+{
+    haul__placement   best;
+    const haul_status status = haul__place_solve(&p->graph, &best);
+    if (status)
+        return status;
+    haul__placement_free(&p->best);
+    p->best = best;
+    find_ways(p);
+    return HAUL_OK;
+}
+
+static haul_status make(haul_plan *p)
+{
+    haul_status status = haul__plan_graph(p, &p->program, &p->graph);
+    if (!status)
+        status = place_singles(p);
+    if (status)
+        return status;
+    set_limits(p);
+    find_needs(p);
+    snprintf(p->digests[0], sizeof p->digests[0], "%016" PRIx64, haul__place_digest(&p->program));
+    snprintf(p->digests[1], sizeof p->digests[1], "%016" PRIx64, haul__machine_digest(p->request.machine));
+    return haul__plan_solve(p);
+}
+
+static haul_plan *plan_new(const char *operation)
+{
+    haul_plan *p = haul__calloc(1, sizeof *p);
+    if (p)
+        haul__object_init(&p->object, &plan_class);
+    else
+        haul__fail_memory(operation, sizeof *p);
+    return p;
+}
+
+haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, const char *operation)
+{
+    haul_plan *p = plan_new(operation);
+    if (!p) {
+        haul_program_free(program);
+        haul__free(request->machine);
+    } else {
+        p->program = *program;
+        p->request = *request;
+    }
+    *program = (haul_program){.operation_count = 0};
+    request->machine = NULL;
+    if (!p || !make(p))
+        return p;
+    haul__object_release(p);
+    return NULL;
+}
+
+/* ---- certificates ---- */
+
+char *haul__plan_text(const haul_plan *p, const char *operation)
+{
+    char *text = haul__certificate_text(&(haul__certificate){
+        &p->graph, &p->best, p->digests[0], p->digests[1], {p->request.names[0], p->request.names[1]}});
+    if (!text)
+        haul__fail_within(operation);
+    return text;
+}
+
+haul_plan *haul__plan_read(const haul__json *file, const char *source, const char *operation)
+{
+    haul_plan  *p = plan_new(operation);
+    haul_status status = p ? haul__certificate_read(file, source, operation, &p->graph, &p->best) : haul_error_status();
+    if (!status)
+        status = place_singles(p);
+    if (status) {
+        haul__object_release(p);
+        return NULL;
+    }
+    const haul__json *device = haul__json_member(haul__json_member(file, "graph"), "devices")->child;
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++, device = device->next) {
+        snprintf(p->request.names[d], sizeof p->request.names[d], "%s", device->string);
+        p->limit[d] = p->graph.limit[d];
+    }
+    snprintf(p->digests[0], sizeof p->digests[0], "%s", haul__json_member(file, "program")->string);
+    snprintf(p->digests[1], sizeof p->digests[1], "%s", haul__json_member(file, "machine")->string);
+    find_needs(p);
+    find_ways(p);
+    return p;
+}

@@ -1,0 +1,108 @@
+/* A plan: the placement of a step with its proof, its rivals, and its reasons. */
+#ifndef HAUL_PLAN_PLACE_PLAN_H
+#define HAUL_PLAN_PLACE_PLAN_H
+
+#include <haul/plan.h>
+
+#include "core/object.h"
+#include "files/json.h"
+#include "machine/machine.h"
+#include "plan/place/place.h"
+#include "plan/place/step.h"
+#include "plan/place/why.h"
+
+enum { HAUL__PLAN_CANDIDATES = 1 + HAUL__PLACE_DEVICES };
+
+/* What a plan is to be made for. */
+typedef struct haul__plan_request {
+    haul__machine *machine;                                        /* to haul__free; a plan takes it over */
+    int            device;                                         /* of the machine, the second one of the plan */
+    char           names[HAUL__PLACE_DEVICES][HAUL__MACHINE_NAME]; /* of the devices, as haul_device_get */
+    double         percent[HAUL__PLACE_DEVICES]; /* limits as shares of what the device needs alone; 0: in bytes */
+    int64_t        limit[HAUL__PLACE_DEVICES];   /* 0: the machine's memory */
+    const haul__place_pin *pins;                 /* the caller's, as long as the request is used */
+    int                    pin_count;
+    bool                   ahead; /* the loader copies the data ahead (plan/place/step.h) */
+} haul__plan_request;
+
+/* What a candidate takes: by the model, or by a rehearsal. */
+typedef struct haul__plan_figures {
+    int64_t ps, peak[HAUL__PLACE_DEVICES], copied_bytes;
+    int     copies;
+} haul__plan_figures;
+
+typedef struct haul__plan_way {
+    int                    device; /* of everything; -1: the best placement */
+    char                   name[HAUL__MACHINE_NAME + 8];
+    const haul__placement *placement;
+    haul__plan_figures     figures;
+    double                 measured;     /* seconds of a step; NaN: it was not measured */
+    char                   why_not[128]; /* "" if it keeps the limits */
+} haul__plan_way;
+
+struct haul_plan {
+    haul__object       object;
+    haul__plan_request request; /* its names are those of the devices; nothing of a plan from a file but these */
+    haul_program       program; /* empty for a plan from a file */
+    haul__place_graph  graph;
+    int64_t            limit[HAUL__PLACE_DEVICES]; /* of the devices; those of the graph may be lower */
+    haul__placement    best, single[HAUL__PLACE_DEVICES];
+    haul__plan_way     ways[HAUL__PLAN_CANDIDATES]; /* those that fit first, then the fastest */
+    int64_t            needs[HAUL__PLACE_ROLES];    /* of the first device alone at its peak, by role */
+    char               digests[2][17];              /* of program and machine */
+    char             **reasons;                     /* of the graph's operations; NULL: not made yet */
+};
+
+/* ---- making ---- */
+
+/* A plan that no scope owns yet; it takes over the program and the request's machine, also on failure. NULL: the error
+ * is recorded. */
+haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, const char *operation);
+
+/* Finds the best placement within the graph's limits. */
+haul_status haul__plan_solve(haul_plan *p);
+
+/* The graph of another step with the plan's devices and pins, without limits. */
+haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, haul__place_graph *out);
+
+/* From the certificate in a file, or in its value; `source` names the file. */
+haul_plan *haul__plan_read(const haul__json *file, const char *source, const char *operation);
+
+/* Sorts the ways again after their figures have changed, and decides which of them fit. */
+void haul__plan_sort(haul_plan *p);
+
+/* HAUL_OK if p is a plan; else the error is recorded. */
+haul_status haul__check_plan(const haul_plan *p, const char *operation);
+
+/* The text of the certificate, to haul__free; NULL: the error is recorded. */
+char *haul__plan_text(const haul_plan *p, const char *operation);
+
+/* ---- reading ---- */
+
+static inline int haul__plan_device_of(const haul_plan *p, const haul__place_operation *o)
+{
+    return p->best.device[o->group];
+}
+
+/* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move": for operations on `device`. */
+void haul__plan_reason(const haul_plan *p, int device, const haul__place_why *why, char *out, size_t size);
+
+/* Makes the reasons of all operations. */
+haul_status haul__plan_explain(haul_plan *p, const char *operation);
+
+/* ---- following ---- */
+
+/* Moves the network's tensors to where the placement has their modules, and puts it into force for the innermost scope.
+ * The devices are those of the plan's names. */
+haul_status haul__plan_follow(const haul_plan *p, const haul__placement *placement, haul_module *net,
+                              const char *operation);
+
+/* Tries each way in a dry run of the step, and takes its figures from there. */
+haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net);
+
+/* Calls the step once and records its second call, both in a dry run in which the network, if there is one, is on the
+ * CPU. So the program is the same wherever the network is. */
+haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_module *net, haul_program *out,
+                              const char *operation);
+
+#endif

@@ -1,0 +1,184 @@
+/* Dry runs of a step: for its program, and for what it takes where a placement is in force. */
+#include <haul/device.h>
+#include <haul/placement.h>
+
+#include "base/alloc.h"
+#include "base/numbers.h"
+#include "core/error.h"
+#include "nn/distribute.h"
+#include "plan/place/plan.h"
+#include "record/account.h"
+#include "record/dry_part.h"
+
+/* The first call makes what later ones find: gradients, the optimizer's state. */
+static haul_status record_second(haul_estimate_function *step, void *context, haul_program *out, const char *operation)
+{
+    const haul_status status = haul__dry_part_call(step, context, operation);
+    return status ? status : haul_program_record(step, context, out);
+}
+
+static haul_device *to_host(const char *name, const void *context)
+{
+    (void)name;
+    (void)context;
+    return haul_cpu();
+}
+
+haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_module *net, haul_program *out,
+                              const char *operation)
+{
+    haul__dry_part d;
+    *out = (haul_program){.operation_count = 0};
+    if (haul__dry_part_begin(&d, operation))
+        return haul_error_status();
+    haul_status status = haul_set_placement_policy(HAUL_PLACE_STRICT);
+    if (!status && net)
+        status = haul__module_distribute(net, to_host, NULL, operation);
+    if (!status)
+        status = record_second(step, context, out, operation);
+    haul__dry_part_end(&d);
+    return status;
+}
+
+/* ---- what a recorded step takes ---- */
+
+/* The times of a step in which nothing waits without need: the host computes, the device computes, and copies cross the
+ * link in both directions, each in the order of the program. */
+typedef enum lane { HOST, DEVICE, UP, DOWN, LANES } lane;
+
+typedef struct pricing {
+    const haul_plan    *plan;
+    const haul_program *program;
+    const haul_device  *device; /* the second one */
+    int64_t             now[LANES];
+    int64_t            *ready; /* when the memory of each store is */
+    haul__plan_figures  figures;
+} pricing;
+
+/* The operand that an operation brings over the link; NULL: none. */
+static const haul_program_value *crossing(const pricing *p, const haul_program_operation *o)
+{
+    for (int i = 0; i < o->operand_count; i++) {
+        const haul_program_value *v = &p->program->values[o->value + i];
+        if (v->store >= 0 && p->program->stores[v->store].device != o->device)
+            return v;
+    }
+    return NULL;
+}
+
+static int64_t bytes_of(const haul_program_value *v)
+{
+    int64_t count = 1;
+    for (int d = 0; d < v->shape.ndim; d++)
+        count *= v->shape.dims[d];
+    return count * haul_dtype_bits(v->dtype) / 8;
+}
+
+/* The host's end of a copy is pinned or pageable memory. */
+static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const haul_program_value *x, lane on)
+{
+    const haul_program_value *y = &p->program->values[o->value + o->operand_count];
+    const int64_t             host = on == UP ? x->store : y->store, bytes = bytes_of(x);
+    const int                 device = p->plan->request.device;
+    p->figures.copied_bytes += bytes;
+    p->figures.copies++;
+    return haul__machine_copy_time(p->plan->request.machine, on == UP ? 0 : device, on == UP ? device : 0, bytes,
+                                   host >= 0 && p->program->stores[host].pinned);
+}
+
+static int64_t time_of(pricing *p, const haul_program_operation *o, lane *on)
+{
+    const haul_program_value *v = crossing(p, o);
+    const haul__machine_work  w = haul__place_work_of(p->program, o);
+    *on = o->device == p->device ? (v ? UP : DEVICE) : v ? DOWN : HOST;
+    if (v)
+        return time_of_copy(p, o, v, *on);
+    return haul__machine_time(p->plan->request.machine, *on == DEVICE ? p->plan->request.device : 0, &w);
+}
+
+/* An operation begins when the host has come to it, its lane is free, and its operands are there. */
+static void add_operation(pricing *p, const haul_program_operation *o)
+{
+    lane on;
+    if (!o->command_count)
+        return;
+    const int64_t ps = time_of(p, o, &on);
+    int64_t       start = larger(p->now[HOST], p->now[on]);
+    for (int i = 0; i < o->operand_count + o->result_count; i++) {
+        const int64_t store = p->program->values[o->value + i].store;
+        start = store >= 0 ? larger(start, p->ready[store]) : start;
+    }
+    p->now[on] = start + ps;
+    for (int i = 0; i < o->operand_count + o->result_count; i++) {
+        const haul_program_value *v = &p->program->values[o->value + i];
+        if (v->store >= 0 && v->written)
+            p->ready[v->store] = p->now[on];
+    }
+}
+
+static haul_status price(const haul_plan *plan, const haul_program *program, haul__plan_figures *out)
+{
+    pricing p = {.plan = plan, .program = program, .device = haul_device_get(plan->request.names[1])};
+    p.ready = haul__calloc((size_t)program->store_count + 1, sizeof *p.ready);
+    if (!p.ready)
+        return haul__fail_memory("haul_plan_new", (size_t)program->store_count * sizeof *p.ready);
+    for (int64_t i = 0; i < program->operation_count; i++)
+        add_operation(&p, &program->operations[i]);
+    haul__free(p.ready);
+    for (int i = 0; i < LANES; i++)
+        p.figures.ps = larger(p.figures.ps, p.now[i]);
+    *out = p.figures;
+    return HAUL_OK;
+}
+
+/* ---- trying a way ---- */
+
+typedef struct trial {
+    haul_plan              *plan;
+    haul__plan_way         *way;
+    haul_estimate_function *step;
+    void                   *context;
+    haul_module            *net;
+} trial;
+
+static haul_status take_figures(const trial *t, const haul__dry_run *run)
+{
+    haul_program program;
+    const size_t from = run->program.change_count;
+    haul_status  status = haul_program_record(t->step, t->context, &program);
+    if (status)
+        return status;
+    status = price(t->plan, &program, &t->way->figures);
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        const haul_device *device = haul_device_get(t->plan->request.names[d]);
+        t->way->figures.peak[d] = haul__account_read(run, device, false, from).peak;
+    }
+    haul_program_free(&program);
+    return status;
+}
+
+static haul_status rehearse(const trial *t)
+{
+    static const char operation[] = "haul_plan_new";
+    haul__dry_part    d;
+    if (haul__dry_part_begin(&d, operation))
+        return haul_error_status();
+    haul_status status = haul__plan_follow(t->plan, t->way->placement, t->net, operation);
+    if (!status)
+        status = haul__dry_part_call(t->step, t->context, operation);
+    d.run->keeps = true; /* the next step has other data, whose copies live as long as it does */
+    if (!status)
+        status = take_figures(t, d.run);
+    haul__dry_part_end(&d);
+    return status;
+}
+
+haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES && !status; i++)
+        status = rehearse(&(trial){p, &p->ways[i], step, context, net});
+    if (!status)
+        haul__plan_sort(p);
+    return status;
+}
