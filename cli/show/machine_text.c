@@ -7,7 +7,7 @@
 #include "cli/shared/terminal.h"
 #include "plan/here.h"
 
-enum { CLASS = 15, DTYPE = 6, RATE = 14, NAME = 12 };
+enum { CLASS = 24, DTYPE = 6, RATE = 14, NAME = 12 };
 
 /* ---- one machine ---- */
 

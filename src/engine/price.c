@@ -15,6 +15,13 @@ static haul_dtype dtype_of(const haul__call *c)
     return found;
 }
 
+static int64_t weights_of(const haul__call *c)
+{
+    const int          at = haul__work_weight(c->operation->name, c->count);
+    const haul_tensor *t = at < 0 ? NULL : at < c->count ? c->operands[at] : c->results[at - c->count];
+    return t && !haul__is_none(t) ? (int64_t)haul_tensor_bytes(t) : 0;
+}
+
 haul__machine_work haul__price_work(const haul__call *c)
 {
     const haul__cost cost = haul__cost_of(c);
@@ -22,7 +29,8 @@ haul__machine_work haul__price_work(const haul__call *c)
                                 .work_class = haul__work_class_of(c->operation->name),
                                 .dtype = dtype_of(c),
                                 .flops = cost.flops,
-                                .bytes = cost.bytes};
+                                .bytes = cost.bytes,
+                                .weights = weights_of(c)};
 }
 
 bool haul__price_begin(const haul__call *c)

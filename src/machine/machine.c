@@ -113,15 +113,40 @@ static const haul__machine_rate *find_rate(const haul__machine_device *d, haul__
     }
 }
 
-/* Convolutions of few channels do few operations for each byte, and run far slower. */
+static bool is_conv(const haul__machine_work *work)
+{
+    return work->work_class == HAUL__WORK_CONV || work->work_class == HAUL__WORK_CONV_BACKWARD;
+}
+
+static bool is_deep(const haul__machine_work *work)
+{
+    return work->weights > work->bytes / 2;
+}
+
+/* Convolutions by their channels, those of the input and of the result together: few and many. */
+static const double few_channels = 12, many_channels = 64;
+
+/* A convolution does two operations for each pixel of the result and each element of the weight. Without the weight, as
+ * many as a convolution of 3 x 3 with as many operations for each byte would have. */
+static double channels_of(const haul__machine_work *work)
+{
+    const double size = (double)haul_dtype_bits(work->dtype) / 8;
+    if (work->weights <= 0 || work->flops <= 0 || size <= 0)
+        return work->bytes > 0 ? work->flops / (double)work->bytes : 0;
+    const double pixels = work->flops * size / (2 * (double)work->weights);
+    return (double)(work->bytes - work->weights) / size / pixels;
+}
+
 haul__work_class haul__machine_class_of(const haul__machine_work *work)
 {
-    const double narrow = 64; /* operations for each byte */
-    if (work->flops >= narrow * (double)work->bytes)
+    const bool forward = work->work_class == HAUL__WORK_CONV;
+    if (!is_conv(work))
         return work->work_class;
-    return work->work_class == HAUL__WORK_CONV            ? HAUL__WORK_NARROW_CONV
-           : work->work_class == HAUL__WORK_CONV_BACKWARD ? HAUL__WORK_NARROW_CONV_BACKWARD
-                                                          : work->work_class;
+    if (is_deep(work))
+        return forward ? HAUL__WORK_DEEP_CONV : HAUL__WORK_DEEP_CONV_BACKWARD;
+    if (channels_of(work) < many_channels)
+        return forward ? HAUL__WORK_NARROW_CONV : HAUL__WORK_NARROW_CONV_BACKWARD;
+    return work->work_class;
 }
 
 bool haul__machine_measures(const haul__machine *m, int device, haul__work_class work_class, haul_dtype dtype)
@@ -145,19 +170,45 @@ static int64_t time_learnt(const haul__machine_learnt *l, const haul__machine_wo
     return (int64_t)fmin((double)l->ps * ratio, (double)HAUL__MACHINE_MOST_PS);
 }
 
+/* Reading and writing the bytes: those of a small operation are in caches, as those of elementwise ones are. */
+static int64_t time_of_bytes(const haul__machine_device *d, const haul__machine_work *work)
+{
+    const haul__machine_rate *r = find_own_rate(d, HAUL__WORK_ELEMENTWISE, work->dtype);
+    const int64_t             memory = time_at(work->bytes, d->bytes_per_second);
+    return r ? smaller(memory, time_by(r, work->bytes)) : memory;
+}
+
+static int64_t time_of_class(const haul__machine_device *d, haul__work_class work_class, const haul__machine_work *work)
+{
+    const haul__machine_rate *r = find_rate(d, work_class, work->dtype);
+    if (!r)
+        return time_at(work->bytes, d->bytes_per_second);
+    if (haul__work_by_flops(r->work_class))
+        return larger(time_of_bytes(d, work), time_by(r, haul__whole_flops(work->flops)));
+    return time_by(r, work->bytes);
+}
+
+/* Between few and many channels the time for each operation falls with their number. */
+static int64_t time_of_conv(const haul__machine_device *d, const haul__machine_work *work)
+{
+    const int64_t own = time_of_class(d, haul__machine_class_of(work), work);
+    const int64_t wide = time_of_class(d, work->work_class, work);
+    const double  channels = channels_of(work);
+    if (is_deep(work))
+        return larger(own, wide);
+    if (channels <= few_channels || channels >= many_channels)
+        return own;
+    const double few = 1 / few_channels, many = 1 / many_channels;
+    return wide + (int64_t)((double)(own - wide) * (1 / channels - many) / (few - many));
+}
+
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work)
 {
     const haul__machine_learnt *learnt = haul__machine_learnt_of(m, device, work);
     if (learnt)
         return time_learnt(learnt, work);
     const haul__machine_device *d = &m->devices[device];
-    const haul__machine_rate   *r = find_rate(d, haul__machine_class_of(work), work->dtype);
-    const int64_t               memory = time_at(work->bytes, d->bytes_per_second);
-    int64_t                     body = memory;
-    if (r && haul__work_by_flops(work->work_class))
-        body = larger(memory, time_by(r, haul__whole_flops(work->flops)));
-    else if (r)
-        body = time_by(r, work->bytes);
+    const int64_t               body = is_conv(work) ? time_of_conv(d, work) : time_of_class(d, work->work_class, work);
     return add_times(times_ns(d->launch_ns, work->commands), body);
 }
 

@@ -133,6 +133,10 @@ bool haul__work_by_flops(haul__work_class work_class);
  * is the dtype of those before `next`, at first HAUL_DTYPE_NONE. */
 haul_dtype haul__work_dtype(haul_dtype found, haul_dtype next);
 
+/* Where a convolution has its weight, or that weight's gradient, in the list of its operands and then its results. -1:
+ * it is none. */
+int haul__work_weight(const char *operation, int operand_count);
+
 /* One operation. Views have no commands, no bytes and no flops, and take no time. */
 typedef struct haul__machine_work {
     const char      *operation; /* NULL: learnt times do not count */
@@ -140,13 +144,14 @@ typedef struct haul__machine_work {
     haul_dtype       dtype;
     double           flops;
     int64_t          bytes;    /* read and written */
+    int64_t          weights;  /* of a convolution: the bytes of its weight or of the weight's gradient */
     int64_t          commands; /* that it submits */
 } haul__machine_work;
 
 /* Flops as a whole number, at most 10^18. */
 int64_t haul__whole_flops(double flops);
 
-/* The class whose rate the operation should have: narrow convolutions are a class of their own. */
+/* The class whose rate the operation should have: narrow and deep convolutions are classes of their own. */
 haul__work_class haul__machine_class_of(const haul__machine_work *work);
 
 /* True if the machine has a rate for this class and dtype on the device. Without one, predictions use the bytes and the
@@ -167,7 +172,8 @@ void haul__machine_learn(haul__machine_device *d, const haul__machine_learnt *le
 
 /* Picoseconds of the operation on the device. A learnt time takes precedence. Between two points of a rate the time is
  * interpolated; operations below the first and above the last point run at its rate. Work counted in flops takes at
- * least the time of its bytes. */
+ * least the time of its bytes. The time of a convolution of some channels is between those of a narrow and of a wide
+ * one. */
 int64_t haul__machine_time(const haul__machine *m, int device, const haul__machine_work *work);
 
 /* Picoseconds of a copy between two devices, from or to pinned or pageable host memory; without a direct link it goes

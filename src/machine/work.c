@@ -38,6 +38,14 @@ bool haul__work_by_flops(haul__work_class work_class)
     return classes[work_class].by_flops;
 }
 
+int haul__work_weight(const char *operation, int operand_count)
+{
+    const haul__work_class c = haul__work_class_of(operation);
+    if (c != HAUL__WORK_CONV && c != HAUL__WORK_CONV_BACKWARD)
+        return -1;
+    return strstr(operation, "_backward_weight") ? operand_count : 1;
+}
+
 haul_dtype haul__work_dtype(haul_dtype found, haul_dtype next)
 {
     const bool replaces = found == HAUL_DTYPE_NONE || (!haul_dtype_is_float(found) && haul_dtype_is_float(next));
@@ -67,6 +75,7 @@ static haul__work_class backward_of(haul__work_class work_class)
     } pairs[] = {{HAUL__WORK_MATMUL, HAUL__WORK_MATMUL_BACKWARD},
                  {HAUL__WORK_CONV, HAUL__WORK_CONV_BACKWARD},
                  {HAUL__WORK_NORMALISATION, HAUL__WORK_NORMALISATION_BACKWARD},
+                 {HAUL__WORK_SOFTMAX, HAUL__WORK_NORMALISATION_BACKWARD},
                  {HAUL__WORK_POOL, HAUL__WORK_POOL_BACKWARD}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].forward == work_class)

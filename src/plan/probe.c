@@ -35,14 +35,17 @@ static double seconds_of(const haul__probe *p, int64_t times)
 
 double haul__probe_seconds(const haul__probe *p, double budget)
 {
-    enum { LEAST = 3 };
+    enum { LEAST = 3, MOST = 16 };
     const double together = 2e-3;
     double       first = seconds_of(p, 1), best; /* the first compiles, and touches the memory */
     const double until = haul__now_seconds() + budget;
+    int64_t      before = 1;
     best = isnan(first) ? first : seconds_of(p, 1);
-    for (int i = 1; !isnan(best) && (i < LEAST || haul__now_seconds() < until); i++) {
-        int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
-        double  seconds = seconds_of(p, times);
+    for (int i = 1, tried = 1; !isnan(best) && tried < MOST && (i < LEAST || haul__now_seconds() < until); tried++) {
+        const int64_t times = best < together ? (int64_t)(together / fmax(best, 1e-7)) : 1;
+        const double  seconds = seconds_of(p, times);
+        i += 2 * before >= times; /* a shorter stretch was mostly the wait for the device at its end */
+        before = times;
         best = isnan(seconds) ? seconds : fmin(best, seconds);
     }
     return best;

@@ -91,6 +91,13 @@ static haul_status make_narrow_conv(operands *o, haul_dtype dtype, int64_t size)
     return check(o);
 }
 
+/* 3 x 3 over one image of 4 x 4 pixels, with `size` channels. */
+static haul_status make_deep_conv(operands *o, haul_dtype dtype, int64_t size)
+{
+    *o = (operands){.x = ones(dtype, HAUL_SHAPE(1, size, 4, 4)), .y = ones(dtype, HAUL_SHAPE(size, size, 3, 3))};
+    return check(o);
+}
+
 static haul_status run_conv(operands *o)
 {
     o->out = haul_conv2d(o->x, o->y, HAUL_NONE, .padding = {1, 1});
@@ -99,9 +106,8 @@ static haul_status run_conv(operands *o)
 
 static haul_status make_rows(operands *o, haul_dtype dtype, int64_t size)
 {
-    const int64_t rows = haul__ceil_div(size, ROW);
-    *o = (operands){ones(dtype, HAUL_SHAPE(rows, ROW)), ones(dtype, HAUL_SHAPE(rows, ROW)),
-                    ones(dtype, HAUL_SHAPE(rows, ROW)), NULL, NULL};
+    const haul_shape shape = HAUL_SHAPE(haul__ceil_div(size, ROW), smaller(size, ROW));
+    *o = (operands){ones(dtype, shape), ones(dtype, shape), ones(dtype, shape), NULL, NULL};
     return check(o);
 }
 
@@ -115,6 +121,11 @@ static haul_status run_sum(operands *o)
     return haul_tensor_check(haul_sum(o->x, HAUL_AXES(1)));
 }
 
+static haul_status run_softmax(operands *o)
+{
+    return haul_tensor_check(haul_softmax(o->x, 1));
+}
+
 static haul_status run_copy(operands *o)
 {
     return haul_copy_into(o->out, o->x);
@@ -125,11 +136,11 @@ static haul_status run_dropout(operands *o)
     return haul_dropout_into(o->out, o->x, 0.5, true);
 }
 
-/* Images of 16 x 16 pixels with 4 channels. */
+/* Images of 8 x 8 pixels with 16 channels. */
 static haul_status make_images(operands *o, haul_dtype dtype, int64_t size)
 {
-    *o = (operands){.x = ones(dtype, HAUL_SHAPE(haul__ceil_div(size, 1024), 4, 16, 16)),
-                    .y = ones(dtype, HAUL_SHAPE(4))};
+    *o = (operands){.x = ones(dtype, HAUL_SHAPE(haul__ceil_div(size, 1024), 16, 8, 8)),
+                    .y = ones(dtype, HAUL_SHAPE(16))};
     return check(o);
 }
 
@@ -174,11 +185,15 @@ static haul_status run_optimizer(operands *o)
 
 #define ELEMENTS                                                                                                       \
     {                                                                                                                  \
-        1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22                                                            \
+        1, 1 << 6, 1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22                                                         \
     }
 #define IMAGES                                                                                                         \
     {                                                                                                                  \
         1, 1 << 2, 1 << 5, 1 << 8, 1 << 10                                                                             \
+    }
+#define DEEP                                                                                                           \
+    {                                                                                                                  \
+        32, 128, 256, 512, 1024                                                                                        \
     }
 #define SQUARES                                                                                                        \
     {                                                                                                                  \
@@ -196,10 +211,13 @@ static const trial_kind kinds[] = {
     {HAUL__WORK_CONV_BACKWARD, true, make_conv, run_conv, CHANNELS, true},
     {HAUL__WORK_NARROW_CONV, true, make_narrow_conv, run_conv, IMAGES, false},
     {HAUL__WORK_NARROW_CONV_BACKWARD, true, make_narrow_conv, run_conv, IMAGES, true},
+    {HAUL__WORK_DEEP_CONV, true, make_deep_conv, run_conv, DEEP, false},
+    {HAUL__WORK_DEEP_CONV_BACKWARD, true, make_deep_conv, run_conv, DEEP, true},
     {HAUL__WORK_ELEMENTWISE, false, make_rows, run_add, ELEMENTS, false},
     {HAUL__WORK_REDUCTION, false, make_rows, run_sum, ELEMENTS, false},
     {HAUL__WORK_NORMALISATION, false, make_images, run_batch_norm, ELEMENTS, false},
     {HAUL__WORK_NORMALISATION_BACKWARD, false, make_images, run_batch_norm, ELEMENTS, true},
+    {HAUL__WORK_SOFTMAX, false, make_rows, run_softmax, ELEMENTS, false},
     {HAUL__WORK_POOL, false, make_images, run_pool, ELEMENTS, false},
     {HAUL__WORK_POOL_BACKWARD, false, make_images, run_pool, ELEMENTS, true},
     {HAUL__WORK_INDEX, false, make_index, run_index, ELEMENTS, false},

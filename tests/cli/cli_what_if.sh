@@ -77,7 +77,7 @@ check "each class once" "$HAUL_PYTHON" - <<'END'
 import json
 names = json.load(open("without.json"))["devices"][-1]["unmeasured"].split(", ")
 assert len(names) == len(set(names)), names
-for name in ("conv", "narrow_conv", "conv_backward", "narrow_conv_backward", "matmul"):
+for name in ("conv", "deep_conv", "conv_backward", "deep_conv_backward", "matmul", "softmax"):
     assert name in names, (name, names)
 END
 

@@ -352,7 +352,7 @@ static void test_machine__predicts_operations(void **state)
     haul__free(m);
 }
 
-/* A class without a rate of its own has that of another one; narrow convolutions do few operations for each byte. */
+/* A class without a rate of its own has that of another one. */
 static void test_machine__classes_stand_for_others(void **state)
 {
     (void)state;
@@ -361,10 +361,59 @@ static void test_machine__classes_stand_for_others(void **state)
     assert_int_equal(time_of(m, 1, HAUL__WORK_MATMUL_BACKWARD, 1000, 0, 1), launch + 1000 * us);
     m->devices[1].rates[0].work_class = HAUL__WORK_CONV;
     assert_int_equal(time_of(m, 1, HAUL__WORK_CONV_BACKWARD, 1000, 1000, 1), launch + 1000 * us);
-    m->devices[1].rates[1] = (haul__machine_rate){HAUL__WORK_NARROW_CONV, HAUL_DTYPE_NONE, 1, {{1, 100000}}};
-    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV, 1000, 16, 1), launch + 10000 * us);
-    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV, 1000, 15, 1), launch + 1000 * us);
-    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV_BACKWARD, 1000, 16, 1), launch + 1000 * us);
+    assert_int_equal(time_of(m, 1, HAUL__WORK_CONV, 1000, 100, 1), launch + 1000 * us);
+    haul__free(m);
+}
+
+static int64_t time_of_conv(const haul__machine *m, double flops, int64_t bytes, int64_t weights)
+{
+    const haul__machine_work work = {
+        .work_class = HAUL__WORK_CONV, .dtype = HAUL_F32, .flops = flops, .bytes = bytes, .weights = weights};
+    return haul__machine_time(m, 1, &work);
+}
+
+/* Narrow convolutions have few channels, and deep ones consist of their weights. */
+static void test_machine__classes_convolutions(void **state)
+{
+    (void)state;
+    haul__machine *m = read_text(plain);
+    const int64_t  us = 1000000;
+    m->devices[1].rate_count = 3;
+    m->devices[1].rates[0] = (haul__machine_rate){HAUL__WORK_CONV, HAUL_F32, 1, {{1, 1000000}}};
+    m->devices[1].rates[1] = (haul__machine_rate){HAUL__WORK_NARROW_CONV, HAUL_F32, 1, {{1, 100000}}};
+    m->devices[1].rates[2] = (haul__machine_rate){HAUL__WORK_DEEP_CONV, HAUL_F32, 1, {{1, 10000}}};
+    assert_int_equal(time_of_conv(m, 1000, 15, 0), 1000 * us); /* by operations for each byte */
+    assert_int_equal(time_of_conv(m, 1000, 100, 0), 10000 * us);
+    assert_in_range(time_of_conv(m, 1000, 32, 0), 3170 * us, 3180 * us);
+    /* 100 elements of weight, 100 pixels: 12, 64 and 32 channels, and a few pixels */
+    assert_int_equal(time_of_conv(m, 20000, 400 + 400 * 12, 400), 200000 * us);
+    assert_int_equal(time_of_conv(m, 20000, 400 + 400 * 64, 400), 20000 * us);
+    assert_in_range(time_of_conv(m, 20000, 400 + 400 * 32, 400), 61000 * us, 62000 * us);
+    assert_int_equal(time_of_conv(m, 200, 500, 400), 50000 * us);
+    assert_int_equal(time_of_conv(m, 2000000, 500, 400), 2000000 * us);
+    assert_int_equal(time_of_conv(m, 0, 0, 0), 0);
+    haul__free(m);
+}
+
+static void test_machine__finds_the_weight(void **state)
+{
+    (void)state;
+    assert_int_equal(haul__work_weight("haul_conv2d", 3), 1);
+    assert_int_equal(haul__work_weight("haul_conv2d_backward_data", 2), 1);
+    assert_int_equal(haul__work_weight("haul_conv2d_backward_weight", 2), 2);
+    assert_int_equal(haul__work_weight("haul_linear", 3), -1);
+}
+
+/* Products of little work take no longer than their bytes do in caches. */
+static void test_machine__knows_caches(void **state)
+{
+    (void)state;
+    haul__machine *m = read_text(plain);
+    const int64_t  us = 1000000, launch = 5 * us;
+    assert_int_equal(time_of(m, 1, HAUL__WORK_MATMUL, 1, 4000000, 1), launch + 2000 * us);
+    m->devices[1].rates[1] =
+        (haul__machine_rate){HAUL__WORK_ELEMENTWISE, HAUL_DTYPE_NONE, 1, {{1, INT64_C(20000000000)}}};
+    assert_int_equal(time_of(m, 1, HAUL__WORK_MATMUL, 1, 4000000, 1), launch + 200 * us);
     haul__free(m);
 }
 
@@ -435,6 +484,9 @@ int main(void)
         cmocka_unit_test(test_machine__finds_the_dtype_of_rates),
         cmocka_unit_test(test_machine__predicts_operations),
         cmocka_unit_test(test_machine__classes_stand_for_others),
+        cmocka_unit_test(test_machine__classes_convolutions),
+        cmocka_unit_test(test_machine__finds_the_weight),
+        cmocka_unit_test(test_machine__knows_caches),
         cmocka_unit_test(test_machine__predicts_copies),
         cmocka_unit_test(test_machine__copies_through_the_host),
         cmocka_unit_test(test_machine__never_overflows),

@@ -63,8 +63,12 @@ static void test_learn__takes_operations_by_dtype_and_work(void **state)
         haul_device *device = devices[i];
         profile_work(device);
         haul__machine                    *m = learnt_of(device);
-        const haul__machine_work          work = {"haul_matmul",         HAUL__WORK_MATMUL, HAUL_F32,
-                                                  (double)product_flops, product_bytes,     1};
+        const haul__machine_work          work = {.operation = "haul_matmul",
+                                                  .work_class = HAUL__WORK_MATMUL,
+                                                  .dtype = HAUL_F32,
+                                                  .flops = (double)product_flops,
+                                                  .bytes = product_bytes,
+                                                  .commands = 1};
         const haul__machine_learnt *const l = haul__machine_learnt_of(m, 0, &work);
         assert_non_null(l);
         assert_int_equal(l->flops, product_flops);
@@ -84,17 +88,21 @@ static void test_learn__takes_operations_by_dtype_and_work(void **state)
 static void test_learn__leaves_conversions_out(void **state)
 {
     (void)state;
-    haul_scope  *scope = haul_scope_push();
-    haul_tensor *x = haul_full(HAUL_F32, HAUL_SHAPE(N, 2 * N), 0.5);
+    haul_scope               *scope = haul_scope_push();
+    haul_tensor              *x = haul_full(HAUL_F32, HAUL_SHAPE(N, 2 * N), 0.5);
     const haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
-    haul_profile *p = haul_profile_begin(.no_places = true);
+    haul_profile             *p = haul_profile_begin(.no_places = true);
     haul_matmul(x, haul_transpose(x, 0, 1));
     haul_autocast_end(before);
     assert_int_equal(haul_profile_end(p), HAUL_OK);
     assert_int_equal(haul_profile_save(p, "profile"), HAUL_OK);
     haul__machine           *m = learnt_of(haul_cpu());
-    const haul__machine_work work = {
-        "haul_matmul", HAUL__WORK_MATMUL, HAUL_F32, 2.0 * (double)product_flops, 5 * product_bytes / 3, 1};
+    const haul__machine_work work = {.operation = "haul_matmul",
+                                     .work_class = HAUL__WORK_MATMUL,
+                                     .dtype = HAUL_F32,
+                                     .flops = 2.0 * (double)product_flops,
+                                     .bytes = 5 * product_bytes / 3,
+                                     .commands = 1};
     assert_null(haul__machine_learnt_of(m, 0, &work));
     haul__free(m);
     haul_scope_pop(scope);

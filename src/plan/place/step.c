@@ -188,6 +188,18 @@ static haul_status add_source(builder *b, int64_t index)
 
 /* ---- operations ---- */
 
+static int64_t weights_of(const haul_program *p, const haul_program_operation *o)
+{
+    const int                 at = haul__work_weight(o->name, o->operand_count);
+    const haul_program_value *v = &p->values[o->value + (at < 0 ? 0 : at)];
+    if (at < 0 || v->store < 0)
+        return 0;
+    int64_t bits = haul_dtype_bits(v->dtype);
+    for (int d = 0; d < v->shape.ndim; d++)
+        bits *= v->shape.dims[d];
+    return haul__ceil_div(bits, 8);
+}
+
 haul__machine_work haul__place_work_of(const haul_program *p, const haul_program_operation *o)
 {
     haul__machine_work w = {.operation = o->name,
@@ -195,6 +207,7 @@ haul__machine_work haul__place_work_of(const haul_program *p, const haul_program
                             .dtype = HAUL_DTYPE_NONE,
                             .flops = o->flops,
                             .bytes = o->bytes,
+                            .weights = weights_of(p, o),
                             .commands = o->command_count};
     for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
         if (p->values[v].store >= 0)
