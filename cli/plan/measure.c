@@ -22,18 +22,6 @@ static bool find_devices(const study *s, haul_device *out[HAUL__PLACE_DEVICES])
     return true;
 }
 
-/* A module is where its first operation, in the forward pass, is. */
-static bool list_modules(const study *s, haul_device *const devices[HAUL__PLACE_DEVICES], place_list *out)
-{
-    bool fine = true;
-    for (size_t i = 0; fine && i < s->plan->graph.operation_count; i++) {
-        const haul__place_operation *o = &s->plan->graph.operations[i];
-        if (*o->module && o->call >= 0)
-            fine = place_add(out, o->module, devices[haul__plan_device_of(s->plan, o)]);
-    }
-    return fine;
-}
-
 static haul_status time_step(trainer *t, const haul_batch *batch, haul_device *const devices[HAUL__PLACE_DEVICES],
                              double *seconds)
 {
@@ -45,7 +33,7 @@ static haul_status time_step(trainer *t, const haul_batch *batch, haul_device *c
     return status;
 }
 
-/* The network is on t->device, except for the modules in t->places. */
+/* The network is on t->device, or where the plan in t->places has it. */
 static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE_DEVICES], double *median)
 {
     samples           times = {0};
@@ -70,15 +58,12 @@ static bool measure(const study *s, const trainer *t, haul__plan_way *c,
     trainer     trial = *t;
     haul_scope *scope = haul_scope_push();
     bool        fine = scope != NULL;
-    trial.places = (place_list){0};
+    trial.places = (place_list){.plan = c->device < 0 ? s->plan : NULL}; /* without a reference */
     trial.device = devices[c->device > 0];
-    if (c->device < 0)
-        fine = fine && list_modules(s, devices, &trial.places);
     if (!scope || (fine && time_steps(&trial, devices, &c->measured))) {
         complain_error();
         fine = false;
     }
-    place_free(&trial.places);
     haul_scope_pop(scope);
     return fine;
 }

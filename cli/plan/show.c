@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
 
@@ -26,15 +27,15 @@ static void print_candidates(const study *s)
     bool measured = false;
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
         measured = measured || !isnan(s->plan->ways[i].measured);
-    const int room = measured ? 11 : 0;
+    const int room = measured ? 11 : 0, width = (int)larger(16, (int64_t)strlen(s->plan->request.names[1]) + 7);
     set_style(STYLE_DIM);
-    printf("%-16s %10s%*s %12s %12s  %s\n", "", "step", room, measured ? "measured" : "", s->plan->request.names[0],
-           s->plan->request.names[1], "copied");
+    printf("%-*s %10s%*s %12s %12s  %s\n", width, "", "step", room, measured ? "measured" : "",
+           s->plan->request.names[0], s->plan->request.names[1], "copied");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
         const haul__plan_way *c = &s->plan->ways[i];
-        printf("%-16s %10s%*s %12s %12s  %s\n", study_candidate_name(c, "this plan"), text_ps(c->figures.ps), room,
-               measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
+        printf("%-*s %10s%*s %12s %12s  %s\n", width, study_candidate_name(c, "this plan"), text_ps(c->figures.ps),
+               room, measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
                text_bytes(c->figures.peak[1]), !*c->why_not ? text_bytes(c->figures.copied_bytes) : "does not fit");
     }
 }

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json_file.h"
-#include "plan/place/step.h"
+#include "plan/place/plan.h"
 
 /* ---- reading ---- */
 
@@ -53,12 +53,6 @@ static bool read_places(const char *text, place_list *out)
     return true;
 }
 
-static const char *text_of(const haul__json *object, const char *name)
-{
-    const haul__json *m = haul__json_member(object, name);
-    return m && m->kind == HAUL__JSON_STRING ? m->string : NULL;
-}
-
 static bool has_path(const place_list *l, const char *path)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -67,48 +61,33 @@ static bool has_path(const place_list *l, const char *path)
     return false;
 }
 
-bool place_add(place_list *l, const char *path, haul_device *device)
+/* Where the modules compute: where their first operations do, which are those of the forward pass. */
+static bool list_modules(place_list *l)
 {
-    return has_path(l, path) || add_entry(l, path, strlen(path), true, device);
-}
-
-/* A module runs where its first operation does: its forward pass. */
-static bool read_operation(const haul__json *v, int64_t item, const char *path, place_list *out)
-{
-    const char *name = text_of(v, "name"), *module = text_of(v, "module"), *device = text_of(v, "device");
-    if (!name || !module || !device) {
-        complain("%s: \"operations\", item %" PRId64 ": name, module and device are expected", path, item);
-        return false;
-    }
-    if (!*module || strncmp(name, "haul_", 5) != 0 || has_path(out, module))
-        return true;
-    haul_device *found = find_device(device);
-    return found && add_entry(out, module, strlen(module), true, found);
-}
-
-static bool read_certificate(const haul__json *file, const char *path, place_list *out)
-{
-    const char       *program = text_of(file, "program");
-    const haul__json *m = haul__json_member(file, "operations");
-    int64_t           item = 0;
-    if (!program || !m || m->kind != HAUL__JSON_ARRAY) {
-        complain("%s is not a plan: it has no \"%s\"; haul plan --certificate writes plans", path,
-                 program ? "operations" : "program");
-        return false;
-    }
-    snprintf(out->program, sizeof out->program, "%s", program);
-    for (const haul__json *v = m->child; v; v = v->next)
-        if (!read_operation(v, item++, path, out))
+    const haul__place_graph *g = &l->plan->graph;
+    haul_device             *devices[HAUL__PLACE_DEVICES];
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        if (!(devices[d] = find_device(l->plan->request.names[d])))
             return false;
+    for (size_t i = 0; i < g->operation_count; i++) {
+        const haul__place_operation *o = &g->operations[i];
+        if (*o->module && o->call >= 0 && !has_path(l, o->module) &&
+            !add_entry(l, o->module, strlen(o->module), true, devices[haul__plan_device_of(l->plan, o)]))
+            return false;
+    }
     return true;
 }
 
 static bool read_plan(const char *path, place_list *out)
 {
     haul__json *file = json_tree_read(path, "haul train");
-    const bool  fine = file && read_certificate(file, path, out);
+    if (!file)
+        return false;
+    out->plan = haul__plan_read(file, path, "haul train");
     haul__json_free(file);
-    return fine;
+    if (!out->plan)
+        complain_error();
+    return out->plan && list_modules(out);
 }
 
 bool place_read(const char *place, const char *plan, place_list *out)
@@ -119,19 +98,20 @@ bool place_read(const char *place, const char *plan, place_list *out)
 void place_free(place_list *l)
 {
     haul__free(l->items);
+    haul__object_release(l->plan);
     *l = (place_list){0};
 }
 
 bool place_suits(const place_list *l, const char *plan, const haul_program *step)
 {
-    char digest[sizeof l->program];
+    char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, haul__place_digest(step));
-    if (!strcmp(digest, l->program))
+    if (!strcmp(digest, l->plan->digests[0]))
         return true;
     complain(
         "%s is for another step: its \"program\" is %s and that of this training %s; model, data, batch, optimizer "
         "and precision must be those of haul plan",
-        plan, l->program, digest);
+        plan, l->plan->digests[0], digest);
     return false;
 }
 
@@ -214,6 +194,8 @@ static haul_status place_one(const char *path, haul_module *m, haul_device *devi
 haul_status place_modules(const place_list *l, haul_module *net, haul_device *rest)
 {
     walk w = {.list = l, .rest = rest, .visit = place_one};
+    if (l->plan)
+        return haul__plan_follow(l->plan, &l->plan->best, net, "haul train");
     if (!l->count)
         return HAUL_OK;
     haul_status status = walk_modules(&w, net);
