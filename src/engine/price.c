@@ -22,6 +22,14 @@ static int64_t weights_of(const haul__call *c)
     return t && !haul__is_none(t) ? (int64_t)haul_tensor_bytes(t) : 0;
 }
 
+static bool is_batched(const haul__call *c)
+{
+    bool all = c->count > 1;
+    for (int i = 0; all && i < 2; i++)
+        all = !haul__is_none(c->operands[i]) && c->operands[i]->shape.ndim > 2;
+    return all;
+}
+
 haul__machine_work haul__price_work(const haul__call *c)
 {
     const haul__cost cost = haul__cost_of(c);
@@ -30,7 +38,8 @@ haul__machine_work haul__price_work(const haul__call *c)
                                 .dtype = dtype_of(c),
                                 .flops = cost.flops,
                                 .bytes = cost.bytes,
-                                .weights = weights_of(c)};
+                                .weights = weights_of(c),
+                                .batched = is_batched(c)};
 }
 
 bool haul__price_begin(const haul__call *c)

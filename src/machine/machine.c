@@ -140,6 +140,8 @@ static double channels_of(const haul__machine_work *work)
 haul__work_class haul__machine_class_of(const haul__machine_work *work)
 {
     const bool forward = work->work_class == HAUL__WORK_CONV;
+    if (work->work_class == HAUL__WORK_MATMUL && work->batched)
+        return HAUL__WORK_BATCHED_MATMUL;
     if (!is_conv(work))
         return work->work_class;
     if (is_deep(work))
@@ -208,7 +210,7 @@ int64_t haul__machine_time(const haul__machine *m, int device, const haul__machi
     if (learnt)
         return time_learnt(learnt, work);
     const haul__machine_device *d = &m->devices[device];
-    const int64_t               body = is_conv(work) ? time_of_conv(d, work) : time_of_class(d, work->work_class, work);
+    const int64_t body = is_conv(work) ? time_of_conv(d, work) : time_of_class(d, haul__machine_class_of(work), work);
     return add_times(times_ns(d->launch_ns, work->commands), body);
 }
 

@@ -146,12 +146,14 @@ typedef struct haul__machine_work {
     int64_t          bytes;    /* read and written */
     int64_t          weights;  /* of a convolution: the bytes of its weight or of the weight's gradient */
     int64_t          commands; /* that it submits */
+    bool             batched;  /* of a product: both operands have more than two dimensions */
 } haul__machine_work;
 
 /* Flops as a whole number, at most 10^18. */
 int64_t haul__whole_flops(double flops);
 
-/* The class whose rate the operation should have: narrow and deep convolutions are classes of their own. */
+/* The class whose rate the operation should have: narrow and deep convolutions and batched products are classes of
+ * their own. */
 haul__work_class haul__machine_class_of(const haul__machine_work *work);
 
 /* True if the machine has a rate for this class and dtype on the device. Without one, predictions use the bytes and the

@@ -29,15 +29,25 @@ enum { SHEETS = sizeof sheets / sizeof *sheets };
 /* ---- from peaks to rates ---- */
 
 /* The parts of the peaks that large operations of a class reach, in percent. */
-static const int percent_of_peak[] = {[HAUL__WORK_MATMUL] = 75,          [HAUL__WORK_CONV] = 60,
-                                      [HAUL__WORK_ELEMENTWISE] = 80,     [HAUL__WORK_REDUCTION] = 70,
-                                      [HAUL__WORK_NORMALISATION] = 70,   [HAUL__WORK_POOL] = 60,
-                                      [HAUL__WORK_INDEX] = 30,           [HAUL__WORK_MOVE] = 75,
-                                      [HAUL__WORK_RANDOM] = 70,          [HAUL__WORK_OPTIMIZER] = 80,
-                                      [HAUL__WORK_MATMUL_BACKWARD] = 70, [HAUL__WORK_CONV_BACKWARD] = 50,
-                                      [HAUL__WORK_NARROW_CONV] = 20,     [HAUL__WORK_NARROW_CONV_BACKWARD] = 15,
-                                      [HAUL__WORK_DEEP_CONV] = 70,       [HAUL__WORK_DEEP_CONV_BACKWARD] = 60,
-                                      [HAUL__WORK_SOFTMAX] = 70,         [HAUL__WORK_NORMALISATION_BACKWARD] = 60,
+static const int percent_of_peak[] = {[HAUL__WORK_MATMUL] = 75,
+                                      [HAUL__WORK_CONV] = 60,
+                                      [HAUL__WORK_ELEMENTWISE] = 80,
+                                      [HAUL__WORK_REDUCTION] = 70,
+                                      [HAUL__WORK_NORMALISATION] = 70,
+                                      [HAUL__WORK_POOL] = 60,
+                                      [HAUL__WORK_INDEX] = 30,
+                                      [HAUL__WORK_MOVE] = 75,
+                                      [HAUL__WORK_RANDOM] = 70,
+                                      [HAUL__WORK_OPTIMIZER] = 80,
+                                      [HAUL__WORK_MATMUL_BACKWARD] = 70,
+                                      [HAUL__WORK_CONV_BACKWARD] = 50,
+                                      [HAUL__WORK_NARROW_CONV] = 20,
+                                      [HAUL__WORK_NARROW_CONV_BACKWARD] = 15,
+                                      [HAUL__WORK_DEEP_CONV] = 70,
+                                      [HAUL__WORK_DEEP_CONV_BACKWARD] = 60,
+                                      [HAUL__WORK_BATCHED_MATMUL] = 60,
+                                      [HAUL__WORK_SOFTMAX] = 70,
+                                      [HAUL__WORK_NORMALISATION_BACKWARD] = 60,
                                       [HAUL__WORK_POOL_BACKWARD] = 50};
 
 /* Smaller operations leave cores idle: an operation that the peak would do in so many nanoseconds reaches

@@ -72,6 +72,14 @@ static haul_status run_linear(operands *o)
     return haul_tensor_check(o->out);
 }
 
+/* Products of 64 x 32 and 32 x 64 elements, as attention has them. */
+static haul_status make_batched_matmul(operands *o, haul_dtype dtype, int64_t size)
+{
+    *o = (operands){ones(dtype, HAUL_SHAPE(size, 64, 32)), ones(dtype, HAUL_SHAPE(size, 32, 64)),
+                    ones(dtype, HAUL_SHAPE(size, 64, 64)), NULL, NULL};
+    return check(o);
+}
+
 /* 3 x 3 over images of 16 x 16 pixels: `size` is the product of images and channels, a power of two. */
 static haul_status make_conv(operands *o, haul_dtype dtype, int64_t size)
 {
@@ -207,6 +215,7 @@ static haul_status run_optimizer(operands *o)
 static const trial_kind kinds[] = {
     {HAUL__WORK_MATMUL, true, make_matmul, run_matmul, SQUARES, false},
     {HAUL__WORK_MATMUL_BACKWARD, true, make_matmul, run_linear, SQUARES, true},
+    {HAUL__WORK_BATCHED_MATMUL, true, make_batched_matmul, run_matmul, IMAGES, false},
     {HAUL__WORK_CONV, true, make_conv, run_conv, CHANNELS, false},
     {HAUL__WORK_CONV_BACKWARD, true, make_conv, run_conv, CHANNELS, true},
     {HAUL__WORK_NARROW_CONV, true, make_narrow_conv, run_conv, IMAGES, false},

@@ -36,7 +36,7 @@ assert cpu["name"] == "cpu" and cpu["bytes_per_second"] > 0 and cpu["launch_ns"]
 classes = {r["class"] for r in cpu["rates"]}
 assert classes == {"matmul", "conv", "elementwise", "reduction", "normalisation", "pool", "index", "move", "random",
                    "optimizer", "matmul_backward", "conv_backward", "narrow_conv", "narrow_conv_backward",
-                   "deep_conv", "deep_conv_backward", "softmax",
+                   "deep_conv", "deep_conv_backward", "batched_matmul", "softmax",
                    "normalisation_backward", "pool_backward"}, classes
 for r in cpu["rates"]:
     work = [p[0] for p in r["points"]]

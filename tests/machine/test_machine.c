@@ -404,6 +404,20 @@ static void test_machine__finds_the_weight(void **state)
     assert_int_equal(haul__work_weight("haul_linear", 3), -1);
 }
 
+static void test_machine__classes_batched_products(void **state)
+{
+    (void)state;
+    haul__machine     *m = read_text(plain);
+    haul__machine_work work = {.work_class = HAUL__WORK_MATMUL, .dtype = HAUL_F32, .flops = 1000, .batched = true};
+    const haul__machine_rate own = {HAUL__WORK_BATCHED_MATMUL, HAUL_F32, 1, {{1, 100000}}};
+    assert_int_equal(haul__machine_time(m, 1, &work), INT64_C(1000000000));
+    m->devices[1].rates[1] = own;
+    assert_int_equal(haul__machine_time(m, 1, &work), INT64_C(10000000000));
+    work.batched = false;
+    assert_int_equal(haul__machine_time(m, 1, &work), INT64_C(1000000000));
+    haul__free(m);
+}
+
 /* Products of little work take no longer than their bytes do in caches. */
 static void test_machine__knows_caches(void **state)
 {
@@ -486,6 +500,7 @@ int main(void)
         cmocka_unit_test(test_machine__classes_stand_for_others),
         cmocka_unit_test(test_machine__classes_convolutions),
         cmocka_unit_test(test_machine__finds_the_weight),
+        cmocka_unit_test(test_machine__classes_batched_products),
         cmocka_unit_test(test_machine__knows_caches),
         cmocka_unit_test(test_machine__predicts_copies),
         cmocka_unit_test(test_machine__copies_through_the_host),

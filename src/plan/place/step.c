@@ -200,6 +200,14 @@ static int64_t weights_of(const haul_program *p, const haul_program_operation *o
     return haul__ceil_div(bits, 8);
 }
 
+static bool is_batched(const haul_program *p, const haul_program_operation *o)
+{
+    bool all = o->operand_count > 1;
+    for (int i = 0; all && i < 2; i++)
+        all = p->values[o->value + i].store >= 0 && p->values[o->value + i].shape.ndim > 2;
+    return all;
+}
+
 haul__machine_work haul__place_work_of(const haul_program *p, const haul_program_operation *o)
 {
     haul__machine_work w = {.operation = o->name,
@@ -208,7 +216,8 @@ haul__machine_work haul__place_work_of(const haul_program *p, const haul_program
                             .flops = o->flops,
                             .bytes = o->bytes,
                             .weights = weights_of(p, o),
-                            .commands = o->command_count};
+                            .commands = o->command_count,
+                            .batched = is_batched(p, o)};
     for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
         if (p->values[v].store >= 0)
             w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);
