@@ -158,6 +158,18 @@ static void test_auto__trains_with_the_same_bits(void **state)
     assert_non_null(strstr(log_text, "haul_conv2d: runs on sim:laptop-4g:0: "));
 }
 
+/* Shapes are computed on meta, wherever that would be faster. */
+static void test_auto__leaves_meta_alone(void **state)
+{
+    (void)state;
+    haul_scope  *scope = begin(HAUL_PLACE_AUTO);
+    haul_device *meta = haul_device_get("meta");
+    haul_tensor *a = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(4, 4)), meta);
+    expect_device(haul_matmul(a, a), meta);
+    expect_device(haul_relu(a), meta);
+    end(scope);
+}
+
 static void test_auto__explains(void **state)
 {
     (void)state;
@@ -204,6 +216,7 @@ int main(void)
         cmocka_unit_test(test_auto__copies_anew_after_a_change),
         cmocka_unit_test(test_auto__writes_where_the_target_is),
         cmocka_unit_test(test_auto__trains_with_the_same_bits),
+        cmocka_unit_test(test_auto__leaves_meta_alone),
         cmocka_unit_test(test_auto__explains),
         cmocka_unit_test(test_auto__keeps_errors),
     };

@@ -154,11 +154,25 @@ static const haul__placed *find_planned(const haul__call *c)
     return p ? haul__placing_find(p, c->operation->name, haul__call_path(path, sizeof path)) : NULL;
 }
 
-/* A tensor that the call writes decides, then the plan in force, then the price. */
+/* An operand without data, on meta; -1: there is none. */
+static int first_without_data(const haul__call *c)
+{
+    for (int i = 0; i < c->count; i++)
+        if (!haul__is_none(c->operands[i]) && !haul__device_computes(c->operands[i]->storage->device))
+            return i;
+    return -1;
+}
+
+/* A tensor without data decides, then one that the call writes, then the plan in force, then the price. */
 static haul_device *choose(const haul__call *c, char *why, size_t size)
 {
     const int           written = haul__first_written(c), heaviest = haul__heaviest(c);
-    const haul__placed *planned = find_planned(c);
+    const int           dataless = first_without_data(c);
+    const haul__placed *planned = dataless < 0 ? find_planned(c) : NULL;
+    if (dataless >= 0) {
+        snprintf(why, size, "%s has no data", haul__operand_name(c, dataless));
+        return c->operands[dataless]->storage->device;
+    }
     if (written >= 0 || c->target) {
         snprintf(why, size, "it writes %s", written >= 0 ? haul__operand_name(c, written) : "a given tensor");
         return written >= 0 ? c->operands[written]->storage->device : c->target;
