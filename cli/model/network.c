@@ -106,19 +106,38 @@ int64_t network_answers(const haul_tensor *y)
     return haul_tensor_count(y);
 }
 
+void network_bring(haul_device *metrics, haul_tensor **logits, haul_tensor **y)
+{
+    if (!metrics)
+        return;
+    *logits = haul_to(*logits, metrics);
+    *y = haul_to(*y, metrics);
+}
+
+void network_sums(haul_device *metrics, haul_tensor **loss, haul_tensor **hits)
+{
+    haul_device *before = haul_current_device();
+    if (metrics)
+        haul_set_device(metrics);
+    *loss = haul_scalar(0);
+    *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    haul_set_device(before);
+}
+
 static haul_status score_batch(haul_module *net, const data_spec *spec, const haul_batch *batch,
                                const network_watch *watch, haul_tensor *loss, haul_tensor *hits)
 {
     haul_scope *scope = haul_scope_push();
     if (!scope)
         return haul_error_status();
-    haul_tensor *logits = haul_call(net, batch->x);
-    haul_tensor *mean = network_loss(spec, logits, batch->y);
+    haul_tensor *logits = haul_call(net, batch->x), *y = batch->y;
+    network_bring(watch->metrics, &logits, &y);
+    haul_tensor *mean = network_loss(spec, logits, y);
     haul_status  status = haul_add_into(loss, loss, haul_mul_scalar(mean, (double)batch->size));
     if (!status)
-        status = haul_add_into(hits, hits, network_hits(spec, logits, batch->y));
-    if (!status && watch && watch->see)
-        status = watch->see(logits, batch->y, watch->context);
+        status = haul_add_into(hits, hits, network_hits(spec, logits, y));
+    if (!status && watch->see)
+        status = watch->see(logits, y, watch->context);
     haul_scope_pop(scope);
     return status;
 }
@@ -126,10 +145,11 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
 static haul_status score_all(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {
-    haul_tensor *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    haul_tensor *loss, *hits;
     int64_t      examples = 0, answers = 0, batches = 0;
     haul_status  status = haul_loader_start(loader, 0);
-    while (!status && (!watch || !watch->go_on || watch->go_on(batches, watch->context))) {
+    network_sums(watch->metrics, &loss, &hits);
+    while (!status && (!watch->go_on || watch->go_on(batches, watch->context))) {
         const haul_batch *batch = haul_loader_next(loader);
         if (!batch)
             break;
@@ -148,12 +168,14 @@ static haul_status score_all(haul_module *net, const data_spec *spec, haul_loade
     return haul_error_status();
 }
 
-static haul_status score_first(haul_module *net, const data_spec *spec, haul_loader *loader)
+static haul_status score_first(haul_module *net, const data_spec *spec, haul_loader *loader, haul_device *metrics)
 {
-    haul_tensor      *loss = haul_scalar(0), *hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    const network_watch watch = {.metrics = metrics};
+    haul_tensor        *loss, *hits;
+    network_sums(metrics, &loss, &hits);
     const haul_batch *batch = haul_loader_start(loader, 0) ? NULL : haul_loader_next(loader);
-    haul_status       status = batch ? score_batch(net, spec, batch, NULL, loss, hits) : haul_error_status();
-    return status ? status : score_batch(net, spec, batch, NULL, loss, hits); /* finds what the first has left */
+    haul_status       status = batch ? score_batch(net, spec, batch, &watch, loss, hits) : haul_error_status();
+    return status ? status : score_batch(net, spec, batch, &watch, loss, hits); /* finds what the first has left */
 }
 
 /* Opens a scope in which the network evaluates; NULL after a failure. */
@@ -178,11 +200,11 @@ static haul_status end_scoring(haul_module *net, bool training, haul_scope *scop
     return status;
 }
 
-haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader)
+haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader, haul_device *metrics)
 {
     bool        training;
     haul_scope *scope = begin_scoring(net, &training);
-    return scope ? end_scoring(net, training, scope, score_first(net, spec, loader)) : haul_error_status();
+    return scope ? end_scoring(net, training, scope, score_first(net, spec, loader, metrics)) : haul_error_status();
 }
 
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,

@@ -35,6 +35,12 @@ haul_tensor *network_classes(const data_spec *spec, haul_tensor *logits);
 haul_tensor *network_hits(const data_spec *spec, haul_tensor *logits, haul_tensor *y);
 int64_t      network_answers(const haul_tensor *y);
 
+/* Brings a batch's logits and targets to the device on which loss and right answers are computed; NULL: they stay. */
+void network_bring(haul_device *metrics, haul_tensor **logits, haul_tensor **y);
+
+/* Sums on that device, of losses and of right answers; errors are those of the tensors. */
+void network_sums(haul_device *metrics, haul_tensor **loss, haul_tensor **hits);
+
 /* Means over a dataset, in evaluation mode and without a graph. Both functions of a watch may be NULL: `go_on` is
  * called with the number of batches that are done, after each and before the first; false ends the evaluation. `see` is
  * called with the logits of each batch. */
@@ -45,12 +51,13 @@ typedef struct network_score {
 typedef struct network_watch {
     bool (*go_on)(int64_t batches, void *context);
     haul_status (*see)(haul_tensor *logits, haul_tensor *y, void *context);
-    void *context;
+    void        *context;
+    haul_device *metrics; /* where loss and right answers are computed; NULL: where the logits are */
 } network_watch;
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out);
 
 /* The same for the first mini-batch only, twice, without reading a value: for dry runs. */
-haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader);
+haul_status network_try(haul_module *net, const data_spec *spec, haul_loader *loader, haul_device *metrics);
 
 #endif

@@ -28,7 +28,7 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
         haul_autocast_state before = haul_autocast_begin("all", t->lower);
         pace_pass_begin(t, pass, haul_loader_batches(loader));
         status = network_evaluate(t->net, &t->data.spec, loader,
-                                  &(network_watch){.go_on = pace_pass_step, .context = t}, out);
+                                  &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
         pace_pass_end(t);
         haul_autocast_end(before);
     }
@@ -57,7 +57,7 @@ haul_status trainer_try_measuring(trainer *t)
         return haul_error_status();
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
     haul_loader        *loader = data ? new_loader(t, data) : NULL;
-    haul_status         status = loader ? network_try(t->net, &t->data.spec, loader) : haul_error_status();
+    haul_status         status = loader ? network_try(t->net, &t->data.spec, loader, t->metrics) : haul_error_status();
     haul_autocast_end(before);
     haul_scope_pop(scope);
     haul__derived_give_back(t->device);

@@ -41,9 +41,10 @@ static haul_status learn(void *context)
     trainer            *t = context;
     const haul_batch   *batch = t->batch;
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_tensor        *logits = haul_call(t->net, batch->x);
-    haul_tensor        *loss = network_loss(&t->data.spec, logits, batch->y);
-    haul_status         status = haul_autocast_end(before);
+    haul_tensor        *logits = haul_call(t->net, batch->x), *y = batch->y;
+    network_bring(t->metrics, &logits, &y);
+    haul_tensor *loss = network_loss(&t->data.spec, logits, y);
+    haul_status  status = haul_autocast_end(before);
     if (!status)
         status = haul_train_step(t->optimizer, loss, .part = &t->part, .scaler = t->scaler);
     if (!status && t->part.last)
@@ -53,7 +54,7 @@ static haul_status learn(void *context)
     if (!status)
         status = haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
     if (!status)
-        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, batch->y));
+        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, y));
     return status;
 }
 

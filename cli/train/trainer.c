@@ -83,6 +83,7 @@ bool trainer_open_data(trainer *t)
     t->device = device_use(placed && !strcmp(o->device, "auto") ? "cpu" : o->device);
     if (!t->device)
         return false;
+    t->metrics = strcmp(o->metrics, "cpu") ? NULL : haul_cpu();
     if (t->plans.limit.bytes)
         t->plans.limit.overhead = overhead_of(t->device);
     if (!o->data)
@@ -125,9 +126,8 @@ haul_status trainer_build(trainer *t)
     if (t->net && place_modules(&t->places, t->net, t->device))
         return haul_error_status();
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
-    t->window_loss = haul_scalar(0);
-    t->window_finite = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
-    t->epoch_hits = haul_zeros(HAUL_I64, HAUL_SCALAR_SHAPE);
+    network_sums(t->metrics, &t->window_loss, &t->epoch_hits);
+    t->window_finite = haul_zeros_like(t->epoch_hits);
     if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||
         haul_tensor_check(t->epoch_hits))
         return haul_error_status();

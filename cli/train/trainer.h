@@ -23,8 +23,9 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
-    const char *place, *plan;             /* NULL: none; one of them at most */
-    int64_t     batch;                    /* 0: as large as memory allows, until trainer_expect */
+    const char *metrics;
+    const char *place, *plan; /* NULL: none; one of them at most */
+    int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     patience;   /* 0: none */
@@ -74,6 +75,7 @@ typedef struct trainer {
     struct planner    *planner;      /* of planner.h; NULL until the data is open */
     int64_t            waits_before; /* haul_sync_count before the training, and the spilled bytes before it: */
     int64_t            spilled_before;
+    haul_device       *metrics; /* where loss and accuracy are computed; NULL: where the network ends */
     haul_module       *net;
     haul_optimizer    *optimizer;
     haul_dtype         lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
