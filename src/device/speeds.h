@@ -18,7 +18,7 @@ typedef struct haul__speeds {
 haul__speeds haul__speeds_of(const haul_device *device);
 
 /* Picoseconds of a copy of so many bytes from one device to another, from or to pinned host memory or not. Devices of
- * two machines copy through the host. */
+ * two machines copy through the host; for the price, one way follows the other. */
 int64_t haul__speeds_copy_time(const haul_device *from, const haul_device *to, int64_t bytes, bool pinned);
 
 /* Adds times that a profile measured to those that are kept in the cache on disk. In virtual time it does nothing. */

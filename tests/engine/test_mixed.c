@@ -117,6 +117,29 @@ static void test_mixed__prices_are_what_moves_take(void **state)
     haul_scope_pop(scope);
 }
 
+/* Between devices of one machine over its links, and between those of two machines through the host. */
+static void test_mixed__prices_moves_between_accelerators(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    const char *pairs[][2] = {
+        {"sim:h200", "sim:h200:1"}, {"sim:h200:1", "sim:laptop-4g"}, {"sim:jetson", "sim:h200:1"}};
+    for (int i = 0; i < 3; i++)
+        for (int64_t n = 1; n <= 1 << 20; n *= 1024) {
+            haul_device  *from = haul_device_get(pairs[i][0]), *to = haul_device_get(pairs[i][1]);
+            haul_tensor  *x = zeros(from, n);
+            const int64_t price = haul__move_ps(x, to);
+            assert_int_equal(haul_device_sync(to), HAUL_OK);
+            const int64_t began = now(from);
+            assert_int_equal(haul_tensor_check(haul_to(x, to)), HAUL_OK);
+            if (i == 0 || n <= 1024)
+                assert_int_equal(now(to) - began, price);
+            else
+                assert_in_range(now(to) - began, price / 2, price); /* a part arrives while the next one leaves */
+        }
+    haul_scope_pop(scope);
+}
+
 static void test_mixed__names_the_cheapest_move(void **state)
 {
     (void)state;
@@ -191,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_mixed__assumes_speeds_without_a_measurement),
         cmocka_unit_test(test_mixed__takes_what_was_measured),
         cmocka_unit_test(test_mixed__prices_are_what_moves_take),
+        cmocka_unit_test(test_mixed__prices_moves_between_accelerators),
         cmocka_unit_test(test_mixed__names_the_cheapest_move),
         cmocka_unit_test(test_mixed__counts_all_operands),
         cmocka_unit_test(test_mixed__prices_a_target_elsewhere),
