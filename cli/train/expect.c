@@ -68,7 +68,7 @@ static int choose_batch(trainer *t)
                         haul_device_name(t->device));
     const int64_t             most = examples < (int64_t)MOST_BATCH ? examples : (int64_t)MOST_BATCH;
     const haul__batch_request request = planner_batches(t->planner, c->room_bytes);
-    c->largest = haul__batch_largest(&request, most + 1, &need);
+    c->largest = haul__batch_largest(&request, most + 1, &c->sizes, &need);
     t->options->batch = c->largest ? c->largest : 1; /* which is then found not to fit */
     if (c->largest && !t->options->estimate)
         choose_fastest(t);

@@ -67,7 +67,8 @@ static void tell_batch(trainer *t, int64_t limit)
     }
     haul__batch_need          need = {0};
     const haul__batch_request request = planner_batches(t->planner, limit);
-    const int64_t             batch = haul__batch_largest(&request, t->options->batch, &need);
+    haul__batch_sizes         sizes = {.count = 0};
+    const int64_t             batch = haul__batch_largest(&request, t->options->batch, &sizes, &need);
 
     if (batch)
         complain_more("The largest batch that fits is --batch %lld%s: it needs %s%s.", (long long)batch,

@@ -63,33 +63,100 @@ haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, h
     return HAUL_OK;
 }
 
-static bool fits(const haul__batch_request *r, int64_t batch, haul__batch_need *need, haul__network_parts *parts)
+/* NULL: it was not tried, and neither can be. */
+static const haul__batch_size *try_size(const haul__batch_request *r, haul__batch_sizes *sizes, int64_t batch)
 {
-    haul__batch_need now;
-    if (haul__batch_find_need(r, batch, &now, parts) || !now.fits)
-        return false;
-    *need = now;
-    return true;
+    for (int i = 0; i < sizes->count; i++)
+        if (sizes->items[i].batch == batch)
+            return &sizes->items[i];
+    if (sizes->count == HAUL__MOST_BATCH_SIZES)
+        return NULL;
+    haul__batch_size   *size = &sizes->items[sizes->count++];
+    haul__network_parts parts;
+    *size = (haul__batch_size){.batch = batch};
+    if (haul__batch_find_need(r, batch, &size->need, &parts))
+        return size;
+    sizes->parts = parts;
+    for (int i = 0; i < parts.count; i++)
+        size->on |= (uint64_t)parts.items[i].on << i;
+    return size;
 }
 
-/* A larger batch may need less, because the library computes in another way; so one a quarter larger is tried, too. */
-int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__batch_need *need)
+/* ---- the largest ---- */
+
+/* The largest batch that is known to fit, and the smallest above it that does not. */
+typedef struct search {
+    const haul__batch_request *r;
+    haul__batch_sizes         *sizes;
+    int64_t                    bound;
+    haul__batch_size           fits, fails; /* .batch of `fails` is `bound` before one failed */
+    int                        same_side;   /* so many tries in a row had the same result; < 0: they failed */
+} search;
+
+static void try_next(search *s, int64_t batch)
 {
-    int64_t most = 0, fails = bound;
-    for (;;) {
-        while (fails - most > 1) {
-            int64_t middle = most + (fails - most) / 2;
-            if (fits(r, middle, need, NULL))
-                most = middle;
-            else
-                fails = middle;
-        }
-        int64_t further = most + (most + 3) / 4;
-        if (!most || further >= bound || !fits(r, further, need, NULL))
-            return most;
-        most = further;
-        fails = bound;
+    const haul__batch_size *size = try_size(s->r, s->sizes, batch);
+    if (size->need.fits) {
+        s->fits = *size;
+        s->same_side = s->same_side > 0 ? s->same_side + 1 : 1;
+    } else {
+        s->fails = *size;
+        s->same_side = s->same_side < 0 ? s->same_side - 1 : -1;
     }
+}
+
+/* Where a line through both needs meets the limit. The side on which the tries are is left in growing steps, because
+ * the need is no line. */
+static double meet_limit(const search *s)
+{
+    const double below = (double)s->fits.need.bytes, above = (double)s->fails.need.bytes;
+    const double apart = (double)(s->fails.batch - s->fits.batch);
+    const double at = (double)s->fits.batch + apart * ((double)s->r->limit - below) / (above - below);
+    if (s->same_side > 1)
+        return (double)s->fits.batch + (at - (double)s->fits.batch + 1) * exp2(s->same_side - 1);
+    if (s->same_side < -1)
+        return (double)s->fails.batch - ((double)s->fails.batch - at + 1) * exp2(-s->same_side - 1);
+    return at;
+}
+
+static int64_t next_size(const search *s)
+{
+    enum { FEW = 16 }; /* sizes of tensors go in steps, so there is no line between few batches */
+    const bool   leads = !s->r->spill && !s->r->recompute && s->fits.need.bytes && s->fails.need.bytes;
+    const double least = (double)s->fits.batch + 1, most = (double)s->fails.batch - 1;
+    const double at = s->fails.batch - s->fits.batch <= FEW ? (least + most) / 2
+                      : leads                               ? meet_limit(s)
+                                                            : sqrt((double)s->fits.batch * (double)s->fails.batch);
+    return (int64_t)fmin(fmax(at, least), most);
+}
+
+/* A larger batch may need less, because the library computes in another way; so one a quarter larger is tried, too. The
+ * sizes that are left are for batches that are timed. */
+int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__batch_sizes *sizes,
+                            haul__batch_need *need)
+{
+    enum { SEARCHED = 9 };
+    search s = {.r = r, .sizes = sizes, .bound = bound, .fails = {.batch = bound}};
+    if (bound > 1)
+        try_next(&s, bound - 1);
+    if (bound > 2 && !s.fits.batch)
+        try_next(&s, 1);
+    s.same_side = 0;
+    while (s.fits.batch && s.sizes->count < SEARCHED) {
+        const int64_t further = s.fits.batch + (s.fits.batch + 3) / 4;
+        if (s.fails.batch - s.fits.batch > 1) {
+            try_next(&s, next_size(&s));
+        } else if (further < bound && s.fails.batch < further) {
+            s.fails = (haul__batch_size){.batch = bound};
+            try_next(&s, further);
+            if (s.fails.batch == further)
+                break;
+        } else {
+            break;
+        }
+    }
+    *need = s.fits.need;
+    return s.fits.batch;
 }
 
 /* ---- how fast it is ---- */
@@ -177,19 +244,37 @@ static haul_status time_batch(timing *w, int64_t batch, const haul__network_part
     return status;
 }
 
+/* What is known of a batch, or of the next larger one that was tried; NULL: nothing, or that it does not fit. */
+static const haul__batch_size *size_for(const haul__batch_request *r, haul__batch_sizes *sizes, int64_t batch)
+{
+    const haul__batch_size *size = try_size(r, sizes, batch);
+    for (int i = 0; i < sizes->count && (!size || size->batch != batch); i++) {
+        const haul__batch_size *other = &sizes->items[i];
+        if (other->batch > batch && other->need.fits && (!size || other->batch < size->batch))
+            size = other;
+    }
+    return size && size->need.fits ? size : NULL;
+}
+
+static void turn_on(haul__network_parts *parts, uint64_t on)
+{
+    for (int i = 0; i < parts->count; i++)
+        parts->items[i].on = on >> i & 1;
+}
+
 /* False: it is left out. */
 static bool try_batch(const haul__batch_request *r, const haul__batch_watch *watch, int64_t batch,
                       haul__batch_choice *c)
 {
-    haul__network_parts parts;
-    haul__batch_need    need;
-    haul__batch_trial   trial = {.batch = batch};
-    timing              w = {.training = r->training, .watch = watch};
-    if (c->count == HAUL__MOST_BATCH_TRIALS || !fits(r, batch, &need, &parts))
+    haul__batch_trial       trial = {.batch = batch};
+    timing                  w = {.training = r->training, .watch = watch};
+    const haul__batch_size *size = c->count < HAUL__MOST_BATCH_TRIALS ? size_for(r, &c->sizes, batch) : NULL;
+    if (!size)
         return false;
-    trial.peak_bytes = need.bytes;
-    w.follows = need.follows;
-    haul_status status = time_batch(&w, batch, &parts, &trial.per_second);
+    trial.peak_bytes = size->need.bytes;
+    turn_on(&c->sizes.parts, size->on);
+    w.follows = size->need.follows;
+    haul_status status = time_batch(&w, batch, &c->sizes.parts, &trial.per_second);
     haul_memory_release_cached(r->training->device);
     haul_error_clear();
     if (status || !goes_on(watch))

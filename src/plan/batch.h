@@ -25,15 +25,30 @@ typedef struct haul__batch_need {
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
                                   haul__network_parts *parts);
 
-/* The largest batch below `bound` that fits, and its need; 0: none does. */
-int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__batch_need *need);
+/* The sizes that were tried by a dry run each, and the parts that would run again with them. All zero: none. */
+enum { HAUL__MOST_BATCH_SIZES = 12 };
+typedef struct haul__batch_size {
+    int64_t          batch;
+    haul__batch_need need; /* .bytes is 0 if the dry run failed */
+    uint64_t         on;   /* bits of `parts` */
+} haul__batch_size;
+typedef struct haul__batch_sizes {
+    haul__batch_size    items[HAUL__MOST_BATCH_SIZES];
+    int                 count;
+    haul__network_parts parts;
+} haul__batch_sizes;
+
+/* The largest batch below `bound` that fits, and its need; 0: none does. A few sizes are tried, each where the needs of
+ * those around it lead to. A batch up to 5% larger may fit. */
+int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__batch_sizes *sizes,
+                            haul__batch_need *need);
 
 enum { HAUL__MOST_BATCH_TRIALS = 24 };
 
 /* A batch with which the training ran for a moment. */
 typedef struct haul__batch_trial {
     int64_t batch;      /* examples */
-    int64_t peak_bytes; /* what the training needs, by the dry run */
+    int64_t peak_bytes; /* what the training needs at most, by a dry run of this or a larger batch */
     double  per_second; /* examples */
 } haul__batch_trial;
 
@@ -42,6 +57,7 @@ typedef struct haul__batch_choice {
     int64_t           largest;    /* examples that fit; 0: not even 1 */
     int               count;
     haul__batch_trial trials[HAUL__MOST_BATCH_TRIALS]; /* by batch, the smallest first */
+    haul__batch_sizes sizes;
 } haul__batch_choice;
 
 /* The trial of that batch; NULL if there was none. */
@@ -58,7 +74,8 @@ typedef struct haul__batch_watch {
 } haul__batch_watch;
 
 /* Time the training with powers of two and with the largest batch, c->largest, for some seconds altogether. Only those
- * that fit are timed, and those that fail although they should fit are left out. Nothing of it remains. */
+ * that fit are timed, and those that fail although they should fit are left out. A batch has a dry run of its own,
+ * until HAUL__MOST_BATCH_SIZES have one; others count as the next larger one. Nothing of it remains. */
 void haul__batch_time(const haul__batch_request *r, const haul__batch_watch *watch, haul__batch_choice *c);
 
 #endif

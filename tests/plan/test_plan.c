@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/thread.h"
 #include "plan/batch.h"
 #include "plan/fit.h"
 #include "plan/spill_cost.h"
@@ -43,6 +44,7 @@ typedef struct model {
     haul_best_weights *best;
     haul_step_part     part; /* of the last step */
     int64_t            built, held, epochs;
+    int                dry; /* so many were built in a dry run */
 } model;
 
 static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
@@ -53,6 +55,7 @@ static haul_status build(void *context, int64_t batch, bool follows, haul__train
     m->adam = haul_adam(m->net, 0.01);
     m->loader = haul_loader_new(m->data, .batch = batch);
     m->built++;
+    m->dry += haul__is_dry();
     *out = (haul__training_objects){.net = m->net, .loader = m->loader};
     return haul_error_status();
 }
@@ -234,6 +237,20 @@ static void test_plan__a_device_that_cannot_spill(void **state)
 
 /* ---- batches ---- */
 
+/* Counts the dry runs, of which each size has one. */
+static int64_t largest(const haul__batch_request *r, model *m, haul__batch_need *need)
+{
+    haul__batch_sizes sizes = {.count = 0};
+    m->dry = 0;
+    const int64_t batch = haul__batch_largest(r, EXAMPLES + 1, &sizes, need);
+    assert_int_equal(m->dry, sizes.count);
+    assert_true(sizes.count <= HAUL__MOST_BATCH_SIZES);
+    for (int i = 0; i < sizes.count; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(sizes.items[i].batch != sizes.items[k].batch);
+    return batch;
+}
+
 static void test_plan__the_largest_batch_that_fits(void **state)
 {
     (void)state;
@@ -244,13 +261,19 @@ static void test_plan__the_largest_batch_that_fits(void **state)
     assert_int_equal(haul__batch_find_need(&r, 100, &of_100, NULL), HAUL_OK);
     assert_true(of_100.fits && of_100.bytes > 4 * PARAMETERS);
     r.limit = of_100.bytes;
-    const int64_t batch = haul__batch_largest(&r, EXAMPLES + 1, &need);
+    const int64_t batch = largest(&r, &m, &need);
     assert_true(batch >= 100 && batch < EXAMPLES);
     assert_true(need.fits && need.bytes <= r.limit);
     assert_int_equal(haul__batch_find_need(&r, batch + 1, &more, NULL), HAUL_OK);
     assert_true(!more.fits && more.bytes > r.limit);
     r.limit = 1;
-    assert_int_equal(haul__batch_largest(&r, EXAMPLES + 1, &need), 0);
+    assert_int_equal(largest(&r, &m, &need), 0);
+    for (int64_t given = 1; given < EXAMPLES; given += 23) {
+        assert_int_equal(haul__batch_find_need(&r, given, &of_100, NULL), HAUL_OK);
+        r.limit = of_100.bytes + given % 3;
+        const int64_t found = largest(&r, &m, &need);
+        assert_true(need.fits && 20 * found >= 19 * given);
+    }
     assert_int_equal(haul_error_status(), HAUL_OK);
 }
 
@@ -283,6 +306,30 @@ static bool never(void *context)
 {
     (void)context;
     return false;
+}
+
+/* However many batches are timed, at most 12 sizes have a dry run. */
+static void test_plan__timing_makes_few_dry_runs(void **state)
+{
+    (void)state;
+    model                     m;
+    int64_t                   last = 0;
+    haul__batch_need          need;
+    static haul__batch_choice c;
+    const haul__training      t = training_of(&m, 1);
+    haul__batch_request       r = {.training = &t, .limit = INT64_MAX};
+    assert_int_equal(haul__batch_find_need(&r, 300, &need, NULL), HAUL_OK);
+    for (int recompute = 0; recompute < 2; recompute++) {
+        r = (haul__batch_request){.training = &t, .limit = need.bytes, .recompute = recompute};
+        c = (haul__batch_choice){.count = 0};
+        last = m.dry = 0;
+        c.largest = haul__batch_largest(&r, EXAMPLES + 1, &c.sizes, &need);
+        assert_true(c.largest > 200 && m.dry == c.sizes.count);
+        haul__batch_time(&r, &(haul__batch_watch){begins, always, &last}, &c);
+        assert_true(c.count >= 1 && m.dry == c.sizes.count && m.dry <= 12);
+        for (int i = 0; i < c.count; i++)
+            assert_true(c.trials[i].peak_bytes > 0 && c.trials[i].peak_bytes <= r.limit);
+    }
 }
 
 /* How many batches are timed depends on the machine. */
@@ -418,6 +465,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan__a_device_that_cannot_spill, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__the_largest_batch_that_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__the_fastest_batch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plan__timing_makes_few_dry_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__timing_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__the_fewest_parts, setup, teardown),
