@@ -105,8 +105,8 @@ static void try_next(search *s, int64_t batch)
     }
 }
 
-/* Where a line through both needs meets the limit. The side on which the tries are is left in growing steps, because
- * the need is no line. */
+/* Where a line through both needs meets the limit. The need grows in steps, so tries with the same result go further
+ * each time. */
 static double meet_limit(const search *s)
 {
     const double below = (double)s->fits.need.bytes, above = (double)s->fails.need.bytes;
@@ -244,7 +244,7 @@ static haul_status time_batch(timing *w, int64_t batch, const haul__network_part
     return status;
 }
 
-/* What is known of a batch, or of the next larger one that was tried; NULL: nothing, or that it does not fit. */
+/* The batch if it was tried, else the next larger one that was and fits; NULL: none fits. */
 static const haul__batch_size *size_for(const haul__batch_request *r, haul__batch_sizes *sizes, int64_t batch)
 {
     const haul__batch_size *size = try_size(r, sizes, batch);
