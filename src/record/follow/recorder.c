@@ -287,6 +287,7 @@ haul__variant *haul__variant_record(haul_status (*function)(void *), void *conte
         return NULL;
     }
     v->base = (atomic_fetch_add(&newest, 1) + 1) << 16;
+    v->settled = true;
     v->made_count = ROOM(v, made, made_count, made_room, 0) ? 0 : 1; /* numbers begin with 1 */
     recorder          r = {.base = {.call = record_call,
                                     .begin_pass = begin_pass,

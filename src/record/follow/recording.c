@@ -118,8 +118,10 @@ static haul_status run_eagerly(haul_recording *r, const char *why)
         return haul_error_status();
     give_back(r);
     snprintf(r->report.reason, sizeof r->report.reason, "%s", why);
-    haul__guest before = haul__guest_begin();
-    haul_status status = haul__guest_end(&before, r->function(r->context), operation);
+    haul__workspace *work = haul__workspace_set(&r->arenas.work);
+    haul__guest      before = haul__guest_begin();
+    haul_status      status = haul__guest_end(&before, r->function(r->context), operation);
+    haul__workspace_set(work);
     haul_scope_pop(scope);
     r->begun = true;
     r->report.eager++;

@@ -192,7 +192,7 @@ static haul_status add_attributes(completion *x, const haul__program_part *part,
                                 c->operation->attributes_size, &r->form.attributes);
 }
 
-/* Before a variant has settled, its updates do not move, so what they use cannot be in a place that is free early. */
+/* In a run whose calls allocate, updates do not move, so what they use cannot be in a place that is free early. */
 static void free_early(haul__variant *v, int64_t store)
 {
     const int inside = store < 0 ? -1 : v->stores[store].inside;

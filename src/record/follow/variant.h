@@ -153,7 +153,7 @@ typedef struct haul__variant {
     uint64_t    used;         /* the step in which it was followed last */
     int64_t     runs;         /* so many times it was followed */
     bool        early_placed; /* what updates that move use is in the arena */
-    bool        settled;      /* the last run found all its memory in places, so updates move in the next one */
+    bool        settled;      /* the last run, if there was one, found all its memory in places, so updates move */
 } haul__variant;
 
 /* Records function(context) in a dry run. Returns NULL, with the error recorded, if that fails. A variant whose
