@@ -3,6 +3,7 @@
 
 #include "autograd/pass.h"
 #include "base/alloc.h"
+#include "base/text/duration.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -11,6 +12,7 @@
 #include "engine/follow.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
+#include "transfer/move_price.h"
 
 /* ---- leaves ---- */
 
@@ -82,6 +84,23 @@ static haul_tensor *own_gradient(haul_tensor *grad, const char *operation)
     return own;
 }
 
+static haul_status check_like(const char *operation, const haul_tensor *t, const haul_tensor *grad)
+{
+    char have[96], want[96], time[HAUL__DURATION];
+    if (grad->dtype != t->dtype || !haul__shape_equal(&grad->shape, &t->shape))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad",
+                          "the gradient must match t, which is %s, but grad is %s",
+                          haul__tensor_text(t, want, sizeof want), haul__tensor_text(grad, have, sizeof have));
+    const haul_device *device = t->storage->device;
+    if (grad->storage->device != device)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad",
+                          "the gradient must match t, which is on %s, but grad is %s; moving it takes about %s: "
+                          "haul_to(grad, haul_device_get(\"%s\"))",
+                          device->name, haul__tensor_text(grad, have, sizeof have),
+                          haul__duration_text(haul__move_ps(grad, device), time), device->name);
+    return HAUL_OK;
+}
+
 haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
 {
     static const char operation[] = "haul_set_grad";
@@ -91,13 +110,8 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
         return haul_error_status();
     haul_tensor *own = NULL;
     if (!haul__is_none(grad)) {
-        if (grad->storage->device != t->storage->device || grad->dtype != t->dtype ||
-            !haul__shape_equal(&grad->shape, &t->shape)) {
-            char have[96], want[96];
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "grad",
-                              "the gradient must match t, which is %s, but grad is %s",
-                              haul__tensor_text(t, want, sizeof want), haul__tensor_text(grad, have, sizeof have));
-        }
+        if (check_like(operation, t, grad))
+            return haul_error_status();
         own = own_gradient(grad, operation);
         if (!own)
             return haul_error_status();

@@ -83,7 +83,7 @@ static void test_mixed__takes_what_was_measured(void **state)
     haul__speeds_store(other, m);
     haul__free(m);
     EXPECT(haul_add(zeros(haul_cpu(), 1000), zeros(other, 1)),
-           with("moving a to %s takes about 4003 us, b to cpu about 7004 us: a = haul_to(a, ", fix));
+           with("moving a to %s takes about 4.00 ms, b to cpu about 7.00 ms: a = haul_to(a, ", fix));
     haul_scope_pop(scope);
 }
 
@@ -145,12 +145,13 @@ static void test_mixed__names_the_cheapest_move(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_device *gpu = haul_device_get("sim:h200");
-    EXPECT(haul_add(zeros(haul_cpu(), 1 << 20), zeros(gpu, 1)),
-           "haul_add: a is f32[1048576] on cpu (4.0 MiB), b is f32[1] on sim:h200:0 (4 bytes); moving b to cpu takes "
-           "about 10 us, a to sim:h200:0 about 360 us: b = haul_to(b, haul_device_get(\"cpu\")), or allow moves with "
-           "haul_set_placement_policy(HAUL_PLACE_MOVE)");
+    EXPECT(
+        haul_add(zeros(haul_cpu(), 1 << 20), zeros(gpu, 1)),
+        "haul_add: a is f32[1048576] on cpu (4.0 MiB), b is f32[1] on sim:h200:0 (4 bytes); moving b to cpu takes "
+        "about 10.0 us, a to sim:h200:0 about 359.5 us: b = haul_to(b, haul_device_get(\"cpu\")), or allow moves with "
+        "haul_set_placement_policy(HAUL_PLACE_MOVE)");
     EXPECT(haul_add(zeros(haul_cpu(), 1), zeros(gpu, 1 << 20)),
-           "moving a to sim:h200:0 takes about 10 us, b to cpu about 88 us: a = haul_to(a, ");
+           "moving a to sim:h200:0 takes about 10.0 us, b to cpu about 88.3 us: a = haul_to(a, ");
     haul_scope_pop(scope);
 }
 
@@ -162,10 +163,11 @@ static void test_mixed__counts_all_operands(void **state)
     haul_device *gpu = haul_device_get("sim:h200");
     haul_tensor *x = haul_reshape(zeros(haul_cpu(), 1 << 12), HAUL_SHAPE(64, 64));
     haul_tensor *w = haul_reshape(zeros(gpu, 1 << 12), HAUL_SHAPE(64, 64)), *b = zeros(gpu, 64);
-    EXPECT(haul_linear(x, w, b), "moving x to sim:h200:0 takes about 11 us, weight and bias to cpu about 20 us: x = ");
+    EXPECT(haul_linear(x, w, b),
+           "moving x to sim:h200:0 takes about 11.4 us, weight and bias to cpu about 20.3 us: x = ");
     EXPECT(haul_linear(haul_to(x, gpu), haul_to(w, haul_cpu()), haul_to(b, haul_cpu())),
-           "moving x to cpu takes about 10 us, weight and bias to sim:h200:0 about 20 us: x = ");
-    EXPECT(haul_cat(((haul_tensor *[]){x, w, w, w}), 4, 0), "takes about 11 us", "and 2 others to cpu about 31 us");
+           "moving x to cpu takes about 10.3 us, weight and bias to sim:h200:0 about 20.3 us: x = ");
+    EXPECT(haul_cat(((haul_tensor *[]){x, w, w, w}), 4, 0), "takes about 11.4 us", "and 2 others to cpu about 30.9 us");
     haul_scope_pop(scope);
 }
 
@@ -183,7 +185,21 @@ static void test_mixed__prices_a_target_elsewhere(void **state)
     haul_tensor *x = zeros(gpu, 1 << 20);
     assert_int_equal(haul_add_into(zeros(haul_cpu(), 1 << 20), x, x), HAUL_PLACEMENT);
     assert_non_null(strstr(haul_error_message(), "out is on cpu, the result is on sim:h200:0; make out there: "
-                                                 "haul_copy_into(out, result) moves 4.0 MiB in about 88 us"));
+                                                 "haul_copy_into(out, result) moves 4.0 MiB in about 88.3 us"));
+    haul_error_clear();
+    haul_scope_pop(scope);
+}
+
+static void test_mixed__prices_a_gradient_elsewhere(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *t = zeros(haul_device_get("sim:h200"), 1 << 20);
+    assert_int_equal(haul_tensor_check(haul_set_requires_grad(t, true)), HAUL_OK);
+    assert_int_equal(haul_set_grad(t, zeros(haul_cpu(), 1 << 20)), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(),
+                           "on sim:h200:0, but grad is f32[1048576] on cpu; moving it takes about "
+                           "359.5 us: haul_to(grad, haul_device_get(\"sim:h200:0\"))"));
     haul_error_clear();
     haul_scope_pop(scope);
 }
@@ -218,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_mixed__names_the_cheapest_move),
         cmocka_unit_test(test_mixed__counts_all_operands),
         cmocka_unit_test(test_mixed__prices_a_target_elsewhere),
+        cmocka_unit_test(test_mixed__prices_a_gradient_elsewhere),
         cmocka_unit_test(test_mixed__leaves_what_is_written),
     };
     if (!mkdtemp(folder) || setenv("HAUL_CACHE_DIR", folder, 1))

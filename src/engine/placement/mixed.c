@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text/plain.h"
+#include "base/text/duration.h"
 #include "core/error.h"
 #include "device/speeds.h"
 #include "engine/driver.h"
@@ -92,18 +92,12 @@ static const char *names_text(const haul__call *c, const moves *m, char out[NAME
     return out;
 }
 
-static const char *time_text(int64_t ps, char out[32])
-{
-    const double us = 1e-6 * (double)ps;
-    haul__snprintf(out, 32, us < 10 ? "%.1f us" : us < 1e4 ? "%.0f us" : "%.0f ms", us < 1e4 ? us : us / 1e3);
-    return out;
-}
-
-/* "b to cpu takes about 12 us". */
+/* "b to cpu takes about 12.1 us". */
 static const char *price_text(const haul__call *c, const moves *m, const char *verb, char out[PRICE])
 {
-    char names[NAMES], time[32];
-    snprintf(out, PRICE, "%s to %s%s about %s", names_text(c, m, names), m->to->name, verb, time_text(m->ps, time));
+    char names[NAMES], time[HAUL__DURATION];
+    snprintf(out, PRICE, "%s to %s%s about %s", names_text(c, m, names), m->to->name, verb,
+             haul__duration_text(m->ps, time));
     return out;
 }
 
@@ -166,10 +160,10 @@ haul_status haul__refuse_target(const char *operation, const haul_tensor *out, c
 {
     const haul_device *home = out->storage->device;
     const int64_t      bytes = (int64_t)haul_tensor_bytes(out);
-    char               size[32], time[32];
+    char               size[32], time[HAUL__DURATION];
     return haul__fail(HAUL_PLACEMENT, operation, "out",
                       "out is on %s, the result is on %s; make out there: haul_copy_into(out, result) moves %s in "
                       "about %s",
                       home->name, device->name, haul__size_text(bytes, size, sizeof size),
-                      time_text(haul__speeds_copy_time(device, home, bytes, true), time));
+                      haul__duration_text(haul__speeds_copy_time(device, home, bytes, true), time));
 }
