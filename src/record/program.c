@@ -10,7 +10,34 @@
 
 static const char operation[] = "haul_program_record";
 
-static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, bool moves, haul_program *out)
+/* Tensors whose stores are wanted. */
+typedef struct wanted {
+    haul_tensor *const *tensors;
+    int                 count;
+    int64_t            *stores;
+} wanted;
+
+/* First the numbers of the stores in the log, then those in the program. */
+static haul_status extract_finding(const haul__program *log, const haul__program_range *range, const wanted *w,
+                                   haul_program *out)
+{
+    haul__program_links links = {.stores = NULL};
+    haul_status         status = HAUL_OK;
+    for (int i = 0; i < w->count && !status; i++) {
+        w->stores[i] = haul__dry_run_store(w->tensors[i]->storage);
+        status = w->stores[i] < 0 ? haul_error_status() : HAUL_OK;
+    }
+    if (!status)
+        status = haul__program_extract(log, range, false, out, &links);
+    for (int i = 0; i < w->count && !status; i++)
+        w->stores[i] = links.stores[w->stores[i]];
+    haul__program_links_free(&links);
+    return status;
+}
+
+/* w: NULL, or the updates stay where they are. */
+static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, bool moves, const wanted *w,
+                       haul_program *out)
 {
     const haul__program      *log = &d->program;
     const haul__program_range range = {log->described_count, log->value_count, log->store_count, log->command_count,
@@ -22,10 +49,13 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
     haul_scope_pop(scope);
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
-    return status ? status : haul__program_extract(log, &range, moves, out, NULL);
+    if (status)
+        return status;
+    return w ? extract_finding(log, &range, w, out) : haul__program_extract(log, &range, moves, out, NULL);
 }
 
-haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out)
+static haul_status record(haul_estimate_function *function, void *context, bool moves, const wanted *w,
+                          haul_program *out)
 {
     haul__dry_part d;
     if (!function || !out)
@@ -33,9 +63,20 @@ haul_status haul__program_record(haul_estimate_function *function, void *context
     *out = (haul_program){.operation_count = 0};
     if (haul__dry_part_begin(&d, operation))
         return haul_error_status();
-    const haul_status status = run(d.run, function, context, moves, out);
+    const haul_status status = run(d.run, function, context, moves, w, out);
     haul__dry_part_end(&d);
     return status;
+}
+
+haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out)
+{
+    return record(function, context, moves, NULL, out);
+}
+
+haul_status haul__program_record_finding(haul_estimate_function *function, void *context, haul_tensor *const *tensors,
+                                         int count, int64_t *stores, haul_program *out)
+{
+    return record(function, context, false, &(wanted){tensors, count, stores}, out);
 }
 
 haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out)

@@ -8,4 +8,9 @@
  * in a step that runs as it is. */
 haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out);
 
+/* The same, which also finds for each of `count` tensors the number of its store in the program; -1: the program does
+ * not use it. The arenas are those of a followed step. */
+haul_status haul__program_record_finding(haul_estimate_function *function, void *context, haul_tensor *const *tensors,
+                                         int count, int64_t *stores, haul_program *out);
+
 #endif

@@ -321,6 +321,27 @@ static void test_plans__keep_pins(void **state)
     assert_ptr_equal(haul_tensor_device(haul_module_parameter(t.net, "fc1.bias")), gpu);
 }
 
+/* Weights that are frozen are not data: they move once, and not in each step. */
+static void test_plans__move_frozen_weights(void **state)
+{
+    (void)state;
+    training t = cifar10(256);
+    for (int i = 1; i <= 2; i++) {
+        haul_module *conv = haul_module_child(t.net, i == 1 ? "conv1" : "conv2");
+        haul_set_requires_grad(haul_module_parameter(conv, "weight"), false);
+        haul_set_requires_grad(haul_module_parameter(conv, "bias"), false);
+    }
+    haul_plan                *plan = plan_of(&t, 0);
+    const haul_plan_candidate want = candidate_of(plan, "plan");
+    assert_int_equal(want.copied_bytes, 256 * (3 * 32 * 32 * 4 + 8));
+    assert_int_equal(haul_plan_apply(plan, t.net), HAUL_OK);
+    assert_ptr_equal(haul_module_device(t.net), gpu);
+    measure(&t, 256);
+    const haul_plan_candidate is = measure(&t, 256);
+    assert_int_equal(is.copied_bytes, want.copied_bytes);
+    assert_int_equal(is.peak_bytes[1], want.peak_bytes[1]);
+}
+
 /* ---- bad input ---- */
 
 static haul_status apply_in_dry_run(void *context)
@@ -499,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plans__are_saved_and_loaded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__train_with_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__keep_pins, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans__move_frozen_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__refuse_bad_input, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__predict_for_other_machines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__place_the_cifar10_network, setup, teardown),

@@ -49,7 +49,7 @@ static haul_plan *make(haul_estimate_function *step, void *context, const haul_p
     haul_program       program;
     if (haul__plan_choose(o, false, pins, operation, &request))
         return NULL;
-    if (haul__plan_record(step, context, o->module, &program, operation)) {
+    if (haul__plan_record(step, context, o->module, &program, &request.held, operation)) {
         haul__free(request.machine);
         return NULL;
     }

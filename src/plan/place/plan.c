@@ -23,6 +23,7 @@ static void destroy(void *object)
     haul__place_free(&p->graph);
     haul_program_free(&p->program);
     haul__free(p->request.machine);
+    haul__free(p->request.held);
     haul__free(p);
 }
 
@@ -90,6 +91,7 @@ haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, ha
                                                     .device = r->device,
                                                     .pins = r->pins,
                                                     .pin_count = r->pin_count,
+                                                    .held = program == &p->program ? r->held : NULL,
                                                     .ahead = r->ahead},
                                 out);
 }
@@ -165,12 +167,14 @@ haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, co
     if (!p) {
         haul_program_free(program);
         haul__free(request->machine);
+        haul__free(request->held);
     } else {
         p->program = *program;
         p->request = *request;
     }
     *program = (haul_program){.operation_count = 0};
     request->machine = NULL;
+    request->held = NULL;
     if (!p || !make(p))
         return p;
     haul__object_release(p);

@@ -22,6 +22,7 @@ typedef struct haul__plan_request {
     int64_t        limit[HAUL__PLACE_DEVICES];   /* 0: the machine's memory */
     const haul__place_pin *pins;                 /* the caller's, as long as the request is used */
     int                    pin_count;
+    bool                  *held;  /* of the program's stores, as in haul__place_step; a plan takes it over; or NULL */
     bool                   ahead; /* the loader copies the data ahead (plan/place/step.h) */
 } haul__plan_request;
 
@@ -62,7 +63,7 @@ haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, co
 /* Finds the best placement within the graph's limits. */
 haul_status haul__plan_solve(haul_plan *p);
 
-/* The graph of another step with the plan's devices and pins, without limits. */
+/* The graph of this or another step with the plan's devices and pins, without limits. */
 haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, haul__place_graph *out);
 
 /* From the certificate in a file, or in its value; `source` names the file. */
@@ -101,8 +102,8 @@ haul_status haul__plan_follow(const haul_plan *p, const haul__placement *placeme
 haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net);
 
 /* Calls the step once and records its second call, both in a dry run in which the network, if there is one, is on the
- * CPU. So the program is the same wherever the network is. */
+ * CPU. So the program is the same wherever the network is. *held, for haul__free, becomes what the request needs. */
 haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_module *net, haul_program *out,
-                              const char *operation);
+                              bool **held, const char *operation);
 
 #endif

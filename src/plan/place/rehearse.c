@@ -6,16 +6,11 @@
 #include "base/numbers.h"
 #include "core/error.h"
 #include "nn/distribute.h"
+#include "nn/tensors.h"
 #include "plan/place/plan.h"
 #include "record/account.h"
 #include "record/dry_part.h"
-
-/* The first call makes what later ones find: gradients, the optimizer's state. */
-static haul_status record_second(haul_estimate_function *step, void *context, haul_program *out, const char *operation)
-{
-    const haul_status status = haul__dry_part_call(step, context, operation);
-    return status ? status : haul_program_record(step, context, out);
-}
+#include "record/program.h"
 
 static haul_device *to_host(const char *name, const void *context)
 {
@@ -24,18 +19,74 @@ static haul_device *to_host(const char *name, const void *context)
     return haul_cpu();
 }
 
+/* The program's stores that the tensors have. */
+static haul_status mark_held(const haul_program *program, const int64_t *stores, int count, bool **held,
+                             const char *operation)
+{
+    *held = haul__calloc((size_t)program->store_count + 1, sizeof **held);
+    if (!*held)
+        return haul__fail_memory(operation, (size_t)program->store_count);
+    for (int i = 0; i < count; i++)
+        if (stores[i] >= 0)
+            (*held)[stores[i]] = true;
+    return HAUL_OK;
+}
+
+typedef struct recording {
+    haul_estimate_function *step;
+    void                   *context;
+    const char             *operation;
+    haul_tensor           **tensors; /* of the network */
+    int64_t                *stores;
+    int                     count;
+} recording;
+
+/* The first call makes what later ones find: gradients, the optimizer's state. */
+static haul_status record_second(const recording *r, haul_program *out, bool **held)
+{
+    haul_status status = haul__dry_part_call(r->step, r->context, r->operation);
+    if (!status)
+        status = haul__program_record_finding(r->step, r->context, r->tensors, r->count, r->stores, out);
+    if (status)
+        return status;
+    status = mark_held(out, r->stores, r->count, held, r->operation);
+    if (status)
+        haul_program_free(out);
+    return status;
+}
+
+static haul_status record_with_net(recording *r, haul_module *net, haul_program *out, bool **held)
+{
+    haul_named_tensor *all = net ? haul__module_tensor_list(net, &r->count) : NULL;
+    haul_status        status = net && !all ? haul_error_status() : HAUL_OK;
+    r->tensors = haul__calloc((size_t)r->count + 1, sizeof *r->tensors);
+    r->stores = haul__calloc((size_t)r->count + 1, sizeof *r->stores);
+    if (!status && (!r->tensors || !r->stores))
+        status = haul__fail_memory(r->operation, (size_t)r->count * sizeof *r->tensors);
+    for (int i = 0; i < r->count && !status; i++)
+        r->tensors[i] = all[i].tensor;
+    if (!status && net)
+        status = haul__module_distribute(net, to_host, NULL, r->operation);
+    if (!status)
+        status = record_second(r, out, held);
+    haul__free(all);
+    haul__free(r->tensors);
+    haul__free(r->stores);
+    return status;
+}
+
 haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_module *net, haul_program *out,
-                              const char *operation)
+                              bool **held, const char *operation)
 {
     haul__dry_part d;
+    recording      r = {.step = step, .context = context, .operation = operation};
     *out = (haul_program){.operation_count = 0};
+    *held = NULL;
     if (haul__dry_part_begin(&d, operation))
         return haul_error_status();
     haul_status status = haul_set_placement_policy(HAUL_PLACE_STRICT);
-    if (!status && net)
-        status = haul__module_distribute(net, to_host, NULL, operation);
     if (!status)
-        status = record_second(step, context, out, operation);
+        status = record_with_net(&r, net, out, held);
     haul__dry_part_end(&d);
     return status;
 }
@@ -145,7 +196,7 @@ static haul_status take_figures(const trial *t, const haul__dry_run *run)
 {
     haul_program program;
     const size_t from = run->program.change_count;
-    haul_status  status = haul_program_record(t->step, t->context, &program);
+    haul_status  status = haul__program_record(t->step, t->context, false, &program);
     if (status)
         return status;
     status = price(t->plan, &program, &t->way->figures);

@@ -12,8 +12,8 @@ static const char OPERATION[] = "haul plan";
 
 /* ---- stores ---- */
 
-/* How the program uses a store; bits. */
-enum { UPDATED = 1, READ_BY_UPDATE = 2, READ = 4, WRITTEN = 8 };
+/* How the program uses a store; bits. HELD: the network has it, and the step only reads it. */
+enum { UPDATED = 1, READ_BY_UPDATE = 2, READ = 4, WRITTEN = 8, HELD = 16 };
 
 /* A part of a store's current version that was read. */
 typedef struct part {
@@ -63,6 +63,8 @@ static haul__place_role role_of(const haul_program_store *s, unsigned uses)
 {
     if (s->kind == HAUL_STORE_SCRATCH)
         return HAUL__PLACE_WORKSPACE;
+    if (uses & HELD)
+        return HAUL__PLACE_PARAMETER;
     if (uses & UPDATED)
         return uses & (READ | WRITTEN) ? HAUL__PLACE_PARAMETER : HAUL__PLACE_STATE;
     if (uses & READ_BY_UPDATE)
@@ -80,8 +82,18 @@ static void classify(builder *b)
         for (int64_t v = o->value; o->view_of < 0 && v < o->value + o->operand_count + o->result_count; v++)
             note_use(b, o, &p->values[v]);
     }
-    for (int64_t i = 0; i < p->store_count; i++)
-        b->stores[i].role = role_of(&p->stores[i], b->stores[i].uses);
+    for (int64_t i = 0; i < p->store_count; i++) {
+        store *s = &b->stores[i];
+        if (b->step->held && b->step->held[i] && s->uses && !(s->uses & (UPDATED | WRITTEN)))
+            s->uses |= HELD;
+        s->role = role_of(&p->stores[i], s->uses);
+    }
+}
+
+/* Of memory from before the step: nothing holds it but the program, on the host. */
+static bool is_data_of(const store *s)
+{
+    return !(s->uses & (UPDATED | WRITTEN | HELD));
 }
 
 /* ---- tensors ---- */
@@ -104,7 +116,7 @@ static int add_tensor(builder *b, int64_t index, int64_t bytes, bool whole)
 {
     const haul_program_store *s = &b->program->stores[index];
     const store              *x = &b->stores[index];
-    const bool                is_data = s->kind == HAUL_STORE_OUTSIDE && !(x->uses & (UPDATED | WRITTEN));
+    const bool                is_data = s->kind == HAUL_STORE_OUTSIDE && is_data_of(x);
     const int64_t             up = is_data && copies_ahead(b) ? 0 : copy_time(b, 1, bytes, is_data);
     const haul__place_tensor  t = {.producer = x->maker,
                                    .from = s->kind == HAUL_STORE_OUTSIDE && whole ? 0 : x->maker,
@@ -178,7 +190,7 @@ static haul_status add_source(builder *b, int64_t index)
 {
     static const char *const names[HAUL__PLACE_ROLES] = {"parameter", "gradient", "optimizer state", "", "", "buffer"};
     const store             *s = &b->stores[index];
-    const bool               is_data = !(s->uses & (UPDATED | WRITTEN));
+    const bool               is_data = is_data_of(s);
     haul__place_operation    x = {.section = "", .call = -1, .cost = {0, is_data ? HAUL__PLACE_NEVER : 0}};
     snprintf(x.name, sizeof x.name, "%s", is_data ? "data" : names[s->role]);
     snprintf(x.module, sizeof x.module, "%s", is_data ? "" : s->module);
@@ -390,11 +402,10 @@ static haul_status add_call(builder *b, int64_t call)
 static void join_module(builder *b, int64_t index)
 {
     const store *x = &b->stores[index];
-    const bool   moves = x->uses & (UPDATED | WRITTEN) && x->role != HAUL__PLACE_STATE && *x->module;
+    const bool   moves = !is_data_of(x) && x->role != HAUL__PLACE_STATE && *x->module;
     for (int64_t i = index - 1; moves && i >= 0; i--) {
         const store *y = &b->stores[i];
-        if (y->home < 0 || !(y->uses & (UPDATED | WRITTEN)) || y->role == HAUL__PLACE_STATE ||
-            strcmp(y->module, x->module) != 0)
+        if (y->home < 0 || is_data_of(y) || y->role == HAUL__PLACE_STATE || strcmp(y->module, x->module) != 0)
             continue;
         haul__place_join(b->g, b->g->tensors[x->home].producer, b->g->tensors[y->home].producer);
         return;

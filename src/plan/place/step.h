@@ -20,6 +20,7 @@ typedef struct haul__place_step {
     int64_t                limit[HAUL__PLACE_DEVICES]; /* bytes; 0: none */
     const haul__place_pin *pins;
     int                    pin_count;
+    const bool            *held;  /* of the program's stores: the network has them; NULL: it is not known */
     bool                   ahead; /* a loader copies the data while the step before computes: it takes no time */
 } haul__place_step;
 
@@ -27,7 +28,8 @@ typedef struct haul__place_step {
  *
  * - An operation of the program is one of the graph. Views take no time and are left out. An operation that updates
  *   several parameters is one for each of them.
- * - Memory from before the step is an operation without cost. If nothing writes it, it is data and on the host.
+ * - Memory from before the step is an operation without cost. If nothing writes it and the network does not hold it,
+ *   it is data and on the host.
  * - Memory that is written in place holds a new tensor in the group of its memory, since copies of the old values are
  *   stale.
  * - A part of a store that is read is a tensor of its own. */
