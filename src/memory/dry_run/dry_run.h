@@ -105,10 +105,10 @@ bool haul__dry_run_found(uint64_t order);
  * one. */
 haul_status haul__dry_run_let_go(const haul__storage *storage);
 
-/* Records an in-place change of the storage's elements. Does nothing in a dry run, where they do not change. */
+/* Records an in-place change of the storage's elements. In a dry run only those change that it planned itself. */
 static inline void haul__storage_changed(haul__storage *storage)
 {
-    if (!haul__is_dry() || storage->planned)
+    if (!haul__is_dry() || haul__dry_run_planned(storage))
         haul__add_long(&storage->version, 1);
 }
 

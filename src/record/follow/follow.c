@@ -457,6 +457,11 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         haul__changes_undo(&f->base.trial.changes);
         return status;
     }
+    if (status == HAUL_OUT_OF_MEMORY && f->outer && !f->base.trial.differs) {
+        haul__changes_undo(&f->base.trial.changes);
+        haul__variant_drop(v);
+        return status; /* the dry run fails, because its figures would be those of another step */
+    }
     if (status && !f->base.trial.differs)
         haul__trial_differs(&f->base.trial, NULL, "the step fails: %s", haul_error_message());
     if (f->base.trial.differs) {

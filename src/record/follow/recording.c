@@ -150,12 +150,20 @@ static haul_status follow(haul_recording *r, int at, bool *followed)
     return status;
 }
 
+/* In a dry run, whose figures would be those of another step. */
+static bool must_fail(void)
+{
+    return haul__is_dry() && haul_error_status() == HAUL_OUT_OF_MEMORY;
+}
+
 /* Records the step as it would run now. Sets `*why` if it cannot be followed. The new variant is the last one. */
-static void record(haul_recording *r, char *why, size_t size)
+static haul_status record(haul_recording *r, char *why, size_t size)
 {
     haul__error_record before;
     haul__error_save(&before);
     haul__variant *v = haul__variant_record(r->function, r->context, operation);
+    if (!v && must_fail())
+        return HAUL_OUT_OF_MEMORY;
     if (!v)
         snprintf(why, size, "it cannot be recorded: %s", haul_error_message());
     else if (*v->refused)
@@ -163,9 +171,10 @@ static void record(haul_recording *r, char *why, size_t size)
     haul__error_restore(&before);
     if (!v || *v->refused) {
         haul__variant_free(v);
-        return;
+        return HAUL_OK;
     }
     r->variants[r->report.variants++] = v;
+    return HAUL_OK;
 }
 
 static haul_status refuse_eager(const char *why)
@@ -178,8 +187,7 @@ static haul_status refuse_eager(const char *why)
 static haul_status follow_new(haul_recording *r, char *why, size_t size, bool *followed)
 {
     const int   before = r->report.variants;
-    haul_status status = HAUL_OK;
-    record(r, why, size);
+    haul_status status = record(r, why, size);
     if (r->report.variants > before) {
         status = follow(r, before, followed);
         if (!*followed) {
