@@ -28,7 +28,7 @@ typedef struct progress_state {
 /* On when it is wanted and standard error is a terminal that can move its cursor. */
 void progress_init(progress_bar *p, bool wanted);
 
-/* Would a line be drawn now? At most ten a second are. */
+/* True if a line would be drawn now: at most ten a second are. */
 bool progress_due(const progress_bar *p);
 
 /* Draw at once, a little shorter than the terminal is wide:

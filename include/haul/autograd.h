@@ -22,7 +22,7 @@ HAUL_BEGIN
 /* Make a leaf require a gradient, or not. Returns t. Fails if t is not a leaf or has no floating dtype. */
 HAUL_API haul_tensor *haul_set_requires_grad(haul_tensor *t, bool on);
 
-/* Does the tensor require a gradient, as a leaf or because it depends on one? False on failure. */
+/* True if the tensor requires a gradient, as a leaf or because it depends on one. False on failure. */
 HAUL_API bool haul_requires_grad(const haul_tensor *t);
 
 /* The gradient accumulated in a leaf, as a new handle that shares its memory. HAUL_NONE if there is none yet, and for
@@ -91,7 +91,7 @@ HAUL_API haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, 
 /* x without its history: a view that shares the memory and requires no gradient. */
 HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 
-/* Do operations on the calling thread record graphs? True unless set; popping the scope restores it.
+/* True if operations on the calling thread record graphs: unless set otherwise. Popping the scope restores it.
  * haul_set_grad_enabled returns the value before. Switch recording off for evaluation: results then need no memory for
  * gradients. */
 HAUL_API bool haul_set_grad_enabled(bool on);

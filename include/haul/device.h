@@ -30,7 +30,7 @@ HAUL_API haul_device *haul_cpu(void);
  */
 HAUL_API const char *haul_device_name(const haul_device *device);
 
-/* Is this a device that can be used? */
+/* True if this is a device that can be used. */
 HAUL_API bool haul_device_is_valid(const haul_device *device);
 
 /* The kind of a device's hardware.

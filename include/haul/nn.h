@@ -126,7 +126,7 @@ HAUL_API int haul_module_children(haul_module *module, haul_named_module *out, i
  * Training unless set. haul_call(net, x, .mode = HAUL_EVALUATE) sets the mode of one call. */
 HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 
-/* Is the module in training? False on failure. */
+/* True if the module is in training. False on failure. */
 HAUL_API bool haul_module_is_training(const haul_module *module);
 
 /* Make the calls of a module keep its inputs and results only, and run forward again in the backward pass, as
@@ -134,7 +134,7 @@ HAUL_API bool haul_module_is_training(const haul_module *module);
  * themselves. Hooks of the module itself run once, those of its children twice. Off unless set. */
 HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
 
-/* Does forward of the module run again in the backward pass? False on failure. */
+/* True if forward of the module runs again in the backward pass. False on failure. */
 HAUL_API bool haul_module_recomputes(const haul_module *module);
 
 /* The same for a run of neighbouring children as one part, of which only the first one's input and the last one's

@@ -40,7 +40,7 @@ typedef struct haul_shape {
 HAUL_API extern haul_tensor *const haul_none;
 #define HAUL_NONE haul_none
 
-/* Is `t` a tensor that can be used? False for a failed tensor, HAUL_NONE, NULL and a tensor that has ended.
+/* True if `t` is a tensor that can be used. False for a failed tensor, HAUL_NONE, NULL and a tensor that has ended.
  *
  * Functions that return a tensor never return NULL. On failure they return a failed tensor, which carries the error. A
  * call that is given a failed tensor fails with the same error and returns another failed tensor. A failed tensor has
@@ -74,7 +74,7 @@ HAUL_API size_t haul_tensor_bytes(const haul_tensor *t);
 HAUL_API haul_dtype   haul_tensor_dtype(const haul_tensor *t);  /* the dtype; HAUL_DTYPE_NONE on failure */
 HAUL_API haul_device *haul_tensor_device(const haul_tensor *t); /* the device; an invalid device on failure */
 
-/* Are the elements row-major, without gaps? false on failure. */
+/* True if the elements are row-major, without gaps. False on failure. */
 HAUL_API bool haul_tensor_is_contiguous(const haul_tensor *t);
 
 /* Are the elements of a 4-d tensor [N, C, H, W] in memory in the order [N, H, W, C]? Where C or H W is 1, a tensor is

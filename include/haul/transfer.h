@@ -38,7 +38,7 @@ HAUL_API haul_tensor *haul_clone(haul_tensor *x);
  * already. */
 HAUL_API haul_tensor *haul_pin(haul_tensor *x, haul_device *device);
 
-/* Is the tensor in pinned host memory? False on failure. */
+/* True if the tensor is in pinned host memory. False on failure. */
 HAUL_API bool haul_tensor_is_pinned(const haul_tensor *t);
 
 /* x converted to another dtype, on its device. Floats become integers by truncation towards zero; values out of range

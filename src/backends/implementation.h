@@ -81,7 +81,7 @@ struct haul__implementation {
     /* For portable implementations, instead of `run`: submits commands. `task` is what the operation passes to
      * haul__implement. */
     haul_status (*compute)(void *task);
-    /* Optional: should the tensors of a convolution be channels-last? The problem has no buffers; its channels_last
+    /* Optional: true if tensors of a convolution should be channels-last. The problem has no buffers; its channels_last
      * gives the present layout of x, dy or the weight. NULL: no, it takes row-major tensors only. */
     bool (*wants_channels_last)(haul_device *device, const void *problem);
 };
@@ -102,7 +102,7 @@ static inline haul_status haul__implementations_without(uint32_t *ids)
     return __builtin_expect(*ids & HAUL__WITHOUT_UNKNOWN, 0) ? haul__without_read(ids) : HAUL_OK;
 }
 
-/* Is one of them? */
+/* True if the variable HAUL_WITHOUT lists it. */
 bool haul__implementation_left_out(haul__implementation_id id);
 
 #endif

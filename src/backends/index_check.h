@@ -23,7 +23,7 @@ typedef enum haul__index_check_id {
 /* The word of a check, never 0. `axis` matters for checks of an AXIS (index_checks.def). */
 uint32_t haul__index_check(haul__index_check_id id, int axis);
 
-/* Does the record note an index out of range? */
+/* True if the record notes an index out of range. */
 static inline bool haul__index_noted(const uint32_t record[FAULT_WORDS])
 {
     return record[FAULT_CHECK] != 0;

@@ -49,7 +49,7 @@ typedef enum haul__fault {
 /* The kinds of calls that a plan counts; 0 if there is no plan. */
 extern atomic_uint haul__fault_kinds;
 
-/* Would haul__fault_point count a call of this kind? */
+/* True if haul__fault_point would count a call of this kind. */
 static inline bool haul__fault_planned(haul__fault kind)
 {
     return atomic_load_explicit(&haul__fault_kinds, memory_order_relaxed) & (unsigned)kind;

@@ -19,7 +19,7 @@ haul_status haul__error_set_list(haul_status status, const char *operation, cons
  * the status that is now recorded. */
 haul_status haul__fail_null(const char *operation, const char *argument);
 
-/* Is there room for a list, the argument `out` for `capacity` items? NULL is room for none. */
+/* Checks the argument `out`, a list for `capacity` items. NULL has no room. */
 haul_status haul__check_room(const char *operation, const void *out, int capacity);
 
 /* Marks the recorded error as handled: haul_error_status() returns HAUL_OK until the next failure. A NULL operand

@@ -156,7 +156,7 @@ static inline void haul__object_release(void *object)
 
 bool haul__object_is_shared(const void *object); /* true if there are references other than the caller's */
 
-/* Is `p`, which is not NULL, a live object? */
+/* True if `p`, which is not NULL, is a live object. */
 static inline bool haul__exists(const haul__object *p)
 {
     return p->mark == HAUL__OBJECT_MARK && p->type != &haul__dead_class;

@@ -100,7 +100,7 @@ bool haul__thread_hold(haul__object_setting which, void *object)
     return true;
 }
 
-/* Does the scope hold objects for the thread's settings? Usually it does not. */
+/* True if the scope holds objects for the thread's settings. Usually it does not. */
 static inline bool holds(const haul__context *context, const haul_scope *scope)
 {
     uintptr_t different = 0;
@@ -224,7 +224,7 @@ void haul__scope_pop_all(void)
         haul__thread_hold((haul__object_setting)i, NULL);
 }
 
-/* Is the object owned by `scope` or by one opened after it? */
+/* True if the object is owned by `scope` or by one opened after it. */
 static bool owned_within(const haul__object *object, const haul_scope *scope)
 {
     if (!object->scope)
@@ -310,7 +310,7 @@ static haul_status refuse_foreign(const haul__object *object, const char *operat
         haul__object_text(object, text, sizeof text));
 }
 
-/* Does a scope of this thread own the object? */
+/* True if a scope of this thread owns the object. */
 static inline bool is_owned(const haul__object *object)
 {
     return haul__exists(object) && object->scope && object->scope->thread == &haul__tls;

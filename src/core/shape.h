@@ -34,7 +34,7 @@ void haul__shape_strides_channels_last(const haul_shape *shape, int64_t *strides
  * haul__shape_count refuses. */
 bool haul__shape_layout(const haul_shape *shape, int64_t *strides, int64_t *count);
 
-/* Do two sets of strides address the same elements of a shape? Strides of size-1 dimensions do not count. */
+/* True if two sets of strides address the same elements of a shape. Strides of size-1 dimensions do not count. */
 bool haul__shape_same_strides(const haul_shape *shape, const int64_t *a, const int64_t *b);
 
 static inline bool haul__shape_equal(const haul_shape *a, const haul_shape *b)

@@ -360,7 +360,7 @@ haul_status haul__check_optional(const char *operation, const char *argument, co
 
 /* ---- queries ---- */
 
-/* Is t a tensor that can be queried? */
+/* True if t is a tensor that can be queried. */
 static bool check(const haul_tensor *t, const char *operation)
 {
     if (haul__is_tensor(t))

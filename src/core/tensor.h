@@ -138,10 +138,10 @@ static inline void haul__tensor_take_form(haul_tensor *t, const haul_tensor *oth
 /* Gives t the memory and the layout of `other`, which has its shape and dtype. Views of t keep the old memory. */
 void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other);
 
-/* Do the elements fill their memory without gaps, in any order of dimensions? */
+/* True if the elements fill their memory without gaps, in any order of dimensions. */
 bool haul__tensor_is_gap_free(const haul_tensor *t);
 
-/* Do two tensors of one shape have their elements in the same places relative to the first element? */
+/* True if two tensors of one shape have their elements at the same offsets from the first one. */
 bool haul__tensor_same_layout(const haul_tensor *a, const haul_tensor *b);
 
 /* A second handle to the same elements, without graph, for nodes that save a tensor. No scope owns it. */
@@ -177,7 +177,7 @@ uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 /* The bits of an element of that value, in the lowest bytes. */
 uint64_t haul__element_bits(haul_dtype dtype, double value);
 
-/* Is a number a value of the dtype? Every number is, for floats and for bool, to which it is converted. */
+/* True if a number is a value of the dtype. Every number is, for floats and for bool, to which it is converted. */
 bool haul__dtype_holds(haul_dtype dtype, double value);
 /* Fails if it is not; `fix` is advice for the user. */
 haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
@@ -186,8 +186,8 @@ haul_status haul__refuse_number(const char *operation, const char *argument, hau
 /* The range of integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
-/* Is t, the argument of that name, a tensor? Records an error for NULL and HAUL_NONE, and the carried error for a
- * failed tensor. */
+/* True if t, the argument of that name, is a tensor. Records an error for NULL and HAUL_NONE, and the carried error for
+ * a failed tensor. */
 haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t);
 
 /* The same for an argument that may be HAUL_NONE. */
@@ -214,7 +214,7 @@ static inline bool haul__is_none(const haul_tensor *t)
     return t == &haul__none;
 }
 
-/* Did the call that made t fail? Public functions then return a failed tensor, internal ones NULL. */
+/* True if the call that made t failed. Public functions then return a failed tensor, internal ones NULL. */
 static inline bool haul__failed(const haul_tensor *t)
 {
     return !t || t->failed;
@@ -232,13 +232,13 @@ static inline haul_status haul__status_of(const haul_tensor *t)
     return haul__failed(t) ? haul_error_status() : HAUL_OK;
 }
 
-/* Is it a live tensor? False for NULL, HAUL_NONE, a dead tensor, and an object of another class. */
+/* True if it is a live tensor. False for NULL, HAUL_NONE, a dead tensor, and an object of another class. */
 static inline bool haul__is_tensor(const haul_tensor *t)
 {
     return t && t->object.type == &haul__tensor_class;
 }
 
-/* Does a gradient flow through t? It does if t is a leaf that requires one, or a result of a node. */
+/* True if a gradient flows through t: t is a leaf that requires one, or a result of a node. */
 static inline bool haul__tracks(const haul_tensor *t)
 {
     return t->node || t->requires_grad;

@@ -35,7 +35,7 @@ void          haul__arrays_free(haul__arrays *a);
 /* Adds a field, before there is any shard. `shape` is the shape of all rows, at least 1-d. */
 haul_status haul__arrays_add_field(haul__arrays *a, const char *name, size_t length, haul_dtype dtype,
                                    const haul_shape *shape, const char *operation);
-/* Does field `f` have this dtype and shape, except for the number of rows? If not, HAUL_FORMAT. */
+/* Checks that field `f` has this dtype and shape, except for the number of rows. If not, HAUL_FORMAT. */
 haul_status haul__arrays_check_field(const haul__arrays *a, int f, haul_dtype dtype, const haul_shape *shape,
                                      const char *path, const char *operation);
 /* Adds a shard, whose arrays the caller sets. NULL, with the error recorded. */

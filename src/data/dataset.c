@@ -239,7 +239,7 @@ static void read_some(void *context, int64_t thread, int64_t end)
     haul__error_restore(&before);
 }
 
-/* Do all examples fit in memory? Not if fields vary in size. */
+/* True if all examples fit in memory. Fields that vary in size do not. */
 static bool fit_ahead(const haul_dataset *d)
 {
     int64_t bytes, all = 0;

@@ -20,7 +20,7 @@ int haul__fields_find(const haul__fields *fields, const char *name, size_t lengt
 /* "x, y" into buffer; returns buffer. */
 char *haul__fields_text(const haul_field *fields, int count, char *buffer, size_t size);
 
-/* May a value of this dtype and shape be one of the field's? */
+/* True if a value of this dtype and shape can be one of the field's. */
 bool haul__field_fits(const haul_field *field, haul_dtype dtype, const haul_shape *shape);
 
 /* The nearest element to `value` of a dtype, written to `out`. */

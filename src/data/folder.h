@@ -10,7 +10,7 @@ typedef struct haul__entries {
     size_t count, capacity;
 } haul__entries;
 
-/* Is the entry wanted? `parent` is the open folder. Must not allocate. */
+/* True if the entry is wanted. `parent` is the open folder. Must not allocate. */
 typedef bool haul__wanted_entry(int parent, const struct dirent *entry);
 /* Links are followed. */
 bool haul__is_folder(int parent, const struct dirent *entry);

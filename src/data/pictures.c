@@ -111,7 +111,7 @@ typedef struct conversion {
     haul_dtype  to;
 } conversion;
 
-/* Does `to` hold all values of `from`, up to the rounding of floats? */
+/* True if `to` holds all values of `from`, up to the rounding of floats. */
 static bool holds(haul_dtype to, haul_dtype from)
 {
     if (haul_dtype_is_float(to) || to == from || from == HAUL_BOOL)

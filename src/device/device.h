@@ -18,19 +18,19 @@ haul_status haul__backend_add(const haul__backend *backend);
  * last. Slots are below HAUL__MAX_DEVICES. */
 haul_device *haul__device_in_use(int slot);
 
-/* Does it hold data and compute? Meta does not. */
+/* True if it holds data and computes. Meta does not. */
 static inline bool haul__device_computes(const haul_device *device)
 {
     return !device->backend->no_data;
 }
 
-/* Are commands done when they return? */
+/* True if commands are done when they return. */
 static inline bool haul__device_is_synchronous(const haul_device *device)
 {
     return device->backend->synchronous;
 }
 
-/* Is its memory host memory, at buffer.host? */
+/* True if its memory is host memory, at buffer.host. */
 static inline bool haul__device_is_host(const haul_device *device)
 {
     return device->backend->host_memory;
@@ -42,7 +42,7 @@ static inline bool haul__device_has_parts(const haul_device *device)
     return device->parts;
 }
 
-/* Can a buffer be divided into parts? */
+/* True if a buffer can be divided into parts. */
 static inline bool haul__device_divides(const haul_device *device)
 {
     return device->backend->host_memory || device->backend->addresses || device->parts;
@@ -56,7 +56,7 @@ static inline haul__buffer haul__device_part(const haul_device *device, haul__bu
                           .handle = device->backend->addresses ? (char *)buffer.handle + bytes : NULL};
 }
 
-/* Do both belong to one backend that copies directly between its devices? The two may still lack a link. */
+/* True if both belong to one backend that copies directly between its devices. The two may still lack a link. */
 static inline bool haul__device_peers(const haul_device *a, const haul_device *b)
 {
     return a->backend == b->backend && a->backend->peers;
@@ -80,10 +80,10 @@ static inline bool haul__device_is_apart(const haul_device *device)
     return !device->backend->no_data && !device->backend->host_memory && !device->backend->synchronous;
 }
 
-/* Are copies from and to it faster with pinned memory? */
+/* True if copies from and to it are faster with pinned memory. */
 bool haul__device_pins(const haul_device *device);
 
-/* Do its kernels work on host memory as fast as on its own? Then a write or read may have a kernel. */
+/* True if its kernels work on host memory as fast as on its own. Then a write or read may have a kernel. */
 bool haul__device_reaches_host(const haul_device *device);
 
 /* Is a kernel faster than the driver's command that copies or sets so many bytes without gaps? On a device that is a
@@ -102,7 +102,7 @@ static inline const haul__implementation *haul__device_implementations(const hau
     return device->backend->implementations;
 }
 
-/* Do its kernels compute tiles of the matrix product in groups of threads with shared memory? */
+/* True if its kernels compute tiles of matrix products in groups of threads with shared memory. */
 static inline bool haul__device_shares_tiles(const haul_device *device)
 {
     return device->backend->shared_tiles;
@@ -111,7 +111,7 @@ static inline bool haul__device_shares_tiles(const haul_device *device)
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error that names `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
 
-/* Does the device support tensors of the dtype? */
+/* True if the device supports tensors of the dtype. */
 haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const char *operation);
 
 /* The device for new tensors on this thread; records an error and returns NULL if it is not usable. */
@@ -133,7 +133,7 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
 void        haul__uses_init(haul__uses *uses);
 /* True if all of `uses` are known to be reached, without waiting. Queries the device if possible. */
 bool haul__uses_reached(haul__uses *uses);
-/* Is the last write known to be done? */
+/* True if the last write is known to be done. */
 bool haul__uses_settled(haul__uses *uses);
 /* Makes the host wait for all of `uses`. Failures are not recorded, because the memory is about to be freed. */
 void haul__uses_finish(haul__uses *uses, const char *origin);

@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "events/events.h"
 
-/* Are commands of this device and thread only passed on? */
+/* True if commands of this device and thread are only passed on. */
 static inline bool haul__submits_plainly(const haul_device *device)
 {
     return device->valid && atomic_load_explicit(&device->lost, memory_order_acquire) == 0 &&
@@ -23,7 +23,8 @@ static inline bool haul__storage_is_used(const haul__storage *storage)
     return uses && atomic_load_explicit(&uses->any, memory_order_acquire);
 }
 
-/* Does a launch need no command, if no stream uses its storages? Not for kernels that check indices, nor in dry runs.
+/* True if a launch needs no command where no stream uses its storages. Not for kernels that check indices, nor in dry
+ * runs.
  */
 static inline bool haul__launches_now(const haul_device *device, const haul__kernel *kernel)
 {

@@ -81,7 +81,7 @@ const char *haul__backend_name(int slot)
 
 /* ---- forks ---- */
 
-/* Does enumerating its devices start a driver? */
+/* True if enumerating its devices starts a driver. */
 static bool has_driver(const haul__backend *backend)
 {
     return !backend->host_memory && !backend->no_data;
@@ -326,7 +326,7 @@ static bool parse(const char *name, spelling *out)
     return size > 0 && *p == '\0';
 }
 
-/* Is a the better GPU? One with its own memory wins, then more compute units, then more memory. */
+/* True if a is the better GPU. One with its own memory wins, then more compute units, then more memory. */
 static bool better_gpu(const haul_device_properties *a, const haul_device_properties *b)
 {
     if (a->shares_host_memory != b->shares_host_memory)
@@ -391,7 +391,7 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
                    backends[b]->name, count, count == 1 ? "" : "s", names);
 }
 
-/* Are the first letters of the word "gpu" or the name of a backend? */
+/* True if the word begins with "gpu" or the name of a backend. */
 static bool is_kind(const char *word, size_t letters)
 {
     if (letters == 3 && strncmp(word, "gpu", letters) == 0)
@@ -413,7 +413,7 @@ static const char *list_names(const char *const *names, char *out, size_t size)
     return out;
 }
 
-/* Is `given` this name, or the same without a number 0 at its end? */
+/* True if `given` is this name, or the same without a number 0 at its end. */
 static bool is_name(const char *given, const char *name)
 {
     const size_t length = strlen(given), all = strlen(name);

@@ -62,7 +62,7 @@ static haul_status make_handles(haul__call *c)
     return HAUL_OK;
 }
 
-/* Is there anything to compute? Not on meta, and not if all results are empty. */
+/* True if there are elements to compute: not on meta, and not if all results are empty. */
 static bool has_work(const haul__call *c)
 {
     if (!c->operation->compute || c->view_of >= 0 || !haul__device_computes(c->device))

@@ -27,7 +27,7 @@ haul_tensor *haul__dense_temporary(const haul__call *c, haul_device *device, hau
     return haul__own(t, origin);
 }
 
-/* Should the conversion happen before the move? It should if fewer bytes cross then, or if the target cannot
+/* True if the conversion should happen before the move: if fewer bytes cross then, or if the target cannot
  * convert. */
 static bool convert_first(const haul_tensor *from, const haul_tensor *to)
 {
@@ -144,7 +144,7 @@ static bool is_worth_a_kernel(const way *w, const haul_device *device, bool up)
     return bytes >= FROM || (up ? w->scatters : w->gathers);
 }
 
-/* Can a kernel of the device copy the elements from one to the other, and does it pay? Drivers may expect aligned
+/* True if a kernel of the device can copy the elements from one to the other, and pays. Drivers may expect aligned
  * memory. */
 static bool is_direct(const way *w)
 {

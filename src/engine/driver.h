@@ -24,13 +24,13 @@ haul_status haul__pack_operands(haul__call *c);
 /* Allocates the results that infer described. */
 haul_status haul__allocate_results(haul__call *c);
 
-/* May `out`, an argument of that name, be written in place? */
+/* True if `out`, an argument of that name, may be written in place. */
 haul_status haul__check_writable(const char *operation, const char *name, const haul_tensor *out);
 
-/* May the operands that the call writes be written? */
+/* True if the operands that the call writes may be written. */
 haul_status haul__check_written(const haul__call *c);
 
-/* May `out` take the place of result i: has it the form that infer described, and may it be written in place? */
+/* True if `out` can be result i: it has the form that infer described, and may be written in place. */
 haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *out);
 
 /* Must result i be computed in other memory and copied to `out`? It must if writing `out` would disturb an operand, or

@@ -28,7 +28,7 @@ struct haul__implementations {
  * task then holds the form that was computed. */
 haul_status haul__implement(const haul__call *c, void *task);
 
-/* Does an entry prefer the tensors of the problem, which has no buffers yet, channels-last? */
+/* True if an entry prefers the tensors of the problem, which has no buffers yet, channels-last. */
 bool haul__prefers_channels_last(const haul__operation *operation, haul_device *device, const void *problem);
 
 /* The names of the implementations of an operation on a device, in order of preference, for

@@ -42,7 +42,7 @@ struct haul__node {
 /* The maximum number of results of a node that haul__node_over makes. */
 enum { HAUL__NODE_RESULTS = 8 };
 
-/* Is grad mode on, and does any of these require a gradient? */
+/* True if grad mode is on and one of these requires a gradient. */
 bool haul__records(haul_tensor *const *inputs, int count);
 
 /* Makes the results of a recorded call differentiable. */
@@ -52,7 +52,7 @@ haul_status haul__node_record(haul__call *c);
 #define HAUL__BARE  1u /* the first run: nodes have edges, but save no tensors */
 #define HAUL__AGAIN 2u /* the second run: side effects of the first one are not repeated */
 
-/* Is a function running again in a backward pass? */
+/* True while a function runs again in a backward pass. */
 static inline bool haul__runs_again(void)
 {
     return (haul__thread()->words[HAUL__RECOMPUTE] & HAUL__AGAIN) != 0;
@@ -82,7 +82,7 @@ haul_status haul__node_refuse(const haul__node *node);
  * Call it in a scope of its own. Entries that stay HAUL_NONE are zero. */
 haul_status haul__node_gradient(haul__node *node, haul_tensor *const *results, haul_tensor **out);
 
-/* Does a gradient flow to operand i? */
+/* True if a gradient flows to operand i. */
 static inline bool haul__needs(const haul__node *node, int i)
 {
     return node->edges[i].node || node->edges[i].leaf;

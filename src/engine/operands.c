@@ -163,7 +163,7 @@ static bool fits_layout(const haul_tensor *t, const haul__operand *spec)
     return t->contiguous || spec->layout == HAUL__ANY_STRIDES || spec->written;
 }
 
-/* Does t keep its dtype? `shared` is the dtype of the earlier operands that follow the rule. */
+/* True if t keeps its dtype. `shared` is the dtype of the earlier operands that follow the rule. */
 static bool fits_dtype(const haul_tensor *t, const haul__operand *spec, haul_dtype *shared)
 {
     if (spec->accepts)

@@ -280,14 +280,14 @@ haul_status haul__call_proper_axis(const haul__call *c, int i, int *axis);
 /* Several axes of operand 0, each at most once: sets `chosen` for them, or for all axes if count is 0. */
 haul_status haul__call_axes(const haul__call *c, const int *axes, int count, bool chosen[HAUL_MAX_DIMS]);
 
-/* Are the channels of [N, C, ...] innermost in memory, in a tensor that is not row-major as well? */
+/* True if the channels of [N, C, ...] are innermost in memory, in a tensor that is not row-major as well. */
 bool haul__wants_channels_last(const haul_tensor *t);
 
 /* Errors with the usual wording: "x has shape [2,3], but `wanted`", "x is i32, but `wanted`". */
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted);
 haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wanted);
 
-/* Is operand i present? */
+/* True if operand i is present. */
 static inline bool haul__has(const haul__call *c, int i)
 {
     return !haul__is_none(c->operands[i]);
@@ -383,9 +383,9 @@ static inline const haul__storage *haul__library_scratch(const haul__command *co
 
 /* ---- for gradients ---- */
 
-/* Does a gradient flow to operand i? */
+/* True if a gradient flows to operand i. */
 bool haul__wanted(const haul__gradient *g, int i);
-/* Will the gradient itself be differentiated? Then it must consist of differentiable operations. */
+/* True if the gradient will be differentiated itself. Then it must consist of differentiable operations. */
 bool haul__differentiated(const haul__gradient *g);
 /* The shape, dtype and device of operand i. */
 const haul_shape *haul__operand_shape(const haul__gradient *g, int i);

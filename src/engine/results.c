@@ -239,7 +239,7 @@ haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *ou
     return status ? status : haul__check_writable(c->operation->name, "out", out);
 }
 
-/* Does writing `out` disturb reading `in`, other than elementwise at the same place? */
+/* True if writing `out` disturbs reading `in`, other than elementwise at the same position. */
 static bool disturbs(const haul_tensor *out, const haul_tensor *in, bool elementwise)
 {
     if (out->storage != in->storage)

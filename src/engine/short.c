@@ -43,7 +43,7 @@ static inline bool is_quiet(void)
 }
 _Static_assert(HAUL_PLACE_CURRENT == 2 && HAUL_PLACE_MOVE == 1, "the policies are apart in their bits");
 
-/* Can a kernel that knows only row-major operands of one floating dtype compute the call at once? Returns the kernel,
+/* Looks if a kernel that knows only row-major operands of one floating dtype can compute the call. Returns the kernel,
  * or NULL, and sets whether a gradient flows through an operand. */
 INLINED const haul__kernel *short_kernel(const haul__operation *operation, haul_tensor *const *operands, int count,
                                          bool *tracked)

@@ -16,7 +16,7 @@
 /* The slow part of the test: registers a thread whose word is unknown, and returns false inside a subscriber. */
 bool haul__listened(uint32_t kinds);
 
-/* Does anybody subscribe to one of these kinds on this thread? Without subscribers this tests one word. */
+/* True if one of these kinds has a subscriber on this thread. Without subscribers this tests one word. */
 static inline bool haul__watched(uint32_t kinds)
 {
     return __builtin_expect(atomic_load_explicit(&haul__tls.watch, memory_order_relaxed) & kinds, 0) &&
@@ -99,8 +99,8 @@ void              haul__event_count_reset_copies(void);
 /* How many events of this thread reached subscribers. */
 int64_t haul__events_delivered(void);
 
-/* Is a subscriber running on this thread? Memory that it allocates emits no event, and so must emit none when it is
- * freed. */
+/* True while a subscriber runs on this thread. Memory that it allocates emits no event, and so must emit none when it
+ * is freed. */
 bool               haul__event_muted(void);
 static inline bool haul__event_quiet(void)
 {

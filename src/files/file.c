@@ -232,7 +232,7 @@ static haul_status resolve(haul__writer *w, const char *path)
     return w->temporary && w->folder ? HAUL_OK : haul__fail_memory(w->operation, strlen(path));
 }
 
-/* Does the name still refer to the open file? Another writer may have renamed or removed it. */
+/* True if the name still refers to the open file. Another writer may have renamed or removed it. */
 static bool is_named(int fd, const char *name)
 {
     struct stat a, b;

@@ -26,7 +26,7 @@ haul__mapping               *haul__file_map(const haul__file *file); /* NULL on 
 haul__mapping *haul__file_map_readonly(const haul__file *file);
 uint8_t       *haul__mapping_at(const haul__mapping *mapping, uint64_t offset);
 
-/* Does the file still have as many bytes as when it was opened? If not: HAUL_FORMAT. */
+/* Checks that the file still has as many bytes as when it was opened. If not: HAUL_FORMAT. */
 haul_status haul__file_check_size(const haul__file *file);
 
 /* Reads a whole file of at most `limit` bytes, into memory that has `room` more; the caller must haul__free it. */

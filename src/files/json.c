@@ -20,7 +20,7 @@ static void skip_blanks(reader *r)
         r->at++;
 }
 
-/* Is `byte` next, behind blanks? Goes past it. */
+/* True if `byte` is next, after blanks. Reads it. */
 static bool take(reader *r, uint8_t byte)
 {
     skip_blanks(r);

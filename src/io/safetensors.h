@@ -46,7 +46,7 @@ const haul__safetensors_entry *haul__safetensors_find(const haul__safetensors_he
 /* The text under a key of the metadata; NULL if there is none. */
 const char *haul__safetensors_find_text(const haul__safetensors_header *header, const char *key);
 
-/* Is t, which haul_safetensors_load made from this file, in its mapping? */
+/* True if t, which haul_safetensors_load made from this file, is in its mapping. */
 bool haul__safetensors_in_place(const haul_safetensors *file, const haul_tensor *t);
 
 /* "F32"; NULL if the format has no name for the dtype. */

@@ -140,7 +140,7 @@ haul_status haul_safetensors_entry(const haul_safetensors *file, int index, haul
     return HAUL_OK;
 }
 
-/* May a tensor on the current device use the mapping? Truth values must be normalised first. */
+/* True if a tensor on the current device may use the mapping. Truth values must be normalised first. */
 static bool fits_in_place(const haul_safetensors *file, const haul__safetensors_entry *e)
 {
     if (!file->mapping || e->begin == e->end || e->dtype == HAUL_BOOL || haul__device_current(LOAD) != haul_cpu())

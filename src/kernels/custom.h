@@ -7,7 +7,7 @@ typedef struct haul_kernel_params {
     U64 numbers[8];
 } haul_kernel_params;
 
-/* An integer and a number of type A, as `launch` gave them; is the buffer of an optional operand there? */
+/* An integer and a number of type A, as `launch` gave them; true if the buffer of an optional operand is there. */
 #define SIZE(k)       (p.sizes[k])
 #define NUMBER(k)     SCALAR(p.numbers[k])
 #define GIVEN(buffer) (p.at[haul_at_##buffer] >= 0)

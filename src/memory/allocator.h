@@ -46,7 +46,7 @@ static inline haul__buffer_address haul__block_address(const haul__block *block)
     return known.handle ? known : (haul__buffer_address){block->buffer.handle, 0};
 }
 
-/* Are the block's elements in host memory, and no device memory with it? */
+/* True if the block's elements are in host memory, and it has no device memory. */
 static inline bool haul__block_is_away(const haul__block *block)
 {
     return block->host && atomic_load(&block->uses.away);

@@ -47,7 +47,7 @@ static int64_t bytes_away(haul_tensor *const *used, int count)
 
 /* ---- making room ---- */
 
-/* Is there room for everything that the call uses and `bytes` more, once all other tensors are away? */
+/* True if everything that the call uses and `bytes` more fit once all other tensors are away. */
 static bool can_fit(struct haul__allocator *a, int64_t bytes, haul_tensor *const *used, int count)
 {
     const int64_t movable = haul__spillable(a);

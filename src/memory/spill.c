@@ -314,7 +314,7 @@ static void copy_ahead(struct haul__allocator *a, int64_t enough)
         ;
 }
 
-/* Would a block of so many bytes fit if nothing else were on the device? */
+/* True if a block of so many bytes would fit on the empty device. */
 static bool could_fit(const struct haul__allocator *a, int64_t bytes)
 {
     const int64_t limit = haul__spill_limit(a->device), memory = a->device->properties.memory_bytes;

@@ -10,7 +10,7 @@
  * If a block of `wanted` bytes exceeds the limit or the device's whole memory, nothing is moved. */
 int64_t haul__spill(struct haul__allocator *a, int64_t wanted);
 
-/* Did a device ever spill? Else nothing can be in host memory. */
+/* True if a device has ever spilled. Else all blocks are on their devices. */
 bool haul__may_spill(void);
 
 /* Brings back what a command will use soon, if there is memory for it without moving anything away and without waiting.

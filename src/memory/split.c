@@ -46,9 +46,9 @@ static bool add_use(haul__use *last, haul__use use)
     return true;
 }
 
-/* Are the uses that are not over on one stream? Then *out is the last of them; its stream is NULL if there are none.
- * The block is free, so that uses are not marked. Only host memory is asked which uses are over. Other devices would
- * need the lock of a stream, which a thread that wants memory may hold. */
+/* True if the uses that are not over are on one stream. Then *out is the last of them; its stream is NULL if there are
+ * none. The block is free, so that uses are not marked. Only host memory is asked which uses are over. Other devices
+ * would need the lock of a stream, which a thread that wants memory may hold. */
 static bool last_use(const struct haul__allocator *a, haul__uses *uses, haul__use *out)
 {
     bool one = true;

@@ -190,7 +190,7 @@ int haul_optimizer_parameters(haul_optimizer *optimizer, int group, haul_named_t
 
 #define ADD_GROUP "haul_optimizer_add_group"
 
-/* Does the text match the first `length` characters of the pattern, in which * stands for any characters? */
+/* True if the text matches the first `length` characters of the pattern, in which * stands for any characters. */
 static bool fits(const char *pattern, size_t length, const char *text)
 {
     for (; length && *pattern != '*'; length--, pattern++, text++)

@@ -103,7 +103,7 @@ static haul_status read_steps(const haul_named_tensor *t, int64_t *steps)
     return HAUL_OK;
 }
 
-/* Is this one of the tensors that are saved for the parameter with its settings? */
+/* True if this is one of the tensors that are saved for the parameter with its settings. */
 static bool uses(const haul_optimizer *o, const haul__optimizer_entry *e, int k)
 {
     return k == o->kind->state_count || o->kind->states(o->groups[e->group].values) & 1u << k;

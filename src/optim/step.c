@@ -189,7 +189,7 @@ static void adopt(haul_tensor **place, haul_tensor *t)
     *place = t;
 }
 
-/* Does its state begin with this step? */
+/* True if its state begins with this step. */
 static bool is_first(const haul_optimizer *o, const haul__optimizer_entry *e)
 {
     return o->kind->state_count && !e->states[0];

@@ -89,7 +89,7 @@ typedef struct change {
     const char  *name; /* in the file */
 } change;
 
-/* May the tensor use the memory of `fresh`, in the mapped file? */
+/* True if the tensor may use the memory of `fresh`, in the mapped file. */
 static bool is_in_place(const haul_safetensors *file, const haul_tensor *t, const haul_tensor *fresh)
 {
     return haul__safetensors_in_place(file, fresh) && t->storage->device == haul_cpu() && t->contiguous &&

@@ -336,7 +336,7 @@ static void test_recompute__graphs_that_are_freed(void **state)
 
 /* ---- memory that runs out ---- */
 
-/* Did a step fail when the nth allocation did? */
+/* True if a step failed when the nth allocation did. */
 static bool fails_at(shared *s, haul_tensor **leaves, int64_t nth)
 {
     haul_scope *scope = haul_scope_push();

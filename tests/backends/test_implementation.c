@@ -170,7 +170,7 @@ static int child_main(const char *name)
     return good ? 0 : 1;
 }
 
-/* Does this program, started anew with the variable set, succeed? What it writes to standard error is in `err`. */
+/* True if this program succeeds, started anew with the variable set. `err` gets its standard error. */
 static bool in_child(const char *run, const char *variable, const char *value, char *err, size_t size)
 {
     int ends[2], status = 0;

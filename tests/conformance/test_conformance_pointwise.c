@@ -197,7 +197,7 @@ static double expected(const point *p, int64_t i)
     return gives_bool(p->row) ? want : haul_dtype_is_float(dtype) ? want : wrapped(want, dtype);
 }
 
-/* Is the sign of a zero another one? */
+/* True if the sign of a zero differs. */
 static bool wrong_zero(double got, double want, haul_dtype dtype)
 {
     return got == 0 && want == 0 && haul_dtype_is_float(dtype) && signbit(got) != signbit(want);

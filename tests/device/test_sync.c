@@ -71,7 +71,7 @@ static void assert_says(const char *text, const char *part)
 
 /* ---- what waits ---- */
 
-/* Do places have names here? Sanitizers' dladdr sees less than the loader does. */
+/* True if places have names here. Sanitizers' dladdr sees less than the loader does. */
 static bool places_have_names(void)
 {
     const char *sanitizers = getenv("HAUL_SANITIZE");

@@ -189,7 +189,7 @@ static haul_tensor *operand_of(const haul__operand *operand, haul_dtype dtype)
     return haul_empty(dtype, HAUL_SHAPE(2, 2));
 }
 
-/* Does any operand follow the operation's rule? Others have dtypes of their own. */
+/* True if an operand follows the operation's rule. Others have dtypes of their own. */
 static bool has_rule(const haul__operation *operation)
 {
     for (int i = 0; i < HAUL__MAX_OPERANDS && operation->operands[i].name; i++)

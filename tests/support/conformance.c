@@ -25,7 +25,7 @@ static struct {
     const char *filter;
 } run;
 
-/* Does the name contain a text of the comma-separated list? */
+/* True if the name contains a text of the comma-separated list. */
 static bool is_wanted(const char *name, const char *list)
 {
     char text[128];

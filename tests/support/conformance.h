@@ -40,8 +40,8 @@ haul_tensor *make_operand(haul_device *device, haul_dtype dtype, haul_shape shap
 /* All elements of t as doubles; bool as 0 and 1. */
 haul_status read_values(haul_tensor *t, double *out, int64_t count);
 
-/* Is `got`, computed in `dtype`, right for the reference value? `ulps` is relative to max(|want|, floor); of f16 and
- * bf16 it counts ulps of f32, in which they are computed, and one rounding of the result comes on top. */
+/* True if `got`, computed in `dtype`, is right for the reference value. `ulps` is relative to max(|want|, floor); of
+ * f16 and bf16 it counts ulps of f32, in which they are computed, and one rounding of the result comes on top. */
 bool close_enough(double got, double want, haul_dtype dtype, double ulps, double floor);
 
 /* Counting. begin_case is false when HAUL_CASE filters the case out. */

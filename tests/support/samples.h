@@ -26,7 +26,7 @@ typedef struct sample {
 extern const sample samples[];
 extern const int    sample_count;
 
-/* Can the sample be run on tensors of `dtype`? */
+/* True if the sample can be run on tensors of `dtype`. */
 bool sample_takes(const sample *s, haul_dtype dtype);
 
 /* What an input is when `dtype` is under test. */

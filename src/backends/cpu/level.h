@@ -11,7 +11,7 @@ typedef enum haul__cpu_level_id { HAUL__CPU_BASE, HAUL__CPU_V3, HAUL__CPU_V4, HA
  * choose their instructions. */
 haul__cpu_level_id haul__cpu_allowed_level(void);
 
-/* Is the level in this build, can the processor run it, and does $HAUL_CPU_LEVEL allow it? */
+/* True if the level is in this build, the processor can run it, and $HAUL_CPU_LEVEL allows it. */
 bool haul__cpu_runs(haul__cpu_level_id level);
 
 /* The level that this process uses: the best one that haul__cpu_runs accepted when this was first called. Without any,

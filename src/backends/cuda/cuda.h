@@ -76,7 +76,7 @@ bool haul__cuda_load_nvrtc(char *why, size_t why_size);
 bool haul__cuda_load_nvml(void);
 /* For libraries with their own list of functions: opens the first of `names` (ended by NULL) that is not a stub. */
 void *haul__cuda_open_library(const char *const *names);
-/* Is `word` in the list in an environment variable? */
+/* True if `word` is in the list in an environment variable. */
 bool haul__cuda_names(const char *variable, const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */
 

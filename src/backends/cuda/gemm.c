@@ -149,7 +149,7 @@ static void leave(const session *s)
 
 /* ---- the implementation ---- */
 
-/* Is there a plan for it, and how much scratch memory does it want? Errors are not recorded: the run will meet them
+/* True if there is a plan for it; *scratch is the memory that it wants. Errors are not recorded: the run will meet them
  * again and report them. */
 static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt_problem *problem, size_t *scratch)
 {

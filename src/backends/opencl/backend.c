@@ -34,7 +34,7 @@ static haul_device_kind kind_of(cl_device_type type)
                                        : HAUL_KIND_ACCELERATOR;
 }
 
-/* Can a sub-buffer begin wherever a part of a block does? */
+/* True if a sub-buffer can begin wherever a part of a block does. */
 static bool divides(cl_device_id id)
 {
     const size_t bits = PROPERTY(cl_uint, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN); /* 0: the driver does not know it */

@@ -35,14 +35,14 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Is `symbol` the public function of `operation`? The function behind a macro ends in "_with". */
+/* True if `symbol` is the public function of `operation`. The function behind a macro ends in "_with". */
 static bool is_of(const char *symbol, const char *operation)
 {
     size_t size = strlen(operation);
     return strncmp(symbol, operation, size) == 0 && (!symbol[size] || strcmp(symbol + size, "_with") == 0);
 }
 
-/* Is the object loaded at `base` the program itself? It is if the program's headers are in it. */
+/* True if the object loaded at `base` is the program itself: the program's headers are in it. */
 static bool is_program(const void *base)
 {
 #ifdef HAVE_AUXILIARY_VECTOR

@@ -14,7 +14,7 @@ static inline size_t haul__word_list_next(const char **at)
     return strcspn(*at, ", ");
 }
 
-/* Does the list contain this word? */
+/* True if the list contains this word. */
 static inline bool haul__word_list_has(const char *list, const char *word)
 {
     for (size_t length; (length = haul__word_list_next(&list)); list += length)

@@ -150,7 +150,7 @@ haul_status haul__image_set_size(haul__image *image, int64_t height, int64_t wid
 int64_t haul__image_stored_height(const haul__image *image);
 int64_t haul__image_stored_width(const haul__image *image);
 
-/* Are stored rows those of the upright picture? */
+/* True if stored rows are those of the upright picture. */
 bool haul__image_is_upright(const haul__image *image);
 
 /* Writes stored row `y`, turned upright, to the pixels. */

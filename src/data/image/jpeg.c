@@ -147,7 +147,7 @@ static void read_rows(state *s, bool inks, delivery *d)
     }
 }
 
-/* Are so few columns used that the library, which can leave out the others, is faster? */
+/* True if so few columns are used that the library, which can leave out the others, is faster. */
 static bool is_mostly_cropped(const state *s, const haul__image_rows *rows)
 {
     return !s->pixels && rows->last - rows->first < (int64_t)s->jpeg.image_width / 2;

@@ -82,7 +82,7 @@ void haul__image_close(haul__image *image)
     image->padding = 0;
 }
 
-/* Is the beginning of the file enough? A failure is not an error, because the whole file decides. */
+/* True if the beginning of the file is enough. A failure is not an error, because the whole file decides. */
 static bool measure_head(haul__image *image)
 {
     uint8_t            head[HEAD_BYTES];

@@ -11,7 +11,7 @@
 #define PIXELS (SIDE * SIDE)
 #define NOISE  32 /* values noise can have */
 
-/* ---- figures: is (u, v) inside? The square from -1 to 1 is the figure's own; v points down ---- */
+/* ---- figures: true if (u, v) is inside. The square from -1 to 1 is the figure's own; v points down ---- */
 
 static bool disc(float u, float v)
 {

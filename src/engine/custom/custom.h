@@ -42,7 +42,7 @@ const char *haul__custom_way(const haul__custom *custom, const haul_device *devi
 /* The dtype that a type word of a kernel means in a launch for `dtype`: "T", "const ACC", "I64". HAUL_DTYPE_NONE for an
  * unknown word. */
 haul_dtype haul__custom_buffer_dtype(const char *type, haul_dtype dtype);
-/* Is the word T? */
+/* True if the word is T. */
 bool haul__custom_buffer_is_element(const char *type);
 
 #endif

@@ -412,7 +412,7 @@ static haul_status compose(haul__call *c)
 
 /* ---- gradients ---- */
 
-/* Do the elements of `wide` sum up to `narrow`, which was broadcast? */
+/* True if the elements of `wide` sum up to `narrow`, which was broadcast. */
 static bool sums_to(const haul_shape *wide, const haul_shape *narrow)
 {
     if (wide->ndim < narrow->ndim)

@@ -271,7 +271,7 @@ haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, h
     return haul__launch_command(command, id, (haul__storage *[]){to->storage, from->storage});
 }
 
-/* Have both the same bytes in the same order, which one of the driver's commands copies best? */
+/* True if both have the same bytes in the same order: one of the driver's commands copies them best. */
 static bool is_for_the_driver(const haul_tensor *to, const haul_tensor *from)
 {
     return to->storage->device == from->storage->device && to->dtype == from->dtype &&

@@ -107,7 +107,7 @@ void haul__layout_stores(pointwise_params *p, haul_tensor *const *operands, int 
         p->nontemporal = p->nontemporal && operands[k]->storage != result->storage;
 }
 
-/* Can each operand be read in aligned groups of `pack` elements, or is it broadcast along them? The result must be
+/* True if each operand can be read in aligned groups of `pack` elements or is broadcast along them. The result must be
  * written in aligned groups. */
 static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
 {

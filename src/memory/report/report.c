@@ -49,7 +49,7 @@ static uint64_t keep(const haul_memory_report *report)
 
 /* ---- making a report ---- */
 
-/* Has anything in the ring been recorded? The caller holds the lock. */
+/* True if the ring has an entry. The caller holds the lock. */
 static bool is_recorded(const haul__block *live)
 {
     for (const haul__block *block = live->next; block != live; block = block->next)

@@ -64,7 +64,7 @@ void                  haul__analysis_free(haul__analysis *analysis);
 
 bool haul__is_span(const haul__profile_event *m);
 
-/* Is it a part of the steps? Commands that are done later are, if they were submitted in a step. */
+/* True if it is a part of the steps. Commands that are done later are, if they were submitted in a step. */
 bool haul__is_in_stretch(const haul__analysis *a, const haul__profile_event *m);
 
 /* Fills in a->spans. False without memory, as with all of these. */

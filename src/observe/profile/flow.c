@@ -73,7 +73,7 @@ static uint64_t sample_of(const haul_event *e)
     return e->settled && e->host && e->bytes > 0 ? haul__sample(e->host, (size_t)e->bytes) : 0;
 }
 
-/* Did the program itself change the bytes after they had arrived? */
+/* True if the program itself changed the bytes after they had arrived. */
 static bool has_changed(const haul__trail *from, const haul_event *e)
 {
     const bool same_size = from->end - from->begin == e->bytes;
@@ -129,7 +129,7 @@ static haul__trail follow(const haul__trail *from, const haul_event *e, const ha
     return t;
 }
 
-/* Were data made smaller right after they were copied? */
+/* True if data were made smaller right after they were copied. */
 static uint32_t narrowed(const haul__trail *from, const haul_event *e, int64_t *excess)
 {
     const haul_tensor *x = e->x->tensors[0], *y = e->y->tensors[0];

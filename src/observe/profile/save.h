@@ -13,7 +13,7 @@ void haul__write_tables(haul__json_text *t, const haul_profile *p);
 #define HAUL__TRACK_NAME 96
 void haul__track_name(const haul_profile *p, const haul__profile_event *m, char out[HAUL__TRACK_NAME]);
 
-/* Is it shown as a bar on the track of a thread, or of a stream of a device? */
+/* True if it is shown as a bar on the track of a thread, or of a stream of a device. */
 bool haul__is_on_thread(const haul__profile_event *m);
 bool haul__is_on_stream(const haul__profile_event *m);
 

@@ -312,7 +312,7 @@ static bool find_passes(const haul_profile *p, passes *out)
     return true;
 }
 
-/* Was it submitted in a pass of its thread? Passes within passes are few. */
+/* True if it was submitted in a pass of its thread. Passes within passes are few. */
 static bool was_backward(const passes *all, const haul__profile_event *command)
 {
     enum { NESTED = 4 };

@@ -41,7 +41,8 @@ void haul__page_text(char *out, size_t size, const char *text);
  * its checksum, texts, and the range of each number. `size` is that of the file. */
 bool haul__page_is_wrong(const haul__page *page, size_t size, char *why, size_t why_size);
 
-/* May the process write files of this size? Beyond its limit on file sizes a signal would end it. Sets errno if not. */
+/* True if the process may write files of this size. Beyond its limit on file sizes a signal would end it. Sets errno if
+ * not. */
 bool haul__page_may_be_written(void);
 
 /* Writes the page over the one in the file, with its checksum and the next sequence number. */

@@ -215,7 +215,7 @@ static const char *name_for(const statistic *s, const char *device, char out[NAM
     return out;
 }
 
-/* Is it a name of the statistic? Copies the name of the device in it. */
+/* True if it is a name of the statistic. Copies the name of the device in it. */
 static bool matches(const statistic *s, const char *name, char device[DEVICE_NAME])
 {
     const char *place = strstr(s->name, DEVICE);

@@ -205,7 +205,7 @@ enum { GRAIN = 8192, FEW_LINES = 8192, FEW = 64 };
 
 /* ---- launches ---- */
 
-/* Does a dimension step on where the last one ends, in all tensors, so that both can be merged? */
+/* True if a dimension continues where the last one ends, in all tensors, so that both can be merged. */
 static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
 {
     bool whole = p->ndim > 0;
@@ -252,7 +252,7 @@ static gather_params describe(const haul_tensor *into, const haul_tensor *index,
     return p;
 }
 
-/* Are there too few lines for a GPU? Then the indices are sorted. */
+/* With too few rows to fill a GPU, the indices are sorted. */
 static bool has_few_lines(const haul__call *c, const gather_params *p)
 {
     return c->device->strided && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&

@@ -208,7 +208,7 @@ KERNEL2(sort_merge, sort_params, sort_item, merged, const sort_item, items)
         GLOBAL const sort_item *v = items + row * p.length;
         GLOBAL sort_item *w = merged + row * p.length;
         I64 low = M_MAX_OF(n - (end - middle), 0), high = least(n, middle - begin);
-        while (low < high) { /* how many of the first n come from the first run? */
+        while (low < high) { /* finds how many of the first n come from the first run */
             const I64 some = (low + high) / 2;
             if (SORT_LESS(v[begin + some], v[middle + n - 1 - some])) low = some + 1;
             else high = some;

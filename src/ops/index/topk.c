@@ -22,7 +22,7 @@ typedef struct topk_params {
 } topk_params;
 
 #ifdef HAUL_KERNEL
-/* Is a better than b? NaN is the largest, and an element is not better than its equal. */
+/* True if a is better than b. NaN is the largest, and an element is not better than its equal. */
 #if IS_FLOAT
 #define TOPK_MORE(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
 #else

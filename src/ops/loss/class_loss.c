@@ -568,7 +568,7 @@ haul_status haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const 
              : haul__fail_null("haul_nll_loss", "options");
 }
 
-/* Does the target of cross entropy hold probabilities of classes rather than indices? */
+/* True if the target of cross entropy holds probabilities of classes rather than indices. */
 static bool are_probabilities(const haul_tensor *logits, const haul_tensor *y)
 {
     return haul_tensor_is_valid(logits) && haul_tensor_is_valid(y) && haul_dtype_is_float(y->dtype) &&

@@ -14,7 +14,7 @@ typedef struct pair_params {
     I64 offsets[4]; /* of the buffers */
     U64 number;     /* the loss's own: beta or delta */
     U64 scale;      /* of a mean 1 / N, as a scalar of the dtype of sums */
-    U64 each;       /* does g have an element for each one of x? */
+    U64 each;       /* true if g has an element for each one of x */
 } pair_params;
 
 #if defined(HAUL_KERNEL) && IS_FLOAT

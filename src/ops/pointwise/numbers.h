@@ -22,7 +22,7 @@ typedef enum haul__number_use {
     HAUL__NUMBER_THRESHOLD /* as the value compared, and a value of the result */
 } haul__number_use;
 
-/* Is the result for integers an integer (or bool)? If not, it is computed in floats. */
+/* True if the result for integers is an integer (or bool). If not, it is computed in floats. */
 bool haul__numbers_keep_integers(haul__number_use use, const double *s);
 
 /* Fails for scalars that the result would have to hold and that are not values of the integer dtype. */

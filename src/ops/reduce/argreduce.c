@@ -119,7 +119,7 @@ static haul_status infer(haul__call *c)
     argreduce_attributes *a = haul__attributes(c);
     const haul_shape     *x = &c->operands[0]->shape;
     haul_shape            shape = {.ndim = 0};
-    bool                  some = true; /* are there results? */
+    bool                  some = true; /* true if there are results */
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     for (int d = 0; d < x->ndim; d++) {

@@ -430,7 +430,8 @@ static void find_taps_of_y(convolution *v)
                     i * v->planes.channel + haul__planes_offset(&v->planes, y * c->dilation[0], x * c->dilation[1]);
 }
 
-/* Does a pixel of phase `phase` of dx meet tap `tap`? Then `*back` is how many pixels of dy it is ahead of its own. */
+/* True if a pixel of phase `phase` of dx meets tap `tap`. Then `*back` is how many pixels of dy it is ahead of its own.
+ */
 static bool meets(const haul__conv2d *c, int axis, int64_t phase, int64_t tap, int64_t *back)
 {
     int64_t distance = phase + c->padding[axis] - tap * c->dilation[axis];

@@ -102,7 +102,7 @@ static int64_t line_of(int64_t count)
     return (count + 31) / 32 * 32 + 16;
 }
 
-/* Are elements converted to f32 while they are packed? */
+/* True if elements are converted to f32 while they are packed. */
 static bool widens(const product *p)
 {
     return p->halves && !p->pairs;
@@ -275,13 +275,13 @@ static void find_target(const product *p, const block *x, int64_t j, const rooms
     }
 }
 
-/* Can a tile copy rows of B to a panel while it computes, so that they are not read once more for it? */
+/* True if a tile can copy rows of B to a panel while it computes, so that they are not read again. */
 static bool can_copy(const product *p)
 {
     return p->panels->multiply_copying && !p->halves && p->call->b_col == 1;
 }
 
-/* Does the first tile of a block copy these columns of B? */
+/* True if the first tile of a block copies these columns of B. */
 static bool copies_b(const product *p, const block *x, int64_t columns)
 {
     return p->packs_b && !p->once && can_copy(p) && columns == p->panels->width && x->m >= 2 * p->panels->rows;
@@ -427,7 +427,7 @@ static void run_once(product *p)
 
 /* ---- the plan ---- */
 
-/* Are lines this far apart in the same few sets of a cache? */
+/* True if lines this far apart are in the same few sets of a cache. */
 static bool collides(const product *p, int64_t stride)
 {
     return stride * p->size % 4096 == 0;
@@ -518,7 +518,7 @@ static bool packs_once(const product *p, double work)
     return work > ONCE_WORK && (m > PIECE_ROWS || (m > ONCE_ROWS && repeats(p))) && !copies_cheaply(p);
 }
 
-/* Is a sum of f16 or bf16 kept as f32 from one part of k to the next? */
+/* True if a sum of f16 or bf16 is kept as f32 from one part of k to the next. */
 static bool sums_in_parts(const product *p)
 {
     return p->halves && p->call->k > p->depth;

@@ -62,7 +62,7 @@ INLINE void turn_f64(double *to, int64_t to_row, const double *from, int64_t fro
 #define turn_f64(to, unused, from, same) (*(to) = *(from))
 #endif
 
-/* Does the first tile of a strip copy its panel? */
+/* True if the first tile of a strip copies its panel. */
 #ifdef HAUL_SMALL
 #define COPIES 0
 #else
