@@ -28,7 +28,7 @@ typedef struct transfer_curve {
     haul_device           *device;
     haul_device_properties properties;
     bool                   is_host; /* the CPU: only memcpy is measured */
-    bool                   pins;    /* is pinned memory of use to the device? */
+    bool                   pins;    /* pinned memory is of use to the device */
     transfer_size          sizes[TRANSFER_SIZES];
 } transfer_curve;
 

@@ -30,7 +30,7 @@ typedef struct predictor {
     data_spec              spec;
     haul_module           *net;
     const char            *weights; /* the file */
-    bool                   best;    /* is it that of the best epoch? */
+    bool                   best;    /* it is that of the best epoch */
 } predictor;
 
 /* False after a complaint. predictor_close is needed in either case. */

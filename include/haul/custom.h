@@ -121,8 +121,8 @@ typedef struct haul_custom_gradient {
     haul_tensor *saved[HAUL_CUSTOM_OPERANDS];        /* operands that have .saved */
     haul_tensor *saved_results[HAUL_CUSTOM_RESULTS]; /* results that have .saved */
     haul_shape   shapes[HAUL_CUSTOM_OPERANDS];       /* the shapes of the operands */
-    bool         wanted[HAUL_CUSTOM_OPERANDS];       /* is a gradient of this operand needed? */
-    bool differentiated; /* will the gradient be differentiated? If not, it may use operations without a gradient */
+    bool         wanted[HAUL_CUSTOM_OPERANDS];       /* a gradient of this operand is needed */
+    bool differentiated; /* the gradient will be differentiated. If not, it may use operations without a gradient */
     /* the gradients of the operands: to be set where `wanted`; HAUL_NONE, as at first, means zero */
     haul_tensor *operands[HAUL_CUSTOM_OPERANDS];
 } haul_custom_gradient;

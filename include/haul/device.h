@@ -53,8 +53,8 @@ typedef struct haul_device_properties {
     int              compute_units; /* cores, multiprocessors or compute units, as the driver counts them */
     /* the device's memory; the machine's if the device has none of its own; 0 if it is unknown */
     int64_t memory_bytes;
-    bool    shares_host_memory; /* does the device use the host's memory? */
-    bool    has_f64;            /* can the device compute in f64? */
+    bool    shares_host_memory; /* the device uses the host's memory */
+    bool    has_f64;            /* the device can compute in f64 */
 } haul_device_properties;
 
 /* Fill *out with the properties of a device. Fails for an invalid device. */
@@ -63,7 +63,7 @@ HAUL_API haul_status haul_device_describe(const haul_device *device, haul_device
 /* One row of haul_device_list: a device, or a backend without a usable device. */
 typedef struct haul_device_report {
     char name[32];    /* "opencl:0", or "cuda" for a backend without devices */
-    bool usable;      /* can the device be used? */
+    bool usable;      /* the device can be used */
     char reason[448]; /* why not; "" if usable */
 } haul_device_report;
 

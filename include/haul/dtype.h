@@ -57,7 +57,7 @@ HAUL_API const char *haul_dtype_name(haul_dtype dtype);
 HAUL_API haul_dtype haul_dtype_parse(const char *name);
 
 HAUL_API int  haul_dtype_bits(haul_dtype dtype);       /* the size of an element in bits; 0 if the dtype is invalid */
-HAUL_API bool haul_dtype_is_float(haul_dtype dtype);   /* is it f16, bf16, f32 or f64? */
+HAUL_API bool haul_dtype_is_float(haul_dtype dtype);   /* true for f16, bf16, f32 and f64 */
 HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* is it u8, i8, i16, i32 or i64? bool is not */
 
 /* The dtype to which two operands are converted before an operation combines them. The table is that of the Python

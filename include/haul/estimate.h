@@ -60,7 +60,7 @@ typedef struct haul_estimate_device {
      * peak_bytes is what would be needed without that. Then `fits` is true if the limit would be kept. These are
      * estimates: what the process held before the outermost haul_estimate began is taken to stay on the device. */
     int64_t spilled_bytes, returned_bytes;
-    bool    fits;         /* is there a limit and spilling, and do they suffice? */
+    bool    fits;         /* there is a limit and spilling, and they suffice */
     int     origin_count; /* the number of `origins` */
     /* memory in use at the peak, largest first, without memory from before the outermost haul_estimate */
     haul_estimate_origin *origins;

@@ -180,7 +180,7 @@ typedef struct haul_event {
     uint64_t     copy;             /* number of a copy, the same in its event and in those of its commands */
     uint64_t     node;             /* number of a node of the graph, the same in the events of its gradient */
     const void  *host;             /* the address of a copy or block in host memory, or NULL */
-    bool         settled;          /* may `bytes` bytes at `host` be read until the subscriber returns? */
+    bool         settled;          /* `bytes` bytes at `host` may be read until the subscriber returns */
     double       flops;            /* floating-point operations */
     int64_t      bytes;            /* depends on the kind */
     int64_t      requested;        /* bytes that were asked for; blocks are rounded up */

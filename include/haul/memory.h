@@ -148,9 +148,9 @@ typedef struct haul_memory_block {
     int64_t requested;     /* bytes that were asked for */
     int64_t age;           /* blocks that the device's allocator has handed out since */
     int64_t nanoseconds;   /* time since then */
-    bool    live;          /* does a tensor hold it? Else it is cached */
-    bool    spilled;       /* are the tensor's elements in host memory (haul_memory_set_spill)? */
-    bool    recorded;      /* did haul_memory_record see it? Else module and label are "", and nanoseconds is 0 */
+    bool    live;          /* a tensor holds it. Else it is cached */
+    bool    spilled;       /* the tensor's elements are in host memory (haul_memory_set_spill) */
+    bool    recorded;      /* haul_memory_record saw it. Else module and label are "", and nanoseconds is 0 */
 } haul_memory_block;
 
 /* List the blocks of a device's memory: live ones first, the oldest at the beginning, then cached ones, the largest at
@@ -180,7 +180,7 @@ typedef struct haul_memory_report {
     haul_device *device;        /* the device */
     char         operation[48]; /* the operation that asked for memory, "haul_conv2d" */
     char         module[80];    /* path of the module being called, "features.0"; "" outside of modules */
-    bool         of_scope;      /* was the limit of a scope reached? Else it was the device's, or the device is full */
+    bool         of_scope;      /* the limit of a scope was reached. Else it was the device's, or the device is full */
     char         scope[64];     /* the name of that scope; "" if it has none */
     int64_t      requested;     /* bytes that were asked for */
     int64_t      block;         /* the size of the block that they take */
@@ -202,7 +202,7 @@ typedef struct haul_memory_report {
     /* an estimate of the time for both ways, from the speed of earlier copies of 1 MiB and more; -1 if there were none
      */
     int64_t            spill_nanoseconds;
-    bool               by_module;    /* are the origins modules, because haul_memory_record is on, or operations? */
+    bool               by_module;    /* the origins are modules, because haul_memory_record is on; else operations */
     int                origin_count; /* the number of `origins` */
     haul_memory_origin origins[HAUL_MEMORY_REPORT_ORIGINS]; /* what holds most of the memory, the largest first */
 } haul_memory_report;

@@ -100,7 +100,7 @@ HAUL_API haul_tensor *haul_module_buffer(haul_module *module, const char *path);
 typedef struct haul_named_tensor {
     const char  *name;      /* the dotted path; valid as long as the module, until something is added to it */
     haul_tensor *tensor;    /* the parameter or buffer */
-    bool         is_buffer; /* is it a buffer? */
+    bool         is_buffer; /* it is a buffer */
 } haul_named_tensor;
 
 /* All parameters, then all buffers, of a module and its children, depth first in the order in which they were added.

@@ -32,8 +32,8 @@ enum { HAUL_OPERATION_MAX_OPERANDS = 8, HAUL_OPERATION_MAX_RESULTS = 4 };
 /* An operand of an operation. */
 typedef struct haul_operation_operand {
     const char *name;     /* its name, "weight" */
-    bool        optional; /* may it be HAUL_NONE? */
-    bool        written;  /* is it changed in place? */
+    bool        optional; /* it may be HAUL_NONE */
+    bool        written;  /* it is changed in place */
 } haul_operation_operand;
 
 /* What an operation takes and gives. Texts live as long as the process. */
@@ -48,7 +48,7 @@ typedef struct haul_operation_info {
      * first one counts. For operations without operands these are dtypes of the results */
     int        dtype_count;
     haul_dtype dtypes[HAUL_DTYPE_END]; /* the dtypes */
-    bool       differentiable;         /* do gradients flow from results to operands? */
+    bool       differentiable;         /* gradients flow from results to operands */
     bool       variadic; /* true if each operand is any number of tensors: those that haul_cat joins, or one for each
                             parameter that haul_sgd changes */
     bool has_into;       /* true if there is a form that writes into a given tensor, like haul_softmax_into */

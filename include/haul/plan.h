@@ -95,7 +95,7 @@ typedef struct haul_plan_candidate {
     int64_t     copied_bytes;  /* over the link in a step */
     int         copies;        /* in a step */
     int64_t     peak_bytes[2]; /* the highest use of memory, of the CPU and of the other device */
-    bool        fits;          /* are the limits kept? */
+    bool        fits;          /* the limits are kept */
     const char *why_not;       /* "" if it fits */
 } haul_plan_candidate;
 

@@ -26,8 +26,8 @@ HAUL_BEGIN
  * - description: one sentence */
 typedef struct haul_stat_info {
     const char *name, *unit, *description;
-    bool        per_device; /* does each device have one? */
-    bool        per_thread; /* is it counted for the calling thread, and not for the process? */
+    bool        per_device; /* each device has one */
+    bool        per_thread; /* it is counted for the calling thread, and not for the process */
 } haul_stat_info;
 
 /* The number of statistics. Those that each device has count once. */

@@ -45,7 +45,7 @@ typedef struct haul_usage {
     haul_usage_process processes[HAUL_USAGE_PROCESSES]; /* those that use the device */
     int                process_count;                   /* how many are listed */
     int                processes_left_out;              /* how many there was no room for */
-    bool               processes_known;                 /* does the driver list processes? Only NVIDIA's does */
+    bool               processes_known;                 /* the driver lists processes: only NVIDIA's does */
 } haul_usage;
 
 /* Fill *out with what a device does now. An OpenCL device that is a CPU has the numbers of the CPU. A number that

@@ -86,8 +86,8 @@ bool haul__device_pins(const haul_device *device);
 /* True if its kernels work on host memory as fast as on its own. Then a write or read may have a kernel. */
 bool haul__device_reaches_host(const haul_device *device);
 
-/* Is a kernel faster than the driver's command that copies or sets so many bytes without gaps? On a device that is a
- * processor of the host it uses all cores; the command uses one, and starts sooner. */
+/* True if a kernel is faster than the driver's command that copies or sets so many bytes without gaps. On a device that
+ * is a processor of the host it uses all cores; the command uses one, and starts sooner. */
 bool haul__device_moves_by_kernel(const haul_device *device, size_t bytes);
 
 /* Writes to `out`, in words, what memory is left on the device, or "". */

@@ -41,8 +41,8 @@ void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH]);
 void haul__emit_late(haul_event *event);
 
 /* A thread whose own subscribers want an event that comes later; other threads may not emit it in its place. here: NULL
- * if none of them wants one of these kinds, or without memory; the caller must release it. elsewhere: is it another
- * thread whose subscribers still want the event? */
+ * if none of them wants one of these kinds, or without memory; the caller must release it. elsewhere: true if it
+ * is another thread whose subscribers still want the event. */
 typedef struct haul__listener haul__listener;
 haul__listener               *haul__listener_here(uint32_t kinds);
 bool                          haul__listener_elsewhere(const haul__listener *listener, uint32_t kinds);

@@ -26,7 +26,7 @@
 
 static const char origin[] = "spill";
 
-static atomic_bool any; /* did a device ever spill? */
+static atomic_bool any; /* a device has spilled */
 
 /* The command whose memory is being brought back on this thread; it must not be moved away. */
 static _Thread_local const haul__command *current;

@@ -44,7 +44,7 @@ cudnnStatus_t        dnn_put(dnn_descriptor *d, int name, int type, int64_t coun
 /* The text of cudnnGetLastErrorString, and `status`. */
 cudnnStatus_t dnn_refuse(cudnnStatus_t status, const char *why);
 
-/* cudnn_check.c: may it be finalized? */
+/* cudnn_check.c: true if it may be finalized */
 cudnnStatus_t dnn_check(dnn_descriptor *d);
 
 /* cudnn_engine.c: engines, their properties, and what heuristics propose. */

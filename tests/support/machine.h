@@ -1,4 +1,4 @@
-/* On what do bits depend? Texts that distinguish types of machines. */
+/* The conditions that bits depend on: texts that distinguish types of machines. */
 #ifndef HAUL_TESTS_MACHINE_H
 #define HAUL_TESTS_MACHINE_H
 

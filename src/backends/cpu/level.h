@@ -18,12 +18,13 @@ bool haul__cpu_runs(haul__cpu_level_id level);
  * the device does not open, and the answer does not matter. */
 haul__cpu_level_id haul__cpu_chosen_level(void);
 
-/* Has the processor instructions for products of pairs of bf16 (AVX512-BF16), which belong to no level? Only with v4.
+/* True if the processor has instructions for products of pairs of bf16 (AVX512-BF16), which belong to no level: with
+ * v4.
  */
 bool haul__cpu_has_bf16_pairs(void);
 
-/* Has it instructions for products of tiles of bf16 (AMX-BF16), and may this process use them? Only with v4. The first
- * call asks the system for the permission, which all threads of the process then have. */
+/* True if it has instructions for products of tiles of bf16 (AMX-BF16), and this process may use them: only with v4.
+ * The first call asks the system for the permission, which all threads of the process then have. */
 bool haul__cpu_has_bf16_tiles(void);
 
 /* Fails if $HAUL_CPU_LEVEL is not a level, or if no level is left. */

@@ -124,7 +124,7 @@ static bool can_pack(const pointwise_params *p, int operands, int64_t pack)
     return true;
 }
 
-/* Is every element of each operand fewer than 2^31 elements away from its first one, and are there fewer than 2^31? */
+/* True if each element is fewer than 2^31 elements away from its operand's first one, and there are fewer than 2^31. */
 static bool is_narrow(const pointwise_params *p, int operands)
 {
     for (int k = 0; k < operands; k++) {

@@ -100,7 +100,7 @@ typedef struct task {
     haul__conv2d      asked;
     haul_tensor      *given[PARTS];            /* operands and result; NULL for parts that the pass does not
                                                 * have */
-    bool         fits[2][PARTS];               /* are they laid out so? By channels_last, as far as it is asked for */
+    bool         fits[2][PARTS];               /* they are laid out so: by channels_last, as far as it is asked for */
     haul_tensor *laid[2][PARTS], *wide[PARTS]; /* the same tensors by channels_last, and in f32, as far as they
                                                 * exist */
     bool wide_last;                            /* `wide` is channels-last */

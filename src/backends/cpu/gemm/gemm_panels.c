@@ -492,8 +492,8 @@ static void plan_pieces(product *p, double work, int64_t panels)
         p->grain = smaller((int64_t)(SHARED_WORK * (double)pieces / (all + 1)) + 1, parts_of(pieces, threads));
 }
 
-/* Would pieces pack the same elements again and again, or are they too few for all threads, or do they read A from
- * lines in the same sets of a cache? Not inlined, as small products do not ask. */
+/* True if pieces would pack the same elements repeatedly, are too few for all threads, or read A from lines in the same
+ * sets of a cache. Not inlined, as small products do not ask. */
 static __attribute__((noinline)) bool repeats(const product *p)
 {
     const haul__gemm *g = p->call;
@@ -504,7 +504,8 @@ static __attribute__((noinline)) bool repeats(const product *p)
     return p->packs_a && (p->column_pieces > 1 || p->row_pieces == 1);
 }
 
-/* Pieces that copy rows of B while they compute repeat the packing of A only. Are their rows few, compared with B? */
+/* Pieces that copy rows of B while they compute repeat the packing of A only. True if their rows are few, compared with
+ * B. */
 static bool copies_cheaply(const product *p)
 {
     const haul__gemm *g = p->call;
