@@ -99,11 +99,12 @@ run 1 what-if --machine h300 --model simplecnn
 complains "h300"
 
 # ---- times that a profile measured ----
-run 0 what-if --machine h200 --run r --json
+step=(--model simplecnn --batch 16 --machine h200)
+run 0 what-if "${step[@]}" --json
 check "nothing is learnt" grep -q '"learnt_operations": *0' out
 cp out before
-run 0 train "${small[@]}" --epochs 1 --profile 20 --run profiled
-run 0 what-if --machine h200 --run r --json
+run 0 train --model simplecnn --data shapes:160 --batch 16 --device cpu --epochs 1 --profile 5 --run profiled --quiet
+run 0 what-if "${step[@]}" --json
 cp out after
 check "the profile's operations, on this computer only" "$HAUL_PYTHON" - <<'END'
 import json
@@ -111,13 +112,13 @@ before, after = (json.load(open(name))["devices"] for name in ("before", "after"
 assert after[0]["learnt_operations"] > 0 and after[0]["step_ms"] > 0, after[0]
 assert before[1:] == after[1:], (before, after)
 END
-run 0 what-if --machine h200 --run r
+run 0 what-if "${step[@]}"
 check "they are counted" grep -Eq '^learnt +[0-9]+ +- +-$' out
 for file in cache/*; do
     grep -q '"name":"learnt"' "$file" && sed -i 's/"ps":/"ps":x/' "$file" && echo "$file"
 done >damaged
 check "a file with them" test "$(wc -l <damaged)" -eq 1
-run 0 what-if --machine h200 --run r --json
+run 0 what-if "${step[@]}" --json
 check "a damaged file is ignored" cmp out before
 
 # ---- wrong command lines ----

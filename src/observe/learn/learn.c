@@ -23,6 +23,14 @@ typedef struct samples {
 
 /* ---- the calls ---- */
 
+/* Recording takes a microsecond or two of a call, which is a large part of a small one. */
+static bool is_large(const haul__profile_event *m)
+{
+    const int64_t bytes = 128 << 10;
+    const double  flops = 1 << 19;
+    return m->bytes >= bytes || m->flops >= flops;
+}
+
 /* Copies between devices have prices of their own. */
 static bool is_copy(const char *operation)
 {
@@ -33,7 +41,7 @@ static bool is_learnt(const haul_profile *p, const haul__analysis *a, size_t i)
 {
     const haul__profile_event *m = &p->events[i];
     return m->kind == HAUL_EVENT_OPERATION_END && m->thread == p->thread && m->device && haul__is_in_stretch(a, m) &&
-           (m->bytes > 0 || m->flops > 0) && m->dtype != HAUL_DTYPE_END && a->spans[i].phase != HAUL__PHASE_LOADING &&
+           is_large(m) && m->dtype != HAUL_DTYPE_END && a->spans[i].phase != HAUL__PHASE_LOADING &&
            !is_copy(haul__profile_text(p, m->operation));
 }
 
