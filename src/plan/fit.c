@@ -9,11 +9,12 @@ typedef struct making {
     const haul__training    *training;
     const haul__fit_request *request;
     bool                     spills, follows;
-    haul__training_objects   objects;
-    const haul_batch        *batch;
-    haul__fit_result        *out;
-    haul_program            *program; /* of haul__fit_program */
-    bool                     moves;   /* likewise */
+    bool                   chosen; /* the parts that run again are known, and so is all that does not depend on them */
+    haul__training_objects objects;
+    const haul_batch      *batch;
+    haul__fit_result      *out;
+    haul_program          *program; /* of haul__fit_program */
+    bool                   moves;   /* likewise */
 } making;
 
 /* ---- steps ---- */
@@ -92,7 +93,7 @@ static haul_status make_next(making *m)
 static haul_status make_first(void *context)
 {
     making     *m = context;
-    haul_status status = watched_step(m);
+    haul_status status = m->chosen ? make_group(m) : watched_step(m);
     return status ? status : make_next(m);
 }
 
@@ -112,7 +113,7 @@ static haul_status estimate_first(making *m)
         status = haul_estimate(make_first, m, &m->out->first);
     if (!status && layers->failed)
         status = haul__fail_memory(NULL, 0);
-    return status ? status : haul__layers_count_parameters(layers, m->objects.net);
+    return status || m->chosen ? status : haul__layers_count_parameters(layers, m->objects.net);
 }
 
 /* What the last mini-batch of a step computes, which is the same followed. */
@@ -190,7 +191,10 @@ static haul_status estimate_epoch(making *m)
 {
     haul__fit_result *fit = m->out;
     haul_status       status = haul_estimate(pass_epoch, m, &fit->epoch);
-    fit->plain_peak = fit->peak = peak_of_training(m);
+    fit->peak = peak_of_training(m);
+    if (m->chosen)
+        return status;
+    fit->plain_peak = fit->peak;
     fit->limit = haul__room_limit_bytes(&m->request->limit, fit->plain_peak);
     fit->overhead = m->request->limit.overhead;
     return status;
@@ -272,15 +276,7 @@ static haul_status choose_parts(making *m)
     haul_status       status = haul__parts_find(m->objects.net, &fit->parts);
     if (status || (fit->limit && fit->plain_peak <= fit->limit))
         return status;
-    status = haul__parts_choose(&fit->parts, fit->limit, measure_parts, m, &fit->peak);
-    if (!status)
-        status = haul__parts_apply(&fit->parts, m->objects.net);
-    if (status)
-        return status;
-    haul_estimate_free(&fit->step);
-    haul_estimate_free(&fit->epoch);
-    status = estimate_anew(m, &fit->epoch);
-    return status ? status : estimate_step(m);
+    return haul__parts_choose(&fit->parts, fit->limit, measure_parts, m, &fit->peak);
 }
 
 /* ---- the whole ---- */
@@ -290,19 +286,35 @@ static haul_status run_training(void *context)
     making               *m = context;
     const haul__training *t = m->training;
     haul_status           status = t->build(t->context, m->request->batch, m->follows, &m->objects);
+    if (!status && m->chosen)
+        status = haul__parts_apply(&m->out->parts, m->objects.net);
     if (!status && t->goes_on && m->follows)
         status = make_state(m);
     if (!status)
         status = estimate_first(m);
     if (!status)
         status = estimate_third(m);
-    if (!status)
+    if (!status && !m->chosen)
         haul__layers_count_flops(&m->out->layers, &m->out->step);
     if (!status)
         status = estimate_epoch(m);
-    if (!status && m->request->recompute)
+    if (!status && m->request->recompute && !m->chosen)
         status = choose_parts(m);
-    return status || !m->spills ? status : estimate_spilling(m);
+    const bool is_whole = m->chosen || !haul__parts_count_on(&m->out->parts);
+    return status || !m->spills || !is_whole ? status : estimate_spilling(m);
+}
+
+/* A training from its beginning with the parts that were chosen: while they were, its optimizer had its state already
+ * in the first step. */
+static haul_status run_chosen(making *m, haul_estimate_result *all)
+{
+    haul__fit_result *fit = m->out;
+    m->chosen = true;
+    haul_estimate_free(all);
+    haul_estimate_free(&fit->first);
+    haul_estimate_free(&fit->step);
+    haul_estimate_free(&fit->epoch);
+    return haul_estimate(run_training, m, all);
 }
 
 static haul_status fit(const haul__training *t, const haul__fit_request *r, bool spills, bool follows,
@@ -311,7 +323,9 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
     making               m = {.training = t, .request = r, .spills = spills, .follows = follows, .out = out};
     haul_estimate_result all;
     *out = (haul__fit_result){.follows = follows};
-    haul_status                 status = haul_estimate(run_training, &m, &all);
+    haul_status status = haul_estimate(run_training, &m, &all);
+    if (!status && haul__parts_count_on(&out->parts))
+        status = run_chosen(&m, &all);
     const haul_estimate_device *d = haul__fit_device(&all, t->device);
     out->start = d ? d->start_bytes : 0;
     haul_estimate_free(&all);
