@@ -194,8 +194,8 @@ HAUL_API haul_tensor *haul_min_with(const haul_reduce_options *options);
  * are 0. */
 HAUL_API haul_tensor *haul_prod_with(const haul_reduce_options *options);
 
-/* True if any element is true; true if every element is. An element is true if it is not 0; NaN is true. The result is
- * bool; of no elements haul_any is false and haul_all is true. */
+/* haul_any is true if any element is true, haul_all if every element is. An element is true if it is not 0; NaN is
+ * true. The result is bool; of no elements haul_any is false and haul_all is true. */
 HAUL_API haul_tensor *haul_any_with(const haul_reduce_options *options);
 HAUL_API haul_tensor *haul_all_with(const haul_reduce_options *options);
 
