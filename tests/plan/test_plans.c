@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "base/system/clock.h"
 
 static const char   devices[] = "cpu,sim:laptop-4g";
@@ -409,6 +410,41 @@ static void test_plans__refuse_bad_input(void **state)
     haul_error_clear();
 }
 
+/* With any allocation failing, nothing is left over, nothing has moved, and the next attempt works. */
+static haul_status make_load_and_apply(training *t)
+{
+    haul_scope *inner = haul_scope_push();
+    haul_plan  *plan = inner ? haul_plan_new(step, t, .module = t->net, .devices = devices) : NULL;
+    haul_status status = plan ? haul_plan_save(plan, "plan.json") : haul_error_status();
+    haul_plan  *loaded = status ? NULL : haul_plan_load("plan.json");
+    if (!status)
+        status = loaded ? haul_plan_apply(loaded, t->net) : haul_error_status();
+    haul_scope_pop(inner);
+    return status;
+}
+
+static void test_plans__survive_a_lack_of_memory(void **state)
+{
+    (void)state;
+    training          t = cifar10(64);
+    haul_status       status = HAUL_OUT_OF_MEMORY;
+    haul_memory_stats before, after;
+    assert_int_equal(step(&t), HAUL_OK);
+    haul_memory_stats_get(gpu, &before);
+    for (int nth = 1; status; nth += 1 + nth / 20) {
+        haul__fault_plan(HAUL__FAULT_HOST, nth);
+        status = make_load_and_apply(&t);
+        haul__fault_plan(0, 0);
+        if (status && (status != HAUL_OUT_OF_MEMORY || haul_module_device(t.net) != haul_cpu()))
+            fail_msg("%d: %s", nth, haul_error_message());
+        haul_memory_stats_get(gpu, &after);
+        assert_true(!status || after.allocated == before.allocated);
+        haul_error_clear();
+        assert_int_equal(haul_placement_policy(), HAUL_PLACE_STRICT);
+    }
+    assert_int_equal(make_load_and_apply(&t), HAUL_OK);
+}
+
 /* A plan of a machine that is not here predicts, and cannot be followed. */
 static void test_plans__predict_for_other_machines(void **state)
 {
@@ -522,6 +558,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plans__keep_pins, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__move_frozen_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__refuse_bad_input, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans__survive_a_lack_of_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__predict_for_other_machines, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__place_the_cifar10_network, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__place_the_pipeline, setup, teardown),
