@@ -6,6 +6,12 @@
 /* Relative changes of the loss: below SMALL it is none; mini-batches in another order change it by less than LARGE. */
 static const double SMALL = 0.005, LARGE = 0.05;
 
+/* The losses of a run that goes on come from its log, which rounds them. */
+static bool is_lower(double loss, double than)
+{
+    return loss < than - 1e-12 * fabs(than);
+}
+
 /* How often the answers are right, against guessing. */
 static void say_first(const observed_epoch *e, char out[OBSERVATION])
 {
@@ -48,7 +54,7 @@ void observe_epoch(const seen_epochs *seen, const observed_epoch *e, char out[OB
         return;
     if (!seen->count)
         say_first(e, out);
-    else if (e->measured_loss < seen->best_loss)
+    else if (is_lower(e->measured_loss, seen->best_loss))
         say_best(seen, e, out);
     else
         say_worse(seen, e, out);
@@ -65,7 +71,7 @@ void seen_epoch(seen_epochs *seen, int64_t epoch, double train_loss, double meas
 {
     if (!seen->count++)
         seen->first_train_loss = train_loss;
-    if (seen->count > 1 && !(measured_loss < seen->best_loss))
+    if (seen->count > 1 && !is_lower(measured_loss, seen->best_loss))
         return;
     seen->best_epoch = epoch;
     seen->best_loss = measured_loss;
