@@ -24,7 +24,7 @@ void page_step(page *p);        /* where the time of a step goes, and its timeli
 void page_audit(page *p);       /* findings */
 void page_operations(page *p);  /* time by operation, module and kernel */
 void page_memory(page *p);      /* over a step, and at its peak */
-void page_arena(page *p);      /* of a followed step */
+void page_arena(page *p);       /* of a followed step */
 void page_transfers(page *p);   /* as a matrix of devices, and as a list */
 void page_network(page *p);     /* layers with shapes */
 void page_predictions(page *p); /* pictures and confusion matrix, by the trained network */

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arenas and the stores in them begin at multiples of this, as backends align memory; parts of buffers that need handles
- * at multiples of HAUL__PART_ALIGNMENT. */
+/* Arenas and the stores in them begin at multiples of this, as backends align memory; parts of buffers that need
+ * handles at multiples of HAUL__PART_ALIGNMENT. */
 enum { HAUL__ARENA_ALIGNMENT = 64 };
 
 /* Memory that is needed from time `first` to time `last`, both included. */

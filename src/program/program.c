@@ -186,11 +186,8 @@ haul_status haul__program_add_command(haul__program *p, bool checks)
 {
     if (ROOM_FOR(p, commands, command_count, command_room))
         return haul_error_status();
-    p->commands[p->command_count++] = (haul__program_command){.call = p->now,
-                                                              .after = p->described_count,
-                                                              .moment = p->change_count,
-                                                              .use = p->use_count,
-                                                              .checks = checks};
+    p->commands[p->command_count++] = (haul__program_command){
+        .call = p->now, .after = p->described_count, .moment = p->change_count, .use = p->use_count, .checks = checks};
     return HAUL_OK;
 }
 
