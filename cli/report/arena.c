@@ -361,5 +361,5 @@ void page_arena(page *p)
     haul_error_clear();
     if (code != EXIT_OK)
         page_lacks(p, "The arena of a followed step", why);
-    p->sections.failed = p->sections.failed || (code != EXIT_OK && !strcmp(why, "memory is exhausted"));
+    p->sections.failed = p->sections.failed || (code != EXIT_OK && strstr(why, "memory is exhausted"));
 }
