@@ -20,12 +20,12 @@ HAUL_BEGIN
  *   tf.device block: operands on other devices are copied there, and that is logged. Operations that write a tensor in
  *   place or into a given target compute on its device, views stay where their operand is, and gradients compute where
  *   the operation did. Optimizers, loss scalers, averages and clipping leave tensors where they are
- * - HAUL_PLACE_AUTO: choose a device for each operation. The plan in force decides if it has the operation, and else
- * the least time of the operation and of the copies of its operands, of the devices in use. Times are those of the
- * machine of a simulated device, or what haul calibrate has measured. A device of which neither is known is not chosen,
- * and without any the operation runs as under HAUL_PLACE_MOVE. A copy is kept with its tensor until the tensor changes,
- * so several operations share it. HAUL_PLACE_CURRENT's rules for operations that write, for views, gradients and
- *   optimizers hold here, too. Each decision is logged with its reason
+ * - HAUL_PLACE_AUTO: choose a device for each operation. The plan in force (haul/plan.h) decides if it has the
+ *   operation; else the operation runs on that device in use where it and the copies of its operands take the least
+ *   time. Times are those of a simulated device's machine, or what haul calibrate has measured. A device of which
+ *   neither is known is not chosen, and without any the operation runs as under HAUL_PLACE_MOVE. A copy is kept with
+ *   its tensor until the tensor changes, so several operations share it. HAUL_PLACE_CURRENT's rules for operations that
+ *   write, for views, gradients and optimizers hold here, too. Each decision is logged with its reason
  *
  * STRICT moves nothing and MOVE only mixed operands. Under CURRENT the program chooses each device, under AUTO the
  * library does: a program that names no device can use one that it has opened with haul_device_get. */
