@@ -101,7 +101,9 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
 HAUL_API haul_recording *haul_recording_new_with(haul_step_function *function, const haul_recording_options *options);
 
 /* Make one step. Returns what the function, or an operation of it, returns. A failed step leaves parameters, gradients,
- * optimizers and random numbers as a failed step without a recording does. One thread uses a recording at a time. */
+ * optimizers and random numbers as a failed step without a recording does, but for one case: on the CPU large
+ * parameters are updated before the backward pass has ended, and if a call after that finds no host memory twice, they
+ * stay updated. One thread uses a recording at a time. */
 HAUL_API haul_status haul_recording_run(haul_recording *recording);
 
 /* What the runs of a recording did. */
