@@ -5,6 +5,8 @@
 #include <haul/haul.h>
 #include <stdio.h>
 
+enum { BATCH = 64, STEPS = 10 };
+
 typedef struct training {
     haul_module      *net;
     haul_optimizer   *sgd;
@@ -25,6 +27,17 @@ static haul_status step(void *context)
     return haul_error_status();
 }
 
+/* A step as planned copies less than a MiB over the link in each direction, and waits for what comes back. */
+static haul_status train(haul_loader *loader, training *t)
+{
+    haul_scope *scope = haul_scope_push();
+    haul_budget(.h2d_bytes = STEPS << 20, .d2h_bytes = STEPS << 20, .waits = 3 * STEPS);
+    for (; t->batch && !haul_error_status(); t->batch = haul_loader_next(loader))
+        step(t);
+    haul_scope_pop(scope);
+    return haul_error_status();
+}
+
 static void show(haul_plan *plan)
 {
     haul_plan_candidate c[3];
@@ -41,7 +54,7 @@ int main(int argc, char **argv)
     haul_scope *program = haul_scope_push();
     haul_manual_seed(1);
     training     t = {.net = haul_model_new("simplecnn"), .total = haul_scalar(0)};
-    haul_loader *loader = haul_loader_new(haul_shapes(640, .seed = 1), .batch = 64, .workers = 1);
+    haul_loader *loader = haul_loader_new(haul_shapes(STEPS * BATCH, .seed = 1), .batch = BATCH, .workers = 1);
     char         why[400];
     t.sgd = haul_sgd(t.net, 0.01, .momentum = 0.9);
     haul_loader_start(loader, 1);
@@ -50,12 +63,11 @@ int main(int argc, char **argv)
     haul_plan *plan = haul_plan_new(step, &t, .module = t.net, .devices = argc > 1 ? argv[1] : "cpu,sim:laptop-4g");
     show(plan);
     haul_plan_save(plan, "plan.json"); /* haul plan --verify plan.json checks it */
-    haul_plan_apply(plan, t.net);
-    for (; t.batch && !haul_error_status(); t.batch = haul_loader_next(loader))
-        step(&t);
-    printf("mean loss %.3f\n", haul_item(t.total) / 10);
-    if (haul_place_explain(haul_module_parameter(t.net, "conv1.weight"), why, sizeof why) > 0)
-        printf("%s\n", why);
+    if (!haul_plan_apply(plan, t.net) && !train(loader, &t)) {
+        printf("mean loss %.3f\n", haul_item(t.total) / STEPS);
+        if (haul_place_explain(haul_module_parameter(t.net, "conv1.weight"), why, sizeof why) > 0)
+            printf("%s\n", why);
+    }
     haul_scope_pop(program);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());

@@ -78,7 +78,6 @@ RULES = [
     (r"\bN (FLOP|kFLOP|MFLOP|GFLOP|TFLOP)\b", "FLOPS"),
     (r"\b(cpu|(cuda|opencl):N)\b", "DEVICE"),
     (r" +best$", ""),
-    (r"(; |^)N of TIME wait for data$", ""),
     (r"^(\S+\.\w+)? +\w+ +<?N%[ #]*$", r"\1 class N%"),  # which class is second best depends on the last bits
     (r"#+", ""),
     (r" +", " "),
@@ -97,6 +96,8 @@ def shape(lines):
             line = "example"
         elif line.startswith("  moved"):
             line = "moved"
+        elif line.startswith("  ") and out and out[-1].startswith("Epoch N/N"):
+            line = "observation"  # which one depends on the last bits
         else:
             for pattern, by in RULES:
                 line = re.sub(pattern, by, line)
