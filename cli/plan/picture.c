@@ -125,7 +125,7 @@ static void put_legend(FILE *file, const study *s, const char *title)
 {
     char text[200];
     put_label(file, 20, 28, "title", title);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->plan->best.cost));
+    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->plan->best->cost));
     for (int d = 0; d < HAUL__PLACE_DEVICES && used < sizeof text; d++)
         used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->plan->single[d].cost),
                                  s->plan->request.names[d],

@@ -105,7 +105,7 @@ static bool explain_row(study *s, size_t row, uint8_t *members)
         if (study_row_of(s, &s->plan->graph.operations[i]) == row &&
             haul__plan_device_of(s->plan, &s->plan->graph.operations[i]) == s->rows[row].device)
             members[s->plan->graph.operations[i].group] = 1;
-    return !haul__place_explain(&s->plan->graph, s->plan->best.device, members, &s->rows[row].why);
+    return !haul__place_explain(&s->plan->graph, s->plan->best->device, members, &s->rows[row].why);
 }
 
 static bool explain_rows(study *s)

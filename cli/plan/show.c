@@ -43,7 +43,7 @@ static void print_candidates(const study *s)
 static void print_proof(const study *s)
 {
     char          text[300];
-    const int64_t cost = s->plan->best.cost, bound = s->plan->best.proof.bound;
+    const int64_t cost = s->plan->best->cost, bound = s->plan->best->proof.bound;
     if (bound == cost)
         snprintf(text, sizeof text, "No other placement takes less, if operations and copies follow each other.");
     else

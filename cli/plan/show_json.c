@@ -48,7 +48,7 @@ static cJSON *operation_json(const study *s, const haul__place_operation *o, uin
     json_text(object, "module", o->module);
     json_text(object, "device", s->plan->request.names[device]);
     json_number(object, "ms", ms_of(o->cost[device]));
-    if (haul__place_explain(&s->plan->graph, s->plan->best.device, members, &why)) {
+    if (haul__place_explain(&s->plan->graph, s->plan->best->device, members, &why)) {
         cJSON_Delete(object);
         return NULL;
     }
@@ -103,7 +103,7 @@ static void put_learnt(const study *s, cJSON *object)
 
 static void put_whole(const study *s, cJSON *object)
 {
-    const int64_t cost = s->plan->best.cost, bound = s->plan->best.proof.bound;
+    const int64_t cost = s->plan->best->cost, bound = s->plan->best->proof.bound;
     json_text(json_object(object, "model"), "cost", "additive");
     json_text(object, "machine", s->plan->request.machine->name);
     json_bool(object, "described", s->plan->request.machine->described);
@@ -115,7 +115,7 @@ static void put_whole(const study *s, cJSON *object)
     json_number(object, "step_ms", ms_of(cost));
     json_number(object, "bound_ms", ms_of(bound));
     json_number(object, "gap", cost ? (double)(cost - bound) / (double)cost : 0);
-    put_peaks(s, object, (const int64_t[]){s->plan->best.peaks[0].bytes, s->plan->best.peaks[1].bytes});
+    put_peaks(s, object, (const int64_t[]){s->plan->best->peaks[0].bytes, s->plan->best->peaks[1].bytes});
     if (!s->plan->request.machine->described)
         put_learnt(s, object);
     cJSON *needs = json_object(object, "one_device_bytes");

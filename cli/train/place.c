@@ -195,7 +195,7 @@ haul_status place_modules(const place_list *l, haul_module *net, haul_device *re
 {
     walk w = {.list = l, .rest = rest, .visit = place_one};
     if (l->plan)
-        return haul__plan_follow(l->plan, &l->plan->best, net, "haul train");
+        return haul__plan_follow(l->plan, l->plan->best, net, "haul train");
     if (!l->count)
         return HAUL_OK;
     haul_status status = walk_modules(&w, net);

@@ -216,7 +216,7 @@ static void drop_copy(void *storage, void *copy)
 haul_status haul__derived_keep_in_run(const haul_tensor *t, const haul__form *form, haul__storage *copy)
 {
     const bool is_own = haul__dry_run_planned(t->storage);
-    if (haul__is_recorded() || (!is_own && !haul__dry_run_now()->keeps))
+    if (copy->lent || haul__is_recorded() || (!is_own && !haul__dry_run_now()->keeps))
         return HAUL_OK;
     if (!is_own && haul__dry_run_keep_state(t->storage, copy, drop_copy, "haul_estimate"))
         return haul_error_status();

@@ -136,7 +136,7 @@ haul_status haul_plan_apply(haul_plan *plan, haul_module *net)
         return haul__fail(HAUL_STATE, operation, "plan",
                           "a dry run or a followed step cannot apply a plan; apply it before");
     const haul_status status = haul__plan_explain(plan, operation);
-    return status ? status : haul__plan_follow(plan, &plan->best, net, operation);
+    return status ? status : haul__plan_follow(plan, plan->best, net, operation);
 }
 
 /* ---- files ---- */

@@ -17,14 +17,16 @@ static void destroy(void *object)
     for (size_t i = 0; p->reasons && i < p->graph.operation_count; i++)
         haul__free(p->reasons[i]);
     haul__free(p->reasons);
-    haul__placement_free(&p->best);
+    haul__placement_free(p->best);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
         haul__placement_free(&p->single[d]);
+    haul__free(p->best);
+    haul__free(p->ways);
     haul__place_free(&p->graph);
     haul_program_free(&p->program);
     haul__free(p->request.machine);
     haul__free(p->request.held);
-    haul__free(p);
+    haul__object_free(&p->object, sizeof *p);
 }
 
 static const haul__class plan_class = {.name = "plan", .destroy = destroy};
@@ -74,7 +76,7 @@ static void find_ways(haul_plan *p)
 {
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
         haul__plan_way *w = &p->ways[i];
-        *w = (haul__plan_way){.device = i - 1, .placement = i ? &p->single[i - 1] : &p->best, .measured = NAN};
+        *w = (haul__plan_way){.device = i - 1, .placement = i ? &p->single[i - 1] : p->best, .measured = NAN};
         w->figures = figures_of(p, w->placement);
         snprintf(w->name, sizeof w->name, "%s%s", i ? "all on " : "plan", i ? p->request.names[i - 1] : "");
     }
@@ -131,8 +133,8 @@ haul_status haul__plan_solve(haul_plan *p)
     const haul_status status = haul__place_solve(&p->graph, &best);
     if (status)
         return status;
-    haul__placement_free(&p->best);
-    p->best = best;
+    haul__placement_free(p->best);
+    *p->best = best;
     find_ways(p);
     return HAUL_OK;
 }
@@ -153,12 +155,21 @@ static haul_status make(haul_plan *p)
 
 static haul_plan *plan_new(const char *operation)
 {
-    haul_plan *p = haul__calloc(1, sizeof *p);
+    haul_plan       *p = haul__object_new_zeroed(sizeof *p, &plan_class);
+    haul__placement *placements = haul__calloc(1 + HAUL__PLACE_DEVICES, sizeof *placements);
+    haul__plan_way  *ways = haul__calloc(HAUL__PLAN_CANDIDATES, sizeof *ways);
+    if (p && placements && ways) {
+        p->best = placements;
+        p->single = placements + 1;
+        p->ways = ways;
+        return p;
+    }
+    haul__free(placements);
+    haul__free(ways);
     if (p)
-        haul__object_init(&p->object, &plan_class);
-    else
-        haul__fail_memory(operation, sizeof *p);
-    return p;
+        haul__object_free(&p->object, sizeof *p);
+    haul__fail_memory(operation, sizeof *p);
+    return NULL;
 }
 
 haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, const char *operation)
@@ -186,7 +197,7 @@ haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, co
 char *haul__plan_text(const haul_plan *p, const char *operation)
 {
     char *text = haul__certificate_text(&(haul__certificate){
-        &p->graph, &p->best, p->digests[0], p->digests[1], {p->request.names[0], p->request.names[1]}});
+        &p->graph, p->best, p->digests[0], p->digests[1], {p->request.names[0], p->request.names[1]}});
     if (!text)
         haul__fail_within(operation);
     return text;
@@ -195,7 +206,7 @@ char *haul__plan_text(const haul_plan *p, const char *operation)
 haul_plan *haul__plan_read(const haul__json *file, const char *source, const char *operation)
 {
     haul_plan  *p = plan_new(operation);
-    haul_status status = p ? haul__certificate_read(file, source, operation, &p->graph, &p->best) : haul_error_status();
+    haul_status status = p ? haul__certificate_read(file, source, operation, &p->graph, p->best) : haul_error_status();
     if (!status)
         status = place_singles(p);
     if (status) {

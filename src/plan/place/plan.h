@@ -41,17 +41,18 @@ typedef struct haul__plan_way {
     char                   why_not[128]; /* "" if it keeps the limits */
 } haul__plan_way;
 
+/* Small, as all objects of users: freed ones can still be recognised. */
 struct haul_plan {
     haul__object       object;
     haul__plan_request request; /* its names are those of the devices; nothing of a plan from a file but these */
     haul_program       program; /* empty for a plan from a file */
     haul__place_graph  graph;
     int64_t            limit[HAUL__PLACE_DEVICES]; /* of the devices; those of the graph may be lower */
-    haul__placement    best, single[HAUL__PLACE_DEVICES];
-    haul__plan_way     ways[HAUL__PLAN_CANDIDATES]; /* those that fit first, then the fastest */
-    int64_t            needs[HAUL__PLACE_ROLES];    /* of the first device alone at its peak, by role */
-    char               digests[2][17];              /* of program and machine */
-    char             **reasons;                     /* of the graph's operations; NULL: not made yet */
+    haul__placement   *best, *single; /* of one allocation; `single` has HAUL__PLACE_DEVICES, all on one device */
+    haul__plan_way    *ways;          /* HAUL__PLAN_CANDIDATES: those that fit first, then the fastest */
+    int64_t            needs[HAUL__PLACE_ROLES]; /* of the first device alone at its peak, by role */
+    char               digests[2][17];           /* of program and machine */
+    char             **reasons;                  /* of the graph's operations; NULL: not made yet */
 };
 
 /* ---- making ---- */
@@ -82,7 +83,7 @@ char *haul__plan_text(const haul_plan *p, const char *operation);
 
 static inline int haul__plan_device_of(const haul_plan *p, const haul__place_operation *o)
 {
-    return p->best.device[o->group];
+    return p->best->device[o->group];
 }
 
 /* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move": for operations on `device`. */

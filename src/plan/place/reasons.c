@@ -36,7 +36,7 @@ static char *reason_of(const haul_plan *p, const haul__place_operation *o, uint8
     haul__place_why why;
     char            text[300];
     members[o->group] = 1;
-    const haul_status status = haul__place_explain(&p->graph, p->best.device, members, &why);
+    const haul_status status = haul__place_explain(&p->graph, p->best->device, members, &why);
     members[o->group] = 0;
     if (status)
         return NULL;
