@@ -40,24 +40,11 @@ void top_history_add(top_history *h, double value)
 /* ---- devices ---- */
 
 /* The processor comes last, as it is the one that every machine has. */
-static int read_hardware(top_model *m, haul__hardware *out)
-{
-    char       why[sizeof out->why] = "";
-    const int  found = haul__nvidia_read(m->nvidia, out, TOP_DEVICES - 1, why, sizeof why);
-    const bool nvidia = found >= 0;
-    int        count = nvidia ? found : 0;
-    if (!nvidia && *why) {
-        haul__hardware_init(&out[count], "cuda", "NVIDIA GPUs");
-        snprintf(out[count++].why, sizeof why, "%s", why);
-    }
-    count += haul__cards_read(m->cards, out + count, TOP_DEVICES - 1 - count, m->seconds, !nvidia);
-    haul__cpu_sensors_read(&m->cpu, &out[count++], m->seconds);
-    return count;
-}
-
 static void read_devices(top_model *m)
 {
-    m->device_count = read_hardware(m, m->hardware);
+    const int gpus = haul__gpus_read(&m->gpus, m->hardware, TOP_DEVICES - 1, m->seconds);
+    haul__cpu_sensors_read(&m->cpu, &m->hardware[gpus], m->seconds);
+    m->device_count = gpus + 1;
     for (int i = 0; i < m->device_count; i++) {
         m->devices[i] = (top_device){.hardware = m->hardware[i]};
         top_history_add(&m->busy[i], m->hardware[i].now.utilisation);

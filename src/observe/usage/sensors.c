@@ -112,3 +112,18 @@ bool haul__same_bus(const char *a, const char *b)
     }
     return strspn(a, "0") >= i && strspn(b, "0") >= k;
 }
+
+/* ---- GPUs ---- */
+
+int haul__gpus_read(haul__gpu_sensors *g, haul__hardware *out, int room, double seconds)
+{
+    char       why[sizeof out->why];
+    const int  found = haul__nvidia_read(g->nvidia, out, room, why, sizeof why);
+    const bool nvidia = found >= 0;
+    int        count = nvidia ? found : 0;
+    if (!nvidia && *why && room) {
+        haul__hardware_init(&out[count], "cuda", "NVIDIA GPUs");
+        snprintf(out[count++].why, sizeof why, "%s", why);
+    }
+    return count + haul__cards_read(g->cards, out + count, room - count, seconds, !nvidia);
+}

@@ -94,6 +94,19 @@ void haul__nvidia_close(void);
 /* The same of the energy of one GPU, by its PCI address. */
 double haul__nvidia_energy(const char *bus, haul__sensor_energy *e);
 
+/* ---- all GPUs ---- */
+
+enum { HAUL__GPUS = HAUL__NVIDIA_GPUS + HAUL__CARDS };
+
+typedef struct haul__gpu_sensors {
+    haul__nvidia_sensors nvidia[HAUL__NVIDIA_GPUS];
+    haul__card_sensors   cards[HAUL__CARDS];
+} haul__gpu_sensors;
+
+/* NVIDIA's GPUs, or a row "cuda" that says why its library cannot be used; then the others. Returns how many rows there
+ * are, at most `room`. */
+int haul__gpus_read(haul__gpu_sensors *g, haul__hardware *out, int room, double seconds);
+
 /* ---- meters: the counter of energy of a device, for readings at short intervals ---- */
 
 typedef struct haul__meter {

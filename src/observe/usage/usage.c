@@ -13,10 +13,9 @@
 static const char operation[] = "haul_device_usage";
 
 /* What the readers keep between readings. */
-static pthread_mutex_t      lock = PTHREAD_MUTEX_INITIALIZER;
-static haul__cpu_sensors    cpu;
-static haul__card_sensors   cards[HAUL__CARDS];
-static haul__nvidia_sensors nvidia[HAUL__NVIDIA_GPUS];
+static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
+static haul__cpu_sensors cpu;
+static haul__gpu_sensors gpus;
 
 HAUL__MUTEX_AT_FORK(HAUL__FORK_SENSORS, lock);
 
@@ -27,33 +26,23 @@ static double seconds_now(void)
 
 /* ---- GPUs ---- */
 
-/* All GPUs of the machine; the number of them. */
-static int read_gpus(haul__hardware *out, char *why, size_t size)
+static haul_status refuse_gpu(const haul_device *device, const char *why)
 {
-    const int found = haul__nvidia_read(nvidia, out, HAUL__NVIDIA_GPUS, why, size);
-    const int count = found < 0 ? 0 : found;
-    return count + haul__cards_read(cards, out + count, HAUL__CARDS, seconds_now(), found < 0);
-}
-
-static haul_status refuse_gpu(const haul_device *device, const haul__hardware *found, const char *why)
-{
-    if (found)
-        why = found->why;
     return haul__fail(HAUL_UNSUPPORTED, operation, "device", "the sensors of %s (%s) cannot be read: %s", device->name,
                       device->properties.bus, *why ? why : "no driver of this machine lists a GPU at this address");
 }
 
 static haul_status read_gpu(const haul_device *device, haul_usage *out)
 {
-    enum { GPUS = HAUL__NVIDIA_GPUS + HAUL__CARDS };
-    char            why[160] = "";
-    haul__hardware *all = haul__calloc(GPUS, sizeof *all), *found = NULL;
+    haul__hardware *all = haul__calloc(HAUL__GPUS, sizeof *all), *found = NULL;
     if (!all)
-        return haul__fail_memory(operation, GPUS * sizeof *all);
-    const int count = read_gpus(all, why, sizeof why);
+        return haul__fail_memory(operation, HAUL__GPUS * sizeof *all);
+    const int count = haul__gpus_read(&gpus, all, HAUL__GPUS, seconds_now());
     for (int i = 0; i < count && !found; i++)
         found = haul__same_bus(all[i].bus, device->properties.bus) ? &all[i] : NULL;
-    const haul_status status = found && !*found->why ? HAUL_OK : refuse_gpu(device, found, why);
+    /* A first row without an address says why NVIDIA's library cannot be used. */
+    const char       *why = found ? found->why : *all[0].bus ? "" : all[0].why;
+    const haul_status status = found && !*why ? HAUL_OK : refuse_gpu(device, why);
     if (!status)
         *out = found->now;
     haul__free(all);

@@ -8,30 +8,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/system/cgroup.h"
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
 #include "observe/watch/published_page.h"
 
 /* ---- processes ---- */
 
-/* Reads a small file whole, as a text. */
-static bool read_text(const char *path, char *out, size_t size)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return false;
-    ssize_t got = read(file, out, size - 1);
-    close(file);
-    out[got > 0 ? got : 0] = 0;
-    return got > 0;
-}
-
 /* "1234 (name) S 1 ...": the name may hold anything. The start is the 22nd field, the 20th after the name. */
 bool haul__process_look(int64_t pid, haul__process *out)
 {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    if (pid < 1 || !read_text(path, text, sizeof text))
+    if (pid < 1 || !haul__file_text(path, text, sizeof text))
         return false;
     const char *begin = strchr(text, '('), *end = strrchr(text, ')');
     if (!begin || !end || end < begin || strlen(end) < 4)
