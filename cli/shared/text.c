@@ -198,28 +198,27 @@ const char *text_flops(double flops)
     return out;
 }
 
+/* Three digits, with the unit of `count` that fits; each is a thousand times the one before. */
+static const char *three_digits(double value, const char *const *units, int count, const char *of)
+{
+    char *out = next_text();
+    int   unit = 0;
+    for (; value >= 999.5 && unit < count - 1; unit++)
+        value /= 1000;
+    snprintf(out, TEXT_SIZE, "%.3g %s%s", value, units[unit], of);
+    return out;
+}
+
 const char *text_joules(double joules)
 {
-    static const char *const units[] = {"uJ", "mJ", "J", "kJ"};
-    char                    *out = next_text();
-    double                   value = joules * 1e6;
-    int                      unit = 0;
-    for (; value >= 999.5 && unit < 3; unit++)
-        value /= 1000;
-    snprintf(out, TEXT_SIZE, "%.3g %s", value, units[unit]);
-    return out;
+    static const char *const units[] = {"u", "m", "", "k"};
+    return three_digits(joules * 1e6, units, 4, "J");
 }
 
 const char *text_rate(int64_t rate, bool flops)
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
-    char                    *out = next_text();
-    double                   value = (double)rate;
-    int                      unit = 0;
-    for (; value >= 999.5 && unit < 5; unit++)
-        value /= 1000;
-    snprintf(out, TEXT_SIZE, "%.3g %s%s", value, units[unit], flops ? "FLOP/s" : "B/s");
-    return out;
+    return three_digits((double)rate, units, 6, flops ? "FLOP/s" : "B/s");
 }
 
 const char *text_shape(const haul_shape *shape)

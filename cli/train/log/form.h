@@ -22,6 +22,9 @@ cJSON *form_finished(const report_end *end);
 /* The names of those that are on, as an array of the object. */
 void json_parts(cJSON *object, const char *name, const haul__network_parts *parts);
 
+/* The data on which epochs are measured, "validation" or "test". */
+const char *measured_on(bool validation);
+
 /* The same on standard output, for people. */
 void print_start(const report *r, const report_start *s);
 void print_line(const report_line *l);

@@ -119,21 +119,10 @@ bool report_tell_line(report *r, const report_line *l)
     return output_works();
 }
 
-static void observe(const report *r, const report_epoch *e, char out[OBSERVATION])
-{
-    const observed_epoch seen = {.epoch = e->epoch,
-                                 .train_loss = e->train_loss,
-                                 .measured_loss = e->measured_loss,
-                                 .measured_accuracy = e->measured_accuracy,
-                                 .classes = r->classes,
-                                 .measured_on = e->validation ? "validation" : "test"};
-    observe_epoch(&r->seen, &seen, out);
-}
-
 bool report_tell_epoch(report *r, const report_epoch *e)
 {
     char observation[OBSERVATION];
-    observe(r, e, observation);
+    observe_epoch(&r->seen, e, r->classes, observation);
     if (!tell(r, form_epoch(report_elapsed(r), e, observation)) || !add_epoch(r, e))
         return false;
     if (r->text)

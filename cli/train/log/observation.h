@@ -2,8 +2,6 @@
 #ifndef CLI_TRAIN_LOG_OBSERVATION_H
 #define CLI_TRAIN_LOG_OBSERVATION_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* The epochs before. */
@@ -13,21 +11,16 @@ typedef struct seen_epochs {
     double  first_train_loss;           /* of the first one */
 } seen_epochs;
 
-/* An epoch, as report_epoch has it. */
-typedef struct observed_epoch {
-    int64_t     epoch;
-    double      train_loss, measured_loss, measured_accuracy;
-    int         classes;     /* 0: none */
-    const char *measured_on; /* "validation", "test" */
-} observed_epoch;
+struct report_epoch; /* of log.h */
 
 enum { OBSERVATION = 96 };
 
-/* Writes the observation, of at most 60 columns, or "" if a loss is not finite. Times are not a part of it. */
-void observe_epoch(const seen_epochs *seen, const observed_epoch *e, char out[OBSERVATION]);
+/* Writes the observation, of at most 60 columns, or "" if a loss is not finite. Times are not a part of it. `classes`
+ * is 0 for data without classes. */
+void observe_epoch(const seen_epochs *seen, const struct report_epoch *e, int classes, char out[OBSERVATION]);
 
 /* Writes what a mini-batch takes and how much of it waits for its data, if that is more than a tenth; else "". */
-void observe_wait(double step_seconds, double wait_seconds, char out[OBSERVATION]);
+void observe_wait(const struct report_epoch *e, char out[OBSERVATION]);
 
 /* The epoch becomes one of those before. */
 void seen_epoch(seen_epochs *seen, int64_t epoch, double train_loss, double measured_loss);

@@ -29,7 +29,7 @@ static const char *plural(int64_t count)
     return count == 1 ? "" : "s";
 }
 
-static const char *measured_on(bool validation)
+const char *measured_on(bool validation)
 {
     return validation ? "validation" : "test";
 }
@@ -208,7 +208,7 @@ static void print_row(const epoch_row *row)
 static void print_observation(const report_epoch *e, const char *observation)
 {
     char wait[OBSERVATION], text[2 * OBSERVATION];
-    observe_wait(e->step_seconds, e->wait_seconds, wait);
+    observe_wait(e, wait);
     snprintf(text, sizeof text, "%s%s%s", observation, *observation && *wait ? "; " : "", wait);
     if (!*text)
         return;
