@@ -217,6 +217,23 @@ static void test_plans__explain_rows(void **state)
     free(rows);
 }
 
+/* Also where the plan was made again with lower limits: a reason names the other device. */
+static void test_plans__explain_what_keeps_limits(void **state)
+{
+    (void)state;
+    training      t = cifar10(256);
+    haul_plan    *plan = plan_of(&t, 12000000);
+    haul_plan_row rows[200];
+    const int     count = haul_plan_rows(plan, rows, 200);
+    assert_in_range(count, 20, 200);
+    for (int i = 0; i < count; i++) {
+        char here[64];
+        snprintf(here, sizeof here, " on %s", rows[i].device);
+        if (strstr(rows[i].why, here))
+            fail_msg("%s is on %s: %s", rows[i].operation, rows[i].device, rows[i].why);
+    }
+}
+
 static char *contents(const char *path)
 {
     char *text = calloc(1, 1 << 20);
@@ -553,6 +570,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plans__know_single_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__explain_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans__explain_what_keeps_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__are_saved_and_loaded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__train_with_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__keep_pins, setup, teardown),

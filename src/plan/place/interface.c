@@ -54,9 +54,11 @@ static haul_plan *make(haul_estimate_function *step, void *context, const haul_p
         return NULL;
     }
     haul_plan  *p = haul__plan_new(&program, &request, operation);
-    haul_status status = p ? haul__plan_explain(p, operation) : haul_error_status();
+    haul_status status = p ? HAUL_OK : haul_error_status();
     if (!status && o->module && can_run(p))
         status = fit(p, step, context, o->module);
+    if (!status)
+        status = haul__plan_explain(p, operation);
     if (p)
         p->request.pins = NULL; /* the caller's */
     if (!status)
