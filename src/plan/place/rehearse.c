@@ -117,19 +117,11 @@ static const haul_program_value *crossing(const pricing *p, const haul_program_o
     return NULL;
 }
 
-static int64_t bytes_of(const haul_program_value *v)
-{
-    int64_t count = 1;
-    for (int d = 0; d < v->shape.ndim; d++)
-        count *= v->shape.dims[d];
-    return count * haul_dtype_bits(v->dtype) / 8;
-}
-
 /* The host's end of a copy is pinned or pageable memory. */
 static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const haul_program_value *x, lane on)
 {
     const haul_program_value *y = &p->program->values[o->value + o->operand_count];
-    const int64_t             host = on == UP ? x->store : y->store, bytes = bytes_of(x);
+    const int64_t             host = on == UP ? x->store : y->store, bytes = haul__place_bytes_of(x);
     const int                 device = p->plan->request.device;
     p->figures.copied_bytes += bytes;
     p->figures.copies++;

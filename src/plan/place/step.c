@@ -200,16 +200,19 @@ static haul_status add_source(builder *b, int64_t index)
 
 /* ---- operations ---- */
 
-static int64_t weights_of(const haul_program *p, const haul_program_operation *o)
+int64_t haul__place_bytes_of(const haul_program_value *v)
 {
-    const int                 at = haul__work_weight(o->name, o->operand_count);
-    const haul_program_value *v = &p->values[o->value + (at < 0 ? 0 : at)];
-    if (at < 0 || v->store < 0)
-        return 0;
     int64_t bits = haul_dtype_bits(v->dtype);
     for (int d = 0; d < v->shape.ndim; d++)
         bits *= v->shape.dims[d];
     return haul__ceil_div(bits, 8);
+}
+
+static int64_t weights_of(const haul_program *p, const haul_program_operation *o)
+{
+    const int                 at = haul__work_weight(o->name, o->operand_count);
+    const haul_program_value *v = &p->values[o->value + (at < 0 ? 0 : at)];
+    return at < 0 || v->store < 0 ? 0 : haul__place_bytes_of(v);
 }
 
 static bool is_batched(const haul_program *p, const haul_program_operation *o)

@@ -35,6 +35,9 @@ typedef struct haul__place_step {
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
+/* The bytes of a value's elements. */
+int64_t haul__place_bytes_of(const haul_program_value *value);
+
 /* The operation as a machine predicts it. */
 haul__machine_work haul__place_work_of(const haul_program *program, const haul_program_operation *operation);
 
