@@ -30,7 +30,7 @@ static cJSON *candidate_json(const study *s, const haul__plan_way *c)
     json_number(object, "link_bytes", (double)c->figures.copied_bytes);
     json_number(object, "copies", c->figures.copies);
     json_bool(object, "fits", !*c->why_not);
-    if (!!*c->why_not)
+    if (*c->why_not)
         json_text(object, "why_not", c->why_not);
     return object;
 }

@@ -1,14 +1,10 @@
 #include "cli/run_folder/profile.h"
 
+#include "base/numbers.h"
 #include "cli/shared/cli.h"
 #include "plan/calibrate.h"
 
 enum { WARM_UP = 10, MOST_FINDINGS = 64 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static int64_t not_negative(int64_t n)
 {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
@@ -100,11 +101,6 @@ static int64_t peak_since_reset(const trainer *t)
     haul_memory_stats memory = {0};
     haul_memory_stats_get(t->device, &memory);
     return memory.peak_allocated;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 int64_t trainer_peak_bytes(const trainer *t)

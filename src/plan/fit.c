@@ -1,5 +1,6 @@
 #include "plan/fit.h"
 
+#include "base/numbers.h"
 #include "core/error.h"
 #include "memory/settings.h"
 #include "record/program.h"
@@ -172,11 +173,6 @@ static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
 {
     const haul_estimate_device *d = haul__fit_device(r, device);
     return d ? d->peak_bytes : 0;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* The first steps may take more than those that are followed. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "device/device.h"
 #include "device/speeds.h"
 
@@ -104,7 +105,7 @@ static void add_commands(const haul_profile *p, samples *s)
 
 static int64_t time_of(const sample *s)
 {
-    return s->host > s->commands ? s->host : s->commands;
+    return larger(s->host, s->commands);
 }
 
 static int compare(int64_t a, int64_t b)
