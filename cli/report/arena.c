@@ -1,6 +1,5 @@
 /* The arena on the page: the memory of a followed step as a picture, time across, addresses up, coloured by module; and
  * what fills it where most is needed. It is recorded anew from the options of the run. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,12 +52,12 @@ static int64_t last_of(const arena *a, const haul_program_store *s)
     return s->outlives ? a->p->operation_count - 1 : s->last < first_of(s) ? first_of(s) : s->last;
 }
 
-/* A result in the place of an operand has the operand's bytes at the operation that they share. */
 static bool is_live(const arena *a, const haul_program_store *s, int64_t at)
 {
     return is_in(a, s) && first_of(s) <= at && at <= last_of(a, s);
 }
 
+/* A result in the place of an operand has the operand's bytes at the operation that they share. */
 static bool is_replaced(const arena *a, const haul_program_store *s, int64_t at)
 {
     for (int64_t i = 0; i < a->p->store_count && last_of(a, s) == at; i++) {
@@ -69,11 +68,16 @@ static bool is_replaced(const arena *a, const haul_program_store *s, int64_t at)
     return false;
 }
 
+static bool counts(const arena *a, const haul_program_store *s, int64_t at)
+{
+    return is_live(a, s, at) && !is_replaced(a, s, at);
+}
+
 static double live_bytes(const arena *a, int64_t at)
 {
     double bytes = 0;
     for (int64_t i = 0; i < a->p->store_count; i++)
-        if (is_live(a, &a->p->stores[i], at) && !is_replaced(a, &a->p->stores[i], at))
+        if (counts(a, &a->p->stores[i], at))
             bytes += (double)a->p->stores[i].bytes;
     return bytes;
 }
@@ -96,7 +100,7 @@ static bool find_peak(arena *a)
     }
     a->at_peak = calloc((size_t)a->p->store_count + 1, sizeof *a->at_peak);
     for (int64_t i = 0; a->at_peak && i < a->p->store_count; i++)
-        if (is_live(a, &a->p->stores[i], a->peak_at) && !is_replaced(a, &a->p->stores[i], a->peak_at))
+        if (counts(a, &a->p->stores[i], a->peak_at))
             a->at_peak[a->peak_count++] = &a->p->stores[i];
     if (a->at_peak)
         qsort(a->at_peak, (size_t)a->peak_count, sizeof(const haul_program_store *), by_bytes);
@@ -110,9 +114,11 @@ static void group_name(const arena *a, const haul_program_store *s, char out[NAM
 {
     int levels = 0;
     snprintf(out, NAME, "%s", *s->module ? s->module : "(no module)");
-    for (char *c = out; *c; c++)
-        if (*c == '.' && ++levels == a->levels)
-            *c-- = 0;
+    for (char *c = strchr(out, '.'); c; c = strchr(c + 1, '.'))
+        if (++levels == a->levels) {
+            *c = 0;
+            return;
+        }
 }
 
 static int group_of(const arena *a, const haul_program_store *s)
@@ -225,7 +231,7 @@ static void write_sections(html *h, const arena *a)
 
 static void write_picture(html *h, const arena *a)
 {
-    const double bytes = (double)a->memory.arena_bytes, step = pow(2, ceil(log2(fmax(bytes / 4, 1))));
+    const double bytes = (double)a->memory.arena_bytes, step = axis_step_of_bytes(bytes / 4);
     const int    levels = axis_ticks(bytes, step);
     html_add(
         h,

@@ -27,12 +27,6 @@ static bool point_of(const cJSON *point, double *ms, double *bytes)
     return true;
 }
 
-/* Steps of 1, 2, 4 ... 512 of a unit, so that labels are whole. */
-static double binary_step(double least)
-{
-    return pow(2, ceil(log2(fmax(least, 1))));
-}
-
 static bool read_area(const cJSON *memory, double length, area *out)
 {
     const cJSON *point;
@@ -50,7 +44,7 @@ static bool read_area(const cJSON *memory, double length, area *out)
             out->peak_ms = ms;
         }
     }
-    out->step = binary_step(out->peak / 4);
+    out->step = axis_step_of_bytes(out->peak / 4);
     out->high = ceil(out->peak / out->step) * out->step;
     return count > 1 && out->ms > 0 && out->peak > 0;
 }
