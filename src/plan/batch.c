@@ -88,8 +88,7 @@ static const haul__batch_size *try_size(const haul__batch_request *r, haul__batc
 typedef struct search {
     const haul__batch_request *r;
     haul__batch_sizes         *sizes;
-    int64_t                    bound;
-    haul__batch_size           fits, fails; /* .batch of `fails` is `bound` before one failed */
+    haul__batch_size           fits, fails; /* .batch of `fails` is the bound before one failed */
     int                        same_side;   /* so many tries in a row had the same result; < 0: they failed */
 } search;
 
@@ -136,7 +135,7 @@ int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__b
                             haul__batch_need *need)
 {
     enum { SEARCHED = 9 };
-    search s = {.r = r, .sizes = sizes, .bound = bound, .fails = {.batch = bound}};
+    search s = {.r = r, .sizes = sizes, .fails = {.batch = bound}};
     if (bound > 1)
         try_next(&s, bound - 1);
     if (bound > 2 && !s.fits.batch)

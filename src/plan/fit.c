@@ -36,25 +36,27 @@ static int64_t count_parts(const making *m)
     return m->training->accumulate < MOST ? m->training->accumulate : MOST;
 }
 
+/* All but the last `left` mini-batches of a step. */
+static haul_status make_parts(making *m, bool follows, int64_t left)
+{
+    const int64_t count = count_parts(m);
+    haul_status   status = HAUL_OK;
+    for (int64_t i = 0; i < count - left && !status; i++)
+        status = make_part(m, follows, i, count);
+    return status;
+}
+
 /* A step as the training makes it. */
 static haul_status make_group(void *context)
 {
-    making       *m = context;
-    const int64_t count = count_parts(m);
-    haul_status   status = HAUL_OK;
-    for (int64_t i = 0; i < count && !status; i++)
-        status = make_part(m, m->follows, i, count);
-    return status;
+    making *m = context;
+    return make_parts(m, m->follows, 0);
 }
 
 /* The mini-batches of a step before its last one, as they are. */
 static haul_status lead(making *m)
 {
-    const int64_t count = count_parts(m);
-    haul_status   status = HAUL_OK;
-    for (int64_t i = 0; i < count - 1 && !status; i++)
-        status = make_part(m, false, i, count);
-    return status;
+    return make_parts(m, false, 1);
 }
 
 /* With accumulation, the mini-batch that computes most, as it is: others came before it, and the parameters are
@@ -238,8 +240,8 @@ static haul_status estimate_spilling(making *m)
 static haul_status pass_first(void *context)
 {
     making     *m = context;
-    haul_status status = m->follows ? make_group(m) : HAUL_OK;
-    if (!status && m->follows)
+    haul_status status = HAUL_OK;
+    for (int i = 0; m->follows && i < 2 && !status; i++)
         status = make_group(m);
     return status ? status : pass_epoch(m);
 }
