@@ -15,12 +15,12 @@ steps() {
 
 # same_bits NAME ARGUMENTS...: 3 epochs of 4 steps.
 same_bits() {
-    local name=$1 device followed=11 other=3
+    local name=$1 device
     shift
     for device in $devices; do
         rm -rf f e fe ef
         run 0 train "$@" --device "$device" --epochs 3 --json --run f
-        steps $followed 1 "$device $name"
+        steps 11 1 "$device $name"
         run 0 train "$@" --device "$device" --epochs 3 --json --run e --eager
         steps 0 12 "$device $name --eager"
         check "$device $name: the same bits" cmp f/weights.safetensors e/weights.safetensors
@@ -30,7 +30,7 @@ same_bits() {
         steps 0 4 "$name resumed with --eager"
         run 0 train "$@" --device "$device" --epochs 2 --quiet --run ef --eager
         run 0 train --resume --run ef --epochs 3 --json
-        steps $other 1 "$name resumed"
+        steps 3 1 "$name resumed"
         check "$name: followed, then not" cmp f/weights.safetensors fe/weights.safetensors
         check "$name: not, then followed" cmp f/weights.safetensors ef/weights.safetensors
     done

@@ -190,16 +190,21 @@ static haul_status estimate_last(void *context)
     return status;
 }
 
+static int64_t peak_of(const haul_estimate_result *r, const haul_device *device)
+{
+    for (int i = 0; i < r->device_count; i++)
+        if (r->devices[i].device == device)
+            return r->devices[i].peak_bytes;
+    return 0;
+}
+
 static int64_t estimated_peak(const setting *s, int64_t *followed)
 {
     estimate             e = {.training = {.of = *s}};
     haul_estimate_result all;
-    int64_t              peak = 0;
     if (haul_estimate(estimate_last, &e, &all))
         return -1;
-    for (int i = 0; i < e.last.device_count; i++)
-        if (e.last.devices[i].device == s->device)
-            peak = e.last.devices[i].peak_bytes;
+    const int64_t peak = peak_of(&e.last, s->device);
     haul_estimate_free(&all);
     haul_estimate_free(&e.last);
     *followed = e.followed;
@@ -210,12 +215,9 @@ static int64_t estimated_peak(const setting *s, int64_t *followed)
 static int64_t estimated_from_outside(training *t)
 {
     haul_estimate_result r;
-    int64_t              peak = 0;
     if (haul_estimate(step, t, &r))
         return -1;
-    for (int i = 0; i < r.device_count; i++)
-        if (r.devices[i].device == t->of.device)
-            peak = r.devices[i].peak_bytes;
+    const int64_t peak = peak_of(&r, t->of.device);
     haul_estimate_free(&r);
     return peak;
 }
