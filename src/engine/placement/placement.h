@@ -1,6 +1,6 @@
 /* Decides where an operation computes if its operands are on several devices. */
-#ifndef HAUL_ENGINE_PLACE_PLACEMENT_H
-#define HAUL_ENGINE_PLACE_PLACEMENT_H
+#ifndef HAUL_ENGINE_PLACEMENT_PLACEMENT_H
+#define HAUL_ENGINE_PLACEMENT_PLACEMENT_H
 
 #include "engine/operation.h"
 

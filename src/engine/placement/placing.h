@@ -1,7 +1,7 @@
 /* The plan that is in force on a thread: where the operations of a step compute, in the order in which the step calls
  * them. */
-#ifndef HAUL_ENGINE_PLACE_PLACING_H
-#define HAUL_ENGINE_PLACE_PLACING_H
+#ifndef HAUL_ENGINE_PLACEMENT_PLACING_H
+#define HAUL_ENGINE_PLACEMENT_PLACING_H
 
 #include "core/device.h"
 #include "core/object.h"

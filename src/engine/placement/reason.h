@@ -1,6 +1,6 @@
 /* Why a tensor is where it is, kept with its storage: the decision of HAUL_PLACE_AUTO that made it. */
-#ifndef HAUL_ENGINE_PLACE_REASON_H
-#define HAUL_ENGINE_PLACE_REASON_H
+#ifndef HAUL_ENGINE_PLACEMENT_REASON_H
+#define HAUL_ENGINE_PLACEMENT_REASON_H
 
 #include "engine/operation.h"
 
