@@ -186,8 +186,8 @@ haul_status haul__refuse_number(const char *operation, const char *argument, hau
 /* The range of integers that a dtype holds exactly. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
-/* True if t, the argument of that name, is a tensor. Records an error for NULL and HAUL_NONE, and the carried error for
- * a failed tensor. */
+/* Fails unless t, the argument of that name, is a tensor. Records an error for NULL and HAUL_NONE, and the carried
+ * error for a failed tensor. */
 haul_status haul__check_tensor(const char *operation, const char *argument, const haul_tensor *t);
 
 /* The same for an argument that may be HAUL_NONE. */

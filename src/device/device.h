@@ -111,7 +111,7 @@ static inline bool haul__device_shares_tiles(const haul_device *device)
 /* HAUL_OK, or the recorded reason why the device cannot be used. NULL is an error that names `argument`. */
 haul_status haul__device_check(const haul_device *device, const char *operation, const char *argument);
 
-/* True if the device supports tensors of the dtype. */
+/* Fails unless the device supports tensors of the dtype. */
 haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const char *operation);
 
 /* The device for new tensors on this thread; records an error and returns NULL if it is not usable. */

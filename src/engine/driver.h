@@ -24,17 +24,17 @@ haul_status haul__pack_operands(haul__call *c);
 /* Allocates the results that infer described. */
 haul_status haul__allocate_results(haul__call *c);
 
-/* True if `out`, an argument of that name, may be written in place. */
+/* Fails unless `out`, an argument of that name, may be written in place. */
 haul_status haul__check_writable(const char *operation, const char *name, const haul_tensor *out);
 
-/* True if the operands that the call writes may be written. */
+/* Fails unless the operands that the call writes may be written. */
 haul_status haul__check_written(const haul__call *c);
 
-/* True if `out` can be result i: it has the form that infer described, and may be written in place. */
+/* Fails unless `out` can be result i: it has the form that infer described, and may be written in place. */
 haul_status haul__check_target(const haul__call *c, int i, const haul_tensor *out);
 
-/* Must result i be computed in other memory and copied to `out`? It must if writing `out` would disturb an operand, or
- * if the operation cannot write its layout. */
+/* True if result i must be computed in other memory and copied to `out`: writing `out` would disturb an operand, or the
+ * operation cannot write its layout. */
 bool haul__needs_detour(const haul__call *c, int i, const haul_tensor *out);
 
 /* A call without operands yet; they fit own_operands unless `count` is larger. */

@@ -181,8 +181,8 @@ void        haul__grad_scaler_set_state(haul_grad_scaler *scaler, haul_tensor *s
 /* Fails with HAUL_INVALID_ARGUMENT unless all parameters of the optimizer are among these tensors of a module. */
 haul_status haul__optimizer_check_module(const haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                          const char *operation);
-/* True if the optimizers of the list have all state that belongs to the training of these tensors. Fails with
- * HAUL_STATE if another optimizer has made steps with one of them, or another scaler is in use with one of the list. */
+/* Fails with HAUL_STATE unless the optimizers of the list have all state that belongs to the training of these tensors:
+ * no other optimizer has made steps with one of them, and no other scaler is in use with one of the list. */
 haul_status haul__optimizer_check_alone(haul_optimizer *const *list, int list_count, const haul_named_tensor *tensors,
                                         int count, const char *operation);
 

@@ -47,7 +47,7 @@ typedef struct haul__schedule_target {
 haul_schedule *haul__schedule_new(const haul__schedule_kind *kind, const haul__schedule_target *target,
                                   const double *numbers, int count, const char *operation);
 
-/* True if the number is finite, at least `low` (or, with `above`, above it), and at most `high`. */
+/* Fails unless the number is finite, at least `low` (or, with `above`, above it), and at most `high`. */
 haul_status haul__schedule_number(double value, double low, bool above, double high, const char *operation,
                                   const char *argument);
 

@@ -142,7 +142,7 @@ static void find_last_uses(ordering *o)
 
 /* ---- what moves ---- */
 
-/* May the step fail in this call without a fault of the device? */
+/* True if the step may fail in this call without a fault of the device. */
 static bool can_fail(const ordering *o, int64_t number)
 {
     const haul__program_call *c = &o->log->calls[o->calls[number]];

@@ -198,7 +198,7 @@ static haul_status read_values(const reading *r, const char *name, haul_dtype dt
     return haul_read(t, out, (size_t)count * haul__dtype_size(dtype));
 }
 
-/* True if the groups have as many parameters as when the file was written. */
+/* Fails unless the groups have as many parameters as when the file was written. */
 static haul_status compare_groups(const reading *r, const haul_optimizer *o, int number)
 {
     char     name[48];

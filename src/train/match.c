@@ -41,7 +41,7 @@ static const char *hint_about_dtype(const haul__weights_rules *rules, haul_dtype
     return "; set .convert = true to convert it";
 }
 
-/* True if shape and dtype of a tensor in the file match the module's. */
+/* Fails unless shape and dtype of a tensor in the file match the module's. */
 static haul_status check_pair(const haul__weight *w, const haul__weights_rules *rules)
 {
     char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[160];

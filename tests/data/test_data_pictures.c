@@ -62,7 +62,7 @@ static void make_pixels(void)
     }
 }
 
-/* True if the example has the pixels, in planes, within `tolerance`. */
+/* Checks that the example has the pixels, in planes, within `tolerance`. */
 static void assert_planes(const haul_dataset *d, int64_t index, const uint8_t *pixels, int channels, int tolerance)
 {
     uint8_t picture[3 * SIDE * SIDE];

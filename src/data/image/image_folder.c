@@ -156,7 +156,7 @@ static bool has_name(const haul__entries *names, const char *name)
     return haul__entries_find(names, name) >= 0;
 }
 
-/* True if `name` is a split. It may also be a class with pictures, among other classes. */
+/* Sets *out if `name` is a split. It may also be a class with pictures, among other classes. */
 static haul_status check_split(const char *directory, const haul__entries *folders, const char *name, bool *out)
 {
     bool          others = folders->count > (size_t)has_name(folders, "train") + has_name(folders, "test");
