@@ -145,22 +145,6 @@ static haul_status compose(haul__call *c, haul_scope *scope)
     return name_call(c, status);
 }
 
-static haul_status infer(haul__call *c)
-{
-    haul_status status = make_handles(c);
-    if (status)
-        return status;
-    status = c->operation->infer(c);
-    c->inferred = !status;
-    return status || !c->writes ? status : haul__check_written(c);
-}
-
-static void give_back(haul__call *c)
-{
-    if (c->inferred && c->operation->give_back)
-        c->operation->give_back(c);
-}
-
 haul_status haul__call_try(haul__call *c)
 {
     haul_status status = make_handles(c);
@@ -168,6 +152,18 @@ haul_status haul__call_try(haul__call *c)
         status = c->operation->infer(c);
     c->inferred = !status;
     return status;
+}
+
+static haul_status infer(haul__call *c)
+{
+    haul_status status = haul__call_try(c);
+    return status || !c->writes ? status : haul__check_written(c);
+}
+
+static void give_back(haul__call *c)
+{
+    if (c->inferred && c->operation->give_back)
+        c->operation->give_back(c);
 }
 
 /* All steps up to the results, which have no owner yet. */
