@@ -320,18 +320,17 @@ static bool is_own(const haul__changes *changes, const void *place, const void *
     return haul__dry_run_planned(t->storage);
 }
 
-static haul_status keep_object(void *owner, void *place, const char *operation)
+static haul_status add_change(const haul__change *change, const char *operation)
 {
     haul__changes *changes = changes_now();
-    void          *before = *(void **)place;
-    if (!changes || is_own(changes, place, before))
+    if (!changes || (change->kind == HAUL__CHANGED_OBJECT && is_own(changes, change->place, change->before)))
         return HAUL_OK;
-    return haul__changes_add(changes, &(haul__change){.owner = owner, .place = place, .before = before}, operation);
+    return haul__changes_add(changes, change, operation);
 }
 
 haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const char *operation)
 {
-    const haul_status status = keep_object(owner, place, operation);
+    const haul_status status = haul__dry_run_keep_object(owner, place, operation);
     if (!status && haul__is_dry() && *place)
         count_as_freed(haul__dry_run_now(), *place);
     return status;
@@ -339,30 +338,22 @@ haul_status haul__dry_run_keep_tensor(void *owner, haul_tensor **place, const ch
 
 haul_status haul__dry_run_keep_object(void *owner, void *place, const char *operation)
 {
-    return keep_object(owner, place, operation);
+    return add_change(
+        &(haul__change){.kind = HAUL__CHANGED_OBJECT, .owner = owner, .place = place, .before = *(void **)place},
+        operation);
 }
 
 haul_status haul__dry_run_keep_integer(void *owner, int64_t *place, const char *operation)
 {
-    haul__changes *changes = changes_now();
-    return changes
-               ? haul__changes_add(
-                     changes,
-                     &(haul__change){.kind = HAUL__CHANGED_INTEGER, .owner = owner, .place = place, .number = *place},
-                     operation)
-               : HAUL_OK;
+    return add_change(&(haul__change){.kind = HAUL__CHANGED_INTEGER, .owner = owner, .place = place, .number = *place},
+                      operation);
 }
 
 haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(void *owner, void *state),
                                      const char *operation)
 {
-    haul__changes *changes = changes_now();
-    return changes ? haul__changes_add(
-                         changes,
-                         &(haul__change){
-                             .kind = HAUL__CHANGED_STATE, .owner = owner, .before = state, .put_back = put_back},
-                         operation)
-                   : HAUL_OK;
+    return add_change(
+        &(haul__change){.kind = HAUL__CHANGED_STATE, .owner = owner, .before = state, .put_back = put_back}, operation);
 }
 
 void haul__dry_run_take_changes(haul__dry_run *run, haul__changes *changes)
