@@ -149,6 +149,13 @@ haul_status haul__inside_renew(haul__inside *s, int holders)
     return HAUL_OK;
 }
 
+/* Gives up memory outside of the arena. */
+static void release_storage(haul__inside *s)
+{
+    haul__object_release(s->storage);
+    s->storage = NULL;
+}
+
 /* Apart from the arena while updates do not move. */
 static bool is_apart(const haul__inside *s)
 {
@@ -159,10 +166,8 @@ void haul__variant_drop(haul__variant *v)
 {
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
-        if (s->offset >= 0 || !s->storage || haul__object_is_shared(s->storage))
-            continue;
-        haul__object_release(s->storage);
-        s->storage = NULL;
+        if (s->offset < 0 && s->storage && !haul__object_is_shared(s->storage))
+            release_storage(s);
     }
 }
 
@@ -171,10 +176,8 @@ void haul__variant_give_back(haul__variant *v)
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         haul__inside_leave(s);
-        if (!is_apart(s))
-            continue;
-        haul__object_release(s->storage);
-        s->storage = NULL;
+        if (is_apart(s))
+            release_storage(s);
     }
     haul__variant_drop(v);
 }
@@ -183,11 +186,8 @@ void haul__variant_let_go(haul__variant *v)
 {
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
-        const bool    is_left = s->offset < 0 && s->outlives && s->storage && haul__object_is_shared(s->storage);
-        if (!is_left)
-            continue;
-        haul__object_release(s->storage);
-        s->storage = NULL;
+        if (s->offset < 0 && s->outlives && s->storage && haul__object_is_shared(s->storage))
+            release_storage(s);
     }
 }
 
@@ -195,10 +195,8 @@ void haul__variant_end_run(haul__variant *v)
 {
     for (size_t i = 0; i < v->inside_count && !v->early_placed; i++) {
         haul__inside *s = &v->insides[i];
-        if (!is_apart(s))
-            continue;
-        haul__object_release(s->storage);
-        s->storage = NULL;
+        if (is_apart(s))
+            release_storage(s);
     }
 }
 
@@ -217,10 +215,8 @@ static haul_status take_apart(haul__inside *s)
 
 static haul_status place_again(haul__inside *s, const haul__storage *arena)
 {
-    if (s->storage != &s->own) {
-        haul__object_release(s->storage);
-        s->storage = NULL;
-    }
+    if (s->storage != &s->own)
+        release_storage(s);
     return place(s, arena);
 }
 
