@@ -28,10 +28,11 @@ haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *nam
 haul_tensor *haul__identity_named(haul_tensor *x, haul_device *device, const char *name);
 haul_status  haul__copy_into_named(haul_tensor *out, haul_tensor *x, const char *name);
 
-/* haul_to, with the copy kept with x's memory until x's elements change; it must not be written to. And true if there
- * is one. */
+/* haul_to, with the copy kept with x's memory until x's elements change; it must not be written to. */
 haul_tensor *haul__to_kept(haul_tensor *x, haul_device *device, const char *name);
-bool         haul__keeps_move(const haul_tensor *x, const haul_device *device);
+
+/* True if x has a kept copy there. */
+bool haul__keeps_move(const haul_tensor *x, const haul_device *device);
 
 /* haul_cast(x, dtype), with the copy kept with x's memory until x's elements change. It must not be written to. */
 haul_tensor *haul__cast_kept(haul_tensor *x, haul_dtype dtype);

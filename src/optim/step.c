@@ -154,7 +154,8 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     return haul__status_of(out->grad);
 }
 
-/* A dry run does not change the state of an optimizer that existed before. What the step leaves needs no note. */
+/* A dry run does not change the state of an optimizer that existed before. State that the step leaves alone needs no
+ * note. */
 static haul_status keep_in_dry_run(haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
     static const char operation[] = "haul_optimizer_step";

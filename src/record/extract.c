@@ -364,14 +364,16 @@ static haul_status extract_program(extract *x, bool moves)
 haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
                                   haul_program *out, haul__program_links *links)
 {
-    haul__program_links none = {NULL};
     haul__program_order order = {.count = 0};
     extract             x = {
                     .log = log, .out = out, .from = *range, .end = log->change_count, .order = &order, .apart = links != NULL};
     haul_status status = extract_program(&x, moves);
     free_extract(&x);
-    *(links ? links : &none) = (haul__program_links){x.stores, order};
-    haul__program_links_free(&none);
+    haul__program_links made = {x.stores, order};
+    if (links)
+        *links = made;
+    else
+        haul__program_links_free(&made);
     if (status)
         haul_program_free(out);
     return status;
