@@ -346,7 +346,9 @@ static int compare_side(const compare_options *o, const char *name)
 
 static int check(const compare_options *o)
 {
-    return one_step_is_named(&o->step, "--model NAME, such as simplecnn, or --run DIR") ? -1 : EXIT_USAGE;
+    if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model NAME, such as simplecnn, or --run DIR"))
+        return -1;
+    return EXIT_USAGE;
 }
 
 static const option compare_rows[] = {

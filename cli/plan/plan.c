@@ -31,7 +31,7 @@ static bool has_step(const plan_options *o)
 
 static int check(const plan_options *o)
 {
-    if ((has_step(o) || !o->verify) && !one_step_is_named(&o->step, "--model M or --run DIR"))
+    if ((has_step(o) || !o->verify) && !one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M or --run DIR"))
         return EXIT_USAGE;
     if (o->verify && (o->measure || o->svg || o->certificate || o->json)) {
         complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");

@@ -197,7 +197,7 @@ static int check(const what_if_options *o)
 {
     if (!o->machine)
         complain("which machine? Give --machine NAME; haul devices --machines lists them");
-    else if (one_step_is_named(&o->step, "--model M or --run DIR"))
+    else if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M or --run DIR"))
         return -1;
     return EXIT_USAGE;
 }

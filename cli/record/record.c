@@ -16,11 +16,8 @@ typedef struct record_options {
 
 static int check(const record_options *o)
 {
-    if (!o->step.model == !o->step.run) {
-        complain(o->step.run ? "a model and --run DIR were given; one of them is expected"
-                             : "which step? Give a model, such as simplecnn, or --run DIR");
+    if (!one_step_is_named(&o->step, "a model and --run DIR", "a model, such as simplecnn, or --run DIR"))
         return EXIT_USAGE;
-    }
     if (o->json && o->memory) {
         complain("--json has the memory, too; leave --memory out");
         return EXIT_USAGE;

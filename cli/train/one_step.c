@@ -6,12 +6,12 @@
 #include "cli/options/config.h"
 #include "cli/shared/cli.h"
 
-bool one_step_is_named(const one_step *s, const char *how)
+bool one_step_is_named(const one_step *s, const char *both, const char *how)
 {
     if (!s->model != !s->run)
         return true;
     if (s->run)
-        complain("--model and --run were given; one of them is expected");
+        complain("%s were given; one of them is expected", both);
     else
         complain("which step? Give %s", how);
     return false;

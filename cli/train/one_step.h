@@ -35,8 +35,10 @@ typedef struct one_step {
         .low = 1, .high = MOST_BATCH                                                                                   \
     }
 
-/* True if a model or a run is given, and not both. Otherwise complains; `how` names the options that give one. */
-bool one_step_is_named(const one_step *s, const char *how);
+/* True if a model or a run is given, and not both. Otherwise complains: `both` names the two, and `how` says how one of
+ * them is given. */
+#define ONE_STEP_BOTH "--model and --run"
+bool one_step_is_named(const one_step *s, const char *both, const char *how);
 
 /* Looks at a step, with a training whose options and data are there. Returns an exit code. */
 typedef int one_step_use(trainer *t, void *context);

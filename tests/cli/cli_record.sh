@@ -73,8 +73,9 @@ run 1 record --run nothing
 check "no run" grep -q 'there is no run in nothing' err
 
 run 2 record
-check "nothing given" grep -q 'which step' err
+complains 'which step? Give a model, such as simplecnn, or --run DIR'
 run 2 record simplecnn --run r
+complains 'a model and --run DIR were given; one of them is expected'
 run 2 record simplecnn --json --memory
 run 2 record other
 run 2 record simplecnn --batch 0
