@@ -18,19 +18,12 @@ haul__json *json_tree_read(const char *path, const char *operation)
     char       *text = text_file_read(path, MOST_BYTES, &size);
     if (!text)
         return NULL;
-    const haul_status status = haul__json_read(operation, (const uint8_t *)text, size, JSON_TREE_DEPTH, &json, &used);
-    if (json)
-        used += strspn(text + used, " \t\r\n");
-    const bool whole = json && used == size;
-    if (status)
+    if (haul__json_read_all(operation, (const uint8_t *)text, size, JSON_TREE_DEPTH, &json, &used))
         complain_error();
-    else if (!whole)
+    else if (!json)
         complain("%s is not JSON: line %d", path, text_file_line(text, text + used));
     free(text);
-    if (whole)
-        return json;
-    haul__json_free(json);
-    return NULL;
+    return json;
 }
 
 /* ---- writing ---- */

@@ -279,6 +279,20 @@ haul_status haul__json_read(const char *operation, const uint8_t *text, size_t s
     return r.status;
 }
 
+haul_status haul__json_read_all(const char *operation, const uint8_t *text, size_t size, int depth, haul__json **out,
+                                size_t *used)
+{
+    const haul_status status = haul__json_read(operation, text, size, depth, out, used);
+    reader            rest = {.at = text + *used, .end = text + size};
+    skip_blanks(&rest);
+    *used = (size_t)(rest.at - text);
+    if (rest.at < rest.end) {
+        haul__json_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 void haul__json_free(haul__json *value)
 {
     while (value) {

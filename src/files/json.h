@@ -31,6 +31,10 @@ struct haul__json {
  * `operation`. */
 haul_status haul__json_read(const char *operation, const uint8_t *text, size_t size, int depth, haul__json **out,
                             size_t *used);
+/* The same for a text of one value and blanks: sets *out to NULL if anything else follows, and *used to where JSON
+ * ends. */
+haul_status haul__json_read_all(const char *operation, const uint8_t *text, size_t size, int depth, haul__json **out,
+                                size_t *used);
 void        haul__json_free(haul__json *value); /* may be NULL */
 
 /* The first member of that name; NULL: there is none, or the value is not an object. */

@@ -490,11 +490,6 @@ static haul_status fail_syntax(const reader *r, const char *text, size_t size, s
     return fail(r, "", "", message);
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 haul_status haul__machine_read(const char *operation, const char *source, const char *text, size_t size,
                                haul__machine **out)
 {
@@ -502,15 +497,12 @@ haul_status haul__machine_read(const char *operation, const char *source, const 
     haul__json  *object = NULL;
     size_t       used = 0;
     *out = NULL;
-    haul_status    status = haul__json_read(operation, (const uint8_t *)text, size, DEPTH, &object, &used);
+    haul_status    status = haul__json_read_all(operation, (const uint8_t *)text, size, DEPTH, &object, &used);
     haul__machine *m = status ? NULL : haul__calloc(1, sizeof *m);
     if (!status && !m)
         status = haul__fail_memory(operation, sizeof *m);
-    while (used < size && is_blank(text[used]))
-        used++;
-    const bool whole = object && used == size;
     if (!status)
-        status = whole ? read_machine(&r, object, m) : fail_syntax(&r, text, size, used);
+        status = object ? read_machine(&r, object, m) : fail_syntax(&r, text, size, used);
     haul__json_free(object);
     if (status)
         haul__free(m);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/system/clock.h"
+#include "support/datasets.h"
 
 static const char   devices[] = "cpu,sim:laptop-4g";
 static haul_device *gpu;
@@ -244,13 +245,6 @@ static char *contents(const char *path)
     return text;
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 static void test_plans__are_saved_and_loaded(void **state)
 {
     (void)state;
@@ -284,6 +278,9 @@ static void test_plans__are_saved_and_loaded(void **state)
     assert_null(haul_plan_load("false.json"));
     assert_non_null(strstr(haul_error_message(), "\"program\" is missing"));
     write_text("false.json", "{");
+    assert_null(haul_plan_load("false.json"));
+    assert_non_null(strstr(haul_error_message(), "is not JSON"));
+    write_text("false.json", strcat(two, "}"));
     assert_null(haul_plan_load("false.json"));
     assert_non_null(strstr(haul_error_message(), "is not JSON"));
     assert_null(haul_plan_load("nowhere.json"));

@@ -168,16 +168,10 @@ static haul_status read_json(const char *path, const char *operation, haul__json
     haul_status status = haul__file_read_all(path, operation, MOST_BYTES, 0, &text, &size);
     *out = NULL;
     if (!status)
-        status = haul__json_read(operation, text, size, DEPTH, out, &used);
-    while (!status && *out && used < size && strchr(" \t\r\n", text[used]) && text[used])
-        used++;
-    if (!status && (!*out || used < size))
+        status = haul__json_read_all(operation, text, size, DEPTH, out, &used);
+    if (!status && !*out)
         status = haul__fail(HAUL_FORMAT, operation, "path", "%s is not JSON; haul_plan_save writes plans", path);
     haul__free(text);
-    if (status) {
-        haul__json_free(*out);
-        *out = NULL;
-    }
     return status;
 }
 
