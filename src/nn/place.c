@@ -35,6 +35,12 @@ typedef struct target {
     const void        *context;   /* passed to it */
 } target;
 
+/* True if tensors that existed before are back when the dry run ends. */
+static bool is_for_the_run(const target *to)
+{
+    return to->device_of && haul__is_dry();
+}
+
 /* A followed step can move no module. A dry run moves those that existed before only for a while. */
 static haul_status check_movable(const haul_tensor *t, const target *to)
 {
@@ -47,7 +53,7 @@ static haul_status check_movable(const haul_tensor *t, const target *to)
 
 static haul_tensor *convert(haul_tensor *plain, const char *name, const target *to)
 {
-    if (to->device_of && haul__is_dry()) /* copies are kept only with memory of the run */
+    if (is_for_the_run(to)) /* copies are kept only with memory of the run */
         return haul__identity_named(plain, to->device, name);
     if (to->device)
         return haul__to_named(plain, to->device, name);
@@ -61,7 +67,7 @@ static haul_tensor *convert(haul_tensor *plain, const char *name, const target *
 static haul_tensor *moved_to(haul_tensor *t, const char *name, const target *to)
 {
     haul_tensor *plain = haul_detach(t), *moved = convert(plain, name, to);
-    if (to->device_of && haul__is_dry() && !haul__failed(moved))
+    if (is_for_the_run(to) && !haul__failed(moved))
         haul_drop(plain); /* so that the memory from before counts as free */
     return moved;
 }
@@ -105,7 +111,7 @@ static haul_status move_all(haul_named_tensor *all, int n, const target *given)
         if (to->device_of && !(each.device = to->device_of(all[i].name, to->context)))
             continue;
         status = add_move(moves, &count, t, all[i].name, to);
-        if (!status && t->grad && to->device_of && haul__is_dry())
+        if (!status && t->grad && is_for_the_run(to))
             status = haul_set_grad(t, HAUL_NONE); /* the step makes it anew */
         else if (!status && t->grad)
             status = add_move(moves, &count, t->grad, all[i].name, to);
