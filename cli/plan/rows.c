@@ -120,10 +120,9 @@ static bool explain_rows(study *s)
 
 /* ---- labels ---- */
 
-static unsigned section_of(const study *s, const haul__place_operation *o)
+static unsigned section_of(const haul__place_operation *o)
 {
-    const char *section = o->call < 0 ? "" : s->plan->program.operations[o->call].section;
-    return !strcmp(section, "backward pass") ? 2 : !strcmp(section, "optimizer step") ? 4 : 1;
+    return !strcmp(o->section, "backward pass") ? 2 : !strcmp(o->section, "optimizer step") ? 4 : 1;
 }
 
 static void label_rows(study *s)
@@ -135,7 +134,7 @@ static void label_rows(study *s)
         const haul__place_operation *o = &s->plan->graph.operations[i];
         const size_t                 row = study_row_of(s, o);
         if (has_row(o) && row != SIZE_MAX && s->rows[row].device == haul__plan_device_of(s->plan, o))
-            s->rows[row].sections |= section_of(s, o);
+            s->rows[row].sections |= section_of(o);
     }
     for (size_t i = 0; i < s->row_count; i++) {
         plan_row  *r = &s->rows[i];
