@@ -1,9 +1,6 @@
 /* A plan as JSON, and its certificate. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "cli/plan/show.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
@@ -36,23 +33,15 @@ static cJSON *candidate_json(const study *s, const haul__plan_way *c)
 }
 
 /* NULL when memory is exhausted, which json_push notes. */
-static cJSON *operation_json(const study *s, const haul__place_operation *o, uint8_t *members)
+static cJSON *operation_json(const study *s, const haul__place_operation *o, const char *reason)
 {
-    char            reason[300], why_text[500];
-    const int       device = haul__plan_device_of(s->plan, o);
-    cJSON          *object = cJSON_CreateObject();
-    haul__place_why why;
-    memset(members, 0, s->plan->graph.group_count);
-    members[o->group] = 1;
+    char      why_text[500];
+    const int device = haul__plan_device_of(s->plan, o);
+    cJSON    *object = cJSON_CreateObject();
     json_text(object, "name", o->name);
     json_text(object, "module", o->module);
     json_text(object, "device", s->plan->request.names[device]);
     json_number(object, "ms", ms_of(o->cost[device]));
-    if (haul__place_explain(&s->plan->graph, s->plan->best->device, members, &why)) {
-        cJSON_Delete(object);
-        return NULL;
-    }
-    haul__plan_reason(s->plan, device, &why, reason, sizeof reason);
     snprintf(why_text, sizeof why_text, "%s%s%s stays on %s: %s", o->name, *o->module ? " of " : "", o->module,
              s->plan->request.names[device], reason);
     json_text(object, "why", why_text);
@@ -61,16 +50,15 @@ static cJSON *operation_json(const study *s, const haul__place_operation *o, uin
 
 static bool put_operations(const study *s, cJSON *object)
 {
-    cJSON   *array = json_array(object, "operations");
-    uint8_t *members = haul__malloc(s->plan->graph.group_count + 1);
-    if (!members) {
-        complain("memory is exhausted");
+    const haul_plan *p = s->plan;
+    cJSON           *array = json_array(object, "operations");
+    if (haul__plan_explain(s->plan, "haul plan")) {
+        complain_error();
         return false;
     }
-    for (size_t i = 0; i < s->plan->graph.operation_count; i++)
-        if (s->plan->graph.operations[i].call >= 0)
-            json_push(array, operation_json(s, &s->plan->graph.operations[i], members));
-    haul__free(members);
+    for (size_t i = 0; i < p->graph.operation_count; i++)
+        if (p->graph.operations[i].call >= 0)
+            json_push(array, operation_json(s, &p->graph.operations[i], p->reasons[i]));
     return true;
 }
 
