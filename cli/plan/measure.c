@@ -1,6 +1,5 @@
 /* haul plan --measure: steps with the candidates, on this computer. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/plan/study.h"
 #include "cli/shared/cli.h"

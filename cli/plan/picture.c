@@ -1,6 +1,5 @@
 /* A plan as an SVG: a box for each row, coloured by device, and the tensors between them. */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "cli/plan/show.h"

@@ -1,7 +1,4 @@
 /* haul plan: where the parts of a training step should run. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/check.h"

@@ -1,7 +1,5 @@
 #include "cli/plan/study.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/train/planner.h"

@@ -1,6 +1,5 @@
 /* haul what-if: a training step on another machine, against this computer. Everything is predicted. */
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "base/alloc.h"
 #include "cli/options/commands.h"

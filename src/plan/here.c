@@ -2,7 +2,6 @@
 
 #include <haul/haul.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/system/clock.h"

@@ -1,6 +1,5 @@
 /* The reasons of a plan in words. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/duration.h"
