@@ -33,7 +33,7 @@ static bool print_json(trainer *t, const haul__fit_result *d)
     json_number(event, "training_peak_bytes", (double)d->peak);
     json_number(event, "limit_bytes", (double)(d->limit + d->overhead));
     if (trainer_recomputes(t))
-        json_parts(event, "recompute", &d->parts);
+        json_segments(event, "recompute", &d->segments);
     if (find_spill(t, &spill)) {
         json_bool(event, "spill_fits", spill.fits);
         json_number(event, "spilled_bytes", (double)spill.bytes);

@@ -40,9 +40,9 @@ static void tell_need(const trainer *t)
     const haul__fit_result     *d = &t->expected;
     const haul_estimate_result *parts_of_training[] = {&d->step, &d->first, &d->epoch};
     const haul_estimate_device *most = NULL;
-    const int                   on = haul__parts_count_on(&d->parts);
+    const int                   on = haul__segments_count_on(&d->segments);
     bool                        is_epoch = false;
-    char                        parts[64] = "";
+    char                        segments[64] = "";
     for (int i = 0; i < 3; i++) {
         const haul_estimate_device *now = haul__fit_device(parts_of_training[i], t->device);
         if (!now || (most && now->peak_bytes <= most->peak_bytes))
@@ -51,10 +51,10 @@ static void tell_need(const trainer *t)
         is_epoch = i == 2;
     }
     if (on)
-        snprintf(parts, sizeof parts, " with %d of %d parts recomputed", on, d->parts.count);
+        snprintf(segments, sizeof segments, " with %d of %d parts recomputed", on, d->segments.count);
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
                   is_epoch ? "the change from one epoch to the next" : "a training step", text_count(t->options->batch),
-                  parts, size_of(d->peak).text);
+                  segments, size_of(d->peak).text);
     if (most)
         tell_origins(most);
 }

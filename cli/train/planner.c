@@ -116,7 +116,7 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out)
 {
-    return haul__fit_program(&p->training, batch, &p->of->expected.parts, moves, out);
+    return haul__fit_program(&p->training, batch, &p->of->expected.segments, moves, out);
 }
 
 haul__batch_request planner_batches(planner *p, int64_t limit)

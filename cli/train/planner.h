@@ -24,7 +24,7 @@ haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *ou
 /* What spilling would cost then. False, without an error, if the device cannot spill. */
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 
-/* The third step of the training with this batch as a program, with the parts that run again by trainer.expected. */
+/* The third step of the training with this batch as a program, with the segments that run again by trainer.expected. */
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out);
 
 /* The training with so many bytes and any batch. */

@@ -140,7 +140,7 @@ haul_status trainer_build(trainer *t)
 static bool open_network(trainer *t)
 {
     const char *init = t->options->init;
-    if (!trainer_build(t) && !haul__parts_apply(&t->expected.parts, t->net) && !trainer_make_schedule(t) &&
+    if (!trainer_build(t) && !haul__segments_apply(&t->expected.segments, t->net) && !trainer_make_schedule(t) &&
         (!init || !haul_load_weights(init, t->net)))
         return true;
     complain_error();

@@ -46,7 +46,7 @@ static bool host_has_room(int64_t bytes)
 }
 
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
-                                  haul__network_parts *parts)
+                                  haul__segments *segments)
 {
     haul__fit_result fit;
     haul_status      status = fit_batch(r, batch, &fit);
@@ -57,8 +57,8 @@ haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, h
     need->bytes = fit.peak - fit.start + r->start;
     need->fits = need->bytes <= r->limit || (fit.spill.fits && host_has_room(need->bytes - r->limit));
     need->follows = fit.follows;
-    if (parts)
-        *parts = fit.parts;
+    if (segments)
+        *segments = fit.segments;
     haul__fit_free(&fit);
     return HAUL_OK;
 }
@@ -71,14 +71,14 @@ static const haul__batch_size *try_size(const haul__batch_request *r, haul__batc
             return &sizes->items[i];
     if (sizes->count == HAUL__MOST_BATCH_SIZES)
         return NULL;
-    haul__batch_size   *size = &sizes->items[sizes->count++];
-    haul__network_parts parts;
+    haul__batch_size *size = &sizes->items[sizes->count++];
+    haul__segments    segments;
     *size = (haul__batch_size){.batch = batch};
-    if (haul__batch_find_need(r, batch, &size->need, &parts))
+    if (haul__batch_find_need(r, batch, &size->need, &segments))
         return size;
-    sizes->parts = parts;
-    for (int i = 0; i < parts.count; i++)
-        size->on |= (uint64_t)parts.items[i].on << i;
+    sizes->segments = segments;
+    for (int i = 0; i < segments.count; i++)
+        size->on |= (uint64_t)segments.items[i].on << i;
     return size;
 }
 
@@ -228,7 +228,7 @@ static haul_status measure(timing *w, double *per_second)
     return status;
 }
 
-static haul_status time_batch(timing *w, int64_t batch, const haul__network_parts *parts, double *per_second)
+static haul_status time_batch(timing *w, int64_t batch, const haul__segments *segments, double *per_second)
 {
     const haul__training *t = w->training;
     haul_scope           *scope = haul__scope_push(NULL);
@@ -236,7 +236,7 @@ static haul_status time_batch(timing *w, int64_t batch, const haul__network_part
         return haul_error_status();
     haul_status status = t->build(t->context, batch, w->follows, &w->objects);
     if (!status)
-        status = haul__parts_apply(parts, w->objects.net);
+        status = haul__segments_apply(segments, w->objects.net);
     if (!status)
         status = measure(w, per_second);
     haul_scope_pop(scope);
@@ -255,10 +255,10 @@ static const haul__batch_size *size_for(const haul__batch_request *r, haul__batc
     return size && size->need.fits ? size : NULL;
 }
 
-static void turn_on(haul__network_parts *parts, uint64_t on)
+static void turn_on(haul__segments *segments, uint64_t on)
 {
-    for (int i = 0; i < parts->count; i++)
-        parts->items[i].on = on >> i & 1;
+    for (int i = 0; i < segments->count; i++)
+        segments->items[i].on = on >> i & 1;
 }
 
 /* False: it is left out. */
@@ -271,9 +271,9 @@ static bool try_batch(const haul__batch_request *r, const haul__batch_watch *wat
     if (!size)
         return false;
     trial.peak_bytes = size->need.bytes;
-    turn_on(&c->sizes.parts, size->on);
+    turn_on(&c->sizes.segments, size->on);
     w.follows = size->need.follows;
-    haul_status status = time_batch(&w, batch, &c->sizes.parts, &trial.per_second);
+    haul_status status = time_batch(&w, batch, &c->sizes.segments, &trial.per_second);
     haul_memory_release_cached(r->training->device);
     haul_error_clear();
     if (status || !goes_on(watch))

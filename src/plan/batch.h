@@ -20,22 +20,22 @@ typedef struct haul__batch_need {
     bool    follows; /* it follows its steps then */
 } haul__batch_need;
 
-/* The training's need with this batch. The parts that would run again go to `parts` unless it is NULL. The error is
- * cleared. */
+/* The training's need with this batch. The segments that would run again go to `segments` unless it is NULL. The error
+ * is cleared. */
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
-                                  haul__network_parts *parts);
+                                  haul__segments *segments);
 
-/* The sizes that were tried by a dry run each, and the parts that would run again with them. All zero: none. */
+/* The sizes that were tried by a dry run each, and the segments that would run again with them. All zero: none. */
 enum { HAUL__MOST_BATCH_SIZES = 12 };
 typedef struct haul__batch_size {
     int64_t          batch;
     haul__batch_need need; /* .bytes is 0 if the dry run failed */
-    uint64_t         on;   /* bits of `parts` */
+    uint64_t         on;   /* bits of `segments` */
 } haul__batch_size;
 typedef struct haul__batch_sizes {
-    haul__batch_size    items[HAUL__MOST_BATCH_SIZES];
-    int                 count;
-    haul__network_parts parts;
+    haul__batch_size items[HAUL__MOST_BATCH_SIZES];
+    int              count;
+    haul__segments   segments;
 } haul__batch_sizes;
 
 /* The largest batch below `bound` that fits, and its need; 0: none does. A few sizes are tried, each where the needs of

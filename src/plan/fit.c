@@ -10,7 +10,7 @@ typedef struct making {
     const haul__training    *training;
     const haul__fit_request *request;
     bool                     spills, follows;
-    bool                   chosen; /* the parts that run again are known, and so is all that does not depend on them */
+    bool chosen; /* the segments that run again are known, and so is all that does not depend on them */
     haul__training_objects objects;
     const haul_batch      *batch;
     haul__fit_result      *out;
@@ -246,7 +246,7 @@ static haul_status pass_first(void *context)
     return status ? status : pass_epoch(m);
 }
 
-/* With the parts of the network as they are now, which nothing was recorded with. */
+/* With the segments of the network as they are now, which nothing was recorded with. */
 static haul_status estimate_anew(making *m, haul_estimate_result *out)
 {
     if (m->follows)
@@ -254,11 +254,11 @@ static haul_status estimate_anew(making *m, haul_estimate_result *out)
     return haul_estimate(pass_first, m, out);
 }
 
-static haul_status measure_parts(const haul__network_parts *p, int64_t *peak, void *context)
+static haul_status measure_segments(const haul__segments *p, int64_t *peak, void *context)
 {
     making              *m = context;
     haul_estimate_result r;
-    haul_status          status = haul__parts_apply(p, m->objects.net);
+    haul_status          status = haul__segments_apply(p, m->objects.net);
     if (!status)
         status = estimate_anew(m, &r);
     if (status)
@@ -271,10 +271,10 @@ static haul_status measure_parts(const haul__network_parts *p, int64_t *peak, vo
 static haul_status choose_parts(making *m)
 {
     haul__fit_result *fit = m->out;
-    haul_status       status = haul__parts_find(m->objects.net, &fit->parts);
+    haul_status       status = haul__segments_find(m->objects.net, &fit->segments);
     if (status || (fit->limit && fit->plain_peak <= fit->limit))
         return status;
-    return haul__parts_choose(&fit->parts, fit->limit, measure_parts, m, &fit->peak);
+    return haul__segments_choose(&fit->segments, fit->limit, measure_segments, m, &fit->peak);
 }
 
 /* ---- the whole ---- */
@@ -285,7 +285,7 @@ static haul_status run_training(void *context)
     const haul__training *t = m->training;
     haul_status           status = t->build(t->context, m->request->batch, m->follows, &m->objects);
     if (!status && m->chosen)
-        status = haul__parts_apply(&m->out->parts, m->objects.net);
+        status = haul__segments_apply(&m->out->segments, m->objects.net);
     if (!status && t->goes_on && m->follows)
         status = make_state(m);
     if (!status)
@@ -298,12 +298,12 @@ static haul_status run_training(void *context)
         status = estimate_epoch(m);
     if (!status && m->request->recompute && !m->chosen)
         status = choose_parts(m);
-    const bool is_whole = m->chosen || !haul__parts_count_on(&m->out->parts);
+    const bool is_whole = m->chosen || !haul__segments_count_on(&m->out->segments);
     return status || !m->spills || !is_whole ? status : estimate_spilling(m);
 }
 
-/* A training from its beginning with the parts that were chosen: while they were, its optimizer had its state already
- * in the first step. */
+/* A training from its beginning with the segments that were chosen: while they were, its optimizer had its state
+ * already in the first step. */
 static haul_status run_chosen(making *m, haul_estimate_result *all)
 {
     haul__fit_result *fit = m->out;
@@ -322,7 +322,7 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
     haul_estimate_result all;
     *out = (haul__fit_result){.follows = follows};
     haul_status status = haul_estimate(run_training, &m, &all);
-    if (!status && haul__parts_count_on(&out->parts))
+    if (!status && haul__segments_count_on(&out->segments))
         status = run_chosen(&m, &all);
     const haul_estimate_device *d = haul__fit_device(&all, t->device);
     out->start = d ? d->start_bytes : 0;
@@ -385,7 +385,7 @@ static haul_status record_third(void *context)
     const haul__training *t = m->training;
     haul_status           status = t->build(t->context, m->request->batch, false, &m->objects);
     if (!status)
-        status = haul__parts_apply(&m->out->parts, m->objects.net);
+        status = haul__segments_apply(&m->out->segments, m->objects.net);
     if (!status)
         status = make_next(m);
     if (!status)
@@ -397,11 +397,11 @@ static haul_status record_third(void *context)
     return status ? status : haul__program_record(make_step, m, m->moves, m->program);
 }
 
-haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts, bool moves,
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__segments *segments, bool moves,
                               haul_program *out)
 {
     const haul__fit_request request = {.batch = batch};
-    haul__fit_result        fit = {.parts = *parts};
+    haul__fit_result        fit = {.segments = *segments};
     making                  m = {.training = t, .request = &request, .out = &fit, .program = out, .moves = moves};
     haul_estimate_result    all;
     *out = (haul_program){.operation_count = 0};

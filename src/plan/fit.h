@@ -21,7 +21,7 @@ typedef struct haul__fit_spill {
 typedef struct haul__fit_request {
     int64_t          batch; /* examples in a mini-batch */
     haul__room_limit limit;
-    bool             recompute; /* choose parts that run again, as few as the limit needs */
+    bool             recompute; /* choose segments that run again, as few as the limit needs */
     int64_t          start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 
@@ -29,12 +29,12 @@ typedef struct haul__fit_result {
     int64_t              examples;   /* in the mini-batch, which has fewer than .batch if the data does */
     haul_estimate_result first;      /* the first two: one makes the optimizer's state, the other is recorded */
     haul_estimate_result step;       /* the third: its memory, and what its last mini-batch computes */
-    haul__network_parts  parts;      /* of a request with .recompute: those that run again in this step are on */
+    haul__segments       segments;   /* of a request with .recompute: those that run again in this step are on */
     int64_t              limit;      /* what the limit leaves for tensors, in bytes; 0: none */
     int64_t              overhead;   /* the rest of it: what the device takes for other things */
     int64_t              start;      /* bytes that were in use on the device before */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
-    int64_t              peak;       /* the same with `parts` */
+    int64_t              peak;       /* the same with `segments` */
     bool                 follows;    /* it follows its steps */
     const char          *unfollowed; /* why it does not, although it would; NULL: it does, or would not */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
@@ -50,9 +50,9 @@ haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul_
  * Fails with HAUL_UNSUPPORTED if the device cannot spill. Its settings are as before. */
 haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
 
-/* The third step as a program, with these parts of the network running again. moves: as a followed step computes it
+/* The third step as a program, with these segments of the network running again. moves: as a followed step computes it
  * (record/program.h). On failure there is nothing to free. */
-haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__network_parts *parts, bool moves,
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__segments *segments, bool moves,
                               haul_program *out);
 
 /* What an estimate says of a device; NULL: nothing. */

@@ -26,9 +26,9 @@ static bool has_matrix(haul_module *layer)
 /* A sequence of blocks. */
 static bool is_stage(haul_module *m)
 {
-    haul_named_module children[HAUL__MOST_PARTS];
-    int               count = haul_module_children(m, children, HAUL__MOST_PARTS);
-    if (strcmp(haul_module_kind(m), "sequential") != 0 || count < 1 || count > HAUL__MOST_PARTS)
+    haul_named_module children[HAUL__MOST_SEGMENTS];
+    int               count = haul_module_children(m, children, HAUL__MOST_SEGMENTS);
+    if (strcmp(haul_module_kind(m), "sequential") != 0 || count < 1 || count > HAUL__MOST_SEGMENTS)
         return false;
     for (int i = 0; i < count; i++)
         if (child_count(children[i].module) < 1)
@@ -36,15 +36,15 @@ static bool is_stage(haul_module *m)
     return true;
 }
 
-/* Paths and names that do not fit are left out: a part must be found again by them. */
-static void add(haul__network_parts *out, const char *holder, const char *first, const char *last)
+/* Paths and names that do not fit are left out: a segment must be found again by them. */
+static void add(haul__segments *out, const char *holder, const char *first, const char *last)
 {
-    haul__network_part *p = &out->items[out->count];
-    const bool          one = !strcmp(first, last);
-    if (out->count == HAUL__MOST_PARTS || strlen(holder) >= sizeof p->holder || strlen(first) >= sizeof p->first ||
+    haul__segment *p = &out->items[out->count];
+    const bool     one = !strcmp(first, last);
+    if (out->count == HAUL__MOST_SEGMENTS || strlen(holder) >= sizeof p->holder || strlen(first) >= sizeof p->first ||
         strlen(last) >= sizeof p->last)
         return;
-    *p = (haul__network_part){.on = false};
+    *p = (haul__segment){.on = false};
     strcpy(p->holder, holder);
     strcpy(p->first, first);
     strcpy(p->last, last);
@@ -54,14 +54,14 @@ static void add(haul__network_parts *out, const char *holder, const char *first,
 }
 
 /* Layers between blocks form runs; each has one layer with a matrix of weights, and those without around it. A module
- * that does not just call its children in order has no runs: its blocks are parts by themselves. */
-static void find(haul_module *m, const char *path, haul__network_parts *out)
+ * that does not just call its children in order has no runs: its blocks are segments by themselves. */
+static void find(haul_module *m, const char *path, haul__segments *out)
 {
-    haul_named_module children[HAUL__MOST_PARTS];
-    int               count = haul_module_children(m, children, HAUL__MOST_PARTS), begin = 0;
+    haul_named_module children[HAUL__MOST_SEGMENTS];
+    int               count = haul_module_children(m, children, HAUL__MOST_SEGMENTS), begin = 0;
     bool              has = false, in_order = haul__calls_in_order(m);
     char              below[80];
-    count = count > HAUL__MOST_PARTS ? HAUL__MOST_PARTS : count;
+    count = count > HAUL__MOST_SEGMENTS ? HAUL__MOST_SEGMENTS : count;
     for (int i = 0; i <= count; i++) {
         bool ends = i == count || child_count(children[i].module) > 0;
         bool matrix = !ends && has_matrix(children[i].module);
@@ -83,16 +83,16 @@ static void find(haul_module *m, const char *path, haul__network_parts *out)
     }
 }
 
-haul_status haul__parts_find(haul_module *net, haul__network_parts *out)
+haul_status haul__segments_find(haul_module *net, haul__segments *out)
 {
-    *out = (haul__network_parts){.count = 0};
+    *out = (haul__segments){.count = 0};
     if (child_count(net) < 0)
         return haul_error_status();
     find(net, "", out);
     return HAUL_OK;
 }
 
-static haul_status apply(const haul__network_part *one, haul_module *net)
+static haul_status apply(const haul__segment *one, haul_module *net)
 {
     haul_module *holder = *one->holder ? haul_module_child(net, one->holder) : net;
     if (!holder)
@@ -103,7 +103,7 @@ static haul_status apply(const haul__network_part *one, haul_module *net)
     return block ? haul_module_recompute(block, one->on) : haul_error_status();
 }
 
-haul_status haul__parts_apply(const haul__network_parts *p, haul_module *net)
+haul_status haul__segments_apply(const haul__segments *p, haul_module *net)
 {
     haul_status status = HAUL_OK;
     for (int i = 0; i < p->count && !status; i++)
@@ -111,7 +111,7 @@ haul_status haul__parts_apply(const haul__network_parts *p, haul_module *net)
     return status;
 }
 
-int haul__parts_count_on(const haul__network_parts *p)
+int haul__segments_count_on(const haul__segments *p)
 {
     int count = 0;
     for (int i = 0; i < p->count; i++)
@@ -122,12 +122,12 @@ int haul__parts_count_on(const haul__network_parts *p)
 /* ---- choosing ---- */
 
 typedef struct choice {
-    haul__network_parts *p;
-    int64_t              limit;
-    haul__parts_measure *measure;
-    void                *context;
-    haul_status          status;
-    int                  tries; /* measurements that are left */
+    haul__segments         *p;
+    int64_t                 limit;
+    haul__segments_measure *measure;
+    void                   *context;
+    haul_status             status;
+    int                     tries; /* measurements that are left */
 } choice;
 
 static int64_t peak_of(choice *c)
@@ -139,13 +139,13 @@ static int64_t peak_of(choice *c)
     return peak;
 }
 
-/* Turn on the part that lowers the peak most. */
+/* Turn on the segment that lowers the peak most. */
 static int64_t add_best(choice *c)
 {
     int64_t best = INT64_MAX;
     int     at = -1;
     for (int i = 0; i < c->p->count && !c->status; i++) {
-        haul__network_part *one = &c->p->items[i];
+        haul__segment *one = &c->p->items[i];
         if (one->on)
             continue;
         one->on = true;
@@ -161,11 +161,11 @@ static int64_t add_best(choice *c)
     return best;
 }
 
-/* Turn off parts without which the peak is still at most `bound`. */
+/* Turn off segments without which the peak is still at most `bound`. */
 static int64_t drop_idle(choice *c, int64_t bound, int64_t peak)
 {
     for (int i = c->p->count - 1; i >= 0 && !c->status; i--) {
-        haul__network_part *one = &c->p->items[i];
+        haul__segment *one = &c->p->items[i];
         if (!one->on)
             continue;
         one->on = false;
@@ -178,7 +178,7 @@ static int64_t drop_idle(choice *c, int64_t bound, int64_t peak)
     return peak;
 }
 
-/* Turn on `left` of the parts from `from` on so that the peak fits; all are off if none do. */
+/* Turn on `left` of the segments from `from` on so that the peak fits; all are off if none do. */
 static bool find_few(choice *c, int from, int left, int64_t *peak)
 {
     if (!left) {
@@ -196,17 +196,17 @@ static bool find_few(choice *c, int from, int left, int64_t *peak)
     return false;
 }
 
-static void turn_off(haul__network_parts *p)
+static void turn_off(haul__segments *p)
 {
     for (int i = 0; i < p->count; i++)
         p->items[i].on = false;
 }
 
-/* One part after another, each time the best: a good choice, but not always one of the fewest. */
+/* One segment after another, each time the best: a good choice, but not always one of the fewest. */
 static int64_t choose_greedily(choice *c, int64_t peak)
 {
-    haul__network_parts best = *c->p;
-    int64_t             lowest = peak;
+    haul__segments best = *c->p;
+    int64_t        lowest = peak;
     for (int k = 0; k < c->p->count && !c->status && !(c->limit && lowest <= c->limit); k++) {
         int64_t now = add_best(c);
         if (now < lowest) {
@@ -216,11 +216,11 @@ static int64_t choose_greedily(choice *c, int64_t peak)
     }
     *c->p = best;
     bool fits = c->limit && lowest <= c->limit;
-    return haul__parts_count_on(c->p) ? drop_idle(c, fits ? c->limit : lowest, lowest) : lowest;
+    return haul__segments_count_on(c->p) ? drop_idle(c, fits ? c->limit : lowest, lowest) : lowest;
 }
 
-haul_status haul__parts_choose(haul__network_parts *p, int64_t limit, haul__parts_measure *measure, void *context,
-                               int64_t *peak)
+haul_status haul__segments_choose(haul__segments *p, int64_t limit, haul__segments_measure *measure, void *context,
+                                  int64_t *peak)
 {
     enum { MOST_TRIES = 400 };
     choice c = {.p = p, .limit = limit, .measure = measure, .context = context};
@@ -228,8 +228,8 @@ haul_status haul__parts_choose(haul__network_parts *p, int64_t limit, haul__part
     *peak = choose_greedily(&c, *peak);
     if (c.status || !limit || *peak > limit)
         return c.status;
-    const haul__network_parts greedy = *p;
-    const int                 most = haul__parts_count_on(p);
+    const haul__segments greedy = *p;
+    const int            most = haul__segments_count_on(p);
     c.tries = MOST_TRIES;
     turn_off(p);
     for (int k = 1; k < most; k++)

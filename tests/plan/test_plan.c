@@ -205,10 +205,10 @@ static void test_plan__errors_of_the_training_are_passed_on(void **state)
 static void test_plan__the_step_as_a_program(void **state)
 {
     (void)state;
-    model                     m;
-    haul_program              program;
-    const haul__training      t = training_of(&m, 1);
-    const haul__network_parts none = {.count = 0};
+    model                m;
+    haul_program         program;
+    const haul__training t = training_of(&m, 1);
+    const haul__segments none = {.count = 0};
     assert_int_equal(haul__fit_program(&t, 20, &none, false, &program), HAUL_OK);
     assert_true(program.operation_count > 5);
     haul_program_free(&program);
@@ -380,7 +380,7 @@ static void test_plan__limits(void **state)
 enum { A = 1, B = 2, C = 4 };
 
 /* Peaks of a training by the parts that run again. A alone saves most, but B and C together save what A does not. */
-static haul_status measure(const haul__network_parts *p, int64_t *peak, void *context)
+static haul_status measure(const haul__segments *p, int64_t *peak, void *context)
 {
     static const int64_t peaks[] = {[0] = 100,    [A] = 50,     [B] = 60,     [C] = 60,
                                     [A | B] = 45, [A | C] = 45, [B | C] = 10, [A | B | C] = 5};
@@ -401,10 +401,10 @@ static void test_plan__the_fewest_parts(void **state)
     } cases[] = {{60, 50, A},       {45, 45, A | B},   {15, 10, B | C},
                  {5, 5, A | B | C}, {0, 5, A | B | C}, {1, 5, A | B | C}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        haul__network_parts p = {.count = 3};
-        int64_t             peak = 100;
-        int                 calls = 0, on = 0;
-        assert_int_equal(haul__parts_choose(&p, cases[i].limit, measure, &calls, &peak), HAUL_OK);
+        haul__segments p = {.count = 3};
+        int64_t        peak = 100;
+        int            calls = 0, on = 0;
+        assert_int_equal(haul__segments_choose(&p, cases[i].limit, measure, &calls, &peak), HAUL_OK);
         for (int k = 0; k < p.count; k++)
             on |= p.items[k].on << k;
         if (on != cases[i].on || peak != cases[i].peak || !calls)
@@ -416,18 +416,18 @@ static void test_plan__the_fewest_parts(void **state)
 static void test_plan__parts_of_a_network(void **state)
 {
     (void)state;
-    haul__network_parts p;
-    haul_module        *block = HAUL_SEQUENTIAL(haul_nn_linear(4, 4), haul_nn_relu());
-    haul_module        *net = HAUL_SEQUENTIAL(haul_nn_linear(4, 4), haul_nn_relu(), block, haul_nn_linear(4, 1));
-    assert_int_equal(haul__parts_find(net, &p), HAUL_OK);
+    haul__segments p;
+    haul_module   *block = HAUL_SEQUENTIAL(haul_nn_linear(4, 4), haul_nn_relu());
+    haul_module   *net = HAUL_SEQUENTIAL(haul_nn_linear(4, 4), haul_nn_relu(), block, haul_nn_linear(4, 1));
+    assert_int_equal(haul__segments_find(net, &p), HAUL_OK);
     assert_int_equal(p.count, 3);
     assert_string_equal(p.items[0].name, "0..1");
     assert_string_equal(p.items[1].name, "2");
     assert_string_equal(p.items[2].name, "3");
-    assert_int_equal(haul__parts_count_on(&p), 0);
+    assert_int_equal(haul__segments_count_on(&p), 0);
     p.items[1].on = true;
-    assert_int_equal(haul__parts_count_on(&p), 1);
-    assert_int_equal(haul__parts_apply(&p, net), HAUL_OK);
+    assert_int_equal(haul__segments_count_on(&p), 1);
+    assert_int_equal(haul__segments_apply(&p, net), HAUL_OK);
 }
 
 /* Without an order of its children the blocks of a network are parts by themselves. */
@@ -435,23 +435,23 @@ static void test_plan__parts_of_a_network_with_branches(void **state)
 {
     (void)state;
     static const char *const names[] = {"down1", "down2", "middle", "join2", "join1"};
-    haul__network_parts      p;
+    haul__segments           p;
     haul_module             *unet = haul_model_new("unet"), *gpt = haul_model_new("char_gpt");
-    assert_int_equal(haul__parts_find(unet, &p), HAUL_OK);
+    assert_int_equal(haul__segments_find(unet, &p), HAUL_OK);
     assert_int_equal(p.count, 5);
     for (int i = 0; i < 5; i++)
         assert_string_equal(p.items[i].name, names[i]);
     p.items[3].on = true;
-    assert_int_equal(haul__parts_apply(&p, unet), HAUL_OK);
+    assert_int_equal(haul__segments_apply(&p, unet), HAUL_OK);
     assert_true(haul_module_recomputes(haul_module_child(unet, "join2")));
     assert_false(haul_module_recomputes(haul_module_child(unet, "join1")));
     p.items[3].on = false;
-    assert_int_equal(haul__parts_apply(&p, unet), HAUL_OK);
+    assert_int_equal(haul__segments_apply(&p, unet), HAUL_OK);
     assert_false(haul_module_recomputes(haul_module_child(unet, "join2")));
-    assert_int_equal(haul__parts_find(gpt, &p), HAUL_OK);
+    assert_int_equal(haul__segments_find(gpt, &p), HAUL_OK);
     assert_int_equal(p.count, 2);
     assert_string_equal(p.items[1].name, "blocks.1");
-    assert_int_equal(haul__parts_apply(&p, gpt), HAUL_OK);
+    assert_int_equal(haul__segments_apply(&p, gpt), HAUL_OK);
 }
 
 int main(void)

@@ -20,7 +20,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
 cJSON *form_finished(const report_end *end);
 
 /* The names of those that are on, as an array of the object. */
-void json_parts(cJSON *object, const char *name, const haul__network_parts *parts);
+void json_segments(cJSON *object, const char *name, const haul__segments *segments);
 
 /* The data on which epochs are measured, "validation" or "test". */
 const char *measured_on(bool validation);

@@ -22,12 +22,12 @@ static void put_time(cJSON *event)
     json_text(event, "time", text);
 }
 
-void json_parts(cJSON *object, const char *name, const haul__network_parts *parts)
+void json_segments(cJSON *object, const char *name, const haul__segments *segments)
 {
     cJSON *array = json_array(object, name);
-    for (int i = 0; i < parts->count; i++)
-        if (parts->items[i].on)
-            json_push(array, cJSON_CreateString(parts->items[i].name));
+    for (int i = 0; i < segments->count; i++)
+        if (segments->items[i].on)
+            json_push(array, cJSON_CreateString(segments->items[i].name));
 }
 
 /* To microseconds. */
@@ -130,7 +130,7 @@ cJSON *form_start(double elapsed, const report_start *s)
     if (s->patience)
         put_count(event, "patience", s->patience);
     if (s->recomputes)
-        json_parts(event, "recompute", &s->step->parts);
+        json_segments(event, "recompute", &s->step->segments);
     if (s->choice->room_bytes)
         put_choice(event, s->choice);
     put_text(event, "place", *s->place ? s->place : NULL);

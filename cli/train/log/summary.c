@@ -25,7 +25,7 @@ static int count_rows(const haul__fit_result *d, int depth)
     return rows;
 }
 
-/* As deep as the rows suffice for; at least the network's own parts. */
+/* As deep as the rows suffice for; at least the network's own children. */
 static int choose_depth(const haul__fit_result *d)
 {
     int depth = 1, deepest = 1;
@@ -220,21 +220,21 @@ static void print_named(const char *name, const char *text)
 void summary_print_parts(const haul__fit_result *d)
 {
     char      text[2048];
-    const int on = haul__parts_count_on(&d->parts);
+    const int on = haul__segments_count_on(&d->segments);
     size_t    used;
     if (d->limit) {
         snprintf(text, sizeof text, "%s; the training needs %s%s", text_bytes(d->limit), text_bytes(d->peak),
                  d->peak <= d->limit ? " of it" : "");
         print_named("limit", text);
     }
-    if (!d->parts.count)
+    if (!d->segments.count)
         return;
-    used = (size_t)snprintf(text, sizeof text, "%d of %d parts run again in the backward pass%s", on, d->parts.count,
+    used = (size_t)snprintf(text, sizeof text, "%d of %d parts run again in the backward pass%s", on, d->segments.count,
                             on ? ": " : "");
-    for (int i = 0, told = 0; i < d->parts.count && used < sizeof text; i++)
-        if (d->parts.items[i].on)
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "%s%s", told++ ? ", " : "", d->parts.items[i].name);
+    for (int i = 0, told = 0; i < d->segments.count && used < sizeof text; i++)
+        if (d->segments.items[i].on)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", told++ ? ", " : "",
+                                     d->segments.items[i].name);
     print_named("again", text);
     if (on) {
         snprintf(text, sizeof text, "%s at the peak instead of %s (estimated)", text_bytes(d->peak),
