@@ -19,6 +19,7 @@ typedef struct matrix {
     int          count;
     cell         cells[MOST_DEVICES][MOST_DEVICES], all;
     double       wait_ms, device_ms, overlap_ms;
+    double       planned_bytes, planned_ms;
     const cJSON *audit;
     bool         marked; /* a finding is about one of the rows */
     bool         kinds;  /* host memory is known to be pinned or pageable */
@@ -54,6 +55,8 @@ static void add_row(matrix *m, const cJSON *row)
     m->marked = m->marked || page_row_marks(NULL, m->audit, row) > 0;
     m->kinds = m->kinds || number_of(row, "pinned_bytes") > 0 || number_of(row, "pageable_bytes") > 0;
     m->wait_ms += positive(number_of(row, "wait_ms"));
+    m->planned_bytes += positive(number_of(row, "planned_bytes"));
+    m->planned_ms += positive(number_of(row, "planned_ms"));
     m->device_ms += positive(number_of(row, "device_ms"));
     m->overlap_ms += positive(number_of(row, "overlap_ms"));
 }
@@ -272,6 +275,9 @@ static void write_lead(html *h, const cJSON *ledger, const matrix *m, const cJSO
     if (m->device_ms > 0)
         html_add(h, "<p>%s of their time on the link was hidden behind computing.</p>",
                  say_share(m->overlap_ms / m->device_ms));
+    if (m->planned_bytes > 0)
+        html_add(h, "<p>The plan asked for %s of them, and counted %s for that.</p>", say_bytes(m->planned_bytes),
+                 say_time(m->planned_ms));
     if (isfinite(number_of(ledger, "bytes")) && number_of(ledger, "bytes") != m->all.bytes)
         html_add(h, "<p class=\"bad\">ledger.json says %s bytes, and its rows add up to %s.</p>",
                  say_count(number_of(ledger, "bytes")), say_count(m->all.bytes));

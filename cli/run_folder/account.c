@@ -42,6 +42,8 @@ static cJSON *form_row(const haul_ledger_row *r)
     json_number(row, "bytes", (double)r->bytes);
     json_number(row, "pinned_bytes", (double)r->pinned_bytes);
     json_number(row, "pageable_bytes", (double)r->pageable_bytes);
+    json_number(row, "planned_bytes", (double)r->planned_bytes);
+    json_number(row, "planned_ms", r->planned_ms);
     json_number(row, "wait_ms", r->wait_ms);
     json_number(row, "device_ms", r->device_ms);
     json_number(row, "overlap_ms", r->overlap_ms);

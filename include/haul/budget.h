@@ -30,6 +30,7 @@ typedef struct HAUL__DESIGNATED haul_budget_options {
     int64_t d2h_bytes;  /* bytes copied from devices to the host; default 0: none */
     int64_t d2d_bytes;  /* bytes copied between devices without a stop in host memory; default 0: none */
     int64_t waits;      /* how often the host may come to a place where it has to wait; default 0: never */
+    bool    planned;    /* also allow the copies that HAUL_PLACE_AUTO asks for, by a plan or by price */
     bool    everywhere; /* count all threads, also the workers of a loader; default: the calling thread */
 } haul_budget_options;
 

@@ -78,7 +78,8 @@ HAUL_BEGIN
  *   `settled`, `tensor` (its name if it is known: that of a parameter, an input of a module, an operand, a field of a
  *   batch or a tensor in a file), `text` (the memory at the host's end: "pinned", "pageable", or "" if the device makes
  *   no difference), `problem` ("f32 to f16" if the elements are converted on their way), `duration` (how long the host
- *   waited in the call), `submitted` (when the call began; 0 if it is not known)
+ *   waited in the call), `submitted` (when the call began; 0 if it is not known), `planned` (what HAUL_PLACE_AUTO
+ *   counted for the copy; 0 if the program asked for it)
  * - HAUL_EVENT_COPY_TO_HOST: the same, to host memory, where it may not have arrived yet
  * - HAUL_EVENT_COPY_BETWEEN: the same, between two devices without a stop in host memory
  * - HAUL_EVENT_WAITED: the host waited for work: `operation`, `device`, `stream`, `bytes` (of the copy, if it waited
@@ -187,6 +188,7 @@ typedef struct haul_event {
     int64_t      time;             /* nanoseconds of a monotonic clock: when it happened, or ended */
     int64_t      duration;         /* nanoseconds: it began at time - duration */
     int64_t      submitted;        /* nanoseconds of that clock: when the command was submitted, or the copy begun */
+    int64_t      planned;          /* nanoseconds: what a copy should take by the speeds of the two devices */
     haul_module *module;           /* the module that is called */
     const haul_call_values *x, *y; /* x: inputs of the call or operation; y: its results */
     void *const *frames;      /* return addresses, innermost first, beginning in the library; NULL unless requested */

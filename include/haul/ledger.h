@@ -75,9 +75,11 @@ typedef struct haul_ledger_row {
     int64_t pinned_bytes;   /* of `bytes`: from or to pinned host memory */
     /* of `bytes`: from or to ordinary host memory, where pinned memory would have been faster */
     int64_t pageable_bytes;
-    double  wait_ms;    /* how long the host waited in the calls that copied */
-    double  device_ms;  /* how long the device copied; with .device_times */
-    double  overlap_ms; /* of `device_ms`: while the device was also computing; with .device_times */
+    int64_t planned_bytes; /* of `bytes`: copies that HAUL_PLACE_AUTO asked for, by a plan or by price */
+    double  planned_ms;    /* what it counted for them, by the speeds of the two devices */
+    double  wait_ms;       /* how long the host waited in the calls that copied */
+    double  device_ms;     /* how long the device copied; with .device_times */
+    double  overlap_ms;    /* of `device_ms`: while the device was also computing; with .device_times */
 } haul_ledger_row;
 
 typedef struct HAUL__DESIGNATED haul_ledger_rows_options {

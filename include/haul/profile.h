@@ -34,7 +34,7 @@ typedef struct HAUL__DESIGNATED haul_profile_options {
     bool everywhere; /* record all threads, also the workers of a loader; default: the calling thread */
     bool no_places;  /* do not walk the stack for copies and waits, which takes some microseconds for each */
     int64_t
-        most_events; /* stop recording after so many events, each of which takes about 140 bytes; default 4 million */
+        most_events; /* stop recording after so many events, each of which takes about 150 bytes; default 4 million */
 } haul_profile_options;
 
 /* Wait for all devices, and record from then on: haul_profile_begin(.everywhere = true). The calling thread is the
@@ -188,6 +188,9 @@ typedef struct haul_finding {
     int64_t count_per_step; /* copies, waits or operations a step, rounded */
     int64_t bytes_per_step; /* bytes that cross the link for it, in a step */
     double  ms_per_step;    /* time that it costs in a step; haul_finding_kind says which */
+    /* what HAUL_PLACE_AUTO counted in a step for these copies, which a plan or their price asked for; 0: the program
+     * asked for them */
+    double planned_ms_per_step;
 } haul_finding;
 
 /* Find what costs time, the most expensive first. Fills at most `capacity` of `out`, which may be NULL for 0, and

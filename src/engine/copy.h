@@ -5,10 +5,12 @@
 
 #include "core/tensor.h"
 
+typedef struct haul__copy_note haul__copy_note;
+
 /* Copies all elements of `from`, which may broadcast, to `to`; any layouts, any dtypes. They are on one device, or one
- * of them is in host memory that the other one's device reaches (haul__device_reaches_host). `name` is that of the
- * tensor for the event of a copy between the two; NULL: none is known. */
-haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *name, const char *origin);
+ * of them is in host memory that the other one's device reaches (haul__device_reaches_host). note: for the event of a
+ * copy between the two (transfer/copy.h); NULL: nothing is known. */
+haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__copy_note *note, const char *origin);
 
 /* The same on one device. */
 static inline haul_status haul__copy_elements(haul_tensor *to, haul_tensor *from, const char *origin)
@@ -28,7 +30,9 @@ haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *nam
 haul_tensor *haul__identity_named(haul_tensor *x, haul_device *device, const char *name);
 haul_status  haul__copy_into_named(haul_tensor *out, haul_tensor *x, const char *name);
 
-/* haul_to, with the copy kept with x's memory until x's elements change; it must not be written to. */
+/* haul_to for HAUL_PLACE_AUTO: of a gradient, and with the copy kept with x's memory until x's elements change, so that
+ * it must not be written to. */
+haul_tensor *haul__to_placed(haul_tensor *x, haul_device *device);
 haul_tensor *haul__to_kept(haul_tensor *x, haul_device *device, const char *name);
 
 /* True if x has a kept copy there. */

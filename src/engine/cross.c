@@ -3,7 +3,6 @@
 #include "core/shape.h"
 #include "engine/copy.h"
 #include "memory/allocator.h"
-#include "transfer/copy.h"
 
 /* What crosses a link is dense: elements are gathered or converted before or after. A large copy of elements that the
  * CPU has to gather or convert first is done in parts: while one part crosses the link, the CPU makes the next one
@@ -43,20 +42,20 @@ typedef struct way {
     bool              gathers;  /* x has to be copied on its device first */
     bool              scatters; /* y has to be copied from what arrives */
     bool              fresh;
-    const char       *name;                   /* for the event */
+    haul__copy_note   note;
     int64_t           strides[HAUL_MAX_DIMS]; /* of what crosses */
     int               parts;
     int64_t           rows; /* of a part, in the dimension that is outermost in memory */
     int               axis; /* that dimension */
 } way;
 
-static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
+static way way_of(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const haul__copy_note *note)
 {
     way w = {.call = c,
              .x = x,
              .y = y,
              .fresh = fresh,
-             .name = name,
+             .note = *note,
              .dtype = convert_first(x, y) ? y->dtype : x->dtype,
              .parts = 1};
     w.gathers = x->dtype != w.dtype || !haul__tensor_is_gap_free(x);
@@ -168,7 +167,7 @@ static haul_status cross_in_parts(way *w)
     if (status)
         return status;
     status = haul__transfer(&(haul__copy){.operation = w->call->operation->name,
-                                          .tensor = w->name,
+                                          .note = w->note,
                                           .parts = &(haul__copy_parts){p.copies, w->parts, gather, &p},
                                           .fresh = w->fresh || w->scatters,
                                           .conversion = {w->x->dtype, w->y->dtype}});
@@ -177,9 +176,9 @@ static haul_status cross_in_parts(way *w)
     return status;
 }
 
-haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
+haul_status haul__cross(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const haul__copy_note *note)
 {
-    way         w = way_of(c, y, x, fresh, name);
-    haul_status status = is_direct(&w) ? haul__copy_across(y, x, name, c->operation->name) : HAUL_UNSUPPORTED;
+    way         w = way_of(c, y, x, fresh, note);
+    haul_status status = is_direct(&w) ? haul__copy_across(y, x, note, c->operation->name) : HAUL_UNSUPPORTED;
     return status == HAUL_UNSUPPORTED ? cross_in_parts(&w) : status;
 }

@@ -5,6 +5,7 @@
 #include "base/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
+#include "engine/node.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
 #include "memory/derived.h"
@@ -12,11 +13,11 @@
 /* ---- what the operations share ---- */
 
 /* Copies the elements of x to y, on any devices. */
-static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const char *name)
+static haul_status bring(const haul__call *c, haul_tensor *y, haul_tensor *x, bool fresh, const haul__copy_note *note)
 {
     if (x->storage->device == y->storage->device)
         return haul__copy_elements(y, x, c->operation->name);
-    return haul__cross(c, y, x, fresh, name);
+    return haul__cross(c, y, x, fresh, note);
 }
 
 typedef struct move_attributes {
@@ -24,7 +25,8 @@ typedef struct move_attributes {
     haul_dtype   dtype;  /* HAUL_DTYPE_NONE: the operand's dtype */
     bool         keeps;  /* the result is kept with the operand's storage */
     bool         kept;   /* and existed before */
-    bool         reserved[2];
+    bool         placed; /* HAUL_PLACE_AUTO asked for it */
+    bool         reserved[1];
     const char  *name; /* the tensor's, for events of copies; NULL: none is known. Only `compute` reads it */
 } move_attributes;
 
@@ -48,18 +50,26 @@ static haul_status describe_same(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    return bring(c, c->results[0], c->operands[0], true, NULL);
+    return bring(c, c->results[0], c->operands[0], true, &(haul__copy_note){.tensor = NULL});
 }
 
 static haul_status compute_move(haul__call *c)
 {
     const move_attributes *a = haul__attributes(c);
-    return bring(c, c->results[0], c->operands[0], true, a->name);
+    return bring(c, c->results[0], c->operands[0], true, &(haul__copy_note){a->name, a->placed});
 }
 
 static void pass_on(haul__gradient *g)
 {
     g->operands[0] = g->results[0];
+}
+
+/* The gradient crosses where HAUL_PLACE_AUTO had the operand cross. */
+static void pass_back(haul__gradient *g)
+{
+    const move_attributes *a = g->attributes;
+    haul_device           *home = g->node->edges[0].device;
+    g->operands[0] = a->placed && home != a->device ? haul__to_placed(g->results[0], home) : g->results[0];
 }
 
 /* ---- to, cast ---- */
@@ -120,7 +130,7 @@ HAUL__OPERATION(to) = {
     .attributes_size = HAUL__ATTRIBUTES(move_attributes),
     .infer = infer_to,
     .compute = compute_to,
-    .gradient = pass_on,
+    .gradient = pass_back,
     .cost = cost_of_to,
 };
 
@@ -136,9 +146,14 @@ haul_tensor *haul__to_named(haul_tensor *x, haul_device *device, const char *nam
     return HAUL__APPLY(to, (&(move_attributes){.device = device, .name = name}), x);
 }
 
+haul_tensor *haul__to_placed(haul_tensor *x, haul_device *device)
+{
+    return HAUL__APPLY(to, (&(move_attributes){.device = device, .placed = true}), x);
+}
+
 haul_tensor *haul__to_kept(haul_tensor *x, haul_device *device, const char *name)
 {
-    return HAUL__APPLY(to, (&(move_attributes){.device = device, .keeps = true, .name = name}), x);
+    return HAUL__APPLY(to, (&(move_attributes){.device = device, .keeps = true, .placed = true, .name = name}), x);
 }
 
 bool haul__keeps_move(const haul_tensor *x, const haul_device *device)
@@ -352,7 +367,7 @@ static haul_status compute_copy_into(haul__call *c)
             return haul_error_status();
         x = apart;
     }
-    return bring(c, out, x, false, a->name);
+    return bring(c, out, x, false, &(haul__copy_note){.tensor = a->name});
 }
 
 HAUL__OPERATION(copy_into) = {

@@ -121,7 +121,7 @@ haul_tensor *haul_wrap_host(haul_dtype dtype, haul_shape shape, void *data, void
 static haul_status write_elements(haul_tensor *t, const void *data, size_t bytes, const char *name,
                                   const char *operation)
 {
-    haul__copy in = {.operation = operation, .tensor = name, .from_host = data, .bytes = bytes};
+    haul__copy in = {.operation = operation, .note = {.tensor = name}, .from_host = data, .bytes = bytes};
     if (t->contiguous) {
         in.to = (haul__region){t->storage, offset_of(t)};
         return bring_in(&in, t->dtype);
@@ -170,7 +170,7 @@ haul_status haul_write(haul_tensor *t, const void *data, size_t size)
 static haul_status bring_out(const haul_tensor *t, void *out, const char *name, const char *operation)
 {
     return haul__transfer(&(haul__copy){.operation = operation,
-                                        .tensor = name,
+                                        .note = {.tensor = name},
                                         .to_host = out,
                                         .from = {t->storage, offset_of(t)},
                                         .bytes = (size_t)t->count * haul__dtype_size(t->dtype)});

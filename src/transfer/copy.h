@@ -25,10 +25,16 @@ typedef struct haul__conversion {
     haul_dtype from, to; /* equal: nothing is converted */
 } haul__conversion;
 
+/* What the event of a copy says of it. */
+typedef struct haul__copy_note {
+    const char *tensor; /* the tensor's name: "features.0.weight"; NULL: none is known */
+    bool        placed; /* HAUL_PLACE_AUTO asked for the copy */
+} haul__copy_note;
+
 /* Members that a copy does not need are 0. */
 typedef struct haul__copy {
-    const char *operation; /* the operation that it is for: "haul_to"; never NULL */
-    const char *tensor;    /* the tensor's name for the event: "features.0.weight"; NULL: none is known */
+    const char     *operation; /* the operation that it is for: "haul_to"; never NULL */
+    haul__copy_note note;
 
     /* Dense ranges on any devices. A region without a storage is memory of the caller, who may change or read it when
      * haul__transfer returns. */

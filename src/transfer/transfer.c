@@ -14,6 +14,7 @@
 #include "device/device.h"
 #include "device/link.h"
 #include "device/residency.h"
+#include "device/speeds.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/block_events.h"
@@ -58,6 +59,16 @@ static void crossing_end(crossing *x)
     haul__wait_group_end(&x->group);
 }
 
+/* What HAUL_PLACE_AUTO counted for a copy that it asked for. */
+static int64_t planned_ns(const crossing *x, const haul_device *to, const haul_device *from)
+{
+    const bool    pinned = to == haul_cpu() || !x->host || strcmp(x->host, "pageable") != 0;
+    const int64_t ps = x->copy->note.placed && haul__watched(HAUL_EVENT_COPY)
+                           ? haul__speeds_copy_time(from, to, (int64_t)x->group.bytes, pinned)
+                           : 0;
+    return (ps + 999) / 1000;
+}
+
 /* A copy over a link was submitted, or `status` holds the reason why it was not. */
 static haul_status counted(const crossing *x, haul_status status, haul_event_kind kind, const haul_device *to,
                            const haul_device *from)
@@ -75,7 +86,8 @@ static haul_status counted(const crossing *x, haul_status status, haul_event_kin
                       .other = from,
                       .bytes = (int64_t)x->group.bytes,
                       .copy = x->number,
-                      .tensor = x->copy->tensor,
+                      .tensor = x->copy->note.tensor,
+                      .planned = planned_ns(x, to, from),
                       .text = x->host,
                       .host = x->at,
                       .settled = x->settled,

@@ -287,7 +287,7 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     if (!t || !there)
         return t;
     if (!haul__transfer(&(haul__copy){.operation = ORIGIN,
-                                      .tensor = name,
+                                      .note = {.tensor = name},
                                       .to = {there, 0},
                                       .from = {host, 0},
                                       .bytes = (size_t)t->count * haul__dtype_size(dtype),

@@ -246,12 +246,12 @@ static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *or
 }
 
 /* The kernel of a device that reaches host memory copies between the two. */
-static haul_status cross(const haul__command *by, haul_tensor *to, haul_tensor *from, const char *name,
+static haul_status cross(const haul__command *by, haul_tensor *to, haul_tensor *from, const haul__copy_note *note,
                          const char *origin)
 {
     const size_t to_size = haul__dtype_size(to->dtype), from_size = haul__dtype_size(from->dtype);
     return haul__transfer(&(haul__copy){.operation = origin,
-                                        .tensor = name,
+                                        .note = note ? *note : (haul__copy_note){.tensor = NULL},
                                         .to = {to->storage, (size_t)to->offset * to_size},
                                         .from = {from->storage, (size_t)from->offset * from_size},
                                         .bytes = (size_t)from->count * (to_size < from_size ? to_size : from_size),
@@ -259,11 +259,11 @@ static haul_status cross(const haul__command *by, haul_tensor *to, haul_tensor *
                                         .by = by});
 }
 
-haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from, const char *name,
-                              const char *origin)
+haul_status haul__launch_copy(haul__command *command, int id, haul_tensor *to, haul_tensor *from,
+                              const haul__copy_note *note, const char *origin)
 {
     if (to->storage->device != from->storage->device)
-        return cross(command, to, from, name, origin);
+        return cross(command, to, from, note, origin);
     command->operation = origin;
     command->device = to->storage->device;
     command->write_count = 1;
@@ -279,7 +279,7 @@ static bool is_for_the_driver(const haul_tensor *to, const haul_tensor *from)
            haul__tensor_is_gap_free(to) && !haul__device_moves_by_kernel(to->storage->device, haul_tensor_bytes(to));
 }
 
-haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *name, const char *origin)
+haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__copy_note *note, const char *origin)
 {
     haul_device     *device = haul__device_is_host(to->storage->device) ? from->storage->device : to->storage->device;
     pointwise_params p = {.items = 0};
@@ -288,14 +288,14 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *na
     if (is_for_the_driver(to, from))
         return copy_bytes(to, from, origin);
     if (haul__is_dry() && to->storage->device != from->storage->device)
-        return cross(&(haul__command){.kernel = NULL}, to, from, name, origin);
+        return cross(&(haul__command){.kernel = NULL}, to, from, note, origin);
     if (haul__is_dry())
         return haul__launch_dry(device, &(haul__launch){HAUL__OUT(to), HAUL__IN(from)});
     haul__layout(&p, &to->shape, (haul_tensor *[]){to, from}, 2);
     if (from->count > 1) /* a fill is faster with plain stores */
         haul__layout_stores(&p, (haul_tensor *[]){to, from}, 2);
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
-        return haul__transpose(device, to, from, &p, name, origin);
+        return haul__transpose(device, to, from, &p, note, origin);
     const bool          by_rows = to->dtype == from->dtype && !device->strided;
     const int           id = by_rows ? HAUL__K_copy_rows : kernels[from->dtype];
     const haul__kernel *kernel = haul__kernel_for(device, id, to->dtype);
@@ -304,5 +304,5 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const char *na
     haul__layout_packs(&p, device, to->dtype, 2);
     return haul__launch_copy(
         &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN}, id,
-        to, from, name, origin);
+        to, from, note, origin);
 }

@@ -98,7 +98,7 @@ static int64_t items_of(const haul_device *device, const transpose_params *p, in
 }
 
 haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *from, const pointwise_params *layout,
-                            const char *name, const char *origin)
+                            const haul__copy_note *note, const char *origin)
 {
     enum { GRAIN_BYTES = 1 << 17 };
     const int           last = layout->ndim - 1, dense = dense_dimension(layout);
@@ -127,5 +127,5 @@ haul_status haul__transpose(haul_device *device, haul_tensor *to, haul_tensor *f
                                               .kernel = kernel,
                                               .items = p.items,
                                               .grain = strip < GRAIN_BYTES ? GRAIN_BYTES / strip : 1},
-                             HAUL__K_transpose, to, from, name, origin);
+                             HAUL__K_transpose, to, from, note, origin);
 }

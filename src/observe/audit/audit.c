@@ -25,8 +25,8 @@ const char *haul_finding_name(haul_finding_kind kind)
 
 static bool same_suspect(const haul__suspect *a, const haul__suspect *b)
 {
-    return a->kind == b->kind && a->place == b->place && a->down == b->down && a->device == b->device &&
-           (a->place || a->operation == b->operation);
+    return a->kind == b->kind && a->place == b->place && a->down == b->down && a->placed == b->placed &&
+           a->device == b->device && (a->place || a->operation == b->operation);
 }
 
 static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
@@ -38,7 +38,7 @@ static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
         return NULL;
     haul__suspect *new = &all->items[all->count++];
     *new = *what;
-    new->count = new->bytes = new->ns = new->carried = 0;
+    new->count = new->bytes = new->ns = new->planned = new->carried = 0;
     new->when = (haul__intervals){0};
     new->about = (haul__about){0};
     new->steps = new->last_step = 0;
@@ -56,6 +56,7 @@ haul__suspect *haul__suspect_add(haul__suspects *all, const haul__suspect *what,
     s->count += what->count;
     s->bytes += what->bytes;
     s->ns += what->ns;
+    s->planned += what->planned;
     s->steps += s->last_step != step + 1;
     s->last_step = step + 1;
     return s;
@@ -89,7 +90,8 @@ static haul_finding make_finding(const haul_profile *p, const haul__suspect *s)
     haul_finding f = {.kind = s->kind,
                       .count_per_step = llround((double)s->count / s->steps),
                       .bytes_per_step = llround((double)s->bytes / s->steps),
-                      .ms_per_step = (double)s->ns / s->steps / 1e6};
+                      .ms_per_step = (double)s->ns / s->steps / 1e6,
+                      .planned_ms_per_step = (double)s->planned / s->steps / 1e6};
     haul__utf8_copy(f.place, sizeof f.place, haul__profile_text(p, s->place ? s->place : s->operation));
     haul__finding_words(p, s, &f);
     return f;
@@ -198,6 +200,7 @@ void haul__write_findings(haul__json_text *t, const haul_profile *p)
         haul__json_integer(t, "count_per_step", f->count_per_step);
         haul__json_integer(t, "bytes_per_step", f->bytes_per_step);
         haul__json_number(t, "ms_per_step", f->ms_per_step);
+        haul__json_number(t, "planned_ms_per_step", f->planned_ms_per_step);
         haul__json_string(t, "fix", f->fix);
         haul__json_string(t, "device", p->findings->devices[i] ? haul_device_name(p->findings->devices[i]) : "");
         haul__write_copies(t, p, &p->findings->about[i]);

@@ -58,7 +58,9 @@ typedef struct haul__suspect {
     const haul_device *device;                     /* on the far side */
     uint32_t           tensor, module, conversion; /* texts */
     bool               down;                       /* of copies: to the host */
+    bool               placed;                     /* of copies: HAUL_PLACE_AUTO asked for them */
     int64_t            count, bytes, ns;
+    int64_t            planned; /* ns that it counted */
     int64_t            carried; /* bytes of the copies; `bytes` are those that the fix saves */
     haul__intervals    when;    /* of copies: what `ns` is computed from */
     haul__about        about;

@@ -20,6 +20,8 @@ static haul__suspect suspect_of(const haul_profile *p, const haul__profile_event
                            .module = copy->module,
                            .conversion = copy->detail,
                            .down = down,
+                           .placed = copy->planned > 0,
+                           .planned = copy->planned,
                            .count = 1,
                            .bytes = copy->bytes};
 }
@@ -47,6 +49,7 @@ static void add_return(const haul__costs *costs, const haul__profile_event *back
     haul__suspect what = suspect_of(p, gone, back->flow.operations ? HAUL_FINDING_CPU_ISLAND : HAUL_FINDING_PING_PONG);
     what.second = haul__place_of(p, back->stack);
     what.bytes += back->bytes;
+    what.planned += back->planned;
     haul__suspect *s = haul__suspect_add(to, &what, back->step);
     if (s) {
         to->failed = !haul__cost_of_return(costs, gone, back, &s->when) || to->failed;

@@ -133,6 +133,19 @@ static void say_host(const words *w, haul_finding *f, bool gap)
                  : "haul_loader *loader = haul_loader_new(data, .batch = 4 * n); /* more work for each command */");
 }
 
+/* Of copies that the program did not ask for: the plan's price, and how to get another plan. */
+static void say_planned(haul_finding *f)
+{
+    const size_t used = strlen(f->what);
+    snprintf(f->what + used, sizeof f->what - used, " HAUL_PLACE_AUTO asks for it, and counts %.3g ms.",
+             f->planned_ms_per_step);
+    snprintf(f->fix, sizeof f->fix,
+             "/* other places cost more by the plan; where copies take longer than it counts, measure them with\n"
+             " * `haul calibrate` and plan again */\n"
+             "haul_plan *plan = haul_plan_new(step, context, .module = net);\n"
+             "haul_status status = haul_plan_apply(plan, net);");
+}
+
 void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_finding *f)
 {
     const words w = words_of(p, s, f);
@@ -148,4 +161,6 @@ void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_fin
     case HAUL_FINDING_HOST_BOUND: say_host(&w, f, s->place != 0); break;
     case HAUL_FINDING_END: break;
     }
+    if (s->placed)
+        say_planned(f);
 }

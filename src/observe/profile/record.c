@@ -48,6 +48,7 @@ static haul__profile_event event_of(haul_profile *p, const haul_event *e)
                              .end = e->time - p->began,
                              .submitted = e->submitted - p->began,
                              .bytes = e->bytes,
+                             .planned = e->planned,
                              .number = e->kind & HAUL_EVENT_COMMAND                                       ? e->command
                                        : e->kind & HAUL_EVENT_WORK || e->kind == HAUL_EVENT_OPERATION_END ? e->node
                                                                                                           : e->storage,

@@ -26,7 +26,8 @@ typedef struct haul__profile_event {
     const haul_device *device, *other;
     int64_t            begin, end, submitted;
     int64_t            bytes;
-    uint64_t           number; /* of the command, storage or node */
+    int64_t            planned; /* of a copy: ns that HAUL_PLACE_AUTO counted; 0: the program asked for it */
+    uint64_t           number;  /* of the command, storage or node */
     uint64_t           copy;
     union {
         struct { /* of an operation */

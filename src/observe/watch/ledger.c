@@ -19,7 +19,7 @@ enum { FIRST_ROWS = 16, MOST_ROWS = 4096, MOST_PAIRS = 1024, TABLE = 4 * MOST_RO
 
 /* Nanoseconds. */
 typedef struct times {
-    int64_t wait, device, overlap;
+    int64_t wait, planned, device, overlap;
 } times;
 
 typedef struct row {
@@ -128,6 +128,7 @@ static int find(book *b, const haul_ledger_row *key)
 static void add_times(times *to, const times *more)
 {
     to->wait += more->wait;
+    to->planned += more->planned;
     to->device += more->device;
     to->overlap += more->overlap;
 }
@@ -136,7 +137,7 @@ static void add_times(times *to, const times *more)
 static int enter(book *b, const row *r)
 {
     haul_ledger_row key = r->of;
-    key.count = key.bytes = key.pinned_bytes = key.pageable_bytes = 0;
+    key.count = key.bytes = key.pinned_bytes = key.pageable_bytes = key.planned_bytes = 0;
     const int        index = find(b, &key);
     haul_ledger_row *to = &b->rows[index].of;
     if (to->count && strcmp(to->conversion, r->of.conversion) != 0)
@@ -145,6 +146,7 @@ static int enter(book *b, const row *r)
     to->bytes += r->of.bytes;
     to->pinned_bytes += r->of.pinned_bytes;
     to->pageable_bytes += r->of.pageable_bytes;
+    to->planned_bytes += r->of.planned_bytes;
     add_times(&b->rows[index].times, &r->times);
     return index;
 }
@@ -153,7 +155,8 @@ static int enter(book *b, const row *r)
 
 static row row_of(const haul_event *e)
 {
-    row r = {.of = {.from = e->other, .to = e->device, .count = 1, .bytes = e->bytes}, .times = {.wait = e->duration}};
+    row r = {.of = {.from = e->other, .to = e->device, .count = 1, .bytes = e->bytes},
+             .times = {.wait = e->duration, .planned = e->planned}};
     haul__utf8_copy(r.of.operation, sizeof r.of.operation, e->operation);
     haul__utf8_copy(r.of.module, sizeof r.of.module, e->origin);
     haul__utf8_copy(r.of.label, sizeof r.of.label, e->label);
@@ -161,6 +164,7 @@ static row row_of(const haul_event *e)
     haul__utf8_copy(r.of.conversion, sizeof r.of.conversion, e->problem);
     r.of.pinned_bytes = strcmp(e->text, "pinned") == 0 ? e->bytes : 0;
     r.of.pageable_bytes = strcmp(e->text, "pageable") == 0 ? e->bytes : 0;
+    r.of.planned_bytes = e->planned ? e->bytes : 0;
     return r;
 }
 
@@ -338,6 +342,7 @@ static haul_ledger_row finished(const row *r)
     haul_ledger_row out = r->of;
     const int64_t   overlap = r->times.overlap < r->times.device ? r->times.overlap : r->times.device;
     out.wait_ms = (double)r->times.wait / 1e6;
+    out.planned_ms = (double)r->times.planned / 1e6;
     out.device_ms = (double)r->times.device / 1e6;
     out.overlap_ms = (double)overlap / 1e6;
     return out;

@@ -32,7 +32,8 @@ typedef struct user {
 typedef struct budget {
     haul__object     object;
     haul__subscriber subscriber;
-    const char      *scope; /* its name, or NULL */
+    const char      *scope;   /* its name, or NULL */
+    bool             planned; /* copies of HAUL_PLACE_AUTO are allowed */
     int64_t          limit[RESOURCES], used[RESOURCES];
     user            *users; /* up to MOST_USERS; those that come later only count in `used` */
     int              user_count, room;
@@ -85,8 +86,10 @@ static void take(const haul_event *e, void *context)
                           : e->kind == HAUL_EVENT_COPY_BETWEEN ? BETWEEN
                                                                : WAITS;
     const int64_t  amount = what == WAITS ? 1 : e->bytes;
-    const user     wanted = user_of(e, what);
-    user          *found = find(b, &wanted);
+    if (b->planned && e->planned)
+        return;
+    const user wanted = user_of(e, what);
+    user      *found = find(b, &wanted);
     b->used[what] += amount;
     if (!found)
         return;
@@ -224,6 +227,7 @@ haul_status haul_budget_with(const haul_budget_options *o)
     b->limit[TO_HOST] = o->d2h_bytes;
     b->limit[BETWEEN] = o->d2d_bytes;
     b->limit[WAITS] = o->waits;
+    b->planned = o->planned;
     b->scope = haul__tls.innermost->name;
     enum { KINDS = HAUL_EVENT_COPY | HAUL_EVENT_WAITED | HAUL_EVENT_FOUND_DONE };
     b->subscriber.of =
