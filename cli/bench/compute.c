@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/shared/cli.h"
-#include "plan/room.h"
+#include "plan/available.h"
 
 /* ---- one call ---- */
 
@@ -135,7 +135,8 @@ static bool fits_time(const compute_group *g, compute_size *s, double until)
  * enough. Only vectors come near. */
 static bool fits_memory(const compute_results *r, const compute_group *g, compute_size *s)
 {
-    const int64_t sides = r->is_cpu ? 1 : 3, available = haul__room_of_host(); /* pinned and ordinary, and the device */
+    const int64_t sides = r->is_cpu ? 1 : 3,
+                  available = haul__available_on_host(); /* pinned and ordinary, and the device */
     const int64_t elements = g->family->counts_bytes ? s->size : 0;
     if (!available || elements * 12 * sides <= available / 2)
         return true;

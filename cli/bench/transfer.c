@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/shared/cli.h"
-#include "plan/room.h"
+#include "plan/available.h"
 
 /* ---- the copies ---- */
 
@@ -197,7 +197,7 @@ static double pass_seconds(const transfer_curve *c, const transfer_size *s)
 static bool fits_memory(const transfer_curve *c, transfer_size *s)
 {
     const int     copies = c->is_host ? 2 : 2 + (c->pins ? 2 : 0) + (c->properties.shares_host_memory ? 2 : 0);
-    const int64_t available = haul__room_of_host(), needed = copies * s->bytes;
+    const int64_t available = haul__available_on_host(), needed = copies * s->bytes;
     if (!available || needed <= available / 2)
         return true;
     snprintf(s->left_out, sizeof s->left_out,

@@ -20,7 +20,7 @@ static const struct unit {
              {"Gi", 1024.0 * 1024 * 1024},
              {"Ti", 1024.0 * 1024 * 1024 * 1024}};
 
-static bool take_size(double number, const char *unit, haul__room_limit *out)
+static bool take_size(double number, const char *unit, haul__training_limit *out)
 {
     enum { MOST = 53 }; /* bits that JSON's numbers hold */
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
@@ -33,12 +33,12 @@ static bool take_size(double number, const char *unit, haul__room_limit *out)
     return false;
 }
 
-bool memory_limit_parse(const char *text, haul__room_limit *out)
+bool memory_limit_parse(const char *text, haul__training_limit *out)
 {
     char  *end;
     double number;
     bool   fine = false;
-    *out = (haul__room_limit){0};
+    *out = (haul__training_limit){0};
     if (!text)
         return true;
     if (isdigit((unsigned char)*text) && strspn(text, "0123456789.") > 0 && !strpbrk(text, "xXeE")) {

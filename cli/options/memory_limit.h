@@ -2,9 +2,9 @@
 #ifndef CLI_OPTIONS_MEMORY_LIMIT_H
 #define CLI_OPTIONS_MEMORY_LIMIT_H
 
-#include "plan/room.h"
+#include "plan/available.h"
 
 /* "3000000", "1.5G", "512Mi", "50%"; NULL and "0" mean no limit. False after a complaint. */
-bool memory_limit_parse(const char *text, haul__room_limit *out);
+bool memory_limit_parse(const char *text, haul__training_limit *out);
 
 #endif

@@ -23,8 +23,8 @@ static char *next_part(char **rest)
 static bool read_limits(char *list, haul_plan_limit *out, int *count)
 {
     for (char *part = next_part(&list); part; part = next_part(&list)) {
-        haul__room_limit limit;
-        char            *equals = strchr(part, '=');
+        haul__training_limit limit;
+        char                *equals = strchr(part, '=');
         if (equals)
             *equals = '\0';
         if (!memory_limit_parse(equals ? equals + 1 : part, &limit))

@@ -53,7 +53,7 @@ static void choose_fastest(trainer *t)
 /* --batch auto. -1, or an exit code. */
 static int choose_batch(trainer *t)
 {
-    const int64_t examples = haul_dataset_count(t->data.train), limit = haul__room_limit_bytes(&t->plans.limit, 0);
+    const int64_t examples = haul_dataset_count(t->data.train), limit = haul__training_limit_bytes(&t->plans.limit, 0);
     haul__batch_choice *c = &t->choice;
     haul_memory_stats   memory = {0};
     haul__batch_need    need;
@@ -62,7 +62,7 @@ static int choose_batch(trainer *t)
     if (haul_memory_stats_get(t->device, &memory))
         return complain_error();
     t->expected.start = memory.allocated;
-    c->room_bytes = limit ? limit : haul__room_of_training(t->device, t->expected.start);
+    c->room_bytes = limit ? limit : haul__available_to_training(t->device, t->expected.start);
     if (!c->room_bytes)
         return complain("how much memory of %s is free is not known; give --batch auto a --memory-limit",
                         haul_device_name(t->device));

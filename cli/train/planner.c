@@ -88,7 +88,7 @@ void planner_free(planner *p)
     free(p);
 }
 
-static haul__fit_request request_of(const planner *p, const haul__room_limit *limit)
+static haul__fit_request request_of(const planner *p, const haul__training_limit *limit)
 {
     return (haul__fit_request){.batch = p->of->options->batch,
                                .limit = *limit,
@@ -96,7 +96,7 @@ static haul__fit_request request_of(const planner *p, const haul__room_limit *li
                                .start = p->of->expected.start};
 }
 
-haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_result *out)
+haul_status planner_fit(planner *p, const haul__training_limit *limit, haul__fit_result *out)
 {
     const haul__fit_request request = request_of(p, limit);
     return haul__fit(&p->training, &request, out);
@@ -104,13 +104,13 @@ haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_res
 
 haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out)
 {
-    const haul__fit_request request = request_of(p, &(haul__room_limit){.bytes = limit});
+    const haul__fit_request request = request_of(p, &(haul__training_limit){.bytes = limit});
     return haul__fit_spilling(&p->training, &request, out);
 }
 
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 {
-    const haul__fit_request request = request_of(p, &(haul__room_limit){.bytes = limit});
+    const haul__fit_request request = request_of(p, &(haul__training_limit){.bytes = limit});
     return haul__spill_cost_find(&p->training, &request, out);
 }
 

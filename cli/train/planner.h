@@ -16,7 +16,7 @@ bool planner_open(struct trainer *t);
 void planner_free(planner *p);
 
 /* What the training takes with its options, where it has `limit`. */
-haul_status planner_fit(planner *p, const haul__room_limit *limit, haul__fit_result *out);
+haul_status planner_fit(planner *p, const haul__training_limit *limit, haul__fit_result *out);
 
 /* The same if it spills beyond so many bytes. */
 haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out);

@@ -39,9 +39,9 @@ typedef struct train_options {
 
 /* What the texts of --schedule, --augment and --memory-limit mean. */
 typedef struct train_plans {
-    schedule_plan    schedule;
-    augmentation     augment;
-    haul__room_limit limit;
+    schedule_plan        schedule;
+    augmentation         augment;
+    haul__training_limit limit;
 } train_plans;
 
 /* Seconds that steps took, for their median. */

@@ -41,7 +41,7 @@ static haul_status fit_batch(const haul__batch_request *r, int64_t batch, haul__
 /* What goes to host memory has to fit there. */
 static bool host_has_room(int64_t bytes)
 {
-    const int64_t available = haul__room_of_host();
+    const int64_t available = haul__available_on_host();
     return !available || bytes <= available / 10 * 9;
 }
 

@@ -193,7 +193,7 @@ static haul_status estimate_epoch(making *m)
     if (m->chosen)
         return status;
     fit->plain_peak = fit->peak;
-    fit->limit = haul__room_limit_bytes(&m->request->limit, fit->plain_peak);
+    fit->limit = haul__training_limit_bytes(&m->request->limit, fit->plain_peak);
     fit->overhead = m->request->limit.overhead;
     return status;
 }

@@ -5,9 +5,9 @@
 #include <haul/estimate.h>
 #include <haul/program.h>
 
+#include "plan/available.h"
 #include "plan/layers.h"
 #include "plan/recompute.h"
-#include "plan/room.h"
 #include "plan/training.h"
 
 enum { HAUL__SPILLED_STEPS = 12 };
@@ -19,10 +19,10 @@ typedef struct haul__fit_spill {
 } haul__fit_spill;
 
 typedef struct haul__fit_request {
-    int64_t          batch; /* examples in a mini-batch */
-    haul__room_limit limit;
-    bool             recompute; /* choose segments that run again, as few as the limit needs */
-    int64_t          start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
+    int64_t              batch; /* examples in a mini-batch */
+    haul__training_limit limit;
+    bool                 recompute; /* choose segments that run again, as few as the limit needs */
+    int64_t              start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 
 typedef struct haul__fit_result {

@@ -8,9 +8,9 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "device/speeds.h"
+#include "plan/available.h"
 #include "plan/link_rates.h"
 #include "plan/rates.h"
-#include "plan/room.h"
 
 /* ---- measuring ---- */
 
@@ -23,7 +23,7 @@ static haul_status measure_device(haul_device *device, haul__machine_device *out
     snprintf(out->name, sizeof out->name, "%s", p.name);
     snprintf(out->model, sizeof out->model, "%s", p.model);
     out->shares_host_memory = p.shares_host_memory;
-    out->memory_bytes = p.memory_bytes > 0 ? p.memory_bytes : haul__room_of_host();
+    out->memory_bytes = p.memory_bytes > 0 ? p.memory_bytes : haul__available_on_host();
     if (out->memory_bytes <= 0)
         out->memory_bytes = 1;
     return haul__rates_measure(device, out);

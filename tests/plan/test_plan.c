@@ -360,8 +360,8 @@ static void test_plan__limits(void **state)
 {
     (void)state;
     const struct {
-        haul__room_limit limit;
-        int64_t          peak, bytes;
+        haul__training_limit limit;
+        int64_t              peak, bytes;
     } cases[] = {
         {{0}, 1000, 0},
         {{.bytes = 500}, 1000, 500},
@@ -372,7 +372,7 @@ static void test_plan__limits(void **state)
         {{.percent = 1e6}, INT64_MAX, INT64_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(haul__room_limit_bytes(&cases[i].limit, cases[i].peak), cases[i].bytes);
+        assert_int_equal(haul__training_limit_bytes(&cases[i].limit, cases[i].peak), cases[i].bytes);
 }
 
 /* ---- parts ---- */

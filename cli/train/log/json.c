@@ -164,7 +164,7 @@ cJSON *form_network(double elapsed, const report_start *s)
     put_count(event, "parameter_bytes", d->layers.parameter_bytes);
     json_number(event, "step_flops", d->step.flops);
     put_count(event, "peak_bytes", haul__fit_step_peak(d, s->device));
-    put_count(event, "memory_bytes", haul__room_of_device(s->device));
+    put_count(event, "memory_bytes", haul__device_memory(s->device));
     return event;
 }
 

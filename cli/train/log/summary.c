@@ -194,15 +194,15 @@ static void choose_unit(table *t)
 void summary_print_memory(const haul__fit_result *d, const haul_device *device)
 {
     char    text[256];
-    int64_t peak = haul__fit_step_peak(d, device), room = haul__room_of_device(device);
-    if (!room)
+    int64_t peak = haul__fit_step_peak(d, device), memory = haul__device_memory(device);
+    if (!memory)
         snprintf(text, sizeof text, "%s at the peak on %s (estimated)", text_bytes(peak), haul_device_name(device));
-    else if (peak <= room)
+    else if (peak <= memory)
         snprintf(text, sizeof text, "%s%s of %s on %s at the peak (estimated)",
-                 d->limit ? "" : "fits: ", text_bytes(peak), text_bytes(room), haul_device_name(device));
+                 d->limit ? "" : "fits: ", text_bytes(peak), text_bytes(memory), haul_device_name(device));
     else
         snprintf(text, sizeof text, "does not fit: %s of %s on %s at the peak (estimated); try a smaller --batch",
-                 text_bytes(peak), text_bytes(room), haul_device_name(device));
+                 text_bytes(peak), text_bytes(memory), haul_device_name(device));
     set_style(STYLE_DIM);
     printf("memory  ");
     set_style(STYLE_PLAIN);
