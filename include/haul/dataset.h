@@ -78,10 +78,10 @@ typedef struct haul_example {
     int64_t epoch; /* the number passed to haul_loader_start */
     /* random numbers; each function continues where the one before it stopped: `read`, the first transform, and so on
      */
-    haul_draws                 draws;
-    int                        count;                   /* the number of `fields` */
-    haul_value                 fields[HAUL_MAX_FIELDS]; /* the values, in the order of the dataset's fields */
-    struct haul__example_room *haul__room;
+    haul_draws                   draws;
+    int                          count;                   /* the number of `fields` */
+    haul_value                   fields[HAUL_MAX_FIELDS]; /* the values, in the order of the dataset's fields */
+    struct haul__example_memory *haul__memory;
 } haul_example;
 
 /* The field of that name. Returns NULL, with an error, if there is none. */

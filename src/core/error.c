@@ -157,7 +157,7 @@ haul_status haul_error_set(haul_status status, const char *operation, const char
     return status;
 }
 
-haul_status haul__check_room(const char *operation, const void *out, int capacity)
+haul_status haul__check_list(const char *operation, const void *out, int capacity)
 {
     if (capacity < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "capacity", "capacity is %d; expected 0 or more", capacity);

@@ -19,8 +19,8 @@ haul_status haul__error_set_list(haul_status status, const char *operation, cons
  * the status that is now recorded. */
 haul_status haul__fail_null(const char *operation, const char *argument);
 
-/* Checks the argument `out`, a list for `capacity` items. NULL has no room. */
-haul_status haul__check_room(const char *operation, const void *out, int capacity);
+/* Checks the argument `out`, a list for `capacity` items. NULL holds none. */
+haul_status haul__check_list(const char *operation, const void *out, int capacity);
 
 /* Marks the recorded error as handled: haul_error_status() returns HAUL_OK until the next failure. A NULL operand
  * brings the error back, since it may be the cause. */

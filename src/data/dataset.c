@@ -110,16 +110,16 @@ static haul_status copy_ahead(const haul_dataset *d, haul_example *e)
 /* ---- datasets of datasets, nested to any depth ---- */
 
 /* The dataset that reads the example; e->index becomes that in it. The steps on the way there are in the example's
- * room. NULL if memory is exhausted. */
+ * memory. NULL if memory is exhausted. */
 static const haul_dataset *descend(const haul_dataset *d, haul_example *e, size_t *steps)
 {
-    haul__example_room *room = e->haul__room;
+    haul__example_memory *memory = e->haul__memory;
     for (*steps = 0; d->base || d->choose; ++*steps) {
-        if (!haul__grow(&room->steps, &room->step_capacity, *steps + 1, sizeof *room->steps)) {
-            haul__fail_memory(READ, (*steps + 1) * sizeof *room->steps);
+        if (!haul__grow(&memory->steps, &memory->step_capacity, *steps + 1, sizeof *memory->steps)) {
+            haul__fail_memory(READ, (*steps + 1) * sizeof *memory->steps);
             return NULL;
         }
-        room->steps[*steps] = (haul__example_step){d, e->index};
+        memory->steps[*steps] = (haul__example_step){d, e->index};
         d = d->base ? d->base : d->choose(d->context, &e->index);
     }
     return d;
@@ -138,7 +138,7 @@ static haul_status ascend(haul_example *e, size_t steps)
 {
     haul_status status = HAUL_OK;
     while (steps && status == HAUL_OK) {
-        const haul__example_step *step = &e->haul__room->steps[--steps];
+        const haul__example_step *step = &e->haul__memory->steps[--steps];
         e->index = step->index;
         if (step->dataset->base)
             status = transform(step->dataset, e);
@@ -183,15 +183,15 @@ typedef struct ahead {
     haul__error_record error;
 } ahead;
 
-static haul_status read_one(haul_dataset *d, haul__example_room *room, int64_t index)
+static haul_status read_one(haul_dataset *d, haul__example_memory *memory, int64_t index)
 {
-    haul_example e = {.index = index, .haul__room = room};
+    haul_example e = {.index = index, .haul__memory = memory};
     for (int f = 0; f < d->fields->count; f++)
-        room->places[f] = d->ahead[f] + (size_t)index * d->fields->bytes[f];
+        memory->targets[f] = d->ahead[f] + (size_t)index * d->fields->bytes[f];
     haul_status status = read_source(d, &e);
     for (int f = 0; f < d->fields->count && status == HAUL_OK; f++)
-        if (e.fields[f].data != room->places[f])
-            memcpy(room->places[f], e.fields[f].data, d->fields->bytes[f]);
+        if (e.fields[f].data != memory->targets[f])
+            memcpy(memory->targets[f], e.fields[f].data, d->fields->bytes[f]);
     return status;
 }
 
@@ -221,21 +221,21 @@ static int64_t take_some(ahead *a, int64_t *first)
 /* Runs once on each thread. Errors belong to threads: those of pool threads are passed to the caller. */
 static void read_some(void *context, int64_t thread, int64_t end)
 {
-    ahead             *a = context;
-    haul__example_room room = {.wanted = a->dataset->fields};
-    haul__error_record before;
-    int64_t            first = 0, count;
+    ahead               *a = context;
+    haul__example_memory memory = {.wanted = a->dataset->fields};
+    haul__error_record   before;
+    int64_t              first = 0, count;
     (void)thread, (void)end;
     haul__error_save(&before);
     while ((count = take_some(a, &first)) > 0)
         for (int64_t i = first; i < first + count; i++) {
             haul_error_clear();
-            if (read_one(a->dataset, &room, i) == HAUL_OK)
+            if (read_one(a->dataset, &memory, i) == HAUL_OK)
                 continue;
             note_failure(a, i);
             break;
         }
-    haul__example_room_free(&room);
+    haul__example_memory_free(&memory);
     haul__error_restore(&before);
 }
 
@@ -252,7 +252,7 @@ static bool fit_ahead(const haul_dataset *d)
 
 /* One block for all fields. Large ones come from the CPU's allocator, which keeps them for the next dataset: before the
  * system gives a page to a process, it clears it, which takes as long as a fifth of the decoding of a picture. Where
- * the device's limit leaves no room, they come from the system, as small ones do. */
+ * the device's limit leaves no memory, they come from the system, as small ones do. */
 static haul_status allocate_ahead(haul_dataset *d, const char *operation)
 {
     size_t bytes = 0;

@@ -73,8 +73,8 @@ haul_dataset *haul__dataset_map(haul_dataset *base, haul_transform *const *trans
  * that read no files, that do not name them, or that take examples from other datasets. */
 haul__data_file haul__dataset_file(const haul_dataset *dataset, int64_t index);
 
-/* Reads example e->index, with e->epoch, e->draws and e->haul__room set. Any thread may call it; a failure is recorded.
- * If the dataset's count is unknown, returns HAUL_END_OF_DATA, without recording an error, after its end. */
+/* Reads example e->index, with e->epoch, e->draws and e->haul__memory set. Any thread may call it; a failure is
+ * recorded. If the dataset's count is unknown, returns HAUL_END_OF_DATA, without recording an error, after its end. */
 haul_status haul__dataset_read(const haul_dataset *dataset, haul_example *e);
 
 /* Its two parts for a dataset whose count is unknown: the one that must happen in order, and the rest. */

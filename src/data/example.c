@@ -16,36 +16,36 @@
 void haul__example_begin(haul_example *e, const haul__fields *fields)
 {
     for (int i = e->count; i < fields->count; i++)
-        e->fields[i] = e->haul__room->given[i] = (haul_value){0};
+        e->fields[i] = e->haul__memory->given[i] = (haul_value){0};
     e->count = fields->count;
     for (int i = 0; i < fields->count; i++)
-        e->fields[i].name = e->haul__room->given[i].name = fields->items[i].name;
+        e->fields[i].name = e->haul__memory->given[i].name = fields->items[i].name;
 }
 
 /* The buffer of the two that does not hold the present value. */
 static void *take_buffer(haul_example *e, int field, size_t bytes)
 {
-    haul__example_room *room = e->haul__room;
-    int                 k = e->fields[field].data && e->fields[field].data == room->buffers[field].memory[0];
-    if (!room->buffers[field].memory[k] || room->buffers[field].capacity[k] < bytes) {
-        haul__free(room->buffers[field].memory[k]);
-        room->buffers[field].memory[k] = haul__malloc(bytes);
-        room->buffers[field].capacity[k] = room->buffers[field].memory[k] ? bytes : 0;
+    haul__example_memory *memory = e->haul__memory;
+    int                   k = e->fields[field].data && e->fields[field].data == memory->buffers[field].memory[0];
+    if (!memory->buffers[field].memory[k] || memory->buffers[field].capacity[k] < bytes) {
+        haul__free(memory->buffers[field].memory[k]);
+        memory->buffers[field].memory[k] = haul__malloc(bytes);
+        memory->buffers[field].capacity[k] = memory->buffers[field].memory[k] ? bytes : 0;
     }
-    return room->buffers[field].memory[k];
+    return memory->buffers[field].memory[k];
 }
 
 static bool belongs_there(const haul_example *e, int field, haul_dtype dtype, size_t bytes)
 {
-    const haul__example_room *room = e->haul__room;
-    return room->places[field] && e->fields[field].data != room->places[field] && field < room->wanted->count &&
-           room->wanted->items[field].dtype == dtype && room->wanted->bytes[field] == bytes;
+    const haul__example_memory *memory = e->haul__memory;
+    return memory->targets[field] && e->fields[field].data != memory->targets[field] && field < memory->wanted->count &&
+           memory->wanted->items[field].dtype == dtype && memory->wanted->bytes[field] == bytes;
 }
 
 void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_shape shape)
 {
     int64_t count;
-    if (!e || !e->haul__room) {
+    if (!e || !e->haul__memory) {
         haul__fail_null(RESIZE, "example");
         return NULL;
     }
@@ -60,7 +60,8 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
     if (haul__shape_count(&shape, RESIZE, &count))
         return NULL;
     size_t bytes = (size_t)count * haul__dtype_size(dtype);
-    void  *memory = belongs_there(e, field, dtype, bytes) ? e->haul__room->places[field] : take_buffer(e, field, bytes);
+    void  *memory =
+        belongs_there(e, field, dtype, bytes) ? e->haul__memory->targets[field] : take_buffer(e, field, bytes);
     if (!memory) {
         haul__fail_memory(RESIZE, bytes);
         return NULL;
@@ -68,7 +69,7 @@ void *haul_example_resize(haul_example *e, int field, haul_dtype dtype, haul_sha
     e->fields[field].dtype = dtype;
     e->fields[field].shape = shape;
     e->fields[field].data = memory;
-    e->haul__room->given[field] = e->fields[field];
+    e->haul__memory->given[field] = e->fields[field];
     return memory;
 }
 
@@ -84,7 +85,7 @@ haul_status haul__example_prepare(haul_example *e, const haul__fields *fields, c
         }
         e->fields[i].dtype = field->dtype;
         e->fields[i].shape = field->shape;
-        e->haul__room->given[i] = e->fields[i];
+        e->haul__memory->given[i] = e->fields[i];
     }
     return HAUL_OK;
 }
@@ -156,25 +157,26 @@ static bool is_as_given(const haul_value *now, const haul_value *given)
 
 haul_status haul__example_call(haul_example *e, haul_example_function *function, void *context, const char *who)
 {
-    haul__example_room *room = e->haul__room;
-    const int64_t       index = e->index;
-    const int           count = e->count;
-    const haul__guest   before = haul__guest_begin();
-    haul_status         status = haul__guest_end(&before, function(context, e), "haul_loader_next");
-    const int           now = e->count;
-    const bool          moved = e->haul__room != room;
+    haul__example_memory *memory = e->haul__memory;
+    const int64_t         index = e->index;
+    const int             count = e->count;
+    const haul__guest     before = haul__guest_begin();
+    haul_status           status = haul__guest_end(&before, function(context, e), "haul_loader_next");
+    const int             now = e->count;
+    const bool            moved = e->haul__memory != memory;
     e->index = index;
-    e->haul__room = room;
+    e->haul__memory = memory;
     e->count = count;
     if (!status && now != count)
         status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
                             "example %lld of %s has %d fields; %d were declared", (long long)index, who, now, count);
     if (!status && moved)
-        status = haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
-                            "haul__room of example %lld of %s was changed; it belongs to Haul", (long long)index, who);
+        status =
+            haul__fail(HAUL_INVALID_ARGUMENT, "haul_loader_next", "dataset",
+                       "haul__memory of example %lld of %s was changed; it belongs to Haul", (long long)index, who);
     for (int i = 0; i < count && !status; i++)
-        if (!is_as_given(&e->fields[i], &room->given[i]))
-            status = refuse_value(&room->given[i], &e->fields[i], index, who);
+        if (!is_as_given(&e->fields[i], &memory->given[i]))
+            status = refuse_value(&memory->given[i], &e->fields[i], index, who);
     return status;
 }
 
@@ -195,11 +197,11 @@ haul_value *haul_example_field(haul_example *e, const char *name)
     return NULL;
 }
 
-void haul__example_room_free(haul__example_room *room)
+void haul__example_memory_free(haul__example_memory *memory)
 {
     for (int i = 0; i < HAUL_MAX_FIELDS; i++)
         for (int k = 0; k < 2; k++)
-            haul__free(room->buffers[i].memory[k]);
-    haul__free(room->steps);
-    *room = (haul__example_room){0};
+            haul__free(memory->buffers[i].memory[k]);
+    haul__free(memory->steps);
+    *memory = (haul__example_memory){0};
 }

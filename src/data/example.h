@@ -11,19 +11,19 @@ typedef struct haul__example_step {
     int64_t             index;
 } haul__example_step;
 
-typedef struct haul__example_room {
-    const haul__fields *wanted;                  /* the final fields */
-    void               *places[HAUL_MAX_FIELDS]; /* for values with their final size; NULL: none */
-    haul_value          given[HAUL_MAX_FIELDS];  /* the memory that each field has, and what fits there */
+typedef struct haul__example_memory {
+    const haul__fields *wanted;                   /* the final fields */
+    void               *targets[HAUL_MAX_FIELDS]; /* for values with their final size; NULL: none */
+    haul_value          given[HAUL_MAX_FIELDS];   /* the memory that each field has, and what fits there */
     struct {
         void  *memory[2];
         size_t capacity[2];
     } buffers[HAUL_MAX_FIELDS];
     haul__example_step *steps; /* outermost first */
     size_t              step_capacity;
-} haul__example_room;
+} haul__example_memory;
 
-/* An example without values, with the fields in `fields`. `room` is used as long as the example is. */
+/* An example without values, with the fields in `fields`. `memory` is used as long as the example is. */
 void haul__example_begin(haul_example *e, const haul__fields *fields);
 
 /* Allocates all values of `fields` that do not vary in size. */
@@ -39,6 +39,6 @@ haul_status haul__example_check(const haul_example *e, const haul__fields *field
 /* Bools of a checked example that are neither 0 nor 1, as a function of the program may leave them, become 1. */
 void haul__example_normalise(const haul_example *e, const haul__fields *fields);
 
-void haul__example_room_free(haul__example_room *room);
+void haul__example_memory_free(haul__example_memory *memory);
 
 #endif

@@ -182,11 +182,11 @@ int64_t haul__kernels_ready(const haul_device *device);
 
 /* The record that a launch of a kernel that checks indices passes on; NULL if the backend has its own. `operation`
  * names the cause if the record must be made. */
-haul_status haul__index_record(haul_device *device, const char *operation, const haul__buffer **out);
+haul_status haul__index_fault_buffer(haul_device *device, const char *operation, const haul__buffer **out);
 /* The error of an index out of range that a kernel of the device noted; device NULL: of any device. Returns HAUL_OK if
  * there is none, and returns each error once. Functions that return values to the host or wait for a device call it
  * after the wait. */
-haul_status haul__index_faults_report(haul_device *device);
+haul_status haul__index_faults_raise(haul_device *device);
 
 /* Checks the command, waits for earlier uses of its buffers, passes it to the backend, and marks the buffers as used. A
  * refused command leaves its storages unmarked and untouched. Does nothing on meta, or for a command without items or

@@ -108,7 +108,7 @@ static haul_status make(haul_device *device, const char *operation)
     return HAUL_OK;
 }
 
-haul_status haul__index_record(haul_device *device, const char *operation, const haul__buffer **out)
+haul_status haul__index_fault_buffer(haul_device *device, const char *operation, const haul__buffer **out)
 {
     haul_status status = HAUL_OK;
     *out = NULL;
@@ -262,7 +262,7 @@ static haul_status report(faults *f)
     return HAUL_OK;
 }
 
-haul_status haul__index_faults_report(haul_device *device)
+haul_status haul__index_faults_raise(haul_device *device)
 {
     haul_status status = HAUL_OK;
     for (faults *f = atomic_load_explicit(&all, memory_order_acquire); f && !status; f = f->next)

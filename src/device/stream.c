@@ -127,7 +127,7 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
     }
     haul__raise_to(&s->completed, reached);
     haul__index_faults_reached(s->device, behind);
-    haul__timing_report(s->device);
+    haul__timing_emit(s->device);
     return HAUL_OK;
 }
 
@@ -406,6 +406,6 @@ haul_status haul_device_sync(haul_device *device)
         status = haul__use_wait_host((haul__use){streams[i], atomic_load(&streams[i]->submitted)}, "haul_device_sync");
     if (status)
         return status;
-    haul__timing_report(device); /* reports commands that were done already, too, for which nothing here waited */
-    return haul__index_faults_report(device);
+    haul__timing_emit(device); /* reports commands that were done already, too, for which nothing here waited */
+    return haul__index_faults_raise(device);
 }

@@ -77,7 +77,7 @@ static haul_status give_now(haul__stream *s, const haul__command *c,
         return status;
     int64_t    ended = haul__now_ns();
     haul_event e = describe(s, c);
-    haul__event_place(&e, path);
+    haul__event_context(&e, path);
     emit(&e, HAUL_EVENT_COMMAND_SUBMITTED, began, 0);
     e.submitted = began;
     emit(&e, HAUL_EVENT_COMMAND_STARTED, began, 0);
@@ -150,7 +150,7 @@ static haul_status give_queued(haul__stream *s, const haul__command *c,
         return status;
     }
     haul_event e = describe(s, c);
-    haul__event_place(&e, path);
+    haul__event_context(&e, path);
     e.time = now;
     if (awaited)
         await(s, &e, timing);
@@ -285,7 +285,7 @@ static void ask_and_report(haul__stream *s, bool anew)
     report_stream(s);
 }
 
-void haul__timing_report(haul_device *device)
+void haul__timing_emit(haul_device *device)
 {
     haul__stream *streams[HAUL__DEVICE_STREAMS];
     haul__device_streams(device, streams);

@@ -15,7 +15,7 @@ haul_status haul__timing_give(haul__stream *s, const haul__command *c,
 
 /* Emits STARTED and DONE of commands that are known to be done on the device's streams; queries the device without
  * waiting. Call it after the host has waited for one of them, without their locks. */
-void haul__timing_report(haul_device *device);
+void haul__timing_emit(haul_device *device);
 
 /* The device is lost: drops the recorded commands. */
 void haul__timing_drop(haul_device *device);

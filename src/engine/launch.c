@@ -24,7 +24,7 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
         return &nothing;
     haul__error_save(&before);
     kernel = haul__kernel_get(device, id, dtype);
-    if (!kernel && haul__room_made(device, haul_error_status(), &before))
+    if (!kernel && haul__retry_without_cache(device, haul_error_status(), &before))
         kernel = haul__kernel_get(device, id, dtype);
     return kernel;
 }
@@ -34,9 +34,9 @@ static haul_status find_record(const haul__call *c, const haul__buffer **out)
 {
     haul__error_record before;
     haul__error_save(&before);
-    haul_status status = haul__index_record(c->device, c->operation->name, out);
-    if (haul__room_made(c->device, status, &before))
-        status = haul__index_record(c->device, c->operation->name, out);
+    haul_status status = haul__index_fault_buffer(c->device, c->operation->name, out);
+    if (haul__retry_without_cache(c->device, status, &before))
+        status = haul__index_fault_buffer(c->device, c->operation->name, out);
     return status;
 }
 
@@ -162,7 +162,7 @@ haul_status haul__call_library(const haul__call *c, const haul__library *l)
     haul__error_record before;
     haul__error_save(&before);
     haul_status status = call_once(c, l, l->scratch_bytes);
-    if (haul__room_made(c->device, status, &before)) {
+    if (haul__retry_without_cache(c->device, status, &before)) {
         *l->refused = 0;
         status = call_once(c, l, l->scratch_bytes);
     }

@@ -35,7 +35,7 @@ enum { HAUL__EVENT_PATH = 256 };
 int haul__event_thread(void);
 
 /* The thread's present thread number, depth, origin and label. The texts are valid until the thread continues. */
-void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH]);
+void haul__event_context(haul_event *event, char path[HAUL__EVENT_PATH]);
 
 /* The same as haul__emit, for an event that has its place and time already. */
 void haul__emit_late(haul_event *event);

@@ -597,7 +597,7 @@ void haul__emit(haul_event *event)
         emit(event);
 }
 
-void haul__event_place(haul_event *event, char path[HAUL__EVENT_PATH])
+void haul__event_context(haul_event *event, char path[HAUL__EVENT_PATH])
 {
     event->thread = number();
     event->depth = self.depth;

@@ -235,7 +235,7 @@ static haul_status read_element(const haul_tensor *t, element *out, const char *
         return bring_out(t, out, NULL, operation);
     status = haul__host_before(t->storage, false, operation);
     if (!status)
-        status = haul__index_faults_report(NULL);
+        status = haul__index_faults_raise(NULL);
     if (!status)
         memcpy(out, (const char *)t->storage->buffer.host + offset_of(t), haul__dtype_size(t->dtype));
     return status;
@@ -332,7 +332,7 @@ static haul_status map_own(const haul_tensor *t, mapping *m)
 {
     haul_status status = haul__host_before(t->storage, (m->mode & HAUL_WRITE) != 0, "haul_map");
     if (!status)
-        status = haul__index_faults_report(NULL);
+        status = haul__index_faults_raise(NULL);
     m->memory = t->count > 0 ? (char *)t->storage->buffer.host + m->offset : &nothing;
     return status;
 }

@@ -22,7 +22,7 @@ haul_status haul__host_view_begin(haul__host_view *view, haul_tensor *t, const c
     haul_status    status;
     *view = (haul__host_view){.bytes = haul_tensor_bytes(t)};
     if (view->bytes && t->contiguous && storage->buffer.host && storage->device == haul_cpu()) {
-        if ((status = haul__host_before(storage, false, operation)) || (status = haul__index_faults_report(NULL)))
+        if ((status = haul__host_before(storage, false, operation)) || (status = haul__index_faults_raise(NULL)))
             return status;
         view->data = (const char *)storage->buffer.host + (size_t)t->offset * haul__dtype_size(t->dtype);
         return HAUL_OK;

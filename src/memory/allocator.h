@@ -73,7 +73,7 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tenso
 /* Call this after a function that allocates outside the allocator (a library, or the driver for a kernel) returned
  * `status`. If it ran out of memory, empties the cache, restores the error `before`, and returns true: try again. Else,
  * and in a dry run, returns false. */
-bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before);
+bool haul__retry_without_cache(haul_device *device, haul_status status, const haul__error_record *before);
 
 /* A CPU storage in pinned host memory, cached like device memory, which `device` copies from and to at the speed of the
  * link. Returns NULL, without recording an error, if the device does not benefit (it works in host memory, or its

@@ -130,7 +130,7 @@ haul_status haul_memory_release_cached(haul_device *device)
     return HAUL_OK;
 }
 
-bool haul__room_made(haul_device *device, haul_status status, const haul__error_record *before)
+bool haul__retry_without_cache(haul_device *device, haul_status status, const haul__error_record *before)
 {
     if (status != HAUL_OUT_OF_MEMORY || haul__is_dry() || haul_memory_release_cached(device))
         return false;

@@ -318,7 +318,7 @@ static haul_status to_host(const haul__copy *c)
     if (!status)
         haul__link_end(device, c->bytes, start);
     if (!status)
-        status = haul__index_faults_report(NULL);
+        status = haul__index_faults_raise(NULL);
     if (haul__device_is_host(device))
         return status;
     return counted(&x, status, HAUL_EVENT_COPY_TO_HOST, haul_cpu(), device);

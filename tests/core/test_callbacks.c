@@ -470,7 +470,7 @@ static haul_status read_lie(void *context, haul_example *e)
     case 5: e->fields[0].data = NULL; break;
     case 6: e->fields[1].dtype = HAUL_F64; break;
     case 7: e->count = 99; break;
-    case 8: e->haul__room = NULL; break;
+    case 8: e->haul__memory = NULL; break;
     case 9: e->fields[1].name = NULL; break;
     case 10: return first(haul_loader_next(own_loader));
     case 11: return haul_loader_start(own_loader, 1);
@@ -516,7 +516,7 @@ static void test_callbacks__examples_change_only_by_resizing(void **state)
                                {"the data of x of example 0 of lies points to other memory", 5},
                                {"y of example 0 of lies is f64[2], but its memory is for f32[2]", 6},
                                {"example 0 of lies has 99 fields; 2 were declared", 7},
-                               {"haul__room of example 0 of lies was changed", 8},
+                               {"haul__memory of example 0 of lies was changed", 8},
                                {"the name of y of example 0 of lies was changed", 9},
                                {"haul_loader_next: the loader is making a batch", 10},
                                {"haul_loader_start: the loader is making a batch", 11}};

@@ -57,7 +57,7 @@ static haul_status prepare_examples(haul__batch_slot *slot, int64_t count, const
         return haul__fail_memory(operation, (size_t)count * sizeof *slot->examples);
     slot->example_count = count;
     for (int64_t i = 0; i < count; i++)
-        slot->examples[i].example.haul__room = &slot->examples[i].room;
+        slot->examples[i].example.haul__memory = &slot->examples[i].memory;
     return HAUL_OK;
 }
 
@@ -85,10 +85,10 @@ static haul_example *begin_example(haul__batch_slot *slot, const haul__batch_spe
     haul__stored_example *stored = &slot->examples[slot->example_count == 1 ? 0 : row];
     int64_t               position = range->number * spec->batch + row;
     haul_example         *e = &stored->example;
-    stored->room.wanted = fields;
+    stored->memory.wanted = fields;
     for (int f = 0; f < fields->count; f++) {
         uint8_t *rows = fields->varying[f] < 0 ? slot->columns[f].host->buffer.host : NULL;
-        stored->room.places[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
+        stored->memory.targets[f] = rows ? rows + (size_t)row * fields->bytes[f] : NULL;
     }
     e->epoch = range->epoch;
     e->index = range->indices ? range->indices[row] : position;
@@ -111,7 +111,7 @@ static haul_status append_ragged(haul__column *c, const haul_value *value)
     return HAUL_OK;
 }
 
-/* Copies the values of a finished example to their places, unless they are there already. */
+/* Copies the values of a finished example to their targets, unless they are there already. */
 static haul_status store_example(haul__batch_slot *slot, const haul__batch_spec *spec, const haul_example *e,
                                  int64_t row)
 {
@@ -119,7 +119,7 @@ static haul_status store_example(haul__batch_slot *slot, const haul__batch_spec 
     haul_status         status = HAUL_OK;
     for (int f = 0; f < fields->count && status == HAUL_OK; f++) {
         haul__column *c = &slot->columns[f];
-        void         *place = e->haul__room->places[f];
+        void         *place = e->haul__memory->targets[f];
         if (fields->varying[f] >= 0) {
             ((int64_t *)c->host_lengths->buffer.host)[row] = e->fields[f].shape.dims[fields->varying[f]];
             status = append_ragged(c, &e->fields[f]);
@@ -383,7 +383,7 @@ void haul__batch_slot_free(haul__batch_slot *slot)
         haul__free(c->ragged);
     }
     for (int64_t i = 0; i < slot->example_count; i++)
-        haul__example_room_free(&slot->examples[i].room);
+        haul__example_memory_free(&slot->examples[i].memory);
     haul__free(slot->examples);
     *slot = (haul__batch_slot){0};
 }

@@ -49,8 +49,8 @@ typedef struct haul__column {
 
 /* An example with its memory. */
 typedef struct haul__stored_example {
-    haul_example       example;
-    haul__example_room room;
+    haul_example         example;
+    haul__example_memory memory;
 } haul__stored_example;
 
 /* Memory for one batch. */

@@ -174,7 +174,7 @@ const haul__findings *haul__profile_findings(haul_profile *p, const char *operat
 int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity)
 {
     static const char operation[] = "haul_profile_audit";
-    if (haul__profile_check(profile, operation) || haul__check_room(operation, out, capacity))
+    if (haul__profile_check(profile, operation) || haul__check_list(operation, out, capacity))
         return -1;
     const haul__findings *f =
         haul__profile_analysis(profile, operation) ? haul__profile_findings(profile, operation) : NULL;

@@ -252,7 +252,7 @@ static haul_status check_rows(const haul_profile *p, const haul_profile_row *out
         return status;
     if (!o)
         return haul__fail_null(operation, "options");
-    if (haul__check_room(operation, out, o->capacity))
+    if (haul__check_list(operation, out, o->capacity))
         return haul_error_status();
     if ((unsigned)o->by > HAUL_PROFILE_KERNEL)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "by", "by is %d; expected a haul_profile_key", (int)o->by);

@@ -356,7 +356,7 @@ static haul_status check_rows(haul_ledger *ledger, const haul_ledger_row *out, c
         return status;
     if (!o)
         return haul__fail_null(operation, "options");
-    if (haul__check_room(operation, out, o->capacity))
+    if (haul__check_list(operation, out, o->capacity))
         return haul_error_status();
     if (o->by & ~(unsigned)HAUL_LEDGER_ALL)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "by",

@@ -99,10 +99,10 @@ static int64_t rows_within(const work *w, int64_t elements, int64_t most)
 /* ---- transforms ---- */
 
 /* Transforms all channels of the rows of tiles [row, end), which are marked if they need plain sums. */
-static void enter(const work *w, int64_t row, int64_t end, float *to, float *room, float *magnitudes)
+static void enter(const work *w, int64_t row, int64_t end, float *to, float *workspace, float *magnitudes)
 {
     while (row < end) {
-        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, end, 0, room, magnitudes, false);
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, end, 0, workspace, magnitudes, false);
         for (int64_t channel = 0; channel < w->in.channels; channel += w->lanes) {
             w->kernels->input(&p, &(haul__winograd_tiles){to + channel, w->in_point, w->in_tile});
             haul__winograd_next_channels(&p, w->lanes);
@@ -114,11 +114,11 @@ static void enter(const work *w, int64_t row, int64_t end, float *to, float *roo
 }
 
 /* Transforms the products of a panel back, for the rows of tiles [row, end). */
-static void leave(const work *w, int64_t row, int64_t end, int64_t panel, float *from, float *room)
+static void leave(const work *w, int64_t row, int64_t end, int64_t panel, float *from, float *workspace)
 {
     int64_t channel = panel * w->width;
     while (row < end) {
-        haul__winograd_planes p = haul__winograd_planes_of(w, &w->out, row, end, channel, room, NULL, false);
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->out, row, end, channel, workspace, NULL, false);
         for (int64_t i = 0; i < w->width && p.channels > 0; i += w->lanes) {
             w->kernels->result(&(haul__winograd_tiles){from + i, w->out_point, w->width}, &p,
                                w->bias ? w->bias + channel + i : NULL, w->c->relu);
@@ -198,16 +198,16 @@ static void plan_convolution(work *w)
     w->out_point = spread(w->each * w->columns * w->width);
     w->weight_tile = w->width;
     w->weight_point = spread(w->in.channels * w->width);
-    w->room = round_up(haul__winograd_room(smaller(w->each, w->picture_rows), w->columns, w->lanes), 16);
+    w->workspace = round_up(haul__winograd_workspace(smaller(w->each, w->picture_rows), w->columns, w->lanes), 16);
     /* the range of windows is read in whole vectors */
     w->in_magnitudes = round_up(haul__winograd_height(smaller(w->each, w->picture_rows)) * w->in.w + w->lanes, 16);
     int64_t panel = POINTS * w->weight_point, input = POINTS * w->in_point;
     if (w->by_channels) {
         w->shared = input + w->c->n * blocks_of(w, &w->in) * w->in_magnitudes;
-        w->slot = w->room + POINTS * w->out_point + panel;
+        w->slot = w->workspace + POINTS * w->out_point + panel;
     } else {
         w->shared = panels_of(w, w->out.channels) * panel;
-        w->slot = w->room + POINTS * w->out_point + input + w->in_magnitudes;
+        w->slot = w->workspace + POINTS * w->out_point + input + w->in_magnitudes;
     }
 }
 
@@ -216,15 +216,15 @@ static void run_tiles(void *context, int64_t first, int64_t last)
 {
     work   *w = context;
     int     slot;
-    float  *room = haul__cpu_scratch_take(&w->scratch, &slot), *out = room + w->room;
+    float  *workspace = haul__cpu_scratch_take(&w->scratch, &slot), *out = workspace + w->workspace;
     float  *in = out + POINTS * w->out_point, *magnitudes = in + POINTS * w->in_point;
     int64_t panels = panels_of(w, w->out.channels);
     for (int64_t i = first; i < last; i++) {
         int64_t row = i * w->each, end = smaller(row + w->each, w->rows);
-        enter(w, row, end, in, room, magnitudes);
+        enter(w, row, end, in, workspace, magnitudes);
         for (int64_t panel = 0; panel < panels; panel++) {
             multiply(w, (end - row) * w->columns, in, w->memory + panel * POINTS * w->weight_point, panel, out);
-            leave(w, row, end, panel, out, room);
+            leave(w, row, end, panel, out, workspace);
         }
     }
     haul__cpu_scratch_give(&w->scratch, slot);
@@ -242,12 +242,12 @@ static void run_channels(void *context, int64_t first, int64_t last)
 {
     work  *w = context;
     int    slot;
-    float *room = haul__cpu_scratch_take(&w->scratch, &slot), *out = room + w->room;
+    float *workspace = haul__cpu_scratch_take(&w->scratch, &slot), *out = workspace + w->workspace;
     float *weights = out + POINTS * w->out_point;
     for (int64_t panel = first; panel < last; panel++) {
         enter_weights(w, panel, weights);
         multiply(w, w->rows * w->columns, w->memory, weights, panel, out);
-        leave(w, 0, w->rows, panel, out, room);
+        leave(w, 0, w->rows, panel, out, workspace);
     }
     haul__cpu_scratch_give(&w->scratch, slot);
 }
@@ -258,11 +258,11 @@ static void run_pictures(void *context, int64_t first, int64_t last)
     work   *w = context;
     int64_t blocks = blocks_of(w, &w->in);
     int     slot;
-    float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
+    float  *workspace = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
         int64_t               row = i / blocks * w->picture_rows, channel = i % blocks * w->lanes;
         float                *to = w->memory + row * w->columns * w->in_tile + channel;
-        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, channel, room,
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, channel, workspace,
                                                            w->magnitudes + i * w->in_magnitudes, false);
         w->kernels->input(&p, &(haul__winograd_tiles){to, w->in_point, w->in_tile});
     }
@@ -275,10 +275,10 @@ static void run_marks(void *context, int64_t first, int64_t last)
     work   *w = context;
     int64_t blocks = blocks_of(w, &w->in);
     int     slot;
-    float  *room = haul__cpu_scratch_take(&w->scratch, &slot);
+    float  *workspace = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t picture = first; picture < last; picture++) {
         int64_t               row = picture * w->picture_rows;
-        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, 0, room,
+        haul__winograd_planes p = haul__winograd_planes_of(w, &w->in, row, row + w->picture_rows, 0, workspace,
                                                            w->magnitudes + picture * blocks * w->in_magnitudes, false);
         haul__winograd_merge(w, &p, haul__winograd_height(p.rows), blocks, w->in_magnitudes);
         haul__winograd_judge_tiles(w, &p, row);
@@ -333,24 +333,24 @@ static void plan_gradient(work *w)
     int64_t rows = w->by_channels ? 2 * w->panels->rows : w->out.channels;
     w->weight_point = spread(rows * w->weight_tile);
     int64_t together = smaller(w->each, w->picture_rows);
-    w->room = round_up(haul__winograd_room(together, w->columns, w->lanes), 16);
+    w->workspace = round_up(haul__winograd_workspace(together, w->columns, w->lanes), 16);
     w->in_magnitudes = round_up(haul__winograd_height(together) * w->in.w, 16);
     w->out_magnitudes = round_up(together * TILE * w->out.w, 16);
     w->shared = POINTS * (w->in_point + w->out_point + (w->by_channels ? 0 : w->weight_point));
     w->shared +=
         pictures_of_part(w) * (blocks_of(w, &w->in) * w->in_magnitudes + blocks_of(w, &w->out) * w->out_magnitudes);
-    w->slot = w->room + (w->by_channels ? POINTS * w->weight_point : 0);
+    w->slot = w->workspace + (w->by_channels ? POINTS * w->weight_point : 0);
 }
 
 /* The rows of a picture in the part, counted from its first. Sums are those of a block of channels. */
-static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t picture, int64_t block, float *room)
+static haul__winograd_planes planes_in_part(const part *p, bool is_in, int64_t picture, int64_t block, float *workspace)
 {
     const work *w = p->w;
     const side *s = is_in ? &w->in : &w->out;
     float      *magnitudes = is_in ? p->in_magnitudes : p->out_magnitudes;
     int64_t     apart = is_in ? w->in_magnitudes : w->out_magnitudes;
     int64_t     row = larger(p->row, (p->row / w->picture_rows + picture) * w->picture_rows);
-    return haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, room,
+    return haul__winograd_planes_of(w, s, row, p->end, block * w->lanes, workspace,
                                     magnitudes + (picture * blocks_of(w, s) + block) * apart, true);
 }
 
@@ -378,11 +378,11 @@ static void run_sides(void *context, int64_t first, int64_t last)
     work       *w = p->w;
     int64_t     in_blocks = blocks_of(w, &w->in), blocks = in_blocks + blocks_of(w, &w->out);
     int         slot;
-    float      *room = haul__cpu_scratch_take(&w->scratch, &slot);
+    float      *workspace = haul__cpu_scratch_take(&w->scratch, &slot);
     for (int64_t i = first; i < last; i++) {
         bool                  is_in = i % blocks < in_blocks;
         int64_t               picture = i / blocks, block = i % blocks - (is_in ? 0 : in_blocks);
-        haul__winograd_planes planes = planes_in_part(p, is_in, picture, block, room);
+        haul__winograd_planes planes = planes_in_part(p, is_in, picture, block, workspace);
         haul__winograd_tiles  tiles = tiles_in_part(p, is_in, row_in_part(p, picture) * w->columns, block);
         (is_in ? w->kernels->input : w->kernels->gradient)(&planes, &tiles);
     }
@@ -468,7 +468,7 @@ static void run_rows(void *context, int64_t first, int64_t last)
     const part *p = context;
     work       *w = p->w;
     int         slot;
-    float      *sums = (float *)haul__cpu_scratch_take(&w->scratch, &slot) + w->room;
+    float      *sums = (float *)haul__cpu_scratch_take(&w->scratch, &slot) + w->workspace;
     for (int64_t i = first; i < last; i++) {
         int64_t each = 2 * w->panels->rows, row = i * each, rows = smaller(each, w->out.channels - row);
         for (int64_t point = 0; point < POINTS; point++)

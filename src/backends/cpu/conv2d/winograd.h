@@ -18,7 +18,7 @@ typedef struct haul__winograd_planes {
     int64_t channels, h, w;     /* up to `lanes` channels are taken at a time */
     int64_t top, left;          /* zeros before the first row and column, up to 2 */
     int64_t row, rows, columns; /* the first row of tiles, how many, and the tiles in a row */
-    float  *room;               /* haul__winograd_room elements, aligned to 64 bytes */
+    float  *workspace;          /* haul__winograd_workspace elements, aligned to 64 bytes */
     float  *magnitudes;         /* of the channels, for each pixel that the rows of tiles read: their sum ... */
     bool    most;               /* ... or the largest */
     bool    adds;               /* to the magnitudes; else they are set */
@@ -67,8 +67,8 @@ static inline int64_t haul__winograd_height(int64_t rows)
     return rows * HAUL__WINOGRAD_TILE + 2;
 }
 
-/* Elements of the room for planes with so many rows and columns of tiles. */
-static inline int64_t haul__winograd_room(int64_t rows, int64_t columns, int64_t lanes)
+/* Elements of the workspace for planes with so many rows and columns of tiles. */
+static inline int64_t haul__winograd_workspace(int64_t rows, int64_t columns, int64_t lanes)
 {
     return haul__winograd_height(rows) * haul__winograd_height(columns) * lanes;
 }

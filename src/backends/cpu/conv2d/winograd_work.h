@@ -36,7 +36,7 @@ typedef struct haul__winograd_work {
     int64_t out_tile, out_point;           /* of the gradient of the result; for convolutions, of the products */
     int64_t weight_point, weight_tile;     /* of a panel of weights; of the gradient of the weights */
     int64_t in_magnitudes, out_magnitudes; /* of the magnitudes of some channels of a picture */
-    int64_t room, shared, slot;
+    int64_t workspace, shared, slot;
 
     /* Shared by all tasks. A mark for each tile: not 0 if plain sums compute it. */
     float            *memory, *magnitudes;
@@ -48,8 +48,8 @@ typedef struct haul__winograd_work {
 /* The part of the rows of tiles [row, end) that is in the picture of the first. All members are set at once, since a
  * copy of members that were just written waits for the stores of the transforms before. */
 static inline haul__winograd_planes haul__winograd_planes_of(const haul__winograd_work *w, const haul__winograd_side *s,
-                                                             int64_t row, int64_t end, int64_t channel, float *room,
-                                                             float *magnitudes, bool most)
+                                                             int64_t row, int64_t end, int64_t channel,
+                                                             float *workspace, float *magnitudes, bool most)
 {
     int64_t picture = row / w->picture_rows, first = row - picture * w->picture_rows;
     return (haul__winograd_planes){
@@ -62,7 +62,7 @@ static inline haul__winograd_planes haul__winograd_planes_of(const haul__winogra
         .row = first,
         .rows = smaller(w->picture_rows - first, end - row),
         .columns = w->columns,
-        .room = room,
+        .workspace = workspace,
         .magnitudes = magnitudes,
         .most = most,
     };

@@ -64,9 +64,9 @@ typedef struct product {
     bool                    packs_a, packs_b;
     int64_t                 row_pieces, column_pieces; /* of a matrix */
     int64_t                 grain;
-    int64_t                 room_rows;  /* of packed A */
-    int64_t                 group;      /* columns of the panels that a piece packs at a time */
-    int64_t                 sums_batch; /* elements between the sums of two matrices */
+    int64_t                 buffer_rows; /* of packed A */
+    int64_t                 group;       /* columns of the panels that a piece packs at a time */
+    int64_t                 sums_batch;  /* elements between the sums of two matrices */
     size_t                  shared_bytes, sums_bytes, thread_bytes;
     char                   *shared;    /* a part of B in panels */
     float                  *sums;      /* of f16 and bf16, where a part of k is not all of it */
@@ -80,10 +80,10 @@ typedef struct block {
 } block;
 
 /* The scratch memory of a thread. */
-typedef struct rooms {
+typedef struct buffers {
     char  *a, *panel;
     float *sums, *widened;
-} rooms;
+} buffers;
 
 /* a / b, rounded up, for a and b above 0. Division of 64 bits takes three times as long as that of 32. */
 static int64_t parts_of(int64_t a, int64_t b)
@@ -127,10 +127,10 @@ static size_t panel_bytes(const product *p)
     return (size_t)(packed_depth(p, smaller(p->call->k, p->depth)) * p->group * p->wide);
 }
 
-/* Of a thread. Packed tiles have the room of whole ones. */
-static void measure_rooms(product *p, int64_t panels)
+/* Of a thread. Packed tiles take the memory of whole ones. */
+static void measure_buffers(product *p, int64_t panels)
 {
-    int64_t rows = p->room_rows = packed_rows(p) + 2 * p->panels->rows, width = p->panels->width;
+    int64_t rows = p->buffer_rows = packed_rows(p) + 2 * p->panels->rows, width = p->panels->width;
     int64_t panel = larger(smaller(p->call->k, p->depth), 1) * width * p->wide;
     p->group = width * (p->once || !p->packs_b ? 1 : larger(1, smaller(parts_of(GROUP_BYTES, panel), panels)));
     p->thread_bytes = panel_bytes(p);
@@ -141,24 +141,24 @@ static void measure_rooms(product *p, int64_t panels)
     p->thread_bytes += 256;
 }
 
-static char *next_room(char **memory, size_t bytes)
+static char *next_buffer(char **memory, size_t bytes)
 {
-    char *room = *memory;
+    char *buffer = *memory;
     *memory += (bytes + 63) & ~(size_t)63;
-    return room;
+    return buffer;
 }
 
-static bool open_rooms(product *p, rooms *r)
+static bool open_buffers(product *p, buffers *r)
 {
     char *memory = haul__scratch(p->thread_bytes);
     if (!memory) {
         atomic_store_explicit(&p->no_memory, true, memory_order_relaxed);
         return false;
     }
-    r->panel = next_room(&memory, panel_bytes(p));
+    r->panel = next_buffer(&memory, panel_bytes(p));
     if (p->halves) {
-        r->widened = (float *)(void *)next_room(&memory, WIDENED * sizeof(float));
-        r->sums = (float *)(void *)next_room(&memory, (size_t)(p->room_rows * p->panels->width) * sizeof(float));
+        r->widened = (float *)(void *)next_buffer(&memory, WIDENED * sizeof(float));
+        r->sums = (float *)(void *)next_buffer(&memory, (size_t)(p->buffer_rows * p->panels->width) * sizeof(float));
     }
     r->a = memory;
     return true;
@@ -168,7 +168,7 @@ static bool open_rooms(product *p, rooms *r)
 
 /* Puts a block of A into the form that tiles read: in place or packed. f16 and bf16 are converted line by line. The
  * distance between the converted lines spreads them over a cache. */
-static void place_a(const product *p, const block *x, const rooms *r, haul__cpu_strip *s)
+static void place_a(const product *p, const block *x, const buffers *r, haul__cpu_strip *s)
 {
     const haul__gemm *g = p->call;
     const char       *from = at(p, g->a, g->a_offset + x->z * g->a_batch + x->i * g->a_row + x->k * g->a_col);
@@ -192,7 +192,7 @@ static void place_a(const product *p, const block *x, const rooms *r, haul__cpu_
 }
 
 /* Columns [j, j + n) of B as a panel. */
-static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, char *to, const rooms *r)
+static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, char *to, const buffers *r)
 {
     const haul__gemm *g = p->call;
     const char       *from = at(p, g->b, g->b_offset + x->z * g->b_batch + x->k * g->b_row + j * g->b_col);
@@ -216,7 +216,7 @@ static void pack_panel(const product *p, const block *x, int64_t j, int64_t n, c
 
 /* Columns [j, j + n) of B as panels. A few rows of each panel at a time: rows are read from the beginning to the end.
  */
-static void pack_b(const product *p, const block *x, int64_t j, int64_t n, char *to, const rooms *r)
+static void pack_b(const product *p, const block *x, int64_t j, int64_t n, char *to, const buffers *r)
 {
     const haul__gemm *g = p->call;
     int64_t           width = p->panels->width, step = x->depth, depth = packed_depth(p, step);
@@ -253,7 +253,7 @@ static void round_sums(const product *p, const block *x, int64_t j, int64_t n, f
 }
 
 /* Where the tiles of columns [j, j + n) put their result. */
-static void find_target(const product *p, const block *x, int64_t j, const rooms *r, haul__cpu_strip *s)
+static void find_target(const product *p, const block *x, int64_t j, const buffers *r, haul__cpu_strip *s)
 {
     const haul__gemm *g = p->call;
     s->accumulate = x->k > 0;
@@ -287,7 +287,7 @@ static bool copies_b(const product *p, const block *x, int64_t columns)
     return p->packs_b && !p->once && can_copy(p) && columns == p->panels->width && x->m >= 2 * p->panels->rows;
 }
 
-static void multiply_block(const product *p, const block *x, const rooms *r)
+static void multiply_block(const product *p, const block *x, const buffers *r)
 {
     const haul__gemm *g = p->call;
     int64_t           width = p->panels->width, depth = packed_depth(p, x->depth);
@@ -343,8 +343,8 @@ static block piece_of(const product *p, int64_t index)
 static void run_pieces(void *context, int64_t first, int64_t last)
 {
     product *p = context;
-    rooms    r;
-    if (!open_rooms(p, &r))
+    buffers  r;
+    if (!open_buffers(p, &r))
         return;
     for (int64_t index = first; index < last; index++) {
         block x = piece_of(p, index);
@@ -370,8 +370,8 @@ static void pack_panels(void *context, int64_t first, int64_t last)
     const part *t = context;
     product    *p = t->p;
     int64_t     width = p->panels->width;
-    rooms       r;
-    if (!open_rooms(p, &r))
+    buffers     r;
+    if (!open_buffers(p, &r))
         return;
     pack_b(p, &t->of, t->of.j + first * width, smaller(last * width, t->of.n) - first * width,
            p->shared + first * width * packed_depth(p, t->of.depth) * p->wide, &r);
@@ -383,8 +383,8 @@ static void run_rows(void *context, int64_t first, int64_t last)
     product    *p = t->p;
     int64_t     tiles = parts_of(p->call->m, p->panels->rows), width = p->panels->width;
     int64_t     panels = parts_of(t->of.n, width);
-    rooms       r;
-    if (!open_rooms(p, &r))
+    buffers     r;
+    if (!open_buffers(p, &r))
         return;
     for (int64_t index = first; index < last; index++) {
         block   x = t->of;
@@ -553,7 +553,7 @@ static product plan(const haul__gemm *g, bool may_share)
         p.sums_batch = p.once ? 0 : g->m * g->n; /* C has half as many bytes: no product overflows */
         p.sums_bytes = (size_t)(p.once ? 1 : g->batch) * (size_t)(g->m * g->n) * sizeof(float);
     }
-    measure_rooms(&p, panels);
+    measure_buffers(&p, panels);
     return p;
 }
 

@@ -1,7 +1,7 @@
 /* The transforms of Winograd's F(4x4, 3x3) at one instruction level (winograd.h).
  *
  * Pictures are turned into pixels of LANES channels with zeros around them, so that all transforms are arithmetic on
- * whole vectors: a picture in a *room* is [4 rows + 2, 4 columns + 2, LANES]. */
+ * whole vectors: a picture in a *workspace* is [4 rows + 2, 4 columns + 2, LANES]. */
 #include "backends/cpu/conv2d/winograd.h"
 
 #include <string.h>
@@ -99,18 +99,18 @@ INLINE void weight_gradients(const vector *u, int from, vector *out, int to)
     out[2 * to] = A2 * even_a + B2 * even_b + u[5 * from];
 }
 
-/* ---- rooms ---- */
+/* ---- workspace ---- */
 
-/* Vectors in a row of the room. */
+/* Vectors in a row of the workspace. */
 static int64_t pitch_of(const haul__winograd_planes *p)
 {
     return p->columns * TILE + 2;
 }
 
-/* The pixel's vector in the room. */
+/* The pixel's vector in the workspace. */
 static vector *cell(const haul__winograd_planes *p, int64_t y, int64_t x)
 {
-    return (vector *)(void *)p->room + (y - p->row * TILE + p->top) * pitch_of(p) + x + p->left;
+    return (vector *)(void *)p->workspace + (y - p->row * TILE + p->top) * pitch_of(p) + x + p->left;
 }
 
 INLINE vector magnitude(vector v)
@@ -228,14 +228,14 @@ static void enter_pixel(const haul__winograd_planes *p, int64_t pixel, float *ma
     *magnitude_of = p->adds ? combined(*magnitude_of, part[0], p->most) : part[0];
 }
 
-/* Fills the first `height` rows of the room: pixels, and zeros around them. */
+/* Fills the first `height` rows of the workspace: pixels, and zeros around them. */
 static void enter(const haul__winograd_planes *p, int64_t height)
 {
     int64_t first = larger(p->row * TILE - p->top, 0), last = smaller(p->row * TILE - p->top + height, p->h);
     int64_t pixel = first * p->w, end = larger(last, first) * p->w, pitch = pitch_of(p);
     for (int64_t i = 0; i < height; i++) {
         int64_t y = p->row * TILE - p->top + i;
-        vector *row = (vector *)(void *)p->room + i * pitch;
+        vector *row = (vector *)(void *)p->workspace + i * pitch;
         bool    inside = y >= first && y < last;
         int64_t left = inside ? p->left : 0, right = inside ? p->left + p->w : 0;
         memset(row, 0, (size_t)left * sizeof *row);
@@ -261,7 +261,7 @@ static void NAME(input)(const haul__winograd_planes *p, const haul__winograd_til
     enter(p, p->rows * TILE + 2);
     for (int64_t y = 0; y < p->rows; y++)
         for (int64_t x = 0; x < p->columns; x++, out += tiles->tile) {
-            const vector *from = (const vector *)(const void *)p->room + (y * pitch + x) * TILE;
+            const vector *from = (const vector *)(const void *)p->workspace + (y * pitch + x) * TILE;
             vector        half[POINTS], points[POINTS];
             UNROLL for (int i = 0; i < INPUT; i++) input_points(from + i * pitch, 1, half + i * INPUT, 1);
             UNROLL for (int i = 0; i < INPUT; i++) input_points(half + i, INPUT, points + i, INPUT);
@@ -277,7 +277,7 @@ static void NAME(gradient)(const haul__winograd_planes *p, const haul__winograd_
     enter(p, p->rows * TILE);
     for (int64_t y = 0; y < p->rows; y++)
         for (int64_t x = 0; x < p->columns; x++, out += tiles->tile) {
-            const vector *from = (const vector *)(const void *)p->room + (y * pitch + x) * TILE;
+            const vector *from = (const vector *)(const void *)p->workspace + (y * pitch + x) * TILE;
             vector        half[TILE * INPUT], points[POINTS];
             UNROLL for (int i = 0; i < TILE; i++) gradient_points(from + i * pitch, 1, half + i * INPUT, 1);
             UNROLL for (int i = 0; i < INPUT; i++) gradient_points(half + i, INPUT, points + i, INPUT);
@@ -286,10 +286,10 @@ static void NAME(gradient)(const haul__winograd_planes *p, const haul__winograd_
         }
 }
 
-/* Puts a tile of results into the room, whose rows have the pixels of the plane and nothing else. */
+/* Puts a tile of results into the workspace, whose rows have the pixels of the plane and nothing else. */
 INLINE void leave_tile(const haul__winograd_planes *p, int64_t y, int64_t x, const vector *tile)
 {
-    vector *to = (vector *)(void *)p->room + (y - p->row * TILE) * p->w + x;
+    vector *to = (vector *)(void *)p->workspace + (y - p->row * TILE) * p->w + x;
     if (y + TILE <= p->h && x + TILE <= p->w) {
         UNROLL for (int i = 0; i < TILE; i++)
         {
@@ -302,19 +302,19 @@ INLINE void leave_tile(const haul__winograd_planes *p, int64_t y, int64_t x, con
             to[i * p->w + j] = tile[i * TILE + j];
 }
 
-/* Writes the room's pixels to the planes. */
+/* Writes the workspace's pixels to the planes. */
 static void leave(const haul__winograd_planes *p)
 {
     const int64_t plane = p->h * p->w, first = p->row * TILE * p->w;
     const int64_t end = smaller((p->row + p->rows) * TILE, p->h) * p->w, count = end - first;
-    const vector *room = (const vector *)(const void *)p->room;
+    const vector *workspace = (const vector *)(const void *)p->workspace;
     float        *to = p->data + first;
     int64_t       pixel = 0;
     for (; pixel < count && count >= LANES; pixel += LANES) {
         vector r[LANES];
         if (pixel > count - LANES)
             pixel = count - LANES; /* some of them again */
-        UNROLL for (int i = 0; i < LANES; i++) r[i] = room[pixel + i];
+        UNROLL for (int i = 0; i < LANES; i++) r[i] = workspace[pixel + i];
         turn(r);
         UNROLL for (int i = 0; i < LANES; i++)
         {
@@ -324,7 +324,7 @@ static void leave(const haul__winograd_planes *p)
     }
     for (; pixel < count; pixel++)
         for (int i = 0; i < LANES && i < p->channels; i++)
-            to[i * plane + pixel] = ((const float *)(const void *)(room + pixel))[i];
+            to[i * plane + pixel] = ((const float *)(const void *)(workspace + pixel))[i];
 }
 
 static void NAME(result)(const haul__winograd_tiles *tiles, const haul__winograd_planes *p, const float *bias,
@@ -442,9 +442,9 @@ static haul__winograd_range NAME(windows)(const haul__winograd_planes *p, int64_
     int64_t  pitch = round_up(p->w, LANES) + 2 * LANES + 4;
     extremes e = no_extremes();
     for (int64_t y = 0; y < h; y++)
-        add_rows(p, top + y, first, last, p->room + y * pitch);
+        add_rows(p, top + y, first, last, p->workspace + y * pitch);
     for (int64_t y = 0; y < h; y++) {
-        const float *line = p->room + y * pitch;
+        const float *line = p->workspace + y * pitch;
         for (int64_t x = 0; x < w; x += LANES)
             widen(&e, LOAD(line + x) + LOAD(line + x + 1) + LOAD(line + x + 2), first_lanes(w - x));
     }
