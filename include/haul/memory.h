@@ -33,6 +33,7 @@ typedef struct haul_memory_stats {
     /* of `allocated`: copies of parameters that are kept until the parameters change, for example casts by autocast and
      * weights in another memory format */
     int64_t derived_bytes;
+    int64_t pinned;        /* of `allocated`: bytes that haul_memory_pin keeps from being spilled */
     int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
     int64_t spilled_total; /* bytes that left for host memory since the start, each time counted */
     /* bytes that the driver took for its context, streams, compiled kernels and libraries, as far as it is known: on
@@ -70,6 +71,21 @@ HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t b
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
+
+/* Pin a tensor's memory on its device: it is never spilled until it is unpinned as often as it was pinned, or ends. The
+ * memory is pinned with all tensors that share it. If it is in host memory now, it comes back first, which moves others
+ * away if it must, and fails with HAUL_OUT_OF_MEMORY if there is no room for it; it is not pinned then.
+ *
+ * Pinned memory makes no room for anything. So an allocation fails with HAUL_OUT_OF_MEMORY where it does not fit next
+ * to the pinned memory and what its operation uses; the message and haul_memory_report say how much is pinned. On a
+ * device that does not spill, a pin changes nothing, but counts, should the device spill later. Host memory from which
+ * a device copies fast is something else: haul_pin.
+ *
+ * haul_memory_unpin fails with HAUL_STATE if the memory is not pinned. In a dry run, memory that the run would allocate
+ * counts as pinned from the beginning to its end. A step of a recording that calls one of them runs as it is. Any
+ * thread may call them. */
+HAUL_API haul_status haul_memory_pin(haul_tensor *tensor);
+HAUL_API haul_status haul_memory_unpin(haul_tensor *tensor);
 
 /* Limit the memory of a device that the calling thread allocates in this scope, and in scopes inside it, from now on:
  * for tensors, temporaries and saved tensors, in the sizes of blocks. With 0 bytes, memory is counted without a limit.
@@ -187,6 +203,7 @@ typedef struct haul_memory_report {
     int64_t      allocated;     /* bytes in blocks that tensors hold */
     int64_t      reserved;      /* bytes obtained from the device, in use or cached */
     int64_t      spilled;       /* bytes in blocks of tensors whose elements are in host memory, not in `allocated` */
+    int64_t      pinned;        /* of `allocated`: bytes that haul_memory_pin keeps from being spilled */
     int64_t      overhead;      /* other bytes that the limit counts: haul_memory_stats.overhead */
     int64_t      scope_allocated; /* bytes that the scope counts; 0 unless of_scope */
     int64_t      limit;           /* the limit that was reached; 0: the device is full */

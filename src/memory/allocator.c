@@ -19,6 +19,7 @@
 #include "memory/block_events.h"
 #include "memory/derived.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/pins.h"
 #include "memory/report/failure.h"
 #include "memory/report/full.h"
 #include "memory/scope_limit.h"
@@ -308,6 +309,8 @@ static bool charge(struct haul__allocator *a, haul__scope_limit *scope_limit, in
 /* The caller holds the lock. */
 static inline void put(struct haul__allocator *a, haul__block *block)
 {
+    if (__builtin_expect(block->pins != 0, 0))
+        haul__pins_end(block);
     haul__ring_remove(block);
     block->prev = NULL;
     block->next = a->bins[block->bin];

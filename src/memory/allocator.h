@@ -30,6 +30,7 @@ struct haul__block {
     haul__storage            *host; /* its elements in host memory, with a reference: the only ones if uses.away, else
                                      * a copy, which is valid if uses.copied; NULL: none */
     bool moving;                    /* they are being copied there; both are guarded by the allocator's lock */
+    int  pins;                      /* > 0: haul_memory_pin keeps the elements on the device; likewise guarded */
     struct haul__block_origin
                  *recorded; /* where its storage was allocated (memory/report/block_origin.h); NULL: never recorded */
     haul__uses    uses;

@@ -43,7 +43,8 @@ static bool is_current(const haul__storage *storage)
 
 static bool can_move(const haul__block *block)
 {
-    return !atomic_load(&block->uses.away) && !atomic_load(&block->uses.fixed) && !is_current(&block->own);
+    return !atomic_load(&block->uses.away) && !block->pins && !atomic_load(&block->uses.fixed) &&
+           !is_current(&block->own);
 }
 
 /* What a search for memory finds. */
@@ -361,6 +362,11 @@ bool haul__spill_return_ahead(haul__storage *storage)
     if (taken)
         haul__residency_give();
     return works;
+}
+
+haul_status haul__spill_return(haul__block *block)
+{
+    return bring_back(&(haul__command){.buffers = &(haul__region){&block->own, 0}, .buffer_count = 1});
 }
 
 int64_t haul__spillable(struct haul__allocator *a)

@@ -17,6 +17,10 @@ bool haul__may_spill(void);
  * Returns false if there is not, or if the device refused; no error is recorded. The caller holds a reference. */
 bool haul__spill_return_ahead(haul__storage *storage);
 
+/* Brings the elements back if they are in host memory, and moves others away for them if it must. The caller has the
+ * lock of device/residency.h. */
+haul_status haul__spill_return(haul__block *block);
+
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 

@@ -66,6 +66,7 @@ typedef struct haul__program_call {
 typedef struct haul__program_store {
     haul_device         *device;
     bool                 planned;      /* the dry run allocated it */
+    bool                 stays;        /* haul_memory_pin keeps it on its device */
     haul_device         *pinned_for;   /* of pinned host memory; else NULL */
     int64_t              bytes, block; /* of its elements, of the allocator's block */
     const char          *origin;

@@ -34,7 +34,7 @@ static int find_oldest(const plan *p, int64_t least)
     int found = -1;
     for (size_t i = 0; i < p->count; i++) {
         const movable *m = &p->movables[i];
-        if (m->live && !m->away && p->log->stores[i].block >= least && m->last < p->clock &&
+        if (m->live && !m->away && !p->log->stores[i].stays && p->log->stores[i].block >= least && m->last < p->clock &&
             (found < 0 || m->last < p->movables[found].last))
             found = (int)i;
     }

@@ -211,6 +211,16 @@ bool haul__dry_run_made(const haul__storage *storage)
     return haul__dry_run_planned(storage) && !(run && run->houses);
 }
 
+void haul__dry_run_pin(const haul__storage *storage)
+{
+    const planned *p = planned_of(storage);
+    if (!p)
+        return;
+    haul__spin_lock(&p->run->lock);
+    p->run->program.stores[p->store].stays = true;
+    haul__spin_unlock(&p->run->lock);
+}
+
 /* What another run planned is from outside. */
 static int store_of(haul__dry_run *run, const haul__storage *storage)
 {

@@ -77,6 +77,9 @@ haul_status haul__dry_run_house(haul_tensor *t, const haul_tensor *other, const 
 haul__storage *haul__planned_alloc(haul_device *device, size_t bytes, bool pinned, const char *origin);
 bool           haul__planned_is_pinned(const haul__storage *storage);
 
+/* What the run planned stays on its device, as haul_memory_pin keeps it. Does nothing for other storages. */
+void haul__dry_run_pin(const haul__storage *storage);
+
 /* Counts that a storage which existed before the run frees its block. */
 void haul__dry_run_returned(const haul__storage *storage);
 

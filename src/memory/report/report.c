@@ -105,6 +105,7 @@ void haul__report_failure(struct haul__allocator *a, const haul__scope_limit *ov
     r.allocated = a->stats.allocated;
     r.reserved = a->stats.reserved;
     r.spilled = a->stats.spilled;
+    r.pinned = a->stats.pinned;
     r.overhead = haul__limited_overhead(a);
     r.limit = a->stats.limit;
     r.by_module = is_recorded(&a->live);
@@ -217,6 +218,8 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
     append_size(out, size, &used, "reserved", r->reserved);
     if (r->spilled)
         append_size(out, size, &used, "spilled", r->spilled);
+    if (r->pinned)
+        append_size(out, size, &used, "pinned", r->pinned);
     if (r->overhead)
         append_size(out, size, &used, "overhead", r->overhead);
     append_size(out, size, &used, "free", r->free);
@@ -244,6 +247,7 @@ int64_t haul_memory_report_json(const haul_memory_report *r, char *out, size_t s
     haul__json_integer(&t, "allocated", r->allocated);
     haul__json_integer(&t, "reserved", r->reserved);
     haul__json_integer(&t, "spilled", r->spilled);
+    haul__json_integer(&t, "pinned", r->pinned);
     haul__json_integer(&t, "overhead", r->overhead);
     haul__json_integer(&t, "scope_allocated", r->scope_allocated);
     haul__json_integer(&t, "limit", r->limit);

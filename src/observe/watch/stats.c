@@ -128,6 +128,8 @@ static const statistic table[] = {
      MEMORY(derived_bytes)},
     {"memory." DEVICE ".spilled", "bytes", "Bytes of tensors whose elements are in host memory now.", MEMORY(spilled)},
     {"memory." DEVICE ".spilled_total", "bytes", "Bytes moved to host memory since the start.", MEMORY(spilled_total)},
+    {"memory." DEVICE ".pinned", "bytes", "Of allocated: bytes that haul_memory_pin keeps from being spilled.",
+     MEMORY(pinned)},
     {"memory." DEVICE ".live_blocks", "blocks", "Blocks that tensors hold now.", MEMORY(live_blocks)},
     {"memory." DEVICE ".allocations", "blocks", "Blocks that tensors were given since the start.", MEMORY(allocations)},
     {"memory." DEVICE ".cache_hits", "blocks", "Of allocations: blocks that came from the cache.", MEMORY(cache_hits)},

@@ -1,0 +1,10 @@
+/* Memory that is pinned on its device against spilling (haul_memory_pin). The block counts its pins. */
+#ifndef HAUL_MEMORY_PINS_H
+#define HAUL_MEMORY_PINS_H
+
+#include "memory/allocator.h"
+
+/* Pins end with the memory. The caller holds the allocator's lock; the block has pins. */
+void haul__pins_end(haul__block *block);
+
+#endif
