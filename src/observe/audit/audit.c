@@ -26,7 +26,7 @@ const char *haul_finding_name(haul_finding_kind kind)
 static bool same_suspect(const haul__suspect *a, const haul__suspect *b)
 {
     return a->kind == b->kind && a->place == b->place && a->down == b->down && a->placed == b->placed &&
-           a->device == b->device && (a->place || a->operation == b->operation);
+           a->layer == b->layer && a->device == b->device && (a->place || a->operation == b->operation);
 }
 
 static haul__suspect *find(haul__suspects *all, const haul__suspect *what)

@@ -58,7 +58,8 @@ typedef struct haul__suspect {
     const haul_device *device;                     /* on the far side */
     uint32_t           tensor, module, conversion; /* texts */
     bool               down;                       /* of copies: to the host */
-    bool               placed;                     /* of copies: HAUL_PLACE_AUTO asked for them */
+    uint32_t           layer;                      /* text: of waits for the input of this layer, which crosses there */
+    bool               placed;                     /* HAUL_PLACE_AUTO asked for the copies, or for those waited for */
     int64_t            count, bytes, ns;
     int64_t            planned; /* ns that it counted */
     int64_t            carried; /* bytes of the copies; `bytes` are those that the fix saves */

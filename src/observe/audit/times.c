@@ -18,6 +18,45 @@ static bool is_explained(const haul_profile *p, const haul__suspects *all, const
     return false;
 }
 
+/* The copy to the host that the main thread waits for: the newest one of the step. NULL: it waits for other work. */
+static const haul__profile_event *find_copy(const haul_profile *p, const haul__profile_event *wait)
+{
+    if (strcmp(haul__profile_text(p, wait->detail), "download") != 0)
+        return NULL;
+    for (const haul__profile_event *m = wait; m-- > p->events && m->step == wait->step;)
+        if (m->kind == HAUL_EVENT_COPY_TO_HOST && m->other == wait->device && m->thread == wait->thread)
+            return m;
+    return NULL;
+}
+
+/* True if the copy brings the input of a layer, because the layer or the placement has it elsewhere: the network is
+ * split here. */
+static bool is_border(const haul_profile *p, const haul__profile_event *copy)
+{
+    return copy && copy->module &&
+           (copy->planned || (copy->name && !strcmp(haul__profile_text(p, copy->operation), "haul_to")));
+}
+
+static haul__suspect wait_of(const haul_profile *p, const haul__profile_event *m)
+{
+    const haul__profile_event *copy = find_copy(p, m);
+    haul__suspect              s = {.kind = HAUL_FINDING_WAIT_PER_STEP,
+                                    .place = haul__place_of(p, m->stack),
+                                    .operation = m->operation,
+                                    .device = m->device,
+                                    .count = 1,
+                                    .bytes = m->bytes,
+                                    .ns = m->end - m->begin};
+    if (!is_border(p, copy))
+        return s;
+    s.bytes = copy->bytes;
+    s.layer = copy->module;
+    s.tensor = copy->name;
+    s.placed = copy->planned > 0;
+    s.planned = copy->planned;
+    return s;
+}
+
 static void suspect_waits(const haul_profile *p, haul__suspects *all)
 {
     for (size_t i = 0; i < p->count; i++) {
@@ -25,13 +64,7 @@ static void suspect_waits(const haul_profile *p, haul__suspects *all)
         if (m->kind != HAUL_EVENT_WAITED || m->thread != p->thread || !haul__is_in_stretch(p->analysis, m) ||
             p->analysis->spans[i].phase != HAUL__PHASE_WAIT || is_explained(p, all, m))
             continue;
-        const haul__suspect what = {.kind = HAUL_FINDING_WAIT_PER_STEP,
-                                    .place = haul__place_of(p, m->stack),
-                                    .operation = m->operation,
-                                    .device = m->device,
-                                    .count = 1,
-                                    .bytes = m->bytes,
-                                    .ns = m->end - m->begin};
+        const haul__suspect what = wait_of(p, m);
         haul__suspect_about(all, haul__suspect_add(all, &what, m->step), p, m);
     }
 }

@@ -44,6 +44,18 @@ static void say_return(const words *w, haul_finding *f, bool computed)
                  w->device);
 }
 
+/* Where a network is split: a layer is on the CPU, and its input is not. */
+static void say_border(const words *w, const char *layer, haul_finding *f)
+{
+    snprintf(f->what, sizeof f->what,
+             "In each step the host waits for %s %s: the layer '%s' is on the CPU, and %s is not.", w->device, w->times,
+             layer, w->tensor);
+    snprintf(f->fix, sizeof f->fix,
+             "/* compute the layer where its input is: the border moves behind it */\n"
+             "haul_module_place(layer, haul_device_get(\"%s\")); /* '%s' */",
+             w->device, layer);
+}
+
 static void say_wait(const words *w, haul_finding *f)
 {
     snprintf(f->what, sizeof f->what, "In each step the host waits for %s %s, in %s.", w->device, w->times,
@@ -152,7 +164,12 @@ void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_fin
     switch (f->kind) {
     case HAUL_FINDING_PING_PONG: say_return(&w, f, false); break;
     case HAUL_FINDING_CPU_ISLAND: say_return(&w, f, true); break;
-    case HAUL_FINDING_WAIT_PER_STEP: say_wait(&w, f); break;
+    case HAUL_FINDING_WAIT_PER_STEP:
+        if (s->layer)
+            say_border(&w, haul__profile_text(p, s->layer), f);
+        else
+            say_wait(&w, f);
+        break;
     case HAUL_FINDING_PAGEABLE: say_pageable(&w, f, s->down); break;
     case HAUL_FINDING_UNCHANGED: say_unchanged(&w, f); break;
     case HAUL_FINDING_MANY_SMALL: say_small(&w, f, s->down); break;
