@@ -80,7 +80,7 @@ static void test_audit_borders__name_the_layer_that_waits(void **state)
     assert_true(f.planned_ms_per_step == 0);
 }
 
-/* A wait that is no border is not said to be one. */
+/* Other waits name no layer. */
 static void test_audit_borders__are_not_all_waits(void **state)
 {
     (void)state;
