@@ -97,12 +97,23 @@ haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_
  * link in both directions, each in the order of the program. */
 typedef enum lane { HOST, DEVICE, UP, DOWN, LANES } lane;
 
+/* Copies from the device wait for a point in its work that covers what they read. A point is made when a copy needs
+ * one and none covers it, and then covers everything that the device has been given until then. The newest are kept. */
+typedef struct point {
+    int64_t number; /* of the device's last operation before it */
+    int64_t ps;
+} point;
+
 typedef struct pricing {
     const haul_plan    *plan;
     const haul_program *program;
     const haul_device  *device; /* the second one */
     int64_t             now[LANES];
-    int64_t            *ready; /* when the memory of each store is */
+    int64_t            *ready;  /* when the memory of each store is */
+    int64_t            *made;   /* the number of the device's operation that wrote it last; 0: none did */
+    int64_t             number; /* of operations on the device */
+    point               points[HAUL__MAX_POINTS];
+    int                 next_point;
     haul__plan_figures  figures;
 } pricing;
 
@@ -139,6 +150,26 @@ static int64_t time_of(pricing *p, const haul_program_operation *o, lane *on)
     return haul__machine_time(p->plan->request.machine, *on == DEVICE ? p->plan->request.device : 0, &w);
 }
 
+/* The earliest point after that operation of the device. */
+static int64_t point_after(pricing *p, int64_t number)
+{
+    const point *best = NULL;
+    for (int i = 0; i < HAUL__MAX_POINTS; i++)
+        if (p->points[i].number >= number && (!best || p->points[i].number < best->number))
+            best = &p->points[i];
+    if (best)
+        return best->ps;
+    p->points[p->next_point] = (point){p->number, p->now[DEVICE]};
+    p->next_point = (p->next_point + 1) % HAUL__MAX_POINTS;
+    return p->now[DEVICE];
+}
+
+/* When an operation on that lane can use the store. */
+static int64_t ready_for(pricing *p, lane on, int64_t store)
+{
+    return on == DOWN && p->made[store] ? point_after(p, p->made[store]) : p->ready[store];
+}
+
 /* An operation begins when the host has come to it, its lane is free, and its operands are there. */
 static void add_operation(pricing *p, const haul_program_operation *o)
 {
@@ -149,22 +180,26 @@ static void add_operation(pricing *p, const haul_program_operation *o)
     int64_t       start = larger(p->now[HOST], p->now[on]);
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const int64_t store = p->program->values[o->value + i].store;
-        start = store >= 0 ? larger(start, p->ready[store]) : start;
+        start = store >= 0 ? larger(start, ready_for(p, on, store)) : start;
     }
     p->now[on] = start + ps;
+    p->number += on == DEVICE;
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const haul_program_value *v = &p->program->values[o->value + i];
-        if (v->store >= 0 && v->written)
-            p->ready[v->store] = p->now[on];
+        if (v->store < 0 || !v->written)
+            continue;
+        p->ready[v->store] = p->now[on];
+        p->made[v->store] = on == DEVICE ? p->number : 0;
     }
 }
 
 static haul_status price(const haul_plan *plan, const haul_program *program, haul__plan_figures *out)
 {
     pricing p = {.plan = plan, .program = program, .device = haul_device_get(plan->request.names[1])};
-    p.ready = haul__calloc((size_t)program->store_count + 1, sizeof *p.ready);
+    p.ready = haul__calloc(2 * ((size_t)program->store_count + 1), sizeof *p.ready);
     if (!p.ready)
         return haul__fail_memory("haul_plan_new", (size_t)program->store_count * sizeof *p.ready);
+    p.made = p.ready + program->store_count + 1;
     for (int64_t i = 0; i < program->operation_count; i++)
         add_operation(&p, &program->operations[i]);
     haul__free(p.ready);
