@@ -61,7 +61,7 @@ static bool has_path(const place_list *l, const char *path)
     return false;
 }
 
-/* Where the modules compute: where their first operations do, which are those of the forward pass. */
+/* Where the modules compute: where the first operations that they call do, which are those of the forward pass. */
 static bool list_modules(place_list *l)
 {
     const haul__place_graph *g = &l->plan->graph;
@@ -71,7 +71,7 @@ static bool list_modules(place_list *l)
             return false;
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
-        if (*o->module && o->call >= 0 && !has_path(l, o->module) &&
+        if (*o->module && !o->outside && o->call >= 0 && !has_path(l, o->module) &&
             !add_entry(l, o->module, strlen(o->module), true, devices[haul__plan_device_of(l->plan, o)]))
             return false;
     }

@@ -385,7 +385,7 @@ static const option train_rows[] = {
      .name = "plan",
      OPTION_TEXT_AT(train_options, plan),
      .argument = "FILE",
-     .help = "The same as haul plan --certificate FILE found it: each module is where its forward pass is",
+     .help = "Follow the plan of haul plan --certificate FILE: parameters are, and operations run, where it says",
      .complete = COMPLETE_FILE,
      .flags = CHANGES},
     {.group = "Machine",

@@ -25,7 +25,7 @@ HAUL_BEGIN
  *   time. Times are those of a simulated device's machine, or what haul calibrate has measured. A device of which
  *   neither is known is not chosen, and without any the operation runs as under HAUL_PLACE_MOVE. A copy is kept with
  *   its tensor until the tensor changes, so several operations share it. HAUL_PLACE_CURRENT's rules for operations that
- *   write, for views, gradients and optimizers hold here, too. Each decision is logged with its reason
+ *   write, for views, optimizers and, without a plan, gradients hold here, too. Each decision is logged with its reason
  *
  * STRICT moves nothing and MOVE only mixed operands. Under CURRENT the program chooses each device, under AUTO the
  * library does: a program that names no device can use one that it has opened with haul_device_get. */

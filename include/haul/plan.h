@@ -109,9 +109,9 @@ HAUL_API int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int
 
 /* Put the plan into force on the calling thread until the scope is popped: parameters, buffers and gradients of the
  * network move to where the plan has them, and the placement policy becomes HAUL_PLACE_AUTO, so operations run where
- * the plan says. Operations that the plan lacks run where most of their bytes are. Gradients are computed where their
- * operations were, and the optimizer's state follows its parameters with the next step. Parameters stay where they are
- * when the scope is popped.
+ * the plan says, those of backward passes too. Operations that the plan lacks run where most of their bytes are. The
+ * gradients of parameters are with these, and the optimizer's state follows them with the next step. Parameters stay
+ * where they are when the scope is popped.
  *
  * Fails, and changes nothing, if a device of the plan cannot be used or has no room, in dry runs, and in steps that are
  * recorded or followed. */

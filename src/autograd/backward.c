@@ -15,6 +15,7 @@
 #include "engine/follow.h"
 #include "engine/node.h"
 #include "engine/placement/placement.h"
+#include "engine/placement/placing.h"
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
@@ -212,14 +213,15 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
     return HAUL_OK;
 }
 
-/* Brings a gradient to the input's shape, dtype and device. */
+/* Brings a gradient to the input's shape, dtype and device. With a plan in force the operations that use it move it to
+ * where they compute; gradients of leaves are always with their leaves. */
 static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
 {
     if (!haul__shape_equal(&g->shape, &edge->shape))
         g = haul__sum_to(g, &edge->shape);
     if (!haul__failed(g) && g->dtype != edge->dtype)
         g = haul_cast(g, edge->dtype);
-    if (!haul__failed(g) && g->storage->device != edge->device)
+    if (!haul__failed(g) && g->storage->device != edge->device && (edge->leaf || !haul__is_planned()))
         g = haul_to(g, edge->device);
     return g;
 }
@@ -512,7 +514,8 @@ static haul_status whole(const haul__pass_request *request)
               .uses_up = !request->keep && !request->create_graph,
               .complete = request->complete};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the settings */
-    haul__place_as_given();                           /* gradients compute where the operations did */
+    if (!haul__is_planned())
+        haul__place_as_given(); /* gradients compute where the operations did */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
     status = want(&p, request->inputs, request->input_count);

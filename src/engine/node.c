@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/counter.h"
 #include "core/small_blocks.h"
+#include "engine/placement/placing.h"
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
@@ -173,7 +174,8 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
     return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
 }
 
-/* Events of the gradient name the module too. Without memory they do not. Apart, because of its stack. */
+/* Events of the gradient name the module too, and plans know it by that. Without memory they do not. Apart, because of
+ * its stack. */
 __attribute__((noinline)) static void note_path(haul__node *node)
 {
     char        path[HAUL__EVENT_PATH];
@@ -190,7 +192,7 @@ haul_status haul__node_record(haul__call *c)
     haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
-    if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry())
+    if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry() || haul__is_planned())
         note_path(node);
     for (int i = 0; i < c->count; i++)
         fill_edge(&node->edges[i], c->inputs[i]);

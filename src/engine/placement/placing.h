@@ -3,10 +3,13 @@
 #ifndef HAUL_ENGINE_PLACEMENT_PLACING_H
 #define HAUL_ENGINE_PLACEMENT_PLACING_H
 
+#include <haul/placement.h>
+
 #include "core/device.h"
 #include "core/object.h"
+#include "core/thread.h"
 
-/* An operation of the step, outside the backward pass and the optimizer's step. */
+/* An operation of the step, outside the optimizer's step: updates are made where the parameters are. */
 typedef struct haul__placed {
     char         name[48], module[80]; /* "haul_conv2d", the path of the module that is called */
     haul_device *device;
@@ -32,5 +35,11 @@ haul_status haul__placing_begin(haul__placing *s, const char *operation);
 
 /* The thread's; NULL: none. */
 haul__placing *haul__placing_now(void);
+
+/* True if a plan decides where operations compute: it is in force, under HAUL_PLACE_AUTO. */
+static inline bool haul__is_planned(void)
+{
+    return haul__thread()->words[HAUL__PLACEMENT] == HAUL_PLACE_AUTO && haul__placing_now();
+}
 
 #endif

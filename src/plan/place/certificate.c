@@ -70,6 +70,8 @@ static void put_operations(haul__json_text *t, const haul__certificate *c)
         haul__json_string(t, "name", o->name);
         haul__json_string(t, "module", o->module);
         haul__json_string(t, "section", o->section);
+        if (o->outside)
+            haul__json_integer(t, "outside", 1);
         haul__json_string(t, "device", c->devices[c->placement->device[o->group]]);
         haul__json_end(t, '}');
     }

@@ -11,6 +11,7 @@
  *                                                 bytes of a copy, its times to both devices, and what uses it
  *                "limits": [null, 1073741824]},   bytes; null: none
  *      "operations": [{"name": "haul_conv2d", "module": "conv1", "section": "", "device": "cuda:0"}, ...],
+ *                                               "outside": 1 if no module called it, but one uses what it writes
  *      "cost_ps": 1200, "bound_ps": 1200,
  *      "shares": [[0, 1, null, 5, 590], ...],     tensor, device, price or null for a copy, group, amount
  *      "prices": [[1, 9, 77], ...]}               device, operation, amount for a KiB */

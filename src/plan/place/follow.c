@@ -21,10 +21,10 @@ static haul_device *device_of(const following *f, const haul__place_operation *o
     return f->devices[f->placement->device[o->group]];
 }
 
-/* Operations of the backward pass run where those of the forward pass did, and updates where the parameter is. */
-static bool is_called(const haul__place_operation *o)
+/* Updates are made where the parameters are. */
+static bool is_placed(const haul__place_operation *o)
 {
-    return o->call >= 0 && !*o->section;
+    return o->call >= 0 && strcmp(o->section, "optimizer step") != 0;
 }
 
 static haul__placing *placing_of(const following *f, const char *operation)
@@ -35,11 +35,11 @@ static haul__placing *placing_of(const following *f, const char *operation)
     for (size_t i = 0; p && i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
         const char                  *why = f->plan->reasons ? f->plan->reasons[i] : NULL;
-        if (!is_called(o))
+        if (!is_placed(o))
             continue;
         haul__placed *item = &p->items[count++];
         memcpy(item->name, o->name, sizeof item->name);
-        memcpy(item->module, o->module, sizeof item->module);
+        snprintf(item->module, sizeof item->module, "%s", o->outside ? "" : o->module);
         item->device = device_of(f, o);
         item->why = why ? haul__strdup(why) : NULL; /* without memory it has none */
     }

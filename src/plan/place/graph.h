@@ -36,6 +36,7 @@ typedef enum haul__place_role {
 typedef struct haul__place_operation {
     char        name[48], module[80];
     const char *section; /* of the program, "backward pass"; lives as long as the process */
+    bool        outside; /* no module called it; `module` uses what it writes */
     int64_t     call;    /* the operation of the program; -1: memory from before the step */
     int         group;   /* with haul__place_finish */
     int64_t     cost[HAUL__PLACE_DEVICES];

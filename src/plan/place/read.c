@@ -52,7 +52,9 @@ static haul_status read_operation(reading *r, const haul__json *v, const haul__j
     const char *name = text_of(v, "name"), *module = text_of(v, "module");
     if (!name || !module)
         return refuse(r, name ? "module" : "name");
-    haul__place_operation o = {.section = section_of(v), .call = strncmp(name, "haul_", 5) == 0 ? 0 : -1};
+    haul__place_operation o = {.section = section_of(v),
+                               .outside = haul__json_member(v, "outside") != NULL,
+                               .call = strncmp(name, "haul_", 5) == 0 ? 0 : -1};
     snprintf(o.name, sizeof o.name, "%s", name);
     snprintf(o.module, sizeof o.module, "%s", module);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++, cost = cost->next)

@@ -320,7 +320,7 @@ static const char *module_of(const builder *b, const haul_program_operation *o, 
 static haul_status add_operation(builder *b, int64_t call, const haul_program_value *values, int count, double share)
 {
     const haul_program_operation *o = &b->program->operations[call];
-    haul__place_operation         x = {.section = o->section, .call = call};
+    haul__place_operation         x = {.section = o->section, .outside = !*o->module, .call = call};
     for (int i = 0; i < count && i < o->operand_count; i++)
         if (values[i].store >= 0 && !values[i].written && b->stores[values[i].store].home < 0 &&
             add_source(b, values[i].store))
