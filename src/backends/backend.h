@@ -41,7 +41,7 @@ typedef struct haul__unit {
 } haul__unit;
 
 /* Parts of a buffer begin at multiples of so many bytes. */
-enum { HAUL__PART_ALIGNMENT = 8 << 10 };
+enum { HAUL__SUB_BUFFER_ALIGNMENT = 8 << 10 };
 
 /* A backend's own implementation of a matrix product or a convolution; backends/implementation.h. */
 typedef struct haul__implementation haul__implementation;
@@ -67,7 +67,8 @@ typedef struct haul__backend {
     haul_status (*start)(haul_device *device);
 
     /* Memory, aligned to at least 64 bytes. HAUL_OUT_OF_MEMORY if the device is full. If `of` is not NULL, a buffer for
-     * the `bytes` from that place on, which `free` releases like others: only devices with device->parts have those. */
+     * the `bytes` from that place on, which `free` releases like others: only devices with device->sub_buffers have
+     * those. */
     haul_status (*alloc)(haul_device *device, size_t bytes, const haul__buffer_address *of, haul__buffer *out);
     void (*free)(haul_device *device, haul__buffer *buffer);
     /* Optional: host memory that the device copies at full speed (pinned). NULL: copies use pageable memory. */

@@ -49,9 +49,9 @@ struct haul_device {
     haul_status                          why_status;
     haul_device_properties               properties;
     char                                 model[128], driver[128], libraries[192];
-    void                                *impl;    /* owned by the backend */
-    bool                                 parts;   /* parts of its buffers can have handles of their own */
-    bool                                 strided; /* work items take every n-th item, as on GPUs; else a run */
+    void                                *impl;        /* owned by the backend */
+    bool                                 sub_buffers; /* parts of its buffers can have handles of their own */
+    bool                                 strided;     /* work items take every n-th item, as on GPUs; else a run */
     haul__stream                        *compute, *upload, *download; /* may be the same stream */
     haul__stream                        *ahead;     /* for uploads that let others pass; may be the same, too */
     _Atomic(struct haul__allocator *)    allocator; /* owned by the memory layer, made with the first tensor */

@@ -37,20 +37,20 @@ static inline bool haul__device_is_host(const haul_device *device)
 }
 
 /* True if parts of its buffers need handles of their own, which haul__device_sub_buffer_alloc makes. */
-static inline bool haul__device_has_parts(const haul_device *device)
+static inline bool haul__device_has_sub_buffers(const haul_device *device)
 {
-    return device->parts;
+    return device->sub_buffers;
 }
 
 /* True if a buffer can be divided into parts. */
 static inline bool haul__device_divides(const haul_device *device)
 {
-    return device->backend->host_memory || device->backend->addresses || device->parts;
+    return device->backend->host_memory || device->backend->addresses || device->sub_buffers;
 }
 
 /* A buffer that begins `bytes` behind the beginning of another one, of a device that divides. It has no handle yet if
  * parts need handles of their own. */
-static inline haul__buffer haul__device_part(const haul_device *device, haul__buffer buffer, size_t bytes)
+static inline haul__buffer haul__device_sub_buffer(const haul_device *device, haul__buffer buffer, size_t bytes)
 {
     return (haul__buffer){.host = buffer.host ? (char *)buffer.host + bytes : NULL,
                           .handle = device->backend->addresses ? (char *)buffer.handle + bytes : NULL};

@@ -85,9 +85,9 @@ static void cut(way *w)
 /* ---- the parts ---- */
 
 typedef struct parts {
-    const way      *way;
-    haul_tensor    *x[MOST_PARTS], *from[MOST_PARTS], *to[MOST_PARTS], *y[MOST_PARTS];
-    haul__copy_part copies[MOST_PARTS];
+    const way       *way;
+    haul_tensor     *x[MOST_PARTS], *from[MOST_PARTS], *to[MOST_PARTS], *y[MOST_PARTS];
+    haul__copy_range copies[MOST_PARTS];
 } parts;
 
 /* The rows of a part of x or y; the tensor itself if there is one part. */
@@ -117,9 +117,9 @@ static haul_status prepare(parts *p, int i)
     haul_tensor *to = p->to[i] = w->scatters ? haul__dense_temporary(w->call, there, here, w->dtype, from) : y;
     if (haul__failed(to))
         return haul_error_status();
-    p->copies[i] = (haul__copy_part){{to->storage, (size_t)to->offset * size},
-                                     {from->storage, (size_t)from->offset * size},
-                                     (size_t)from->count * size};
+    p->copies[i] = (haul__copy_range){{to->storage, (size_t)to->offset * size},
+                                      {from->storage, (size_t)from->offset * size},
+                                      (size_t)from->count * size};
     return HAUL_OK;
 }
 
@@ -168,7 +168,7 @@ static haul_status cross_in_parts(way *w)
         return status;
     status = haul__transfer(&(haul__copy){.operation = w->call->operation->name,
                                           .note = w->note,
-                                          .parts = &(haul__copy_parts){p.copies, w->parts, gather, &p},
+                                          .ranges = &(haul__copy_ranges){p.copies, w->parts, gather, &p},
                                           .fresh = w->fresh || w->scatters,
                                           .conversion = {w->x->dtype, w->y->dtype}});
     for (int i = 0; i < w->parts && !status && w->scatters; i++)

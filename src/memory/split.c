@@ -8,7 +8,7 @@
 enum { LEAST = 32 << 10 };
 
 /* Classes of at least LEAST, and so the places of all pieces, are multiples of this. */
-_Static_assert((int)HAUL__PART_ALIGNMENT == LEAST / HAUL__CLASS_STEPS, "places of pieces");
+_Static_assert((int)HAUL__SUB_BUFFER_ALIGNMENT == LEAST / HAUL__CLASS_STEPS, "places of pieces");
 
 static bool is_free(const haul__block *block)
 {
@@ -238,11 +238,11 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
     haul__use    last;
     last_use(a, &block->uses, &last);
     set_use(&block->uses, last);
-    if (haul__device_has_parts(a->device) && !haul__is_piece(block))
+    if (haul__device_has_sub_buffers(a->device) && !haul__is_piece(block))
         block->sub_buffer.address = (haul__buffer_address){block->buffer.handle, 0};
     *rest = (haul__block){
         .owner = a,
-        .buffer = haul__device_part(a->device, block->buffer, bytes),
+        .buffer = haul__device_sub_buffer(a->device, block->buffer, bytes),
         .bytes = block->bytes - bytes,
         .origin = block->origin,
         .born = block->born,

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Arenas and the stores in them begin at multiples of this, as backends align memory; parts of buffers that need
- * handles at multiples of HAUL__PART_ALIGNMENT. */
+ * handles at multiples of HAUL__SUB_BUFFER_ALIGNMENT. */
 enum { HAUL__ARENA_ALIGNMENT = 64 };
 
 /* Memory that is needed from time `first` to time `last`, both included. */

@@ -7,16 +7,16 @@
 #include "base/alloc.h"
 #include "core/guest.h"
 #include "record/account.h"
-#include "record/dry_part.h"
+#include "record/dry_function.h"
 #include "record/spill_plan.h"
 
 static const char operation[] = "haul_estimate";
 
-/* Where a part of the run begins in the log. */
-typedef struct part {
+/* Where the log of this call begins. */
+typedef struct start {
     size_t              described, change, command;
     haul_transfer_stats moved;
-} part;
+} start;
 
 /* ---- the result ---- */
 
@@ -66,7 +66,7 @@ static void fill_operations(haul_estimate_result *out, const haul__program *p, s
     }
 }
 
-static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d, int slot, const part *p)
+static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d, int slot, const start *p)
 {
     const haul__dry_base *base = &d->bases[slot], *pinned = &d->pinned[slot];
     haul_device          *device = base->device ? base->device : pinned->device;
@@ -86,7 +86,7 @@ static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d
     return status || out->origins ? status : haul_error_status();
 }
 
-static haul_status fill(haul_estimate_result *out, haul__dry_run *d, const part *p)
+static haul_status fill(haul_estimate_result *out, haul__dry_run *d, const start *p)
 {
     const size_t             most = d->program.described_count - p->described;
     haul_estimate_device    *devices = haul__calloc(HAUL__MAX_DEVICES, sizeof *devices);
@@ -112,24 +112,24 @@ static haul_status fill(haul_estimate_result *out, haul__dry_run *d, const part 
 
 static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, haul_estimate_result *out)
 {
-    const part        p = {.described = d->program.described_count,
+    const start       p = {.described = d->program.described_count,
                            .change = d->program.change_count,
                            .command = d->program.command_count,
                            .moved = d->moved};
-    const haul_status status = haul__dry_part_call(function, context, operation);
+    const haul_status status = haul__dry_function_call(function, context, operation);
     return status ? status : fill(out, d, &p);
 }
 
 haul_status haul_estimate(haul_estimate_function *function, void *context, haul_estimate_result *out)
 {
-    haul__dry_part d;
+    haul__dry_function d;
     if (!function || !out)
         return function ? haul__fail_null(operation, "out") : haul__fail_no_function(operation, "function");
     *out = (haul_estimate_result){.flops = 0};
-    if (haul__dry_part_begin(&d, operation))
+    if (haul__dry_function_begin(&d, operation))
         return haul_error_status();
     const haul_status status = run(d.run, function, context, out);
-    haul__dry_part_end(&d);
+    haul__dry_function_end(&d);
     return status;
 }
 

@@ -69,10 +69,10 @@ static const char *composite_of(const haul__program *l, int call)
     return name;
 }
 
-/* A part of a call has its share of the work. */
-static void take_share(const haul__program *l, const haul__program_part *part, haul_program_operation *o)
+/* An item that is a part of a call has its share of the work. */
+static void take_share(const haul__program *l, const haul__ordered_call *item, haul_program_operation *o)
 {
-    const haul__program_call *c = &l->calls[part->call];
+    const haul__program_call *c = &l->calls[item->call];
     int64_t                   mine = 0, all = 0;
     for (int i = 0; i < c->operand_count; i++) {
         const haul_program_value *v = &l->values[c->value + (size_t)i];
@@ -80,7 +80,7 @@ static void take_share(const haul__program *l, const haul__program_part *part, h
         for (int d = 0; d < v->shape.ndim && v->store >= 0; d++)
             elements *= v->shape.dims[d];
         all += elements;
-        mine += i >= part->first && i < part->first + part->count ? elements : 0;
+        mine += i >= item->first && i < item->first + item->count ? elements : 0;
     }
     if (!all)
         return;
@@ -89,31 +89,31 @@ static void take_share(const haul__program *l, const haul__program_part *part, h
     o->bytes = (int64_t)((double)o->bytes * share);
 }
 
-static void add_operation(extract *x, const haul__program_part *part)
+static void add_operation(extract *x, const haul__ordered_call *item)
 {
-    const haul__program_call *c = &x->log->calls[part->call];
+    const haul__program_call *c = &x->log->calls[item->call];
     haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
     *o = (haul_program_operation){.name = c->name,
-                                  .section = section_of(x->log, part->call),
-                                  .composite = composite_of(x->log, part->call),
+                                  .section = section_of(x->log, item->call),
+                                  .composite = composite_of(x->log, item->call),
                                   .device = c->device,
                                   .flops = c->flops,
                                   .bytes = c->bytes,
                                   .value = x->out->value_count,
-                                  .operand_count = part->count,
+                                  .operand_count = item->count,
                                   .result_count = c->result_count,
                                   .view_of = c->view_of};
-    if (part->count < c->operand_count)
-        take_share(x->log, part, o);
+    if (item->count < c->operand_count)
+        take_share(x->log, item, o);
     memcpy(o->module, c->module.path, sizeof o->module);
-    for (int i = 0; i < part->count + c->result_count; i++)
-        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)(part->first + i)];
+    for (int i = 0; i < item->count + c->result_count; i++)
+        x->out->values[x->out->value_count++] = x->log->values[c->value + (size_t)(item->first + i)];
 }
 
 static void add_operations(extract *x)
 {
     for (size_t i = 0; i < x->order->count; i++)
-        add_operation(x, &x->order->parts[i]);
+        add_operation(x, &x->order->items[i]);
 }
 
 /* The operation under way when so many calls had been described; -1 before the first. */
@@ -256,7 +256,7 @@ static void share_places(extract *x)
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->groups[i] = i;
     for (int64_t number = 0; number < x->out->operation_count; number++) {
-        const haul__program_call *c = &x->log->calls[x->order->parts[number].call];
+        const haul__program_call *c = &x->log->calls[x->order->items[number].call];
         if (!c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
             continue;
         const haul_program_value *values = x->out->values + x->out->operations[number].value;
@@ -302,9 +302,9 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device) && x->groups[i] == i)
             items[count++] = x->items[i];
-    m->arena_bytes =
-        haul__arena_plan(items, count, haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : HAUL__ARENA_ALIGNMENT,
-                         &m->least_bytes);
+    m->arena_bytes = haul__arena_plan(
+        items, count, haul__device_has_sub_buffers(m->device) ? HAUL__SUB_BUFFER_ALIGNMENT : HAUL__ARENA_ALIGNMENT,
+        &m->least_bytes);
     count = 0;
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device) && x->groups[i] == i)

@@ -8,7 +8,7 @@
 /* Where the elements of a program are in the log. */
 typedef struct haul__program_links {
     int64_t            *stores; /* of the log's stores: their number in the program, -1 for those that are not in it */
-    haul__program_order order;  /* its parts are the operations */
+    haul__program_order order;  /* its items are the operations */
 } haul__program_links;
 
 /* `*out` is empty, and becomes the program; it stays empty on failure. moves: updates of parameters go where they free

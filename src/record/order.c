@@ -12,7 +12,7 @@
 
 static const char operation[] = "haul_program_record";
 
-/* An update that frees less stays with the others of its call, because each part costs a call. */
+/* An update that frees less stays with the others of its call, because each item costs a call. */
 enum { LEAST_FREED = 64 << 10 };
 
 /* A group of operands of an update that moves, and the number of the call behind which it goes. */
@@ -217,11 +217,11 @@ static haul_status find_moves(ordering *o)
     return status;
 }
 
-/* ---- parts ---- */
+/* ---- the ordered calls ---- */
 
-static void add_part(haul__program_order *out, const haul__program_part *part)
+static void add_part(haul__program_order *out, const haul__ordered_call *item)
 {
-    out->parts[out->count++] = *part;
+    out->items[out->count++] = *item;
 }
 
 /* True if the group that begins with this operand moves away from its call. */
@@ -238,7 +238,7 @@ static void add_rest(ordering *o, int64_t number)
 {
     const haul__program_call *c = &o->log->calls[o->calls[number]];
     const int                 each = c->operation->repeat;
-    haul__program_part        run = {.call = o->calls[number]};
+    haul__ordered_call        run = {.call = o->calls[number]};
     for (int first = 0; first <= c->operand_count; first += each) {
         if (first < c->operand_count && !moves_away(o, number, first)) {
             run.first = run.count ? run.first : first;
@@ -259,7 +259,7 @@ static bool has_moves(const ordering *o, int64_t number)
     return false;
 }
 
-/* `last[number]` becomes the last part at the place of the call. */
+/* `last[number]` becomes the last item at the place of the call. */
 static void add_parts(ordering *o, int64_t *last)
 {
     for (int64_t k = 0; k < o->count; k++) {
@@ -267,23 +267,23 @@ static void add_parts(ordering *o, int64_t *last)
         if (has_moves(o, k))
             add_rest(o, k);
         else
-            add_part(o->out, &(haul__program_part){.call = o->calls[k], .count = c->operand_count});
+            add_part(o->out, &(haul__ordered_call){.call = o->calls[k], .count = c->operand_count});
         last[k] = (int64_t)o->out->count - 1;
         for (size_t i = 0; i < o->move_count; i++)
             if (o->moves[i].behind == k)
-                add_part(o->out, &(haul__program_part){.call = o->moves[i].call,
+                add_part(o->out, &(haul__ordered_call){.call = o->moves[i].call,
                                                        .first = o->moves[i].first,
                                                        .count = o->log->calls[o->moves[i].call].operation->repeat,
                                                        .moved = true});
     }
 }
 
-/* The part of an update that has these operands. */
+/* The item of an update that has these operands. */
 static int64_t find_part(const haul__program_order *out, int call, int first)
 {
     for (size_t i = 0; i < out->count; i++)
-        if (out->parts[i].call == call && out->parts[i].first <= first &&
-            first < out->parts[i].first + out->parts[i].count)
+        if (out->items[i].call == call && out->items[i].first <= first &&
+            first < out->items[i].first + out->items[i].count)
             return (int64_t)i;
     return -1;
 }
@@ -318,15 +318,15 @@ static haul_status order_all(ordering *o, bool moves)
         status = find_moves(o);
     if (status)
         return status;
-    /* A group that moves makes two parts at most of one. */
+    /* A group that moves makes two items at most of one. */
     const size_t most = (size_t)o->count + 2 * o->move_count + 1;
-    o->out->parts = haul__calloc(most, sizeof *o->out->parts);
+    o->out->items = haul__calloc(most, sizeof *o->out->items);
     int64_t *last = haul__calloc((size_t)o->count + 1, sizeof *last);
-    if (o->out->parts && last) {
+    if (o->out->items && last) {
         add_parts(o, last);
         place_commands(o, last);
     } else {
-        status = haul__fail_memory(operation, most * sizeof *o->out->parts);
+        status = haul__fail_memory(operation, most * sizeof *o->out->items);
     }
     haul__free(last);
     return status;
@@ -350,7 +350,7 @@ haul_status haul__program_order_make(const haul__program *log, const haul__progr
 
 void haul__program_order_free(haul__program_order *order)
 {
-    haul__free(order->parts);
+    haul__free(order->items);
     haul__free(order->of_described);
     haul__free(order->of_command);
     *order = (haul__program_order){.count = 0};

@@ -15,14 +15,14 @@ typedef struct haul__program_range {
 
 /* A call, or some of its operands: an optimizer's operation updates several parameters, which are apart where one of
  * them moves. */
-typedef struct haul__program_part {
+typedef struct haul__ordered_call {
     int  call;         /* in the log */
     int  first, count; /* operands */
     bool moved;
-} haul__program_part;
+} haul__ordered_call;
 
 typedef struct haul__program_order {
-    haul__program_part *parts;
+    haul__ordered_call *items;
     size_t              count;
     int64_t            *of_described; /* for each described call of the range: the last part at its place or before it;
                                        * -1: there is none */

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "core/guest.h"
 #include "core/scope.h"
-#include "record/dry_part.h"
+#include "record/dry_function.h"
 #include "record/extract.h"
 #include "record/program.h"
 
@@ -45,7 +45,7 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
     haul_scope               *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
-    haul_status status = haul__dry_part_call(function, context, operation);
+    haul_status status = haul__dry_function_call(function, context, operation);
     haul_scope_pop(scope);
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
@@ -57,14 +57,14 @@ static haul_status run(haul__dry_run *d, haul_estimate_function *function, void 
 static haul_status record(haul_estimate_function *function, void *context, bool moves, const wanted *w,
                           haul_program *out)
 {
-    haul__dry_part d;
+    haul__dry_function d;
     if (!function || !out)
         return function ? haul__fail_null(operation, "out") : haul__fail_no_function(operation, "function");
     *out = (haul_program){.operation_count = 0};
-    if (haul__dry_part_begin(&d, operation))
+    if (haul__dry_function_begin(&d, operation))
         return haul_error_status();
     const haul_status status = run(d.run, function, context, moves, w, out);
-    haul__dry_part_end(&d);
+    haul__dry_function_end(&d);
     return status;
 }
 

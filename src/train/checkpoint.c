@@ -99,7 +99,7 @@ static haul_status check_counts(const haul_checkpoint_options *o, const char *op
     return HAUL_OK;
 }
 
-static haul_status check_twice(const haul__checkpoint_parts *p, const char *operation)
+static haul_status check_twice(const haul__checkpoint_objects *p, const char *operation)
 {
     for (int i = 0; i < p->optimizer_count; i++)
         for (int k = 0; k < i; k++)
@@ -109,7 +109,7 @@ static haul_status check_twice(const haul__checkpoint_parts *p, const char *oper
 }
 
 /* A schedule continues with the rates of its optimizer. */
-static haul_status check_schedule(const haul__checkpoint_parts *p, const haul_schedule *s, const char *operation)
+static haul_status check_schedule(const haul__checkpoint_objects *p, const haul_schedule *s, const char *operation)
 {
     bool known = !s->optimizer;
     for (int i = 0; i < p->optimizer_count; i++)
@@ -124,7 +124,7 @@ static haul_status check_schedule(const haul__checkpoint_parts *p, const haul_sc
     return HAUL_OK;
 }
 
-static haul_status check_objects(const haul__checkpoint_parts *p, const char *operation)
+static haul_status check_objects(const haul__checkpoint_objects *p, const char *operation)
 {
     for (int i = 0; i < p->optimizer_count; i++)
         if (haul__check_optimizer(p->optimizers[i], operation))
@@ -139,7 +139,7 @@ static haul_status check_objects(const haul__checkpoint_parts *p, const char *op
 }
 
 /* The optimizers must train this module and, when a checkpoint is written, no other optimizer may. */
-static haul_status check_training(const haul__checkpoint_parts *p, bool saves, const char *operation)
+static haul_status check_training(const haul__checkpoint_objects *p, bool saves, const char *operation)
 {
     int                count = 0;
     haul_named_tensor *tensors = haul__module_tensor_list(p->module, &count);
@@ -154,20 +154,20 @@ static haul_status check_training(const haul__checkpoint_parts *p, bool saves, c
     return status;
 }
 
-haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *o, bool saves, const char *operation,
-                                      haul__checkpoint_parts *out)
+haul_status haul__checkpoint_objects_of(const haul_checkpoint_options *o, bool saves, const char *operation,
+                                        haul__checkpoint_objects *out)
 {
     if (!o)
         return haul__fail_null(operation, "options");
     if (haul__check_module(o->module, operation) || check_counts(o, operation))
         return haul_error_status();
-    haul__checkpoint_parts p = {.module = o->module,
-                                .schedules = o->schedules,
-                                .averages = o->averages,
-                                .schedule_count = o->schedule_count,
-                                .average_count = o->average_count,
-                                .position = o->position,
-                                .stop = o->stop};
+    haul__checkpoint_objects p = {.module = o->module,
+                                  .schedules = o->schedules,
+                                  .averages = o->averages,
+                                  .schedule_count = o->schedule_count,
+                                  .average_count = o->average_count,
+                                  .position = o->position,
+                                  .stop = o->stop};
     p.optimizers = haul__calloc((size_t)o->optimizer_count + 1, sizeof *p.optimizers);
     if (!p.optimizers)
         return haul__fail_memory(operation, (size_t)o->optimizer_count * sizeof *p.optimizers);
@@ -230,7 +230,7 @@ static haul_status add_position(text_list *l, const haul_training_position *posi
     return HAUL_OK;
 }
 
-static haul_status add_kinds(text_list *l, const haul__checkpoint_parts *p)
+static haul_status add_kinds(text_list *l, const haul__checkpoint_objects *p)
 {
     haul_status status = add_number(l, OWN_KEYS "optimizers", (uint64_t)p->optimizer_count);
     status = status ? status : add_number(l, OWN_KEYS "schedules", (uint64_t)p->schedule_count);
@@ -317,7 +317,7 @@ static haul_status add_stop(haul__tensor_list *l, const haul_early_stop *s)
                                  haul_from_host(HAUL_F64, HAUL_SHAPE(HAUL__STOP_NUMBERS), numbers), SAVE_CHECKPOINT);
 }
 
-static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_parts *p)
+static haul_status add_tensors(haul__tensor_list *l, const haul__checkpoint_objects *p)
 {
     haul_status status = haul__tensor_list_add_all(l, MODEL, p->module, tensors_of_module, SAVE_CHECKPOINT);
     for (int i = 0; i < p->optimizer_count && !status; i++) {
@@ -359,7 +359,7 @@ static haul_status check_values(const haul_checkpoint_options *o)
     return HAUL_OK;
 }
 
-static haul_status save(const char *path, const haul__checkpoint_parts *p, const haul_checkpoint_options *o)
+static haul_status save(const char *path, const haul__checkpoint_objects *p, const haul_checkpoint_options *o)
 {
     text_list         texts = {0};
     haul__tensor_list tensors = {0};
@@ -381,10 +381,10 @@ static haul_status save(const char *path, const haul__checkpoint_parts *p, const
 
 haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_options *options)
 {
-    haul__checkpoint_parts parts;
+    haul__checkpoint_objects objects;
     if (!path)
         return haul__fail_null(SAVE_CHECKPOINT, "path");
-    haul_status status = haul__checkpoint_parts_of(options, true, SAVE_CHECKPOINT, &parts);
+    haul_status status = haul__checkpoint_objects_of(options, true, SAVE_CHECKPOINT, &objects);
     if (status)
         return haul__fail_within(SAVE_CHECKPOINT);
     haul_scope *scope = NULL;
@@ -392,9 +392,9 @@ haul_status haul_save_checkpoint_with(const char *path, const haul_checkpoint_op
     if (!status && !(scope = haul__cpu_scope()))
         status = haul_error_status();
     if (!status)
-        status = save(path, &parts, options);
+        status = save(path, &objects, options);
     if (scope)
         haul_scope_pop(scope);
-    haul__free(parts.optimizers);
+    haul__free(objects.optimizers);
     return status ? haul__fail_within(SAVE_CHECKPOINT) : HAUL_OK;
 }

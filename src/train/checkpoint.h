@@ -30,7 +30,7 @@ extern const char *const haul__checkpoint_number_keys[HAUL__CHECKPOINT_NUMBERS];
 enum { HAUL__STOP_BEST, HAUL__STOP_EPOCH, HAUL__STOP_STALLED, HAUL__STOP_NUMBERS };
 
 /* The objects of a checkpoint, checked. */
-typedef struct haul__checkpoint_parts {
+typedef struct haul__checkpoint_objects {
     haul_module            *module;
     haul_optimizer        **optimizers; /* an array to free with haul__free */
     haul_schedule *const   *schedules;
@@ -38,11 +38,11 @@ typedef struct haul__checkpoint_parts {
     int                     optimizer_count, schedule_count, average_count;
     haul_training_position *position; /* NULL if the caller does not want it */
     haul_early_stop        *stop;     /* likewise */
-} haul__checkpoint_parts;
+} haul__checkpoint_objects;
 
 /* After a failure there is nothing to free. */
-haul_status haul__checkpoint_parts_of(const haul_checkpoint_options *options, bool saves, const char *operation,
-                                      haul__checkpoint_parts *out);
+haul_status haul__checkpoint_objects_of(const haul_checkpoint_options *options, bool saves, const char *operation,
+                                        haul__checkpoint_objects *out);
 
 /* Lists of tensors that own their names. */
 typedef struct haul__tensor_list {

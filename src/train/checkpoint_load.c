@@ -29,17 +29,17 @@ typedef struct states {
 } states;
 
 typedef struct reading {
-    const char                   *path;
-    haul_safetensors             *file;
-    const haul__checkpoint_parts *parts;
-    bool                          is_old;
-    uint64_t                      numbers[HAUL__CHECKPOINT_NUMBERS];
-    double                        stop[HAUL__STOP_NUMBERS];
+    const char                     *path;
+    haul_safetensors               *file;
+    const haul__checkpoint_objects *objects;
+    bool                            is_old;
+    uint64_t                        numbers[HAUL__CHECKPOINT_NUMBERS];
+    double                          stop[HAUL__STOP_NUMBERS];
 } reading;
 
 /* ---- states ---- */
 
-static haul_status states_make(states *s, const haul__checkpoint_parts *p)
+static haul_status states_make(states *s, const haul__checkpoint_objects *p)
 {
     s->optimizers = haul__calloc((size_t)p->optimizer_count + 1, sizeof(state));
     s->schedules = haul__calloc((size_t)p->schedule_count + 1, sizeof(state));
@@ -56,7 +56,7 @@ static void free_each(state *list, int count)
     haul__free(list);
 }
 
-static void states_free(states *s, const haul__checkpoint_parts *p)
+static void states_free(states *s, const haul__checkpoint_objects *p)
 {
     free_each(s->optimizers, p->optimizer_count);
     free_each(s->schedules, p->schedule_count);
@@ -134,8 +134,8 @@ static haul_status compare_kind(const reading *r, const char *what, const char *
 
 static haul_status compare_kinds(const reading *r)
 {
-    char                          key[64];
-    const haul__checkpoint_parts *p = r->parts;
+    char                            key[64];
+    const haul__checkpoint_objects *p = r->objects;
     if (compare_count(r, "optimizers", p->optimizer_count) || compare_count(r, "schedules", p->schedule_count) ||
         compare_count(r, "averages", p->average_count))
         return haul_error_status();
@@ -252,7 +252,7 @@ static haul_status read_old_settings(const reading *r, const haul_optimizer *o, 
 static haul_status read_optimizer(const reading *r, int i, state *out)
 {
     char                  key[64];
-    const haul_optimizer *o = r->parts->optimizers[i];
+    const haul_optimizer *o = r->objects->optimizers[i];
     snprintf(key, sizeof key, r->is_old ? OWN_KEYS "steps" : OWN_KEYS "optimizers.%d.steps", i);
     haul_status status = read_count(r, key, &out->steps);
     if (!status)
@@ -265,7 +265,7 @@ static haul_status read_schedule(const reading *r, int i, state *out)
 {
     char name[48];
     snprintf(name, sizeof name, "schedules.%d", i);
-    if (values_make(out, haul_schedule_state(r->parts->schedules[i], NULL, 0)))
+    if (values_make(out, haul_schedule_state(r->objects->schedules[i], NULL, 0)))
         return haul_error_status();
     return read_values(r, name, HAUL_F64, out->value_count, out->values);
 }
@@ -286,7 +286,7 @@ static bool is_count(double value)
 
 static haul_status read_stop(reading *r)
 {
-    if (!r->parts->stop)
+    if (!r->objects->stop)
         return HAUL_OK;
     if (!haul__safetensors_find(haul__safetensors_header_of(r->file), STOP))
         return haul__fail(HAUL_INVALID_ARGUMENT, LOAD_CHECKPOINT, "stop",
@@ -302,8 +302,8 @@ static haul_status read_stop(reading *r)
 
 static haul_status read_all(const reading *r, states *out)
 {
-    const haul__checkpoint_parts *p = r->parts;
-    haul_status                   status = states_make(out, p);
+    const haul__checkpoint_objects *p = r->objects;
+    haul_status                     status = states_make(out, p);
     for (int i = 0; i < p->optimizer_count && !status; i++)
         status = read_optimizer(r, i, &out->optimizers[i]);
     for (int i = 0; i < p->schedule_count && !status; i++)
@@ -338,7 +338,7 @@ static haul_status copy_optimizer(haul_optimizer *o, state *out)
     return copy_tensors(&out->tensors, o, haul__checkpoint_optimizer_tensors);
 }
 
-static haul_status copy_all(const haul__checkpoint_parts *p, states *out)
+static haul_status copy_all(const haul__checkpoint_objects *p, states *out)
 {
     haul_status status = states_make(out, p);
     for (int i = 0; i < p->optimizer_count && !status; i++)
@@ -357,7 +357,7 @@ static haul_status copy_all(const haul__checkpoint_parts *p, states *out)
 
 /* ---- setting ---- */
 
-static haul_status give_all(const haul__checkpoint_parts *p, const states *s)
+static haul_status give_all(const haul__checkpoint_objects *p, const states *s)
 {
     haul_status status = HAUL_OK;
     for (int i = 0; i < p->optimizer_count && !status; i++) {
@@ -381,20 +381,20 @@ static haul_status replace_all(const reading *r, haul__weights *weights, const h
     states      fresh = {0}, old = {0};
     haul_status status = read_all(r, &fresh);
     if (!status)
-        status = copy_all(r->parts, &old);
+        status = copy_all(r->objects, &old);
     if (!status) {
-        status = give_all(r->parts, &fresh);
+        status = give_all(r->objects, &fresh);
         if (!status)
             status = haul__weights_load(weights, r->file, rules);
         if (status) {
             haul__error_record why;
             haul__error_save(&why);
-            give_all(r->parts, &old);
+            give_all(r->objects, &old);
             haul__error_restore(&why);
         }
     }
-    states_free(&fresh, r->parts);
-    states_free(&old, r->parts);
+    states_free(&fresh, r->objects);
+    states_free(&old, r->objects);
     return status;
 }
 
@@ -403,7 +403,7 @@ static haul_status load(reading *r)
     haul__weights       weights;
     haul__weights_rules rules = {.path = r->path, .operation = LOAD_CHECKPOINT, .prefix = MODEL, .add_prefix = ""};
     r->file = haul_open_safetensors(r->path);
-    if (!r->file || read_texts(r) || read_stop(r) || haul__weights_match(&weights, r->file, r->parts->module, &rules))
+    if (!r->file || read_texts(r) || read_stop(r) || haul__weights_match(&weights, r->file, r->objects->module, &rules))
         return haul_error_status();
     haul_status status = replace_all(r, &weights, &rules);
     haul__weights_free(&weights);
@@ -419,23 +419,23 @@ static void set_stop(haul_early_stop *stop, const double numbers[HAUL__STOP_NUMB
 
 haul_status haul_load_checkpoint_with(const char *path, const haul_checkpoint_options *options)
 {
-    haul__checkpoint_parts parts;
+    haul__checkpoint_objects objects;
     if (!path)
         return haul__fail_null(LOAD_CHECKPOINT, "path");
-    if (haul__checkpoint_parts_of(options, false, LOAD_CHECKPOINT, &parts))
+    if (haul__checkpoint_objects_of(options, false, LOAD_CHECKPOINT, &objects))
         return haul__fail_within(LOAD_CHECKPOINT);
-    reading     r = {.path = path, .parts = &parts};
+    reading     r = {.path = path, .objects = &objects};
     haul_scope *scope = haul__cpu_scope();
     haul_status status = scope ? load(&r) : haul_error_status();
     if (scope)
         haul_scope_pop(scope);
-    haul__free(parts.optimizers);
+    haul__free(objects.optimizers);
     if (status)
         return haul__fail_within(LOAD_CHECKPOINT);
     haul_random_state_set((haul_random_state){r.numbers[2], r.numbers[3]});
-    if (parts.position)
-        *parts.position = (haul_training_position){(int64_t)r.numbers[0], (int64_t)r.numbers[1]};
-    if (parts.stop)
-        set_stop(parts.stop, r.stop);
+    if (objects.position)
+        *objects.position = (haul_training_position){(int64_t)r.numbers[0], (int64_t)r.numbers[1]};
+    if (objects.stop)
+        set_stop(objects.stop, r.stop);
     return HAUL_OK;
 }

@@ -6,19 +6,19 @@
 #include "device/device.h"
 
 /* Dense ranges of two storages. */
-typedef struct haul__copy_part {
+typedef struct haul__copy_range {
     haul__region to, from;
     size_t       bytes;
-} haul__copy_part;
+} haul__copy_range;
 
-/* Ranges between the same two devices, which count as one copy. Before a part is copied, ready(context, its number)
+/* Ranges between the same two devices, which count as one copy. Before a range is copied, ready(context, its number)
  * fills its source; NULL: nothing has to be done. */
-typedef struct haul__copy_parts {
-    const haul__copy_part *items;
-    int                    count;
-    haul_status (*ready)(void *context, int part);
+typedef struct haul__copy_ranges {
+    const haul__copy_range *items;
+    int                     count;
+    haul_status (*ready)(void *context, int range);
     void *context;
-} haul__copy_parts;
+} haul__copy_ranges;
 
 /* The dtypes of a copy whose elements are converted before they cross, on their way or after that. */
 typedef struct haul__conversion {
@@ -43,10 +43,10 @@ typedef struct haul__copy {
         const void *from_host;
         void       *to_host;
     };
-    size_t                  bytes;
-    const haul__copy_parts *parts; /* instead of `to`, `from` and `bytes`; NULL: there is one range */
+    size_t                   bytes;
+    const haul__copy_ranges *ranges; /* instead of `to`, `from` and `bytes`; NULL: there is one range */
 
-    /* The target's contents were not used yet, so a failure may leave some of them written. Several parts need that.
+    /* The target's contents were not used yet, so a failure may leave some of them written. Several ranges need that.
      * Otherwise a failed copy leaves the target unchanged, except for memory of the caller. */
     bool             fresh;
     bool             ahead; /* an upload that is not needed yet, so it lets others pass */

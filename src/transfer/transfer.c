@@ -109,7 +109,7 @@ static haul_status refuse_meta(const haul__copy *copy)
 /* Between storages: a copy, a peer copy or, if one of them is in host memory, a write or a read, which may have a
  * kernel. */
 static haul_status move_by(const haul__copy *copy, uint64_t number, const haul__command *by, haul__command_kind kind,
-                           const haul__copy_part *part)
+                           const haul__copy_range *range)
 {
     static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
                                                   [HAUL__COMMAND_WRITE] = HAUL__STREAM_UPLOAD,
@@ -119,11 +119,11 @@ static haul_status move_by(const haul__copy *copy, uint64_t number, const haul__
         &(haul__command){.kind = kind,
                          .stream = kind == HAUL__COMMAND_WRITE && copy->ahead ? HAUL__STREAM_AHEAD : streams[kind],
                          .operation = copy->operation,
-                         .device = (kind == HAUL__COMMAND_READ ? part->from : part->to).storage->device,
-                         .buffers = (haul__region[]){part->to, part->from},
+                         .device = (kind == HAUL__COMMAND_READ ? range->from : range->to).storage->device,
+                         .buffers = (haul__region[]){range->to, range->from},
                          .write_count = 1,
                          .buffer_count = 2,
-                         .bytes = part->bytes,
+                         .bytes = range->bytes,
                          .copy = number,
                          .kernel = by->kernel,
                          .params = by->params,
@@ -134,20 +134,20 @@ static haul_status move_by(const haul__copy *copy, uint64_t number, const haul__
 
 static haul_status move(const crossing *x, haul__command_kind kind, haul__region to, haul__region from, size_t bytes)
 {
-    return move_by(x->copy, x->number, &(haul__command){.kernel = NULL}, kind, &(haul__copy_part){to, from, bytes});
+    return move_by(x->copy, x->number, &(haul__command){.kernel = NULL}, kind, &(haul__copy_range){to, from, bytes});
 }
 
 /* From host memory that the device can copy from at any time. A fresh target may be half written if it fails, so a copy
  * that can wait is cut into pieces, between which a device with one engine for copies lets others pass. */
-static haul_status write_storage(const crossing *x, const haul__copy_part *part)
+static haul_status write_storage(const crossing *x, const haul__copy_range *range)
 {
-    const haul__region to = part->to, from = part->from;
-    const size_t       piece = x->copy->ahead && x->copy->fresh ? AHEAD_PIECE : part->bytes;
+    const haul__region to = range->to, from = range->from;
+    const size_t       piece = x->copy->ahead && x->copy->fresh ? AHEAD_PIECE : range->bytes;
     haul_status        status = HAUL_OK;
-    for (size_t at = 0; at < part->bytes && !status; at += piece)
+    for (size_t at = 0; at < range->bytes && !status; at += piece)
         status =
             move(x, HAUL__COMMAND_WRITE, (haul__region){to.storage, to.offset + at},
-                 (haul__region){from.storage, from.offset + at}, part->bytes - at < piece ? part->bytes - at : piece);
+                 (haul__region){from.storage, from.offset + at}, range->bytes - at < piece ? range->bytes - at : piece);
     return status;
 }
 
@@ -337,53 +337,53 @@ static const char *address(haul__region host)
 }
 
 /* From pageable memory. */
-static haul_status up(const crossing *x, const haul__copy_part *part)
+static haul_status up(const crossing *x, const haul__copy_range *range)
 {
-    haul_status status = stage_up(x, part->to, address(part->from), part->from.storage, part->bytes);
-    return status == HAUL_UNSUPPORTED ? move(x, HAUL__COMMAND_WRITE, part->to, part->from, part->bytes) : status;
+    haul_status status = stage_up(x, range->to, address(range->from), range->from.storage, range->bytes);
+    return status == HAUL_UNSUPPORTED ? move(x, HAUL__COMMAND_WRITE, range->to, range->from, range->bytes) : status;
 }
 
 /* To pageable memory. */
-static haul_status down(const crossing *x, const haul__copy_part *part)
+static haul_status down(const crossing *x, const haul__copy_range *range)
 {
     landing           l;
     const haul__copy *c = x->copy;
     haul_status       status = HAUL_UNSUPPORTED;
-    if (haul__device_pins(part->from.storage->device) && landing_begin(&l, c, part->to, part->bytes)) {
+    if (haul__device_pins(range->from.storage->device) && landing_begin(&l, c, range->to, range->bytes)) {
         status = haul__host_before(l.to.storage, true, c->operation);
         if (!status)
-            status = haul__stage_down(c, x->number, (void *)(uintptr_t)address(l.to), part->from, part->bytes);
-        status = landing_end(&l, x, part->to, part->bytes, status);
+            status = haul__stage_down(c, x->number, (void *)(uintptr_t)address(l.to), range->from, range->bytes);
+        status = landing_end(&l, x, range->to, range->bytes, status);
     }
     if (status == HAUL_UNSUPPORTED)
-        status = move(x, HAUL__COMMAND_READ, part->to, part->from, part->bytes);
+        status = move(x, HAUL__COMMAND_READ, range->to, range->from, range->bytes);
     return status;
 }
 
-static haul_status across(const crossing *x, haul_device *by, const haul__copy_part *part)
+static haul_status across(const crossing *x, haul_device *by, const haul__copy_range *range)
 {
     landing           l;
     const haul__copy *c = x->copy;
     haul_status       status = haul__device_check(by, c->operation, NULL);
     if (status)
         return status;
-    if (!landing_begin(&l, c, part->to, part->bytes))
+    if (!landing_begin(&l, c, range->to, range->bytes))
         return haul__fail(HAUL_OUT_OF_MEMORY, c->operation, NULL,
                           "%s has no room for %zu bytes more, in which they gather on their way from %s",
-                          part->to.storage->device->name, part->bytes, part->from.storage->device->name);
-    status = haul__stage_across(c, x->number, l.to, part->from, part->bytes);
-    return landing_end(&l, x, part->to, part->bytes, status);
+                          range->to.storage->device->name, range->bytes, range->from.storage->device->name);
+    status = haul__stage_across(c, x->number, l.to, range->from, range->bytes);
+    return landing_end(&l, x, range->to, range->bytes, status);
 }
 
 /* Which way a copy goes. */
 typedef enum direction { UP, DOWN, BETWEEN, ACROSS } direction;
 
 /* The host's end and the device's end of a copy between them. */
-static void note_ends(crossing *x, const haul__copy_part *part)
+static void note_ends(crossing *x, const haul__copy_range *range)
 {
-    const bool   up = haul__device_is_host(part->from.storage->device);
-    haul__region here = up ? part->from : part->to;
-    haul__region there = up ? part->to : part->from;
+    const bool   up = haul__device_is_host(range->from.storage->device);
+    haul__region here = up ? range->from : range->to;
+    haul__region there = up ? range->to : range->from;
     if (!haul__device_is_host(here.storage->device))
         return;
     x->host = host_memory(here.storage, there.storage->device);
@@ -392,29 +392,29 @@ static void note_ends(crossing *x, const haul__copy_part *part)
     x->settled = up && (!here.storage->uses || haul__uses_settled(here.storage->uses));
 }
 
-/* Copies without counting. All parts of a copy go in the direction that the first one finds. */
-static haul_status carry(crossing *x, direction *way, const haul__copy_part *part)
+/* Copies without counting. All ranges of a copy go in the direction that the first one finds. */
+static haul_status carry(crossing *x, direction *way, const haul__copy_range *range)
 {
-    haul_device *target = part->to.storage->device, *source = part->from.storage->device;
+    haul_device *target = range->to.storage->device, *source = range->from.storage->device;
     haul_status  status;
-    note_ends(x, part);
+    note_ends(x, range);
     if (haul__device_is_host(source)) {
         *way = UP;
-        const bool at_any_time = haul__storage_pinned(part->from.storage) || !haul__device_pins(target);
-        return at_any_time ? write_storage(x, part) : up(x, part);
+        const bool at_any_time = haul__storage_pinned(range->from.storage) || !haul__device_pins(target);
+        return at_any_time ? write_storage(x, range) : up(x, range);
     }
     if (haul__device_is_host(target)) {
         *way = DOWN;
-        if (haul__storage_pinned(part->to.storage) || !haul__device_pins(source))
-            return move(x, HAUL__COMMAND_READ, part->to, part->from, part->bytes);
-        return down(x, part);
+        if (haul__storage_pinned(range->to.storage) || !haul__device_pins(source))
+            return move(x, HAUL__COMMAND_READ, range->to, range->from, range->bytes);
+        return down(x, range);
     }
     *way = BETWEEN;
-    status = move(x, HAUL__COMMAND_PEER, part->to, part->from, part->bytes);
+    status = move(x, HAUL__COMMAND_PEER, range->to, range->from, range->bytes);
     if (status != HAUL_UNSUPPORTED)
         return status;
     *way = ACROSS;
-    return across(x, haul_cpu(), part);
+    return across(x, haul_cpu(), range);
 }
 
 static haul_status count_copy(const crossing *x, direction way, haul_status status, const haul_device *to,
@@ -432,64 +432,64 @@ static haul_status count_copy(const crossing *x, direction way, haul_status stat
     return counted(&on, status, HAUL_EVENT_COPY_TO_DEVICE, to, haul_cpu());
 }
 
-static haul_status carry_parts(const haul__copy *c, const haul__copy_parts *parts, size_t bytes)
+static haul_status carry_ranges(const haul__copy *c, const haul__copy_ranges *ranges, size_t bytes)
 {
     crossing    x;
     direction   way = UP;
     haul_status status = HAUL_OK;
     crossing_begin(&x, c, bytes);
-    for (int i = 0; i < parts->count && !status; i++) {
-        status = parts->ready ? parts->ready(parts->context, i) : HAUL_OK;
+    for (int i = 0; i < ranges->count && !status; i++) {
+        status = ranges->ready ? ranges->ready(ranges->context, i) : HAUL_OK;
         if (!status)
-            status = carry(&x, &way, &parts->items[i]);
+            status = carry(&x, &way, &ranges->items[i]);
     }
-    if (parts->count > 1) { /* the host's end is a buffer on the way */
+    if (ranges->count > 1) { /* the host's end is a buffer on the way */
         x.at = NULL;
         x.settled = false;
     }
-    status = count_copy(&x, way, status, parts->items->to.storage->device, parts->items->from.storage->device);
+    status = count_copy(&x, way, status, ranges->items->to.storage->device, ranges->items->from.storage->device);
     crossing_end(&x);
     return status;
 }
 
 /* On one device. */
-static haul_status copy_parts(const haul__copy *c, const haul__copy_parts *parts)
+static haul_status copy_ranges(const haul__copy *c, const haul__copy_ranges *ranges)
 {
     const crossing x = {.copy = c};
     haul_status    status = HAUL_OK;
-    for (int i = 0; i < parts->count && !status; i++) {
-        const haul__copy_part *part = &parts->items[i];
-        status = move(&x, HAUL__COMMAND_COPY, part->to, part->from, part->bytes);
+    for (int i = 0; i < ranges->count && !status; i++) {
+        const haul__copy_range *range = &ranges->items[i];
+        status = move(&x, HAUL__COMMAND_COPY, range->to, range->from, range->bytes);
     }
     return status;
 }
 
-static haul_status between(const haul__copy *c, const haul__copy_parts *parts)
+static haul_status between(const haul__copy *c, const haul__copy_ranges *ranges)
 {
-    const haul__copy_part *first = parts->items;
-    haul_device           *to = first->to.storage->device, *from = first->from.storage->device;
-    size_t                 bytes = 0;
-    haul_status            status = HAUL_OK;
-    for (int i = 0; i < parts->count; i++)
-        bytes += parts->items[i].bytes;
+    const haul__copy_range *first = ranges->items;
+    haul_device            *to = first->to.storage->device, *from = first->from.storage->device;
+    size_t                  bytes = 0;
+    haul_status             status = HAUL_OK;
+    for (int i = 0; i < ranges->count; i++)
+        bytes += ranges->items[i].bytes;
     const bool crosses = bytes > 0 && haul__device_computes(to) && to != from;
     if (crosses && haul__device_computes(from) && !haul__is_dry())
-        return carry_parts(c, parts, bytes);
-    for (int i = 0; i < parts->count && parts->ready && !status; i++)
-        status = parts->ready(parts->context, i);
+        return carry_ranges(c, ranges, bytes);
+    for (int i = 0; i < ranges->count && ranges->ready && !status; i++)
+        status = ranges->ready(ranges->context, i);
     if (status || bytes == 0 || !haul__device_computes(to))
         return status;
     if (!haul__device_computes(from))
         return refuse_meta(c);
-    return to != from ? plan(c, first->to, from, bytes) : copy_parts(c, parts);
+    return to != from ? plan(c, first->to, from, bytes) : copy_ranges(c, ranges);
 }
 
 static haul_status by_kernel(const haul__copy *c)
 {
-    const haul__copy_part all = {c->to, c->from, c->bytes};
-    haul_device          *target = c->to.storage->device, *source = c->from.storage->device;
-    const bool            up = haul__device_is_host(source);
-    crossing              x;
+    const haul__copy_range all = {c->to, c->from, c->bytes};
+    haul_device           *target = c->to.storage->device, *source = c->from.storage->device;
+    const bool             up = haul__device_is_host(source);
+    crossing               x;
     if (haul__is_dry()) {
         haul__dry_run_copied(target, source, c->bytes);
         return haul__residency_plan(&(haul__command){.device = up ? target : source,
@@ -511,14 +511,14 @@ haul_status haul__transfer(const haul__copy *c)
 {
     if (haul__refuse_followed(c->operation, "copies"))
         return haul_error_status();
-    if (c->parts)
-        return between(c, c->parts);
+    if (c->ranges)
+        return between(c, c->ranges);
     if (!c->from.storage)
         return from_host(c);
     if (!c->to.storage)
         return to_host(c);
     if (c->by)
         return by_kernel(c);
-    const haul__copy_part all = {c->to, c->from, c->bytes};
-    return between(c, &(haul__copy_parts){.items = &all, .count = 1});
+    const haul__copy_range all = {c->to, c->from, c->bytes};
+    return between(c, &(haul__copy_ranges){.items = &all, .count = 1});
 }

@@ -110,7 +110,7 @@ static void check_arena(const haul_program *p, const haul_program_memory *m)
         if (a->offset < 0 || a->device != m->device)
             continue;
         assert_int_equal(a->offset % 64, 0);
-        alignment = haul__device_has_parts(m->device) ? HAUL__PART_ALIGNMENT : 64;
+        alignment = haul__device_has_sub_buffers(m->device) ? HAUL__SUB_BUFFER_ALIGNMENT : 64;
         size = a->offset + a->bytes > size ? a->offset + a->bytes : size;
         for (int64_t k = 0; k < i; k++) {
             const haul_program_store *b = &p->stores[k];

@@ -149,7 +149,8 @@ static haul_status part_new(size_t bytes, const haul__buffer_address *of, haul__
 {
     late_handle *whole = of->handle;
     pthread_mutex_lock(&lock);
-    bool wrong = fail_part || whole->whole || of->offset % HAUL__PART_ALIGNMENT || of->offset + bytes > whole->bytes;
+    bool wrong =
+        fail_part || whole->whole || of->offset % HAUL__SUB_BUFFER_ALIGNMENT || of->offset + bytes > whole->bytes;
     fail_part = false;
     if (!wrong && !(wrong = handle_new(whole->memory + of->offset, bytes, whole, out))) {
         whole->users++;
@@ -185,14 +186,14 @@ static haul_status late_alloc(haul_device *device, size_t bytes, const haul__buf
     if (status)
         return status;
     *out = (haul__buffer){.handle = memory};
-    if (device->parts && (status = handle_new(memory, bytes, NULL, out)))
+    if (device->sub_buffers && (status = handle_new(memory, bytes, NULL, out)))
         memory_free(memory);
     return status;
 }
 
 static void late_free(haul_device *device, haul__buffer *buffer)
 {
-    if (device->parts)
+    if (device->sub_buffers)
         handle_free(buffer->handle);
     else
         memory_free(buffer->handle);
@@ -201,7 +202,7 @@ static void late_free(haul_device *device, haul__buffer *buffer)
 char *late_address(const haul__storage *s)
 {
     void *handle = s->buffer.handle;
-    return s->device->parts ? ((late_handle *)handle)->memory : handle;
+    return s->device->sub_buffers ? ((late_handle *)handle)->memory : handle;
 }
 
 /* Pinned memory hangs in a ring, so that copies can be asked if they use it. */
@@ -287,7 +288,7 @@ static char *place_of(const haul__region *r)
 static bool is_inside(const haul__region *r, size_t bytes)
 {
     const haul__storage *s = r->storage;
-    return !s->device->parts || r->offset + bytes <= ((late_handle *)s->buffer.handle)->bytes;
+    return !s->device->sub_buffers || r->offset + bytes <= ((late_handle *)s->buffer.handle)->bytes;
 }
 
 static haul_status late_write(haul__stream *s, const haul__command *c)
@@ -416,7 +417,7 @@ static haul_device *new_device(int index, bool with_parts)
     if (!device)
         abort();
     device->backend = with_parts ? &parted : &backend;
-    device->parts = with_parts;
+    device->sub_buffers = with_parts;
     device->index = index;
     device->slot = HAUL__MAX_DEVICES - 1 - index;
     device->mark = HAUL__DEVICE_MARK;

@@ -38,7 +38,7 @@ static haul_device_kind kind_of(cl_device_type type)
 static bool divides(cl_device_id id)
 {
     const size_t bits = PROPERTY(cl_uint, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN); /* 0: the driver does not know it */
-    return bits > 0 && HAUL__PART_ALIGNMENT * 8 % bits == 0;
+    return bits > 0 && HAUL__SUB_BUFFER_ALIGNMENT * 8 % bits == 0;
 }
 
 static void describe(haul_device *device, haul__cl_device *d)
@@ -55,7 +55,7 @@ static void describe(haul_device *device, haul__cl_device *d)
     p->memory_bytes = (int64_t)PROPERTY(cl_ulong, d->id, CL_DEVICE_GLOBAL_MEM_SIZE);
     p->shares_host_memory = PROPERTY(cl_bool, d->id, CL_DEVICE_HOST_UNIFIED_MEMORY);
     p->has_f64 = PROPERTY(cl_device_fp_config, d->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
-    device->parts = divides(d->id);
+    device->sub_buffers = divides(d->id);
 }
 
 /* No option may change results: no fast mathematics, and divisions as exact as on the host if the device can. -w,

@@ -3,13 +3,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-static const haul__fork_part *parts[HAUL__FORK_PARTS];
-static atomic_int             forks;
-static bool                   watched;
+static const haul__fork_handler *handlers[HAUL__FORK_HANDLERS];
+static atomic_int                forks;
+static bool                      watched;
 
-void haul__fork_register(haul__fork_order order, const haul__fork_part *part)
+void haul__fork_register(haul__fork_order order, const haul__fork_handler *handler)
 {
-    parts[order] = part;
+    handlers[order] = handler;
 }
 
 int haul__fork_count(void)
@@ -19,25 +19,25 @@ int haul__fork_count(void)
 
 static void before(void)
 {
-    for (int i = 0; i < HAUL__FORK_PARTS; i++)
-        if (parts[i] && parts[i]->take)
-            parts[i]->take();
+    for (int i = 0; i < HAUL__FORK_HANDLERS; i++)
+        if (handlers[i] && handlers[i]->take)
+            handlers[i]->take();
 }
 
 static void after(void)
 {
-    for (int i = HAUL__FORK_PARTS; i-- > 0;)
-        if (parts[i] && parts[i]->give)
-            parts[i]->give();
+    for (int i = HAUL__FORK_HANDLERS; i-- > 0;)
+        if (handlers[i] && handlers[i]->give)
+            handlers[i]->give();
 }
 
 static void after_in_child(void)
 {
     atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
     after();
-    for (int i = HAUL__FORK_PARTS; i-- > 0;)
-        if (parts[i] && parts[i]->in_child)
-            parts[i]->in_child();
+    for (int i = HAUL__FORK_HANDLERS; i-- > 0;)
+        if (handlers[i] && handlers[i]->in_child)
+            handlers[i]->in_child();
 }
 
 static void watch(void)

@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* The parts of the library, in the order in which they take their locks: a part may take the locks of a later one while
- * it holds its own. */
+/* Handlers take their locks in this order: one may take the locks of a later one while it holds its own. */
 typedef enum haul__fork_order {
     HAUL__FORK_EVENTS,
     HAUL__FORK_PUBLISHING,
@@ -27,28 +26,28 @@ typedef enum haul__fork_order {
     HAUL__FORK_THREADS,
     HAUL__FORK_DEVICES,
     HAUL__FORK_POOL,
-    HAUL__FORK_PARTS
+    HAUL__FORK_HANDLERS
 } haul__fork_order;
 
-/* Functions of a part; each may be NULL. */
-typedef struct haul__fork_part {
+/* Each function may be NULL. */
+typedef struct haul__fork_handler {
     void (*take)(void);     /* before the fork */
     void (*give)(void);     /* after it, in the parent and in the child */
     void (*in_child)(void); /* then, in the child only */
-} haul__fork_part;
+} haul__fork_handler;
 
-void haul__fork_register(haul__fork_order order, const haul__fork_part *part);
+void haul__fork_register(haul__fork_order order, const haul__fork_handler *handler);
 
-/* Registers the part of a source file when the library is loaded: HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget) */
+/* Registers a source file's handler when the library is loaded: HAUL__AT_FORK(HAUL__FORK_POOL, .in_child = forget) */
 #define HAUL__AT_FORK(order, ...)                                                                                      \
-    __attribute__((constructor)) static void register_fork_part(void)                                                  \
+    __attribute__((constructor)) static void register_fork_handler(void)                                               \
     {                                                                                                                  \
-        static const haul__fork_part part = {__VA_ARGS__};                                                             \
-        haul__fork_register(order, &part);                                                                             \
+        static const haul__fork_handler handler = {__VA_ARGS__};                                                       \
+        haul__fork_register(order, &handler);                                                                          \
     }                                                                                                                  \
-    struct haul__fork_part /* takes the semicolon */
+    struct haul__fork_handler /* takes the semicolon */
 
-/* The same for a part that has one mutex, with the functions that take and give it. */
+/* The same for a file that has one mutex, with the functions that take and give it. */
 #define HAUL__MUTEX_AT_FORK(order, mutex)                                                                              \
     static void take_lock(void)                                                                                        \
     {                                                                                                                  \

@@ -9,7 +9,7 @@
 #include "nn/tensors.h"
 #include "plan/place/plan.h"
 #include "record/account.h"
-#include "record/dry_part.h"
+#include "record/dry_function.h"
 #include "record/program.h"
 
 static haul_device *to_host(const char *name, const void *context)
@@ -44,7 +44,7 @@ typedef struct recording {
 /* The first call makes what later ones find: gradients, the optimizer's state. */
 static haul_status record_second(const recording *r, haul_program *out, bool **held)
 {
-    haul_status status = haul__dry_part_call(r->step, r->context, r->operation);
+    haul_status status = haul__dry_function_call(r->step, r->context, r->operation);
     if (!status)
         status = haul__program_record_finding(r->step, r->context, r->tensors, r->count, r->stores, out);
     if (status)
@@ -78,16 +78,16 @@ static haul_status record_with_net(recording *r, haul_module *net, haul_program 
 haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_module *net, haul_program *out,
                               bool **held, const char *operation)
 {
-    haul__dry_part d;
-    recording      r = {.step = step, .context = context, .operation = operation};
+    haul__dry_function d;
+    recording          r = {.step = step, .context = context, .operation = operation};
     *out = (haul_program){.operation_count = 0};
     *held = NULL;
-    if (haul__dry_part_begin(&d, operation))
+    if (haul__dry_function_begin(&d, operation))
         return haul_error_status();
     haul_status status = haul_set_placement_policy(HAUL_PLACE_STRICT);
     if (!status)
         status = record_with_net(&r, net, out, held);
-    haul__dry_part_end(&d);
+    haul__dry_function_end(&d);
     return status;
 }
 
@@ -237,17 +237,17 @@ static haul_status take_figures(const trial *t, const haul__dry_run *run)
 
 static haul_status rehearse(const trial *t)
 {
-    static const char operation[] = "haul_plan_new";
-    haul__dry_part    d;
-    if (haul__dry_part_begin(&d, operation))
+    static const char  operation[] = "haul_plan_new";
+    haul__dry_function d;
+    if (haul__dry_function_begin(&d, operation))
         return haul_error_status();
     haul_status status = haul__plan_follow(t->plan, t->way->placement, t->net, operation);
     if (!status)
-        status = haul__dry_part_call(t->step, t->context, operation);
+        status = haul__dry_function_call(t->step, t->context, operation);
     d.run->keeps = true; /* the next step has other data, whose copies live as long as it does */
     if (!status)
         status = take_figures(t, d.run);
-    haul__dry_part_end(&d);
+    haul__dry_function_end(&d);
     return status;
 }
 

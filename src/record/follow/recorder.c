@@ -7,7 +7,7 @@
 #include "base/text/plain.h"
 #include "core/map.h"
 #include "core/scope.h"
-#include "record/dry_part.h"
+#include "record/dry_function.h"
 #include "record/follow/variant.h"
 
 typedef struct recorder {
@@ -261,20 +261,20 @@ static haul_status change_leaf(haul__recorder *base, haul_tensor *leaf, haul_ten
 
 static haul_status record(recorder *r, haul_status (*function)(void *), void *context, const char *operation)
 {
-    haul__dry_part d;
-    haul_scope    *scope = NULL;
-    if (haul__dry_part_begin_recorded(&d, &r->base, operation))
+    haul__dry_function d;
+    haul_scope        *scope = NULL;
+    if (haul__dry_function_begin_recorded(&d, &r->base, operation))
         return haul_error_status();
     haul_status status = (scope = haul__scope_push(NULL)) ? HAUL_OK : haul_error_status();
     if (!status)
-        status = haul__dry_part_call(function, context, operation);
+        status = haul__dry_function_call(function, context, operation);
     haul_scope_pop(scope);
     const haul__program *log = &d.run->program;
     if (!status && log->incomplete)
         status = haul__fail_memory(operation, sizeof *log->stores);
     if (!status && !*r->v->refused)
         status = haul__variant_complete(r->v, log, operation);
-    haul__dry_part_end(&d);
+    haul__dry_function_end(&d);
     return status;
 }
 

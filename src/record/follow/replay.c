@@ -105,16 +105,16 @@ static haul_status place(haul__inside *s, const haul__storage *arena)
     s->storage = own;
     if (arena->planned)
         return HAUL_OK;
-    own->buffer = haul__device_part(s->device, arena->buffer, (size_t)s->offset);
-    if (haul__device_has_parts(s->device)) {
+    own->buffer = haul__device_sub_buffer(s->device, arena->buffer, (size_t)s->offset);
+    if (haul__device_has_sub_buffers(s->device)) {
         haul__buffer_address address = haul__block_address(arena->block);
         address.offset += (size_t)s->offset;
-        haul_status status = haul__device_sub_buffer_alloc(s->device, (size_t)s->bytes, address, &s->part);
+        haul_status status = haul__device_sub_buffer_alloc(s->device, (size_t)s->bytes, address, &s->sub_buffer);
         if (status) {
             s->storage = NULL;
             return status;
         }
-        own->buffer.handle = s->part;
+        own->buffer.handle = s->sub_buffer;
     }
     return HAUL_OK;
 }
@@ -125,9 +125,9 @@ void haul__inside_leave(haul__inside *s)
         return;
     for (int i = 0; i < HAUL__ATTACHMENTS; i++)
         haul__object_release(s->own.attached[i]);
-    if (s->part)
-        haul__device_sub_buffer_free(s->device, s->part);
-    s->part = NULL;
+    if (s->sub_buffer)
+        haul__device_sub_buffer_free(s->device, s->sub_buffer);
+    s->sub_buffer = NULL;
     s->storage = NULL;
 }
 

@@ -180,12 +180,12 @@ static void find_draw(haul__variant *v, haul__replayed *r)
         refuse(v, o->name, "uses random numbers from before the step");
 }
 
-/* A part of a call has the attributes of the others. */
-static haul_status add_attributes(completion *x, const haul__program_part *part, haul__replayed *r)
+/* A item of a call has the attributes of the others. */
+static haul_status add_attributes(completion *x, const haul__ordered_call *item, haul__replayed *r)
 {
-    const haul__program_call *c = &x->log->calls[part->call];
-    if (x->calls[part->call] >= 0) {
-        r->form.attributes = x->v->calls[x->calls[part->call]].form.attributes;
+    const haul__program_call *c = &x->log->calls[item->call];
+    if (x->calls[item->call] >= 0) {
+        r->form.attributes = x->v->calls[x->calls[item->call]].form.attributes;
         return HAUL_OK;
     }
     return haul__attributes_add(&x->v->attributes, x->log->attributes.bytes + c->form.attributes,
@@ -200,33 +200,33 @@ static void free_early(haul__variant *v, int64_t store)
         v->insides[inside].early = v->insides[inside].offset >= 0;
 }
 
-static haul_status add_call(completion *x, const haul__program_part *part, int64_t number)
+static haul_status add_call(completion *x, const haul__ordered_call *item, int64_t number)
 {
     haul__variant                *v = x->v;
-    const haul__program_call     *c = &x->log->calls[part->call];
+    const haul__program_call     *c = &x->log->calls[item->call];
     const haul_program_operation *o = &x->program.operations[number];
     haul__replayed               *r = &v->calls[v->call_count];
     *r = (haul__replayed){.operation = c->operation,
                           .device = c->device,
                           .form = c->form,
-                          .count = part->count,
+                          .count = item->count,
                           .result_count = c->result_count,
-                          .place = x->places[part->call],
-                          .moved = part->moved,
+                          .place = x->places[item->call],
+                          .moved = item->moved,
                           .tensors = v->tensor_count};
     r->form.writes =
-        part->count < 64 ? c->form.writes >> part->first & ((UINT64_C(1) << part->count) - 1) : c->form.writes;
+        item->count < 64 ? c->form.writes >> item->first & ((UINT64_C(1) << item->count) - 1) : c->form.writes;
     v->modules[v->call_count] = c->module;
-    for (int i = 0; i < part->count + c->result_count; i++) {
-        const bool is_absent = i >= part->count && (c->form.absent >> (i - part->count) & 1);
+    for (int i = 0; i < item->count + c->result_count; i++) {
+        const bool is_absent = i >= item->count && (c->form.absent >> (i - item->count) & 1);
         v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &x->program.values[o->value + i]);
     }
-    for (int i = 0; i < part->count && part->moved; i++)
+    for (int i = 0; i < item->count && item->moved; i++)
         free_early(v, x->program.values[o->value + i].store);
-    const haul_status status = add_attributes(x, part, r);
+    const haul_status status = add_attributes(x, item, r);
     if (!status)
         find_draw(v, r);
-    x->calls[part->call] = (int)v->call_count++;
+    x->calls[item->call] = (int)v->call_count++;
     return status;
 }
 
@@ -258,8 +258,8 @@ static haul_status add_calls(completion *x)
     for (size_t i = 0; i < x->log->described_count; i++)
         x->places[x->log->described[i]] = i;
     for (size_t i = 0; i < order->count && !status; i++)
-        if (has_work(&x->program, &x->log->calls[order->parts[i].call], &x->program.operations[i]))
-            status = add_call(x, &order->parts[i], (int64_t)i);
+        if (has_work(&x->program, &x->log->calls[order->items[i].call], &x->program.operations[i]))
+            status = add_call(x, &order->items[i], (int64_t)i);
     for (size_t i = 0; i < x->v->entry_count && !status; i++) {
         haul__entry *e = &x->v->entries[i];
         e->call = e->operation && e->operation->varies ? x->calls[e->log_call] : -1;

@@ -69,12 +69,12 @@ typedef struct haul__inside {
     bool           outlives;
     haul_device   *pinned_for; /* of pinned host memory; else NULL */
     int            first_handle;
-    haul__storage *storage; /* what results use now, with a reference */
-    haul__storage *bound;   /* what handles use now */
-    uint64_t       run;     /* of memory of its own: the run in which it was made last */
-    bool           early;   /* an update that moves is the last to use it, so its place is free early */
-    haul__storage  own;     /* of a store in the arena */
-    void          *part;    /* the handle of its part of the arena; NULL: none */
+    haul__storage *storage;    /* what results use now, with a reference */
+    haul__storage *bound;      /* what handles use now */
+    uint64_t       run;        /* of memory of its own: the run in which it was made last */
+    bool           early;      /* an update that moves is the last to use it, so its place is free early */
+    haul__storage  own;        /* of a store in the arena */
+    void          *sub_buffer; /* the handle of its part of the arena; NULL: none */
 } haul__inside;
 
 /* A tensor as the calls see it. */

@@ -1,5 +1,5 @@
 /* Begins and ends dry runs. */
-#include "record/dry_part.h"
+#include "record/dry_function.h"
 
 #include "base/alloc.h"
 #include "core/guest.h"
@@ -39,41 +39,41 @@ static haul__dry_run *enter(haul__recorder *recorder, const char *operation, boo
     return run;
 }
 
-static void leave(haul__dry_part *part)
+static void leave(haul__dry_function *call)
 {
-    haul_scope_pop(part->scope);
-    if (part->outer)
-        haul__object_release(haul__thread_exchange(HAUL__DRY_RUN, part->outer));
+    haul_scope_pop(call->scope);
+    if (call->outer)
+        haul__object_release(haul__thread_exchange(HAUL__DRY_RUN, call->outer));
 }
 
-haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation)
+haul_status haul__dry_function_begin(haul__dry_function *call, const char *operation)
 {
-    return haul__dry_part_begin_recorded(part, NULL, operation);
+    return haul__dry_function_begin_recorded(call, NULL, operation);
 }
 
-haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *recorder, const char *operation)
+haul_status haul__dry_function_begin_recorded(haul__dry_function *call, haul__recorder *recorder, const char *operation)
 {
-    part->scope = haul__scope_push(NULL);
-    if (!part->scope)
+    call->scope = haul__scope_push(NULL);
+    if (!call->scope)
         return haul_error_status();
-    part->outer = recorder && haul__is_dry() ? haul__thread_exchange(HAUL__DRY_RUN, NULL) : NULL;
-    part->run = enter(recorder, operation, &part->is_new);
-    if (part->run)
+    call->outer = recorder && haul__is_dry() ? haul__thread_exchange(HAUL__DRY_RUN, NULL) : NULL;
+    call->run = enter(recorder, operation, &call->is_new);
+    if (call->run)
         return HAUL_OK;
-    leave(part);
+    leave(call);
     return haul_error_status();
 }
 
-haul_status haul__dry_part_call(haul_estimate_function *function, void *context, const char *operation)
+haul_status haul__dry_function_call(haul_estimate_function *function, void *context, const char *operation)
 {
     haul__guest before = haul__guest_begin();
     return haul__guest_end(&before, function(context), operation);
 }
 
-void haul__dry_part_end(haul__dry_part *part)
+void haul__dry_function_end(haul__dry_function *call)
 {
-    if (part->is_new)
-        haul__dry_run_restore(part->run);
-    leave(part);
-    haul__object_release(part->run);
+    if (call->is_new)
+        haul__dry_run_restore(call->run);
+    leave(call);
+    haul__object_release(call->run);
 }

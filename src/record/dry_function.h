@@ -7,23 +7,24 @@
 
 #include "memory/dry_run/dry_run.h"
 
-typedef struct haul__dry_part {
+typedef struct haul__dry_function {
     haul_scope    *scope; /* owns what the function makes */
     haul__dry_run *run;   /* with a reference */
     haul__dry_run *outer; /* the run that goes on after a recording within it; else NULL */
     bool           is_new;
-} haul__dry_part;
+} haul__dry_function;
 
 /* Enters the dry run. `operation` names it in messages. After a failure there is nothing to end. */
-haul_status haul__dry_part_begin(haul__dry_part *part, const char *operation);
+haul_status haul__dry_function_begin(haul__dry_function *call, const char *operation);
 
 /* The same with a recorder, which is notified of calls, and always with a run of its own; NULL: without. */
-haul_status haul__dry_part_begin_recorded(haul__dry_part *part, haul__recorder *recorder, const char *operation);
+haul_status haul__dry_function_begin_recorded(haul__dry_function *call, haul__recorder *recorder,
+                                              const char *operation);
 
-/* Calls function(context) within the part, and returns its status. */
-haul_status haul__dry_part_call(haul_estimate_function *function, void *context, const char *operation);
+/* Calls function(context) in a dry run, and returns its status. */
+haul_status haul__dry_function_call(haul_estimate_function *function, void *context, const char *operation);
 
-/* Frees what the function made. A run that began with the part ends, and what it changed is restored. */
-void haul__dry_part_end(haul__dry_part *part);
+/* Frees what the function made. A run that began with the call ends, and what it changed is restored. */
+void haul__dry_function_end(haul__dry_function *call);
 
 #endif
