@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/plain.h"
 #include "device/device.h"
 #include "observe/audit/audit.h"
 
@@ -149,8 +150,8 @@ static void say_host(const words *w, haul_finding *f, bool gap)
 static void say_planned(haul_finding *f)
 {
     const size_t used = strlen(f->what);
-    snprintf(f->what + used, sizeof f->what - used, " HAUL_PLACE_AUTO asks for it, and counts %.3g ms.",
-             f->planned_ms_per_step);
+    haul__snprintf(f->what + used, sizeof f->what - used, " HAUL_PLACE_AUTO asks for it, and counts %.3g ms.",
+                   f->planned_ms_per_step);
     snprintf(f->fix, sizeof f->fix,
              "/* other places cost more by the plan; where copies take longer than it counts, measure them with\n"
              " * `haul calibrate` and plan again */\n"
