@@ -77,8 +77,10 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * - It runs in a scope of its own. haul_keep lets a tensor outlive it; gradients do so anyway.
  * - It cannot read values, make tensors from host memory, draw the next batch, set a learning rate or step a schedule:
  *   move that behind haul_recording_run. A step that does so runs without following.
- * - Custom operations with a compose or gradient function run without following. So does every step while a subscriber
- *   watches operations, for example a profile, and a step on a device that spills.
+ * - The compose and gradient functions of custom operations run again in each followed step, in which their calls are
+ *   compared, too. So the same rules hold for them.
+ * - While a subscriber watches operations, for example a profile, every step runs without following, and so does a step
+ *   on a device that spills.
  *
  * A step that runs without following has the memory of the arenas. In a dry run (haul/estimate.h) a recording that was
  * made in it does what it would do, so that haul_estimate counts the memory of followed steps, too; other recordings

@@ -267,6 +267,12 @@ static haul_tensor *fresh_handle(haul_tensor *g)
     return haul__own(handle, "haul_grad");
 }
 
+static haul_status record_gradients(haul_tensor *const *gradients, int count)
+{
+    haul__recorder *r = haul__recorder_now();
+    return r ? r->gradients(r, gradients, count) : HAUL_OK;
+}
+
 static haul_status check_inputs(haul_tensor *const *inputs, int count, const haul_grad_options *options)
 {
     static const char operation[] = "haul_grad";
@@ -297,6 +303,7 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
                                                            .keep = options->keep,
                                                            .inputs = inputs,
                                                            .input_count = count,
+                                                           .gradients = call.kept,
                                                            .commit = take_gradients,
                                                            .context = &call});
     for (int i = 0; call.kept && i < count; i++) {
@@ -306,6 +313,8 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
         if (!call.kept[i] && !status)
             status = haul_error_status();
     }
+    if (!status)
+        status = record_gradients(call.kept, count);
     for (int i = 0; options && options->results && i < count; i++)
         options->results[i] = status ? haul__failed_tensor() : call.kept[i];
     haul__free(call.kept);

@@ -550,7 +550,10 @@ static haul__asked_pass asked(const haul__pass_request *r)
                               .y = r->y,
                               .seed = r->seed,
                               .flags = (r->create_graph ? CREATES_GRAPH : 0) | (r->keep ? KEEPS : 0) |
-                                       (r->inputs ? SELECTS : 0) | (r->complete ? AT_ONCE : 0)};
+                                       (r->inputs ? SELECTS : 0) | (r->complete ? AT_ONCE : 0),
+                              .inputs = r->inputs,
+                              .input_count = r->input_count,
+                              .gradients = r->gradients};
 }
 
 /* The pass as one call of a recording, if the dry run becomes one. */
@@ -559,8 +562,6 @@ static haul_status recorded(const haul__pass_request *request)
     haul__recorder *r = haul__recorder_now();
     if (!r)
         return whole(request);
-    if (request->inputs)
-        r->refuse(r, "haul_grad is not followed; use haul_backward");
     const haul__asked_pass call = asked(request);
     haul_status            status = r->begin_pass(r, &call);
     if (status)

@@ -20,6 +20,7 @@ typedef struct haul__pass_request {
     bool                keep;   /* the graph can be used again; otherwise it gives up what it holds as the pass goes */
     haul_tensor *const *inputs; /* the only tensors whose gradients are wanted; NULL: those of all leaves */
     int                 input_count;
+    haul_tensor       **gradients; /* a followed pass writes those of the inputs, with references; NULL: none arrived */
     /* Called for each leaf as soon as its gradient is complete. Takes over a reference to the gradient, and may hold
      * the only one. NULL: the gradients of leaves stay in the result. */
     haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);

@@ -18,7 +18,7 @@
 /* behind the library's headers: its words are macros */
 #include "support/custom_ops.h"
 
-enum { WIDTH = 6, LAYERS = 4, WORDS = 9, MOST_BATCH = 7, KINDS = 22 };
+enum { WIDTH = 6, LAYERS = 4, WORDS = 9, MOST_BATCH = 7, KINDS = 26 };
 
 /* ---- random numbers of the test, apart from those of the library ---- */
 
@@ -119,6 +119,33 @@ static haul_tensor *custom(const training *t, haul_tensor *h)
     return haul_mul(h, haul_apply(&plain, (&(swish_attributes){1 + t->dropout}), haul_detach(h)));
 }
 
+static haul_status gate(const haul_custom_call *c, haul_tensor *const *x, haul_tensor **y)
+{
+    const swish_attributes *a = c->attributes;
+    y[0] = haul_mul(x[0], haul_sigmoid(haul_mul_scalar(x[0], a->beta)));
+    return HAUL_OK;
+}
+
+/* One that is composed of others. */
+static haul_tensor *gated(const training *t, haul_tensor *h)
+{
+    static haul_custom_operation composition = {.name = "test_gate",
+                                                .operands = {{"x"}},
+                                                .results = {{"y"}},
+                                                .attributes_size = sizeof(swish_attributes),
+                                                .compose = gate};
+    return haul_apply(&composition, (&(swish_attributes){1 + t->dropout}), h);
+}
+
+/* The gradient of a function of h, through which a gradient flows. */
+static haul_tensor *slope(haul_tensor *h)
+{
+    haul_tensor *x = haul_set_requires_grad(haul_clone(haul_detach(h)), true), *g;
+    if (haul_grad(haul_sum(haul_tanh(haul_mul(x, h))), &x, 1, &g, .create_graph = true))
+        return haul_relu(NULL); /* a failed tensor */
+    return haul_add(h, g);
+}
+
 /* One of the calls; h is [batch, WIDTH]. */
 static haul_tensor *apply_kind(const training *t, haul_tensor *h, haul_tensor *first, unsigned kind, unsigned *r)
 {
@@ -145,6 +172,10 @@ static haul_tensor *apply_kind(const training *t, haul_tensor *h, haul_tensor *f
     case 18: return haul_matmul(haul_matmul(h, haul_transpose(h, 0, 1)), first);
     case 19: return through_time(t, h);
     case 20: return custom(t, h);
+    case 21: return test_swish(h, 1 + t->dropout);
+    case 22: return test_rms(h, haul_module_parameter(t->cell, "bias"), 1e-5);
+    case 23: return gated(t, h);
+    case 24: return slope(h);
     default: return haul_sub(h, haul_max(h, HAUL_AXES(1), .keepdim = true));
     }
 }

@@ -4,6 +4,7 @@
 
 #include <haul/custom.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "engine/operation.h"
 
@@ -35,6 +36,18 @@ void haul__custom_complete(haul__custom *custom);
 
 /* The custom operation that a descriptor belongs to; NULL for the library's own. */
 const haul__custom *haul__custom_of(const haul__operation *operation);
+
+/* The tensors that a gradient function gets, in one order. */
+enum { HAUL__GRADIENT_GIVEN = 2 * HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS };
+static inline void haul__gradient_given(const haul_custom_gradient *g, haul_tensor **given)
+{
+    memcpy(given, g->results, sizeof g->results);
+    memcpy(given + HAUL_CUSTOM_RESULTS, g->saved, sizeof g->saved);
+    memcpy(given + HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS, g->saved_results, sizeof g->saved_results);
+}
+
+/* Calls the gradient function with what `gradient` has, in a followed step. */
+haul_status haul__custom_gradient_again(const haul__operation *operation, haul_custom_gradient *gradient);
 
 /* What computes it on a device: "operations", "host" or "kernel"; NULL for nothing. */
 const char *haul__custom_way(const haul__custom *custom, const haul_device *device);

@@ -7,6 +7,7 @@
 #include "engine/copy.h"
 #include "engine/custom/custom.h"
 #include "engine/driver.h"
+#include "engine/follow.h"
 #include "engine/layout/layout.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -391,20 +392,25 @@ static haul_status check_composed(haul__call *c, int i, const haul_custom_array 
 
 static haul_status compose(haul__call *c)
 {
-    haul_custom_call call;
-    before_call      before;
-    haul_status      status = HAUL_OK;
+    haul_custom_call     call;
+    before_call          before;
+    haul__asked_function asked = {.operation = c->operation, .given = c->operands, .count = c->count};
+    haul_status          status = HAUL_OK;
     for (int i = 0; i < c->result_count; i++)
         c->results[i] = NULL;
     view_call(c, &call);
     if (custom_of(c)->own.infer)
         status = ask_infer(c, &call);
+    if (!status)
+        status = haul__record_begin_function(&asked);
     if (status)
         return status;
     listen(&before);
     status = answered(call.name, "compose", custom_of(c)->own.compose(&call, c->operands, c->results), &before);
     for (int i = 0; i < c->result_count && !status; i++)
         status = check_composed(c, i, &call.results[i]);
+    const haul_status recorded = haul__record_end_function(&asked, status ? NULL : c->results, c->result_count);
+    status = status ? status : recorded;
     for (int i = 0; i < c->result_count && status; i++)
         c->results[i] = NULL;
     return status;
@@ -446,25 +452,62 @@ static haul_status check_given(const haul__gradient *g, int i, const haul_tensor
     return HAUL_OK;
 }
 
+static void describe_gradient(const haul__gradient *g, haul_custom_gradient *own)
+{
+    const haul__custom *custom = g->operation->extra;
+    *own = (haul_custom_gradient){.name = g->operation->name,
+                                  .attributes = g->operation->attributes_size ? g->attributes : NULL,
+                                  .operand_count = g->count,
+                                  .result_count = custom->result_count,
+                                  .differentiated = haul__differentiated(g)};
+    for (int i = 0; i < HAUL_CUSTOM_RESULTS; i++) {
+        own->results[i] = g->results[i];
+        own->saved_results[i] = g->saved_results[i];
+    }
+    for (int i = 0; i < HAUL_CUSTOM_OPERANDS; i++) {
+        own->operands[i] = haul_none;
+        own->saved[i] = g->saved[i];
+        own->wanted[i] = i < g->count && haul__wanted(g, i);
+        if (i < g->count)
+            own->shapes[i] = *haul__operand_shape(g, i);
+    }
+}
+
+haul_status haul__custom_gradient_again(const haul__operation *operation, haul_custom_gradient *gradient)
+{
+    const haul__custom *custom = operation->extra;
+    before_call         before;
+    listen(&before);
+    custom->own.gradient(gradient);
+    const haul_status status = haul__guest_end(&before.guest, HAUL_OK, gradient->name);
+    if (!status && before.error.status)
+        haul__error_restore(&before.error);
+    return status;
+}
+
+static haul_status record_begin(const haul_custom_gradient *own, const haul__operation *operation,
+                                haul__asked_function *asked)
+{
+    haul_tensor *given[HAUL__GRADIENT_GIVEN];
+    haul__gradient_given(own, given);
+    *asked =
+        (haul__asked_function){.operation = operation, .gradient = own, .given = given, .count = HAUL__GRADIENT_GIVEN};
+    const haul_status status = haul__record_begin_function(asked);
+    asked->given = NULL;
+    return status;
+}
+
 static void gradient(haul__gradient *g)
 {
     const haul__custom  *custom = g->operation->extra;
     before_call          before;
-    haul_custom_gradient own = {.name = g->operation->name,
-                                .attributes = g->operation->attributes_size ? g->attributes : NULL,
-                                .operand_count = g->count,
-                                .result_count = custom->result_count,
-                                .differentiated = haul__differentiated(g)};
-    for (int i = 0; i < HAUL_CUSTOM_RESULTS; i++) {
-        own.results[i] = g->results[i];
-        own.saved_results[i] = g->saved_results[i];
-    }
-    for (int i = 0; i < HAUL_CUSTOM_OPERANDS; i++) {
-        own.operands[i] = haul_none;
-        own.saved[i] = g->saved[i];
-        own.wanted[i] = i < g->count && haul__wanted(g, i);
-        if (i < g->count)
-            own.shapes[i] = *haul__operand_shape(g, i);
+    haul_custom_gradient own;
+    haul__asked_function asked;
+    describe_gradient(g, &own);
+    if (record_begin(&own, g->operation, &asked)) {
+        for (int i = 0; i < g->count; i++)
+            g->operands[i] = NULL;
+        return;
     }
     listen(&before);
     custom->own.gradient(&own);
@@ -474,6 +517,10 @@ static void gradient(haul__gradient *g)
             status = check_given(g, i, own.operands[i]);
         g->operands[i] = !own.wanted[i] ? haul_none : status ? NULL : own.operands[i];
     }
+    const haul_status recorded = haul__record_end_function(&asked, status ? NULL : g->operands, g->count);
+    for (int i = 0; i < g->count && recorded; i++)
+        g->operands[i] = NULL;
+    status = status ? status : recorded;
     if (!status && haul_error_status()) /* for a gradient that is not wanted */
         haul_error_clear();
     if (!status && before.error.status)

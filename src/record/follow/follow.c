@@ -11,6 +11,8 @@
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/spill.h"
+#include "record/follow/function.h"
+#include "record/follow/match.h"
 
 /* ---- differences ---- */
 
@@ -43,146 +45,6 @@ static haul_status differs_operand(haul__following *f, const haul__entry *e, int
                                e->name, i + 1, now, then, r->kind == HAUL__INSIDE ? " of another call" : "");
 }
 
-/* ---- tensors ---- */
-
-static bool has_form(const haul_tensor *t, const haul_tensor *form)
-{
-    return t->dtype == form->dtype && t->count == form->count && t->offset == form->offset &&
-           t->contiguous == form->contiguous && haul__shape_equal(&t->shape, &form->shape) &&
-           !memcmp(t->strides, form->strides, (size_t)form->shape.ndim * sizeof *form->strides);
-}
-
-/* Two stores that were apart are apart, if one of them is written. A store that was not bound yet is expected where it
- * was in the last run. */
-static bool is_apart(const haul__following *f, const haul__outside *o, const haul__storage *storage)
-{
-    const haul__variant *v = f->v;
-    for (size_t i = 0; i < v->outside_count; i++) {
-        const haul__outside *other = &v->outsides[i];
-        const haul__storage *theirs = other->run == f->run ? other->bound : other->last;
-        if (other != o && theirs == storage && (other->written || o->written))
-            return false;
-    }
-    return true;
-}
-
-static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
-{
-    if (o->run == f->run)
-        return o->bound == storage;
-    if (storage->device != o->device || (storage->planned && !f->outer) || storage->lent)
-        return false;
-    if (storage != o->last && !is_apart(f, o, storage))
-        return false;
-    o->run = f->run;
-    o->bound = storage;
-    return true;
-}
-
-/* The storage of a value in this run; NULL for memory from outside that no call has named yet. */
-static haul__storage *storage_of(const haul__following *f, const haul__made *m)
-{
-    const haul__variant_store *s = &f->v->stores[m->store];
-    if (s->inside >= 0)
-        return f->v->insides[s->inside].storage;
-    const haul__outside *o = &f->v->outsides[s->outside];
-    return o->run == f->run ? o->bound : NULL;
-}
-
-static bool is_reference(haul__following *f, const haul__reference *r, haul_tensor *t)
-{
-    haul__variant *v = f->v;
-    if (r->kind == HAUL__NO_TENSOR)
-        return !t || haul__is_none(t);
-    if (!haul__is_tensor(t) || haul__is_none(t) || t->failed)
-        return false;
-    if (r->kind == HAUL__INSIDE)
-        return t->followed == v->base + r->value && t->storage == storage_of(f, &v->made[r->value]);
-    if (t->node || t->requires_grad != r->requires_grad || !has_form(t, &v->forms[r->form]) ||
-        !bind(f, &v->outsides[r->outside], t->storage))
-        return false;
-    if (r->leaf >= 0) {
-        if (f->leaves[r->leaf] && f->leaves[r->leaf] != t)
-            return false;
-        f->leaves[r->leaf] = t;
-    }
-    return true;
-}
-
-/* References to the storage that end with the step: those of tensors that only its trial holds. What the step reads
- * stays. */
-static int count_ending(const haul__following *f, const haul__storage *storage)
-{
-    const haul__changes *changes = &f->base.trial.changes;
-    int                  count = 0;
-    for (size_t i = 0; i < f->v->outside_count; i++)
-        if (f->v->outsides[i].run == f->run && f->v->outsides[i].bound == storage)
-            return 0;
-    for (size_t i = 0; i < changes->count; i++) {
-        const haul_tensor *t = changes->items[i].before;
-        count += haul__is_tensor(t) && t->storage == storage && atomic_load(&t->object.refs) == 1;
-    }
-    return count;
-}
-
-static haul_status renew_inside(haul__following *f, haul__inside *s, int holders)
-{
-    if (!f->frozen || haul__inside_is_free(s, holders))
-        return haul__inside_renew(s, holders);
-    f->refused = s;
-    return haul__fail(HAUL_STATE, "haul_recording_run", NULL, "the recording is frozen");
-}
-
-/* The thread allocates, in the dry run if the step is followed in one. The setting is not 0, with which the thread
- * gives up the trial. */
-static haul_status renew_now(haul__following *f, haul__inside *s, int holders)
-{
-    uint32_t *word = &haul__thread()->words[HAUL__DRY_RUN];
-    void     *trial = f->outer ? haul__thread_exchange(HAUL__DRY_RUN, f->outer) : NULL;
-    *word = f->outer ? HAUL__DRY : HAUL__FOLLOW_MAKES;
-    haul_status status = renew_inside(f, s, holders);
-    *word = HAUL__FOLLOWED;
-    if (trial)
-        haul__thread_exchange(HAUL__DRY_RUN, trial);
-    return status;
-}
-
-/* Memory of the value in this run, if it outlives the step. */
-static haul_status renew(haul__following *f, const haul__made *m)
-{
-    const int     at = f->v->stores[m->store].inside;
-    haul__inside *s = at < 0 ? NULL : &f->v->insides[at];
-    if (!s || s->offset >= 0 || s->run == f->run)
-        return HAUL_OK;
-    s->run = f->run;
-    return renew_now(f, s, s->storage ? count_ending(f, s->storage) : 0);
-}
-
-/* A tensor for a value; the caller gets a reference. */
-static haul_tensor *make(haul__following *f, uint32_t value)
-{
-    const haul__variant *v = f->v;
-    const haul__made    *m = &v->made[value];
-    if (renew(f, m))
-        return NULL;
-    const haul_tensor *form = &v->forms[m->form];
-    haul__storage     *storage = storage_of(f, m);
-    if (!storage)
-        haul__trial_differs(&f->base.trial, NULL, "a tensor without elements has other memory");
-    haul_tensor *t = storage ? haul__tensor_new() : NULL;
-    if (!t)
-        return NULL;
-    haul__tensor_take_form(t, form);
-    t->storage = storage;
-    haul__object_keep(t->storage);
-    t->followed = v->base + value;
-    if (m->tracked) {
-        t->node = v->marker;
-        haul__object_keep(t->node);
-    }
-    return t;
-}
-
 /* ---- calls ---- */
 
 static bool same_settings(const haul__call_settings *s)
@@ -198,7 +60,7 @@ static haul_status check_targets(haul__following *f, const haul__entry *e, const
         if (e->operation->results[i].hidden)
             continue;
         const haul__reference *r = &f->v->references[at++];
-        if (!is_reference(f, r, a->outs[i]))
+        if (!haul__follow_is_reference(f, r, a->outs[i]))
             return differs_operand(f, e, e->count + i, a->outs[i], r);
     }
     return HAUL_OK;
@@ -213,7 +75,7 @@ static haul_status make_results(haul__following *f, const haul__entry *e, haul_t
                 results[i] = HAUL_NONE;
             continue;
         }
-        haul_tensor *t = make(f, values[i]);
+        haul_tensor *t = haul__follow_make(f, values[i]);
         results[i] = t ? haul__own_tensor(t, e->name) : NULL;
         if (!results[i])
             return t ? haul_error_status() : haul__fail_memory(e->name, sizeof *t);
@@ -221,23 +83,52 @@ static haul_status make_results(haul__following *f, const haul__entry *e, haul_t
     return HAUL_OK;
 }
 
-static haul_status follow_call(haul__follower *base, const haul__asked *a)
+/* Compares what the program passes with entry `e`. */
+static haul_status check_call(haul__following *f, const haul__entry *e, const haul__asked *a)
 {
-    haul__following   *f = (haul__following *)base;
-    haul__variant     *v = f->v;
-    const haul__entry *e = &v->entries[f->at];
-    const size_t       size = a->operation->attributes_size;
-    haul_status        status = HAUL_OK;
-    if (base->trial.differs || f->at == v->entry_count || e->operation != a->operation || e->count != a->count ||
-        e->into != (a->outs != NULL))
+    haul__variant *v = f->v;
+    const size_t   size = a->operation->attributes_size;
+    if (f->base.trial.differs || f->at == v->entry_count || e->kind != HAUL__ENTRY_CALL ||
+        e->operation != a->operation || e->count != a->count || e->into != (a->outs != NULL))
         return differs_at(f, a->operation->name);
     if (size && !a->operation->varies && memcmp(v->attributes.bytes + e->attributes, a->attributes, size))
         return differs_in(f, e, "an argument has changed");
     if (!same_settings(&e->settings))
         return differs_in(f, e, "a setting of the thread has changed");
     for (int i = 0; i < a->count; i++)
-        if (!is_reference(f, &v->references[e->references + (size_t)i], a->operands[i]))
+        if (!haul__follow_is_reference(f, &v->references[e->references + (size_t)i], a->operands[i]))
             return differs_operand(f, e, i, a->operands[i], &v->references[e->references + (size_t)i]);
+    return HAUL_OK;
+}
+
+/* A custom operation that is composed of others: its function makes their calls, which come before its own entry. */
+static haul_status follow_composed(haul__following *f, const haul__asked *a)
+{
+    const haul__entry *e = &f->v->entries[f->at];
+    if (check_call(f, &f->v->entries[e->composes], a))
+        return haul_error_status();
+    f->at++;
+    return haul__follow_compose(f, e, a->attributes);
+}
+
+static bool is_function(const haul__following *f)
+{
+    return f->at < f->v->entry_count && f->v->entries[f->at].kind == HAUL__ENTRY_FUNCTION;
+}
+
+static haul_status follow_call(haul__follower *base, const haul__asked *a)
+{
+    haul__following *f = (haul__following *)base;
+    haul__variant   *v = f->v;
+    const size_t     size = a->operation->attributes_size;
+    haul_status      status = HAUL_OK;
+    if (is_function(f) && v->entries[f->at].operation == a->operation)
+        status = follow_composed(f, a);
+    const haul__entry *e = &v->entries[f->at];
+    if (!status)
+        status = check_call(f, e, a);
+    if (status)
+        return status;
     if (a->outs)
         status = check_targets(f, e, a);
     else if (a->results)
@@ -253,7 +144,7 @@ static haul_status follow_mark(haul__follower *base, const char *name)
 {
     haul__following   *f = (haul__following *)base;
     const haul__entry *e = &f->v->entries[f->at];
-    if (base->trial.differs || f->at == f->v->entry_count || e->operation || strcmp(e->name, name) != 0)
+    if (base->trial.differs || f->at == f->v->entry_count || e->kind != HAUL__ENTRY_MARK || strcmp(e->name, name) != 0)
         return differs_at(f, name);
     if (!same_settings(&e->settings))
         return differs_in(f, e, "a setting of the thread has changed");
@@ -266,12 +157,12 @@ static haul_status follow_mark(haul__follower *base, const char *name)
 static haul_status change_leaf(haul__following *f, const haul__entry *e, const haul__leaf_change *change)
 {
     haul_tensor *leaf = f->leaves[change->leaf];
-    if (!leaf || !is_reference(f, &change->before, leaf->grad))
+    if (!leaf || !haul__follow_is_reference(f, &change->before, leaf->grad))
         return differs_in(f, e, "a leaf has another gradient");
-    haul_tensor *g = make(f, change->value);
+    haul_tensor *g = haul__follow_make(f, change->value);
     if (!g)
         return haul__fail_memory(e->name, sizeof *g);
-    if (haul__dry_run_keep_tensor(leaf, &leaf->grad, e->name)) {
+    if (!change->inside && haul__dry_run_keep_tensor(leaf, &leaf->grad, e->name)) {
         haul__object_release(g);
         return haul_error_status();
     }
@@ -280,24 +171,48 @@ static haul_status change_leaf(haul__following *f, const haul__entry *e, const h
     return HAUL_OK;
 }
 
+static haul_status check_pass(haul__following *f, const haul__entry *e, const haul__asked_pass *pass)
+{
+    const haul__variant *v = f->v;
+    if (f->base.trial.differs || f->at == v->entry_count || e->kind != HAUL__ENTRY_PASS ||
+        strcmp(e->name, pass->operation) != 0)
+        return differs_at(f, pass->operation);
+    if (e->flags != pass->flags || e->count != 2 + pass->input_count || !same_settings(&e->settings))
+        return differs_in(f, e, "an option or a setting has changed");
+    for (int i = 0; i < e->count; i++) {
+        haul_tensor           *t = i == 0 ? pass->y : i == 1 ? pass->seed : pass->inputs[i - 2];
+        const haul__reference *r = &v->references[e->references + (size_t)i];
+        if (!haul__follow_is_reference(f, r, t))
+            return differs_operand(f, e, i, t, r);
+    }
+    return HAUL_OK;
+}
+
+static haul_status make_gradients(haul__following *f, const haul__entry *e, haul_tensor **gradients)
+{
+    const uint32_t *values = f->v->results + e->results;
+    for (int i = 0; i < e->result_count; i++) {
+        gradients[i] = values[i] ? haul__follow_make(f, values[i]) : NULL;
+        if (values[i] && !gradients[i])
+            return haul__fail_memory(e->name, sizeof **gradients);
+    }
+    return HAUL_OK;
+}
+
 static haul_status follow_pass(haul__follower *base, const haul__asked_pass *pass)
 {
     haul__following   *f = (haul__following *)base;
     haul__variant     *v = f->v;
     const haul__entry *e = &v->entries[f->at];
-    haul_status        status = HAUL_OK;
-    if (base->trial.differs || f->at == v->entry_count || e->operation || strcmp(e->name, pass->operation) != 0)
-        return differs_at(f, pass->operation);
-    if (e->flags != pass->flags || !same_settings(&e->settings))
-        return differs_in(f, e, "an option or a setting has changed");
-    haul_tensor *given[] = {pass->y, pass->seed};
-    for (int i = 0; i < 2; i++)
-        if (!is_reference(f, &v->references[e->references + (size_t)i], given[i]))
-            return differs_operand(f, e, i, given[i], &v->references[e->references + (size_t)i]);
+    haul_status        status = check_pass(f, e, pass);
+    if (status)
+        return status;
+    f->at++;
+    while (!status && is_function(f) && v->entries[f->at].gradient >= 0)
+        status = haul__follow_gradient(f);
     for (size_t i = 0; i < e->leaf_change_count && !status; i++)
         status = change_leaf(f, e, &v->leaf_changes[e->leaf_change + i]);
-    f->at++;
-    return status;
+    return status ? status : make_gradients(f, e, pass->gradients);
 }
 
 /* ---- a run ---- */
@@ -369,7 +284,7 @@ static haul_status make_rest(haul__following *f)
     for (size_t i = 0; i < f->v->inside_count && !status; i++) {
         haul__inside *s = &f->v->insides[i];
         if (s->offset < 0 && s->run != f->run)
-            status = renew_inside(f, s, 0);
+            status = haul__follow_renew(f, s, 0);
         s->run = f->run;
     }
     return status;

@@ -13,9 +13,13 @@
 typedef struct recorder {
     haul__recorder base;
     haul__variant *v;
-    haul__map      leaves;   /* leaves, with their numbers + 1 */
-    haul__map      outsides; /* stores of the log, by number + 1, with the number of their outside + 1 */
-    bool           in_pass;
+    haul__map      leaves;      /* leaves, with their numbers + 1 */
+    haul__map      outsides;    /* stores of the log, by number + 1, with the number of their outside + 1 */
+    int            floor;       /* in the log: the call or section within which the program makes calls; -1: none */
+    bool           in_pass;     /* operations compute gradients, not the program */
+    bool           in_gradient; /* a gradient function of a custom operation runs */
+    size_t         pass;        /* the entry of the last pass */
+    size_t         composed;    /* the entry of the last function that ended */
 } recorder;
 
 #define ROOM(v, items, count, room, n)                                                                                 \
@@ -99,6 +103,8 @@ static haul_status refer(recorder *r, haul_tensor *t, const char *name, haul__re
         return haul_error_status();
     if (is_value(r, t, log_store)) {
         out->kind = HAUL__INSIDE;
+        out->requires_grad = t->requires_grad;
+        out->leaf = leaf_of(r, t);
         out->value = t->followed - r->v->base;
         return HAUL_OK;
     }
@@ -151,9 +157,9 @@ static haul_status add_entry(haul__variant *v, const haul__entry *e)
 }
 
 /* True if the program made the call. Sections have calls, too, for example an optimizer's step. */
-static bool is_of_program(const haul__program *log, int call)
+static bool is_of_program(const recorder *r, const haul__program *log, int call)
 {
-    for (int at = log->calls[call].parent; at >= 0; at = log->calls[at].parent)
+    for (int at = log->calls[call].parent; at >= 0 && at != r->floor; at = log->calls[at].parent)
         if (log->calls[at].operation)
             return false;
     return true;
@@ -181,9 +187,10 @@ static haul_status record_call(haul__recorder *base, int call, const haul__asked
     recorder      *r = (recorder *)base;
     haul__program *log = &haul__dry_run_now()->program;
     haul_status    status = HAUL_OK;
-    if (r->in_pass || !is_of_program(log, call))
+    if (r->in_pass || !is_of_program(r, log, call))
         return HAUL_OK;
-    haul__entry e = {.operation = a->operation,
+    haul__entry e = {.kind = HAUL__ENTRY_CALL,
+                     .operation = a->operation,
                      .name = a->operation->name,
                      .settings = haul__call_settings_now(),
                      .count = a->count,
@@ -191,8 +198,8 @@ static haul_status record_call(haul__recorder *base, int call, const haul__asked
                      .references = r->v->reference_count,
                      .log_call = call,
                      .call = -1};
-    if (a->operation->is_custom && (a->operation->compose || a->operation->gradient))
-        refuse_call(r, "%s is a custom operation whose compose or gradient function may read other state", e.name);
+    if (a->operation->is_custom && a->operation->compose)
+        r->v->entries[r->composed].composes = r->v->entry_count;
     for (int i = 0; i < a->count && !status; i++)
         status = add_reference(r, a->operands[i], e.name);
     for (int i = 0; a->outs && i < HAUL__MAX_RESULTS && a->operation->results[i].name && !status; i++)
@@ -209,8 +216,10 @@ static haul_status record_mark(haul__recorder *base, const char *name)
     recorder *r = (recorder *)base;
     if (r->in_pass)
         return HAUL_OK;
-    return add_entry(r->v,
-                     &(haul__entry){.name = name, .settings = haul__call_settings_now(), .log_call = -1, .call = -1});
+    return add_entry(
+        r->v,
+        &(haul__entry){
+            .kind = HAUL__ENTRY_MARK, .name = name, .settings = haul__call_settings_now(), .log_call = -1, .call = -1});
 }
 
 /* ---- backward passes ---- */
@@ -218,20 +227,25 @@ static haul_status record_mark(haul__recorder *base, const char *name)
 static haul_status begin_pass(haul__recorder *base, const haul__asked_pass *pass)
 {
     recorder   *r = (recorder *)base;
-    haul__entry e = {.name = pass->operation,
+    haul__entry e = {.kind = HAUL__ENTRY_PASS,
+                     .name = pass->operation,
                      .settings = haul__call_settings_now(),
-                     .count = 2,
+                     .count = 2 + pass->input_count,
                      .references = r->v->reference_count,
                      .log_call = -1,
                      .call = -1,
                      .flags = pass->flags,
                      .leaf_change = r->v->leaf_change_count};
-    if (r->in_pass)
+    if (r->in_pass || r->in_gradient)
         refuse_call(r, "a backward pass runs within another one");
-    if (add_reference(r, pass->y, e.name) || add_reference(r, pass->seed, e.name) || add_entry(r->v, &e))
+    if (add_reference(r, pass->y, e.name) || add_reference(r, pass->seed, e.name))
         return haul_error_status();
+    for (int i = 0; i < pass->input_count; i++)
+        if (add_reference(r, pass->inputs[i], e.name))
+            return haul_error_status();
+    r->pass = r->v->entry_count;
     r->in_pass = true;
-    return HAUL_OK;
+    return add_entry(r->v, &e);
 }
 
 static void end_pass(haul__recorder *base)
@@ -243,18 +257,122 @@ static haul_status change_leaf(haul__recorder *base, haul_tensor *leaf, haul_ten
 {
     recorder              *r = (recorder *)base;
     haul__variant         *v = r->v;
-    haul__leaf_change      change = {.leaf = -1};
+    const int              store = haul__dry_run_store(leaf->storage);
+    haul__leaf_change      change = {.leaf = -1, .inside = store >= 0 && is_value(r, leaf, store)};
     const haul__map_entry *known = haul__map_find(&r->leaves, leaf);
     if (!known)
         refuse_call(r, "a backward pass reaches a leaf that no call of the step names");
     else
         change.leaf = (int)((uintptr_t)known->value - 1);
-    if (refer(r, leaf->grad, "a backward pass", &change.before) || add_value(r, gradient, &change.value) ||
+    if (store < 0 || refer(r, leaf->grad, "a backward pass", &change.before) || add_value(r, gradient, &change.value) ||
         ROOM(v, leaf_changes, leaf_change_count, leaf_change_room, 0))
         return haul_error_status();
     v->leaf_changes[v->leaf_change_count++] = change;
-    v->entries[v->entry_count - 1].leaf_change_count++;
+    v->entries[r->pass].leaf_change_count++;
     return HAUL_OK;
+}
+
+/* Those that arrived are values. */
+static haul_status record_gradients(haul__recorder *base, haul_tensor *const *gradients, int count)
+{
+    recorder      *r = (recorder *)base;
+    haul__variant *v = r->v;
+    if (r->in_pass || ROOM(v, results, result_count, result_room, (size_t)count))
+        return r->in_pass ? HAUL_OK : haul_error_status();
+    v->entries[r->pass].results = v->result_count;
+    v->entries[r->pass].result_count = count;
+    for (int i = 0; i < count; i++) {
+        uint32_t number = 0;
+        if (!haul__is_none(gradients[i]) && add_value(r, gradients[i], &number))
+            return haul_error_status();
+        v->results[v->result_count++] = number;
+    }
+    return HAUL_OK;
+}
+
+/* ---- functions of custom operations ---- */
+
+/* A tensor that the function gets. Those that no call of the program made are values, too: operands that were cast, and
+ * gradients that arrive. */
+static haul_status add_given(recorder *r, haul_tensor *t, const char *name)
+{
+    uint32_t  number;
+    const int log_store = !t || haul__is_none(t) ? -1 : haul__dry_run_store(t->storage);
+    if (log_store >= 0 && haul__dry_run_planned(t->storage) && !is_value(r, t, log_store) && add_value(r, t, &number))
+        return haul_error_status();
+    if (add_reference(r, t, name))
+        return haul_error_status();
+    if (log_store >= 0)
+        r->v->references[r->v->reference_count - 1].tracked = haul__tracks(t);
+    return HAUL_OK;
+}
+
+/* What a gradient function gets apart from tensors. */
+static haul_status add_gradient(haul__variant *v, const haul__asked_function *f, haul__entry *e)
+{
+    if (ROOM(v, gradients, gradient_count, gradient_room, 0))
+        return haul_error_status();
+    e->gradient = (int)v->gradient_count;
+    v->gradients[v->gradient_count++] = *f->gradient;
+    return haul__attributes_add(&v->attributes, f->gradient->attributes, f->operation->attributes_size, &e->attributes);
+}
+
+static haul_status begin_function(haul__recorder *base, haul__asked_function *f)
+{
+    recorder      *r = (recorder *)base;
+    haul__variant *v = r->v;
+    haul__entry    e = {.kind = HAUL__ENTRY_FUNCTION,
+                        .operation = f->operation,
+                        .name = f->operation->name,
+                        .settings = haul__call_settings_now(),
+                        .count = f->count,
+                        .references = v->reference_count,
+                        .log_call = -1,
+                        .call = -1,
+                        .gradient = -1};
+    f->outer.ignored = r->in_pass && !f->gradient; /* in a function that runs again, which does the same */
+    if (f->outer.ignored)
+        return HAUL_OK;
+    for (int i = 0; i < f->count; i++)
+        if (add_given(r, f->given[i], e.name))
+            return haul_error_status();
+    if (f->gradient && add_gradient(v, f, &e))
+        return haul_error_status();
+    f->outer.entry = v->entry_count;
+    f->outer.floor = r->floor;
+    f->outer.in_pass = r->in_pass;
+    f->outer.in_gradient = r->in_gradient;
+    r->floor = haul__dry_run_now()->program.now;
+    r->in_pass = false;
+    r->in_gradient = r->in_gradient || f->gradient;
+    return add_entry(v, &e);
+}
+
+static haul_status end_function(haul__recorder *base, const haul__asked_function *f, haul_tensor *const *results,
+                                int count)
+{
+    recorder   *r = (recorder *)base;
+    haul__entry e = {.kind = HAUL__ENTRY_END,
+                     .operation = f->operation,
+                     .name = f->operation->name,
+                     .count = count,
+                     .references = r->v->reference_count,
+                     .log_call = -1,
+                     .call = -1};
+    if (f->outer.ignored)
+        return HAUL_OK;
+    r->floor = f->outer.floor;
+    r->in_pass = f->outer.in_pass;
+    r->in_gradient = f->outer.in_gradient;
+    r->composed = f->outer.entry;
+    if (!results) {
+        refuse_call(r, "a function of %s fails", e.name);
+        return HAUL_OK;
+    }
+    for (int i = 0; i < count; i++)
+        if (add_reference(r, results[i], e.name))
+            return haul_error_status();
+    return add_entry(r->v, &e);
 }
 
 /* ---- a recording ---- */
@@ -294,8 +412,12 @@ haul__variant *haul__variant_record(haul_status (*function)(void *), void *conte
                                     .end_pass = end_pass,
                                     .mark = record_mark,
                                     .leaf = change_leaf,
+                                    .gradients = record_gradients,
+                                    .begin_function = begin_function,
+                                    .end_function = end_function,
                                     .refuse = refuse},
-                           .v = v};
+                           .v = v,
+                           .floor = -1};
     const haul_status status = v->made_count ? record(&r, function, context, operation) : haul_error_status();
     haul__map_free(&r.leaves);
     haul__map_free(&r.outsides);

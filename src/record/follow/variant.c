@@ -262,7 +262,7 @@ static haul_status add_calls(completion *x)
             status = add_call(x, &order->items[i], (int64_t)i);
     for (size_t i = 0; i < x->v->entry_count && !status; i++) {
         haul__entry *e = &x->v->entries[i];
-        e->call = e->operation && e->operation->varies ? x->calls[e->log_call] : -1;
+        e->call = e->kind == HAUL__ENTRY_CALL && e->operation->varies ? x->calls[e->log_call] : -1;
     }
     return status;
 }
@@ -408,9 +408,10 @@ void haul__variant_free(haul__variant *v)
         haul__object_release(s->storage);
     }
     haul__object_release(v->marker);
-    void *arrays[] = {v->entries,  v->references, v->made,   v->results, v->leaf_changes, v->forms, v->attributes.bytes,
-                      v->outsides, v->insides,    v->stores, v->handles, v->tensors,      v->calls, v->scratch,
-                      v->modules,  v->moved};
+    void *arrays[] = {v->entries, v->references,       v->made,     v->results, v->leaf_changes,
+                      v->forms,   v->attributes.bytes, v->outsides, v->insides, v->stores,
+                      v->handles, v->tensors,          v->calls,    v->scratch, v->modules,
+                      v->moved,   v->gradients};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         haul__free(arrays[i]);
     haul__free(v);

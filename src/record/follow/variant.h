@@ -17,11 +17,12 @@ typedef enum haul__reference_kind { HAUL__NO_TENSOR, HAUL__INSIDE, HAUL__OUTSIDE
 /* A tensor that the program passes to a call. */
 typedef struct haul__reference {
     haul__reference_kind kind;
-    bool                 requires_grad; /* of a tensor from outside */
-    uint32_t             value;         /* inside: the number of the value */
-    int                  outside;       /* outside: the number of the outside store */
-    int                  leaf;          /* outside: the number of the leaf that it is; -1: none */
-    size_t               form;          /* outside: the place of its form in `forms` */
+    bool                 requires_grad;
+    bool                 tracked; /* of what a function of the program gets: a gradient flows through it */
+    uint32_t             value;   /* inside: the number of the value */
+    int                  outside; /* outside: the number of the outside store */
+    int                  leaf;    /* the number of the leaf that it is; -1: none */
+    size_t               form;    /* outside: the place of its form in `forms` */
 } haul__reference;
 
 /* A tensor that a call of the program makes. */
@@ -34,12 +35,22 @@ typedef struct haul__made {
 /* The gradient that a pass gives to a leaf. */
 typedef struct haul__leaf_change {
     int             leaf;
+    bool            inside; /* the step made the leaf, so nothing is left of it if the step differs */
     haul__reference before; /* the gradient that it replaces */
     uint32_t        value;  /* the new one */
 } haul__leaf_change;
 
+typedef enum haul__entry_kind {
+    HAUL__ENTRY_CALL,
+    HAUL__ENTRY_PASS,     /* a backward pass; gradient functions that it calls come behind it */
+    HAUL__ENTRY_MARK,     /* a function that runs again in one begins */
+    HAUL__ENTRY_FUNCTION, /* a function of a custom operation begins, whose references are what it gets */
+    HAUL__ENTRY_END       /* it ends, and the references are its results */
+} haul__entry_kind;
+
 typedef struct haul__entry {
-    const haul__operation *operation; /* NULL: a backward pass, or a function that runs again in one */
+    haul__entry_kind       kind;
+    const haul__operation *operation; /* of a call or a function */
     const char            *name;
     size_t                 attributes;
     haul__call_settings    settings;
@@ -48,7 +59,9 @@ typedef struct haul__entry {
     size_t                 references, results;
     int                    log_call; /* its number in the log */
     int                    call;     /* the number in `calls` of the call whose attributes vary; -1: none */
-    uint32_t               flags;    /* of a pass, whose references are y and the seed */
+    uint32_t               flags;    /* of a pass, whose references are y, the seed and the inputs */
+    size_t                 composes; /* of a function that composes a call: the entry of that call */
+    int                    gradient; /* of a gradient function: in `gradients`; -1: it composes a call */
     size_t                 leaf_change, leaf_change_count;
 } haul__entry;
 
@@ -129,6 +142,7 @@ typedef struct haul__variant {
     haul__made           *made; /* by the number of the value */
     uint32_t             *results;
     haul__leaf_change    *leaf_changes;
+    haul_custom_gradient *gradients;  /* what gradient functions get, without tensors */
     haul_tensor          *forms;      /* dtype, shape, strides, offset, count */
     haul__attribute_list  attributes; /* of entries and of calls */
     haul__outside        *outsides;
@@ -142,8 +156,8 @@ typedef struct haul__variant {
     int                  *moved;      /* the calls that move, in the order in which the program makes them */
     haul__arenas          needed;     /* without memory */
     uint64_t              generation; /* of the arenas in which its stores are */
-    size_t                entry_count, reference_count, made_count, result_count, leaf_change_count, form_count;
-    size_t                entry_room, reference_room, made_room, result_room, leaf_change_room, form_room;
+    size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, gradient_count;
+    size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, gradient_room;
     size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
     size_t      scratch_count, moved_count;
     int         leaf_count;
