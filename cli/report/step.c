@@ -6,11 +6,11 @@
 #include "cli/report/text.h"
 #include "cli/report/timeline.h"
 
-typedef struct phase_words {
-    const char *name, *words;
-} phase_words;
+typedef struct phase_label {
+    const char *name, *label;
+} phase_label;
 
-static const phase_words phases[] = {{"data", "gets a mini-batch while no device works"},
+static const phase_label phases[] = {{"data", "gets a mini-batch while no device works"},
                                      {"forward", "runs the network and the loss"},
                                      {"backward", "computes gradients"},
                                      {"optimizer", "updates the parameters"},
@@ -18,12 +18,12 @@ static const phase_words phases[] = {{"data", "gets a mini-batch while no device
                                      {"other", "is in the program itself"}};
 
 /* What the phase is about; "" if it is not known. The number is its colour. */
-static const char *words_of(const char *name, int *number)
+static const char *label_of(const char *name, int *number)
 {
     for (int i = 0; i < (int)(sizeof phases / sizeof *phases); i++)
         if (!strcmp(phases[i].name, name)) {
             *number = i;
-            return phases[i].words;
+            return phases[i].label;
         }
     *number = (int)(sizeof phases / sizeof *phases) - 1;
     return "";
@@ -71,7 +71,7 @@ static void write_bar(html *h, const cJSON *list, double wall)
     {
         const char *name = document_text(phase, "name");
         double      share = ms_of(phase) / wall;
-        words_of(name, &number);
+        label_of(name, &number);
         html_add(h, "<i class=\"f%d\" style=\"width:%.3f%%\" data-phase=\"%s\" data-ms=\"%.6g\">", number, 100 * share,
                  name, ms_of(phase));
         if (share > 0.08)
@@ -88,9 +88,9 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
     page_table(h, "The training thread, mean of a step", "Phase|~The thread|#Time|#Share");
     cJSON_ArrayForEach(phase, list)
     {
-        const char *name = document_text(phase, "name"), *words = words_of(name, &number);
+        const char *name = document_text(phase, "name"), *label = label_of(name, &number);
         html_add(h, "<tr><th scope=\"row\"><i class=\"swatch f%d\"></i>%s</th><td class=\"words\">%s</td>", number,
-                 name, words);
+                 name, label);
         page_number(h, say_ms(ms_of(phase) / steps));
         page_number(h, say_share(ms_of(phase) / wall));
         html_put(h, "</tr>\n");

@@ -10,7 +10,7 @@
 enum { LEAST = 16 };
 
 /* The entry that has the key, or the free entry where it belongs; the map has free entries. */
-static haul__map_entry *place_of(const haul__map *map, const void *key)
+static haul__map_entry *slot_of(const haul__map *map, const void *key)
 {
     size_t at = (size_t)((uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u >> 32);
     for (;; at++) {
@@ -29,7 +29,7 @@ static bool grow(haul__map *map)
     memset(larger.entries, 0, larger.capacity * sizeof *larger.entries);
     for (size_t i = 0; i < map->capacity; i++)
         if (map->entries[i].key)
-            *place_of(&larger, map->entries[i].key) = map->entries[i];
+            *slot_of(&larger, map->entries[i].key) = map->entries[i];
     haul__map_free(map);
     *map = larger;
     return true;
@@ -37,7 +37,7 @@ static bool grow(haul__map *map)
 
 haul__map_entry *haul__map_find(const haul__map *map, const void *key)
 {
-    haul__map_entry *e = map->capacity ? place_of(map, key) : NULL;
+    haul__map_entry *e = map->capacity ? slot_of(map, key) : NULL;
     return e && e->key ? e : NULL;
 }
 
@@ -45,7 +45,7 @@ haul__map_entry *haul__map_insert(haul__map *map, const void *key, bool *is_new)
 {
     if (2 * map->count >= map->capacity && !grow(map))
         return NULL;
-    haul__map_entry *e = place_of(map, key);
+    haul__map_entry *e = slot_of(map, key);
     *is_new = !e->key;
     e->key = key;
     map->count += *is_new;

@@ -56,7 +56,7 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
     return kernel;
 }
 
-static _Atomic(haul__kernel *) *place_of(const haul_device *device, int id, haul_dtype dtype)
+static _Atomic(haul__kernel *) *slot_of(const haul_device *device, int id, haul_dtype dtype)
 {
     return &device->kernels[(size_t)id * HAUL_DTYPE_END + dtype];
 }
@@ -66,24 +66,24 @@ static _Atomic(haul__kernel *) *place_of(const haul_device *device, int id, haul
 static haul__kernel *publish(haul_device *device, int id, haul_dtype dtype)
 {
     const haul_dtype         compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
-    _Atomic(haul__kernel *) *shared = place_of(device, id, compiled_for);
+    _Atomic(haul__kernel *) *shared = slot_of(device, id, compiled_for);
     haul__kernel            *kernel = atomic_load_explicit(shared, memory_order_acquire);
     if (!kernel)
         kernel = compile(device, id, compiled_for);
     atomic_store_explicit(shared, kernel, memory_order_release);
-    atomic_store_explicit(place_of(device, id, dtype), kernel, memory_order_release);
+    atomic_store_explicit(slot_of(device, id, dtype), kernel, memory_order_release);
     return kernel;
 }
 
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype)
 {
-    _Atomic(haul__kernel *) *place = place_of(device, id, dtype);
-    haul__kernel            *kernel = atomic_load_explicit(place, memory_order_acquire);
+    _Atomic(haul__kernel *) *slot = slot_of(device, id, dtype);
+    haul__kernel            *kernel = atomic_load_explicit(slot, memory_order_acquire);
     if (kernel)
         return kernel;
     haul__events_hold();
     pthread_mutex_lock(&device->kernels_lock);
-    kernel = atomic_load_explicit(place, memory_order_acquire);
+    kernel = atomic_load_explicit(slot, memory_order_acquire);
     if (!kernel)
         kernel = publish(device, id, dtype);
     pthread_mutex_unlock(&device->kernels_lock);

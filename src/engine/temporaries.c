@@ -2,7 +2,7 @@
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
-#include "memory/places.h"
+#include "memory/planned_scratch.h"
 
 haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
                                      const int64_t *strides)
@@ -12,7 +12,7 @@ haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, cons
         return NULL;
     bool           refused;
     const size_t   bytes = (size_t)count * haul__dtype_size(dtype);
-    haul__storage *storage = haul__places_take(c->device, bytes, &refused);
+    haul__storage *storage = haul__planned_scratch_take(c->device, bytes, &refused);
     if (!storage && !refused)
         storage = haul__storage_alloc(c->device, bytes, c->operation->name);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);

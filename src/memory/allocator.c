@@ -74,7 +74,7 @@ static int64_t pinned_limit(void)
 
 static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
 {
-    _Atomic(struct haul__allocator *) *place = pinned ? &device->pinned : &device->allocator;
+    _Atomic(struct haul__allocator *) *link = pinned ? &device->pinned : &device->allocator;
     struct haul__allocator            *a = haul__calloc(1, sizeof *a), *other = NULL;
     if (!a) {
         haul__fail_memory("haul_memory", sizeof *a);
@@ -85,7 +85,7 @@ static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
     a->pinned = pinned;
     a->stats.limit = pinned && haul__device_pins(device) ? pinned_limit() : 0;
     a->live.next = a->live.prev = &a->live;
-    if (!atomic_compare_exchange_strong(place, &other, a)) {
+    if (!atomic_compare_exchange_strong(link, &other, a)) {
         haul__free(a);
         return other;
     }
@@ -226,12 +226,12 @@ static bool is_idle(haul__uses *uses)
     return !atomic_load_explicit(&uses->any, memory_order_acquire) || haul__uses_reached(uses);
 }
 
-/* The place of the first idle block, or of the one after `most` busy ones. */
-static haul__block **find_idle(haul__block **place, size_t most)
+/* The link of the first idle block, or of the one after `most` busy ones. */
+static haul__block **find_idle(haul__block **link, size_t most)
 {
-    for (size_t busy = 0; *place && busy < most && !is_idle(&(*place)->uses); busy++)
-        place = &(*place)->next;
-    return place;
+    for (size_t busy = 0; *link && busy < most && !is_idle(&(*link)->uses); busy++)
+        link = &(*link)->next;
+    return link;
 }
 
 /* A free block of the class; NULL if a new one must be made. If a device stream will wait for its last uses, the most
@@ -239,16 +239,16 @@ static haul__block **find_idle(haul__block **place, size_t most)
  * flight, none of those is taken. The caller holds the lock. */
 static inline haul__block *take_free(struct haul__allocator *a, int bin)
 {
-    haul__block **place = &a->bins[bin];
-    haul__block  *block = *place;
+    haul__block **link = &a->bins[bin];
+    haul__block  *block = *link;
     if (block && __builtin_expect(atomic_load_explicit(&block->uses.any, memory_order_acquire), 0) &&
         (a->pinned || haul__device_is_host(a->device))) {
         size_t most = MOST_BUSY_BYTES / haul__bin_bytes(bin);
-        place = find_idle(place, most < MOST_BUSY ? most : MOST_BUSY);
-        block = *place;
+        link = find_idle(link, most < MOST_BUSY ? most : MOST_BUSY);
+        block = *link;
     }
     if (block) {
-        *place = block->next;
+        *link = block->next;
         block->prev = block; /* its neighbours must not take it for free (split.c) */
     }
     return block;

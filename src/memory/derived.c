@@ -63,21 +63,21 @@ static void unlink_from_device(derived *d)
     bytes[d->copy->device->slot] -= d->bytes;
 }
 
-/* Removes a copy from both lists; `place` is the pointer to it in the storage's list. */
-static derived *take_out(derived **place)
+/* Removes a copy from both lists; `link` is the pointer to it in the storage's list. */
+static derived *take_out(derived **link)
 {
-    derived *d = *place;
-    *place = d->next;
+    derived *d = *link;
+    *link = d->next;
     unlink_from_device(d);
     return d;
 }
 
-static derived **place_of(derived *d)
+static derived **link_of(derived *d)
 {
-    derived **place = &d->of->first;
-    while (*place != d)
-        place = &(*place)->next;
-    return place;
+    derived **link = &d->of->first;
+    while (*link != d)
+        link = &(*link)->next;
+    return link;
 }
 
 /* ---- without the lock ---- */
@@ -120,13 +120,13 @@ static bool is_in_form(const derived *d, const haul_tensor *t, const haul__form 
            haul__shape_same_strides(&t->shape, d->form.layout, form->layout);
 }
 
-/* The place in the list of the copy in that form, valid or outdated, or the end of the list. */
+/* The link in the list of the copy in that form, valid or outdated, or the end of the list. */
 static derived **look_up(copies *c, const haul_tensor *t, const haul__form *form)
 {
-    derived **place = &c->first;
-    while (*place && !is_in_form(*place, t, form))
-        place = &(*place)->next;
-    return place;
+    derived **link = &c->first;
+    while (*link && !is_in_form(*link, t, form))
+        link = &(*link)->next;
+    return link;
 }
 
 static uint64_t version_of(const haul_tensor *t)
@@ -142,12 +142,12 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
         return NULL; /* each step of a recording makes the copy anew */
     take_lock();
     copies   *c = t->storage->attached[HAUL__DERIVED];
-    derived **place = c ? look_up(c, t, form) : NULL;
-    if (place && *place && (*place)->version == version_of(t)) {
-        found = (*place)->copy;
+    derived **link = c ? look_up(c, t, form) : NULL;
+    if (link && *link && (*link)->version == version_of(t)) {
+        found = (*link)->copy;
         haul__object_keep(found);
-    } else if (place && *place) { /* its memory is then free for its replacement */
-        outdated = take_out(place);
+    } else if (link && *link) { /* its memory is then free for its replacement */
+        outdated = take_out(link);
         outdated->next = NULL;
     }
     give_lock();
@@ -188,9 +188,9 @@ static void keep(const haul_tensor *t, const haul__form *form, haul__storage *co
         t->storage->attached[HAUL__DERIVED] = c = fresh;
         fresh = NULL;
     }
-    derived **place = look_up(c, t, form);
-    if (*place) {
-        before = take_out(place);
+    derived **link = look_up(c, t, form);
+    if (*link) {
+        before = take_out(link);
         before->next = NULL;
     }
     d->of = c;
@@ -231,11 +231,11 @@ void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
     derived *over = NULL;
     take_lock();
     copies   *c = storage->attached[HAUL__DERIVED];
-    derived **place = c ? &c->first : NULL;
-    while (place && *place && (*place)->copy != copy)
-        place = &(*place)->next;
-    if (place && *place) {
-        over = take_out(place);
+    derived **link = c ? &c->first : NULL;
+    while (link && *link && (*link)->copy != copy)
+        link = &(*link)->next;
+    if (link && *link) {
+        over = take_out(link);
         over->next = NULL;
     }
     give_lock();
@@ -247,7 +247,7 @@ bool haul__derived_give_back(const haul_device *device)
     derived *over = NULL;
     take_lock();
     for (derived *d; (d = all[device->slot]);) {
-        take_out(place_of(d));
+        take_out(link_of(d));
         d->next = over;
         over = d;
     }

@@ -5,7 +5,7 @@
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/places.h"
+#include "memory/planned_scratch.h"
 #include "memory/scope_limit.h"
 #include "memory/spill.h"
 
@@ -95,9 +95,9 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tenso
     bool               refused;
     if (bytes == 0 || !haul__device_computes(device))
         return NULL;
-    haul__storage *place = haul__places_take(device, bytes, &refused);
-    if (place || refused)
-        return place;
+    haul__storage *s = haul__planned_scratch_take(device, bytes, &refused);
+    if (s || refused)
+        return s;
     haul__error_save(&before);
     haul__storage *storage = haul__is_dry() ? haul__planned_alloc(device, bytes, false, origin)
                                             : alloc(haul__allocator_of(device, false), bytes, used, count);

@@ -109,7 +109,7 @@ static bool make_handle(haul__block *block)
 
 /* ---- joining ---- */
 
-/* The place of a free block: the list of its class, or that of the rests, the largest first. */
+/* The link of a free block: the list of its class, or that of the rests, the largest first. */
 static haul__block **home_of(struct haul__allocator *a, haul__block *block)
 {
     const int bin = haul__bin_of(block->bytes);
@@ -117,10 +117,10 @@ static haul__block **home_of(struct haul__allocator *a, haul__block *block)
         block->bin = bin;
         return &a->bins[bin];
     }
-    haul__block **place = &a->rests;
-    while (*place && (*place)->bytes > block->bytes)
-        place = &(*place)->next;
-    return place;
+    haul__block **link = &a->rests;
+    while (*link && (*link)->bytes > block->bytes)
+        link = &(*link)->next;
+    return link;
 }
 
 static void put_home(struct haul__allocator *a, haul__block *block)
@@ -204,11 +204,11 @@ static bool can_split(const struct haul__allocator *a, haul__block *block)
 }
 
 /* The first of the list that can be cut. */
-static haul__block **find(struct haul__allocator *a, haul__block **place, bool only_pieces)
+static haul__block **find(struct haul__allocator *a, haul__block **link, bool only_pieces)
 {
-    while (*place && ((only_pieces && !haul__is_piece(*place)) || !can_split(a, *place)))
-        place = &(*place)->next;
-    return place;
+    while (*link && ((only_pieces && !haul__is_piece(*link)) || !can_split(a, *link)))
+        link = &(*link)->next;
+    return link;
 }
 
 /* Takes the smallest free block that suffices out of its list: a larger one, or a piece of that size without a handle.
@@ -218,12 +218,12 @@ static haul__block *take_larger(struct haul__allocator *a, int bin)
 {
     const size_t  bytes = haul__bin_bytes(bin);
     haul__block **best = NULL;
-    for (haul__block **place = &a->rests; *place && (*place)->bytes >= bytes; place = &(*place)->next)
-        if ((*place)->bytes == bytes || can_split(a, *place))
-            best = place;
+    for (haul__block **link = &a->rests; *link && (*link)->bytes >= bytes; link = &(*link)->next)
+        if ((*link)->bytes == bytes || can_split(a, *link))
+            best = link;
     for (int larger = bin + 1; larger < HAUL__BINS && (!best || haul__bin_bytes(larger) < (*best)->bytes); larger++) {
-        haul__block **place = find(a, &a->bins[larger], a->stats.limit > 0);
-        best = *place ? place : best;
+        haul__block **link = find(a, &a->bins[larger], a->stats.limit > 0);
+        best = *link ? link : best;
     }
     haul__block *block = best ? *best : NULL;
     if (block)

@@ -28,12 +28,12 @@ static haul__block *take(struct haul__allocator *a, int64_t wanted, bool only_re
 {
     haul__block *taken = NULL;
     for (int bin = HAUL__BINS - 1; bin >= 0 && wanted > 0; bin--) {
-        for (haul__block **place = &a->bins[bin], *block; wanted > 0 && (block = *place);) {
+        for (haul__block **link = &a->bins[bin], *block; wanted > 0 && (block = *link);) {
             if (!can_go(block, only_ready)) {
-                place = &block->next;
+                link = &block->next;
                 continue;
             }
-            *place = block->next;
+            *link = block->next;
             a->stats.reserved -= (int64_t)block->bytes;
             haul__under_way_begin(a);
             wanted -= (int64_t)block->bytes;

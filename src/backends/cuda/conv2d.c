@@ -97,7 +97,7 @@ static haul_status fail(const haul_device *device, cudnnStatus_t status)
 
 /* ---- opening ---- */
 
-static const char *version_words(char *out, size_t size)
+static const char *version_text(char *out, size_t size)
 {
     size_t version = haul__cudnn_version();
     snprintf(out, size, "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
@@ -121,12 +121,12 @@ static bool is_usable(const haul_device *device, gpu *g)
         return true;
     g->target.handle = NULL;
     g->tried = !is_memory(status);
-    snprintf(g->why, sizeof g->why, "cuDNN %s does not start (%s)", version_words(text, sizeof text),
+    snprintf(g->why, sizeof g->why, "cuDNN %s does not start (%s)", version_text(text, sizeof text),
              haul__cudnn.GetErrorString(status));
     return false;
 }
 
-void haul__cudnn_words(haul_device *device, char *out, size_t size)
+void haul__cudnn_version_text(haul_device *device, char *out, size_t size)
 {
     gpu             *g = gpu_of(device);
     char             version[32];
@@ -137,7 +137,7 @@ void haul__cudnn_words(haul_device *device, char *out, size_t size)
     }
     pthread_mutex_lock(&g->lock);
     if (is_usable(device, g))
-        snprintf(out, size, "cuDNN %s", version_words(version, sizeof version));
+        snprintf(out, size, "cuDNN %s", version_text(version, sizeof version));
     else
         snprintf(out, size, "%s: own kernels serve", g->why);
     pthread_mutex_unlock(&g->lock);

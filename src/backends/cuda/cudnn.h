@@ -77,6 +77,6 @@ cudnnStatus_t haul__cudnn_run(const haul__cudnn_target *target, const haul__cudn
                               const CUdeviceptr buffers[HAUL__CUDNN_BIAS + 1], CUdeviceptr workspace);
 
 /* conv2d.c: "cuDNN 9.19.0", or the missing library. */
-void haul__cudnn_words(haul_device *device, char *out, size_t size);
+void haul__cudnn_version_text(haul_device *device, char *out, size_t size);
 
 #endif

@@ -11,7 +11,7 @@ static void name_libraries(haul_device *device, char *out, size_t size)
     pthread_mutex_lock(&haul__cuda_of(device)->blas_lock);
     broken = blas && haul__cuda_of(device)->blas && !haul__cuda_of(device)->blas->handle;
     pthread_mutex_unlock(&haul__cuda_of(device)->blas_lock);
-    haul__cudnn_words(device, convolutions, sizeof convolutions);
+    haul__cudnn_version_text(device, convolutions, sizeof convolutions);
     snprintf(out, size, "%s%s%s, %s", products, broken ? " does not start" : "",
              blas && !broken ? "" : ": own kernels serve", convolutions);
 }

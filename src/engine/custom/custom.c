@@ -226,14 +226,14 @@ static haul__custom *find(const char *name)
 /* Append it; or return the operation of the same name that was registered first. */
 static haul__custom *append(haul__custom *custom)
 {
-    _Atomic(haul__custom *) *place = &first;
+    _Atomic(haul__custom *) *link = &first;
     for (;;) {
         haul__custom *there = NULL;
-        if (atomic_compare_exchange_strong(place, &there, custom))
+        if (atomic_compare_exchange_strong(link, &there, custom))
             return custom;
         if (strcmp(there->operation.name, custom->operation.name) == 0)
             return there;
-        place = &there->next;
+        link = &there->next;
     }
 }
 

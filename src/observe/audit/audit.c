@@ -25,8 +25,8 @@ const char *haul_finding_name(haul_finding_kind kind)
 
 static bool same_suspect(const haul__suspect *a, const haul__suspect *b)
 {
-    return a->kind == b->kind && a->place == b->place && a->down == b->down && a->placed == b->placed &&
-           a->layer == b->layer && a->device == b->device && (a->place || a->operation == b->operation);
+    return a->kind == b->kind && a->call_site == b->call_site && a->down == b->down && a->placed == b->placed &&
+           a->layer == b->layer && a->device == b->device && (a->call_site || a->operation == b->operation);
 }
 
 static haul__suspect *find(haul__suspects *all, const haul__suspect *what)
@@ -92,8 +92,8 @@ static haul_finding make_finding(const haul_profile *p, const haul__suspect *s)
                       .bytes_per_step = llround((double)s->bytes / s->steps),
                       .ms_per_step = (double)s->ns / s->steps / 1e6,
                       .planned_ms_per_step = (double)s->planned / s->steps / 1e6};
-    haul__utf8_copy(f.place, sizeof f.place, haul__profile_text(p, s->place ? s->place : s->operation));
-    haul__finding_words(p, s, &f);
+    haul__utf8_copy(f.place, sizeof f.place, haul__profile_text(p, s->call_site ? s->call_site : s->operation));
+    haul__finding_text(p, s, &f);
     return f;
 }
 

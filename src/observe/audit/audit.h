@@ -37,8 +37,7 @@ void haul__write_findings(haul__json_text *t, const haul_profile *p);
 /* Finds the marks of findings whose `about` is known; false without memory (marks.c). */
 bool haul__find_marks(const haul_profile *p, haul__findings *f);
 
-/* Writes the member "findings" of the bar of an event: the places of its findings in audit.json. Nothing without any.
- */
+/* Writes the member "findings" of the bar of an event: the places of its findings in audit.json, if it has any. */
 void haul__write_marks(haul__json_text *t, const haul_profile *p, const haul__profile_event *m);
 
 /* Writes the member "copies": which rows of a ledger a finding is about. */
@@ -47,19 +46,19 @@ void haul__write_copies(haul__json_text *t, const haul_profile *p, const haul__a
 /* ---- suspects: sums by kind and call site ---- */
 
 /* The place of an event in the program, a text. */
-static inline uint32_t haul__place_of(const haul_profile *p, uint32_t stack)
+static inline uint32_t haul__call_site_of(const haul_profile *p, uint32_t stack)
 {
-    return p->analysis->places[stack];
+    return p->analysis->call_sites[stack];
 }
 
 typedef struct haul__suspect {
     haul_finding_kind  kind;
-    uint32_t           place, second, operation;   /* texts; second: another place that the sentence names */
-    const haul_device *device;                     /* on the far side */
-    uint32_t           tensor, module, conversion; /* texts */
-    bool               down;                       /* of copies: to the host */
-    uint32_t           layer;                      /* text: of waits for the input of this layer, which crosses there */
-    bool               placed;                     /* HAUL_PLACE_AUTO asked for the copies, or for those waited for */
+    uint32_t           call_site, second, operation; /* texts; second: another call site that the sentence names */
+    const haul_device *device;                       /* on the far side */
+    uint32_t           tensor, module, conversion;   /* texts */
+    bool               down;                         /* of copies: to the host */
+    uint32_t           layer;  /* text: of waits for the input of this layer, which crosses there */
+    bool               placed; /* HAUL_PLACE_AUTO asked for the copies, or for those waited for */
     int64_t            count, bytes, ns;
     int64_t            planned; /* ns that it counted */
     int64_t            carried; /* bytes of the copies; `bytes` are those that the fix saves */
@@ -85,6 +84,6 @@ void haul__suspect_copies(const haul_profile *p, haul__suspects *all);
 void haul__suspect_times(const haul_profile *p, haul__suspects *all);
 
 /* The sentence and the fix of a finding (wording.c), whose other members are set. */
-void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_finding *out);
+void haul__finding_text(const haul_profile *p, const haul__suspect *s, haul_finding *out);
 
 #endif

@@ -13,7 +13,7 @@ static haul__suspect suspect_of(const haul_profile *p, const haul__profile_event
 {
     const bool down = copy->kind == HAUL_EVENT_COPY_TO_HOST;
     return (haul__suspect){.kind = kind,
-                           .place = haul__place_of(p, copy->stack),
+                           .call_site = haul__call_site_of(p, copy->stack),
                            .operation = copy->operation,
                            .device = down ? copy->other : copy->device,
                            .tensor = copy->name,
@@ -47,7 +47,7 @@ static void add_return(const haul__costs *costs, const haul__profile_event *back
     if (gone->other != back->device)
         return;
     haul__suspect what = suspect_of(p, gone, back->flow.operations ? HAUL_FINDING_CPU_ISLAND : HAUL_FINDING_PING_PONG);
-    what.second = haul__place_of(p, back->stack);
+    what.second = haul__call_site_of(p, back->stack);
     what.bytes += back->bytes;
     what.planned += back->planned;
     haul__suspect *s = haul__suspect_add(to, &what, back->step);

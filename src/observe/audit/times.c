@@ -13,7 +13,7 @@ static bool is_explained(const haul_profile *p, const haul__suspects *all, const
 {
     for (size_t i = 0; i < all->count; i++)
         if ((all->items[i].kind == HAUL_FINDING_PING_PONG || all->items[i].kind == HAUL_FINDING_CPU_ISLAND) &&
-            all->items[i].place == haul__place_of(p, wait->stack))
+            all->items[i].call_site == haul__call_site_of(p, wait->stack))
             return true;
     return false;
 }
@@ -41,7 +41,7 @@ static haul__suspect wait_of(const haul_profile *p, const haul__profile_event *m
 {
     const haul__profile_event *copy = find_copy(p, m);
     haul__suspect              s = {.kind = HAUL_FINDING_WAIT_PER_STEP,
-                                    .place = haul__place_of(p, m->stack),
+                                    .call_site = haul__call_site_of(p, m->stack),
                                     .operation = m->operation,
                                     .device = m->device,
                                     .count = 1,
@@ -87,7 +87,7 @@ static int64_t suspect_loader(const haul_profile *p, haul__suspects *all)
     for (size_t i = 0; i < p->count && 4 * cost > p->analysis->wall; i++) {
         const haul__profile_event *m = &p->events[i];
         const haul__suspect        what = {.kind = HAUL_FINDING_LOADER_BOUND,
-                                           .place = haul__place_of(p, m->stack),
+                                           .call_site = haul__call_site_of(p, m->stack),
                                            .operation = m->operation,
                                            .count = 1,
                                            .ns = haul__starved(p->analysis, m)};
@@ -133,20 +133,20 @@ static uint32_t slowest_operation(const haul_profile *p, double *ms)
     return 0;
 }
 
-/* Where the main thread spent most of its time: between two calls of the library, by the place of the second one; or in
- * an operation. */
-static haul__suspect slowest_place(const haul_profile *p)
+/* Where the main thread spent most of its time: between two calls of the library, by the call site of the second one;
+ * or in an operation. */
+static haul__suspect slowest_call_site(const haul_profile *p)
 {
     double        ms = 0;
     haul__suspect s = {.kind = HAUL_FINDING_HOST_BOUND, .operation = slowest_operation(p, &ms)};
     for (size_t i = 1; i < p->gap_count; i++) {
-        const uint32_t place = haul__place_of(p, (uint32_t)i);
+        const uint32_t call_site = haul__call_site_of(p, (uint32_t)i);
         int64_t        ns = 0;
         for (size_t k = 1; k < p->gap_count; k++)
-            ns += haul__place_of(p, (uint32_t)k) == place ? p->gaps[k] : 0;
+            ns += haul__call_site_of(p, (uint32_t)k) == call_site ? p->gaps[k] : 0;
         if ((double)ns / 1e6 > ms) {
             ms = (double)ns / 1e6;
-            s.place = place;
+            s.call_site = call_site;
         }
     }
     return s;
@@ -157,7 +157,7 @@ static void suspect_host(const haul_profile *p, const haul_device *device, int64
     const int64_t steps = (int64_t)haul__step_count(p);
     if (5 * held < p->analysis->wall)
         return;
-    haul__suspect s = slowest_place(p);
+    haul__suspect s = slowest_call_site(p);
     s.device = device;
     s.count = 1;
     s.ns = held / steps;

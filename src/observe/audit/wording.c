@@ -6,18 +6,18 @@
 #include "device/device.h"
 #include "observe/audit/audit.h"
 
-typedef struct words {
+typedef struct phrases {
     const char *device;      /* "opencl:0" */
     char        tensor[128]; /* "the tensor 'x'", "data" */
     char        times[40];   /* "once", "8 times" */
     const char *second;      /* another place */
     const char *operation;
-} words;
+} phrases;
 
-static words words_of(const haul_profile *p, const haul__suspect *s, const haul_finding *f)
+static phrases phrases_of(const haul_profile *p, const haul__suspect *s, const haul_finding *f)
 {
     const char *tensor = haul__profile_text(p, s->tensor);
-    words       w = {.device = s->device ? haul_device_name(s->device) : "",
+    phrases     w = {.device = s->device ? haul_device_name(s->device) : "",
                      .second = haul__profile_text(p, s->second),
                      .operation = haul__profile_text(p, s->operation)};
     snprintf(w.tensor, sizeof w.tensor, *tensor ? "'%s'" : "data", tensor);
@@ -28,7 +28,7 @@ static words words_of(const haul_profile *p, const haul__suspect *s, const haul_
     return w;
 }
 
-static void say_return(const words *w, haul_finding *f, bool computed)
+static void say_return(const phrases *w, haul_finding *f, bool computed)
 {
     snprintf(f->what, sizeof f->what, "In each step %s leaves %s %s, %s, and goes back%s%s.", w->tensor, w->device,
              w->times, computed ? "is computed with on the CPU" : "stays as it is", *w->second ? " at " : "",
@@ -46,7 +46,7 @@ static void say_return(const words *w, haul_finding *f, bool computed)
 }
 
 /* Where a network is split: a layer is on the CPU, and its input is not. */
-static void say_border(const words *w, const char *layer, haul_finding *f)
+static void say_border(const phrases *w, const char *layer, haul_finding *f)
 {
     snprintf(f->what, sizeof f->what,
              "In each step the host waits for %s %s: the layer '%s' is on the CPU, and %s is not.", w->device, w->times,
@@ -57,7 +57,7 @@ static void say_border(const words *w, const char *layer, haul_finding *f)
              w->device, layer);
 }
 
-static void say_wait(const words *w, haul_finding *f)
+static void say_wait(const phrases *w, haul_finding *f)
 {
     snprintf(f->what, sizeof f->what, "In each step the host waits for %s %s, in %s.", w->device, w->times,
              w->operation);
@@ -67,7 +67,7 @@ static void say_wait(const words *w, haul_finding *f)
              w->device);
 }
 
-static void say_pageable(const words *w, haul_finding *f, bool down)
+static void say_pageable(const phrases *w, haul_finding *f, bool down)
 {
     snprintf(f->what, sizeof f->what, "In each step %s goes %s %s %s through memory that is not pinned.", w->tensor,
              down ? "from" : "to", w->device, w->times);
@@ -80,7 +80,7 @@ static void say_pageable(const words *w, haul_finding *f, bool down)
                  "haul_tensor *y = haul_to(pinned, device);");
 }
 
-static void say_unchanged(const words *w, haul_finding *f)
+static void say_unchanged(const phrases *w, haul_finding *f)
 {
     snprintf(f->what, sizeof f->what, "In each step %s is sent to %s %s, with the same bytes as before.", w->tensor,
              w->device, w->times);
@@ -88,7 +88,7 @@ static void say_unchanged(const words *w, haul_finding *f)
              "haul_tensor *kept = haul_to(x, device); /* once, before the loop; use it in each step */");
 }
 
-static void say_small(const words *w, haul_finding *f, bool down)
+static void say_small(const phrases *w, haul_finding *f, bool down)
 {
     snprintf(f->what, sizeof f->what, "In each step %lld small copies go %s %s, where one would do.",
              (long long)f->count_per_step, down ? "from" : "to", w->device);
@@ -98,7 +98,7 @@ static void say_small(const words *w, haul_finding *f, bool down)
              down ? "haul_cpu()" : "device");
 }
 
-static void say_side(const words *w, haul_finding *f, bool down)
+static void say_side(const phrases *w, haul_finding *f, bool down)
 {
     snprintf(f->what, sizeof f->what,
              "In each step %s goes %s %s %s in a dtype that is larger than the one on the other side of a cast.",
@@ -134,7 +134,7 @@ static void say_loader(const haul_profile *p, haul_finding *f)
              workers ? 2 * workers : 2);
 }
 
-static void say_host(const words *w, haul_finding *f, bool gap)
+static void say_host(const phrases *w, haul_finding *f, bool gap)
 {
     snprintf(f->what, sizeof f->what,
              gap ? "%s has no work for a part of each step: the program does something else before this call."
@@ -159,9 +159,9 @@ static void say_planned(haul_finding *f)
              "haul_status status = haul_plan_apply(plan, net);");
 }
 
-void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_finding *f)
+void haul__finding_text(const haul_profile *p, const haul__suspect *s, haul_finding *f)
 {
-    const words w = words_of(p, s, f);
+    const phrases w = phrases_of(p, s, f);
     switch (f->kind) {
     case HAUL_FINDING_PING_PONG: say_return(&w, f, false); break;
     case HAUL_FINDING_CPU_ISLAND: say_return(&w, f, true); break;
@@ -176,7 +176,7 @@ void haul__finding_words(const haul_profile *p, const haul__suspect *s, haul_fin
     case HAUL_FINDING_MANY_SMALL: say_small(&w, f, s->down); break;
     case HAUL_FINDING_WRONG_SIDE: say_side(&w, f, s->down); break;
     case HAUL_FINDING_LOADER_BOUND: say_loader(p, f); break;
-    case HAUL_FINDING_HOST_BOUND: say_host(&w, f, s->place != 0); break;
+    case HAUL_FINDING_HOST_BOUND: say_host(&w, f, s->call_site != 0); break;
     case HAUL_FINDING_END: break;
     }
     if (s->placed)

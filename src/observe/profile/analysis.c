@@ -204,7 +204,7 @@ void haul__analysis_free(haul__analysis *a)
         haul__free(a->tables[i].rows);
     haul__free(a->curves);
     haul__free(a->idle.times.items);
-    haul__free(a->places);
+    haul__free(a->call_sites);
     haul__free(a->spans);
     haul__free(a);
 }
@@ -216,7 +216,7 @@ const haul__analysis *haul__profile_analysis(haul_profile *p, const char *operat
     haul__analysis *a = haul__calloc(1, sizeof *a);
     if (a) {
         find_end(p, a);
-        if (haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) && haul__find_places(p, a)) {
+        if (haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) && haul__find_call_sites(p, a)) {
             summarize(p, a);
             if (haul__find_tables(p, a))
                 return p->analysis = a;

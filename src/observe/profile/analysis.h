@@ -50,8 +50,8 @@ typedef struct haul__analysis {
     haul__span_info     *spans;    /* of each event */
     haul__idle           idle;
     haul_profile_summary summary;
-    haul__table          tables[4]; /* by haul_profile_key */
-    uint32_t            *places;    /* of each stack, a text: "train.c:42", or its functions; 0 for stack 0 */
+    haul__table          tables[4];  /* by haul_profile_key */
+    uint32_t            *call_sites; /* of each stack, a text: "train.c:42", or its functions; 0 for stack 0 */
     haul__curve         *curves;
     int                  curve_count;
 } haul__analysis;
@@ -68,7 +68,7 @@ bool haul__is_span(const haul__profile_event *m);
 bool haul__is_in_stretch(const haul__analysis *a, const haul__profile_event *m);
 
 /* Fills in a->spans. False without memory, as with all of these. */
-bool haul__find_places(haul_profile *p, haul__analysis *a);
+bool haul__find_call_sites(haul_profile *p, haul__analysis *a);
 bool haul__find_spans(const haul_profile *p, haul__analysis *a);
 bool haul__find_idle(const haul_profile *p, haul__analysis *a);
 bool haul__find_memory(const haul_profile *p, haul__analysis *a);

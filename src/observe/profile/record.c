@@ -88,7 +88,7 @@ static void note_data(haul_profile *p, haul__profile_event *m, const haul_event 
         m->dtype = dtype_of(e);
     } else if (e->kind & HAUL_EVENT_COPY) {
         m->flow = haul__flow_copied(&p->flows, e, number);
-        m->unchanged = e->kind == HAUL_EVENT_COPY_TO_DEVICE && haul__sent_before(p->sent, e);
+        m->unchanged = e->kind == HAUL_EVENT_COPY_TO_DEVICE && haul__was_copied(p->copied, e);
     } else if (e->kind == HAUL_EVENT_MEMORY_ALLOCATED) {
         haul__flow_allocated(&p->flows, e);
     }
@@ -103,7 +103,7 @@ static void note_gap(haul_profile *p, haul__profile_event *m)
     const int64_t gap = m->begin - p->last_end;
     if (m->thread != p->thread || !haul__is_span(m))
         return;
-    if (p->places && !m->stack && (gap > LONG || asks))
+    if (p->call_sites && !m->stack && (gap > LONG || asks))
         m->stack = haul__stacks_number(&p->stacks, frames, haul__take_frames(frames, HAUL__STACK_FRAMES), m->operation);
     if (gap > LONG && m->stack && haul__grow(&p->gaps, &p->gap_room, (size_t)m->stack + 1, sizeof *p->gaps)) {
         for (; p->gap_count <= m->stack; p->gap_count++)
@@ -166,7 +166,7 @@ static void destroy(void *object)
     haul__free(p->peaks);
     haul__free(p->gaps);
     haul__energy_close(&p->energy);
-    haul__free(p->sent);
+    haul__free(p->copied);
     haul__stacks_close(&p->stacks);
     haul__texts_close(&p->texts);
     haul__free(p->steps);
@@ -192,13 +192,13 @@ static haul_status prepare(haul_profile *p, const haul_profile_options *o, const
 {
     p->thread = haul__event_thread();
     p->everywhere = o->everywhere;
-    p->places = !o->no_places;
+    p->call_sites = !o->no_places;
     p->most = o->most_events ? (size_t)o->most_events : USUAL_MOST;
-    p->sent = haul__calloc(1, sizeof *p->sent);
+    p->copied = haul__calloc(1, sizeof *p->copied);
     if (wait_for_devices())
         return haul_error_status();
-    if (!p->sent || !haul__texts_open(&p->texts))
-        return haul__fail_memory(operation, sizeof *p->sent);
+    if (!p->copied || !haul__texts_open(&p->texts))
+        return haul__fail_memory(operation, sizeof *p->copied);
     for (int slot = 0; slot < HAUL__MAX_DEVICES; slot++)
         if (haul__device_in_use(slot) && haul__device_computes(haul__device_in_use(slot)))
             look_at(p, haul__device_in_use(slot));

@@ -59,7 +59,7 @@ struct haul__findings;
 struct haul_profile {
     haul__object           object;
     haul__subscriber       subscriber;
-    bool                   everywhere, places, ended;
+    bool                   everywhere, call_sites, ended;
     int                    thread;         /* the main one */
     int64_t                began, stopped; /* ns */
     haul__profile_event   *events;
@@ -70,7 +70,7 @@ struct haul_profile {
     haul__texts            texts;
     haul__stacks           stacks;
     haul__flows            flows;
-    haul__sent            *sent;
+    haul__copy_history    *copied;
     haul__energy           energy;
     haul__earlier         *earlier;
     size_t                 earlier_count, earlier_room;

@@ -35,28 +35,28 @@ uint64_t haul__sample(const void *data, size_t bytes)
     return hash | 1;
 }
 
-/* The parcel with this sample, or the place where it belongs. */
-static haul__parcel *find(haul__sent *s, const haul_event *e, uint64_t sample)
+/* The data with this sample, or the place where it belongs. */
+static haul__copied_data *find(haul__copy_history *s, const haul_event *e, uint64_t sample)
 {
-    haul__parcel *p = NULL;
+    haul__copied_data *p = NULL;
     for (uint64_t i = 0; i < TRIES; i++) {
-        p = &s->parcels[(sample + i) % HAUL__PARCELS];
+        p = &s->data[(sample + i) % HAUL__COPY_HISTORY];
         if (!p->device || (p->sample == sample && p->bytes == e->bytes && p->device == e->device))
             return p;
     }
     return p;
 }
 
-bool haul__sent_before(haul__sent *s, const haul_event *e)
+bool haul__was_copied(haul__copy_history *s, const haul_event *e)
 {
     const unsigned char *host = e->host;
     const size_t         bytes = (size_t)e->bytes;
     if (!host || !e->settled || e->bytes <= 0)
         return false;
-    const uint64_t sample = haul__sample(host, bytes);
-    haul__parcel  *p = find(s, e, sample);
+    const uint64_t     sample = haul__sample(host, bytes);
+    haul__copied_data *p = find(s, e, sample);
     if (p->sample != sample || p->bytes != e->bytes || p->device != e->device) {
-        *p = (haul__parcel){.device = e->device, .bytes = e->bytes, .sample = sample};
+        *p = (haul__copied_data){.device = e->device, .bytes = e->bytes, .sample = sample};
         return false;
     }
     if (bytes <= WHOLE)

@@ -24,11 +24,11 @@ typedef struct builder {
     key                  *keys;
     size_t                count, row_room, key_room;
     uint32_t             *table; /* rows by the hashes of their keys, from 1; 0: free */
-    size_t                places;
+    size_t                slots;
     bool                  failed;
 } builder;
 
-enum { PLACES = 1024 };
+enum { SLOTS = 1024 };
 
 static size_t hash_of(const key *k)
 {
@@ -44,32 +44,32 @@ static bool same(const key *a, const key *b)
     return a->device == b->device && a->name == b->name && a->kind == b->kind && a->operation == b->operation;
 }
 
-static size_t place_of(const builder *b, const key *k)
+static size_t slot_of(const builder *b, const key *k)
 {
-    size_t at = hash_of(k) & (b->places - 1);
+    size_t at = hash_of(k) & (b->slots - 1);
     while (b->table[at] && !same(&b->keys[b->table[at] - 1], k))
-        at = (at + 1) & (b->places - 1);
+        at = (at + 1) & (b->slots - 1);
     return at;
 }
 
 static bool open(builder *b, haul_profile *p, const haul__analysis *a)
 {
-    *b = (builder){.p = p, .a = a, .places = PLACES, .table = haul__calloc(PLACES, sizeof *b->table)};
+    *b = (builder){.p = p, .a = a, .slots = SLOTS, .table = haul__calloc(SLOTS, sizeof *b->table)};
     return b->table != NULL;
 }
 
 static bool widen(builder *b)
 {
-    if (2 * b->count < b->places)
+    if (2 * b->count < b->slots)
         return true;
-    uint32_t *table = haul__calloc(2 * b->places, sizeof *table);
+    uint32_t *table = haul__calloc(2 * b->slots, sizeof *table);
     if (!table)
         return false;
     haul__free(b->table);
     b->table = table;
-    b->places *= 2;
+    b->slots *= 2;
     for (size_t i = 0; i < b->count; i++)
-        b->table[place_of(b, &b->keys[i])] = (uint32_t)i + 1;
+        b->table[slot_of(b, &b->keys[i])] = (uint32_t)i + 1;
     return true;
 }
 
@@ -80,7 +80,7 @@ static haul_profile_row *find(builder *b, key k)
         b->failed = true;
         return NULL;
     }
-    const size_t at = place_of(b, &k);
+    const size_t at = slot_of(b, &k);
     if (b->table[at])
         return &b->rows[b->table[at] - 1];
     if (!haul__grow(&b->rows, &b->row_room, b->count + 1, sizeof *b->rows) ||

@@ -5,21 +5,21 @@
 #include "base/alloc.h"
 #include "base/fnv.h"
 
-enum { FIRST_PLACES = 1024 }; /* a power of two, as all numbers of places */
+enum { FIRST_SLOTS = 1024 }; /* a power of two, as all numbers of slots */
 
-/* The place of the text in the table, or a free one for it. */
-static size_t place_of(const haul__texts *t, const char *text)
+/* The slot of the text in the table, or a free one for it. */
+static size_t slot_of(const haul__texts *t, const char *text)
 {
-    size_t at = haul__fnv(HAUL__FNV, text, strlen(text)) & (t->places - 1);
+    size_t at = haul__fnv(HAUL__FNV, text, strlen(text)) & (t->slots - 1);
     while (t->table[at] && strcmp(t->items[t->table[at]], text) != 0)
-        at = (at + 1) & (t->places - 1);
+        at = (at + 1) & (t->slots - 1);
     return at;
 }
 
 bool haul__texts_open(haul__texts *t)
 {
-    *t = (haul__texts){.places = FIRST_PLACES};
-    t->table = haul__calloc(FIRST_PLACES, sizeof *t->table);
+    *t = (haul__texts){.slots = FIRST_SLOTS};
+    t->table = haul__calloc(FIRST_SLOTS, sizeof *t->table);
     if (!t->table || !haul__grow(&t->items, &t->room, 1, sizeof *t->items))
         return false;
     t->items[0] = haul__strdup("");
@@ -36,23 +36,23 @@ void haul__texts_close(haul__texts *t)
     *t = (haul__texts){.items = NULL};
 }
 
-/* Keeps half of the places free. */
+/* Keeps half of the slots free. */
 static bool widen(haul__texts *t)
 {
-    if (2 * t->count < t->places)
+    if (2 * t->count < t->slots)
         return true;
-    uint32_t *table = haul__calloc(2 * t->places, sizeof *table);
+    uint32_t *table = haul__calloc(2 * t->slots, sizeof *table);
     if (!table)
         return false;
     haul__free(t->table);
     t->table = table;
-    t->places *= 2;
+    t->slots *= 2;
     for (uint32_t i = 1; i < t->count; i++)
-        t->table[place_of(t, t->items[i])] = i;
+        t->table[slot_of(t, t->items[i])] = i;
     return true;
 }
 
-static uint32_t add(haul__texts *t, size_t place, const char *text)
+static uint32_t add(haul__texts *t, size_t slot, const char *text)
 {
     char *copy = haul__strdup(text);
     if (!copy || t->count >= UINT32_MAX || !haul__grow(&t->items, &t->room, t->count + 1, sizeof *t->items)) {
@@ -60,7 +60,7 @@ static uint32_t add(haul__texts *t, size_t place, const char *text)
         return 0;
     }
     t->items[t->count] = copy;
-    t->table[place] = (uint32_t)t->count;
+    t->table[slot] = (uint32_t)t->count;
     return (uint32_t)t->count++;
 }
 
@@ -74,8 +74,8 @@ uint32_t haul__texts_number(haul__texts *t, const char *text)
         return known;
     if (!widen(t))
         return 0;
-    const size_t   place = place_of(t, text);
-    const uint32_t number = t->table[place] ? t->table[place] : add(t, place, text);
+    const size_t   slot = slot_of(t, text);
+    const uint32_t number = t->table[slot] ? t->table[slot] : add(t, slot, text);
     t->hints[hint].at = text;
     t->hints[hint].number = number;
     return number;

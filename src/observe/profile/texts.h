@@ -11,8 +11,8 @@ enum { HAUL__TEXT_HINTS = 256 };
 typedef struct haul__texts {
     char    **items;
     size_t    count, room;
-    uint32_t *table; /* numbers by hash; 0 is a free place */
-    size_t    places;
+    uint32_t *table; /* numbers by hash; 0 is a free slot */
+    size_t    slots;
     /* by the address of the text: most texts are constants, and are found again there */
     struct {
         const char *at;

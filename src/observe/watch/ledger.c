@@ -97,8 +97,8 @@ static bool has_room(book *b, int most)
     return true;
 }
 
-/* The place in the table of the row with the key, or where its index belongs. */
-static uint64_t place_of(const book *b, const haul_ledger_row *key)
+/* The slot in the table of the row with the key, or where its index belongs. */
+static uint64_t slot_of(const book *b, const haul_ledger_row *key)
 {
     uint64_t at = hash_of(key) % TABLE;
     while (b->table[at] && !same_key(&b->rows[b->table[at] - 1].of, key))
@@ -111,10 +111,10 @@ static uint64_t place_of(const book *b, const haul_ledger_row *key)
 static int find(book *b, const haul_ledger_row *key)
 {
     const haul_ledger_row others = {.from = key->from, .to = key->to, .operation = "others"};
-    uint64_t              at = place_of(b, key);
+    uint64_t              at = slot_of(b, key);
     if (!b->table[at] && !has_room(b, MOST_ROWS)) {
         key = &others;
-        at = place_of(b, key);
+        at = slot_of(b, key);
         if (!b->table[at] && !has_room(b, MOST_ROWS + MOST_PAIRS))
             return b->count - 1;
     }

@@ -9,7 +9,7 @@
 #include "engine/node.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/places.h"
+#include "memory/planned_scratch.h"
 #include "ops/random/generator.h"
 #include "record/follow/variant.h"
 
@@ -319,9 +319,9 @@ static void count_versions(const haul__call *c)
 typedef struct run {
     haul__variant *v;
     haul_scope    *scope; /* of all calls: it restores the thread's settings, and temporaries of a call go with it */
-    haul__places   places;
-    haul__alloc_watch *watch;
-    bool               has_moved; /* an update has computed before its place */
+    haul__planned_scratch scratch;
+    haul__alloc_watch    *watch;
+    bool                  has_moved; /* an update has computed before its place */
 } run;
 
 static haul_status compute_once(run *x, const haul__replayed *r)
@@ -333,8 +333,8 @@ static haul_status compute_once(run *x, const haul__replayed *r)
     state->words[HAUL__PLACEMENT] = r->form.settings.placement;
     state->words[HAUL__PRECISION] = r->form.settings.precision;
     state->words[HAUL__AUTOCAST] = r->form.settings.autocast;
-    x->places.items = v->scratch + r->scratch;
-    x->places.count = r->scratch_count;
+    x->scratch.items = v->scratch + r->scratch;
+    x->scratch.count = r->scratch_count;
     begin(v, r, &c);
     const haul_status status = r->operation->compute(&c);
     count_versions(&c);
@@ -361,7 +361,7 @@ static haul_status refuse_frozen(const run *x, const haul__replayed *r)
 {
     const bool   is_host = x->watch->refused > 0;
     const char  *module = x->v->modules[r - x->v->calls].path;
-    const size_t bytes = is_host ? x->watch->bytes : x->places.bytes;
+    const size_t bytes = is_host ? x->watch->bytes : x->scratch.bytes;
     x->watch->refuses = false;
     return haul__fail(HAUL_STATE, r->operation->name, NULL,
                       "%zu bytes of %s are allocated%s%s in a followed step, and the recording is frozen", bytes,
@@ -372,7 +372,7 @@ static haul_status run_call(run *x, const haul__replayed *r)
 {
     const haul_status status = compute(x, r);
     x->has_moved = x->has_moved || r->moved;
-    return x->places.refuses && (x->places.missed || x->watch->refused) ? refuse_frozen(x, r) : status;
+    return x->scratch.refuses && (x->scratch.missed || x->watch->refused) ? refuse_frozen(x, r) : status;
 }
 
 /* The updates that do not move in this run and whose place is before `place`. */
@@ -408,21 +408,21 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     haul_status status = haul__scope_open(&scope, "haul_recording_run");
     if (status)
         return status;
-    run x = {.v = v, .scope = &scope, .places.refuses = frozen, .watch = haul__alloc_watch_now()};
+    run x = {.v = v, .scope = &scope, .scratch.refuses = frozen, .watch = haul__alloc_watch_now()};
     x.watch->refuses = frozen;
     x.watch->refused = 0;
     bind(v);
     haul__thread()->no_grad = true;
     if (haul__is_dry()) /* only what the calls allocate counts */
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
-    haul__places    *places = haul__places_set(&x.places);
-    haul__workspace *work = haul__workspace_set(&arenas->work);
+    haul__planned_scratch *scratch = haul__planned_scratch_set(&x.scratch);
+    haul__workspace       *work = haul__workspace_set(&arenas->work);
     status = run_all(&x);
     x.watch->refuses = false;
     haul__workspace_set(work);
-    haul__places_set(places);
+    haul__planned_scratch_set(scratch);
     v->runs += !status;
-    v->settled = !status && !x.places.missed;
+    v->settled = !status && !x.scratch.missed;
     haul__scope_close(&scope);
     return status;
 }

@@ -9,7 +9,7 @@
 
 #include "base/copy_uncached.h"
 
-static void test_core_past__copies_all_sizes_from_and_to_everywhere(void **state)
+static void test_copy_uncached__copies_all_sizes_from_and_to_everywhere(void **state)
 {
     enum { MOST = 300, PLACES = 70 };
     uint8_t from[PLACES + MOST], to[PLACES + MOST], expected[sizeof to];
@@ -30,7 +30,7 @@ static void test_core_past__copies_all_sizes_from_and_to_everywhere(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_core_past__copies_all_sizes_from_and_to_everywhere),
+        cmocka_unit_test(test_copy_uncached__copies_all_sizes_from_and_to_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,23 @@
 /* Memory that is planned for what an operation allocates while it computes: temporaries, and scratch memory of
  * libraries. A followed step has it in its arena (record/follow). */
-#ifndef HAUL_MEMORY_PLACES_H
-#define HAUL_MEMORY_PLACES_H
+#ifndef HAUL_MEMORY_PLANNED_SCRATCH_H
+#define HAUL_MEMORY_PLANNED_SCRATCH_H
 
 #include "core/tensor.h"
 
-typedef struct haul__places {
+typedef struct haul__planned_scratch {
     haul__storage *const *items; /* in the order in which they are asked for */
     int                   count;
     bool                  refuses; /* an allocation without a place fails */
     uint64_t              missed;  /* so many allocations had none */
     size_t                bytes;   /* of the last one */
-} haul__places;
+} haul__planned_scratch;
 
-/* The thread's places from now on; NULL: none. Returns those before. */
-haul__places *haul__places_set(haul__places *places);
+/* The thread's planned scratch from now on; NULL: none. Returns that of before. */
+haul__planned_scratch *haul__planned_scratch_set(haul__planned_scratch *scratch);
 
 /* The next place of this size, with a reference for the caller. NULL, without an error: there is none; then `*refused`
  * is true if the caller must not allocate. */
-haul__storage *haul__places_take(const haul_device *device, size_t bytes, bool *refused);
+haul__storage *haul__planned_scratch_take(const haul_device *device, size_t bytes, bool *refused);
 
 #endif

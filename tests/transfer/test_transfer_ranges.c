@@ -37,7 +37,7 @@ static void assert_same(haul_tensor *a, haul_tensor *b)
     free(bytes_b);
 }
 
-static void test_transfer_parts__right_bytes_one_copy_no_wait(void **state)
+static void test_transfer_ranges__right_bytes_one_copy_no_wait(void **state)
 {
     (void)state;
     for (int d = 0; d < device_count; d++) {
@@ -67,7 +67,7 @@ static void test_transfer_parts__right_bytes_one_copy_no_wait(void **state)
 }
 
 /* The commands of the parts are there: a device with its own memory has several, and a failure of any is an error. */
-static void test_transfer_parts__each_part_may_fail(void **state)
+static void test_transfer_ranges__each_part_may_fail(void **state)
 {
     (void)state;
     haul_tensor *here = make(haul_cpu(), 0);
@@ -96,8 +96,8 @@ static void test_transfer_parts__each_part_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_transfer_parts__right_bytes_one_copy_no_wait),
-        TEST(test_transfer_parts__each_part_may_fail),
+        TEST(test_transfer_ranges__right_bytes_one_copy_no_wait),
+        TEST(test_transfer_ranges__each_part_may_fail),
     };
-    return run_moves("transfer_parts", tests, sizeof tests / sizeof tests[0]);
+    return run_moves("transfer_ranges", tests, sizeof tests / sizeof tests[0]);
 }

@@ -151,7 +151,7 @@ static haul_status add_draw(void *context, haul_example *e)
 }
 
 /* Each part may have transforms of its own, and examples have the random numbers of the loader's dataset. */
-static void test_parts__may_be_mapped(void **state)
+static void test_data_subset__may_be_mapped(void **state)
 {
     (void)state;
     double          out[8];
@@ -170,7 +170,7 @@ static void test_parts__may_be_mapped(void **state)
     haul_scope_pop(scope);
 }
 
-static void test_parts__every_failing_allocation_is_an_error(void **state)
+static void test_data_subset__every_failing_allocation_is_an_error(void **state)
 {
     (void)state;
     haul_scope   *outer = haul_scope_push();
@@ -200,8 +200,8 @@ int main(void)
         cmocka_unit_test(test_split__parts_share_nothing_and_repeat),
         cmocka_unit_test(test_split__wrong_sizes_are_refused),
         cmocka_unit_test(test_concat__is_one_after_the_other),
-        cmocka_unit_test(test_parts__may_be_mapped),
-        cmocka_unit_test(test_parts__every_failing_allocation_is_an_error),
+        cmocka_unit_test(test_data_subset__may_be_mapped),
+        cmocka_unit_test(test_data_subset__every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void masks(haul_device *device)
     assert_refused(haul_masked_fill(row, row, 0), HAUL_DTYPE, "mask");
 }
 
-static void test_parts__masks(void **state)
+static void test_rearrange__masks(void **state)
 {
     (void)state;
     on_devices(masks);
@@ -65,7 +65,7 @@ static void triangles(haul_device *device)
     assert_refused(haul_triu(counting(device, HAUL_SHAPE(3)), 0), HAUL_SHAPE, "at least two dimensions");
 }
 
-static void test_parts__triangles(void **state)
+static void test_rearrange__triangles(void **state)
 {
     (void)state;
     on_devices(triangles);
@@ -73,7 +73,7 @@ static void test_parts__triangles(void **state)
 
 /* ---- parts ---- */
 
-static void test_parts__splits_are_views(void **state)
+static void test_rearrange__splits_are_views(void **state)
 {
     (void)state;
     haul_scope  *scope = haul_scope_push();
@@ -96,7 +96,7 @@ static void check_split(haul_status status, haul_status want, const char *words,
     assert_failed(parts[1]);
 }
 
-static void test_parts__splits_refuse(void **state)
+static void test_rearrange__splits_refuse(void **state)
 {
     (void)state;
     haul_scope  *scope = haul_scope_push();
@@ -135,7 +135,7 @@ static void paddings(haul_device *device)
                  (double[]){1, 1, 1, 1, 1}, 5, 0, "one element replicated");
 }
 
-static void test_parts__paddings(void **state)
+static void test_rearrange__paddings(void **state)
 {
     (void)state;
     on_devices(paddings);
@@ -155,13 +155,13 @@ static void formats(haul_device *device)
                       "channels-last repeated");
 }
 
-static void test_parts__memory_formats(void **state)
+static void test_rearrange__memory_formats(void **state)
 {
     (void)state;
     on_devices(formats);
 }
 
-static void test_parts__paddings_refuse(void **state)
+static void test_rearrange__paddings_refuse(void **state)
 {
     (void)state;
     haul_scope  *scope = haul_scope_push();
@@ -209,7 +209,7 @@ static void rearranged(haul_device *device)
     assert_refused(haul_roll(x, 1, 2), HAUL_INVALID_ARGUMENT, "haul_roll");
 }
 
-static void test_parts__rearranged(void **state)
+static void test_rearrange__rearranged(void **state)
 {
     (void)state;
     on_devices(rearranged);
@@ -224,7 +224,7 @@ static haul_tensor *large(void *context)
     return haul_roll(haul_flip(haul_repeat(haul_tril(y, 3), HAUL_SHAPE(2, 1, 2))), 1000, 2);
 }
 
-static void test_parts__same_for_threads(void **state)
+static void test_rearrange__same_for_threads(void **state)
 {
     (void)state;
     assert_same_for_threads(large, NULL);
@@ -285,7 +285,7 @@ static void targets(haul_device *device)
     assert_into("repeat_interleave", interleave_into, haul_repeat_interleave(x, 1, 0), in, 1, 0);
 }
 
-static void test_parts__targets(void **state)
+static void test_rearrange__targets(void **state)
 {
     (void)state;
     on_devices(targets);
@@ -294,16 +294,16 @@ static void test_parts__targets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts__masks),
-        cmocka_unit_test(test_parts__triangles),
-        cmocka_unit_test(test_parts__splits_are_views),
-        cmocka_unit_test(test_parts__splits_refuse),
-        cmocka_unit_test(test_parts__paddings),
-        cmocka_unit_test(test_parts__memory_formats),
-        cmocka_unit_test(test_parts__paddings_refuse),
-        cmocka_unit_test(test_parts__rearranged),
-        cmocka_unit_test(test_parts__same_for_threads),
-        cmocka_unit_test(test_parts__targets),
+        cmocka_unit_test(test_rearrange__masks),
+        cmocka_unit_test(test_rearrange__triangles),
+        cmocka_unit_test(test_rearrange__splits_are_views),
+        cmocka_unit_test(test_rearrange__splits_refuse),
+        cmocka_unit_test(test_rearrange__paddings),
+        cmocka_unit_test(test_rearrange__memory_formats),
+        cmocka_unit_test(test_rearrange__paddings_refuse),
+        cmocka_unit_test(test_rearrange__rearranged),
+        cmocka_unit_test(test_rearrange__same_for_threads),
+        cmocka_unit_test(test_rearrange__targets),
     };
-    return cmocka_run_group_tests_name("ops_parts", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("ops_rearrange", tests, NULL, NULL);
 }

@@ -1,16 +1,16 @@
 /* Places of a thread, which are taken one after the other. */
-#include "memory/places.h"
+#include "memory/planned_scratch.h"
 
-static _Thread_local haul__places *current;
+static _Thread_local haul__planned_scratch *current;
 
-haul__places *haul__places_set(haul__places *places)
+haul__planned_scratch *haul__planned_scratch_set(haul__planned_scratch *scratch)
 {
-    haul__places *before = current;
-    current = places;
+    haul__planned_scratch *before = current;
+    current = scratch;
     return before;
 }
 
-static haul__storage *take(haul__places *p, const haul_device *device, size_t bytes)
+static haul__storage *take(haul__planned_scratch *p, const haul_device *device, size_t bytes)
 {
     for (int i = 0; i < p->count; i++) {
         haul__storage *s = p->items[i];
@@ -24,9 +24,9 @@ static haul__storage *take(haul__places *p, const haul_device *device, size_t by
     return NULL;
 }
 
-haul__storage *haul__places_take(const haul_device *device, size_t bytes, bool *refused)
+haul__storage *haul__planned_scratch_take(const haul_device *device, size_t bytes, bool *refused)
 {
-    haul__places *p = current;
+    haul__planned_scratch *p = current;
     *refused = false;
     haul__storage *s = p && bytes ? take(p, device, bytes) : NULL;
     if (s || !p || !bytes)
