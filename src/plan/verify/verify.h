@@ -1,5 +1,5 @@
 /* Checks a certificate of a placement (plan/place/certificate.h has its form). It shares no code with the planner but
- * the reader of JSON: the rooms keep it below. */
+ * the reader of JSON: the order of components keeps it below. */
 #ifndef HAUL_PLAN_VERIFY_VERIFY_H
 #define HAUL_PLAN_VERIFY_VERIFY_H
 

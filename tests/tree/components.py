@@ -1,7 +1,7 @@
-# Folders of src and of cli are rooms, and arrows between them point downwards: an object file uses symbols, and a source
-# file includes headers, of its own room and of those below it. A folder that is not in the list belongs to the room of the
-# folder around it. No folder has more than 30 .c and .h files of its own. A declaration that is written down again hides an
-# arrow from the reader, not from the linker, so the object files of the build are read.
+# Folders of src and of cli are components, and arrows between them point downwards: an object file uses symbols, and a
+# source file includes headers, of its own component and of those below it. A folder that is not in the list belongs to the
+# component of the folder around it. No folder has more than 30 .c and .h files of its own. A declaration that is written
+# down again hides an arrow from the reader, not from the linker, so the object files of the build are read.
 import collections
 import os
 import pathlib
@@ -12,8 +12,8 @@ import sys
 SOURCE = pathlib.Path(os.environ["HAUL_SOURCE"])
 BUILD = pathlib.Path(os.environ["HAUL_BUILD"])
 
-# The rooms, lowest first (docs/architecture.md has the same list).
-ROOMS = """
+# The components, lowest first (docs/architecture.md has the same list).
+COMPONENTS = """
     base core files machine events kernels backends device program memory transfer observe engine
     ops ops/index ops/normalise ops/loss ops/pool ops/matmul ops/attention ops/conv
     record host io autograd nn nn/layers nn/models optim catalog train data data/synthetic data/csv data/image data/loader plan/verify plan plan/place
@@ -23,21 +23,21 @@ ROOMS = """
 MOST_FILES = 30
 
 
-def room_of(path):
-    """The room of .../src/ROOM/... or .../cli/ROOM/...; what the build generates is kernel text."""
+def component_of(path):
+    """The component of .../src/ROOM/... or .../cli/ROOM/...; what the build generates is kernel text."""
     parts = pathlib.PurePath(path).parent.parts
     for i in reversed(range(len(parts))):
         if parts[i] == "generated":
             return "kernels"
         if parts[i] in ("src", "cli"):
-            return innermost_room(parts[i + 1:] if parts[i] == "src" else parts[i:])
+            return innermost_component(parts[i + 1:] if parts[i] == "src" else parts[i:])
     return None
 
 
-def innermost_room(parts):
-    """The room of a folder: the longest listed path that leads to it, or the folder itself if there is none."""
+def innermost_component(parts):
+    """The component of a folder: the longest listed path that leads to it, or the folder itself if there is none."""
     paths = ["/".join(parts[:n]) for n in range(len(parts), 0, -1)]
-    return next((path for path in paths if path in ROOMS), "/".join(parts))
+    return next((path for path in paths if path in COMPONENTS), "/".join(parts))
 
 
 def symbols(objects, kind):
@@ -49,28 +49,28 @@ def symbols(objects, kind):
         yield file, entry.split()[-1]
 
 
-def points_up(room, other):
-    return ROOMS.index(other) > ROOMS.index(room)
+def points_up(component, other):
+    return COMPONENTS.index(other) > COMPONENTS.index(component)
 
 
 def upward_symbols(objects):
-    """(room, symbol, room where it is defined) -> the object files that use it."""
+    """(component, symbol, component where it is defined) -> the object files that use it."""
     home, arrows = {}, {}
     for file, symbol in symbols(objects, "defined"):
-        home[symbol] = room_of(file)
+        home[symbol] = component_of(file)
     for file, symbol in symbols(objects, "undefined"):
-        room, other = room_of(file), home.get(symbol)
-        if other and points_up(room, other):
-            arrows.setdefault((room, symbol, other), []).append(file)
+        component, other = component_of(file), home.get(symbol)
+        if other and points_up(component, other):
+            arrows.setdefault((component, symbol, other), []).append(file)
     return arrows
 
 
 def upward_includes(files):
-    """(file, room) for each of the files, (path, text), that includes a header of a room above its own."""
+    """(file, component) for each of the files, (path, text), that includes a header of a component above its own."""
     for path, text in files:
         for folder in re.findall(r'^\s*#\s*include\s+"([\w/]+)/\w+\.\w+"', text, re.M):
-            other = innermost_room(folder.split("/"))
-            if other in ROOMS and points_up(room_of(path), other):
+            other = innermost_component(folder.split("/"))
+            if other in COMPONENTS and points_up(component_of(path), other):
                 yield path, other
 
 
@@ -92,10 +92,10 @@ def test_of_the_test():
     included = list(upward_includes([("src/core/upward.c", '#include "engine/layout/layout.h"\n#include "core/shape.h"\n')]))
     if large_folders([(f"src/core/{i}.c", "") for i in range(MOST_FILES + 1)]) != [("src/core", MOST_FILES + 1)]:
         sys.exit("a folder with too many files was made, and is not found")
-    if room_of("src/data/image/png.c") != "data/image" or room_of("src/memory/report/failure.c") != "memory":
-        sys.exit("a folder that is listed is not its own room, or one that is not listed is one")
+    if component_of("src/data/image/png.c") != "data/image" or component_of("src/memory/report/failure.c") != "memory":
+        sys.exit("a folder that is listed is not its own component, or one that is not listed is one")
     if not found or included != [("src/core/upward.c", "engine")]:
-        sys.exit("an arrow from core to a room above was made, and is not found")
+        sys.exit("an arrow from core to a component above was made, and is not found")
 
 
 def large_folders(files):
@@ -108,7 +108,7 @@ def objects():
     """The object files of the build whose sources are there still: a build folder keeps those of files that are gone."""
     for path in sorted(BUILD.glob("CMakeFiles/*.dir/**/*.o")):
         source = pathlib.PurePath(*path.relative_to(BUILD).parts[2:]).with_suffix("")
-        if room_of(path.relative_to(BUILD)) and any((folder / source).exists() for folder in (SOURCE, BUILD)):
+        if component_of(path.relative_to(BUILD)) and any((folder / source).exists() for folder in (SOURCE, BUILD)):
             yield path
 
 
@@ -118,17 +118,17 @@ def main():
         sys.exit(f"there are no object files in {BUILD}")
     test_of_the_test()
     messages = []
-    for (room, symbol, other), users in sorted(upward_symbols(files).items()):
+    for (component, symbol, other), users in sorted(upward_symbols(files).items()):
         names = ", ".join(sorted({pathlib.PurePath(user).stem for user in users}))
-        messages.append(f"{room} ({names}) uses {symbol} of {other}, which is above it")
+        messages.append(f"{component} ({names}) uses {symbol} of {other}, which is above it")
     for path, other in upward_includes(sources()):
         messages.append(f"{path} includes a header of {other}, which is above it")
     messages += [f"{folder} has {size} files, more than {MOST_FILES}" for folder, size in large_folders(sources())]
-    unknown = {room_of(path) for path, _ in sources()} - {None, *ROOMS}
-    messages += [f"{room} is missing in the list of rooms" for room in sorted(unknown)]
+    unknown = {component_of(path) for path, _ in sources()} - {None, *COMPONENTS}
+    messages += [f"{component} is missing in the list of components" for component in sorted(unknown)]
     listed = re.findall(r"^([\w/]+) {2,}\S", (SOURCE / "docs/architecture.md").read_text(), re.M)
-    if listed[::-1] != ROOMS:
-        messages.append("docs/architecture.md lists other rooms, or in another order")
+    if listed[::-1] != COMPONENTS:
+        messages.append("docs/architecture.md lists other components, or in another order")
     for message in messages:
         print(message)
     sys.exit(1 if messages else 0)
