@@ -15,7 +15,7 @@ static const help_entry files[] = {
     {"DIR/best.safetensors", "The weights of the epoch with the lowest measured loss."},
     {"DIR/ledger.json", "What was copied between devices, by operation, module and tensor."},
     {"DIR/memory.json", "What the device's memory held at the end: every block with its operation, module and age."},
-    {"$XDG_RUNTIME_DIR/haul", "What running trainings publish for haul top; without that variable /dev/shm/haul-UID."},
+    {"$XDG_RUNTIME_DIR/haul", "What running processes publish for haul top; without that variable /dev/shm/haul-UID."},
     {"~/.cache/haul", "Compiled kernels; see HAUL_CACHE_DIR."},
     {NULL, NULL}};
 

@@ -102,8 +102,8 @@ const command bench_command = {
         "Measures what the devices of this machine reach. transfer: copies of 4 B to 1 GiB between the CPU and each "
         "other device, from ordinary and pinned memory, waited for and asynchronous, up, down and both at once, "
         "compared with memcpy. compute: matrix products, convolutions, pointwise operations and sums by size and "
-        "dtype, and the size from which a device is faster than the CPU although the operands and the result cross "
-        "the link. Each figure is the median of several rounds. Each round measures all variants in turn.",
+        "dtype, and the size from which a device is faster than the CPU, transfers included. Each figure is the median "
+        "of several rounds. Each round measures all variants in turn.",
     .options = bench_rows,
     .option_count = sizeof bench_rows / sizeof *bench_rows,
     .operand = {.name = "WHAT",

@@ -104,7 +104,7 @@ static int parse_short(option_values *o, int argc, char **argv, int *at)
 
 static int one_too_many(const command *c, const char *text)
 {
-    complain("'%s' is one argument too many (usage: haul %s%s%s)", text, c->name, *c->usage ? " " : "", c->usage);
+    complain("unexpected argument '%s' (usage: haul %s%s%s)", text, c->name, *c->usage ? " " : "", c->usage);
     return EXIT_USAGE;
 }
 

@@ -386,8 +386,8 @@ static const option predict_rows[] = {
      OPTION_TEXT_AT(predict_options, weights),
      .argument = "NAME",
      .help =
-         "Weights of the epoch with the lowest measured loss, or of the last epoch; by default the best, if there are "
-         "any",
+         "Which weights to use: best (of the lowest measured loss) or last; best unless given, or last where no best "
+         "were saved",
      .choices = OPTION_CHOICES("best", "last")},
     {.group = "Computing",
      .name = "device",
@@ -472,7 +472,7 @@ static int predict_main(int argc, char **argv)
 static const help_example predict_lines[] = {
     {"haul predict --run runs/first cat.jpg dog.png", "the most probable classes of two pictures"},
     {"haul predict --run runs/first", "the accuracy on the test data of the run"},
-    {"haul predict --run runs/first --data images:more", "the same on other data with these classes"},
+    {"haul predict --run runs/first --data images:more", "the accuracy on other data with these classes"},
     {"haul predict --run runs/first --data cifar10:elsewhere --index 5 --trace", NULL},
     {"haul predict --run runs/book --prompt 'It was '", "a text that begins like this"},
     {"haul predict --run runs/streets --masks marked a.jpg", "its classes as marked/a.png"},

@@ -128,7 +128,7 @@ static const help_example audit_lines[] = {
 
 const command audit_command = {
     .name = "audit",
-    .summary = "Show what costs time for nothing in a profiled run",
+    .summary = "Find wasted time in a profiled run",
     .usage = "[--json] RUN",
     .description =
         "Shows what the audit of a run found: waits in every step, tensors that go back and forth, data that "

@@ -198,7 +198,7 @@ static const help_example page_lines[] = {
 
 const command report_command = {
     .name = "report",
-    .summary = "Write what is known of runs as one HTML page",
+    .summary = "Write an HTML report on one or more runs",
     .usage = "[--output FILE] RUN...",
     .description =
         "Writes one HTML file about a run: its curves, where the time of a step goes, memory, copies between devices, "

@@ -245,7 +245,7 @@ const command inspect_command = {
     .usage = "[--json] FILE",
     .description =
         "Shows what is in a safetensors, npy or checkpoint file: names, dtypes, shapes and metadata, and the "
-        "values of an npy file. Of other files it says what they seem to be.",
+        "values of an npy file. For any other file, guesses its type.",
     .options = inspect_rows,
     .option_count = sizeof inspect_rows / sizeof *inspect_rows,
     .operand = {.name = "FILE",

@@ -264,8 +264,8 @@ static const option train_rows[] = {
      OPTION_INTEGER_AT(train_options, batch),
      .argument = "N",
      .help =
-         "Examples in a mini-batch. auto finds how many fit, by dry runs, in --memory-limit SIZE, or else in the free "
-         "memory of the device, and takes the fastest number of those that fit, by short runs",
+         "Examples in a mini-batch. auto: find the largest batch that fits in --memory-limit, otherwise in the free "
+         "memory of the device, time a few sizes, and use the fastest",
      .initial = "64",
      .low = 1,
      .high = MOST_BATCH,
@@ -277,8 +277,8 @@ static const option train_rows[] = {
      OPTION_INTEGER_AT(train_options, accumulate),
      .argument = "N",
      .help =
-         "Mini-batches whose gradients add up to one step, as if --batch were N times as large, in the memory of one "
-         "and of the gradients of all parameters, which are kept while the next one is computed",
+         "Accumulate gradients over N mini-batches per step: the effect of a batch N times as large in the memory of "
+         "one mini-batch and the gradients of all parameters",
      .initial = "1",
      .low = 1,
      .high = 1e6,
@@ -393,9 +393,9 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, memory_limit),
      .argument = "SIZE|PERCENT%",
      .help =
-         "Let the training take no more than this of the device: bytes, or a number with k, M, G, Ki, Mi or Gi, both "
-         "with what the driver takes; or a share of what the training needs without --recompute, such as 50%. If that "
-         "cannot work, say so and exit with status 4",
+         "Limit the device's memory: a size such as 2G or 512Mi, which includes what the driver takes, or a percentage "
+         "of what the training needs without --recompute. If the training cannot fit, explain why and exit with "
+         "status 4",
      .flags = CHANGES},
     {.group = "Machine",
      .name = "metrics",
@@ -465,7 +465,7 @@ static const option train_rows[] = {
      .name = "save-every",
      OPTION_NUMBER_AT(train_options, save_every),
      .argument = "SECONDS",
-     .help = "Time between checkpoints within an epoch; 0 saves none there",
+     .help = "Seconds between checkpoints within an epoch; 0: only at the end of each epoch",
      .initial = "30",
      .low = 0,
      .high = 1e9,
@@ -473,11 +473,11 @@ static const option train_rows[] = {
     {.group = "Saving and continuing",
      .name = "resume",
      OPTION_FLAG_AT(train_options, resume),
-     .help =
-         "Continue the run in --run DIR with its options. --epochs may be raised, which stretches cosine and onecycle; "
-         "--patience, --device, --memory-limit, --spill, --recompute, --workers, --threads, --log-every and "
-         "--save-every may "
-         "differ, and so may --data if its folder has moved. All other options must stay the same"},
+     .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
+             "rescaled; "
+             "--patience, --device, --memory-limit, --spill, --recompute, --workers, --threads, --log-every and "
+             "--save-every may "
+             "differ, and so may --data if its folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",
      .name = "allow-changed-data",
      OPTION_FLAG_AT(train_options, allow_changed_data),

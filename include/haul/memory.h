@@ -61,9 +61,9 @@ HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t bytes);
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
- * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change;
- * each tensor that is spilled costs two copies, which count as transfers of the operation "spill"; only one if it has
- * not changed since the last one, because host memory keeps its elements until it changes or ends. The device orders
+ * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change.
+ * Each spilled tensor costs two copies, which count as transfers of the operation "spill", or one if it has not changed
+ * since it was last spilled: the copy in host memory stays valid until the tensor changes or ends. The device orders
  * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
  * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
  * and temporaries do not fit. A request that exceeds the limit, or all memory of the device, fails without moving

@@ -1,4 +1,4 @@
-/* Profiles: where time, memory and copies went in a stretch of a program, as tables, as a timeline, and as findings
+/* Profiles: where time, memory and copies went in a part of a program, as tables, as a timeline, and as findings
  * with a cost and a fix.
  *
  *     haul_profile *profile = haul_profile_begin(.everywhere = true);
@@ -26,7 +26,7 @@
 
 HAUL_BEGIN
 
-/* A recorded stretch. Belongs to a scope, whose end also ends the recording. */
+/* A profile. Belongs to a scope, whose end also ends the recording. */
 typedef struct haul_profile haul_profile;
 
 typedef struct HAUL__DESIGNATED haul_profile_options {
@@ -38,13 +38,13 @@ typedef struct HAUL__DESIGNATED haul_profile_options {
 } haul_profile_options;
 
 /* Wait for all devices, and record from then on: haul_profile_begin(.everywhere = true). The calling thread is the
- * *main thread* of the profile, which divides the stretch into steps. Several profiles can record at once. Fails in a
+ * *main thread* of the profile, which divides the profile into steps. Several profiles can record at once. Fails in a
  * subscriber to events. NULL on failure. */
 #define haul_profile_begin(...) haul_profile_begin_with(HAUL__OPTIONS(haul_profile_options, __VA_ARGS__))
 HAUL_API haul_profile *haul_profile_begin_with(const haul_profile_options *options);
 
 /* A step ends, and the next one begins: call it at the end of each iteration. What comes after the last step belongs to
- * no step. Without a call, the whole stretch is one step. */
+ * no step. Without a call, the whole profile is one step. */
 HAUL_API haul_status haul_profile_step(haul_profile *profile);
 
 /* Stop recording, and wait for all devices: the times of a device come when a thread waits for it. Call it on the main
@@ -57,14 +57,15 @@ HAUL_API haul_status haul_profile_end(haul_profile *profile);
  * - bytes: bytes a second that a large elementwise operation reads and writes; 0 if it is unknown */
 HAUL_API haul_status haul_profile_set_peak(haul_profile *profile, haul_device *device, double flops, double bytes);
 
-/* The stretch as a whole. */
+/* The profile as a whole. */
 typedef struct haul_profile_summary {
     int64_t steps;  /* how many steps ended */
     int64_t events; /* how many events were recorded */
     int64_t lost;   /* how many came after .most_events, or after memory was exhausted */
     /* the time from the beginning to the end of the last step, and of the commands that were submitted until then */
     double wall_ms;
-    double step_ms; /* the mean time of a step. Where the host runs ahead of a device, single steps say little */
+    double
+        step_ms; /* the mean time of a step. Times of single steps mean little where the host runs ahead of a device */
     /* the mean energy of a step: of the CPU, for all programs, and of the devices that were in use when the profile
      * began. NaN if none of them has a counter that can be read (haul/usage.h) */
     double step_joules;
@@ -123,8 +124,8 @@ typedef struct haul_profile_row {
                             * The counters are read every 5 ms, so for shorter calls this is their share of
                             * the time between two readings */
     haul_bound bound;      /* what limits it */
-    int64_t    made_bytes; /* memory that was allocated for it in the stretch */
-    int64_t    peak_bytes; /* of what it allocated, before or in the stretch: live at the peak */
+    int64_t    made_bytes; /* bytes allocated for it during the profile */
+    int64_t    peak_bytes; /* of what it allocated, before or during the profile: live at the peak */
 } haul_profile_row;
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {

@@ -17,7 +17,7 @@ complains "SHELL is missing"
 run 2 completion bsh
 complains "SHELL is bash, zsh or fish, not 'bsh'; did you mean bash?"
 run 2 completion bash zsh
-complains "one argument too many"
+complains "unexpected argument"
 
 # ---- bash: as its line editor calls it, with words split at : and = as well ----
 check "bash: syntax" bash -n completion.bash

@@ -24,7 +24,7 @@ for name in HAUL_NUM_THREADS HAUL_CPU_LEVEL HAUL_WITHOUT HAUL_DEBUG HAUL_CACHE_D
     check "describes $name" grep -q "^\.B .*$name" haul.1
 done
 run 2 manual page
-complains "one argument too many"
+complains "unexpected argument"
 
 if command -v man >/dev/null && command -v groff >/dev/null; then
     MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings ./haul.1 >page 2>err

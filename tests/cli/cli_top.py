@@ -118,7 +118,7 @@ check("ends with its reader", stream.wait(timeout=LIMIT) == -signal.SIGPIPE and 
 # ---- wrong uses ----
 
 for arguments, code, text in [
-    (["--once", "--once", "x"], 2, "one argument too many"),
+    (["--once", "--once", "x"], 2, "unexpected argument"),
     (["--json", "--prometheus", "9400"], 2, "give one of them"),
     (["--once", "--prometheus", "9400"], 2, "--once is for a file"),
     (["--prometheus", "127.0.0.1:99999"], 2, "a port from 0 to 65535"),

@@ -34,7 +34,7 @@ complains "there is no option --frobnicate"
 run 2 train -e 3
 complains "there is no option -e; there are --data"
 run 2 train extra
-complains "one argument too many"
+complains "unexpected argument"
 run 2 train --epochs
 complains "--epochs needs a value"
 run 2 train --epochs three
@@ -98,7 +98,7 @@ complains "did you mean 'softmax'?"
 run 2 ops frobnicate
 complains "there is no operation 'frobnicate'"
 run 2 ops add mul
-complains "one argument too many"
+complains "unexpected argument"
 
 for option in "--model transformer:simplecnn, resnet18, dense, mlp, char_gpt or unet" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
     "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? There are cifar10:DIR"; do
