@@ -17,7 +17,7 @@
 #include "backends/cpu/level.h"
 #include "base/alloc.h"
 #include "base/half.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/random.h"
 
 /* ---- random problems ---- */

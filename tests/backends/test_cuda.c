@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/cuda.h"
-#include "support/standin.h"
+#include "support/devices/standin.h"
 
 enum { MIB = 1 << 20 };
 

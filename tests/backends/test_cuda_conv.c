@@ -1,7 +1,7 @@
 /* Convolutions of the cuda backend by cuDNN, on the stand-ins for the driver and the library: all passes, layouts and
  * fused epilogues against the CPU, which engines may be chosen, plans made once, little memory, threads. */
 #include "support/choice.h"
-#include "support/cudnn.h"
+#include "support/devices/cudnn.h"
 #include "support/failure.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * or set otherwise: calls that fail, libraries that are missing or too old, choices that are timed and kept.
  *
  * ctest: wraps=haul__now_ns */
-#include "support/cudnn.h"
+#include "support/devices/cudnn.h"
 
 #include <dirent.h>
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
  * batches and epilogues in the library's words, precision, calls made once and calls made each time, faults, and
  * kernels where the library refuses. */
 #include "support/choice.h"
+#include "support/devices/standin.h"
 #include "support/failure.h"
 #include "support/linalg.h"
-#include "support/standin.h"
 
 #include <pthread.h>
 #include <sys/wait.h>

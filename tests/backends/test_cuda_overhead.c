@@ -8,8 +8,8 @@
 
 #include "backends/cuda/cuda.h"
 #include "device/wait.h"
+#include "support/devices/standin.h"
 #include "support/linalg.h"
-#include "support/standin.h"
 
 enum { ROUNDS = 400000, BYTES = 64 << 10 };
 

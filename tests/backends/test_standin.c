@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/gpu.h"
+#include "support/devices/gpu.h"
 
 /* ---- order ---- */
 

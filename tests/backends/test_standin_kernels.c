@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <pthread.h>
 
-#include "support/gpu.h"
+#include "support/devices/gpu.h"
 
 static void test_standin__a_grid_stride_loop_covers_all_items(void **unused)
 {

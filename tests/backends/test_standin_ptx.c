@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "standin/ptx/image.h"
-#include "support/gpu.h"
+#include "support/devices/gpu.h"
 
 #define HEADER ".version 9.0\n.target sm_90\n.address_size 64\n"
 /* A kernel with addresses o and i, the number of a thread t, and registers. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/pointwise/pointwise.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 __extension__ typedef __int128 wide;
 

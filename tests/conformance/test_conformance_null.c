@@ -1,5 +1,5 @@
-/* Shape rules without computing: every row and every sample on the null backend (support/null.h), in each dtype and
- * layout. Results and gradients have the shape, dtype and strides that they have on the CPU, samples the shape of
+/* Shape rules without computing: every row and every sample on the null backend (support/devices/null.h), in each dtype
+ * and layout. Results and gradients have the shape, dtype and strides that they have on the CPU, samples the shape of
  * golden/samples.json, and operations other than views reach the device as commands. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -8,9 +8,9 @@
 
 #include "core/tensor.h"
 #include "ops/pointwise/pointwise.h"
-#include "support/conformance.h"
-#include "support/null.h"
-#include "support/samples.h"
+#include "support/conformance/conformance.h"
+#include "support/conformance/samples.h"
+#include "support/devices/null.h"
 
 /* What a tensor looks like. */
 typedef struct look {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/pointwise/pointwise.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 /* ---- the reference: formulas as functions on doubles, with the C library's mathematics ---- */
 

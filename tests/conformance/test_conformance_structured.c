@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
-#include "support/samples.h"
+#include "support/conformance/conformance.h"
+#include "support/conformance/samples.h"
 
 /* ---- one run of a sample ---- */
 

@@ -1,6 +1,6 @@
 /* A proof that a change of the library changes no result: hashes of the results and of the first and second gradients
  * of every pointwise row and every sample, and of the weights of networks that were trained a few steps, on every
- * device and in every dtype, compared with those of a golden file for this machine type (support/machine.h).
+ * device and in every dtype, compared with those of a golden file for this machine type (support/devices/machine.h).
  *
  * All lines, "name device dtype kind hash", are left in fingerprints.txt of the build folder, to be compared with
  * another commit's. Where there is no golden file, everything runs twice, with another number of threads, and must give
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
-#include "support/fingerprint.h"
-#include "support/samples.h"
+#include "support/conformance/conformance.h"
+#include "support/conformance/fingerprint.h"
+#include "support/conformance/samples.h"
 
 static bool is_set(const char *variable)
 {

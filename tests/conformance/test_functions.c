@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { PATTERNS = 1 << 20, STRIDE = 4093, DEVICES = 8 };
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 #define CLASSES     3
 #define BATCH       4

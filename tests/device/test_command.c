@@ -14,9 +14,9 @@
 #include "base/alloc.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 
 /* ---- callbacks ---- */
 

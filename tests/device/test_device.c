@@ -22,8 +22,8 @@
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 
 /* ---- names ---- */
 

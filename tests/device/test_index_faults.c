@@ -4,9 +4,9 @@
  * ctest: cuda; sim */
 #include <pthread.h>
 
+#include "support/devices/null.h"
 #include "support/failure.h"
 #include "support/linalg.h"
-#include "support/null.h"
 
 static bool at_once(haul_device *device)
 {

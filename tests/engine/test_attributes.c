@@ -8,9 +8,9 @@
 
 #include "catalog/catalog.h"
 #include "engine/driver.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
+#include "support/conformance/samples.h"
 #include "support/modules.h"
-#include "support/samples.h"
 
 /* ---- what the driver sees ---- */
 

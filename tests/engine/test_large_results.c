@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/half.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { ROWS = 3803, COLUMNS = 2311, COUNT = ROWS * COLUMNS, FIRST = 3 };
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/system/clock.h"
 #include "device/speeds.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "transfer/move_price.h"
 
 static char         folder[] = "mixed-XXXXXX";

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 static haul_device *other;
 

@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "core/tensor.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 /* A file with the header and `size` bytes of data, of which those from `at` on are written; the others are a hole. */

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "memory/derived.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { ROWS = 64, COLUMNS = 256, CAST_BYTES = ROWS * COLUMNS * 2 };
 

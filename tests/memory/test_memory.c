@@ -15,8 +15,8 @@
 #include "device/stream.h"
 #include "memory/allocator.h"
 #include "support/commands.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 

@@ -13,8 +13,8 @@
 
 #include "base/alloc.h"
 #include "memory/allocator.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024, MOST = 512 };
 

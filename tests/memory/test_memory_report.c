@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "core/error.h"
 #include "memory/allocator.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 #include "transfer/copy.h"
 
 enum { KIB = 1024, MIB = 1024 * 1024 };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 enum { BATCH = 16, SMALLER = 4, CLASSES = 3, SIDE = 6, MOST_VALUES = 20000, MOST_TENSORS = 64 };

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "memory/spill.h"
+#include "support/devices/spilling.h"
 #include "support/ledger.h"
-#include "support/spilling.h"
 
 /* ---- elements ---- */
 

@@ -1,7 +1,7 @@
 /* Spilling in little memory: a network of many equal layers trains in a half and in a quarter of what it takes.
  * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
 #include "memory/allocator.h"
-#include "support/spilling.h"
+#include "support/devices/spilling.h"
 
 enum { LAYERS = 24, WIDTH = 96, BATCH = 96, STEPS = 4 };
 

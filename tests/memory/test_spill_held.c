@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "memory/allocator.h"
-#include "support/spilling.h"
+#include "support/devices/spilling.h"
 
 /* NULL if there is no memory. */
 static haul_tensor *try_tensor_on(haul_device *device, float value)

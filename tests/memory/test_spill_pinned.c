@@ -2,7 +2,7 @@
  * ctest: cuda; sim */
 #include <stdio.h>
 
-#include "support/spilling.h"
+#include "support/devices/spilling.h"
 
 static haul_tensor *on(haul_device *device, float value)
 {

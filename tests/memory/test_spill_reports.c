@@ -1,8 +1,8 @@
 /* Spilling, and what sums, statistics and reports on failures say of it.
  * ctest: cuda; env=POCL_DEVICES=pthread pthread */
 #include "memory/allocator.h"
+#include "support/devices/spilling.h"
 #include "support/record.h"
-#include "support/spilling.h"
 
 static haul_tensor *on(haul_device *device, float value)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { STEPS = 20, BATCH = 16 };
 

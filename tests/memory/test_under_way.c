@@ -7,7 +7,7 @@
 
 #include "device/wait.h"
 #include "memory/allocator.h"
-#include "support/spilling.h"
+#include "support/devices/spilling.h"
 
 /* ---- the other thread ---- */
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 #define GOLDEN HAUL_SOURCE "/tests/golden/layers.safetensors"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/modules.h"
 
 /* y = x + mask (if given), state = x - mask (or x). */

@@ -3,7 +3,7 @@
  * ctest: cuda */
 #include <stdlib.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/modules.h"
 
 static int destroyed, cloned;

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 static haul_scope *scope;

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "device/speeds.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { N = 256 };
 

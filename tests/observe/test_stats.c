@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 static int64_t value_of(const char *format, ...) HAUL_PRINTF(1, 2);

@@ -4,7 +4,7 @@
 #include <haul/haul.h>
 #include <math.h>
 
-#include "support/pair.h"
+#include "support/devices/pair.h"
 
 static void check_clip(haul_device *first, haul_device *second)
 {

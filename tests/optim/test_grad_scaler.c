@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "support/devices/pair.h"
 #include "support/failure.h"
-#include "support/pair.h"
 
 /* What the scale is after each step, by hand. */
 typedef struct model {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { SIZE = 6, STEPS = 5 };
 

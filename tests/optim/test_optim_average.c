@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { SIZE = 4, UPDATES = 6 };
 

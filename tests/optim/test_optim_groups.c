@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 static haul_scope *scope;
 

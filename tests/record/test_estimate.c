@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 static haul_estimate_result estimated(haul_estimate_function *function, void *context)

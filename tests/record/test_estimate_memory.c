@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { NETWORKS = 10, SIDE = 12, CLASSES = 5, MAX_CHILDREN = 24 };
 

@@ -13,7 +13,7 @@
 #include "core/tensor.h"
 #include "device/device.h"
 #include "program/arena.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 typedef struct training {
     haul_module    *net;

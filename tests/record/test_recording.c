@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "support/bits.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { CLASSES = 4 };
 

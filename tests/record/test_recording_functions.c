@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "support/bits.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 /* behind the library's headers: its words are macros */
 #include "support/custom_ops.h"

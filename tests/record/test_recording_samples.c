@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
-#include "support/samples.h"
+#include "support/conformance/conformance.h"
+#include "support/conformance/samples.h"
 
 typedef struct call {
     const sample *s;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "engine/node.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 #include "support/failure.h"
 
 /* Two computed numbers as a pair among options. */

@@ -14,9 +14,9 @@
 
 #include "base/alloc.h"
 #include "engine/operation.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
+#include "support/devices/late.h"
 #include "support/failure.h"
-#include "support/late.h"
 
 static haul_device *devices[16]; /* real ones: the CPU first */
 static int          device_count;

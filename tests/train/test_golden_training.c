@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 #define STEPS         200
 #define WHOLE_BATCHES 156 /* of the first file: 10000 / 64 */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 enum { STEPS = 6, BATCH = 16, MOST_DEVICES = 8, WEIGHTS = 62006 };
 

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "core/tensor.h"
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 #define FILE_NAME "w.safetensors"
 

@@ -1,7 +1,8 @@
 # Folders of src and of cli are components, and arrows between them point downwards: an object file uses symbols, and a
-# source file includes headers, of its own component and of those below it. A folder that is not in the list belongs to the
-# component of the folder around it. No folder has more than 30 .c and .h files of its own. A declaration that is written
-# down again hides an arrow from the reader, not from the linker, so the object files of the build are read.
+# source file includes headers, of its own component and of those below it. A folder that is not in the list belongs to
+# the component of the folder around it. A declaration that is written down again hides an arrow from the reader, not from
+# the linker, so the object files of the build are read. No folder of src, cli or tests has more than 30 files of its own:
+# .c and .h, in tests also scripts.
 import collections
 import os
 import pathlib
@@ -90,17 +91,24 @@ def test_of_the_test():
     arrows = upward_symbols([folder / "upward.o", *objects()])
     found = any(arrow[:2] == ("core", "haul_add") for arrow in arrows)
     included = list(upward_includes([("src/core/upward.c", '#include "engine/layout/layout.h"\n#include "core/shape.h"\n')]))
-    if large_folders([(f"src/core/{i}.c", "") for i in range(MOST_FILES + 1)]) != [("src/core", MOST_FILES + 1)]:
-        sys.exit("a folder with too many files was made, and is not found")
+    many = [f"src/core/{i}.c" for i in range(MOST_FILES + 1)] + [f"tests/core/{i}.py" for i in range(MOST_FILES + 1)]
+    if large_folders([*many, "src/core/core.py"]) != [("src/core", MOST_FILES + 1), ("tests/core", MOST_FILES + 1)]:
+        sys.exit("folders with too many files were made, and are not found")
     if component_of("src/data/image/png.c") != "data/image" or component_of("src/memory/report/failure.c") != "memory":
         sys.exit("a folder that is listed is not its own component, or one that is not listed is one")
     if not found or included != [("src/core/upward.c", "engine")]:
         sys.exit("an arrow from core to a component above was made, and is not found")
 
 
-def large_folders(files):
+def all_files():
+    for folder in ("src", "cli", "tests"):
+        yield from (str(path.relative_to(SOURCE)) for path in (SOURCE / folder).rglob("*") if path.is_file())
+
+
+def large_folders(paths):
     """(folder, number of its own files) of the folders that have too many."""
-    numbers = collections.Counter(str(pathlib.PurePath(path).parent) for path, _ in files if path.endswith((".c", ".h")))
+    numbers = collections.Counter(str(pathlib.PurePath(path).parent) for path in paths if path.endswith(
+        (".c", ".h", ".sh", ".py") if path.startswith("tests/") else (".c", ".h")))
     return sorted((folder, number) for folder, number in numbers.items() if number > MOST_FILES)
 
 
@@ -123,7 +131,7 @@ def main():
         messages.append(f"{component} ({names}) uses {symbol} of {other}, which is above it")
     for path, other in upward_includes(sources()):
         messages.append(f"{path} includes a header of {other}, which is above it")
-    messages += [f"{folder} has {size} files, more than {MOST_FILES}" for folder, size in large_folders(sources())]
+    messages += [f"{folder} has {size} files, more than {MOST_FILES}" for folder, size in large_folders(all_files())]
     unknown = {component_of(path) for path, _ in sources()} - {None, *COMPONENTS}
     messages += [f"{component} is missing in the list of components" for component in sorted(unknown)]
     listed = re.findall(r"^([\w/]+) {2,}\S", (SOURCE / "docs/architecture.md").read_text(), re.M)

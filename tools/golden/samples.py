@@ -250,7 +250,7 @@ TORCH = {"f64": torch.float64, "i64": torch.int64, "u8": torch.uint8, "bool": to
 
 
 def numbers(count, low, high, kind, seed):
-    """The generator of tests/support/conformance.c."""
+    """The generator of tests/support/conformance/conformance.c."""
     state, out = (seed * 2654435761 + 12345) % 2**32, []
     for _ in range(count):
         state = (state * 1664525 + 1013904223) % 2**32

@@ -1,4 +1,4 @@
-#include "support/gpu.h"
+#include "support/devices/gpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

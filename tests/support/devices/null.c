@@ -1,4 +1,4 @@
-#include "support/null.h"
+#include "support/devices/null.h"
 
 #include <pthread.h>
 #include <stdio.h>

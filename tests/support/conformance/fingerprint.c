@@ -1,10 +1,10 @@
-#include "support/fingerprint.h"
+#include "support/conformance/fingerprint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/conformance.h"
-#include "support/machine.h"
+#include "support/conformance/conformance.h"
+#include "support/devices/machine.h"
 
 /* ---- hashes ---- */
 

@@ -1,8 +1,8 @@
-#include "support/samples.h"
+#include "support/conformance/samples.h"
 
 #include <math.h>
 
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 /* One of the results of haul_topk. */
 static haul_tensor *topk(haul_tensor *x, int64_t k, int axis, bool largest, int which)

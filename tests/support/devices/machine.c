@@ -1,4 +1,4 @@
-#include "support/machine.h"
+#include "support/devices/machine.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

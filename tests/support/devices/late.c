@@ -1,4 +1,4 @@
-#include "support/late.h"
+#include "support/devices/late.h"
 
 #include <stdio.h>
 #include <stdlib.h>

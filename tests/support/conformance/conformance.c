@@ -1,4 +1,4 @@
-#include "support/conformance.h"
+#include "support/conformance/conformance.h"
 
 #include <math.h>
 #include <stdarg.h>
