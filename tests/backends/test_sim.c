@@ -319,6 +319,32 @@ static void test_sim__a_step_takes_what_is_predicted(void **state)
     }
 }
 
+/* Followed steps, too. */
+static void test_sim__a_followed_step_takes_what_is_predicted(void **state)
+{
+    (void)state;
+    haul_program          p;
+    haul_recording_report report;
+    int64_t               ps = 0;
+    haul_set_device(gpu);
+    training t = {.net = haul_model_new("simplecnn")};
+    t.sgd = haul_sgd(t.net, 0.01, .momentum = 0.9);
+    t.x = haul_normal(HAUL_F32, HAUL_SHAPE(64, 3, 32, 32), 0, 1);
+    t.y = haul_zeros(HAUL_I64, HAUL_SHAPE(64));
+    haul_recording *r = haul_recording_new(step, &t);
+    assert_non_null(r);
+    for (int i = 0; i < 5; i++) {
+        const int64_t before = now();
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+        ps = now() - before;
+    }
+    haul_recording_report_get(r, &report);
+    assert_true(report.followed >= 2);
+    assert_int_equal(haul_program_record(step, &t, &p), HAUL_OK);
+    assert_int_equal(ps, predict(&p));
+    haul_program_free(&p);
+}
+
 static void test_sim__nothing_is_measured_in_virtual_time(void **state)
 {
     (void)state;
@@ -412,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sim__trains_with_the_cpus_values_in_the_same_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__loaders_with_workers_take_the_same_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__a_step_takes_what_is_predicted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sim__a_followed_step_takes_what_is_predicted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__nothing_is_measured_in_virtual_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__has_the_machines_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sim__reports_an_index_out_of_range, setup, teardown),

@@ -7,6 +7,8 @@
 #include "core/scope.h"
 #include "engine/driver.h"
 #include "engine/node.h"
+#include "engine/price.h"
+#include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/planned_scratch.h"
@@ -336,7 +338,10 @@ static haul_status compute_once(run *x, const haul__replayed *r)
     x->scratch.items = v->scratch + r->scratch;
     x->scratch.count = r->scratch_count;
     begin(v, r, &c);
+    const bool        priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(&c);
     const haul_status status = r->operation->compute(&c);
+    if (priced)
+        haul__price_end();
     count_versions(&c);
     haul__scope_empty(x->scope);
     return status;
