@@ -6,6 +6,7 @@
 #include "cli/plan/show.h"
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
+#include "cli/train/place/trial.h"
 
 typedef struct plan_options {
     one_step      step;                       /* without a model and a run only with `verify` */
@@ -51,6 +52,15 @@ static void print_verdict(const planning *p, bool same)
            text_ps(p->verdict.bound), same ? "; it is about this step and this machine" : "");
 }
 
+/* Steps with each candidate that fits, on this computer. */
+static bool measure(haul_plan *plan, const trainer *t)
+{
+    bool wanted[HAUL__PLAN_CANDIDATES];
+    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+        wanted[i] = !*plan->ways[i].why_not;
+    return trial_measure(t, plan, wanted);
+}
+
 static bool show(const planning *p, study *s, trainer *t, const char *title)
 {
     const plan_options *o = p->options;
@@ -60,7 +70,7 @@ static bool show(const planning *p, study *s, trainer *t, const char *title)
         print_verdict(p, true);
         return output_works();
     }
-    if (o->measure && !study_measure(s, t))
+    if (o->measure && !measure(s->plan, t))
         return false;
     if ((o->svg && !write_plan_svg(s, title, o->svg)) || (o->certificate && !write_certificate(s, o->certificate)))
         return false;

@@ -46,10 +46,6 @@ typedef struct plan_edge {
 bool study_make(study *s, trainer *t, study_request *request);
 void study_free(study *s);
 
-/* Makes steps with each candidate that fits, on this computer, and takes the median of their times. False after a
- * complaint. */
-bool study_measure(study *s, const trainer *t);
-
 /* Finds rows, edges and reasons of the best placement. False after a complaint. */
 bool study_find_rows(study *s);
 

@@ -36,8 +36,9 @@ bool run_name(run_folder *run, const char *path)
     run->best = join(path, "best.safetensors");
     run->ledger = join(path, "ledger.json");
     run->memory = join(path, "memory.json");
+    run->plan = join(path, "plan.json");
     if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best && run->ledger &&
-        run->memory)
+        run->memory && run->plan)
         return true;
     complain("memory is exhausted");
     return false;
@@ -188,7 +189,7 @@ bool run_check(const run_folder *run)
 {
     static const char *const names[] = {"log.jsonl",        "config.json", "checkpoint",  "weights.safetensors",
                                         "best.safetensors", "ledger.json", "memory.json", "trace.json",
-                                        "profile.json",     "audit.json"};
+                                        "profile.json",     "audit.json",  "plan.json"};
     if (!run->path)
         return true;
     bool fits = is_folder_kept(run);
@@ -299,6 +300,7 @@ void run_close(run_folder *run)
     free(run->best);
     free(run->ledger);
     free(run->memory);
+    free(run->plan);
     *run = (run_folder){.lock_fd = -1, .log_fd = -1};
 }
 

@@ -78,7 +78,14 @@ haul_status one_step_build(trainer *t, const haul_batch **batch)
     return *batch ? HAUL_OK : haul_error_status();
 }
 
+static const haul_step_part whole = {.first = true, .last = true, .weight = 1};
+
 haul_status one_step_make(trainer *t, const haul_batch *batch)
 {
-    return trainer_step(t, batch, &(haul_step_part){.first = true, .last = true, .weight = 1});
+    return trainer_step(t, batch, &whole);
+}
+
+haul_status one_step_follow(trainer *t, const haul_batch *batch)
+{
+    return trainer_follow(t, batch, &whole);
 }

@@ -49,7 +49,8 @@ int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, 
 /* Builds the training and takes its first mini-batch. */
 haul_status one_step_build(trainer *t, const haul_batch **batch);
 
-/* Makes a step with it. */
+/* Makes a step with it: as it is, and by the recording if there is one. */
 haul_status one_step_make(trainer *t, const haul_batch *batch);
+haul_status one_step_follow(trainer *t, const haul_batch *batch);
 
 #endif

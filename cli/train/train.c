@@ -1,6 +1,7 @@
 /* haul train: its options, and which of them a resumed run takes from where it stopped. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/model/network.h"
 #include "cli/options/commands.h"
@@ -8,6 +9,31 @@
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
+
+/* Plans are for a whole step in all memory of the devices. */
+static bool check_devices(const train_options *o)
+{
+    const struct {
+        bool        given;
+        const char *name;
+    } others[] = {{strcmp(o->device, "auto") != 0, "--device"},
+                  {o->place != NULL, "--place"},
+                  {o->plan != NULL, "--plan"},
+                  {o->memory_limit != NULL, "--memory-limit"},
+                  {o->spill, "--spill"},
+                  {o->recompute != NULL, "--recompute"},
+                  {o->accumulate > 1, "--accumulate"},
+                  {!o->batch, "--batch auto"},
+                  {o->estimate, "--estimate"},
+                  {o->resume, "--resume"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given) {
+            complain("--devices chooses where a new training runs, and does so without %s; leave one of them out",
+                     others[i].name);
+            return false;
+        }
+    return true;
+}
 
 static int check(const train_options *o)
 {
@@ -37,6 +63,8 @@ static int check(const train_options *o)
         complain("--place and --plan both say where modules are; give one of them");
         return EXIT_USAGE;
     }
+    if (o->devices && !check_devices(o))
+        return EXIT_USAGE;
     if (o->tensorboard && !o->run) {
         complain("--tensorboard writes into the folder of a run; name one with --run DIR");
         return EXIT_USAGE;
@@ -118,16 +146,36 @@ static void tell_begun(const train_options *o)
     printf(" has no checkpoint: it was stopped before the first one, and starts from the beginning\n");
 }
 
+/* Which of the options were given that say where a training runs. */
+typedef struct given_places {
+    bool device, place, plan;
+} given_places;
+
+/* These options replace the run's plan, which is in the run's folder. */
+static void take_places(trainer *t, const given_places *given)
+{
+    train_options *o = t->options;
+    if (given->plan)
+        o->place = NULL;
+    else if (given->device || given->place)
+        o->plan = NULL;
+    else if (o->plan && access(t->run.plan, F_OK) == 0)
+        o->plan = t->run.plan;
+}
+
 /* Take options that were not given from the run. -1: there is something to train; else an exit code. */
 static int take_up(option_values *values, trainer *t, cJSON **stored)
 {
-    train_options *o = t->options;
-    run_state      state = run_look(&t->run);
+    train_options     *o = t->options;
+    const given_places given = {option_given(values, "device"), option_given(values, "place"),
+                                option_given(values, "plan")};
+    run_state          state = run_look(&t->run);
     if (state == RUN_NONE || (!o->estimate && !run_lock(&t->run)))
         return EXIT_FAILED;
     state = run_look(&t->run); /* before the lock another training may have saved */
     if (state == RUN_NONE || !take_stored(values, t, state, stored))
         return EXIT_FAILED;
+    take_places(t, &given);
     if (state == RUN_SAVED)
         return find_rest(t, *stored);
     o->resume = false;
@@ -373,6 +421,12 @@ static const option train_rows[] = {
      .initial = "auto",
      .complete = COMPLETE_DEVICE,
      .flags = CHANGES},
+    {.group = "Machine",
+     .name = "devices",
+     OPTION_TEXT_AT(train_options, devices),
+     .argument = "LIST",
+     .help = "Choose among the CPU, one other device, and a plan that uses both, by short runs, for example "
+             "cpu,cuda:0. --device auto does so with the fastest device, if this is not the CPU"},
     {.group = "Machine",
      .name = "place",
      OPTION_TEXT_AT(train_options, place),

@@ -10,6 +10,7 @@
 #include "cli/options/config.h"
 #include "cli/run_folder/account.h"
 #include "cli/shared/cli.h"
+#include "cli/train/place/choose.h"
 #include "cli/train/planner.h"
 
 /* ---- medians ---- */
@@ -79,7 +80,7 @@ bool trainer_open_data(trainer *t)
         complain_error();
         return false;
     }
-    const bool placed = o->place || o->plan;
+    const bool placed = o->place || o->plan || o->devices;
     t->device = device_use(placed && !strcmp(o->device, "auto") ? "cpu" : o->device);
     if (!t->device)
         return false;
@@ -120,7 +121,7 @@ haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
     t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
-                                .workers = (int)o->workers, .device = t->device);
+                                .workers = (int)o->workers, .device = place_of_data(&t->places, t->device));
     haul_manual_seed((uint64_t)o->seed);
     t->net = network_new(o->model, &t->data.spec);
     if (t->net && place_modules(&t->places, t->net, t->device))
@@ -215,6 +216,7 @@ static bool tell_start(trainer *t)
     char                  placed[400];
     place_text(&t->places, t->net, t->device, placed, sizeof placed);
     s.place = placed;
+    s.chosen = t->chosen;
     describe_data(t, &s);
     if (haul_error_status()) {
         complain_error();
@@ -254,6 +256,8 @@ static bool suits_plan(trainer *t, const place_list *places)
 static bool open_places(trainer *t)
 {
     place_list places = {0};
+    if (!choose_is_decided(t))
+        return choose_devices(t);
     const bool fine =
         place_read(t->options->place, t->options->plan, &places) && (!t->options->plan || suits_plan(t, &places));
     t->places = places;
@@ -266,10 +270,24 @@ static bool keep_options(const trainer *t)
     return !t->run.path || config_write(t->run.config, t->values);
 }
 
+/* The run has its plan in its folder, with which it can be resumed. */
+static bool keep_plan(trainer *t)
+{
+    if (!t->run.path || !t->places.plan)
+        return true;
+    if (haul_plan_save(t->places.plan, t->run.plan)) {
+        complain_error();
+        return false;
+    }
+    t->options->plan = t->run.plan;
+    return true;
+}
+
 /* The folder is made when all else is known to be fine. It must not contain another run by then. */
 static bool begin_run(trainer *t)
 {
-    return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_options(t) && run_open(&t->run, 0);
+    return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) && keep_options(t) &&
+           run_open(&t->run, 0);
 }
 
 /* From here on. The dry run counted memory that was allocated before, too. */
@@ -304,9 +322,9 @@ int trainer_open(trainer *t)
     t->stop.patience = t->options->patience;
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
-    t->waits = t->device == haul_cpu();
     if (!can_be_kept(t) || !open_places(t))
         return EXIT_FAILED;
+    t->waits = t->device == haul_cpu();
     int code = trainer_expect(t);
     if (code >= 0)
         return code;

@@ -10,7 +10,7 @@
 #include "cli/run_folder/profile.h"
 #include "cli/train/log/log.h"
 #include "cli/train/log/pace.h"
-#include "cli/train/place.h"
+#include "cli/train/place/place.h"
 #include "cli/train/schedule.h"
 #include "cli/train/standing.h"
 #include "cli/train/training_data.h"
@@ -25,6 +25,7 @@ typedef struct train_options {
     const char *memory_limit, *recompute; /* NULL: none */
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
+    const char *devices;      /* to choose among; NULL: --device */
     int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
@@ -66,8 +67,9 @@ typedef struct trainer {
     report               report;
 
     haul_device       *device;
-    place_list         places; /* of modules on other devices */
-    haul_ledger       *ledger; /* NULL: nothing is kept */
+    place_list         places;      /* of modules on other devices */
+    char               chosen[400]; /* what --device auto chose, and why; "": nothing */
+    haul_ledger       *ledger;      /* NULL: nothing is kept */
     run_profile        profile;
     training_data      data;
     haul__fit_result   expected;     /* what the training takes */

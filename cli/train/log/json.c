@@ -133,6 +133,7 @@ cJSON *form_start(double elapsed, const report_start *s)
         json_segments(event, "recompute", &s->step->segments);
     if (s->choice->room_bytes)
         put_choice(event, s->choice);
+    put_text(event, "chosen", *s->chosen ? s->chosen : NULL);
     put_text(event, "place", *s->place ? s->place : NULL);
     json_bool(event, "resumed", s->resumed);
     if (s->resumed) {

@@ -50,6 +50,7 @@ typedef struct report_start {
     const char *model, *data, *train_name, *optimizer, *precision, *schedule;
     const char *test_name, *augment, *init; /* NULL: none */
     const char *place;                      /* modules that are on devices of their own; "": none */
+    const char *chosen;                     /* what --device auto chose, and why; "": nothing */
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */

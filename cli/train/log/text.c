@@ -145,6 +145,8 @@ void print_start(const report *r, const report_start *s)
     print_model(s);
     print_data(s);
     print_plan(s);
+    if (*s->chosen)
+        print_fact("chosen", START, "%s", s->chosen);
     if (*s->place)
         print_fact("place", START, "%s", s->place);
     if (r->run->path)

@@ -78,7 +78,7 @@ END
 run 0 plan --model simplecnn --batch 8 --machine two.json --measure
 check "a column" grep -Eq '^ +step +measured +cpu +opencl:0 +copied$' out
 run 1 plan --model simplecnn --batch 8 --machine h200 --measure
-complains "--measure makes steps on this computer, and cuda:0 cannot be used here"
+complains "steps cannot be measured on this computer, because cuda:0 cannot be used here"
 
 run 1 train "${net[@]}" --epochs 1 --place 'lstm=cpu'
 complains "no module of the network matches 'lstm'"

@@ -1,4 +1,4 @@
-#include "cli/train/place.h"
+#include "cli/train/place/place.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static bool has_path(const place_list *l, const char *path)
 }
 
 /* Where the modules compute: where the first operations that they call do, which are those of the forward pass. */
-static bool list_modules(place_list *l)
+bool place_list_modules(place_list *l)
 {
     const haul__place_graph *g = &l->plan->graph;
     haul_device             *devices[HAUL__PLACE_DEVICES];
@@ -87,7 +87,7 @@ static bool read_plan(const char *path, place_list *out)
     haul__json_free(file);
     if (!out->plan)
         complain_error();
-    return out->plan && list_modules(out);
+    return out->plan && place_list_modules(out);
 }
 
 bool place_read(const char *place, const char *plan, place_list *out)
@@ -200,6 +200,27 @@ haul_status place_modules(const place_list *l, haul_module *net, haul_device *re
         return HAUL_OK;
     haul_status status = walk_modules(&w, net);
     return status ? status : haul_set_placement_policy(HAUL_PLACE_MOVE);
+}
+
+static bool is_data(const haul__place_graph *g, const haul__place_tensor *t)
+{
+    const haul__place_operation *o = &g->operations[t->producer];
+    return o->call < 0 && !strcmp(o->name, "data");
+}
+
+haul_device *place_of_data(const place_list *l, haul_device *rest)
+{
+    const haul__place_graph  *g = l->plan ? &l->plan->graph : NULL;
+    const haul__place_tensor *largest = NULL;
+    for (size_t i = 0; g && i < g->tensor_count; i++) {
+        const haul__place_tensor *t = &g->tensors[i];
+        if (is_data(g, t) && t->use_count && (!largest || t->bytes > largest->bytes))
+            largest = t;
+    }
+    if (!largest)
+        return rest;
+    const haul__place_operation *o = &g->operations[g->uses[largest->use].operation];
+    return haul_device_get(l->plan->request.names[haul__plan_device_of(l->plan, o)]);
 }
 
 /* ---- text ---- */

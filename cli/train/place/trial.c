@@ -1,20 +1,20 @@
-/* haul plan --measure: steps with the candidates, on this computer. */
+#include "cli/train/place/trial.h"
+
 #include <stdlib.h>
 
-#include "cli/plan/study.h"
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
 
-enum { WARM_UP = 3, TIMED = 9 };
+enum { WARM_UP = 4, TIMED = 9 }; /* the first steps are recorded, and kernels are compiled */
 
-static bool find_devices(const study *s, haul_device *out[HAUL__PLACE_DEVICES])
+static bool find_devices(const haul_plan *plan, haul_device *out[HAUL__PLACE_DEVICES])
 {
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         haul_device_properties p;
-        out[d] = haul_device_get(s->plan->request.names[d]);
+        out[d] = haul_device_get(plan->request.names[d]);
         if (haul_device_describe(out[d], &p)) {
-            complain("--measure makes steps on this computer, and %s cannot be used here: %s",
-                     s->plan->request.names[d], error_text());
+            complain("steps cannot be measured on this computer, because %s cannot be used here: %s",
+                     plan->request.names[d], error_text());
             return false;
         }
     }
@@ -25,7 +25,7 @@ static haul_status time_step(trainer *t, const haul_batch *batch, haul_device *c
                              double *seconds)
 {
     const double began = clock_seconds();
-    haul_status  status = one_step_make(t, batch);
+    haul_status  status = one_step_follow(t, batch);
     for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++)
         status = haul_device_sync(devices[d]);
     *seconds = clock_seconds() - began;
@@ -51,15 +51,16 @@ static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE
     return status;
 }
 
-static bool measure(const study *s, const trainer *t, haul__plan_way *c,
+static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w,
                     haul_device *const devices[HAUL__PLACE_DEVICES])
 {
     trainer     trial = *t;
     haul_scope *scope = haul_scope_push();
     bool        fine = scope != NULL;
-    trial.places = (place_list){.plan = c->device < 0 ? s->plan : NULL}; /* without a reference */
-    trial.device = devices[c->device > 0];
-    if (!scope || (fine && time_steps(&trial, devices, &c->measured))) {
+    trial.places = (place_list){.plan = w->device < 0 ? plan : NULL}; /* without a reference */
+    trial.device = devices[w->device > 0];
+    trial.follows = !t->options->eager;
+    if (!scope || (fine && time_steps(&trial, devices, &w->measured))) {
         complain_error();
         fine = false;
     }
@@ -67,12 +68,12 @@ static bool measure(const study *s, const trainer *t, haul__plan_way *c,
     return fine;
 }
 
-bool study_measure(study *s, const trainer *t)
+bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES])
 {
     haul_device *devices[HAUL__PLACE_DEVICES];
-    bool         fine = find_devices(s, devices);
+    bool         fine = find_devices(plan, devices);
     for (int i = 0; fine && i < HAUL__PLAN_CANDIDATES; i++)
-        if (!*s->plan->ways[i].why_not)
-            fine = measure(s, t, &s->plan->ways[i], devices);
+        if (wanted[i])
+            fine = measure(t, plan, &plan->ways[i], devices);
     return fine;
 }

@@ -1,6 +1,6 @@
 /* Modules of the network on devices of their own: --place, or --plan with a certificate of haul plan. */
-#ifndef CLI_TRAIN_PLACE_H
-#define CLI_TRAIN_PLACE_H
+#ifndef CLI_TRAIN_PLACE_PLACE_H
+#define CLI_TRAIN_PLACE_PLACE_H
 
 #include <haul/haul.h>
 
@@ -22,6 +22,9 @@ typedef struct place_list {
 bool place_read(const char *place, const char *plan, place_list *out);
 void place_free(place_list *l);
 
+/* Lists the modules of the plan with their devices, for place_text. False after a complaint. */
+bool place_list_modules(place_list *l);
+
 /* True if the plan is for this step. False after a complaint. */
 bool place_suits(const place_list *l, const char *plan, const haul_program *step);
 
@@ -29,6 +32,9 @@ bool place_suits(const place_list *l, const char *plan, const haul_program *step
  * modules are on `rest`, and operations outside modules run where most of their bytes are. Without entries nothing
  * changes. Fails if an entry is for no module, and if a module has two devices. */
 haul_status place_modules(const place_list *l, haul_module *net, haul_device *rest);
+
+/* Where the loader brings the data: with a plan where the largest tensor of it is used first, else `rest`. */
+haul_device *place_of_data(const place_list *l, haul_device *rest);
 
 /* "conv1, conv2 on opencl:0; fc1 on cpu": the modules that have parameters. "": nothing is placed. */
 void place_text(const place_list *l, haul_module *net, haul_device *rest, char *out, size_t size);

@@ -1,0 +1,12 @@
+/* Short runs of a training with the candidates of a plan, on this computer. */
+#ifndef CLI_TRAIN_PLACE_TRIAL_H
+#define CLI_TRAIN_PLACE_TRIAL_H
+
+#include "cli/train/trainer.h"
+#include "plan/place/plan.h"
+
+/* Sets `measured` of the plan's ways that are wanted: the median time of a step. The trainer stays as it is. False
+ * after a complaint. */
+bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES]);
+
+#endif
