@@ -58,7 +58,7 @@ HAUL_API haul_dtype haul_dtype_parse(const char *name);
 
 HAUL_API int  haul_dtype_bits(haul_dtype dtype);       /* the size of an element in bits; 0 if the dtype is invalid */
 HAUL_API bool haul_dtype_is_float(haul_dtype dtype);   /* true for f16, bf16, f32 and f64 */
-HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* is it u8, i8, i16, i32 or i64? bool is not */
+HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* true for u8, i8, i16, i32 and i64, but not bool */
 
 /* The dtype to which two operands are converted before an operation combines them. The table is that of the Python
  * array API standard. Where the standard leaves a mix of integer and floating dtypes open, the floating dtype wins, as

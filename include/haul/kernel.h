@@ -225,7 +225,7 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
  * - `STORE(y, i, v)`: set element i of a buffer of T to v, rounded once; a statement
  * - `LIT(0.5)`: a literal of type A
  * - `NUMBER(k)`, `SIZE(k)`: number k, an A, and size k, an I64, as the descriptor's function `launch` set them
- * - `GIVEN(x)`: is the optional operand x there? If not, its buffer must not be read
+ * - `GIVEN(x)`: true if the optional operand x is there; otherwise its buffer must not be read
  * - `FOR_ITEMS(i) { }`: runs over the work items of this call. Each item is done once, by one thread, in any order: it
  *   must write only elements that no other item writes, and read none that another one writes
  * - `U8`, `I8` ... `I64`, `F32`, `F64`: types of a fixed size

@@ -77,8 +77,8 @@ HAUL_API haul_device *haul_tensor_device(const haul_tensor *t); /* the device; a
 /* True if the elements are row-major, without gaps. False on failure. */
 HAUL_API bool haul_tensor_is_contiguous(const haul_tensor *t);
 
-/* Are the elements of a 4-d tensor [N, C, H, W] in memory in the order [N, H, W, C]? Where C or H W is 1, a tensor is
- * both channels-last and contiguous. False on failure. */
+/* True if the elements of a 4-d tensor [N, C, H, W] are in memory in the order [N, H, W, C]. Where C or H W is 1, a
+ * tensor is both channels-last and contiguous. False on failure. */
 HAUL_API bool haul_tensor_is_channels_last(const haul_tensor *t);
 
 /* A counter of the tensor's memory, which each change in place increases by one: a program can check if the elements

@@ -246,8 +246,8 @@ FUNC A TRIG_OF_NEAR(A x, U32 add)
     r = M_FMA(k, 1.71512451e-15f, r);
     return TRIG_NEAR(r, F32_BITS(z) + add);
 }
-/* Is |x| too large for that, or x not finite? Then 2 x / pi is computed in integers (Payne, Hanek 1983): the product of the
- * 24 bits of x and the bits of 2 / pi that matter. */
+/* True if |x| is too large for that, or x is not finite. Then 2 x / pi is computed in integers (Payne, Hanek 1983): the
+ * product of the 24 bits of x and the bits of 2 / pi that matter. */
 #define TRIG_IS_FAR(x) (!(ABS_OF(x) < 1e5f))
 CONSTANT U32 two_over_pi[8] = {0u,          0x28be60dbu, 0x9391054au, 0x7f09d5f4u,
                                0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau};

@@ -84,7 +84,7 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
 #define PUT_BOOL_BLOCK              RAW_STORE_BLOCK
 #define PUT_BOOL_TO                 PUT_BOOL
 #define PUT_BOOL_END                RAW_STORE_END
-/* Does a dense row from o on begin with blocks? Past the caches they begin at a line. */
+/* True if a dense row from o on begins with blocks. Past the caches they begin at a line. */
 #define IN_BLOCKS(R, S, o, row)                                                                                        \
     ((row) >= BLOCK_OF(R, S) && (BLOCKS_PAST_CACHES ? BYTES_TO_LINE(o) == 0 : HALF_BLOCKS))
 /* How many elements of it are worked on alike: those before a line, or those of whole blocks. */

@@ -55,7 +55,7 @@ for compiler in g++ clang++; do
 done
 "$HAUL_CC" -std=c11 -I "$HAUL_SOURCE/include" -fPIC -shared exceed.c -o libexceed.so $link || exit 1
 
-# fails NAME COMMAND...: does it exit with status 1, and name the budget?
+# fails NAME COMMAND...: it exits with status 1, and names the budget
 fails() {
     local name=$1
     shift

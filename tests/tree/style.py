@@ -1,5 +1,6 @@
 """Rules of the house style that the formatter does not know (CONTRIBUTING.md): no blank line follows the declarations that a
-function begins with, a status is a condition by itself, and comments do without some words that make a fact hard to read.
+function begins with, a status is a condition by itself, and comments state facts: they ask no questions, and do without some words
+that make a fact hard to read.
 Programs for users may write != HAUL_OK."""
 import os
 import pathlib
@@ -12,6 +13,8 @@ COMMENTED = ("include", "src", "cli", "tests")  # folders whose comments are che
 WORDS = re.compile(r"""\b(what\s+(is|was|are|were) | (?<!there\s)(is|are|was|were)\s+no(?!\s+(longer|more)) | such | tells? | told
     | (some|no)body | lies? | lay | lying | besides?)\b""", re.X | re.I)
 COMMENT = re.compile(r'''"(?:\\.|[^"\\\n])*" | \'(?:\\.|[^\'\\\n])*\' | (/\*.*?\*/ | //[^\n]*)''', re.X | re.S)
+QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`")  # within comments: what a program prints or a user writes
+QUESTION = re.compile(r"[^\s?]\?(?=[\s)\"*]|$)")
 STATEMENT = re.compile(r"(return|goto|if|for|while|switch|do|else|case|break|continue|default|asm|__asm__)\b")
 NAMED_TYPE = re.compile(r"(static |const )*(typedef|struct|enum|union)\b[^;=]*\{")
 DECLARATION = re.compile(r"""((static|const|volatile|register|struct|enum|union|unsigned|signed|long|short|extern|_Thread_local
@@ -58,12 +61,21 @@ def blank_lines(lines):
                 yield start + 1 + count + 1
 
 
-def avoided_words(text):
-    """(line, words) for each of the avoided words in the comments of a text; a line may end between two words."""
+def comments(text):
+    """(position, text) of each comment, with blanks for the ends of its lines."""
     for comment in COMMENT.finditer(text):
-        words = re.sub(r"\n\s*(\*(?!/))?[ \t]*", lambda gap: " " * len(gap[0]), comment[1] or "")
-        for found in WORDS.finditer(words):
-            yield text.count("\n", 0, comment.start() + found.start()) + 1, " ".join(found[0].split())
+        yield comment.start(), re.sub(r"\n\s*(\*(?!/))?[ \t]*", lambda gap: " " * len(gap[0]), comment[1] or "")
+
+
+def comment_faults(text):
+    """(line, what is wrong) for each avoided word and each question in the comments of a text. A line may end between
+    two words."""
+    for start, comment in comments(text):
+        for found in WORDS.finditer(comment):
+            words = " ".join(found[0].split())
+            yield text.count("\n", 0, start + found.start()) + 1, f"a comment says \"{words}\": state the fact plainly"
+        for found in QUESTION.finditer(QUOTED.sub(lambda quoted: "_" * len(quoted[0]), comment)):
+            yield text.count("\n", 0, start + found.start()) + 1, "a comment asks a question: state the fact"
 
 
 def faults(text, for_users=False):
@@ -83,8 +95,12 @@ def test_of_the_test():
     if [line for line, _ in faults(text)] != [5] or list(faults(good)) or [line for line, _ in faults(condition)] != [1]:
         sys.exit("faults were made, and are not found")
     comment = "/* A line.\n * What\n * is behind it is no copy, and such a \"*/ f(\"nobody\"); // tells\n"
-    if list(avoided_words(comment)) != [(2, "What is"), (3, "is no"), (3, "such"), (3, "tells")]:
+    if [(line, what.split('"')[1]) for line, what in comment_faults(comment)] != [(2, "What is"), (3, "is no"), (3, "such"),
+                                                                                  (3, "tells")]:
         sys.exit("words to avoid were written into comments, and are not found")
+    questions = "/* Is it\n * free? Then go. */ f(\"why?\"); // a ? b : c, \"Stop now?\", `x?`\n// (or not?)\n"
+    if [line for line, _ in comment_faults(questions)] != [2, 3]:
+        sys.exit("questions were written into comments, and are not found, or others are")
 
 
 def main():
@@ -96,8 +112,8 @@ def main():
                 for line, what in faults(path.read_text(encoding="utf-8"), folder in ("include", "examples")):
                     messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
             if path.suffix in (".c", ".h", ".def") and folder in COMMENTED:
-                for line, words in avoided_words(path.read_text(encoding="utf-8")):
-                    messages.append(f"{path.relative_to(SOURCE)}:{line}: a comment says \"{words}\": state the fact plainly")
+                for line, what in comment_faults(path.read_text(encoding="utf-8")):
+                    messages.append(f"{path.relative_to(SOURCE)}:{line}: {what}")
     print("\n".join(messages))
     sys.exit(1 if messages else 0)
 
