@@ -5,6 +5,7 @@
 #include "base/numbers.h"
 #include "plan/place/place.h"
 #include "plan/place/step.h"
+#include "record/work.h"
 
 /* The waits for launches of all operations. */
 static int64_t launches_of(const haul_program *p, const haul__machine_device *d)
@@ -29,7 +30,7 @@ static void find_unmeasured(prospect *out, const haul_program *p, int device)
     bool   lacks[HAUL__WORK_OTHER + 1] = {false};
     size_t used = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const haul__machine_work w = haul__place_work_of(p, &p->operations[i]);
+        const haul__machine_work w = haul__program_work_of(p, &p->operations[i]);
         const haul__work_class   c = haul__machine_class_of(&w);
         const bool               timed = w.commands && !haul__machine_learnt_of(out->machine, device, &w);
         lacks[c] = lacks[c] || (timed && !haul__machine_measures(out->machine, device, c, w.dtype));

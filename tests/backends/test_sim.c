@@ -13,6 +13,7 @@
 #include "plan/calibrate.h"
 #include "plan/here.h"
 #include "plan/place/step.h"
+#include "record/work.h"
 
 static haul_scope    *scope;
 static haul_device   *gpu;
@@ -288,7 +289,7 @@ static int64_t predict(const haul_program *p)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const haul__machine_work work = haul__place_work_of(p, &p->operations[i]);
+        const haul__machine_work work = haul__program_work_of(p, &p->operations[i]);
         sum += work.commands ? haul__machine_time(machine, 1, &work) : 0;
     }
     return sum;

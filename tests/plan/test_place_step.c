@@ -13,6 +13,7 @@
 #include "plan/place/certificate.h"
 #include "plan/place/step.h"
 #include "plan/verify/verify.h"
+#include "record/work.h"
 #include "support/random.h"
 
 /* ---- programs ---- */
@@ -246,7 +247,7 @@ static void test_place_step__divides_updates(void **context)
         parts += strcmp(g.operations[i].name, "haul_sgd") ? 0 : g.operations[i].cost[0];
     for (int64_t i = 0; i < p->operation_count; i++) {
         const haul_program_operation *o = &p->operations[i];
-        const haul__machine_work      w = haul__place_work_of(p, o);
+        const haul__machine_work      w = haul__program_work_of(p, o);
         whole += strcmp(o->name, "haul_sgd") ? 0 : haul__machine_time(m, 0, &w);
     }
     assert_true(whole > 0);

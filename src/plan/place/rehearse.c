@@ -11,6 +11,7 @@
 #include "record/account.h"
 #include "record/dry_function.h"
 #include "record/program.h"
+#include "record/work.h"
 
 static haul_device *to_host(const char *name, const void *context)
 {
@@ -132,7 +133,7 @@ static const haul_program_value *crossing(const pricing *p, const haul_program_o
 static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const haul_program_value *x, lane on)
 {
     const haul_program_value *y = &p->program->values[o->value + o->operand_count];
-    const int64_t             host = on == UP ? x->store : y->store, bytes = haul__place_bytes_of(x);
+    const int64_t             host = on == UP ? x->store : y->store, bytes = haul__program_bytes_of(x);
     const int                 device = p->plan->request.device;
     p->figures.copied_bytes += bytes;
     p->figures.copies++;
@@ -143,7 +144,7 @@ static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const h
 static int64_t time_of(pricing *p, const haul_program_operation *o, lane *on)
 {
     const haul_program_value *v = crossing(p, o);
-    const haul__machine_work  w = haul__place_work_of(p->program, o);
+    const haul__machine_work  w = haul__program_work_of(p->program, o);
     *on = o->device == p->device ? (v ? UP : DEVICE) : v ? DOWN : HOST;
     if (v)
         return time_of_copy(p, o, v, *on);

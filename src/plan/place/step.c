@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "record/work.h"
 
 static const char OPERATION[] = "haul plan";
 
@@ -200,45 +201,6 @@ static haul_status add_source(builder *b, int64_t index)
 
 /* ---- operations ---- */
 
-int64_t haul__place_bytes_of(const haul_program_value *v)
-{
-    int64_t bits = haul_dtype_bits(v->dtype);
-    for (int d = 0; d < v->shape.ndim; d++)
-        bits *= v->shape.dims[d];
-    return haul__ceil_div(bits, 8);
-}
-
-static int64_t weights_of(const haul_program *p, const haul_program_operation *o)
-{
-    const int                 at = haul__work_weight(o->name, o->operand_count);
-    const haul_program_value *v = &p->values[o->value + (at < 0 ? 0 : at)];
-    return at < 0 || v->store < 0 ? 0 : haul__place_bytes_of(v);
-}
-
-static bool is_batched(const haul_program *p, const haul_program_operation *o)
-{
-    bool all = o->operand_count > 1;
-    for (int i = 0; all && i < 2; i++)
-        all = p->values[o->value + i].store >= 0 && p->values[o->value + i].shape.ndim > 2;
-    return all;
-}
-
-haul__machine_work haul__place_work_of(const haul_program *p, const haul_program_operation *o)
-{
-    haul__machine_work w = {.operation = o->name,
-                            .work_class = haul__work_class_of(o->name),
-                            .dtype = HAUL_DTYPE_NONE,
-                            .flops = o->flops,
-                            .bytes = o->bytes,
-                            .weights = weights_of(p, o),
-                            .commands = o->command_count,
-                            .batched = is_batched(p, o)};
-    for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++)
-        if (p->values[v].store >= 0)
-            w.dtype = haul__work_dtype(w.dtype, p->values[v].dtype);
-    return w;
-}
-
 static bool takes_time(const haul_program_operation *o)
 {
     return o->view_of < 0 && o->command_count > 0;
@@ -256,7 +218,7 @@ int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, 
 {
     int64_t count = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
-        const haul__machine_work w = haul__place_work_of(p, &p->operations[i]);
+        const haul__machine_work w = haul__program_work_of(p, &p->operations[i]);
         count += takes_time(&p->operations[i]) && haul__machine_learnt_of(machine, device, &w);
     }
     return count;
@@ -265,7 +227,7 @@ int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, 
 /* The share of the operation's time that a part of its work takes. */
 static void cost_of(const builder *b, const haul_program_operation *o, double share, int64_t cost[HAUL__PLACE_DEVICES])
 {
-    const haul__machine_work w = haul__place_work_of(b->program, o);
+    const haul__machine_work w = haul__program_work_of(b->program, o);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
         cost[d] = (int64_t)(share * (double)haul__machine_time(b->step->machine, d ? b->step->device : 0, &w));
 }

@@ -35,12 +35,6 @@ typedef struct haul__place_step {
  * - A part of a store that is read is a tensor of its own. */
 haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph *out);
 
-/* The bytes of a value's elements. */
-int64_t haul__place_bytes_of(const haul_program_value *value);
-
-/* The operation as a machine predicts it. */
-haul__machine_work haul__place_work_of(const haul_program *program, const haul_program_operation *operation);
-
 /* The number of operations that take time, and on the device how many of them have learnt times. */
 int64_t haul__place_timed(const haul_program *program);
 int64_t haul__place_learnt(const haul_program *program, const haul__machine *machine, int device);

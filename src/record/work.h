@@ -1,0 +1,15 @@
+/* Operations of programs as a machine predicts them. */
+#ifndef HAUL_RECORD_WORK_H
+#define HAUL_RECORD_WORK_H
+
+#include <haul/program.h>
+
+#include "machine/machine.h"
+
+/* The bytes of a value's elements. */
+int64_t haul__program_bytes_of(const haul_program_value *value);
+
+/* The operation as a machine predicts it. */
+haul__machine_work haul__program_work_of(const haul_program *program, const haul_program_operation *operation);
+
+#endif
