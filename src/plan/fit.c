@@ -1,5 +1,6 @@
 #include "plan/fit.h"
 
+#include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "memory/settings.h"
@@ -15,6 +16,7 @@ typedef struct making {
     const haul_batch      *batch;
     haul__fit_result      *out;
     haul_program          *program; /* of haul__fit_program */
+    haul__fit_step        *step;    /* of haul__fit_record */
     bool                   moves;   /* likewise */
 } making;
 
@@ -379,9 +381,9 @@ haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul_
 
 /* ---- the step as a program ---- */
 
-static haul_status record_third(void *context)
+/* All but the step. */
+static haul_status come_to_third(making *m)
 {
-    making               *m = context;
     const haul__training *t = m->training;
     haul_status           status = t->build(t->context, m->request->batch, false, &m->objects);
     if (!status)
@@ -392,8 +394,13 @@ static haul_status record_third(void *context)
         status = make_next(m);
     if (!status)
         status = take_batch(m);
-    if (!status)
-        status = lead(m);
+    return status ? status : lead(m);
+}
+
+static haul_status record_third(void *context)
+{
+    making           *m = context;
+    const haul_status status = come_to_third(m);
     return status ? status : haul__program_record(make_step, m, m->moves, m->program);
 }
 
@@ -410,6 +417,54 @@ haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul
     if (status)
         haul_program_free(out);
     return status;
+}
+
+static haul_status find_segments(making *m)
+{
+    const haul_program *p = &m->step->program;
+    m->step->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *m->step->segment);
+    if (!m->step->segment)
+        return haul__fail_memory(NULL, (size_t)p->operation_count * sizeof *m->step->segment);
+    for (int64_t i = 0; i < p->operation_count; i++)
+        m->step->segment[i] = haul__segment_of(&m->out->segments, m->objects.net, p->operations[i].module);
+    return HAUL_OK;
+}
+
+static haul_status record_residency(void *context)
+{
+    making     *m = context;
+    haul_status status = come_to_third(m);
+    if (!status)
+        status = m->training->hold(m->training->context);
+    if (!status && !m->out->segments.count)
+        status = haul__segments_find(m->objects.net, &m->out->segments);
+    if (!status)
+        status =
+            haul__program_record_residency(make_step, m, m->training->device, &m->step->program, &m->step->residency);
+    return status ? status : find_segments(m);
+}
+
+haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segments *segments, haul__fit_step *out)
+{
+    const haul__fit_request request = {.batch = batch};
+    haul__fit_result        fit = {.segments = *segments};
+    making                  m = {.training = t, .request = &request, .out = &fit, .step = out};
+    haul_estimate_result    all;
+    *out = (haul__fit_step){.segment = NULL};
+    const haul_status status = haul_estimate(record_residency, &m, &all);
+    haul_estimate_free(&all);
+    *segments = fit.segments;
+    if (status)
+        haul__fit_step_free(out);
+    return status;
+}
+
+void haul__fit_step_free(haul__fit_step *s)
+{
+    haul_program_free(&s->program);
+    haul__residency_free(&s->residency);
+    haul__free(s->segment);
+    *s = (haul__fit_step){.segment = NULL};
 }
 
 /* ---- on a device that spills ---- */

@@ -9,6 +9,7 @@
 #include "plan/layers.h"
 #include "plan/recompute.h"
 #include "plan/training.h"
+#include "record/residency.h"
 
 enum { HAUL__SPILLED_STEPS = 12 };
 
@@ -54,6 +55,18 @@ haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request 
  * (record/program.h). On failure there is nothing to free. */
 haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__segments *segments, bool moves,
                               haul_program *out);
+
+/* The third step as a program, as it is, and the memory of the training's device in it. All zero is empty. */
+typedef struct haul__fit_step {
+    haul_program    program;
+    haul__residency residency;
+    int            *segment; /* of each operation: the segment of the network that it is of; -1: none */
+} haul__fit_step;
+
+/* With these segments running again; with none, they become those of the network, all off. On failure there is nothing
+ * to free. */
+haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segments *segments, haul__fit_step *out);
+void        haul__fit_step_free(haul__fit_step *s);
 
 /* What an estimate says of a device; NULL: nothing. */
 const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device);

@@ -111,6 +111,40 @@ haul_status haul__segments_apply(const haul__segments *p, haul_module *net)
     return status;
 }
 
+/* True if the path begins with a child of the holder between the segment's first and last one. */
+static bool contains(const haul__segment *s, haul_module *net, const char *path)
+{
+    const size_t      length = strlen(s->holder);
+    haul_named_module children[HAUL__MOST_SEGMENTS];
+    char              child[sizeof s->first];
+    if (length && (strncmp(path, s->holder, length) != 0 || path[length] != '.'))
+        return false;
+    const char  *name = path + length + (length > 0);
+    const size_t size = strcspn(name, ".");
+    if (!size || size >= sizeof child)
+        return false;
+    snprintf(child, sizeof child, "%.*s", (int)size, name);
+    haul_module *holder = length ? haul_module_child(net, s->holder) : net;
+    const int    count = holder ? haul_module_children(holder, children, HAUL__MOST_SEGMENTS) : 0;
+    bool         within = false;
+    for (int i = 0; i < count && i < HAUL__MOST_SEGMENTS; i++) {
+        within = within || !strcmp(children[i].name, s->first);
+        if (within && !strcmp(children[i].name, child))
+            return true;
+        if (!strcmp(children[i].name, s->last))
+            return false;
+    }
+    return false;
+}
+
+int haul__segment_of(const haul__segments *p, haul_module *net, const char *path)
+{
+    for (int i = 0; i < p->count && *path; i++)
+        if (contains(&p->items[i], net, path))
+            return i;
+    return -1;
+}
+
 int haul__segments_count_on(const haul__segments *p)
 {
     int count = 0;

@@ -35,23 +35,30 @@ static haul_status extract_finding(const haul__program *log, const haul__program
     return status;
 }
 
+haul_status haul__program_run(haul__dry_run *run, haul_estimate_function *function, void *context,
+                              haul__program_range *out)
+{
+    const haul__program *log = &run->program;
+    haul_scope          *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    *out = (haul__program_range){log->described_count, log->value_count, log->store_count, log->command_count,
+                                 log->change_count};
+    const haul_status status = haul__dry_function_call(function, context, operation);
+    haul_scope_pop(scope);
+    return !status && log->incomplete ? haul__fail_memory(operation, sizeof *log->stores) : status;
+}
+
 /* w: NULL, or the updates stay where they are. */
 static haul_status run(haul__dry_run *d, haul_estimate_function *function, void *context, bool moves, const wanted *w,
                        haul_program *out)
 {
-    const haul__program      *log = &d->program;
-    const haul__program_range range = {log->described_count, log->value_count, log->store_count, log->command_count,
-                                       log->change_count};
-    haul_scope               *scope = haul__scope_push(NULL);
-    if (!scope)
-        return haul_error_status();
-    haul_status status = haul__dry_function_call(function, context, operation);
-    haul_scope_pop(scope);
-    if (!status && log->incomplete)
-        status = haul__fail_memory(operation, sizeof *log->stores);
+    haul__program_range range;
+    const haul_status   status = haul__program_run(d, function, context, &range);
     if (status)
         return status;
-    return w ? extract_finding(log, &range, w, out) : haul__program_extract(log, &range, moves, out, NULL);
+    return w ? extract_finding(&d->program, &range, w, out)
+             : haul__program_extract(&d->program, &range, moves, out, NULL);
 }
 
 static haul_status record(haul_estimate_function *function, void *context, bool moves, const wanted *w,

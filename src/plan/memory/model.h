@@ -47,6 +47,7 @@ typedef struct haul__memory_segment {
     int     back;             /* the operation before which they run again; it comes after `last` */
     int64_t around;           /* fixed bytes while they do, without those of `own` */
     int     read, read_count; /* tensors of others that they use: in model.reads */
+    int     number;           /* of the network's segments */
 } haul__memory_segment;
 
 /* All zero is an empty model without a limit. */

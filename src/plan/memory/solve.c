@@ -11,9 +11,10 @@
 enum {
     ROUNDS = 60,      /* of prices, for each pair of weights */
     FEW_CHOICES = 40, /* with so many, more starts are tried */
-    STARTS = 12
+    STARTS = 12,
+    PROMISING = 16 /* choices that are tried for a peak */
 };
-static const int64_t STEPS = 60000000; /* places and tensors that are looked at */
+static const int64_t STEPS = 100000000; /* places and tensors that are looked at */
 
 /* A choice and what it takes; what exceeds the limit counts before the time. */
 typedef struct state {
@@ -61,7 +62,7 @@ static bool is_better(const haul__memory_figures *a, const haul__memory_figures 
 {
     if (a->over != b->over && (a->over || b->over))
         return a->over < b->over;
-    return a->ps < b->ps;
+    return a->ps != b->ps ? a->ps < b->ps : a->moved < b->moved;
 }
 
 static void keep_best(search *s)
@@ -91,24 +92,74 @@ static double worth_of(const search *s, const haul__memory_figures *before)
     return less > 0 ? less / (more + 1) : 0;
 }
 
-/* One choice after the other changes, each time the one that is worth most, until the limit is kept. */
+/* The bytes that a segment which runs again takes off an operation. */
+static int64_t dropped_at(const haul__memory_model *m, int segment, int operation)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < m->tensor_count; i++) {
+        const haul__memory_tensor *t = &m->tensors[i];
+        const bool drops = t->drop < operation && operation <= m->segments[segment].back && operation <= t->until;
+        bytes += t->segment == segment && drops ? t->bytes : 0;
+    }
+    return bytes;
+}
+
+/* What a choice promises to take off an operation, for its time; below 0: it cannot. A choice that was made is undone
+ * only if it may be what needs the memory. */
+static double promise_of(const search *s, int choice, int operation)
+{
+    const haul__memory_model *m = s->m;
+    if (choice >= m->tensor_count) {
+        const haul__memory_segment *x = &m->segments[choice - m->tensor_count];
+        if (*bit_of(s, choice))
+            return x->back == operation ? 0 : -1;
+        const int64_t bytes = dropped_at(m, choice - m->tensor_count, operation);
+        return bytes ? (double)bytes / (double)(s->relaxed.before[x->last + 1] - s->relaxed.before[x->first] + 1) : -1;
+    }
+    const haul__memory_tensor *t = &m->tensors[choice];
+    if (t->in < 0 || *bit_of(s, choice) || t->leave >= operation || (t->back >= 0 && t->back < operation))
+        return -1;
+    return (double)t->bytes / (double)(t->out + t->in + 1);
+}
+
+/* The choices that promise most, the best first; returns how many. */
+static int list_promising(const search *s, int operation, int out[PROMISING])
+{
+    double promises[PROMISING];
+    int    count = 0;
+    for (int i = 0; i < s->count; i++) {
+        const double promise = promise_of(s, i, operation);
+        if (promise < 0 || (count == PROMISING && promise <= promises[count - 1]))
+            continue;
+        int k = count < PROMISING ? count++ : count - 1;
+        for (; k > 0 && promises[k - 1] < promise; k--) {
+            promises[k] = promises[k - 1];
+            out[k] = out[k - 1];
+        }
+        promises[k] = promise;
+        out[k] = i;
+    }
+    return count;
+}
+
+/* One choice after the other changes, each time the one that is worth most at the peak, until the limit is kept. */
 static void repair(search *s)
 {
+    int next[PROMISING];
     try_now(s);
     while (s->now.figures.over && s->steps > 0) {
         const haul__memory_figures before = s->now.figures;
+        const int                  count = list_promising(s, before.peak_at, next);
         double                     most = 0;
         int                        best = -1;
-        for (int i = 0; i < s->count; i++) {
-            if (!can_choose(s, i))
-                continue;
-            *bit_of(s, i) ^= 1;
+        for (int i = 0; i < count; i++) {
+            *bit_of(s, next[i]) ^= 1;
             try_now(s);
             const double worth = worth_of(s, &before);
-            *bit_of(s, i) ^= 1;
+            *bit_of(s, next[i]) ^= 1;
             if (worth > most) {
                 most = worth;
-                best = i;
+                best = next[i];
             }
         }
         if (best >= 0)
@@ -187,13 +238,25 @@ static bool improve_once(search *s)
     return better;
 }
 
+/* Nothing is better than the best, by its bound. */
+static bool is_done(const search *s)
+{
+    return !s->best.figures.over && s->best.figures.ps <= s->base + larger(s->bound, 0);
+}
+
+/* With a quarter of the steps that are left. */
 static void repair_and_improve(search *s)
 {
+    const int64_t others = s->steps / 4 * 3;
+    if (is_done(s))
+        return;
+    s->steps -= others;
     repair(s);
     keep_best(s);
-    while (s->steps > 0 && improve_once(s))
-        continue;
+    while (s->steps > 0 && !is_done(s) && improve_once(s))
+        keep_best(s);
     keep_best(s);
+    s->steps = others + larger(s->steps, 0);
 }
 
 /* ---- prices ---- */
@@ -253,9 +316,9 @@ static void use_prices(search *s)
         use_weights(s, HAUL__MEMORY_SHARES, HAUL__MEMORY_SHARES);
         return;
     }
-    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
-        use_weights(s, weights[i][0], weights[i][1]);
     s->bound = larger(s->bound, haul__memory_crossing_bound(&s->relaxed));
+    for (size_t i = 0; i < sizeof weights / sizeof *weights && !is_done(s); i++)
+        use_weights(s, weights[i][0], weights[i][1]);
 }
 
 /* ---- the whole ---- */
@@ -288,6 +351,24 @@ static void use_starts(search *s)
             *bit_of(s, k) = can_choose(s, k) && next_random(s) % (k < tensors ? 2 : 3) == 0;
         repair_and_improve(s);
     }
+}
+
+/* Leaves out of the best what does not help, the smallest first. */
+static void trim(search *s)
+{
+    copy_state(s, &s->now, &s->best);
+    for (int i = s->count - 1; i >= 0; i--)
+        if (*bit_of(s, i))
+            change_one(s, i);
+    keep_best(s);
+}
+
+/* Nothing fits: what comes close is enough. */
+static void come_close(search *s)
+{
+    clear(s, 0);
+    repair(s);
+    keep_best(s);
 }
 
 static haul_status take_plan(search *s, haul__memory_plan *out)
@@ -349,9 +430,12 @@ haul_status haul__memory_solve(const haul__memory_model *m, haul__memory_plan *o
         status = begin(&s);
     if (!status) {
         s.best.figures = s.now.figures = haul__memory_try(&s.work, &s.now.choice);
-        if (s.best.figures.over) {
-            use_starts(&s);
+        if (s.best.figures.over && haul__memory_least(m) > m->limit) {
+            come_close(&s);
+        } else if (s.best.figures.over) {
             use_prices(&s);
+            use_starts(&s);
+            trim(&s);
         }
         status = take_plan(&s, out);
     }
