@@ -1,6 +1,7 @@
 /* haul plan: where the parts of a training step should run. */
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
+#include "cli/plan/allow.h"
 #include "cli/plan/check.h"
 #include "cli/plan/request.h"
 #include "cli/plan/show.h"
@@ -13,6 +14,8 @@ typedef struct plan_options {
     const char   *svg, *certificate, *verify; /* NULL: none */
     bool          json, measure;
     request_texts texts;
+    const char   *allow;   /* NULL: none */
+    unsigned      allowed; /* by `allow` */
 } plan_options;
 
 typedef struct planning {
@@ -33,6 +36,14 @@ static int check(const plan_options *o)
         return EXIT_USAGE;
     if (o->verify && (o->measure || o->svg || o->certificate || o->json)) {
         complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");
+        return EXIT_USAGE;
+    }
+    if (o->allow && (o->measure || o->svg || o->certificate || o->verify || o->texts.places)) {
+        complain("--allow plans memory; leave --measure, --svg, --certificate, --verify and --place out");
+        return EXIT_USAGE;
+    }
+    if (!o->allow && has_step(o) && !o->step.batch && !o->verify) {
+        complain("--batch auto needs --allow LIST, for example --allow recompute,spill");
         return EXIT_USAGE;
     }
     return -1;
@@ -79,7 +90,9 @@ static bool show(const planning *p, study *s, trainer *t, const char *title)
 
 static int plan(trainer *t, void *context)
 {
-    planning  *p = context;
+    planning *p = context;
+    if (p->options->allow)
+        return allow_show(t, &p->request, p->options->allowed, p->options->json);
     char       title[300];
     study      s = {0};
     const bool made = study_make(&s, t, &p->request);
@@ -102,13 +115,27 @@ static int run(planning *p)
     }
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
-    return one_step_open(&o->step, "plan", plan, p);
+    one_step step = o->step;
+    if (o->allow)
+        step.device = allow_device(&p->request, o->texts.machine);
+    return one_step_open(&step, "plan", plan, p);
 }
 
 static const option plan_rows[] = {
     ONE_STEP_MODEL_ROW("Step", plan_options, "MODEL"),
     ONE_STEP_RUN_ROW("Step", plan_options, "The step"),
-    ONE_STEP_BATCH_ROW("Step", plan_options),
+    {.group = "Step",
+     .name = "batch",
+     OPTION_INTEGER_AT(plan_options, step.batch),
+     .argument = "N",
+     .help =
+         "Examples in a mini-batch; of a run as many as it trains with, unless given; auto with --allow: with which "
+         "it trains most examples in a second",
+     .initial = "64",
+     .low = 1,
+     .high = MOST_BATCH,
+     .word = "auto",
+     .offers = OPTION_CHOICES("auto")},
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(plan_options, texts.machine),
@@ -131,6 +158,12 @@ static const option plan_rows[] = {
      OPTION_TEXT_AT(plan_options, texts.places),
      .argument = "LIST",
      .help = "Modules that stay on a device, for example 'conv*=cuda:0,fc*=cpu'"},
+    {.group = "Machine",
+     .name = "allow",
+     OPTION_TEXT_AT(plan_options, allow),
+     .argument = "LIST",
+     .help = "Instead of placing operations, find the fastest way to train within --memory-limit on the device, with "
+             "any of these: split, recompute, spill, accumulate, bf16"},
     {.group = "Output",
      .name = "measure",
      OPTION_FLAG_AT(plan_options, measure),
@@ -167,6 +200,9 @@ static int plan_main(int argc, char **argv)
     if (code < 0)
         code = check(&o);
     o.step.batch_given = option_given(&values, "batch");
+    o.step.finds_batch = o.allow != NULL;
+    if (code < 0 && o.allow && !allow_parse(o.allow, &o.allowed))
+        code = EXIT_USAGE;
     if (code < 0)
         code = run(&p);
     request_free(&p.request);

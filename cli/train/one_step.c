@@ -37,9 +37,9 @@ static bool take_options(const one_step *s, const char *subcommand, trainer *t, 
     o->threads = s->threads;
     o->place = o->plan = NULL;
     o->workers = 0;
-    if (!o->batch)
+    if (!o->batch && !s->finds_batch)
         complain("the run finds its batch by itself (--batch auto); give --batch N");
-    return o->batch != 0;
+    return o->batch || s->finds_batch;
 }
 
 static int open_and_use(const one_step *s, const char *subcommand, trainer *t, one_step_use *use, void *context)

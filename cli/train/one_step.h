@@ -12,6 +12,7 @@ typedef struct one_step {
     const char *precision;   /* NULL: that of the run, or f32 */
     int64_t     batch;       /* of a run only if it was given */
     bool        batch_given;
+    bool        finds_batch; /* a batch of 0 is one that the subcommand finds */
     int64_t     threads;
 } one_step;
 

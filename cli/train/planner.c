@@ -11,6 +11,8 @@ struct planner {
     trainer        trial; /* the copy that was built last, and its options */
     train_options  options;
     haul__training training;
+    haul__training varied;    /* of planner_vary, */
+    const char    *precision; /* with this precision; NULL: that of the training */
 };
 
 static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
@@ -18,6 +20,7 @@ static haul_status build(void *context, int64_t batch, bool follows, haul__train
     planner *p = context;
     p->options = *p->of->options;
     p->options.batch = batch;
+    p->options.precision = p->precision ? p->precision : p->options.precision;
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
@@ -81,6 +84,14 @@ bool planner_open(trainer *t)
                                    .end_epoch = end_epoch};
     t->planner = p;
     return true;
+}
+
+const haul__training *planner_vary(planner *p, int64_t accumulate, const char *precision)
+{
+    p->varied = p->training;
+    p->varied.accumulate = accumulate;
+    p->precision = precision;
+    return &p->varied;
 }
 
 void planner_free(planner *p)

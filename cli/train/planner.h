@@ -27,6 +27,10 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 /* The third step of the training with this batch as a program, with the segments that run again by trainer.expected. */
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out);
 
+/* The training with so many mini-batches in a step, and in that precision; NULL: in its own. Valid until the next call.
+ */
+const haul__training *planner_vary(planner *p, int64_t accumulate, const char *precision);
+
 /* The training with so many bytes and any batch. */
 haul__batch_request planner_batches(planner *p, int64_t limit);
 

@@ -1,0 +1,340 @@
+#include "cli/plan/allow.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/numbers.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+#include "cli/train/planner.h"
+#include "plan/choose/choose.h"
+
+typedef struct allowance {
+    trainer       *t;
+    study_request *request;
+    unsigned       allowed;
+    int64_t        limit; /* of the device, in bytes */
+    haul__chosen   chosen;
+    haul_plan     *split; /* the placement, if it was allowed and fits; else NULL */
+} allowance;
+
+/* ---- options ---- */
+
+static void complain_of_names(const char *name, size_t length)
+{
+    char   names[100];
+    size_t used = 0;
+    for (int i = 0; haul__technique_name(i) && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", haul__technique_name(i));
+    complain("--allow has '%.*s'; expected are some of %s", (int)length, name, names);
+}
+
+bool allow_parse(const char *list, unsigned *out)
+{
+    *out = 0;
+    for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t length = strcspn(at, ",");
+        int          i = 0;
+        while (haul__technique_name(i) &&
+               (strlen(haul__technique_name(i)) != length || strncmp(at, haul__technique_name(i), length) != 0))
+            i++;
+        if (!haul__technique_name(i)) {
+            complain_of_names(at, length);
+            return false;
+        }
+        *out |= 1U << i;
+    }
+    return true;
+}
+
+const char *allow_device(const study_request *r, const char *machine)
+{
+    static char name[HAUL__MACHINE_NAME + 16];
+    for (int i = 0; machine && haul__machine_shipped(i); i++)
+        if (!strcmp(machine, haul__machine_shipped(i))) {
+            snprintf(name, sizeof name, "sim:%s:%d", machine, r->plan.device - 1);
+            return name;
+        }
+    return machine ? "cpu" : r->plan.names[1];
+}
+
+/* ---- planning ---- */
+
+static const haul__training *training(void *context, int64_t accumulate, bool bf16)
+{
+    const allowance *a = context;
+    return planner_vary(a->t->planner, accumulate, bf16 ? "bf16" : NULL);
+}
+
+/* A share is of the device's peak without a limit. */
+static haul_status find_limit(allowance *a, haul__choose_request *r)
+{
+    const haul__plan_request *p = &a->request->plan;
+    a->limit = p->limit[1] ? p->limit[1] : p->machine->devices[p->device].memory_bytes;
+    if (p->percent[1] > 0) {
+        haul__keep        free;
+        const haul_status status = haul__keep_find(&(haul__keep_request){.training = training(a, 1, false),
+                                                                         .batch = r->batch,
+                                                                         .limit = INT64_MAX / 2,
+                                                                         .machine = r->machine,
+                                                                         .number = r->number},
+                                                   &free);
+        if (status)
+            return status;
+        a->limit = (int64_t)(p->percent[1] / 100 * (double)free.free_peak);
+        haul__keep_free(&free);
+    }
+    r->limit = larger(a->limit, 1);
+    return HAUL_OK;
+}
+
+/* The placement counts if it is faster. */
+static haul_status try_split(allowance *a)
+{
+    haul_program       program;
+    haul__plan_request request = a->request->plan;
+    const int64_t      limit = a->limit;
+    haul_status        status = planner_record(a->t->planner, a->chosen.batch, false, &program);
+    if (status)
+        return status;
+    request.ahead = true;
+    request.limit[1] = limit;
+    request.percent[1] = 0;
+    a->request->plan.machine = NULL;
+    a->split = haul__plan_new(&program, &request, "haul plan");
+    if (!a->split && haul_error_status() != HAUL_OUT_OF_MEMORY)
+        return haul_error_status();
+    haul_error_clear();
+    if (!a->split)
+        return HAUL_OK;
+    if (a->chosen.fits && a->split->best->cost >= a->chosen.ps) {
+        haul__object_release(a->split);
+        a->split = NULL;
+    }
+    return HAUL_OK;
+}
+
+static haul_status choose(allowance *a)
+{
+    const haul__plan_request *p = &a->request->plan;
+    haul__choose_request      r = {.training = training,
+                                   .context = a,
+                                   .allowed = a->allowed,
+                                   .batch = a->t->options->batch,
+                                   .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),
+                                   .host_limit = p->limit[0],
+                                   .machine = p->machine,
+                                   .number = p->device};
+    haul_status               status = find_limit(a, &r);
+    if (!status)
+        status = haul__choose(&r, &a->chosen);
+    if (!status && a->allowed & HAUL__ALLOW_SPLIT && a->chosen.batch)
+        status = try_split(a);
+    return status;
+}
+
+/* ---- the result ---- */
+
+static bool fits(const allowance *a)
+{
+    return a->split || a->chosen.fits;
+}
+
+static int64_t step_of(const allowance *a)
+{
+    return a->split ? a->split->best->cost : a->chosen.ps;
+}
+
+static int64_t bound_of(const allowance *a)
+{
+    return a->split ? smaller(a->split->best->proof.bound, a->chosen.bound) : a->chosen.bound;
+}
+
+static unsigned used(const allowance *a)
+{
+    return a->split ? HAUL__ALLOW_SPLIT : a->chosen.used;
+}
+
+static double gap_of(const allowance *a)
+{
+    return step_of(a) ? (double)(step_of(a) - bound_of(a)) / (double)step_of(a) : 0;
+}
+
+static int64_t peak_of(const allowance *a, int device)
+{
+    return a->split ? a->split->best->peaks[device].bytes : device ? a->chosen.keep.peak : a->chosen.moved;
+}
+
+static const char *words(const allowance *a, char *out, size_t size)
+{
+    return a->split ? "" : haul__chosen_words(&a->chosen, out, size);
+}
+
+/* ---- JSON ---- */
+
+static void put_techniques(cJSON *object, const char *name, unsigned techniques)
+{
+    cJSON *array = json_array(object, name);
+    for (int i = 0; haul__technique_name(i); i++)
+        if (techniques >> i & 1)
+            json_push(array, cJSON_CreateString(haul__technique_name(i)));
+}
+
+static void put_segments(const allowance *a, cJSON *object)
+{
+    const haul__segments *s = &a->chosen.keep.segments;
+    cJSON                *array = json_array(object, "recomputed");
+    for (int i = 0; !a->split && i < s->count; i++)
+        if (s->items[i].on)
+            json_push(array, cJSON_CreateString(s->items[i].name));
+}
+
+static void put_moves(const allowance *a, cJSON *object)
+{
+    const haul__keep *k = &a->chosen.keep;
+    cJSON            *array = json_array(object, "spilled");
+    for (int64_t i = 0; !a->split && i < k->schedule.count; i++) {
+        const haul__spill_move   *m = &k->schedule.moves[i];
+        const haul_program_store *s = &k->program.stores[m->store];
+        cJSON                    *move = cJSON_CreateObject();
+        json_text(move, "module", s->module);
+        json_text(move, "origin", s->origin);
+        json_number(move, "bytes", (double)s->bytes);
+        json_number(move, "after", (double)m->after);
+        json_number(move, "before", (double)m->before);
+        json_push(array, move);
+    }
+}
+
+static void put_other(cJSON *object, const char *name, const haul__choose_other *o)
+{
+    cJSON *other = json_object(object, name);
+    json_number(other, "bytes", o->bytes ? (double)o->bytes : NAN);
+    json_bool(other, "fits", o->bytes && o->fits);
+    json_number(other, "step_ms", o->bytes && o->fits ? (double)o->ps * 1e-9 : NAN);
+}
+
+static bool show_json(const allowance *a)
+{
+    char                      text[300];
+    const haul__chosen       *c = &a->chosen;
+    const haul__plan_request *p = &a->request->plan;
+    cJSON                    *object = cJSON_CreateObject();
+    json_bool(object, "fits", fits(a));
+    put_techniques(object, "allowed", a->allowed);
+    put_techniques(object, "techniques", used(a));
+    json_number(object, "batch", (double)c->batch);
+    json_number(object, "accumulate", a->split ? 1 : (double)c->accumulate);
+    json_text(object, "precision", !a->split && c->bf16 ? "bf16" : a->t->options->precision);
+    json_text(object, "device", p->names[1]);
+    json_number(object, "limit_bytes", (double)a->limit);
+    json_number(object, "step_ms", (double)step_of(a) * 1e-9);
+    json_number(object, "bound_ms", fits(a) ? (double)bound_of(a) * 1e-9 : NAN);
+    json_number(object, "gap", fits(a) ? gap_of(a) : NAN);
+    cJSON *peaks = json_object(object, "peak_bytes");
+    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        json_number(peaks, p->names[d], (double)peak_of(a, d));
+    json_number(object, "spilled_bytes", a->split ? 0 : (double)c->moved);
+    json_number(object, "unlimited_step_ms", (double)c->free_ps * 1e-9);
+    json_number(object, "unlimited_peak_bytes", (double)c->free_peak);
+    put_segments(a, object);
+    put_moves(a, object);
+    put_other(object, "more", &c->more);
+    put_other(object, "less", &c->less);
+    json_text(object, "words", words(a, text, sizeof text));
+    json_number(object, "largest_batch", fits(a) ? (double)c->batch : (double)c->largest);
+    return json_print(object);
+}
+
+/* ---- text ---- */
+
+static void print_segments(const allowance *a)
+{
+    const haul__segments *s = &a->chosen.keep.segments;
+    char                  text[900];
+    size_t                length = 0;
+    if (!haul__segments_count_on(s))
+        return;
+    for (int i = 0; i < s->count && length < sizeof text; i++)
+        if (s->items[i].on)
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "recompute  ",
+                                       s->items[i].name);
+    print_wrapped(text, 0, 11);
+}
+
+static void print_techniques(const allowance *a)
+{
+    const haul__chosen *c = &a->chosen;
+    if (a->split) {
+        printf("split      %s; haul plan without --allow lists the operations\n",
+               peak_of(a, 1) ? "between the devices" : "nothing runs on the device");
+        return;
+    }
+    if (!c->used)
+        printf("keep       everything fits as it is\n");
+    if (c->accumulate > 1)
+        printf("accumulate %s mini-batches of %s\n", text_count(c->accumulate), text_count(c->batch / c->accumulate));
+    if (c->bf16)
+        printf("bf16       matrix products and convolutions\n");
+    print_segments(a);
+    if (c->keep.schedule.count)
+        printf("spill      %s in %s tensors to host memory and back in each step\n", text_bytes(c->moved),
+               text_count(c->keep.schedule.count));
+}
+
+static bool show_text(const allowance *a)
+{
+    char                      text[300];
+    const train_options      *o = a->t->options;
+    const haul__plan_request *p = &a->request->plan;
+    const haul__chosen       *c = &a->chosen;
+    snprintf(text, sizeof text, "one training step of %s, batch %s, %s, within %s on %s", o->model,
+             text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
+    print_wrapped(text, 0, 2);
+    print_techniques(a);
+    printf("step       %s; without a limit %s\n", text_ps(step_of(a)), text_ps(c->free_ps));
+    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(bound_of(a)),
+           100 * gap_of(a));
+    printf("peak       %s on %s; without a limit %s\n", text_bytes(peak_of(a, 1)), p->names[1],
+           text_bytes(c->free_peak));
+    if (*words(a, text, sizeof text)) {
+        putchar('\n');
+        print_wrapped(text, 0, 0);
+    }
+    return output_works();
+}
+
+static int refuse(const allowance *a)
+{
+    const haul__chosen *c = &a->chosen;
+    complain("nothing that is allowed fits in %s on %s: with batch %s a step needs %s at least", text_bytes(a->limit),
+             a->request->plan.names[1], text_count(c->batch), text_bytes(c->keep.peak));
+    if (c->largest)
+        complain_more("The largest batch that fits is --batch %" PRId64 ".", c->largest);
+    else if (c->batch > 1)
+        complain_more("No smaller batch fits.");
+    complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak);
+    return EXIT_MEMORY;
+}
+
+int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
+{
+    allowance a = {.t = t, .request = request, .allowed = allowed};
+    int       code = EXIT_FAILED;
+    if (!planner_open(t))
+        return EXIT_FAILED;
+    if (choose(&a)) {
+        code = haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
+        complain_error();
+    } else if (fits(&a)) {
+        code = (json ? show_json(&a) : show_text(&a)) ? EXIT_OK : EXIT_FAILED;
+    } else {
+        code = json && !show_json(&a) ? EXIT_FAILED : refuse(&a);
+    }
+    haul__chosen_free(&a.chosen);
+    haul__object_release(a.split);
+    return code;
+}

@@ -1,0 +1,236 @@
+#include "plan/choose/choose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/numbers.h"
+#include "record/work.h"
+
+enum { MOST_PARTS = 64, MOST_SIZES = 12 };
+
+const char *haul__technique_name(int bit)
+{
+    static const char *const names[] = {
+#define X(NAME, bit, text) [bit] = text,
+#include "plan/choose/techniques.def"
+#undef X
+    };
+    return bit >= 0 && (size_t)bit < sizeof names / sizeof *names ? names[bit] : NULL;
+}
+
+/* ---- one way ---- */
+
+static int64_t time_of_updates(const haul__choose_request *r, const haul__keep *k)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < k->program.operation_count; i++)
+        if (!strcmp(k->program.operations[i].section, "optimizer step")) {
+            const haul__machine_work w = haul__program_work_of(&k->program, &k->program.operations[i]);
+            sum += haul__machine_time(r->machine, r->number, &w);
+        }
+    return sum;
+}
+
+static unsigned techniques_of(const haul__chosen *c)
+{
+    unsigned used = c->bf16 ? HAUL__ALLOW_BF16 : 0;
+    used |= c->accumulate > 1 ? HAUL__ALLOW_ACCUMULATE : 0;
+    used |= haul__segments_count_on(&c->keep.segments) ? HAUL__ALLOW_RECOMPUTE : 0;
+    return used | (c->keep.schedule.count ? HAUL__ALLOW_SPILL : 0);
+}
+
+/* The step of that batch in so many parts. Only the last one updates the parameters. */
+static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_t parts, bool bf16, int64_t limit,
+                            haul__chosen *out)
+{
+    const haul__training *t = r->training(r->context, parts, bf16);
+    *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16, .tried = 1};
+    haul_status status = haul__keep_find(&(haul__keep_request){.training = t,
+                                                               .batch = batch / parts,
+                                                               .limit = limit,
+                                                               .machine = r->machine,
+                                                               .number = r->number,
+                                                               .recomputes = r->allowed & HAUL__ALLOW_RECOMPUTE,
+                                                               .spills = r->allowed & HAUL__ALLOW_SPILL},
+                                         &out->keep);
+    if (status)
+        return status;
+    const int64_t saved = (parts - 1) * time_of_updates(r, &out->keep);
+    out->fits = out->keep.fits && (!r->host_limit || out->keep.moved <= r->host_limit);
+    out->ps = parts * out->keep.ps - saved;
+    out->bound = parts * out->keep.bound - saved;
+    out->free_ps = parts * out->keep.free_ps - saved;
+    out->free_peak = out->keep.free_peak;
+    out->moved = parts * out->keep.moved;
+    out->used = techniques_of(out);
+    return HAUL_OK;
+}
+
+void haul__chosen_free(haul__chosen *c)
+{
+    haul__keep_free(&c->keep);
+    *c = (haul__chosen){.fits = false};
+}
+
+/* ---- ways of one batch ---- */
+
+static bool is_better(const haul__chosen *a, const haul__chosen *b)
+{
+    if (a->fits != b->fits)
+        return a->fits;
+    return a->fits ? a->ps < b->ps : a->keep.peak < b->keep.peak;
+}
+
+/* Keeps the better one of two ways of a batch. The bound is of both. */
+static void keep_better(haul__chosen *now, haul__chosen *best)
+{
+    if (best->tried) {
+        now->tried = best->tried += now->tried;
+        now->bound = best->bound = smaller(now->bound, best->bound);
+        now->free_ps = best->free_ps;
+        now->free_peak = best->free_peak;
+    }
+    if (!best->batch || is_better(now, best)) {
+        haul__chosen_free(best);
+        *best = *now;
+    } else {
+        haul__chosen_free(now);
+    }
+}
+
+/* In one part, and in two, four and so on. More parts than without any waits do not help. */
+static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool bf16, int64_t limit, haul__chosen *best)
+{
+    haul_status status = HAUL_OK;
+    bool        free = false;
+    for (int64_t parts = 1; !status && !free && parts <= MOST_PARTS && batch % parts == 0; parts *= 2) {
+        haul__chosen now;
+        status = find_way(r, batch, parts, bf16, limit, &now);
+        if (status)
+            break;
+        free = now.fits && now.keep.ps == now.keep.free_ps;
+        keep_better(&now, best);
+        if (!(r->allowed & HAUL__ALLOW_ACCUMULATE))
+            break;
+    }
+    return status;
+}
+
+static haul_status choose_for(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out)
+{
+    *out = (haul__chosen){.fits = false};
+    haul_status status = try_parts(r, batch, false, limit, out);
+    if (!status && r->allowed & HAUL__ALLOW_BF16)
+        status = try_parts(r, batch, true, limit, out);
+    if (status)
+        haul__chosen_free(out);
+    return status;
+}
+
+/* ---- the batch ---- */
+
+/* More examples in a second. */
+static bool is_faster(const haul__chosen *a, const haul__chosen *b)
+{
+    if (a->fits != b->fits)
+        return a->fits;
+    return (double)a->batch * (double)b->ps > (double)b->batch * (double)a->ps;
+}
+
+static haul_status try_batch(const haul__choose_request *r, int64_t batch, haul__chosen *best, bool *fits)
+{
+    haul__chosen now;
+    haul_status  status = choose_for(r, batch, r->limit, &now);
+    if (status)
+        return status;
+    *fits = now.fits;
+    now.tried += best->tried;
+    best->tried = now.tried;
+    if (!best->batch || is_faster(&now, best)) {
+        haul__chosen_free(best);
+        *best = now;
+    } else {
+        haul__chosen_free(&now);
+    }
+    return HAUL_OK;
+}
+
+/* Doubles the batch as long as it fits, and then halves the distance to the first that does not. */
+static haul_status choose_batch(const haul__choose_request *r, haul__chosen *out)
+{
+    int64_t     low = 0, high = r->most_batch + 1;
+    haul_status status = HAUL_OK;
+    *out = (haul__chosen){.fits = false};
+    for (int i = 0; i < MOST_SIZES && !status && high - low > 1 + low / 16; i++) {
+        bool          fits = false;
+        const int64_t next = high > r->most_batch ? smaller(larger(2 * low, 1), r->most_batch) : low + (high - low) / 2;
+        status = try_batch(r, next, out, &fits);
+        *(fits ? &low : &high) = next;
+        if (fits && next == r->most_batch)
+            break;
+    }
+    if (status)
+        haul__chosen_free(out);
+    return status;
+}
+
+/* The largest smaller batch for which something fits. */
+static haul_status find_largest(const haul__choose_request *r, haul__chosen *out)
+{
+    int64_t     low = 0, high = out->batch;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < MOST_SIZES && !status && high - low > 1; i++) {
+        haul__chosen  now;
+        const int64_t next = low + (high - low) / 2;
+        status = choose_for(r, next, r->limit, &now);
+        if (status)
+            break;
+        *(now.fits ? &low : &high) = next;
+        out->tried += now.tried;
+        haul__chosen_free(&now);
+    }
+    out->largest = low;
+    return status;
+}
+
+/* ---- other limits ---- */
+
+static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int64_t bytes, bool more,
+                             haul__choose_other *out)
+{
+    haul__chosen      now;
+    const int64_t     limit = more ? r->limit + bytes : r->limit - bytes;
+    const haul_status status = bytes > 0 && limit > 0 ? choose_for(r, c->batch, limit, &now) : HAUL_OK;
+    *out = (haul__choose_other){.bytes = 0};
+    if (status || bytes <= 0 || limit <= 0)
+        return status;
+    c->tried += now.tried;
+    *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps, .peak = now.keep.peak};
+    haul__chosen_free(&now);
+    return HAUL_OK;
+}
+
+/* An eighth more, but no more than the training can use, or so much that it is faster; and an eighth less. */
+static haul_status try_limits(const haul__choose_request *r, haul__chosen *c)
+{
+    const int64_t eighth = larger(r->limit / 8, 1), room = larger(c->free_peak - r->limit, 0);
+    int64_t       bytes = smaller(eighth, room);
+    haul_status   status = try_limit(r, c, bytes, true, &c->more);
+    while (!status && bytes < room && c->ps > c->free_ps && c->more.ps >= c->ps) {
+        bytes = smaller(2 * bytes, room);
+        status = try_limit(r, c, bytes, true, &c->more);
+    }
+    const int64_t unused = larger(r->limit - c->free_peak, 0);
+    return status ? status : try_limit(r, c, smaller(unused + eighth, r->limit - 1), false, &c->less);
+}
+
+haul_status haul__choose(const haul__choose_request *r, haul__chosen *out)
+{
+    haul_status status = r->batch ? choose_for(r, r->batch, r->limit, out) : choose_batch(r, out);
+    if (status)
+        return status;
+    status = out->fits ? try_limits(r, out) : find_largest(r, out);
+    if (status)
+        haul__chosen_free(out);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* The fastest way to train within a memory limit: batch, accumulation, precision, segments that run again, and
+ * spilling, chosen together. */
+#ifndef HAUL_PLAN_CHOOSE_CHOOSE_H
+#define HAUL_PLAN_CHOOSE_CHOOSE_H
+
+#include "plan/keep.h"
+
+/* Techniques, as bits. */
+enum {
+#define X(NAME, bit, text) HAUL__ALLOW_##NAME = 1 << (bit),
+#include "plan/choose/techniques.def"
+#undef X
+};
+
+/* The technique's name, "recompute"; NULL after the last. */
+const char *haul__technique_name(int bit);
+
+typedef struct haul__choose_request {
+    /* The training in so many parts of a step, and in bf16 or its own precision. It is valid until the next call. */
+    const haul__training *(*training)(void *context, int64_t accumulate, bool bf16);
+    void                *context;
+    unsigned             allowed;    /* techniques */
+    int64_t              batch;      /* examples in a step; 0: with which it trains most examples in a second */
+    int64_t              most_batch; /* of 0 */
+    int64_t              limit;      /* bytes on the training's device */
+    int64_t              host_limit; /* bytes of host memory that spilled tensors may take; 0: none */
+    const haul__machine *machine;
+    int                  number; /* of the device on the machine */
+} haul__choose_request;
+
+/* The same training with another limit. */
+typedef struct haul__choose_other {
+    int64_t bytes; /* more or less than the limit; 0: it was not tried */
+    bool    fits;
+    int64_t ps;   /* of a step */
+    int64_t peak; /* bytes */
+} haul__choose_other;
+
+/* A step of `accumulate` mini-batches with the plan of the last one. All zero is empty. */
+typedef struct haul__chosen {
+    bool               fits;
+    unsigned           used; /* techniques */
+    int64_t            batch, accumulate;
+    bool               bf16;
+    haul__keep         keep;               /* of a mini-batch */
+    int64_t            ps, bound, free_ps; /* of a step; the last in the training's precision, in one part */
+    int64_t            free_peak;          /* likewise */
+    int64_t            moved;              /* bytes that are spilled in a step */
+    int64_t            largest;            /* the largest batch that was found to fit if this one does not; 0: none */
+    int                tried;              /* plans */
+    haul__choose_other more, less;
+} haul__chosen;
+
+/* If nothing fits, .fits is false and the rest is of the plan that comes closest. On failure there is nothing to free.
+ */
+haul_status haul__choose(const haul__choose_request *r, haul__chosen *out);
+void        haul__chosen_free(haul__chosen *c);
+
+/* The difference that more or less memory would make: "388.2 MiB more would save 12.1 ms; 97.1 MiB less cost 3.4 ms".
+ */
+const char *haul__chosen_words(const haul__chosen *c, char *out, size_t size);
+
+#endif

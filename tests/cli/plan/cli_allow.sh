@@ -1,0 +1,75 @@
+# haul plan --allow: the fastest way to train within a limit, as text and JSON, refusals and bad input.
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+
+cat >check.py <<'END'
+import json, sys
+p = json.load(open(sys.argv[1]))
+names = {"fits", "allowed", "techniques", "batch", "accumulate", "precision", "device", "limit_bytes", "step_ms",
+         "bound_ms", "gap", "peak_bytes", "spilled_bytes", "unlimited_step_ms", "unlimited_peak_bytes", "recomputed",
+         "spilled", "more", "less", "words", "largest_batch"}
+assert set(p) == names, set(p) ^ names
+assert set(p["techniques"]) <= set(p["allowed"])
+if p["fits"]:
+    assert p["bound_ms"] <= p["step_ms"] and 0 <= p["gap"] < 1
+    assert p["peak_bytes"][p["device"]] <= p["limit_bytes"]
+assert ("recompute" in p["techniques"]) == bool(p["recomputed"])
+assert ("spill" in p["techniques"]) == bool(p["spilled"]) == (p["spilled_bytes"] > 0)
+assert all(s["after"] < s["before"] and s["bytes"] > 0 for s in p["spilled"])
+print(*p["techniques"])
+END
+
+# A limit that everything fits: nothing is done.
+run 0 plan --model char_gpt --batch 16 --machine laptop-4g --allow recompute,spill --json
+check "nothing is done" test -z "$("$HAUL_PYTHON" check.py out)"
+check "with the time that it takes without a limit" "$HAUL_PYTHON" -c '
+import json; p = json.load(open("out"))
+assert p["step_ms"] == p["unlimited_step_ms"] and p["peak_bytes"]["cuda:0"] == p["unlimited_peak_bytes"]
+assert p["words"].startswith("more memory would save nothing")'
+
+# Each technique, and all of them.
+step=(--model char_gpt --batch 16 --machine laptop-4g --memory-limit 70%)
+for way in recompute spill accumulate; do
+    run 0 plan "${step[@]}" --allow "$way" --json
+    check "$way" test "$("$HAUL_PYTHON" check.py out)" = "$way"
+    cp out "$way"
+done
+run 0 plan "${step[@]}" --allow split,recompute,spill,accumulate,bf16 --json
+cp out all
+run 0 plan "${step[@]}" --allow split,recompute,spill,accumulate,bf16 --json
+check "the same again" cmp -s out all
+check "all together are not slower than one" "$HAUL_PYTHON" -c '
+import json
+all = json.load(open("all"))
+for one in "recompute", "spill", "accumulate":
+    assert all["step_ms"] <= json.load(open(one))["step_ms"], one'
+
+run 0 plan "${step[@]}" --allow recompute
+check "the title" grep -Eq '^one training step of char_gpt, batch 16, sgd, within [0-9.]+ MiB on cuda:0' out
+check "the segments" grep -q '^recompute  *blocks' out
+check "the time" grep -Eq '^step       [0-9.]+ ms; without a limit [0-9.]+ ms' out
+check "the bound" grep -Eq '^bound      [0-9.]+ ms: no allowed way takes less by the model' out
+check "the peak" grep -Eq '^peak       [0-9.]+ MiB on cuda:0; without a limit' out
+check "what other limits would change" grep -Eq '^[0-9.]+ [KM]iB more would save [0-9.]+ [um]s; [0-9.]+ [KM]iB less would (not fit|cost)' out
+
+# A batch that is found.
+run 0 plan --model char_gpt --batch auto --machine laptop-4g --memory-limit 16M --allow recompute --json
+check "a batch" "$HAUL_PYTHON" -c 'import json; p = json.load(open("out")); assert p["fits"] and p["batch"] > 8'
+
+# Nothing fits: what would.
+run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute
+check "the limit and the need" grep -q 'nothing that is allowed fits in 7.6 MiB on cuda:0: with batch 64 a step needs' err
+check "a batch that fits" grep -Eq 'The largest batch that fits is --batch [0-9]+' err
+check "a limit that fits" grep -Eq 'What fits: --memory-limit cuda:0=[0-9]+' err
+fitting=$(sed -n 's/.*The largest batch that fits is --batch \([0-9]*\).*/\1/p' err)
+run 0 plan --model char_gpt --batch "$fitting" --machine laptop-4g --memory-limit 8M --allow recompute
+run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute --json
+check "as JSON, too" "$HAUL_PYTHON" check.py out
+
+# Bad input.
+run 2 plan "${step[@]}" --allow recompute,magic
+complains "--allow has 'magic'; expected are some of split, recompute, spill, accumulate, bf16"
+run 2 plan "${step[@]}" --allow recompute --svg plan.svg
+complains '--allow plans memory'
+run 2 plan --model char_gpt --batch auto --machine laptop-4g
+complains '--batch auto needs --allow'
+finish
