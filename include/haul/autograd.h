@@ -53,8 +53,9 @@ typedef struct HAUL__DESIGNATED haul_backward_options {
  * part of it can be used again, even if the pass fails; no other thread may use it during the pass. `.keep = true`
  * keeps the graph.
  * - Leaf gradients change only if the whole pass succeeds. Until then the pass holds the gradients of all leaves in
- *   addition to those that the leaves have. With `.once = true` it holds no gradient longer than necessary, but if it
- *   fails, some leaves may have their new gradients and others not: then set all of them anew.
+ *   addition to those that the leaves have. With `.once = true` it holds no gradient longer than necessary, and adds
+ *   to the gradient of a leaf in its memory if no other tensor sees that. But if it fails, some leaves may have their
+ *   new gradients and others not: then set all of them anew.
  * - `.keep` and `.once` do not change the bits of gradients.
  *
  * Fails with HAUL_GRAPH, before anything changes, if y does not require a gradient, or if an earlier pass has freed a

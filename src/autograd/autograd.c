@@ -144,16 +144,31 @@ static haul_tensor *sum(const haul_tensor *leaf, haul_tensor *arrived)
     return haul_add_into(arrived, leaf->grad, arrived) ? NULL : arrived;
 }
 
+/* True if a gradient may be added to what the leaf has in place: no other tensor sees that. */
+static bool may_add(const haul_tensor *held, const haul_tensor *arrived)
+{
+    return haul__gradient_is_own(held) && held->dtype == arrived->dtype && haul__tensor_same_layout(held, arrived);
+}
+
+/* The same for a pass that may leave gradients that are not complete if it fails: the sum is in the memory of the
+ * leaf's gradient where that is possible, so a followed step needs no second set of gradients. */
+static haul_tensor *sum_at_once(const haul_tensor *leaf, haul_tensor *arrived)
+{
+    if (!may_add(leaf->grad, arrived))
+        return sum(leaf, arrived);
+    return haul_add_into(leaf->grad, leaf->grad, arrived) ? NULL : leaf->grad;
+}
+
 /* The leaf may have been moved or cast since the graph was recorded; its gradient follows it. Takes over the reference
  * to `arrived`; the caller gets one. */
-static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
+static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived, bool at_once)
 {
     haul_device *device = leaf->storage->device;
     haul_tensor *g = arrived;
     if (g->storage->device != device || g->dtype != leaf->dtype)
         g = haul_to(g, device, .dtype = leaf->dtype);
     if (!haul__failed(g) && leaf->grad)
-        g = sum(leaf, g);
+        g = at_once ? sum_at_once(leaf, g) : sum(leaf, g);
     else if (!haul__failed(g) && !may_keep(leaf, g))
         g = haul__copy_to_order_of(g, leaf);
     if (g == arrived)
@@ -165,12 +180,12 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived)
     return g;
 }
 
-/* What a dry run must know before the gradient of a leaf is replaced. */
+/* What a dry run must know before the gradient of a leaf is replaced, or was added to. */
 static haul_status prepare_leaf(haul_tensor *leaf, haul_tensor *g)
 {
     haul__recorder *r = haul__recorder_now();
     haul_status     status = r ? r->leaf(r, leaf, g) : HAUL_OK;
-    return status ? status : keep_in_dry_run(leaf, backward);
+    return status || g == leaf->grad ? status : keep_in_dry_run(leaf, backward);
 }
 
 /* Takes over the reference to the gradient. */
@@ -188,7 +203,7 @@ static haul_status commit_leaves(const haul__pass_result *result, void *context)
     haul_tensor **fresh = haul__calloc(count, sizeof *fresh);
     haul_status   status = fresh || !count ? HAUL_OK : haul__fail_memory(backward, count * sizeof *fresh);
     for (size_t i = 0; !status && i < count; i++) {
-        fresh[i] = new_gradient(result->leaves[i], haul__gradient_take(result, result->leaves[i]));
+        fresh[i] = new_gradient(result->leaves[i], haul__gradient_take(result, result->leaves[i]), false);
         status = fresh[i] ? HAUL_OK : haul_error_status();
     }
     for (size_t i = 0; !status && i < count; i++)
@@ -212,7 +227,7 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
         haul__object_release(arrived);
         return status;
     }
-    haul_tensor *g = new_gradient(leaf, arrived);
+    haul_tensor *g = new_gradient(leaf, arrived, true);
     status = g ? prepare_leaf(leaf, g) : haul_error_status();
     if (status)
         haul__object_release(g);

@@ -59,7 +59,7 @@ struct haul__recorder {
                                 haul_tensor *const *results, int count);
     /* A function that will run again in the backward pass begins; its calls follow. */
     haul_status (*mark)(haul__recorder *recorder, const char *name);
-    /* The pass is about to replace the leaf's gradient. */
+    /* The pass is about to replace the leaf's gradient, or has added to it: then `gradient` is the leaf's. */
     haul_status (*leaf)(haul__recorder *recorder, haul_tensor *leaf, haul_tensor *gradient);
     /* The step does something that cannot be followed. */
     void (*refuse)(haul__recorder *recorder, const char *why);

@@ -154,11 +154,22 @@ static haul_status follow_mark(haul__follower *base, const char *name)
 
 /* ---- backward passes ---- */
 
+/* True if no other tensor sees the gradient, which is the one that the change names. A variant has a reference to
+ * memory that the step makes. */
+static bool is_own(const haul__leaf_change *change, const haul_tensor *g)
+{
+    const int holders = change->before.kind == HAUL__INSIDE ? 2 : 1;
+    return !haul__object_is_shared(g) && atomic_load(&g->storage->object.refs) == holders;
+}
+
 static haul_status change_leaf(haul__following *f, const haul__entry *e, const haul__leaf_change *change)
 {
     haul_tensor *leaf = f->leaves[change->leaf];
     if (!leaf || !haul__follow_is_reference(f, &change->before, leaf->grad))
         return differs_in(f, e, "a leaf has another gradient");
+    if (!change->value)
+        return is_own(change, leaf->grad) ? HAUL_OK
+                                          : differs_in(f, e, "another tensor has the memory of a leaf's gradient");
     haul_tensor *g = haul__follow_make(f, change->value);
     if (!g)
         return haul__fail_memory(e->name, sizeof *g);
@@ -252,6 +263,7 @@ static haul_status begin(haul__following *f, haul__variant *v, haul__arenas *are
     f->v = v;
     f->run = run;
     f->at = 0;
+    f->moved = -1;
     f->outer = haul__is_dry() ? haul__dry_run_now() : NULL;
     f->frozen = frozen && !f->outer && v->runs >= HAUL__WARM_UP;
     f->refused = NULL;

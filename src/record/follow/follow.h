@@ -12,9 +12,10 @@ typedef struct haul__following {
     size_t         at;     /* the next entry */
     haul_tensor  **leaves; /* of the variant's leaves: the tensors of this run; leaf_room of them */
     size_t         leaf_room;
-    haul__dry_run *outer;   /* the dry run in which the step is followed; NULL: none */
-    size_t         failed;  /* the first entry that failed; the number of entries: none did */
-    bool           frozen;  /* what this run allocates is an error */
+    int            moved;  /* the newest of the outside stores that are not where they were in the last run; -1: none */
+    haul__dry_run *outer;  /* the dry run in which the step is followed; NULL: none */
+    size_t         failed; /* the first entry that failed; the number of entries: none did */
+    bool           frozen; /* what this run allocates is an error */
     haul__inside  *refused; /* the store that had to be allocated; NULL: none */
 } haul__following;
 

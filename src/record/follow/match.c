@@ -15,17 +15,22 @@ static bool has_form(const haul_tensor *t, const haul_tensor *form)
            !memcmp(t->strides, form->strides, (size_t)form->shape.ndim * sizeof *form->strides);
 }
 
-/* Two stores that were apart are apart, if one of them is written. A store that was not bound yet is expected where it
- * was in the last run. */
+/* Two stores that were apart are apart, if one of them is written. */
+static bool is_conflict(const haul__outside *o, const haul__storage *storage, const haul__outside *other)
+{
+    return other != o && other->bound == storage && (other->written || o->written);
+}
+
+/* A store that is where it was in the last run is apart from all others that are. */
 static bool is_apart(const haul__following *f, const haul__outside *o, const haul__storage *storage)
 {
-    const haul__variant *v = f->v;
-    for (size_t i = 0; i < v->outside_count; i++) {
-        const haul__outside *other = &v->outsides[i];
-        const haul__storage *theirs = other->run == f->run ? other->bound : other->last;
-        if (other != o && theirs == storage && (other->written || o->written))
+    const haul__outside *all = f->v->outsides;
+    for (int i = f->moved; storage == o->last && i >= 0; i = all[i].next_moved)
+        if (is_conflict(o, storage, &all[i]))
             return false;
-    }
+    for (size_t i = 0; storage != o->last && i < f->v->outside_count; i++)
+        if (all[i].run == f->run && is_conflict(o, storage, &all[i]))
+            return false;
     return true;
 }
 
@@ -33,12 +38,14 @@ static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
 {
     if (o->run == f->run)
         return o->bound == storage;
-    if (storage->device != o->device || (storage->planned && !f->outer) || storage->lent)
-        return false;
-    if (storage != o->last && !is_apart(f, o, storage))
+    if (storage->device != o->device || (storage->planned && !f->outer) || storage->lent || !is_apart(f, o, storage))
         return false;
     o->run = f->run;
     o->bound = storage;
+    if (storage != o->last) {
+        o->next_moved = f->moved;
+        f->moved = (int)(o - f->v->outsides);
+    }
     return true;
 }
 

@@ -264,7 +264,8 @@ static haul_status change_leaf(haul__recorder *base, haul_tensor *leaf, haul_ten
         refuse_call(r, "a backward pass reaches a leaf that no call of the step names");
     else
         change.leaf = (int)((uintptr_t)known->value - 1);
-    if (store < 0 || refer(r, leaf->grad, "a backward pass", &change.before) || add_value(r, gradient, &change.value) ||
+    if (store < 0 || refer(r, leaf->grad, "a backward pass", &change.before) ||
+        (gradient != leaf->grad && add_value(r, gradient, &change.value)) ||
         ROOM(v, leaf_changes, leaf_change_count, leaf_change_room, 0))
         return haul_error_status();
     v->leaf_changes[v->leaf_change_count++] = change;

@@ -186,7 +186,9 @@ static haul_status refuse_eager(const char *why)
  * waits. */
 static haul_status follow_new(haul_recording *r, char *why, size_t size, bool *followed)
 {
-    const int   before = r->report.variants;
+    const int before = r->report.variants;
+    if (before) /* memory that is the program's alone is recorded as what it is */
+        haul__variant_let_go(r->variants[0]);
     haul_status status = record(r, why, size);
     if (r->report.variants > before) {
         status = follow(r, before, followed);

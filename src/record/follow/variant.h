@@ -32,12 +32,12 @@ typedef struct haul__made {
     bool   tracked; /* a gradient flows through it */
 } haul__made;
 
-/* The gradient that a pass gives to a leaf. */
+/* The gradient that a pass gives to a leaf, or adds to the leaf's in place. */
 typedef struct haul__leaf_change {
     int             leaf;
     bool            inside; /* the step made the leaf, so nothing is left of it if the step differs */
-    haul__reference before; /* the gradient that it replaces */
-    uint32_t        value;  /* the new one */
+    haul__reference before; /* the leaf's gradient before */
+    uint32_t        value;  /* the new one; 0: the same one */
 } haul__leaf_change;
 
 typedef enum haul__entry_kind {
@@ -73,6 +73,7 @@ typedef struct haul__outside {
     uint64_t       run;          /* the run in which it was bound */
     haul__storage *bound, *last; /* of this run, and of the last run; without references */
     int            first_handle; /* in `handles`; -1: none */
+    int            next_moved;   /* in this run: another one that is not where it was in the last run; -1: none */
 } haul__outside;
 
 /* Memory that the step allocates. */

@@ -53,8 +53,8 @@ run 0 train --model simplecnn --data shapes:96 --batch 8 --epochs 2 --device cpu
 check "a profile watches" test "$(value out done followed)" -lt 23
 check "and is the reason" grep -q '"unfollowed":"a subscriber watches operations"' out
 run 0 train --model mlp --data shapes:64 --batch 4 --accumulate 4 --epochs 1 --device cpu --json
-steps 0 16 "sums of gradients"
-check "why" grep -q '"unfollowed":"the parts of a step take much less memory as they are"' out
+steps 15 1 "sums of gradients"
+check "in little more memory" test "$(value out done peak_bytes)" -lt 15000000
 run 0 train --model char_gpt --data sentences:64 --batch 8 --accumulate 2 --epochs 3 --device cpu --run sums --json
 steps 23 1 "sums that need little"
 run 0 train --model char_gpt --data sentences:64 --batch 8 --accumulate 2 --epochs 3 --device cpu --run plain --eager -q
