@@ -27,15 +27,13 @@ static int unknown_command(const char *name)
 {
     enum { MOST = 31 };
     const char *names[MOST + 1] = {NULL};
-    char        list[300];
     for (int i = 0; i < command_count && i < MOST; i++)
         names[i] = commands[i]->name;
     const char *near = did_you_mean(name, names);
-    list_text(list, sizeof list, names, "", "and");
     if (near)
-        complain("there is no command '%s'; did you mean '%s'? There are %s", name, near, list);
+        complain("unknown command '%s'; did you mean '%s'? (haul --help lists all commands)", name, near);
     else
-        complain("there is no command '%s'; there are %s", name, list);
+        complain("unknown command '%s' (haul --help lists all commands)", name);
     return EXIT_USAGE;
 }
 
@@ -56,7 +54,7 @@ static int run(int argc, char **argv)
         print_help(stdout);
         return EXIT_OK;
     }
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+    if (!strcmp(name, "--version") || !strcmp(name, "-V") || !strcmp(name, "-v") || !strcmp(name, "version")) {
         print_version();
         return EXIT_OK;
     }

@@ -138,9 +138,9 @@ static void complain_unknown(const char *text, size_t length)
     const char *near = did_you_mean(name, names);
     list_sources(all, sizeof all);
     if (near)
-        complain("--data %s: there is no source '%s'; did you mean '%s'? There are %s", text, name, near, all);
+        complain("--data %s: unknown source '%s'; did you mean '%s'? (use %s)", text, name, near, all);
     else if (stat(text, &status))
-        complain("--data %s: there is no source '%s'; there are %s", text, name, all);
+        complain("--data %s: unknown source '%s'; use %s", text, name, all);
     else if (S_ISDIR(status.st_mode))
         complain("--data %s: say what is in there: cifar10:%s, images:%s or masks:%s", text, text, text, text);
     else

@@ -46,20 +46,54 @@ static int set_value(option_values *o, const option *row, const char *text)
     return EXIT_USAGE;
 }
 
-/* `shown`: "--epoch" or "-e", `name` without dashes. */
-static int unknown(const command *c, const char *shown, const char *name)
+/* What other programs call options of Haul, without dashes. */
+static const char *const elsewhere[][2] = {{"batch-size", "batch"},
+                                           {"b", "batch"},
+                                           {"learning-rate", "lr"},
+                                           {"e", "epochs"},
+                                           {"num-epochs", "epochs"},
+                                           {"num-workers", "workers"},
+                                           {"j", "workers"},
+                                           {"num-threads", "threads"},
+                                           {"dataset", "data"},
+                                           {"d", "data"},
+                                           {"arch", "model"},
+                                           {"m", "model"},
+                                           {"optim", "optimizer"},
+                                           {"wd", "weight-decay"},
+                                           {"grad-accumulation", "accumulate"},
+                                           {"gradient-accumulation-steps", "accumulate"},
+                                           {"dtype", "precision"},
+                                           {"amp", "precision"},
+                                           {"gpu", "device gpu"},
+                                           {"cuda", "device cuda"},
+                                           {"cpu", "device cpu"},
+                                           {"weights", "init"},
+                                           {"pretrained", "init"},
+                                           {"output-dir", "run"},
+                                           {"o", "output"}};
+
+/* The option of the command that was probably meant; NULL if none is near. */
+static const char *probable_option(const command *c, const char *name)
 {
     const char *names[MOST_NAMES + 2] = {NULL};
-    char        list[1200];
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(name, elsewhere[i][0]) && option_named(c, elsewhere[i][1], strcspn(elsewhere[i][1], " ")))
+            return elsewhere[i][1];
     for (int i = 0; i < c->option_count; i++)
         names[i] = c->options[i].name;
     names[c->option_count] = "help";
-    const char *near = did_you_mean(name, names);
-    list_text(list, sizeof list, names, "--", "and");
+    return did_you_mean(name, names);
+}
+
+/* `shown`: "--epoch" or "-e", `name` without dashes. */
+static int unknown(const command *c, const char *shown, const char *name)
+{
+    const char *near = probable_option(c, name);
     if (near)
-        complain("there is no option %s; did you mean --%s? There are %s", shown, near, list);
+        complain("unknown option %s; did you mean --%s?", shown, near);
     else
-        complain("there is no option %s; there are %s", shown, list);
+        complain("unknown option %s (haul %s --help lists the options)", shown, c->name);
     return EXIT_USAGE;
 }
 

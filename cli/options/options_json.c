@@ -125,8 +125,10 @@ static bool complain_name(const command *c, const char *name, const char *where)
         if (is_kept(&c->options[i]))
             names[count++] = c->options[i].name;
     const char *near = did_you_mean(name, names);
-    complain("%s: there is no option \"%.100s\"%s%s%shere are %s", where, name, near ? "; did you mean \"" : "; t",
-             near ? near : "", near ? "\"? T" : "", list_text(list, sizeof list, names, "", "and"));
+    if (near)
+        complain("%s: unknown option \"%.100s\"; did you mean \"%s\"?", where, name, near);
+    else
+        complain("%s: unknown option \"%.100s\"; use %s", where, name, list_text(list, sizeof list, names, "", "and"));
     return false;
 }
 

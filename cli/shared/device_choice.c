@@ -7,7 +7,8 @@
 static void device_names(const haul_device_report *all, int count, const char **names)
 {
     for (int i = 0; i < count; i++)
-        *names++ = all[i].name;
+        if (all[i].usable)
+            *names++ = all[i].name;
     *names++ = "gpu";
     *names++ = "auto";
     *names = NULL;

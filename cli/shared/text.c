@@ -81,10 +81,29 @@ void print_visible(const char *text, int width)
     printf("%*s", width > 0 ? width : 0, "");
 }
 
+/* The first name that begins with `wrong`, or that does without its underscores; NULL if `wrong` is short. */
+static const char *longer_name(const char *wrong, const char *const *names)
+{
+    enum { SHORT = 3 };
+    if (strlen(wrong) < SHORT)
+        return NULL;
+    for (; *names; names++) {
+        const char *left = wrong, *at = *names;
+        for (; *left && *at; at++)
+            if (*at == *left)
+                left++;
+            else if (*at != '_')
+                break;
+        if (!*left)
+            return *names;
+    }
+    return NULL;
+}
+
 const char *did_you_mean(const char *wrong, const char *const *names)
 {
-    const char *near = NULL;
-    int         best = 3;
+    const char *near = longer_name(wrong, names);
+    int         best = near ? 2 : 3; /* one wrong letter is likelier than several that are missing */
     for (; *names; names++) {
         int    far = haul__spelling_distance(wrong, *names);
         size_t length = strlen(*names);

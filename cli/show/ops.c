@@ -287,9 +287,9 @@ static int unknown(const haul_operation_info *all, int count, const char *name)
         names[i] = short_name(&all[i]);
     const char *near = names ? did_you_mean(name, names) : NULL;
     if (near)
-        complain("there is no operation '%s'; did you mean '%s'?", name, near);
+        complain("unknown operation '%s'; did you mean '%s'? (haul ops lists them)", name, near);
     else
-        complain("there is no operation '%s' (haul ops lists them)", name);
+        complain("unknown operation '%s' (haul ops lists them)", name);
     free(names);
     return EXIT_USAGE;
 }

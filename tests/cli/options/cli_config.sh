@@ -56,8 +56,8 @@ refuses() {
     complains "$2"
     check "nothing was made" test ! -e refused
 }
-refuses '{"epoch": 3}' 'there is no option "epoch"; did you mean "epochs"? There are data, model'
-refuses '{"frobnicate": 3}' 'there is no option "frobnicate"; there are data, model'
+refuses '{"epoch": 3}' 'unknown option "epoch"; did you mean "epochs"?'
+refuses '{"frobnicate": 3}' 'unknown option "frobnicate"; use data, model'
 refuses '{"run": "x"}' '"run" cannot be set in a file; give --run on the command line'
 refuses '{"json": true}' '"json" cannot be set in a file'
 refuses '{"lr": "0.1"}' '"lr" is "0.1"; a number from 1e-12 to 1000000 is expected'

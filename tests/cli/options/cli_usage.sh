@@ -24,15 +24,26 @@ for option in model data device epochs batch lr momentum optimizer precision see
 done
 
 run 2 trian
-complains "did you mean 'train'? There are devices, train, predict, record, plan, what-if, compare, profile, audit, report"
+complains "unknown command 'trian'; did you mean 'train'? (haul --help lists all commands)"
 run 2 frobnicate
-complains "there is no command 'frobnicate'"
+complains "unknown command 'frobnicate' (haul --help lists all commands)"
 run 2 train --epoch 3
-complains "did you mean --epochs? There are --data, --model"
+complains "unknown option --epoch; did you mean --epochs?"
 run 2 train --frobnicate
-complains "there is no option --frobnicate"
+complains "unknown option --frobnicate (haul train --help lists the options)"
 run 2 train -e 3
-complains "there is no option -e; there are --data"
+complains "unknown option -e; did you mean --epochs?"
+for option in "--batch-size:--batch" "--learning-rate:--lr" "--gpu:--device gpu" "--num-workers:--workers" "--amp:--precision"; do
+    run 2 train "${option%%:*}" 3
+    complains "unknown option ${option%%:*}; did you mean ${option#*:}?"
+done
+run 2 devices --gpu
+complains "unknown option --gpu (haul devices --help lists the options)"
+"$HAUL" --version >version
+for way in -V -v version; do
+    "$HAUL" $way >out
+    check "haul $way" cmp -s out version
+done
 run 2 train extra
 complains "unexpected argument"
 run 2 train --epochs
@@ -93,15 +104,19 @@ run 2 predict --data shapes
 complains "--run is missing"
 run 2 inspect
 complains "FILE is missing"
+run 2 ops conv
+complains "did you mean 'conv1d'?"
+run 2 ops maxpool
+complains "did you mean 'max_pool"
 run 2 ops softmaxx
 complains "did you mean 'softmax'?"
 run 2 ops frobnicate
-complains "there is no operation 'frobnicate'"
+complains "unknown operation 'frobnicate'"
 run 2 ops add mul
 complains "unexpected argument"
 
 for option in "--model transformer:simplecnn, resnet18, dense, mlp, char_gpt or unet" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
-    "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? There are cifar10:DIR"; do
+    "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? (use cifar10:DIR"; do
     "$HAUL" train ${option%%:*} >out 2>err
     check "$option is refused" test $? -ne 0
     complains "${option#*:}"
