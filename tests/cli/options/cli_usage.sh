@@ -122,7 +122,7 @@ for option in "--model transformer:simplecnn, resnet18, dense, mlp, char_gpt or 
     complains "${option#*:}"
 done
 run 2 predict --run x --splt test
-complains "did you mean --split? There are --run, --data"
+complains "did you mean --split?"
 
 for number in ' 1' +1 0x10 1e1 ''; do
     run 2 train --epochs "$number"
