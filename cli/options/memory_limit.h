@@ -1,4 +1,4 @@
-/* --memory-limit: a size, or a share of what the training needs. */
+/* Sizes of options, and --memory-limit: a size, or a share of what the training needs. */
 #ifndef CLI_OPTIONS_MEMORY_LIMIT_H
 #define CLI_OPTIONS_MEMORY_LIMIT_H
 
@@ -6,5 +6,8 @@
 
 /* "3000000", "1.5G", "512Mi", "50%"; NULL and "0" mean no limit. False after a complaint. */
 bool memory_limit_parse(const char *text, haul__training_limit *out);
+
+/* "3000000", "1.5G", "512Mi"; NULL is 0. False after a complaint that names the option. */
+bool size_parse(const char *option, const char *text, int64_t *out);
 
 #endif

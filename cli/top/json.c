@@ -67,6 +67,7 @@ static void put_devices(cJSON *object, const haul_published *g)
         put_known(device, "allocated", (double)g->devices[i].allocated);
         put_known(device, "reserved", (double)g->devices[i].reserved);
         put_known(device, "spilled", (double)g->devices[i].spilled);
+        put_known(device, "spilled_to_file", (double)g->devices[i].spilled_to_file);
         json_push(list, device);
     }
 }
@@ -104,6 +105,7 @@ static cJSON *process_json(const top_process *p)
     json_number(object, "allocated", p->allocated);
     json_number(object, "reserved", p->reserved);
     json_number(object, "spilled", p->spilled);
+    json_number(object, "spilled_to_file", p->spilled_to_file);
     put_devices(object, g);
     put_progress(object, g);
     return object;

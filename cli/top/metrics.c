@@ -185,8 +185,10 @@ static void put_processes(metrics *x, const top_model *m)
                offsetof(haul_published_device, allocated));
     put_memory(x, m, "haul_process_memory_reserved_bytes", "Memory that the process has of the device.",
                offsetof(haul_published_device, reserved));
-    put_memory(x, m, "haul_process_memory_spilled_bytes", "Memory of tensors that were moved to host memory.",
+    put_memory(x, m, "haul_process_memory_spilled_bytes", "Memory of tensors that were moved to host memory or a file.",
                offsetof(haul_published_device, spilled));
+    put_memory(x, m, "haul_process_memory_spilled_to_file_bytes", "Of these: memory of tensors that are in a file.",
+               offsetof(haul_published_device, spilled_to_file));
     for (size_t k = 0; k < sizeof process_metrics / sizeof *process_metrics; k++) {
         const process_metric *metric = &process_metrics[k];
         begin(x, metric->name, metric->counter ? "counter" : "gauge", metric->help);

@@ -106,7 +106,7 @@ static double known(double value)
 static void add_memory(top_model *m, top_process *p)
 {
     int64_t most = -1;
-    p->allocated = p->reserved = p->spilled = p->page.state == HAUL_PUBLISHED_UNREADABLE ? NAN : 0;
+    p->allocated = p->reserved = p->spilled = p->spilled_to_file = p->page.state == HAUL_PUBLISHED_UNREADABLE ? NAN : 0;
     snprintf(p->device, sizeof p->device, "-");
     for (int i = 0; i < p->page.device_count; i++) {
         const haul_published_device *d = &p->page.devices[i];
@@ -115,6 +115,7 @@ static void add_memory(top_model *m, top_process *p)
         p->allocated += (double)d->allocated;
         p->reserved += (double)d->reserved;
         p->spilled += (double)d->spilled;
+        p->spilled_to_file += (double)d->spilled_to_file;
         if (on) {
             on->allocated += (double)d->allocated;
             on->reserved += (double)d->reserved;

@@ -33,9 +33,9 @@ typedef struct top_history {
 typedef struct top_process {
     haul_published page; /* the last one that was read */
     char           device[32];
-    double         allocated, reserved, spilled; /* on all its devices */
-    double         ended;                        /* when its page was found gone; NaN while it lives */
-    double         stopped;                      /* since when it is stopped; NaN if it is not */
+    double         allocated, reserved, spilled, spilled_to_file; /* on all its devices */
+    double         ended;                                         /* when its page was found gone; NaN while it lives */
+    double         stopped;                                       /* since when it is stopped; NaN if it is not */
     top_history    history[TOP_MEASURES];
 } top_process;
 

@@ -164,6 +164,10 @@ static void put_details(const top_process *p, top_canvas *c)
     snprintf(text, sizeof text, "%s alloc.  %s reserved  %s spilled", top_bytes(p->allocated), top_bytes(p->reserved),
              top_bytes(p->spilled));
     put_text(c, TOP_PLAIN, text);
+    if (p->spilled_to_file > 0) {
+        snprintf(text, sizeof text, "%s of these in a file", top_bytes(p->spilled_to_file));
+        put_text(c, TOP_PLAIN, text);
+    }
 }
 
 static void put_legend(top_canvas *c)

@@ -47,7 +47,8 @@ static void choose_fastest(trainer *t)
         t->options->batch = haul__batch_fastest(&t->choice);
     haul_transfer_stats_reset();
     t->waits_before = haul_sync_count();
-    t->spilled_before = trainer_spilled_bytes(t);
+    t->spilled_before = (spilled_bytes){0};
+    t->spilled_before = trainer_spilled(t);
 }
 
 /* --batch auto. -1, or an exit code. */
@@ -99,7 +100,14 @@ static haul_status expect_spilling(trainer *t)
 /* From here on, so that what --batch auto tries spills, too. */
 static haul_status begin_spilling(const trainer *t)
 {
-    return t->options->spill ? haul_memory_set_spill(t->device, true) : HAUL_OK;
+    const train_options *o = t->options;
+    if (!o->spill)
+        return HAUL_OK;
+    if (haul_memory_set_spill(t->device, true))
+        return haul_error_status();
+    return haul_memory_set_spill_tiers(
+        t->device, .host_limit = o->spill_host && !t->plans.spill_host ? HAUL_ZERO : t->plans.spill_host,
+        .folder = o->spill_folder, .folder_limit = t->plans.spill_file);
 }
 
 int trainer_expect(trainer *t)

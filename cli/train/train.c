@@ -80,6 +80,23 @@ static int check(const train_options *o)
     return -1;
 }
 
+/* Where --spill on puts tensors. An exit code, or -1. */
+static int read_tiers(const train_options *o, train_plans *plans)
+{
+    if (!size_parse("spill-host", o->spill_host, &plans->spill_host) ||
+        !size_parse("spill-file", o->spill_file, &plans->spill_file))
+        return EXIT_USAGE;
+    if (o->spill_file && !o->spill_folder) {
+        complain("--spill-file needs --spill-folder DIR, in which the file is");
+        return EXIT_USAGE;
+    }
+    if ((o->spill_host || o->spill_folder) && !o->spill) {
+        complain("--spill-host and --spill-folder need --spill on");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
 /* What the texts of --schedule, --augment and --memory-limit mean, and whether they fit the rest. An exit code, or -1.
  */
 static int read_plans(const option_values *values, const train_options *o, train_plans *plans)
@@ -96,7 +113,7 @@ static int read_plans(const option_values *values, const train_options *o, train
         complain("--batch auto needs a --memory-limit in bytes, such as 2G: a share is of what one batch needs");
         return EXIT_USAGE;
     }
-    return -1;
+    return read_tiers(o, plans);
 }
 
 /* ---- going on ---- */
@@ -470,6 +487,27 @@ static const option train_rows[] = {
      .initial = "off",
      .flags = CHANGES},
     {.group = "Machine",
+     .name = "spill-host",
+     OPTION_TEXT_AT(train_options, spill_host),
+     .argument = "SIZE",
+     .help = "With --spill on, the most host memory for these tensors, as in --memory-limit; 0 for none. Without it "
+             "there is no limit",
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "spill-folder",
+     OPTION_TEXT_AT(train_options, spill_folder),
+     .argument = "DIR",
+     .help = "With --spill on, a folder for what --spill-host leaves: a file there, which has no name, and ends with "
+             "the training",
+     .complete = COMPLETE_FOLDER,
+     .flags = CHANGES},
+    {.group = "Machine",
+     .name = "spill-file",
+     OPTION_TEXT_AT(train_options, spill_file),
+     .argument = "SIZE",
+     .help = "The most that the file in --spill-folder takes; without it, as much as the disk has",
+     .flags = CHANGES},
+    {.group = "Machine",
      .name = "recompute",
      OPTION_TEXT_AT(train_options, recompute),
      .argument = "auto|off",
@@ -529,7 +567,8 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, resume),
      .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
              "rescaled; "
-             "--patience, --device, --memory-limit, --spill, --recompute, --workers, --threads, --log-every and "
+             "--patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, --recompute, "
+             "--workers, --threads, --log-every and "
              "--save-every may "
              "differ, and so may --data if its folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",

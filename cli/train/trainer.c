@@ -406,10 +406,12 @@ static bool tell_early_stop(trainer *t)
     return report_tell_early_stop(&t->report, &s);
 }
 
-int64_t trainer_spilled_bytes(const trainer *t)
+spilled_bytes trainer_spilled(const trainer *t)
 {
     haul_memory_stats stats = {.spilled_total = 0};
-    return haul_memory_stats_get(t->device, &stats) ? 0 : stats.spilled_total - t->spilled_before;
+    haul_memory_stats_get(t->device, &stats);
+    return (spilled_bytes){.all = stats.spilled_total - t->spilled_before.all,
+                           .to_file = stats.spilled_to_file_total - t->spilled_before.to_file};
 }
 
 bool trainer_save_account(trainer *t)
@@ -447,13 +449,15 @@ static void tell_followed(const trainer *t, haul_recording_report *r, report_don
 /* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
 static int finish(trainer *t, double began)
 {
+    const spilled_bytes   spilled = trainer_spilled(t);
     haul_recording_report steps = {.followed = 0};
     report_done           d = {.device = t->device,
                                .step_seconds = samples_median(&t->steps),
                                .epochs = t->position.epoch - 1,
                                .peak_bytes = trainer_peak_bytes(t),
                                .limit_bytes = t->expected.limit + t->expected.overhead,
-                               .spilled_bytes = trainer_spilled_bytes(t),
+                               .spilled_bytes = spilled.all,
+                               .spilled_to_file_bytes = spilled.to_file,
                                .waits = haul_sync_count() - t->waits_before,
                                .step_peak_bytes = t->step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,

@@ -23,6 +23,7 @@ typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
+    const char *spill_host, *spill_folder, *spill_file;
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
     const char *devices;      /* to choose among; NULL: --device */
@@ -38,11 +39,12 @@ typedef struct train_options {
     bool        shuffle, eager, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
 } train_options;
 
-/* What the texts of --schedule, --augment and --memory-limit mean. */
+/* What the texts of --schedule, --augment, --memory-limit, --spill-host and --spill-file mean. */
 typedef struct train_plans {
     schedule_plan        schedule;
     augmentation         augment;
     haul__training_limit limit;
+    int64_t              spill_host, spill_file; /* bytes */
 } train_plans;
 
 /* Seconds that steps took, for their median. */
@@ -50,6 +52,11 @@ typedef struct samples {
     double *values;
     size_t  count, room;
 } samples;
+
+/* What went to host memory and to a file, and of this what went to the file. */
+typedef struct spilled_bytes {
+    int64_t all, to_file;
+} spilled_bytes;
 
 /* Of a resumed run: whether its data is that of its checkpoint. */
 typedef enum data_check {
@@ -76,7 +83,7 @@ typedef struct trainer {
     haul__batch_choice choice;       /* of --batch auto */
     struct planner    *planner;      /* of planner.h; NULL until the data is open */
     int64_t            waits_before; /* haul_sync_count before the training, and the spilled bytes before it: */
-    int64_t            spilled_before;
+    spilled_bytes      spilled_before;
     haul_device       *metrics; /* where loss and accuracy are computed; NULL: where the network ends */
     haul_module       *net;
     haul_optimizer    *optimizer;
@@ -190,7 +197,7 @@ haul_status trainer_read_window(trainer *t, double *mean);
 int64_t trainer_peak_bytes(const trainer *t);
 
 /* The bytes moved to host memory, each move counted. */
-int64_t trainer_spilled_bytes(const trainer *t);
+spilled_bytes trainer_spilled(const trainer *t);
 
 /* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
 void trainer_note_divergence(trainer *t, const char *what, int64_t batch);

@@ -33,9 +33,14 @@ typedef struct haul_memory_stats {
     /* of `allocated`: copies of parameters that are kept until the parameters change, for example casts by autocast and
      * weights in another memory format */
     int64_t derived_bytes;
-    int64_t pinned;        /* of `allocated`: bytes that haul_memory_pin keeps from being spilled */
-    int64_t spilled;       /* bytes in blocks of tensors whose elements are in host memory now: not in `allocated` */
-    int64_t spilled_total; /* bytes that left for host memory since the start, each time counted */
+    int64_t pinned; /* of `allocated`: bytes that haul_memory_pin keeps from being spilled */
+    /* bytes in blocks of tensors whose elements are in host memory or in a file now: not in `allocated`; and bytes that
+     * left for there since the start, each time counted */
+    int64_t spilled, spilled_total;
+    /* of these two: bytes in the file of haul_memory_set_spill_tiers, or that left for it */
+    int64_t spilled_to_file, spilled_to_file_total;
+    int64_t spill_host; /* bytes of host memory with spilled elements, also with those that are kept after a return */
+    int64_t spill_file; /* bytes that the file takes on its disk */
     /* bytes that the driver took for its context, streams, compiled kernels and libraries, as far as it is known: on
      * NVIDIA GPUs from the free memory before and after, with OpenCL the size of the compiled kernels. 0 for the CPU
      * and other devices whose memory is the host's. */
@@ -61,16 +66,44 @@ HAUL_API haul_status haul_memory_set_limit(haul_device *device, int64_t bytes);
 HAUL_API haul_status haul_memory_set_tensor_limit(haul_device *device, int64_t bytes);
 
 /* Spill tensors of the device where its memory, or the limit, does not suffice: move those that were used longest ago
- * to host memory (pinned if possible), and bring them back when they are used. Off by default. Results do not change.
- * Each spilled tensor costs two copies, which count as transfers of the operation "spill", or one if it has not changed
- * since it was last spilled: the copy in host memory stays valid until the tensor changes or ends. The device orders
- * copies with its other work; the host waits for one only if its memory must go back to the driver. Backward passes and
- * optimizer steps bring back what they use next, if there is room. An operation fails only if its own operands, results
- * and temporaries do not fit. A request that exceeds the limit, or all memory of the device, fails without moving
- * anything. Tensors make room for scratch memory, too, unless it does not fit next to those.
+ * to host memory (pinned if possible) or a file (haul_memory_set_spill_tiers), and bring them back when they are used.
+ * Off by default. Results do not change. Each spilled tensor costs two copies, which count as transfers of the
+ * operation "spill", or one if it has not changed since it was last spilled: the copy in host memory stays valid until
+ * the tensor changes or ends. The device orders copies with its other work; the host waits for one only if its memory
+ * must go back to the driver. Backward passes and optimizer steps bring back what they use next, if there is room. An
+ * operation fails only if its own operands, results and temporaries do not fit. A request that exceeds the limit, or
+ * all memory of the device, fails without moving anything. Tensors make room for scratch memory, too, unless it does
+ * not fit next to those.
  *
  * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's. */
 HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
+
+/* Where spilled elements go, an option of haul_memory_set_spill_tiers. */
+typedef struct HAUL__DESIGNATED haul_spill_tiers {
+    HAUL__GUARD
+    int64_t     host_limit;   /* bytes of host memory for them; HAUL_ZERO: none; 0: no limit */
+    const char *folder;       /* what exceeds that goes to a file in this folder; NULL: an allocation fails instead */
+    int64_t     folder_limit; /* bytes of the file; 0: as many as the disk has */
+} haul_spill_tiers;
+
+/* Say where spilled elements go:
+ *
+ *     haul_memory_set_spill_tiers(device, .host_limit = 4LL << 30, .folder = "/var/tmp", .folder_limit = 64LL << 30)
+ *
+ * At first they go to host memory, without a limit. The file has no name, so nothing is left of it when the process
+ * ends, however it ends. Its space is reserved before elements go there. Elements pass through 4 MiB of host memory,
+ * and the host waits for these copies. What returns keeps its place until another tensor has left for it, so the last
+ * one needs a free place. haul_memory_release_cached gives space that is free back to the disk.
+ *
+ * If no tier has room, the allocation fails with HAUL_OUT_OF_MEMORY; the message names the tier, its folder, the bytes
+ * that it needs and those that are free. If elements cannot be read back, the operation that uses them fails with
+ * HAUL_IO, and they stay in the file. haul_memory_stats counts the bytes of each tier.
+ *
+ * Fails with HAUL_UNSUPPORTED for the CPU and other devices whose memory is the host's, with HAUL_IO if the file cannot
+ * be made, and with HAUL_STATE if the folder would change while tensors are in its file. Then nothing has changed. */
+#define haul_memory_set_spill_tiers(device, ...)                                                                       \
+    haul_memory_set_spill_tiers_with(device, HAUL__OPTIONS(haul_spill_tiers, __VA_ARGS__))
+HAUL_API haul_status haul_memory_set_spill_tiers_with(haul_device *device, const haul_spill_tiers *tiers);
 
 /* Pin a tensor's memory on its device: it is never spilled until it is unpinned as often as it was pinned, or ends. The
  * memory is pinned with all tensors that share it. If it is in host memory now, it comes back first, which moves others

@@ -58,12 +58,13 @@ HAUL_API void haul_publish_end(void);
 
 /* Memory of a published process on a device, in bytes, as in haul_memory_stats. */
 typedef struct haul_published_device {
-    char    name[32];  /* "cuda:0" */
-    char    bus[32];   /* its address, "0000:01:00.0", by which other tools name a GPU; "" if unknown */
-    char    model[64]; /* the vendor's name, "cpu-skylake-avx512-..."; "" if unknown */
-    int64_t allocated; /* bytes that tensors hold */
-    int64_t reserved;  /* bytes obtained from the device, in use or cached */
-    int64_t spilled;   /* bytes moved to host memory */
+    char    name[32];        /* "cuda:0" */
+    char    bus[32];         /* its address, "0000:01:00.0", by which other tools name a GPU; "" if unknown */
+    char    model[64];       /* the vendor's name, "cpu-skylake-avx512-..."; "" if unknown */
+    int64_t allocated;       /* bytes that tensors hold */
+    int64_t reserved;        /* bytes obtained from the device, in use or cached */
+    int64_t spilled;         /* bytes moved to host memory or to a file */
+    int64_t spilled_to_file; /* of these: to a file */
 } haul_published_device;
 
 /* The state of a published process.

@@ -19,7 +19,7 @@
 #include "events/call.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 #include "ops/reduce/reduce.h"
 
 /* ---- gradients of nodes and leaves, with references ---- */

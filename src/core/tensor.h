@@ -23,14 +23,15 @@ typedef struct haul__use {
 #define HAUL__MAX_READS 4
 typedef struct haul__uses {
     atomic_bool lock;
-    atomic_bool any;  /* false: nothing is recorded, so no lock is needed */
-    atomic_bool away; /* the elements are in host memory (memory/spill.c); guarded by the lock of device/residency.h */
-    bool        copied; /* host memory has a copy of the current elements (memory/spill.c); guarded by `lock` */
-    atomic_int  fixed;  /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
-    uint64_t    last;   /* when it was last allocated or used by a command, by haul__residency_clock */
-    haul__use   write;
-    int         read_count;
-    haul__use   reads[HAUL__MAX_READS];
+    atomic_bool any; /* false: nothing is recorded, so no lock is needed */
+    atomic_bool
+         away;   /* the elements are in host memory (memory/spill/spill.c); guarded by the lock of device/residency.h */
+    bool copied; /* host memory has a copy of the current elements (memory/spill/spill.c); guarded by `lock` */
+    atomic_int fixed; /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
+    uint64_t   last;  /* when it was last allocated or used by a command, by haul__residency_clock */
+    haul__use  write;
+    int        read_count;
+    haul__use  reads[HAUL__MAX_READS];
 } haul__uses;
 
 /* Where a kernel finds a buffer: the backend's handle, and a host address if the host can see it (else NULL). */

@@ -1,4 +1,4 @@
-/* Memory whose elements were moved away to make room (memory/spill.c), and the commands that use it.
+/* Memory whose elements were moved away to make room (memory/spill/spill.c), and the commands that use it.
  *
  * A command may use memory only while that is present. The thread that submits it keeps the memory of all devices in
  * place from the moment at which it found it present until the command is marked as a use. Commands of synchronous

@@ -4,7 +4,7 @@
 #include "engine/driver.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 
 #define KERNEL(dtypes, lanes, buffers, unit, name, columns, few)                                                       \
     _Static_assert(buffers <= HAUL__MAX_BUFFERS, "a launch has no room for the buffers of " #name);

@@ -19,11 +19,12 @@
 #include "memory/block_events.h"
 #include "memory/derived.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/pins.h"
 #include "memory/report/failure.h"
 #include "memory/report/full.h"
 #include "memory/scope_limit.h"
-#include "memory/spill.h"
+#include "memory/spill/copy.h"
+#include "memory/spill/pins.h"
+#include "memory/spill/spill.h"
 #include "memory/split.h"
 #include "memory/trim.h"
 #include "memory/under_way.h"
@@ -282,8 +283,11 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     }
     for (int futile = 0; again && !block && futile < MOST_FUTILE;) {
         const int64_t moved = haul__spill(a, (int64_t)haul__bin_bytes(bin));
-        if (!haul__under_way_wait(a) && moved < 0)
+        if (!haul__under_way_wait(a) && moved < 0) {
+            if (haul__spill_was_refused(a))
+                haul__fail_full(a, bytes, origin); /* with the reason */
             break;
+        }
         futile += moved <= 0;
         haul__error_restore(&before);
         haul__under_way_watch(a);
@@ -336,15 +340,15 @@ static void block_put(haul__block *block)
     haul__scope_limit      *scope_limit = block->scope_limit;
     const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
     lock_for(a, block);
-    const bool     away = haul__block_is_away(block);
-    haul__storage *copy = away ? NULL : block->host;
+    const bool        away = haul__block_is_away(block);
+    haul__spill_copy *copy = away ? NULL : block->copy;
     if (!away) {
-        block->host = NULL;
+        block->copy = NULL;
         block->uses.copied = false;
         put(a, block);
     }
     haul__spin_unlock(&a->lock);
-    haul__object_release(copy);
+    haul__spill_copy_free(copy);
     if (away)
         haul__spill_drop(block);
     if (__builtin_expect(scope_limit != NULL, 0))
@@ -374,7 +378,7 @@ static void storage_release(haul__storage *storage)
         release_slowly(storage);
         return;
     }
-    const bool whole = !block->host && !block->moving;
+    const bool whole = !block->copy && !block->moving;
     if (whole)
         put(a, block);
     haul__spin_unlock(&a->lock);

@@ -27,8 +27,8 @@ struct haul__block {
     bool                      quiet;       /* a subscriber to events allocated it: freeing it emits no event */
     struct haul__scope_limit *scope_limit; /* the innermost scope limit that counts it, with a reference; NULL: none */
     int64_t                   born;        /* the allocator's count of allocations when its storage got it */
-    haul__storage            *host; /* its elements in host memory, with a reference: the only ones if uses.away, else
-                                     * a copy, which is valid if uses.copied; NULL: none */
+    struct haul__spill_copy  *copy; /* its elements outside of the device: the only ones if uses.away, else valid if
+                                     * uses.copied; NULL: none */
     bool moving;                    /* they are being copied there; both are guarded by the allocator's lock */
     int  pins;                      /* > 0: haul_memory_pin keeps the elements on the device; likewise guarded */
     struct haul__block_origin
@@ -47,10 +47,10 @@ static inline haul__buffer_address haul__block_address(const haul__block *block)
     return known.handle ? known : (haul__buffer_address){block->buffer.handle, 0};
 }
 
-/* True if the block's elements are in host memory, and it has no device memory. */
+/* True if the block's elements are only outside of the device, and it has no device memory. */
 static inline bool haul__block_is_away(const haul__block *block)
 {
-    return block->host && atomic_load(&block->uses.away);
+    return block->copy && atomic_load(&block->uses.away);
 }
 
 /* A storage of `bytes` on `device` with refs 1; for bytes == 0 and on meta it has no block. Returns NULL with

@@ -8,6 +8,14 @@
 #include "memory/allocator.h"
 #include "memory/size_class.h"
 
+/* Where spilled elements go (memory/spill/copy.h). */
+typedef struct haul__tiers {
+    bool                     host_is_limited;
+    int64_t                  host_limit;   /* bytes */
+    struct haul__spill_file *file;         /* NULL: none; guarded by the lock of device/residency.h */
+    char                     refused[300]; /* why the last one could not go; "": it could, or a message said so */
+} haul__tiers;
+
 struct haul__allocator {
     atomic_bool             lock;
     struct haul__allocator *next; /* in the list of all */
@@ -20,6 +28,7 @@ struct haul__allocator {
     haul_memory_stats       stats;
     int64_t                 begun, ended; /* how often memory began and ended being under way (under_way.h) */
     atomic_bool             spills;
+    haul__tiers             tiers;
     bool                    only_tensors; /* the limit does not count the device's overhead */
 };
 

@@ -7,7 +7,7 @@
 #include "memory/dry_run/dry_run.h"
 #include "memory/planned_scratch.h"
 #include "memory/scope_limit.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 
 static const char origin[] = "scratch";
 

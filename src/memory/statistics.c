@@ -3,7 +3,7 @@
 #include "memory/derived.h"
 #include "memory/report/origins.h"
 #include "memory/settings.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 #include "memory/trim.h"
 
 static struct haul__allocator *checked(const haul_device *device, bool pinned, const char *operation)

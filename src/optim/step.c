@@ -16,7 +16,7 @@
 #include "engine/placement/placement.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 #include "optim/optimizer.h"
 
 /* ---- operations ---- */

@@ -41,7 +41,7 @@ static int find_oldest(const plan *p, int64_t least)
     return found;
 }
 
-/* As make_room of memory/spill.c. */
+/* As make_room of memory/spill/spill.c. */
 static void make_room(plan *p, int64_t wanted)
 {
     for (int64_t moved = 0; moved < wanted;) {

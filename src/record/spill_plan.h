@@ -1,4 +1,4 @@
-/* What a device that spills would move in a dry run, by the rules of memory/spill.c. */
+/* What a device that spills would move in a dry run, by the rules of memory/spill/spill.c. */
 #ifndef HAUL_RECORD_SPILL_PLAN_H
 #define HAUL_RECORD_SPILL_PLAN_H
 

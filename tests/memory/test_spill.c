@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 #include "support/devices/spilling.h"
 #include "support/ledger.h"
 

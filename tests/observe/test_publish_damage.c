@@ -45,7 +45,7 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     int file = open_file();
     assert_true(haul__page_read(file, &good, why, sizeof why));
     DAMAGE("not a page", true, page.magic[0] = 'h');
-    DAMAGE("version 3, this haul reads 2", true, page.version = 3);
+    DAMAGE("version 4, this haul reads 3", true, page.version = 4);
     DAMAGE("bytes", true, page.size--);
     DAMAGE("not finished", true, page.sequence++);
     DAMAGE("checksum", false, page.steps++);

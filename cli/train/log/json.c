@@ -311,6 +311,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_count(event, "peak_bytes", d->peak_bytes);
     put_count(event, "limit_bytes", d->limit_bytes);
     put_count(event, "spilled_bytes", d->spilled_bytes);
+    put_count(event, "spilled_to_file_bytes", d->spilled_to_file_bytes);
     put_count(event, "waits", d->waits);
     put_count(event, "followed", d->followed);
     put_count(event, "eager_steps", d->eager_steps);

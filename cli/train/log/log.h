@@ -116,7 +116,8 @@ typedef struct report_done {
     int64_t      epochs;                      /* trained in this run */
     int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to find out */
     int64_t      limit_bytes;                 /* 0: none */
-    int64_t      spilled_bytes;               /* moved to host memory for lack of room */
+    int64_t      spilled_bytes;               /* moved to host memory or a file for lack of room */
+    int64_t      spilled_to_file_bytes;       /* of these: to the file */
     int64_t      followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
     const char  *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
     int64_t      waits;                       /* how often the training thread came to wait for a device */

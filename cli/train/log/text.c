@@ -370,7 +370,10 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
                    text_count(d->followed + d->eager_steps), d->unfollowed);
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
     if (d->spilled_bytes)
-        print_fact("  spilled", END, "%s to host memory, for lack of room", text_bytes(d->spilled_bytes));
+        print_fact("  spilled", END, "%s to host memory, for lack of room",
+                   text_bytes(d->spilled_bytes - d->spilled_to_file_bytes));
+    if (d->spilled_to_file_bytes)
+        print_fact("  spilled", END, "%s to a file, for lack of host memory", text_bytes(d->spilled_to_file_bytes));
     print_moved(moved, d->device == haul_cpu() && moved->h2d_count ? "other devices" : device);
     if (*d->audit)
         print_fact("  audit", END, "%s", d->audit);

@@ -9,7 +9,7 @@
 #include "memory/allocator.h"
 #include "memory/scope_limit.h"
 #include "memory/size_class.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 
 /* ---- begin and end ---- */
 

@@ -14,7 +14,7 @@
 #include "memory/allocator_state.h"
 #include "memory/report/block_origin.h"
 #include "memory/report/origins.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 
 enum { KEPT = 16 };
 

@@ -188,7 +188,8 @@ static void fill_device(haul__page *p, const haul_device *device)
         return;
     }
     haul_published_device *d = &p->devices[p->device_count++];
-    *d = (haul_published_device){.allocated = m.allocated, .reserved = m.reserved, .spilled = m.spilled};
+    *d = (haul_published_device){
+        .allocated = m.allocated, .reserved = m.reserved, .spilled = m.spilled, .spilled_to_file = m.spilled_to_file};
     haul__page_text(d->name, sizeof d->name, device->name);
     haul__page_text(d->bus, sizeof d->bus, device->properties.bus);
     haul__page_text(d->model, sizeof d->model, device->model);

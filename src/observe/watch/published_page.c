@@ -9,7 +9,7 @@
 #include "base/fnv.h"
 #include "base/text/utf8.h"
 
-_Static_assert(sizeof(haul_published_device) == 32 + 32 + 64 + 3 * 8, "a page has no gaps");
+_Static_assert(sizeof(haul_published_device) == 32 + 32 + 64 + 4 * 8, "a page has no gaps");
 _Static_assert(sizeof(haul__page) == 32 + 11 * 8 + 7 * 8 + 2 * 8 + HAUL__PAGE_NAME +
                                          HAUL_PUBLISHED_DEVICES * sizeof(haul_published_device),
                "a page has no gaps");
@@ -64,7 +64,7 @@ static const field reals[] = {FIELD(step_seconds, MOST_SECONDS), FIELD(examples_
                               FIELD(waits_per_second, 1e15),     FIELD(waiting, 1),
                               FIELD(seconds_left, MOST_SECONDS)};
 static const field device_integers[] = {DEVICE_FIELD(allocated, MOST_BYTES), DEVICE_FIELD(reserved, MOST_BYTES),
-                                        DEVICE_FIELD(spilled, MOST_BYTES)};
+                                        DEVICE_FIELD(spilled, MOST_BYTES), DEVICE_FIELD(spilled_to_file, MOST_BYTES)};
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 

@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define HAUL__PAGE_MAGIC "HAULPAGE"
-enum { HAUL__PAGE_VERSION = 2, HAUL__PAGE_FOLDERS = 4, HAUL__PAGE_PATH = 256, HAUL__PAGE_NAME = 96 };
+enum { HAUL__PAGE_VERSION = 3, HAUL__PAGE_FOLDERS = 4, HAUL__PAGE_PATH = 256, HAUL__PAGE_NAME = 96 };
 
 /* Numbers that are not known are -1. */
 typedef struct haul__page {

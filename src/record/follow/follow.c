@@ -10,7 +10,7 @@
 #include "core/shape.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 #include "record/follow/function.h"
 #include "record/follow/match.h"
 

@@ -140,6 +140,43 @@ def refused_early():
         check("the estimate says so", not last(events)["spill_fits"], f"{events}")
 
 
+def tiers():
+    """What exceeds host memory goes to a file. Where it cannot, the run is intact, and goes on elsewhere."""
+    share = "65%" if STANDIN else "50%"
+    limited = [*SMALL, "--batch", "32", "--memory-limit", share, "--spill", "on"]
+    plain = losses(train(0, *SMALL, "--batch", "32")[0])
+    os.mkdir("disk")
+    for host in ("0", "300k"):
+        events, _ = train(0, *limited, "--spill-host", host, "--spill-folder", "disk")
+        done = last(events)
+        check("the same losses by a file", losses(events) == plain and len(plain) > 2, f"{losses(events)} {plain}")
+        check("within the limit", done["peak_bytes"] <= done["limit_bytes"], f"{done}")
+        check("a part goes to the file", 0 < done["spilled_to_file_bytes"] <= done["spilled_bytes"] and
+              (done["spilled_to_file_bytes"] == done["spilled_bytes"]) == (host == "0"), f"{done}")
+        check("nothing is left there", not os.listdir("disk"))
+    _, told = train(4, *limited, "--spill-host", "200k")
+    check("host memory is named", "host memory for spilled tensors of " + DEVICE in told and "200,000" in told or
+          "195.3 KiB" in told, told)
+    one = ["--batch", "32", "--seed", "5"]
+    whole, _ = train(0, *SMALL, *one, "--epochs", "2")
+    train(0, *SMALL, *one, "--run", "tiers")
+    before = contents("tiers")
+    on = ["--run", "tiers", "--resume", "--epochs", "2", "--memory-limit", share, "--spill", "on", "--spill-host", "0"]
+    _, told = train(4, *on, "--spill-folder", "disk", "--spill-file", "100k")
+    check("the full file is named", "the file for spilled tensors in disk" in told and "needs" in told and
+          "are free there" in told, told)
+    _, told = train(1, *on, "--spill-folder", "gone")
+    check("the folder is named", "in gone: No such file" in told, told)
+    check("the run is intact", all(contents("tiers")[n] == before[n] for n in ("checkpoint", "weights.safetensors")))
+    events, _ = train(0, *on, "--spill-folder", "disk")
+    check("it goes on with the same bits", losses(events) == losses(whole)[len(losses(whole)) // 2:],
+          f"{losses(events)} {losses(whole)}")
+    for wrong, what in ((["--spill-folder", "disk"], "need --spill on"), (["--spill-file", "1M"], "needs --spill-folder"),
+                        (["--spill", "on", "--spill-host", "much"], "--spill-host much is not a size")):
+        _, told = train(2, *SMALL, *wrong)
+        check(" ".join(wrong), what in told, told)
+
+
 def refused():
     for how in ((), ("--estimate",), ("--batch", "auto", "--memory-limit", "1M")):
         events, told = train(1, "--data", "blobs", "--device", "cpu", "--spill", "on", *how)
@@ -173,6 +210,7 @@ if not os.environ.get("HAUL_SANITIZE") and not STANDIN:  # too slow, and nothing
 if STANDIN or not NVIDIA:  # the context of a GPU counts, too
     largest_batch()
 too_little()
+tiers()
 if STANDIN:
     run_out()
 refused()

@@ -1,6 +1,6 @@
 /* Memory that is pinned on its device against spilling (haul_memory_pin). The block counts its pins. */
-#ifndef HAUL_MEMORY_PINS_H
-#define HAUL_MEMORY_PINS_H
+#ifndef HAUL_MEMORY_SPILL_PINS_H
+#define HAUL_MEMORY_SPILL_PINS_H
 
 #include "memory/allocator.h"
 

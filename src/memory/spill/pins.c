@@ -1,11 +1,11 @@
 /* Pinning memory on its device. */
-#include "memory/pins.h"
+#include "memory/spill/pins.h"
 
 #include "core/trial.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/spill.h"
+#include "memory/spill/spill.h"
 
 void haul__pins_end(haul__block *block)
 {

@@ -1,0 +1,32 @@
+/* Copies of a block's elements outside of its device: in host memory up to the limit, and beyond it in a file. */
+#ifndef HAUL_MEMORY_SPILL_COPY_H
+#define HAUL_MEMORY_SPILL_COPY_H
+
+#include "memory/allocator_state.h"
+#include "memory/spill/file.h"
+
+typedef struct haul__spill_copy {
+    struct haul__allocator *of;
+    int64_t                 bytes;
+    haul__storage          *host; /* NULL: they are in the file */
+    haul__spill_part       *part; /* NULL: they are in host memory */
+} haul__spill_copy;
+
+/* The caller of these has the lock of device/residency.h. */
+
+/* A place for the block's elements: that of its present copy, or a better one. Copies of other blocks that are on the
+ * device are dropped where there is no room. `ahead`: only host memory that is free. NULL, with the error recorded, if
+ * there is none. */
+haul__spill_copy *haul__spill_copy_for(haul__block *block, bool ahead);
+
+/* Copies the elements out of the device, or back to it. Copies to and from host memory are only submitted. */
+haul_status haul__spill_copy_out(haul__spill_copy *copy, haul__storage *from);
+haul_status haul__spill_copy_back(haul__spill_copy *copy, haul__storage *to, bool ahead);
+
+/* Drops the copies of blocks that are on the device, and gives space in the file that is free back. */
+void haul__spill_copies_drop(struct haul__allocator *a);
+
+/* Any thread may call it, without locks; NULL is ignored. */
+void haul__spill_copy_free(haul__spill_copy *copy);
+
+#endif

@@ -1,0 +1,268 @@
+/* Spilling.
+ *
+ * A storage stays where it is, in its block; its elements and its device memory part. The device memory goes to the
+ * free blocks, from which an allocation takes it or returns it to the device. The elements go to pinned host memory
+ * where there is some, or to a file (memory/spill/copy.h). A command that uses the storage brings them back first
+ * (device/residency.h).
+ *
+ * The storage that was used longest ago goes first. In the forward pass of a training these are optimizer states and
+ * the tensors that the first layers saved, which are needed last. The copies are ordered by uses like all others: the
+ * next owner of the device memory waits for the copy away, and the command that uses the storage for the copy back. The
+ * host waits only where the device memory must go back to the driver.
+ *
+ * Two things happen ahead of time. Whoever makes room also copies what would go next, but leaves it in place: then the
+ * next one finds device memory whose copy is under way. Code that knows the next uses, for example a backward pass,
+ * brings storages back early. Elements keep their copy until a command writes to them, so that they need
+ * no other one when they go again. */
+#include "memory/spill/spill.h"
+
+#include <haul/memory.h>
+#include <stdio.h>
+
+#include "device/residency.h"
+#include "memory/allocator_state.h"
+#include "memory/spill/copy.h"
+#include "memory/spill/move.h"
+
+static atomic_bool any; /* a device has spilled */
+
+/* The command whose memory is being brought back on this thread; it must not be moved away. */
+static _Thread_local const haul__command *current;
+
+/* ---- choosing ---- */
+
+static bool is_current(const haul__storage *storage)
+{
+    for (int i = 0; current && i < current->buffer_count; i++)
+        if (current->buffers[i].storage == storage)
+            return true;
+    return false;
+}
+
+static bool can_move(const haul__block *block)
+{
+    return !atomic_load(&block->uses.away) && !block->pins && !atomic_load(&block->uses.fixed) &&
+           !is_current(&block->own);
+}
+
+/* What a search for memory finds. */
+typedef struct found {
+    haul__block *block; /* used longest ago, marked as moving; NULL: there is none */
+    bool         free;  /* there is memory that is not in use */
+} found;
+
+/* Looks for a block of at least `least` bytes. If its last reference goes now, that thread waits until it was moved. */
+static found find_oldest(struct haul__allocator *a, int64_t least)
+{
+    found f = {NULL, false};
+    haul__spin_lock(&a->lock);
+    f.free = a->stats.reserved > a->stats.allocated;
+    for (haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && can_move(b) && (!f.block || b->uses.last < f.block->uses.last))
+            f.block = b;
+    if (f.block)
+        f.block->moving = true;
+    haul__spin_unlock(&a->lock);
+    return f;
+}
+
+static haul_status bring_back(const haul__command *c)
+{
+    haul_status status = HAUL_OK;
+    haul__residency_stop();
+    current = c;
+    for (int i = 0; i < c->buffer_count && !status; i++) {
+        haul__storage *storage = c->buffers[i].storage;
+        if (storage->uses && atomic_load(&storage->uses->away))
+            status = haul__move_back(storage->block, false);
+    }
+    current = NULL;
+    return status;
+}
+
+/* ---- what others call ---- */
+
+/* A sixteenth of the wanted bytes, so that not many small tensors go where a large one would do; then any. */
+static found choose(struct haul__allocator *a, int64_t wanted)
+{
+    found f = find_oldest(a, wanted / 16);
+    return f.block ? f : find_oldest(a, 0);
+}
+
+/* Keeps the reason of a failure for the message of the allocation that fails by it. */
+static void note(struct haul__allocator *a, bool works)
+{
+    haul__spin_lock(&a->lock);
+    snprintf(a->tiers.refused, sizeof a->tiers.refused, "%s", works ? "" : haul_error_message());
+    haul__spin_unlock(&a->lock);
+}
+
+/* Moves one tensor away and adds its size. Returns false if there is none, and no memory is free either. */
+static bool make_room(struct haul__allocator *a, int64_t wanted, int64_t *moved)
+{
+    const found f = choose(a, wanted);
+    if (!f.block)
+        return f.free;
+    const int64_t bytes = (int64_t)f.block->bytes; /* once it has moved, its last reference may go */
+    const bool    works = !haul__move_away(f.block);
+    note(a, works);
+    *moved += works ? bytes : 0;
+    return works;
+}
+
+/* Bytes in blocks of at least `least` that can be moved, are copied, and were used before `last`. */
+static int64_t copied_before(struct haul__allocator *a, int64_t least, uint64_t last)
+{
+    int64_t bytes = 0;
+    for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && b->uses.copied && b->uses.last < last && can_move(b))
+            bytes += (int64_t)b->bytes;
+    return bytes;
+}
+
+/* Of what can be moved and is not copied, the block used longest ago, marked as moving. NULL if blocks of `enough`
+ * bytes go before it. */
+static haul__block *find_next(struct haul__allocator *a, int64_t enough)
+{
+    const int64_t least = enough / 16;
+    haul__block  *next = NULL;
+    haul__spin_lock(&a->lock);
+    for (haul__block *b = a->live.next; b != &a->live; b = b->next)
+        if ((int64_t)b->bytes >= least && !b->uses.copied && can_move(b) && (!next || b->uses.last < next->uses.last))
+            next = b;
+    if (next && copied_before(a, least, next->uses.last) >= enough)
+        next = NULL;
+    if (next)
+        next->moving = true;
+    haul__spin_unlock(&a->lock);
+    return next;
+}
+
+/* Copies what goes next, so that its memory is ready when it is needed. */
+static void copy_ahead(struct haul__allocator *a, int64_t enough)
+{
+    haul__block *block;
+    while ((block = find_next(a, enough)) && !haul__copy_ahead(block))
+        ;
+}
+
+/* True if a block of so many bytes would fit on the empty device. */
+static bool could_fit(const struct haul__allocator *a, int64_t bytes)
+{
+    const int64_t limit = haul__spill_limit(a->device), memory = a->device->properties.memory_bytes;
+    return (!limit || bytes <= limit) && (!memory || bytes <= memory);
+}
+
+int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
+{
+    haul__error_record before;
+    int64_t            moved = 0;
+    bool               works = true;
+    if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
+        return -1;
+    const bool taken = haul__residency_take();
+    haul__error_save(&before);
+    haul__residency_stop();
+    for (int64_t now = -1; works && moved < wanted && moved > now;) {
+        now = moved;
+        works = make_room(a, wanted - moved, &moved);
+    }
+    if (moved >= wanted)
+        copy_ahead(a, wanted);
+    haul__error_restore(&before);
+    if (taken)
+        haul__residency_give();
+    return works || moved > 0 ? moved : -1;
+}
+
+bool haul__spill_was_refused(struct haul__allocator *a)
+{
+    haul__spin_lock(&a->lock);
+    const bool was_refused = *a->tiers.refused;
+    haul__spin_unlock(&a->lock);
+    return was_refused;
+}
+
+bool haul__may_spill(void)
+{
+    return atomic_load_explicit(&any, memory_order_relaxed);
+}
+
+bool haul__spill_return_ahead(haul__storage *storage)
+{
+    haul__error_record before;
+    if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
+        return true;
+    const bool taken = haul__residency_take();
+    haul__error_save(&before);
+    haul__residency_stop();
+    const bool works = !atomic_load(&storage->uses->away) || !haul__move_back(storage->block, true);
+    haul__error_restore(&before);
+    if (taken)
+        haul__residency_give();
+    return works;
+}
+
+haul_status haul__spill_return(haul__block *block)
+{
+    return bring_back(&(haul__command){.buffers = &(haul__region){&block->own, 0}, .buffer_count = 1});
+}
+
+int64_t haul__spillable(struct haul__allocator *a)
+{
+    int64_t bytes = 0;
+    haul__spin_lock(&a->lock);
+    for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
+        bytes += can_move(b) ? (int64_t)b->bytes : 0;
+    haul__spin_unlock(&a->lock);
+    return bytes;
+}
+
+bool haul__spills(const haul_device *device)
+{
+    const struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    return a && atomic_load(&a->spills);
+}
+
+int64_t haul__spill_limit(const haul_device *device)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    if (!haul__spills(device))
+        return 0;
+    haul__spin_lock(&a->lock);
+    const int64_t limit = a->stats.limit, left = limit - haul__limited_overhead(a);
+    haul__spin_unlock(&a->lock);
+    return limit && left < 1 ? 1 : left;
+}
+
+void haul__spill_drop_copies(struct haul__allocator *a)
+{
+    if (!haul__may_spill())
+        return;
+    const bool taken = haul__residency_take();
+    haul__residency_stop();
+    haul__spill_copies_drop(a);
+    if (taken)
+        haul__residency_give();
+}
+
+haul_status haul_memory_set_spill(haul_device *device, bool on)
+{
+    static const char operation[] = "haul_memory_set_spill";
+    haul_status       status = haul__device_check(device, operation, "device");
+    if (status)
+        return status;
+    if (on && !haul__device_is_apart(device))
+        return haul__fail(HAUL_UNSUPPORTED, operation, "device",
+                          "%s has no memory apart from the host's to which its tensors could be moved; spilling is for "
+                          "GPUs and other devices with memory of their own",
+                          device->name);
+    struct haul__allocator *a = haul__allocator_of(device, false);
+    if (!a)
+        return haul_error_status();
+    haul__residency_use(bring_back);
+    if (on)
+        atomic_store(&any, true);
+    atomic_store(&a->spills, on);
+    return HAUL_OK;
+}
