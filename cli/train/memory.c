@@ -108,6 +108,23 @@ static void tell_spill(trainer *t, int64_t limit)
             "With --spill on, a step does not fit either, by the estimate: one of its operations needs more.");
 }
 
+/* The command that looks for ways to fit. */
+static void tell_plan(const trainer *t, int64_t bound)
+{
+    const train_options *o = t->options;
+    char                 limit[64], step[200];
+    if (t->device == haul_cpu())
+        return;
+    snprintf(limit, sizeof limit, "%lld", (long long)bound);
+    if (o->resume)
+        snprintf(step, sizeof step, "--run %s", o->run);
+    else
+        snprintf(step, sizeof step, "--model %s", o->model);
+    complain_more("To find the fastest way to train that fits: haul plan %s --batch %lld --devices cpu,%s --allow "
+                  "recompute,spill,accumulate,bf16 --memory-limit %s",
+                  step, (long long)o->batch, haul_device_name(t->device), o->memory_limit ? o->memory_limit : limit);
+}
+
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
 {
     const int64_t limit = t->expected.limit, overhead = t->expected.overhead;
@@ -151,5 +168,6 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     tell_batch(t, bound);
     tell_recompute(t, bound);
     tell_spill(t, bound);
+    tell_plan(t, bound);
     return EXIT_MEMORY;
 }

@@ -107,6 +107,9 @@ def too_little():
         r"step, about [\d.]+ [mu]s \(estimates\)", told), told)
     _, told = train(4, *SMALL, "--memory-limit", "10%")
     check("says what does not help", "With --spill on, a step does not fit either" in told, told)
+    check("says what looks for more", re.search(
+        rf"To find the fastest way to train that fits: haul plan --model \w+ --batch \d+ --devices cpu,{DEVICE} --allow "
+        r"recompute,spill,accumulate,bf16 --memory-limit 10%$", told, re.M), told)
     train(0, *SMALL, "--memory-limit", share, "--spill", "on", "--run", "run")
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
