@@ -47,14 +47,15 @@ bool choose_is_decided(const trainer *t)
 
 /* ---- the plan ---- */
 
-/* Devices that were not measured are, once. */
+/* For --devices, those that were not measured are, which takes seconds. */
 static haul_status find_plan(choosing *c, const char *devices)
 {
     static const char  operation[] = "haul train";
     haul__plan_request request;
     haul_program       program = {.operation_count = 0};
     progress_say(&c->bar, "Planning");
-    haul_status status = haul__plan_choose(&(haul_plan_options){.devices = devices}, true, NULL, operation, &request);
+    haul_status status =
+        haul__plan_choose(&(haul_plan_options){.devices = devices}, c->t->options->devices, NULL, operation, &request);
     if (status)
         return status;
     request.ahead = true;
@@ -180,15 +181,17 @@ static bool take(choosing *c)
 /* ---- the whole ---- */
 
 /* Where nothing can be planned, the training runs on the device that auto names. */
-static bool give_up(choosing *c)
+static bool give_up(trainer *t)
 {
-    if (c->t->options->devices) {
+    if (t->options->devices) {
         complain_error();
         return false;
     }
+    if (haul_error_status() == HAUL_STATE)
+        snprintf(t->chosen, sizeof t->chosen, "without a plan: devices were not measured; haul calibrate does that");
     haul_error_clear();
-    c->t->device = device_use("auto");
-    return c->t->device != NULL;
+    t->device = device_use("auto");
+    return t->device != NULL;
 }
 
 bool choose_devices(trainer *t)
@@ -205,7 +208,7 @@ bool choose_devices(trainer *t)
     bool fine = !find_plan(&c, devices);
     if (!fine) {
         progress_clear();
-        fine = give_up(&c);
+        fine = give_up(t);
     } else {
         fine = try_ways(&c);
         progress_clear();
