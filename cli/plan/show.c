@@ -27,17 +27,36 @@ static void print_candidates(const study *s)
     bool measured = false;
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
         measured = measured || !isnan(s->plan->ways[i].measured);
-    const int room = measured ? 11 : 0, width = (int)larger(16, (int64_t)strlen(s->plan->request.names[1]) + 7);
+    const int room = measured ? 10 : 0, width = (int)larger(16, (int64_t)strlen(s->plan->request.names[1]) + 7);
     set_style(STYLE_DIM);
-    printf("%-*s %10s%*s %12s %12s  %s\n", width, "", "step", room, measured ? "measured" : "",
-           s->plan->request.names[0], s->plan->request.names[1], "copied");
+    printf("%-*s %9s%*s %10s %10s  %-9s %9s\n", width, "", "step", room, measured ? "measured" : "",
+           s->plan->request.names[0], s->plan->request.names[1], "copied", "waits");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
         const haul__plan_way *c = &s->plan->ways[i];
-        printf("%-*s %10s%*s %12s %12s  %s\n", width, study_candidate_name(c, "this plan"), text_ps(c->figures.ps),
-               room, measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
-               text_bytes(c->figures.peak[1]), !*c->why_not ? text_bytes(c->figures.copied_bytes) : "does not fit");
+        printf("%-*s %9s%*s %10s %10s  ", width, study_candidate_name(c, "this plan"), text_ps(c->figures.ps), room,
+               measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
+               text_bytes(c->figures.peak[1]));
+        if (*c->why_not)
+            printf("does not fit\n");
+        else
+            printf("%-9s %9s\n", text_bytes(c->figures.copied_bytes),
+                   c->figures.waits ? text_ps(c->figures.waits) : "-");
     }
+}
+
+/* Of the plan; those of one device are its own. */
+static void print_bits(const study *s)
+{
+    char        text[200];
+    const char *bits = haul__plan_bits(s->plan, s->plan->best);
+    if (*bits)
+        snprintf(text, sizeof text, "The plan gives the same bits as %s alone.", bits);
+    else
+        snprintf(text, sizeof text,
+                 "The plan computes products on both devices, which round differently, so its results have the bits of "
+                 "neither alone.");
+    print_wrapped(text, 0, 0);
 }
 
 static void print_proof(const study *s)
@@ -109,6 +128,7 @@ bool show_plan(const study *s, const char *title)
     print_candidates(s);
     putchar('\n');
     print_proof(s);
+    print_bits(s);
     print_batches(s);
     print_learnt(s);
     putchar('\n');

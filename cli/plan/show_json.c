@@ -26,6 +26,8 @@ static cJSON *candidate_json(const study *s, const haul__plan_way *c)
     put_peaks(s, object, c->figures.peak);
     json_number(object, "link_bytes", (double)c->figures.copied_bytes);
     json_number(object, "copies", c->figures.copies);
+    json_number(object, "wait_ms", ms_of(c->figures.waits));
+    json_text(object, "bits_of", haul__plan_bits(s->plan, c->placement));
     json_bool(object, "fits", !*c->why_not);
     if (*c->why_not)
         json_text(object, "why_not", c->why_not);

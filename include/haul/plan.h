@@ -95,6 +95,8 @@ typedef struct haul_plan_candidate {
     int64_t     copied_bytes;  /* over the link in a step */
     int         copies;        /* in a step */
     int64_t     peak_bytes[2]; /* the highest use of memory, of the CPU and of the other device */
+    double      wait_ms;       /* in which operations of a step wait for copies */
+    const char *bits_of;       /* the device that gives the same bits, if everything runs there; "": neither does */
     bool        fits;          /* the limits are kept */
     const char *why_not;       /* "" if it fits */
 } haul_plan_candidate;

@@ -179,6 +179,8 @@ static void test_plans__know_single_devices(void **state)
     assert_int_equal(is.copied_bytes, want.copied_bytes);
     assert_true(is.step_ms <= want.step_ms * 1.000001 && is.step_ms >= want.step_ms * 0.999999);
     assert_true(candidate_of(plan, "plan").step_ms < want.step_ms);
+    assert_true(want.wait_ms == 0 && candidate_of(plan, "all on sim:laptop-4g:0").wait_ms > 0);
+    assert_string_equal(candidate_of(plan, "plan").bits_of, "cpu"); /* a simulated device computes the CPU's values */
 }
 
 /* Dry runs leave everything as it was. */
@@ -517,6 +519,16 @@ static void test_plans__predict_for_other_machines(void **state)
     haul_plan *plan = haul_plan_new(step, &t, .module = t.net, .machine = "h200", .devices = "cpu,cuda:1");
     assert_non_null(plan);
     assert_true(candidate_of(plan, "all on cuda:1").step_ms > 0);
+    assert_string_equal(candidate_of(plan, "all on cuda:1").bits_of, "cuda:1");
+    assert_string_equal(candidate_of(plan, "all on cpu").bits_of, "cpu");
+    const haul_plan_pin pins[] = {{"conv*", "cpu"}, {"fc*", "cuda:1"}}, products[] = {{"conv*", "cpu"}, {"fc*", "cpu"}};
+    haul_plan *both = haul_plan_new(step, &t, .module = t.net, .machine = "h200", .devices = "cpu,cuda:1", .pins = pins,
+                                    .pin_count = 2);
+    assert_string_equal(candidate_of(both, "plan").bits_of, "");
+    assert_true(candidate_of(both, "plan").wait_ms > 0);
+    both = haul_plan_new(step, &t, .module = t.net, .machine = "h200", .devices = "cpu,cuda:1", .pins = products,
+                         .pin_count = 2);
+    assert_string_equal(candidate_of(both, "plan").bits_of, "cpu");
     if (!haul_device_is_valid(haul_device_get("cuda:1"))) {
         assert_int_equal(haul_plan_apply(plan, t.net), HAUL_DEVICE);
         assert_int_equal(haul_placement_policy(), HAUL_PLACE_STRICT);

@@ -120,6 +120,8 @@ int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity
                                        .step_ms = (double)f->ps * 1e-9,
                                        .copied_bytes = f->copied_bytes,
                                        .copies = f->copies,
+                                       .wait_ms = (double)f->waits * 1e-9,
+                                       .bits_of = haul__plan_bits(plan, w->placement),
                                        .peak_bytes = {f->peak[0], f->peak[1]},
                                        .fits = !*w->why_not,
                                        .why_not = w->why_not};

@@ -29,6 +29,7 @@ typedef struct haul__plan_request {
 /* What a candidate takes: by the model, or by a rehearsal. */
 typedef struct haul__plan_figures {
     int64_t ps, peak[HAUL__PLACE_DEVICES], copied_bytes;
+    int64_t waits; /* ps in which nothing is computed until a copy has arrived */
     int     copies;
 } haul__plan_figures;
 
@@ -85,6 +86,9 @@ static inline int haul__plan_device_of(const haul_plan *p, const haul__place_ope
 {
     return p->best->device[o->group];
 }
+
+/* The device that gives the same bits if everything runs there; "": neither does. */
+const char *haul__plan_bits(const haul_plan *p, const haul__placement *placement);
 
 /* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move": for operations on `device`. */
 void haul__plan_reason(const haul_plan *p, int device, const haul__place_why *why, char *out, size_t size);

@@ -178,12 +178,14 @@ static void add_operation(pricing *p, const haul_program_operation *o)
     if (!o->command_count)
         return;
     const int64_t ps = time_of(p, o, &on);
-    int64_t       start = larger(p->now[HOST], p->now[on]);
+    const int64_t free = larger(p->now[HOST], p->now[on]);
+    int64_t       start = free;
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const int64_t store = p->program->values[o->value + i].store;
         start = store >= 0 ? larger(start, ready_for(p, on, store)) : start;
     }
     p->now[on] = start + ps;
+    p->figures.waits += on == HOST || on == DEVICE ? start - free : 0;
     p->number += on == DEVICE;
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const haul_program_value *v = &p->program->values[o->value + i];

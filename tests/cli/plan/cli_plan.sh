@@ -9,6 +9,11 @@ names = {"model", "machine", "described", "devices", "step_ms", "bound_ms", "gap
 assert set(p) == names, set(p) ^ names
 assert p["model"] == {"cost": "additive"}
 assert p["bound_ms"] <= p["step_ms"] and 0 <= p["gap"] < 1
+host, device = p["devices"]
+for c in p["candidates"]:
+    assert c["wait_ms"] <= c["step_ms"] and c["bits_of"] in (host, device, ""), c
+    assert c["name"] == "best" or c["bits_of"] == c["name"].removeprefix("all on "), c
+    assert c["name"] != "all on cpu" or c["wait_ms"] == 0, c
 fitting = [c for c in p["candidates"] if c["fits"]]
 assert fitting[0]["name"] == "best" and fitting[0]["step_ms"] == p["step_ms"]
 assert [c["step_ms"] for c in fitting] == sorted(c["step_ms"] for c in fitting)
@@ -42,6 +47,8 @@ run 0 plan "${step[@]}" --svg plan.svg --certificate plan.json
 check "the title" grep -q '^one training step of simplecnn, batch 700, sgd, f32, on h200' out
 check "the memory by role" grep -q '^memory  .* at the peak on one device: parameters .*, gradients .*, optimizer state .*, activations' out
 check "the candidates, the fastest first" test "$(grep -Eo '^(this plan|all on [^ ]+)' out | head -1)" = "this plan"
+check "the waits" grep -Eq '^this plan .* MiB +[0-9.]+ us$' out
+check "the bits" grep -q '^The plan gives the same bits as cuda:0 alone\.$' out
 check "the proof" grep -q '^No other placement takes less' out
 check "the batches" grep -Eq '^cuda:0 pays from batch [0-9]+ on; for the whole network from batch [0-9]+ on' out
 check "a reason" grep -Eq '^fc1 stays on cuda:0: [0-9.]+ us here, [0-9.]+ us on cpu, but its input would cost [0-9.]+ us to move' out
@@ -77,6 +84,7 @@ complains 'nothing.json'
 run 0 plan --model simplecnn --batch 700 --machine h200 --memory-limit cuda:0=60% --json
 check "within the limit" "$HAUL_PYTHON" check.py out
 run 0 plan "${step[@]}" --place 'conv*=cuda:0,fc*=cpu' --json
+check "products of both devices" test "$("$HAUL_PYTHON" -c 'import json; print(json.load(open("out"))["candidates"][0]["bits_of"])')" = ""
 check "pins" "$HAUL_PYTHON" - <<'END'
 import json
 for o in json.load(open("out"))["operations"]:

@@ -1,0 +1,39 @@
+/* Whose bits a placed step has (docs/decisions/019-the-same-bits.md). */
+#include <string.h>
+
+#include "plan/place/plan.h"
+
+/* True if the operation may have other bits on another kind of device: products, which libraries compute, functions of
+ * the device's own library, f64, and functions of the program. */
+static bool differs(const haul_plan *p, const haul__place_operation *o)
+{
+    static const char *const names[] = {"pow", "expm1", "log1p"};
+    if (o->call < 0 || (!o->cost[0] && !o->cost[1]))
+        return false;
+    if (!p->program.operation_count) /* of a plan from a file the dtypes are not known */
+        return true;
+    const haul__machine_work w = haul__place_work_of(&p->program, &p->program.operations[o->call]);
+    bool found = haul__work_by_flops(w.work_class) || w.dtype == HAUL_F64 || strncmp(o->name, "haul_", 5) != 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found = found || strstr(o->name, names[i]) != NULL;
+    return found;
+}
+
+/* Simulated devices compute the CPU's values. */
+static const char *computes_as(const haul_plan *p, int device)
+{
+    return strncmp(p->request.names[device], "sim:", 4) ? p->request.names[device] : p->request.names[0];
+}
+
+const char *haul__plan_bits(const haul_plan *p, const haul__placement *placement)
+{
+    const haul__place_graph *g = &p->graph;
+    bool                     used[HAUL__PLACE_DEVICES] = {false};
+    for (size_t i = 0; i < g->operation_count; i++)
+        if (differs(p, &g->operations[i]))
+            used[placement->device[g->operations[i].group]] = true;
+    const char *host = computes_as(p, 0), *other = computes_as(p, 1);
+    if (used[0] && used[1] && strcmp(host, other) != 0)
+        return "";
+    return used[1] ? other : host;
+}
