@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan/place/plan.h"
+#include "record/work.h"
 
 /* True if the operation may have other bits on another kind of device: products, which libraries compute, functions of
  * the device's own library, f64, and functions of the program. */
@@ -12,7 +13,7 @@ static bool differs(const haul_plan *p, const haul__place_operation *o)
         return false;
     if (!p->program.operation_count) /* of a plan from a file the dtypes are not known */
         return true;
-    const haul__machine_work w = haul__place_work_of(&p->program, &p->program.operations[o->call]);
+    const haul__machine_work w = haul__program_work_of(&p->program, &p->program.operations[o->call]);
     bool found = haul__work_by_flops(w.work_class) || w.dtype == HAUL_F64 || strncmp(o->name, "haul_", 5) != 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         found = found || strstr(o->name, names[i]) != NULL;
