@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "core/shape.h"
 #include "program/arena.h"
+#include "record/constants.h"
 #include "record/order.h"
 
 static const char operation[] = "haul_program_record";
@@ -21,6 +22,7 @@ typedef struct extract {
     int64_t             *stores;   /* of the log's stores: their number in the program, or -1 */
     int64_t             *of_store; /* of the program's stores: their number in the log */
     haul__arena_item    *items;    /* of the program's stores; times are numbers of operations */
+    bool                *constant; /* of the program's stores; none is without `apart` */
     int64_t             *groups;   /* of the program's stores: the store in whose place it is, or itself */
 } extract;
 
@@ -39,12 +41,13 @@ static haul_status make_room(extract *x)
     x->of_store = haul__calloc(stores, sizeof *x->of_store);
     x->items = haul__calloc(stores, sizeof *x->items);
     x->groups = haul__calloc(stores, sizeof *x->groups);
+    x->constant = haul__calloc(stores, sizeof *x->constant);
     x->out->operations = haul__calloc(calls, sizeof *x->out->operations);
     x->out->values = haul__calloc(values, sizeof *x->out->values);
     x->out->stores = haul__calloc(stores, sizeof *x->out->stores);
     x->out->memory = haul__calloc(HAUL__MAX_DEVICES, sizeof *x->out->memory);
-    if (x->stores && x->of_store && x->items && x->groups && x->out->operations && x->out->values && x->out->stores &&
-        x->out->memory)
+    if (x->stores && x->of_store && x->items && x->groups && x->constant && x->out->operations && x->out->values &&
+        x->out->stores && x->out->memory)
         return HAUL_OK;
     return haul__fail_memory(operation, values * sizeof *x->out->values);
 }
@@ -245,9 +248,10 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
         return false;
     const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
     const int64_t             place = x->groups[operand->store];
-    return is_inside(x, result->store) && is_inside(x, operand->store) && r->device == o->device && !r->pinned &&
-           !o->pinned && r->bytes == o->bytes && !o->outlives && !(x->apart && r->outlives) &&
-           x->groups[result->store] == result->store && r->first == at && o->last == at && x->items[place].last == at;
+    return is_inside(x, result->store) && is_inside(x, operand->store) && !x->constant[result->store] &&
+           !x->constant[operand->store] && r->device == o->device && !r->pinned && !o->pinned && r->bytes == o->bytes &&
+           !o->outlives && !(x->apart && r->outlives) && x->groups[result->store] == result->store && r->first == at &&
+           o->last == at && x->items[place].last == at;
 }
 
 /* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
@@ -290,7 +294,7 @@ static bool in_arena(const extract *x, int64_t store, const haul_device *device)
 
 static bool is_planned(const extract *x, int64_t store, const haul_device *device)
 {
-    return in_arena(x, store, device) && !(x->apart && x->out->stores[store].outlives);
+    return in_arena(x, store, device) && !x->constant[store] && !(x->apart && x->out->stores[store].outlives);
 }
 
 static haul_status plan_arena(extract *x, haul_program_memory *m)
@@ -356,6 +360,8 @@ static haul_status extract_program(extract *x, bool moves)
     add_operations(x);
     find_stores(x);
     describe_stores(x);
+    if (x->apart && haul__program_find_constants(x->log, x->order, x->out, x->constant))
+        return haul_error_status();
     find_lifetimes(x);
     share_places(x);
     return plan_memory(x);
@@ -369,7 +375,7 @@ haul_status haul__program_extract(const haul__program *log, const haul__program_
                     .log = log, .out = out, .from = *range, .end = log->change_count, .order = &order, .apart = links != NULL};
     haul_status status = extract_program(&x, moves);
     free_extract(&x);
-    haul__program_links made = {x.stores, order};
+    haul__program_links made = {x.stores, order, x.constant};
     if (links)
         *links = made;
     else
@@ -382,6 +388,8 @@ haul_status haul__program_extract(const haul__program *log, const haul__program_
 void haul__program_links_free(haul__program_links *links)
 {
     haul__free(links->stores);
+    haul__free(links->constants);
     haul__program_order_free(&links->order);
     links->stores = NULL;
+    links->constants = NULL;
 }

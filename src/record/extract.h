@@ -9,6 +9,7 @@
 typedef struct haul__program_links {
     int64_t            *stores; /* of the log's stores: their number in the program, -1 for those that are not in it */
     haul__program_order order;  /* its items are the operations */
+    bool *constants; /* of the program's stores: their values are the same in every run, and they are in no arena */
 } haul__program_links;
 
 /* `*out` is empty, and becomes the program; it stays empty on failure. moves: updates of parameters go where they free

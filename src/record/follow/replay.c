@@ -148,6 +148,7 @@ haul_status haul__inside_renew(haul__inside *s, int holders)
         return haul_error_status();
     haul__object_release(s->storage);
     s->storage = fresh;
+    s->filled = false;
     return HAUL_OK;
 }
 
@@ -156,6 +157,7 @@ static void release_storage(haul__inside *s)
 {
     haul__object_release(s->storage);
     s->storage = NULL;
+    s->filled = false;
 }
 
 /* Apart from the arena while updates do not move. */
@@ -168,7 +170,7 @@ void haul__variant_drop(haul__variant *v)
 {
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
-        if (s->offset < 0 && s->storage && !haul__object_is_shared(s->storage))
+        if (s->offset < 0 && !s->constant && s->storage && !haul__object_is_shared(s->storage))
             release_storage(s);
     }
 }
@@ -178,7 +180,7 @@ void haul__variant_give_back(haul__variant *v)
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         haul__inside_leave(s);
-        if (is_apart(s))
+        if (is_apart(s) || s->constant)
             release_storage(s);
     }
     haul__variant_drop(v);
@@ -323,7 +325,8 @@ typedef struct run {
     haul_scope    *scope; /* of all calls: it restores the thread's settings, and temporaries of a call go with it */
     haul__planned_scratch scratch;
     haul__alloc_watch    *watch;
-    bool                  has_moved; /* an update has computed before its place */
+    bool                  has_moved;     /* an update has computed before its place */
+    bool                  has_constants; /* those of the last run are there */
 } run;
 
 static haul_status compute_once(run *x, const haul__replayed *r)
@@ -397,7 +400,7 @@ static haul_status run_all(run *x)
     haul_status    status = HAUL_OK;
     for (size_t i = 0; i < v->call_count && !status; i++) {
         const haul__replayed *r = &v->calls[i];
-        if (r->moved && !v->settled)
+        if ((r->moved && !v->settled) || (r->once && x->has_constants))
             continue;
         if (late < v->moved_count && !r->moved)
             status = run_late(x, r->place, &late);
@@ -405,6 +408,20 @@ static haul_status run_all(run *x)
             status = run_call(x, r);
     }
     return status ? status : run_late(x, SIZE_MAX, &late);
+}
+
+static bool has_constants(const haul__variant *v)
+{
+    bool all = v->constant;
+    for (size_t i = 0; i < v->inside_count && all; i++)
+        all = v->insides[i].filled || !v->insides[i].constant;
+    return all;
+}
+
+static void fill_constants(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count; i++)
+        v->insides[i].filled = v->insides[i].constant;
 }
 
 haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen)
@@ -416,6 +433,7 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     run x = {.v = v, .scope = &scope, .scratch.refuses = frozen, .watch = haul__alloc_watch_now()};
     x.watch->refuses = frozen;
     x.watch->refused = 0;
+    x.has_constants = has_constants(v);
     bind(v);
     haul__thread()->no_grad = true;
     if (haul__is_dry()) /* only what the calls allocate counts */
@@ -426,6 +444,8 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refuses = false;
     haul__workspace_set(work);
     haul__planned_scratch_set(scratch);
+    if (!status && v->constant && !x.has_constants)
+        fill_constants(v);
     v->runs += !status;
     v->settled = !status && !x.scratch.missed;
     haul__scope_close(&scope);

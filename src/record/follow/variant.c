@@ -43,20 +43,25 @@ static void mark_values(const completion *x, bool *used)
             used[program_store(x, x->v->made[i].store)] = true;
 }
 
-static haul__inside describe_inside(const haul_program_store *s)
+static haul__inside describe_inside(const completion *x, int64_t store)
 {
-    return (haul__inside){
-        .device = s->device,
-        .bytes = s->bytes,
-        .offset = s->outlives || s->pinned || !haul__device_divides(s->device) || s->bytes == 0 ? -1 : s->offset,
-        .outlives = s->outlives,
-        .first_handle = -1};
+    const haul_program_store *s = &x->program.stores[store];
+    const bool                constant = x->links.constants[store];
+    const bool                is_apart = s->outlives || s->pinned || constant || !haul__device_divides(s->device);
+    return (haul__inside){.device = s->device,
+                          .bytes = s->bytes,
+                          .offset = is_apart || s->bytes == 0 ? -1 : s->offset,
+                          .outlives = s->outlives,
+                          .constant = constant,
+                          .first_handle = -1};
 }
 
 /* Memory that one operation allocates and uses while it computes. */
-static bool is_temporary(const haul_program_store *s)
+static bool is_temporary(const completion *x, int64_t store)
 {
-    return s->kind == HAUL_STORE_SCRATCH && s->first >= 0 && s->first == s->last && describe_inside(s).offset >= 0;
+    const haul_program_store *s = &x->program.stores[store];
+    return s->kind == HAUL_STORE_SCRATCH && s->first >= 0 && s->first == s->last &&
+           describe_inside(x, store).offset >= 0;
 }
 
 /* Each store of the program is one from outside that a call names, one inside that a tensor uses, or scratch memory. */
@@ -84,10 +89,11 @@ static haul_status add_stores(completion *x)
         const bool                is_empty = s->bytes == 0; /* a dry run does not plan it */
         if (s->kind == HAUL_STORE_OUTSIDE && v->stores[i].outside < 0 && !is_empty)
             refuse(v, "the step", "uses memory that no call of it names");
-        if ((!used[i] && !is_temporary(s)) || v->stores[i].outside >= 0 || (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
+        if ((!used[i] && !is_temporary(x, (int64_t)i)) || v->stores[i].outside >= 0 ||
+            (s->kind == HAUL_STORE_OUTSIDE && !is_empty))
             continue;
         v->stores[i].inside = (int)v->inside_count;
-        v->insides[v->inside_count++] = describe_inside(s);
+        v->insides[v->inside_count++] = describe_inside(x, (int64_t)i);
     }
     for (size_t i = 0; i < x->log->store_count; i++)
         if (x->links.stores[i] >= 0 && v->stores[x->links.stores[i]].inside >= 0)
@@ -200,6 +206,13 @@ static void free_early(haul__variant *v, int64_t store)
         v->insides[inside].early = v->insides[inside].offset >= 0;
 }
 
+/* Either all results of a call are constants, or none. */
+static bool makes_constants(const completion *x, const haul_program_operation *o)
+{
+    const int64_t store = o->result_count ? x->program.values[o->value + o->operand_count].store : -1;
+    return store >= 0 && x->links.constants[store];
+}
+
 static haul_status add_call(completion *x, const haul__ordered_call *item, int64_t number)
 {
     haul__variant                *v = x->v;
@@ -213,10 +226,12 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
                           .result_count = c->result_count,
                           .place = x->places[item->call],
                           .moved = item->moved,
+                          .once = makes_constants(x, o),
                           .tensors = v->tensor_count};
     r->form.writes =
         item->count < 64 ? c->form.writes >> item->first & ((UINT64_C(1) << item->count) - 1) : c->form.writes;
     v->modules[v->call_count] = c->module;
+    v->constant = v->constant || r->once;
     for (int i = 0; i < item->count + c->result_count; i++) {
         const bool is_absent = i >= item->count && (c->form.absent >> (i - item->count) & 1);
         v->tensors[v->tensor_count++] = is_absent ? NULL : tensor_of(v, &x->program.values[o->value + i]);
@@ -310,9 +325,7 @@ static haul__replayed *allocates(const completion *x, size_t log_store)
 {
     const int64_t store = x->links.stores[log_store];
     const int     by = x->log->stores[log_store].born_in;
-    return store >= 0 && by >= 0 && x->calls[by] >= 0 && is_temporary(&x->program.stores[store])
-               ? &x->v->calls[x->calls[by]]
-               : NULL;
+    return store >= 0 && by >= 0 && x->calls[by] >= 0 && is_temporary(x, store) ? &x->v->calls[x->calls[by]] : NULL;
 }
 
 /* Calls allocate them in the order of the log. */

@@ -81,6 +81,8 @@ typedef struct haul__inside {
     haul_device   *device;
     int64_t        bytes, offset; /* the offset in the arena of its device; -1: memory of its own */
     bool           outlives;
+    bool           constant;   /* it has the same values in every run; it has memory of its own */
+    bool           filled;     /* of a constant: the memory has its values */
     haul_device   *pinned_for; /* of pinned host memory; else NULL */
     int            first_handle;
     haul__storage *storage;    /* what results use now, with a reference */
@@ -112,6 +114,7 @@ typedef struct haul__replayed {
     int                    drawn_by; /* the call whose random numbers it uses */
     size_t                 place;    /* where the program makes the call: its number in the log's order */
     bool                   moved;    /* it computes earlier */
+    bool                   once;     /* it makes constants */
     size_t                 scratch;  /* in `scratch`: memory for what it allocates */
     int                    scratch_count;
     int                    count, result_count;
@@ -167,6 +170,7 @@ typedef struct haul__variant {
     char        refused[256]; /* why the step cannot be followed; "": it can */
     uint64_t    used;         /* the step in which it was followed last */
     int64_t     runs;         /* so many times it was followed */
+    bool        constant;     /* it has calls that make constants */
     bool        early_placed; /* what updates that move use is in the arena */
     bool        settled;      /* the last run, if there was one, found all its memory in places, so updates move */
 } haul__variant;
@@ -193,7 +197,7 @@ void haul__variant_end_run(haul__variant *v);
  * next one. */
 void haul__variant_let_go(haul__variant *v);
 
-/* After a run that differed: frees memory outside of the arenas that no tensor uses. */
+/* After a run that differed: frees memory outside of the arenas that no tensor uses, but for constants. */
 void haul__variant_drop(haul__variant *v);
 
 /* Memory for a store that outlives the step: that of the last run, if nothing holds it but `holders` references, or

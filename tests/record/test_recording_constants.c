@@ -1,0 +1,159 @@
+/* Values that are the same in every followed step: their calls compute once, and everything that could change them is
+ * seen.
+ *
+ * ctest: cuda */
+#include <haul/haul.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/bits.h"
+#include "support/conformance/conformance.h"
+
+enum { ROWS = 6, LARGE = 200 };
+
+typedef struct training {
+    haul_device *device;
+    haul_tensor *w, *x, *out;
+    double       fill;
+    int64_t      size;
+    bool         writes, reads;
+} training;
+
+/* A mask that is made of constants, and a constant that may be written. */
+static haul_status step(void *context)
+{
+    training    *t = context;
+    haul_status  status = haul_set_device(t->device);
+    haul_tensor *row = haul_unsqueeze(haul_arange_i64(0, t->size, 1), 1), *column = haul_arange_i64(0, t->size, 1);
+    haul_tensor *mask = haul_cast(haul_ge(row, column), HAUL_F32),
+                *sum = haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, t->fill);
+    haul_tensor *y = haul_matmul(haul_matmul(mask, t->x), t->w);
+    if (!status && t->writes)
+        status = haul_add_into(sum, sum, haul_detach(haul_mean(y)));
+    if (!status)
+        status = haul_backward(haul_mul(haul_sum(haul_square(y)), sum), HAUL_NONE, .once = true);
+    if (!status)
+        status = haul_copy_into(t->out, sum);
+    if (t->reads && haul_item(t->out) < 0)
+        return HAUL_STATE;
+    return status ? status
+                  : haul_sub_into(haul_detach(t->w), haul_detach(t->w), haul_mul_scalar(haul_tensor_grad(t->w), 1e-4));
+}
+
+static training make(haul_device *device)
+{
+    haul_set_device(device);
+    haul_manual_seed(11);
+    training t = {.device = device, .fill = 0.5, .size = ROWS};
+    t.w = haul_set_requires_grad(haul_normal(HAUL_F32, HAUL_SHAPE(3, 3), 0, 1), true);
+    t.out = haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
+    return t;
+}
+
+typedef struct counts {
+    int all, constant;
+} counts;
+
+static void count(const haul_event *event, void *context)
+{
+    static const char *const names[] = {"haul_arange_i64", "haul_ge", "haul_full", "haul_cast"};
+    counts                  *c = context;
+    c->all++;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        c->constant += event->operation && !strcmp(event->operation, names[i]);
+}
+
+/* One step of both; returns what the recorded one submitted. */
+static counts run_both(training *eager, training *recorded, haul_recording *r)
+{
+    counts      c = {0, 0};
+    haul_scope *scope = haul_scope_push();
+    eager->x = recorded->x = haul_normal(HAUL_F32, HAUL_SHAPE(eager->size, 3), 0, 1);
+    if (step(eager))
+        fail_msg("as it is: %s", haul_error_message());
+    const int64_t id = haul_events_subscribe(count, .context = &c, .kinds = HAUL_EVENT_COMMAND);
+    if (haul_recording_run(r))
+        fail_msg("recorded: %s", haul_error_message());
+    haul_events_unsubscribe(id);
+    assert_same_bits(eager->w, recorded->w, "w");
+    assert_same_bits(eager->out, recorded->out, "out");
+    haul_scope_pop(scope);
+    return c;
+}
+
+static int64_t followed_of(const haul_recording *r)
+{
+    haul_recording_report report;
+    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
+    return report.followed;
+}
+
+static void test_are_computed_once(void **state)
+{
+    (void)state;
+    haul_device *devices[8];
+    const int    device_count = test_devices(devices, 8);
+    for (int d = 0; d < device_count; d++) {
+        haul_scope     *scope = haul_scope_push();
+        training        eager = make(devices[d]), recorded = make(devices[d]);
+        haul_recording *r = haul_recording_new(step, &recorded);
+        const int       as_it_is = run_both(&eager, &recorded, r).constant;
+        assert_true(as_it_is >= 4);
+        assert_int_equal(run_both(&eager, &recorded, r).constant, as_it_is);
+        for (int i = 0; i < 4; i++) {
+            const counts c = run_both(&eager, &recorded, r);
+            assert_int_equal(c.constant, 0);
+            assert_true(c.all > 0);
+        }
+        assert_int_equal(followed_of(r), 5);
+        haul_scope_pop(scope);
+    }
+}
+
+/* Another value, a larger one, one that is written: none of them is what an earlier step has computed. */
+static void test_changes(void **state)
+{
+    (void)state;
+    haul_scope     *scope = haul_scope_push();
+    training        eager = make(haul_cpu()), recorded = make(haul_cpu());
+    haul_recording *r = haul_recording_new(step, &recorded, .variants = 8);
+    for (int i = 0; i < 24; i++) {
+        eager.fill = recorded.fill = i / 3 % 2 ? 0.25 : 0.5;
+        eager.writes = recorded.writes = i / 6 % 2;
+        eager.size = recorded.size = i / 12 % 2 ? LARGE : ROWS;
+        run_both(&eager, &recorded, r);
+    }
+    assert_int_equal(followed_of(r), 23);
+    haul_scope_pop(scope);
+}
+
+/* A step that runs as it is has the memory of the constants. */
+static void test_are_made_again(void **state)
+{
+    (void)state;
+    haul_scope     *scope = haul_scope_push();
+    training        eager = make(haul_cpu()), recorded = make(haul_cpu());
+    haul_recording *r = haul_recording_new(step, &recorded);
+    for (int i = 0; i < 9; i++) {
+        eager.reads = recorded.reads = i % 4 == 3;
+        const counts c = run_both(&eager, &recorded, r);
+        assert_int_equal(c.constant > 0, i < 2 || i % 4 == 3 || (i % 4 == 0));
+    }
+    assert_int_equal(followed_of(r), 6);
+    haul_scope_pop(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_are_computed_once),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_are_made_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
