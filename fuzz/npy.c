@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "core/error.h"
-#include "io/npy.h"
+#include "formats/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

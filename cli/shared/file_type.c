@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/shared/cli.h"
-#include "io/file_type.h"
+#include "formats/file_type.h"
 
 typedef struct head {
     unsigned char bytes[HAUL__FILE_HEAD];

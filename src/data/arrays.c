@@ -10,7 +10,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
-#include "host/view.h"
+#include "host_access/view.h"
 
 #define NPY "haul_npy_dataset"
 

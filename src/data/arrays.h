@@ -5,7 +5,7 @@
 #include <haul/dataset.h>
 
 #include "files/file.h"
-#include "io/npy.h"
+#include "formats/npy.h"
 
 /* The elements of one field in one file. */
 typedef struct haul__array {

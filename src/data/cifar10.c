@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "data/dataset.h"
 #include "files/file.h"
-#include "io/file_type.h"
+#include "formats/file_type.h"
 
 #define OPEN   "haul_cifar10"
 #define PIXELS 3072

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/object.h"
 #include "data/arrays.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 #define OPEN "haul_shard_dataset"
 

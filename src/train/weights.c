@@ -16,8 +16,8 @@
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "engine/placement/placement.h"
-#include "host/host.h"
-#include "host/view.h"
+#include "host_access/host.h"
+#include "host_access/view.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 

@@ -2,7 +2,7 @@
 #ifndef HAUL_TRAIN_WEIGHTS_H
 #define HAUL_TRAIN_WEIGHTS_H
 
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 /* A tensor of the module that takes part. */
 typedef struct haul__weight {

@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "data/fields.h"
-#include "io/file_type.h"
+#include "formats/file_type.h"
 
 #define OPEN        HAUL__CSV_OPEN
 #define MAX_COLUMNS 100000

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "core/error.h"
-#include "io/file_type.h"
+#include "formats/file_type.h"
 
 static const char png_magic[] = "\x89PNG\r\n\x1a\n";
 

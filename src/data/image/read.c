@@ -14,7 +14,7 @@
 #include "core/thread.h"
 #include "data/image/image.h"
 #include "files/file.h"
-#include "host/view.h"
+#include "host_access/view.h"
 
 #define READ "haul_read_image"
 

@@ -9,7 +9,7 @@
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "data/random.h"
-#include "host/view.h"
+#include "host_access/view.h"
 
 /* ---- weights ---- */
 

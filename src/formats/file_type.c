@@ -1,5 +1,5 @@
 /* What a file is, by its first bytes. A table of those that users confuse with the files that Haul reads. */
-#include "io/file_type.h"
+#include "formats/file_type.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "support/failure.h"
 
 static void write_file(const char *path, uint64_t length, const void *json, size_t json_size, size_t data_size)

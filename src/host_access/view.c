@@ -1,5 +1,5 @@
 /* Moves elements between tensors on any device and the host memory that files are read into and written from. */
-#include "host/view.h"
+#include "host_access/view.h"
 
 #include <haul/ops.h>
 #include <haul/transfer.h>
@@ -9,7 +9,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "device/device.h"
-#include "host/host.h"
+#include "host_access/host.h"
 #include "memory/allocator.h"
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

@@ -11,9 +11,9 @@
 #include "core/tensor.h"
 #include "device/device.h"
 #include "files/file.h"
-#include "host/view.h"
-#include "io/file_type.h"
-#include "io/safetensors.h"
+#include "formats/file_type.h"
+#include "formats/safetensors.h"
+#include "host_access/view.h"
 
 #define OPEN "haul_open_safetensors"
 #define LOAD "haul_safetensors_load"

@@ -10,8 +10,8 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "files/file.h"
-#include "host/view.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
+#include "host_access/view.h"
 
 #define SAVE "haul_save_safetensors"
 

@@ -1,6 +1,6 @@
 /* What a file is, by its first bytes: for readers to say of a file that is not theirs. */
-#ifndef HAUL_IO_FILE_TYPE_H
-#define HAUL_IO_FILE_TYPE_H
+#ifndef HAUL_FORMATS_FILE_TYPE_H
+#define HAUL_FORMATS_FILE_TYPE_H
 
 #include <haul/error.h>
 

@@ -1,6 +1,6 @@
 /* Host access to tensors, for files: the tensor has a name for the events of copies. */
-#ifndef HAUL_HOST_HOST_H
-#define HAUL_HOST_HOST_H
+#ifndef HAUL_HOST_ACCESS_HOST_H
+#define HAUL_HOST_ACCESS_HOST_H
 
 #include <haul/tensor.h>
 

@@ -1,6 +1,6 @@
 /* The header of an .npy file, parsed from bytes in memory so that tests and fuzzers can call it. */
-#ifndef HAUL_IO_NPY_H
-#define HAUL_IO_NPY_H
+#ifndef HAUL_FORMATS_NPY_H
+#define HAUL_FORMATS_NPY_H
 
 #include <haul/tensor.h>
 

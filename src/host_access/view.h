@@ -1,6 +1,6 @@
 /* The elements of tensors as host memory, for readers and writers of files. */
-#ifndef HAUL_HOST_VIEW_H
-#define HAUL_HOST_VIEW_H
+#ifndef HAUL_HOST_ACCESS_VIEW_H
+#define HAUL_HOST_ACCESS_VIEW_H
 
 #include <haul/scope.h>
 #include <haul/tensor.h>

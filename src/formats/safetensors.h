@@ -1,6 +1,6 @@
 /* The header of a safetensors file, parsed from bytes in memory so that tests and fuzzers can call it. */
-#ifndef HAUL_IO_SAFETENSORS_H
-#define HAUL_IO_SAFETENSORS_H
+#ifndef HAUL_FORMATS_SAFETENSORS_H
+#define HAUL_FORMATS_SAFETENSORS_H
 
 #include <haul/io.h>
 

@@ -11,7 +11,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "files/json.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 #define OPEN "haul_open_safetensors"
 

@@ -1,7 +1,7 @@
 /* Files that are given to the wrong reader: each names what the file seems to be, and what to do with it. */
 #include <sys/stat.h>
 
-#include "io/file_type.h"
+#include "formats/file_type.h"
 #include "support/datasets.h"
 #include "support/linalg.h"
 

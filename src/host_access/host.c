@@ -1,5 +1,5 @@
 /* Host access to tensors: arrays in, arrays out, single values, and mapped memory. */
-#include "host/host.h"
+#include "host_access/host.h"
 
 #include <haul/transfer.h>
 #include <math.h>

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "core/thread.h"
-#include "io/npy.h"
+#include "formats/npy.h"
 #include "support/failure.h"
 
 static void write_bytes(const char *path, const void *data, size_t size)

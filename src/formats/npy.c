@@ -1,6 +1,6 @@
 /* NumPy's .npy format (NEP 1): "\x93NUMPY", a version, the length of a Python dictionary written as text, the
  * dictionary with exactly the keys descr, fortran_order and shape, and the elements. */
-#include "io/npy.h"
+#include "formats/npy.h"
 
 #include <haul/io.h>
 #include <haul/scope.h>
@@ -15,8 +15,8 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "files/file.h"
-#include "host/view.h"
-#include "io/file_type.h"
+#include "formats/file_type.h"
+#include "host_access/view.h"
 
 #define LOAD "haul_load_npy"
 #define SAVE "haul_save_npy"
