@@ -170,7 +170,7 @@ static int64_t peak_of(const allowance *a, int device)
 
 static const char *words(const allowance *a, char *out, size_t size)
 {
-    return a->split ? "" : haul__chosen_words(&a->chosen, out, size);
+    return a->split ? "" : haul__chosen_sentence(&a->chosen, out, size);
 }
 
 /* ---- JSON ---- */

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "base/spin.h"
+#include "base/text/plain.h"
 #include "core/error.h"
 #include "memory/report/origins.h"
 
@@ -52,7 +53,7 @@ static const char *free_text(const haul__spill_file *f, char *out, size_t size)
 static haul_status fail_open(const char *operation, const char *folder, int error)
 {
     return haul__fail(HAUL_IO, operation, "folder", "a file for spilled tensors cannot be made in %s: %s", folder,
-                      strerror(error));
+                      haul__strerror(error));
 }
 
 static haul_status fail_space(const haul__spill_file *f, int64_t more, const char *why)
@@ -68,7 +69,7 @@ static haul_status fail_transfer(const haul__spill_part *p, const char *what, in
     char left[64];
     return haul__fail(HAUL_IO, origin, NULL, "%lld of %lld bytes could be %s the file for spilled tensors in %s: %s%s",
                       (long long)done, (long long)bytes, what, p->file->folder,
-                      error ? strerror(error) : "the file ends there", free_text(p->file, left, sizeof left));
+                      error ? haul__strerror(error) : "the file ends there", free_text(p->file, left, sizeof left));
 }
 
 /* Fails in place of a system call if a test asks for it. */
@@ -247,7 +248,7 @@ static haul_status grow(const haul__spill_file *f, int64_t limit, int64_t at, in
         return fail_space(f, more, "the process's limit on file sizes (ulimit -f) is reached");
     while (error == EINTR)
         error = injected() ? EIO : posix_fallocate(f->fd, (off_t)at, (off_t)more);
-    return error ? fail_space(f, more, strerror(error)) : HAUL_OK;
+    return error ? fail_space(f, more, haul__strerror(error)) : HAUL_OK;
 }
 
 /* `p` is the last part, and in use. */

@@ -1,7 +1,7 @@
 /* What more or less memory would change, as a sentence. */
 #include <math.h>
-#include <stdio.h>
 
+#include "base/text/plain.h"
 #include "plan/choose/choose.h"
 
 static int put_bytes(char *out, size_t size, int64_t bytes)
@@ -11,15 +11,15 @@ static int put_bytes(char *out, size_t size, int64_t bytes)
     int                      unit = 0;
     for (; value >= 1024 && unit < 4; unit++)
         value /= 1024;
-    return snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return haul__snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
 static int put_time(char *out, size_t size, int64_t ps)
 {
     const double us = (double)ps * 1e-6;
-    return us < 1000  ? snprintf(out, size, "%.1f us", us)
-           : us < 1e6 ? snprintf(out, size, "%.4g ms", us * 1e-3)
-                      : snprintf(out, size, "%.4g s", us * 1e-6);
+    return us < 1000  ? haul__snprintf(out, size, "%.1f us", us)
+           : us < 1e6 ? haul__snprintf(out, size, "%.4g ms", us * 1e-3)
+                      : haul__snprintf(out, size, "%.4g s", us * 1e-6);
 }
 
 typedef struct sentence {
@@ -30,7 +30,7 @@ typedef struct sentence {
 static void put(sentence *s, const char *text)
 {
     if (s->used < s->size)
-        s->used += (size_t)snprintf(s->out + s->used, s->size - s->used, "%s", text);
+        s->used += (size_t)haul__snprintf(s->out + s->used, s->size - s->used, "%s", text);
 }
 
 static void put_other(sentence *s, const haul__choose_other *o, int64_t ps, bool more)
@@ -49,7 +49,7 @@ static void put_other(sentence *s, const haul__choose_other *o, int64_t ps, bool
     put(s, saves > 0 ? text : "");
 }
 
-const char *haul__chosen_words(const haul__chosen *c, char *out, size_t size)
+const char *haul__chosen_sentence(const haul__chosen *c, char *out, size_t size)
 {
     sentence s = {out, size, 0};
     if (size)
