@@ -1,5 +1,6 @@
-"""The documents: every relative link leads to a file that exists, every anchor to a heading of that file, the rows of a
-table have as many cells as its head, and prose has at most 120 columns. Blocks of code, tables and lines of HTML may be
+"""The documents: every relative link leads to a file that exists, every anchor to a heading of that file, and
+every path in backticks to a file, but in documents about former versions. The rows of a table have as many cells as its
+head, and prose has at most 120 columns. Blocks of code, tables and lines of HTML may be
 longer. The test first checks that it finds mistakes in a small tree of its own."""
 import os
 import pathlib
@@ -8,6 +9,9 @@ import sys
 import tempfile
 
 COLUMNS = 120
+NAMED = re.compile(r"""`((?:cli|src|tests|tools|cmake|include|bench|fuzz|examples|docs)/
+    [\w./-]*\.(?:c|h|def|py|sh|md|cmake))`""", re.X)
+FORMER = ("CHANGELOG.md", "docs/migration.md")  # they name files as they were
 
 
 def lines_of(path):
@@ -58,6 +62,15 @@ def wrong_link(root, path, target):
     return ""
 
 
+def missing_files(root, path):
+    """(line, name) of each file that is named in backticks, from the root of the project, and does not exist. Capital
+    letters stand for any name."""
+    for number, line in lines_of(path):
+        for name in NAMED.findall(line):
+            if not re.search(r"\b[A-Z]+\b", name.removesuffix(".md")) and not (root / name).exists():
+                yield number, name
+
+
 def is_too_long(line):
     """Tables stay whole; a line without spaces, such as a long address, cannot be wrapped."""
     return len(line) > COLUMNS and not re.match(r"\s*[|<]", line) and len(line.split()) > 1
@@ -87,6 +100,8 @@ def check(root):
             count += 1
             wrong = wrong_link(root, path, target)
             mistakes += [f"{where}:{number}: {wrong}"] if wrong else []
+        for number, name in missing_files(root, path) if str(where) not in FORMER else ():
+            mistakes.append(f"{where}:{number}: there is no file {name}")
         for number, cells, head in torn_rows(path):
             mistakes.append(f"{where}:{number}: {cells} cells; the head of the table has {head}")
         for number, line in lines_of(path):
@@ -104,9 +119,9 @@ def finds_mistakes():
         (root / "docs" / "b.md").write_text(text)
         good = ["[b](docs/b.md)", "[b](docs/b.md#a-code-link-twice)", "[b](docs/b.md#same-1)", "[web](https://a.b/c#d)",
                 "`[code](nothing)`", "| a | b |", "|---|---|", "| " + "cell " * 30 + "| `a\\|b` |", "", "a" * 200,
-                "[this](#top)", "# Top"]
+                "[this](#top)", "# Top", "`docs/b.md`, `src/FOLDER/test_NAME.c`, `docs/c d.md`"]
         bad = ["[x](docs/x.md)", "[b](docs/b.md#no-heading)", "[b](docs/b.md#same-2)", "[this](#nothing)",
-               '<a href="docs/y.md">y</a>', "[out](../../etc)", "[ref]: docs/z.md", "word " * 25,
+               '<a href="docs/y.md">y</a>', "[out](../../etc)", "[ref]: docs/z.md", "word " * 25, "`src/gone.c`",
                "| a | b |\n| 1 | `2|3` |"]
         (root / "a.md").write_text("\n".join(good) + "\n")
         if check(root) != (2, 6, []):
