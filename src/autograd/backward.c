@@ -213,15 +213,22 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
     return HAUL_OK;
 }
 
-/* Brings a gradient to the input's shape, dtype and device. With a plan in force the operations that use it move it to
- * where they compute; gradients of leaves are always with their leaves. */
-static haul_tensor *fit(haul_tensor *g, const haul__edge *edge)
+/* With a plan in force the operations that use a gradient move it to where they compute. Gradients that the program
+ * gets are where their tensors are. */
+static bool moves(const pass *p, const haul__edge *edge)
+{
+    return !haul__is_planned() || edge->leaf ||
+           (p->selects && edge->node && haul__map_find(&p->wanted, key_of(edge->node, edge->result)));
+}
+
+/* Brings a gradient to the input's shape, dtype and device. */
+static haul_tensor *fit(const pass *p, haul_tensor *g, const haul__edge *edge)
 {
     if (!haul__shape_equal(&g->shape, &edge->shape))
         g = haul__sum_to(g, &edge->shape);
     if (!haul__failed(g) && g->dtype != edge->dtype)
         g = haul_cast(g, edge->dtype);
-    if (!haul__failed(g) && g->storage->device != edge->device && (edge->leaf || !haul__is_planned()))
+    if (!haul__failed(g) && g->storage->device != edge->device && moves(p, edge))
         g = haul_to(g, edge->device);
     return g;
 }
@@ -231,7 +238,7 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     bool is_new;
     if (!is_wanted(p, edge))
         return HAUL_OK;
-    gradient = fit(gradient, edge);
+    gradient = fit(p, gradient, edge);
     if (haul__failed(gradient))
         return haul_error_status();
     if (edge->node)
@@ -481,7 +488,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
                           haul__shape_text(&seed->shape, have, sizeof have));
     }
     haul__edge as_edge = {.shape = y->shape, .dtype = y->dtype, .device = y->storage->device};
-    seed = haul__failed(seed) ? NULL : fit(seed, &as_edge);
+    seed = haul__failed(seed) ? NULL : fit(p, seed, &as_edge);
     if (haul__failed(seed))
         return haul_error_status();
     return accumulate(p, &p->of_nodes, key_of(y->node, y->node_result), seed, &is_new);

@@ -368,6 +368,24 @@ static void test_plans__are_followed_by_each_operation(void **state)
     assert_true(elsewhere > 0);
 }
 
+/* Gradients of tensors between operations are where these are, wherever the plan has computed them. */
+static void test_plans__leave_gradients_with_their_tensors(void **state)
+{
+    (void)state;
+    training            t = cifar10(16);
+    const haul_plan_pin pins[] = {{"conv1", "sim:laptop-4g"}, {"conv2", "cpu"}, {"fc*", "cpu"}};
+    haul_plan *plan = haul_plan_new(step, &t, .module = t.net, .devices = devices, .pins = pins, .pin_count = 3);
+    assert_int_equal(haul_plan_apply(plan, t.net), HAUL_OK);
+    haul_tensor *hidden = haul_call_child(t.net, "conv1", t.x), *gradient;
+    haul_tensor *x = haul_max_pool2d(haul_relu(hidden), 2);
+    haul_tensor *loss = haul_sum(haul_square(haul_call_child(t.net, "conv2", x)));
+    assert_int_equal(haul_grad(loss, &hidden, 1, &gradient), HAUL_OK);
+    assert_ptr_equal(haul_tensor_device(hidden), gpu);
+    assert_ptr_equal(haul_tensor_device(gradient), gpu);
+    assert_int_equal(haul_grad(haul_sum(haul_call_child(t.net, "conv2", x)), &x, 1, &gradient), HAUL_OK);
+    assert_ptr_equal(haul_tensor_device(gradient), haul_tensor_device(x));
+}
+
 static void test_plans__keep_pins(void **state)
 {
     (void)state;
@@ -633,6 +651,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plans__are_saved_and_loaded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__train_with_the_same_bits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__are_followed_by_each_operation, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_plans__leave_gradients_with_their_tensors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__keep_pins, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__move_frozen_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plans__refuse_bad_input, setup, teardown),
