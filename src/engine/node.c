@@ -206,6 +206,8 @@ haul_status haul__node_record(haul__call *c)
             continue;
         if (holders++) /* the first result takes over the reference */
             haul__object_keep(node);
+        if (y->node) /* an operand that a composed operation returns as it is */
+            haul__object_release(y->node);
         y->node = node;
         y->node_result = i;
     }

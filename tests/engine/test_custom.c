@@ -548,6 +548,36 @@ static void test_custom__threads_register_at_once(void **state)
     assert_int_equal(haul_operation_count(), before + MANY + 1);
 }
 
+/* An operand that is returned as it is has a graph, which ends with the tensor. */
+static haul_status return_operand(const haul_custom_call *c, haul_tensor *const *x, haul_tensor **y)
+{
+    (void)c;
+    y[0] = x[0];
+    return HAUL_OK;
+}
+
+static void pass_on(haul_custom_gradient *g)
+{
+    g->operands[0] = g->results[0];
+}
+
+static haul_custom_operation identity = {
+    .name = "test_identity", .operands = {{"x"}}, .results = {{"y"}}, .compose = return_operand, .gradient = pass_on};
+
+static void test_custom__an_operand_that_is_returned_leaves_nothing(void **state)
+{
+    (void)state;
+    haul_memory_stats before, after;
+    haul_memory_stats_get(haul_cpu(), &before);
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(64, 64)), true);
+    haul_tensor *y = haul_apply(&identity, NULL, haul_matmul(w, w));
+    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE, .keep = true), HAUL_OK);
+    haul_scope_pop(scope);
+    haul_memory_stats_get(haul_cpu(), &after);
+    assert_int_equal(before.allocated, after.allocated);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -567,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_custom__it_writes_into_a_given_tensor),
         cmocka_unit_test(test_custom__a_change_in_place_is_seen),
         cmocka_unit_test(test_custom__threads_register_at_once),
+        cmocka_unit_test(test_custom__an_operand_that_is_returned_leaves_nothing),
     };
     return cmocka_run_group_tests_name("custom", tests, NULL, NULL);
 }
