@@ -419,16 +419,13 @@ static void end(search *s)
 
 haul_status haul__memory_solve(const haul__memory_model *m, haul__memory_plan *out)
 {
-    search s = {.m = m,
-                .count = m->tensor_count + m->segment_count,
-                .steps = STEPS,
-                .base = haul__memory_time(m),
-                .random = 88172645463325252};
+    search s = {.m = m, .count = m->tensor_count + m->segment_count, .steps = STEPS, .random = 88172645463325252};
     *out = (haul__memory_plan){.bound = 0};
     haul_status status = haul__memory_model_check(m);
     if (!status)
         status = begin(&s);
     if (!status) {
+        s.base = haul__memory_time(m);
         s.best.figures = s.now.figures = haul__memory_try(&s.work, &s.now.choice);
         if (s.best.figures.over && haul__memory_least(m) > m->limit) {
             come_close(&s);
