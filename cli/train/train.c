@@ -512,8 +512,8 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, recompute),
      .argument = "auto|off",
      .help = "With auto, parts of the network keep only their results and compute the rest again in the backward pass: "
-             "the fewest parts with which the training fits --memory-limit; without a limit, those with which it needs "
-             "least. The result has the same bits. Off unless given",
+             "the parts with which a step is fastest and fits --memory-limit; without a limit, those with which it "
+             "needs least. The result has the same bits. Off unless given",
      .choices = OPTION_CHOICES("auto", "off"),
      .flags = CHANGES},
     {.group = "Machine",

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "device/speeds.h"
 #include "memory/settings.h"
 #include "record/program.h"
 
@@ -270,13 +271,51 @@ static haul_status measure_segments(const haul__segments *p, int64_t *peak, void
     return HAUL_OK;
 }
 
-static haul_status choose_parts(making *m)
+/* The segment of each operation of the step. */
+static haul_status find_segments(making *m)
 {
-    haul__fit_result *fit = m->out;
-    haul_status       status = haul__segments_find(m->objects.net, &fit->segments);
+    const haul_program *p = &m->step->program;
+    m->step->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *m->step->segment);
+    if (!m->step->segment)
+        return haul__fail_memory(NULL, (size_t)p->operation_count * sizeof *m->step->segment);
+    for (int64_t i = 0; i < p->operation_count; i++)
+        m->step->segment[i] = haul__segment_of(&m->out->segments, m->objects.net, p->operations[i].module);
+    return HAUL_OK;
+}
+
+/* The step as it is, with nothing running again. */
+static haul_status record_now(making *m, haul__fit_step *out)
+{
+    m->step = out;
+    haul_status status = take_batch(m);
+    if (!status)
+        status = lead(m);
+    if (!status)
+        status = haul__program_record_residency(make_step, m, m->training->device, &out->program, &out->residency);
+    return status ? status : find_segments(m);
+}
+
+static haul_status choose_segments(making *m)
+{
+    haul__fit_result  *fit = m->out;
+    haul__fit_step     step = {.segment = NULL};
+    const haul__speeds speeds = haul__speeds_of(m->training->device);
+    haul_status        status = haul__segments_find(m->objects.net, &fit->segments);
     if (status || (fit->limit && fit->plain_peak <= fit->limit))
         return status;
-    return haul__segments_choose(&fit->segments, fit->limit, measure_segments, m, &fit->peak);
+    status = record_now(m, &step);
+    if (!status)
+        status = haul__segments_choose(&fit->segments,
+                                       &(haul__memory_step){.program = &step.program,
+                                                            .residency = &step.residency,
+                                                            .machine = speeds.machine,
+                                                            .number = speeds.number,
+                                                            .device = m->training->device,
+                                                            .segment = step.segment,
+                                                            .segment_count = fit->segments.count},
+                                       fit->limit, measure_segments, m, &fit->peak);
+    haul__fit_step_free(&step);
+    return status;
 }
 
 /* ---- the whole ---- */
@@ -299,7 +338,7 @@ static haul_status run_training(void *context)
     if (!status)
         status = estimate_epoch(m);
     if (!status && m->request->recompute && !m->chosen)
-        status = choose_parts(m);
+        status = choose_segments(m);
     const bool is_whole = m->chosen || !haul__segments_count_on(&m->out->segments);
     return status || !m->spills || !is_whole ? status : estimate_spilling(m);
 }
@@ -417,17 +456,6 @@ haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul
     if (status)
         haul_program_free(out);
     return status;
-}
-
-static haul_status find_segments(making *m)
-{
-    const haul_program *p = &m->step->program;
-    m->step->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *m->step->segment);
-    if (!m->step->segment)
-        return haul__fail_memory(NULL, (size_t)p->operation_count * sizeof *m->step->segment);
-    for (int64_t i = 0; i < p->operation_count; i++)
-        m->step->segment[i] = haul__segment_of(&m->out->segments, m->objects.net, p->operations[i].module);
-    return HAUL_OK;
 }
 
 static haul_status record_residency(void *context)

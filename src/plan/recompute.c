@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "nn/module.h"
 
 /* ---- finding ---- */
@@ -155,120 +156,137 @@ int haul__segments_count_on(const haul__segments *p)
 
 /* ---- choosing ---- */
 
+enum { MOST_TRIES = 10, HALVINGS = 12, ROUNDS = 3 };
+
 typedef struct choice {
-    haul__segments         *p;
-    int64_t                 limit;
-    haul__segments_measure *measure;
-    void                   *context;
-    haul_status             status;
-    int                     tries; /* measurements that are left */
+    const haul__memory_step *step;
+    haul__segments          *p;    /* those that are tried */
+    haul__segments           best; /* those with the lowest peak that was measured, or the first that fit */
+    int64_t                  limit, lowest;
+    haul__segments_measure  *measure;
+    void                    *context;
 } choice;
 
-static int64_t peak_of(choice *c)
+static bool same(const haul__segments *a, const haul__segments *b)
 {
-    int64_t peak = INT64_MAX;
-    c->tries--;
-    if (!c->status)
-        c->status = c->measure(c->p, &peak, c->context);
-    return peak;
+    for (int i = 0; i < a->count; i++)
+        if (a->items[i].on != b->items[i].on)
+            return false;
+    return true;
 }
 
-/* Turn on the segment that lowers the peak most. */
-static int64_t add_best(choice *c)
+/* Turns on what the planner of memory chooses for a target, and sets *fits to whether that is within it. */
+static haul_status plan_for(const choice *c, int64_t target, bool *fits)
 {
-    int64_t best = INT64_MAX;
-    int     at = -1;
-    for (int i = 0; i < c->p->count && !c->status; i++) {
-        haul__segment *one = &c->p->items[i];
-        if (one->on)
-            continue;
-        one->on = true;
-        int64_t peak = peak_of(c);
-        one->on = false;
-        if (peak < best) {
-            best = peak;
-            at = i;
+    haul__memory_step  step = *c->step;
+    haul__memory_model m;
+    haul__memory_plan  plan = {.bound = 0};
+    step.limit = target;
+    haul_status status = haul__memory_model_of(&step, &m);
+    if (!status)
+        status = haul__memory_solve(&m, &plan);
+    for (int i = 0; i < c->p->count; i++)
+        c->p->items[i].on = false;
+    for (int i = 0; i < m.segment_count && !status; i++)
+        c->p->items[m.segments[i].number].on = plan.choice.again[i];
+    *fits = !status && !plan.figures.over;
+    haul__memory_plan_free(&plan);
+    haul__memory_model_free(&m);
+    return status;
+}
+
+/* The lowest target that the planner meets, between 1 and `high`. */
+static haul_status find_lowest(const choice *c, int64_t high, int64_t *target)
+{
+    int64_t     low = 0;
+    bool        fits;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < HALVINGS && !status && high - low > 1; i++) {
+        const int64_t middle = low + (high - low) / 2;
+        status = plan_for(c, middle, &fits);
+        *(fits ? &high : &low) = middle;
+    }
+    *target = high;
+    return status;
+}
+
+static haul_status measure_now(choice *c, int64_t *peak)
+{
+    const haul_status status = c->measure(c->p, peak, c->context);
+    if (!status && *peak < c->lowest) {
+        c->lowest = *peak;
+        c->best = *c->p;
+    }
+    return status;
+}
+
+/* Those with the lowest peak. */
+static haul_status try_lowest(choice *c)
+{
+    int64_t     target, peak;
+    bool        fits;
+    haul_status status = find_lowest(c, c->lowest, &target);
+    if (!status)
+        status = plan_for(c, target, &fits);
+    return status || !haul__segments_count_on(c->p) ? status : measure_now(c, &peak);
+}
+
+/* Changes single segments of the best ones as long as the measured peak falls and is above the limit. */
+static haul_status descend(choice *c)
+{
+    haul_status status = HAUL_OK;
+    bool        better = true;
+    for (int round = 0; round < ROUNDS && better && !status; round++) {
+        better = false;
+        for (int i = 0; i < c->p->count && !status && c->lowest > c->limit; i++) {
+            const int64_t before = c->lowest;
+            int64_t       peak;
+            *c->p = c->best;
+            c->p->items[i].on = !c->p->items[i].on;
+            status = measure_now(c, &peak);
+            better = better || c->lowest < before;
         }
     }
-    if (at >= 0)
-        c->p->items[at].on = true;
-    return best;
+    return status;
 }
 
-/* Turn off segments without which the peak is still at most `bound`. */
-static int64_t drop_idle(choice *c, int64_t bound, int64_t peak)
+/* Plans for less as long as the measured peak is above the limit. */
+static haul_status try_limit(choice *c)
 {
-    for (int i = c->p->count - 1; i >= 0 && !c->status; i--) {
-        haul__segment *one = &c->p->items[i];
-        if (!one->on)
+    haul__segments before = *c->p;
+    int64_t        target = c->limit, peak = 0;
+    haul_status    status = HAUL_OK;
+    bool           fits = true;
+    for (int i = 0; i < MOST_TRIES && !status && fits && target > 0; i++) {
+        status = plan_for(c, target, &fits);
+        if (status)
+            break;
+        if (same(c->p, &before)) {
+            target -= larger(target / 32, 1);
             continue;
-        one->on = false;
-        int64_t without = peak_of(c);
-        if (without <= bound)
-            peak = without;
-        else
-            one->on = true;
+        }
+        before = *c->p;
+        status = measure_now(c, &peak);
+        if (!status && peak <= c->limit)
+            break;
+        target -= larger(peak - c->limit, 1);
     }
-    return peak;
+    return status;
 }
 
-/* Turn on `left` of the segments from `from` on so that the peak fits; all are off if none do. */
-static bool find_few(choice *c, int from, int left, int64_t *peak)
+haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, int64_t limit,
+                                  haul__segments_measure *measure, void *context, int64_t *peak)
 {
-    if (!left) {
-        int64_t now = peak_of(c);
-        if (now <= c->limit)
-            *peak = now;
-        return now <= c->limit;
-    }
-    for (int i = from; i <= c->p->count - left && c->tries > 0 && !c->status; i++) {
-        c->p->items[i].on = true;
-        if (find_few(c, i + 1, left - 1, peak))
-            return true;
-        c->p->items[i].on = false;
-    }
-    return false;
-}
-
-static void turn_off(haul__segments *p)
-{
+    choice c = {.step = step, .p = p, .limit = limit, .lowest = *peak, .measure = measure, .context = context};
     for (int i = 0; i < p->count; i++)
         p->items[i].on = false;
-}
-
-/* One segment after another, each time the best: a good choice, but not always one of the fewest. */
-static int64_t choose_greedily(choice *c, int64_t peak)
-{
-    haul__segments best = *c->p;
-    int64_t        lowest = peak;
-    for (int k = 0; k < c->p->count && !c->status && !(c->limit && lowest <= c->limit); k++) {
-        int64_t now = add_best(c);
-        if (now < lowest) {
-            lowest = now;
-            best = *c->p;
-        }
-    }
-    *c->p = best;
-    bool fits = c->limit && lowest <= c->limit;
-    return haul__segments_count_on(c->p) ? drop_idle(c, fits ? c->limit : lowest, lowest) : lowest;
-}
-
-haul_status haul__segments_choose(haul__segments *p, int64_t limit, haul__segments_measure *measure, void *context,
-                                  int64_t *peak)
-{
-    enum { MOST_TRIES = 400 };
-    choice c = {.p = p, .limit = limit, .measure = measure, .context = context};
-    turn_off(p);
-    *peak = choose_greedily(&c, *peak);
-    if (c.status || !limit || *peak > limit)
-        return c.status;
-    const haul__segments greedy = *p;
-    const int            most = haul__segments_count_on(p);
-    c.tries = MOST_TRIES;
-    turn_off(p);
-    for (int k = 1; k < most; k++)
-        if (find_few(&c, 0, k, peak))
-            return c.status;
-    *p = greedy;
-    return c.status;
+    c.best = *p;
+    haul_status status = limit ? try_limit(&c) : HAUL_OK;
+    if (!status && c.lowest > limit)
+        status = try_lowest(&c);
+    if (!status && c.lowest > limit)
+        status = descend(&c);
+    *p = c.best;
+    *peak = c.lowest;
+    return status;
 }

@@ -5,6 +5,8 @@
 
 #include <haul/nn.h>
 
+#include "plan/memory/step.h"
+
 enum { HAUL__MOST_SEGMENTS = 64 };
 
 /* Neighbouring children of a module that calls its children in order, or one child of any other module. */
@@ -35,9 +37,12 @@ int haul__segments_count_on(const haul__segments *p);
 /* The peak of a training with these segments. */
 typedef haul_status haul__segments_measure(const haul__segments *p, int64_t *peak, void *context);
 
-/* Turn on the fewest segments with which the peak is at most `limit`; with a limit of 0 or one that no choice meets,
- * those with which the peak is lowest. *peak becomes the peak; on entry it is that without any. */
-haul_status haul__segments_choose(haul__segments *p, int64_t limit, haul__segments_measure *measure, void *context,
-                                  int64_t *peak);
+/* Turn on the segments with which a step is fastest and the peak is at most `limit`, by the planner of memory on the
+ * program of the step; with a limit of 0 or one that no choice meets, those with which the peak is lowest. Each choice
+ * is measured, and where its peak is above the limit, the planner gets a lower one; if that does not help, single
+ * segments are changed. *peak becomes the peak; on entry it
+ * is that without any. step->limit is not used. */
+haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, int64_t limit,
+                                  haul__segments_measure *measure, void *context, int64_t *peak);
 
 #endif

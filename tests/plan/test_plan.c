@@ -377,41 +377,6 @@ static void test_plan__limits(void **state)
 
 /* ---- parts ---- */
 
-enum { A = 1, B = 2, C = 4 };
-
-/* Peaks of a training by the parts that run again. A alone saves most, but B and C together save what A does not. */
-static haul_status measure(const haul__segments *p, int64_t *peak, void *context)
-{
-    static const int64_t peaks[] = {[0] = 100,    [A] = 50,     [B] = 60,     [C] = 60,
-                                    [A | B] = 45, [A | C] = 45, [B | C] = 10, [A | B | C] = 5};
-    int                  on = 0;
-    ++*(int *)context;
-    for (int i = 0; i < p->count; i++)
-        on |= p->items[i].on << i;
-    *peak = peaks[on];
-    return HAUL_OK;
-}
-
-static void test_plan__the_fewest_parts(void **state)
-{
-    (void)state;
-    const struct {
-        int64_t limit, peak;
-        int     on;
-    } cases[] = {{60, 50, A},       {45, 45, A | B},   {15, 10, B | C},
-                 {5, 5, A | B | C}, {0, 5, A | B | C}, {1, 5, A | B | C}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        haul__segments p = {.count = 3};
-        int64_t        peak = 100;
-        int            calls = 0, on = 0;
-        assert_int_equal(haul__segments_choose(&p, cases[i].limit, measure, &calls, &peak), HAUL_OK);
-        for (int k = 0; k < p.count; k++)
-            on |= p.items[k].on << k;
-        if (on != cases[i].on || peak != cases[i].peak || !calls)
-            fail_msg("limit %d: parts %d with a peak of %d", (int)cases[i].limit, on, (int)peak);
-    }
-}
-
 /* Blocks, and runs of layers around one with a matrix of weights. */
 static void test_plan__parts_of_a_network(void **state)
 {
@@ -468,7 +433,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_plan__timing_makes_few_dry_runs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__timing_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_plan__the_fewest_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__parts_of_a_network, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plan__parts_of_a_network_with_branches, setup, teardown),
     };
