@@ -63,10 +63,18 @@ const char *allow_device(const study_request *r, const char *machine)
 
 /* ---- planning ---- */
 
-static const haul__training *training(void *context, int64_t accumulate, bool bf16)
+static haul_status record(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out)
+{
+    const allowance      *a = context;
+    const haul__training *t = planner_vary(a->t->planner, way->parts, way->bf16 ? "bf16" : NULL);
+    return haul__fit_record(t, way->batch, segments, out);
+}
+
+/* As the options have it. */
+static haul_status record_plain(void *context, haul__segments *segments, haul__fit_step *out)
 {
     const allowance *a = context;
-    return planner_vary(a->t->planner, accumulate, bf16 ? "bf16" : NULL);
+    return record(context, &(haul__choose_way){a->t->options->batch, 1, false}, segments, out);
 }
 
 /* A share is of the device's peak without a limit. */
@@ -76,8 +84,9 @@ static haul_status find_limit(allowance *a, haul__choose_request *r)
     a->limit = p->limit[1] ? p->limit[1] : p->machine->devices[p->device].memory_bytes;
     if (p->percent[1] > 0) {
         haul__keep        free;
-        const haul_status status = haul__keep_find(&(haul__keep_request){.training = training(a, 1, false),
-                                                                         .batch = r->batch,
+        const haul_status status = haul__keep_find(&(haul__keep_request){.record = record_plain,
+                                                                         .context = a,
+                                                                         .device = r->device,
                                                                          .limit = INT64_MAX / 2,
                                                                          .machine = r->machine,
                                                                          .number = r->number},
@@ -120,8 +129,9 @@ static haul_status try_split(allowance *a)
 static haul_status choose(allowance *a)
 {
     const haul__plan_request *p = &a->request->plan;
-    haul__choose_request      r = {.training = training,
+    haul__choose_request      r = {.record = record,
                                    .context = a,
+                                   .device = a->t->device,
                                    .allowed = a->allowed,
                                    .batch = a->t->options->batch,
                                    .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),

@@ -17,6 +17,7 @@
 #include <haul/estimate.h>
 #include <haul/events.h>
 #include <haul/files.h>
+#include <haul/fit.h>
 #include <haul/indexing.h>
 #include <haul/io.h>
 #include <haul/layers.h>

@@ -32,7 +32,7 @@ static haul__memory_step step_of(const planning *p, const haul__fit_step *step, 
                                .residency = &step->residency,
                                .machine = p->r->machine,
                                .number = p->r->number,
-                               .device = p->r->training->device,
+                               .device = p->r->device,
                                .segment = recomputes ? step->segment : NULL,
                                .segment_count = recomputes ? p->segments.count : 0,
                                .spills = p->r->spills,
@@ -79,7 +79,7 @@ static haul_status rehearse(planning *p, const haul__segments *segments, int64_t
     haul__fit_step step;
     solved         s;
     *out = (haul__keep){.segments = *segments};
-    haul_status status = haul__fit_record(p->r->training, p->r->batch, &out->segments, &step);
+    haul_status status = p->r->record(p->r->context, &out->segments, &step);
     if (status)
         return status;
     for (int i = 0; i < MOST_TRIES && !status && limit > 0; i++) {
@@ -186,7 +186,7 @@ haul_status haul__keep_find(const haul__keep_request *r, haul__keep *out)
 {
     planning p = {.r = r, .out = out};
     *out = (haul__keep){.fits = false};
-    haul_status status = haul__fit_record(r->training, r->batch, &p.segments, &p.step);
+    haul_status status = r->record(r->context, &p.segments, &p.step);
     if (!status)
         status = find(&p);
     haul__fit_step_free(&p.step);

@@ -7,13 +7,18 @@
 #include "plan/fit.h"
 #include "program/spill_schedule.h"
 
+/* Records the step with these segments running again; with none, they become those of the network, all off. On failure
+ * there is nothing to free. haul__fit_record is for a training. */
+typedef haul_status haul__keep_record(void *context, haul__segments *segments, haul__fit_step *out);
+
 typedef struct haul__keep_request {
-    const haul__training *training;
-    int64_t               batch; /* examples in a mini-batch */
-    int64_t               limit; /* bytes that may be allocated on the training's device */
-    const haul__machine  *machine;
-    int                   number;             /* of the device on the machine */
-    bool                  recomputes, spills; /* it may do these */
+    haul__keep_record   *record;
+    void                *context;
+    const haul_device   *device; /* of the residency */
+    int64_t              limit;  /* bytes that may be allocated on the device */
+    const haul__machine *machine;
+    int                  number;             /* of the device on the machine */
+    bool                 recomputes, spills; /* it may do these */
 } haul__keep_request;
 
 /* Times are those of the machine, for the mini-batch that updates the parameters. All zero is empty. */

@@ -21,7 +21,7 @@ LEFT_OUT = {
     "haul_scope_return": "in the driver", "haul_keep": "in the driver", "haul_take": "in the driver",
     "haul_release": "in the driver", "haul_drop": "in the driver", "haul_estimate": "in the driver",
     "haul_estimate_free": "in the driver", "haul_program_record": "in the driver",
-    "haul_program_free": "in the driver", "haul_plan_new_with": "in the driver", "haul_recording_run": "in the driver", "haul_loader_next": "in the driver",
+    "haul_program_free": "in the driver", "haul_plan_new_with": "in the driver", "haul_fit_with": "in the driver", "haul_recording_run": "in the driver", "haul_loader_next": "in the driver",
     "haul_batch_tensor": "in the driver", "haul_batch_lengths": "in the driver",
     "haul_example_field": "in the driver", "haul_example_resize": "in the driver",
     "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",

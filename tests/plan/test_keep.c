@@ -11,6 +11,7 @@
 #include "base/system/clock.h"
 #include "device/speeds.h"
 #include "plan/keep.h"
+#include "record/work.h"
 
 enum { EXAMPLES = 2048, FEATURES = 10, WIDTH = 64, BLOCKS = 6, BATCH = 512 };
 
@@ -95,11 +96,20 @@ static haul__training training_of(model *m)
                             .end_epoch = end_epoch};
 }
 
-static haul__keep_request request_of(const haul__training *t, int64_t limit)
+static haul_status record(void *context, haul__segments *segments, haul__fit_step *out)
+{
+    return haul__fit_record(context, BATCH, segments, out);
+}
+
+static haul__keep_request request_of(haul__training *t, int64_t limit)
 {
     const haul__speeds speeds = haul__speeds_of(gpu);
-    return (haul__keep_request){
-        .training = t, .batch = BATCH, .limit = limit, .machine = speeds.machine, .number = speeds.number};
+    return (haul__keep_request){.record = record,
+                                .context = t,
+                                .device = gpu,
+                                .limit = limit,
+                                .machine = speeds.machine,
+                                .number = speeds.number};
 }
 
 static int64_t now_ps(void)
@@ -147,11 +157,11 @@ static void measure(const haul__training *t, const haul__segments *segments, int
 static void test_keep__what_fits_is_as_it_is(void **state)
 {
     (void)state;
-    model                m;
-    haul__keep           k;
-    int64_t              peak, ps;
-    const haul__training t = training_of(&m);
-    haul__keep_request   r = request_of(&t, INT64_C(1) << 40);
+    model              m;
+    haul__keep         k;
+    int64_t            peak, ps;
+    haul__training     t = training_of(&m);
+    haul__keep_request r = request_of(&t, INT64_C(1) << 40);
     r.recomputes = r.spills = true;
     assert_int_equal(haul__keep_find(&r, &k), HAUL_OK);
     measure(&t, &k.segments, &peak, &ps);
@@ -167,11 +177,11 @@ static void test_keep__what_fits_is_as_it_is(void **state)
 static void test_keep__segments_run_again_as_planned(void **state)
 {
     (void)state;
-    model                m;
-    haul__keep           k;
-    int64_t              peak, ps;
-    const haul__training t = training_of(&m);
-    haul__keep_request   r = request_of(&t, INT64_C(1) << 40);
+    model              m;
+    haul__keep         k;
+    int64_t            peak, ps;
+    haul__training     t = training_of(&m);
+    haul__keep_request r = request_of(&t, INT64_C(1) << 40);
     r.recomputes = true;
     assert_int_equal(haul__keep_find(&r, &k), HAUL_OK);
     const int64_t most = k.peak;
@@ -195,6 +205,68 @@ static void test_keep__segments_run_again_as_planned(void **state)
     }
     assert_true(fitting >= 6);
 }
+
+/* ---- haul train --recompute auto ---- */
+
+enum { SEGMENTS = BLOCKS + 1 };
+
+/* What the step takes with a set of segments running again. */
+static void try_segments(const haul__training *t, const haul__segments *segments, int64_t *peak, int64_t *ps)
+{
+    const haul__speeds         speeds = haul__speeds_of(gpu);
+    const haul__spill_schedule none = {.count = 0};
+    haul__segments             now = *segments;
+    haul__fit_step             s;
+    assert_int_equal(haul__fit_record(t, BATCH, &now, &s), HAUL_OK);
+    assert_int_equal(haul__residency_peak(&s.residency, &s.program, &none, peak), HAUL_OK);
+    *ps = 0;
+    for (int64_t i = 0; i < s.program.operation_count; i++) {
+        const haul__machine_work w = haul__program_work_of(&s.program, &s.program.operations[i]);
+        *ps += haul__machine_time(speeds.machine, speeds.number, &w);
+    }
+    haul__fit_step_free(&s);
+}
+
+/* The fastest set of all whose peak is within the limit; -1: there is none. */
+static int64_t fastest_within(const int64_t peaks[1 << SEGMENTS], const int64_t times[1 << SEGMENTS], int64_t limit)
+{
+    int64_t best = -1;
+    for (int set = 0; set < 1 << SEGMENTS; set++)
+        if (peaks[set] <= limit && (best < 0 || times[set] < best))
+            best = times[set];
+    return best;
+}
+
+static void test_keep__trainings_recompute_the_fastest_segments(void **state)
+{
+    (void)state;
+    static int64_t       peaks[1 << SEGMENTS], times[1 << SEGMENTS];
+    model                m;
+    haul__segments       all = {.count = 0};
+    haul__fit_step       s;
+    const haul__training t = training_of(&m);
+    assert_int_equal(haul__fit_record(&t, BATCH, &all, &s), HAUL_OK);
+    haul__fit_step_free(&s);
+    assert_int_equal(all.count, SEGMENTS);
+    for (int set = 0; set < 1 << SEGMENTS; set++) {
+        for (int i = 0; i < SEGMENTS; i++)
+            all.items[i].on = set >> i & 1;
+        try_segments(&t, &all, &peaks[set], &times[set]);
+    }
+    for (int percent = 95; percent >= 40; percent -= 5) {
+        haul__fit_result        fit;
+        int64_t                 peak, ps;
+        const int64_t           limit = peaks[0] * percent / 100, best = fastest_within(peaks, times, limit);
+        const haul__fit_request r = {.batch = BATCH, .limit = {.bytes = limit}, .recompute = true};
+        assert_int_equal(haul__fit(&t, &r, &fit), HAUL_OK);
+        try_segments(&t, &fit.segments, &peak, &ps);
+        assert_int_equal(fit.peak <= limit, best >= 0);
+        assert_true(best < 0 || (peak <= limit && ps <= best + best / 20));
+        haul__fit_free(&fit);
+    }
+}
+
+/* ---- spilling ---- */
 
 /* The operations that use a store. */
 static bool is_used(const haul_program *p, int64_t store, int64_t operation)
@@ -224,10 +296,10 @@ static void check_schedule(const haul__keep *k)
 static void test_keep__spills_between_uses(void **state)
 {
     (void)state;
-    model                m;
-    haul__keep           k;
-    const haul__training t = training_of(&m);
-    haul__keep_request   r = request_of(&t, INT64_C(1) << 40);
+    model              m;
+    haul__keep         k;
+    haul__training     t = training_of(&m);
+    haul__keep_request r = request_of(&t, INT64_C(1) << 40);
     r.spills = true;
     assert_int_equal(haul__keep_find(&r, &k), HAUL_OK);
     const int64_t most = k.peak;
@@ -252,10 +324,10 @@ static void test_keep__spills_between_uses(void **state)
 static void test_keep__chooses_both_together(void **state)
 {
     (void)state;
-    model                m;
-    haul__keep           both, one;
-    const haul__training t = training_of(&m);
-    haul__keep_request   r = request_of(&t, INT64_C(1) << 40);
+    model              m;
+    haul__keep         both, one;
+    haul__training     t = training_of(&m);
+    haul__keep_request r = request_of(&t, INT64_C(1) << 40);
     assert_int_equal(haul__keep_find(&r, &one), HAUL_OK);
     r.limit = one.peak / 2;
     haul__keep_free(&one);
@@ -275,11 +347,11 @@ static void test_keep__chooses_both_together(void **state)
 static void test_keep__what_nothing_fits(void **state)
 {
     (void)state;
-    model                m;
-    haul__keep           k;
-    const int64_t        before = allocated();
-    const haul__training t = training_of(&m);
-    haul__keep_request   r = request_of(&t, 100000);
+    model              m;
+    haul__keep         k;
+    const int64_t      before = allocated();
+    haul__training     t = training_of(&m);
+    haul__keep_request r = request_of(&t, 100000);
     r.recomputes = r.spills = true;
     assert_int_equal(haul__keep_find(&r, &k), HAUL_OK);
     assert_true(!k.fits && k.peak > r.limit && k.least > r.limit);
@@ -292,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_keep__what_fits_is_as_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keep__segments_run_again_as_planned, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keep__trainings_recompute_the_fastest_segments, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keep__spills_between_uses, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keep__chooses_both_together, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keep__what_nothing_fits, setup, teardown),

@@ -39,14 +39,26 @@ static unsigned techniques_of(const haul__chosen *c)
     return used | (c->keep.schedule.count ? HAUL__ALLOW_SPILL : 0);
 }
 
+typedef struct recording {
+    const haul__choose_request *r;
+    haul__choose_way            way;
+} recording;
+
+static haul_status record(void *context, haul__segments *segments, haul__fit_step *out)
+{
+    const recording *x = context;
+    return x->r->record(x->r->context, &x->way, segments, out);
+}
+
 /* The step of that batch in so many parts. Only the last one updates the parameters. */
 static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_t parts, bool bf16, int64_t limit,
                             haul__chosen *out)
 {
-    const haul__training *t = r->training(r->context, parts, bf16);
+    recording x = {r, {batch / parts, parts, bf16}};
     *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16, .tried = 1};
-    haul_status status = haul__keep_find(&(haul__keep_request){.training = t,
-                                                               .batch = batch / parts,
+    haul_status status = haul__keep_find(&(haul__keep_request){.record = record,
+                                                               .context = &x,
+                                                               .device = r->device,
                                                                .limit = limit,
                                                                .machine = r->machine,
                                                                .number = r->number,

@@ -15,10 +15,18 @@ enum {
 /* The technique's name, "recompute"; NULL after the last. */
 const char *haul__technique_name(int bit);
 
+/* One way to make a step. */
+typedef struct haul__choose_way {
+    int64_t batch; /* examples in a mini-batch */
+    int64_t parts; /* mini-batches in a step */
+    bool    bf16;  /* or the training's own precision */
+} haul__choose_way;
+
 typedef struct haul__choose_request {
-    /* The training in so many parts of a step, and in bf16 or its own precision. It is valid until the next call. */
-    const haul__training *(*training)(void *context, int64_t accumulate, bool bf16);
+    /* as haul__keep_record, for a way */
+    haul_status (*record)(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out);
     void                *context;
+    const haul_device   *device;
     unsigned             allowed;    /* techniques */
     int64_t              batch;      /* examples in a step; 0: with which it trains most examples in a second */
     int64_t              most_batch; /* of 0 */

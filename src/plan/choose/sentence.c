@@ -1,6 +1,5 @@
 /* What more or less memory would change, as a sentence. */
-#include <math.h>
-
+#include "base/text/duration.h"
 #include "base/text/plain.h"
 #include "plan/choose/choose.h"
 
@@ -12,14 +11,6 @@ static int put_bytes(char *out, size_t size, int64_t bytes)
     for (; value >= 1024 && unit < 4; unit++)
         value /= 1024;
     return haul__snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-}
-
-static int put_time(char *out, size_t size, int64_t ps)
-{
-    const double us = (double)ps * 1e-6;
-    return us < 1000  ? haul__snprintf(out, size, "%.1f us", us)
-           : us < 1e6 ? haul__snprintf(out, size, "%.4g ms", us * 1e-3)
-                      : haul__snprintf(out, size, "%.4g s", us * 1e-6);
 }
 
 typedef struct sentence {
@@ -35,7 +26,7 @@ static void put(sentence *s, const char *text)
 
 static void put_other(sentence *s, const haul__choose_other *o, int64_t ps, bool more)
 {
-    char          text[48];
+    char          text[48], time[HAUL__DURATION];
     const int64_t saves = more ? ps - o->ps : o->ps - ps;
     put_bytes(text, sizeof text, o->bytes);
     put(s, text);
@@ -45,8 +36,7 @@ static void put_other(sentence *s, const haul__choose_other *o, int64_t ps, bool
         return;
     }
     put(s, saves <= 0 ? more ? "save nothing" : "would cost nothing" : more ? "save " : "would cost ");
-    put_time(text, sizeof text, saves);
-    put(s, saves > 0 ? text : "");
+    put(s, saves > 0 ? haul__duration_text(saves, time) : "");
 }
 
 const char *haul__chosen_sentence(const haul__chosen *c, char *out, size_t size)

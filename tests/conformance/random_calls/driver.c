@@ -363,6 +363,20 @@ static haul_status estimated(void *context)
     return haul_tensor_check(haul_matmul(tensor(r), tensor(r)));
 }
 
+static haul_status fitted(void *context, int64_t batch)
+{
+    return batch > 1000 ? haul_error_set(HAUL_OUT_OF_MEMORY, "test", NULL, "too many") : estimated(context);
+}
+
+static void fit(run *r)
+{
+    haul_fit_result result;
+    const int64_t   limits[] = {0, -1, 1, 1000, 100000000};
+    haul_fit(fitted, r, &result, .module = one_in(r, 2) ? object(r, MODULE) : NULL,
+             .device = one_in(r, 4) ? device(r) : NULL, .memory_limit = limits[next(r) % 5],
+             .allow = (unsigned)(next(r) % 32), .batch = 1 + (int64_t)(next(r) % 4), .apply = one_in(r, 2));
+}
+
 static void estimate(run *r)
 {
     haul_estimate_result result;
@@ -372,6 +386,7 @@ static void estimate(run *r)
     if (haul_program_record(estimated, r, &program) == HAUL_OK)
         haul_program_free(&program);
     hold(r, PLAN, haul_plan_new(estimated, r, .module = object(r, MODULE), .machine = "h200"));
+    fit(r);
 }
 
 static void make_steps(run *r)
