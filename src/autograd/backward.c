@@ -12,6 +12,7 @@
 #include "core/scope.h"
 #include "core/thread.h"
 #include "engine/autocast.h"
+#include "engine/copy.h"
 #include "engine/follow.h"
 #include "engine/node.h"
 #include "engine/placement/placement.h"
@@ -229,7 +230,7 @@ static haul_tensor *fit(const pass *p, haul_tensor *g, const haul__edge *edge)
     if (!haul__failed(g) && g->dtype != edge->dtype)
         g = haul_cast(g, edge->dtype);
     if (!haul__failed(g) && g->storage->device != edge->device && moves(p, edge))
-        g = haul_to(g, edge->device);
+        g = haul__is_planned() ? haul__to_placed(g, edge->device) : haul_to(g, edge->device);
     return g;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/cross.h"
 #include "engine/node.h"
 #include "engine/operation.h"
+#include "engine/placement/placing.h"
 #include "memory/allocator.h"
 #include "memory/derived.h"
 
@@ -64,12 +65,13 @@ static void pass_on(haul__gradient *g)
     g->operands[0] = g->results[0];
 }
 
-/* The gradient crosses where HAUL_PLACE_AUTO had the operand cross. */
+/* The gradient crosses where HAUL_PLACE_AUTO had the operand cross. With a plan, it crosses where it is used. */
 static void pass_back(haul__gradient *g)
 {
     const move_attributes *a = g->attributes;
     haul_device           *home = g->node->edges[0].device;
-    g->operands[0] = a->placed && home != a->device ? haul__to_placed(g->results[0], home) : g->results[0];
+    const bool             crosses = a->placed && home != a->device && !haul__is_planned();
+    g->operands[0] = crosses ? haul__to_placed(g->results[0], home) : g->results[0];
 }
 
 /* ---- to, cast ---- */
