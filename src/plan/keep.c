@@ -156,7 +156,7 @@ static haul_status try_limit(planning *p, int64_t limit, haul__segments *before,
     free_solved(&s);
     const bool repeats = p->out->program.operation_count && same_segments(&segments, before);
     *before = segments;
-    *over = repeats ? larger(1, (p->r->limit - limit) / 2) : 0;
+    *over = repeats ? larger(1, limit / 32) : 0;
     if (repeats)
         return HAUL_OK;
     status = rehearse(p, &segments, limit, &now);
@@ -173,7 +173,7 @@ static haul_status find(planning *p)
     haul__segments             before = p->segments;
     int64_t                    limit = p->r->limit, over = 0;
     haul_status status = haul__residency_peak(&p->step.residency, &p->step.program, &none, &p->out->free_peak);
-    for (int i = 0; i < MOST_TRIES && !status && limit > 0; i++) {
+    for (int i = 0; i < 2 * MOST_TRIES && !status && limit > 0; i++) {
         status = try_limit(p, limit, &before, &over);
         if (!over)
             break;

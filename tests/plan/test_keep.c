@@ -240,11 +240,11 @@ static int64_t fastest_within(const int64_t peaks[1 << SEGMENTS], const int64_t 
 static void test_keep__trainings_recompute_the_fastest_segments(void **state)
 {
     (void)state;
-    static int64_t       peaks[1 << SEGMENTS], times[1 << SEGMENTS];
-    model                m;
-    haul__segments       all = {.count = 0};
-    haul__fit_step       s;
-    const haul__training t = training_of(&m);
+    static int64_t peaks[1 << SEGMENTS], times[1 << SEGMENTS];
+    model          m;
+    haul__segments all = {.count = 0};
+    haul__fit_step s;
+    haul__training t = training_of(&m);
     assert_int_equal(haul__fit_record(&t, BATCH, &all, &s), HAUL_OK);
     haul__fit_step_free(&s);
     assert_int_equal(all.count, SEGMENTS);
@@ -263,6 +263,12 @@ static void test_keep__trainings_recompute_the_fastest_segments(void **state)
         assert_int_equal(fit.peak <= limit, best >= 0);
         assert_true(best < 0 || (peak <= limit && ps <= best + best / 20));
         haul__fit_free(&fit);
+        haul__keep         k;
+        haul__keep_request within = request_of(&t, limit);
+        within.recomputes = true;
+        assert_int_equal(haul__keep_find(&within, &k), HAUL_OK);
+        assert_int_equal(k.fits, best >= 0);
+        haul__keep_free(&k);
     }
 }
 
