@@ -73,7 +73,8 @@ bool planner_open(trainer *t)
     p->of = t;
     p->training = (haul__training){.device = t->device,
                                    .accumulate = t->options->accumulate,
-                                   .follows = !t->options->eager && !t->options->spill, /* an arena cannot spill */
+                                   .follows = !t->options->eager &&
+                                              !t->options->spill, /* as they run, they are the most that spills */
                                    .goes_on = t->options->resume,
                                    .context = p,
                                    .build = build,

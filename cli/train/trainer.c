@@ -430,8 +430,6 @@ static const char *reason_of(const trainer *t, const haul_recording_report *r)
 {
     if (t->options->eager)
         return "";
-    if (t->options->spill)
-        return "with --spill on, steps run as they are";
     if (t->expected.unfollowed)
         return t->expected.unfollowed;
     return r->eager > 1 ? r->reason : "";

@@ -80,7 +80,8 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * - The compose and gradient functions of custom operations run again in each followed step, in which their calls are
  *   compared, too. So the same rules hold for them.
  * - While a subscriber watches operations, for example a profile, every step runs without following, and so does a step
- *   on a device that spills.
+ *   of a frozen recording on a device that spills. On a device that spills there is no arena: a followed step allocates
+ *   its memory, and the memory that is used latest is spilled first.
  *
  * A step that runs without following has the memory of the arenas. In a dry run (haul/estimate.h) a recording that was
  * made in it does what it would do, so that haul_estimate counts the memory of followed steps, too; other recordings

@@ -207,6 +207,7 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
     haul_memory_stats *stats = &a->stats;
     block->origin = origin;
     block->own.bytes = bytes;
+    block->next_use = a->now;
     atomic_store_explicit(&block->storage, 0, memory_order_relaxed);
     ring_insert(a, block);
     stats->allocated += (int64_t)block->bytes;

@@ -29,8 +29,9 @@ struct haul__block {
     int64_t                   born;        /* the allocator's count of allocations when its storage got it */
     struct haul__spill_copy  *copy; /* its elements outside of the device: the only ones if uses.away, else valid if
                                      * uses.copied; NULL: none */
-    bool moving;                    /* they are being copied there; both are guarded by the allocator's lock */
-    int  pins;                      /* > 0: haul_memory_pin keeps the elements on the device; likewise guarded */
+    bool     moving;                /* they are being copied there; both are guarded by the allocator's lock */
+    uint64_t next_use;              /* its position (memory/spill/next_use.h); likewise guarded */
+    int      pins;                  /* > 0: haul_memory_pin keeps the elements on the device; likewise guarded */
     struct haul__block_origin
                  *recorded; /* where its storage was allocated (memory/report/block_origin.h); NULL: never recorded */
     haul__uses    uses;

@@ -29,6 +29,7 @@ struct haul__allocator {
     int64_t                 begun, ended; /* how often memory began and ended being under way (under_way.h) */
     atomic_bool             spills;
     haul__tiers             tiers;
+    uint64_t                now, end; /* positions in a step whose calls are known (memory/spill/next_use.h); 0: none */
     bool                    only_tensors; /* the limit does not count the device's overhead */
 };
 

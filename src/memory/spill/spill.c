@@ -23,6 +23,7 @@
 #include "memory/allocator_state.h"
 #include "memory/spill/copy.h"
 #include "memory/spill/move.h"
+#include "memory/spill/next_use.h"
 
 static atomic_bool any; /* a device has spilled */
 
@@ -58,7 +59,7 @@ static found find_oldest(struct haul__allocator *a, int64_t least)
     haul__spin_lock(&a->lock);
     f.free = a->stats.reserved > a->stats.allocated;
     for (haul__block *b = a->live.next; b != &a->live; b = b->next)
-        if ((int64_t)b->bytes >= least && can_move(b) && (!f.block || b->uses.last < f.block->uses.last))
+        if ((int64_t)b->bytes >= least && can_move(b) && (!f.block || haul__goes_before(b, f.block)))
             f.block = b;
     if (f.block)
         f.block->moving = true;
@@ -110,12 +111,12 @@ static bool make_room(struct haul__allocator *a, int64_t wanted, int64_t *moved)
     return works;
 }
 
-/* Bytes in blocks of at least `least` that can be moved, are copied, and were used before `last`. */
-static int64_t copied_before(struct haul__allocator *a, int64_t least, uint64_t last)
+/* Bytes in blocks of at least `least` that can be moved, are copied, and go before `next`. */
+static int64_t copied_before(struct haul__allocator *a, int64_t least, const haul__block *next)
 {
     int64_t bytes = 0;
     for (const haul__block *b = a->live.next; b != &a->live; b = b->next)
-        if ((int64_t)b->bytes >= least && b->uses.copied && b->uses.last < last && can_move(b))
+        if ((int64_t)b->bytes >= least && b->uses.copied && haul__goes_before(b, next) && can_move(b))
             bytes += (int64_t)b->bytes;
     return bytes;
 }
@@ -128,9 +129,9 @@ static haul__block *find_next(struct haul__allocator *a, int64_t enough)
     haul__block  *next = NULL;
     haul__spin_lock(&a->lock);
     for (haul__block *b = a->live.next; b != &a->live; b = b->next)
-        if ((int64_t)b->bytes >= least && !b->uses.copied && can_move(b) && (!next || b->uses.last < next->uses.last))
+        if ((int64_t)b->bytes >= least && !b->uses.copied && can_move(b) && (!next || haul__goes_before(b, next)))
             next = b;
-    if (next && copied_before(a, least, next->uses.last) >= enough)
+    if (next && copied_before(a, least, next) >= enough)
         next = NULL;
     if (next)
         next->moving = true;
@@ -192,6 +193,8 @@ bool haul__spill_return_ahead(haul__storage *storage)
 {
     haul__error_record before;
     if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
+        return true;
+    if (haul__is_dry() || haul__is_followed()) /* no command would copy the elements */
         return true;
     const bool taken = haul__residency_take();
     haul__error_save(&before);

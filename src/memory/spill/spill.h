@@ -17,7 +17,8 @@ bool haul__spill_was_refused(struct haul__allocator *a);
 bool haul__may_spill(void);
 
 /* Brings back what a command will use soon, if there is memory for it without moving anything away and without waiting.
- * Returns false if there is not, or if the device refused; no error is recorded. The caller holds a reference. */
+ * Returns false if there is not, or if the device refused; no error is recorded. Does nothing in dry runs and where a
+ * step is followed. The caller holds a reference. */
 bool haul__spill_return_ahead(haul__storage *storage);
 
 /* Brings the elements back if they are away, and moves others away for them if it must. The caller has the

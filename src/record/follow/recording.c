@@ -141,6 +141,8 @@ static haul_status follow(haul_recording *r, int at, bool *followed)
 {
     if (at)
         haul__variant_let_go(r->variants[0]);
+    if (haul__arenas_spill(&r->arenas))
+        give_back(r);
     haul_status status = haul__follow(&r->following, r->variants[at], &r->arenas, ++r->attempts, r->frozen, r->function,
                                       r->context, followed);
     if (*followed) {

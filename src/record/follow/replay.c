@@ -12,7 +12,9 @@
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/planned_scratch.h"
+#include "memory/spill/spill.h"
 #include "ops/random/generator.h"
+#include "record/follow/blocks.h"
 #include "record/follow/variant.h"
 
 /* ---- memory ---- */
@@ -37,6 +39,14 @@ int64_t haul__arenas_bytes(const haul__arenas *arenas)
     for (int i = 0; i < arenas->count; i++)
         bytes += arenas->items[i].bytes;
     return bytes;
+}
+
+bool haul__arenas_spill(const haul__arenas *arenas)
+{
+    for (int i = 0; i < arenas->count; i++)
+        if (haul__spills(arenas->items[i].device))
+            return true;
+    return false;
 }
 
 static void end_arena(haul__arena *a)
@@ -224,17 +234,30 @@ static haul_status place_again(haul__inside *s, const haul__storage *arena)
     return place(s, arena);
 }
 
+/* Stores on devices that spill have no place in an arena. */
+static bool needs_arena(const haul__variant *v, const haul_device *device)
+{
+    return !v->in_blocks || !haul__spills(device);
+}
+
 haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
 {
     haul_status status =
         haul__workspace_grow(&arenas->work) ? HAUL_OK : haul__fail_memory("haul_recording_run", arenas->work.most);
+    const bool had_blocks = v->in_blocks;
+    v->in_blocks = haul__variant_spills(v);
     for (int i = 0; i < v->needed.count && !status; i++)
-        status = make_arena(arenas, &v->needed.items[i]);
-    const bool is_placed = v->generation == arenas->generation;
+        if (needs_arena(v, v->needed.items[i].device))
+            status = make_arena(arenas, &v->needed.items[i]);
+    if (!status && (v->in_blocks || had_blocks))
+        status = haul__blocks_prepare(v);
+    const bool is_placed = v->generation == arenas->generation && had_blocks == v->in_blocks;
     if (status || (is_placed && ((v->settled && v->early_placed) || !v->moved_count)))
         return status;
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];
+        if (s->in_block)
+            continue;
         if (s->early && !v->settled)
             status = take_apart(s);
         else if (s->offset >= 0 && (!is_placed || s->early))
@@ -247,7 +270,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
 
 /* ---- tensors ---- */
 
-static void bind_handles(haul__variant *v, int first, haul__storage *storage)
+void haul__handles_bind(haul__variant *v, int first, haul__storage *storage)
 {
     for (int i = first; i >= 0; i = v->handles[i].next)
         v->handles[i].tensor.storage = storage;
@@ -258,13 +281,13 @@ static void bind(haul__variant *v)
     for (size_t i = 0; i < v->outside_count; i++) {
         haul__outside *o = &v->outsides[i];
         if (o->bound != o->last)
-            bind_handles(v, o->first_handle, o->bound);
+            haul__handles_bind(v, o->first_handle, o->bound);
         o->last = o->bound;
     }
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         if (s->storage != s->bound)
-            bind_handles(v, s->first_handle, s->storage);
+            haul__handles_bind(v, s->first_handle, s->storage);
         s->bound = s->storage;
     }
 }
@@ -339,7 +362,7 @@ static haul_status compute_once(run *x, const haul__replayed *r)
     state->words[HAUL__PRECISION] = r->form.settings.precision;
     state->words[HAUL__AUTOCAST] = r->form.settings.autocast;
     x->scratch.items = v->scratch + r->scratch;
-    x->scratch.count = r->scratch_count;
+    x->scratch.count = v->in_blocks ? 0 : r->scratch_count;
     begin(v, r, &c);
     const bool        priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(&c);
     const haul_status status = r->operation->compute(&c);
@@ -410,6 +433,23 @@ static haul_status run_all(run *x)
     return status ? status : run_late(x, SIZE_MAX, &late);
 }
 
+/* The same with blocks, where no updates move. */
+static haul_status run_in_blocks(run *x)
+{
+    haul__variant *v = x->v;
+    haul_status    status = HAUL_OK;
+    haul__blocks_begin(v);
+    for (size_t i = 0; i < v->call_count && !status; i++) {
+        status = haul__blocks_before(v, i);
+        if (!status && !(v->calls[i].once && x->has_constants))
+            status = run_call(x, &v->calls[i]);
+        if (!status)
+            haul__blocks_after(v, i);
+    }
+    haul__blocks_end(v);
+    return status;
+}
+
 static bool has_constants(const haul__variant *v)
 {
     bool all = v->constant;
@@ -440,7 +480,7 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
     haul__planned_scratch *scratch = haul__planned_scratch_set(&x.scratch);
     haul__workspace       *work = haul__workspace_set(&arenas->work);
-    status = run_all(&x);
+    status = v->in_blocks ? run_in_blocks(&x) : run_all(&x);
     x.watch->refuses = false;
     haul__workspace_set(work);
     haul__planned_scratch_set(scratch);

@@ -421,10 +421,10 @@ void haul__variant_free(haul__variant *v)
         haul__object_release(s->storage);
     }
     haul__object_release(v->marker);
-    void *arrays[] = {v->entries, v->references,       v->made,     v->results, v->leaf_changes,
-                      v->forms,   v->attributes.bytes, v->outsides, v->insides, v->stores,
-                      v->handles, v->tensors,          v->calls,    v->scratch, v->modules,
-                      v->moved,   v->gradients};
+    void *arrays[] = {v->entries, v->references,       v->made,     v->results,  v->leaf_changes,
+                      v->forms,   v->attributes.bytes, v->outsides, v->insides,  v->stores,
+                      v->handles, v->tensors,          v->calls,    v->scratch,  v->modules,
+                      v->moved,   v->gradients,        v->uses,     v->first_use};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         haul__free(arrays[i]);
     haul__free(v);

@@ -88,6 +88,7 @@ typedef struct haul__inside {
     haul__storage *storage;    /* what results use now, with a reference */
     haul__storage *bound;      /* what handles use now */
     uint64_t       run;        /* of memory of its own: the run in which it was made last */
+    bool           in_block;   /* its device spills: it has a block while it is used (follow/blocks.h) */
     bool           early;      /* an update that moves is the last to use it, so its place is free early */
     haul__storage  own;        /* of a store in the arena */
     void          *sub_buffer; /* the handle of its part of the arena; NULL: none */
@@ -139,6 +140,16 @@ typedef struct haul__arenas {
 
 int64_t haul__arenas_bytes(const haul__arenas *arenas);
 void    haul__arenas_free(haul__arenas *arenas);
+bool    haul__arenas_spill(const haul__arenas *arenas); /* one is on a device that spills by now */
+
+/* A use of a store by a call. */
+typedef struct haul__store_use {
+    size_t store; /* inside; or outside, behind these */
+    size_t next;  /* the call that uses it next, counted on in the next run; HAUL__NEVER: it ends */
+    bool   is_first;
+} haul__store_use;
+
+#define HAUL__NEVER SIZE_MAX
 
 typedef struct haul__variant {
     haul__entry          *entries;
@@ -158,12 +169,16 @@ typedef struct haul__variant {
     haul__storage       **scratch;    /* stores that no handle names */
     haul__program_module *modules;    /* of the calls */
     int                  *moved;      /* the calls that move, in the order in which the program makes them */
+    haul__store_use      *uses;       /* of the calls, one after the other; NULL: not listed yet */
+    size_t               *first_use;  /* of each call, and their end */
     haul__arenas          needed;     /* without memory */
     uint64_t              generation; /* of the arenas in which its stores are */
     size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, gradient_count;
     size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, gradient_room;
     size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
-    size_t      scratch_count, moved_count;
+    size_t      scratch_count, moved_count, use_count;
+    uint64_t    position;  /* of the first call of the run (memory/spill/next_use.h) */
+    bool        in_blocks; /* so are some of its stores */
     int         leaf_count;
     uint32_t    base;         /* added to the numbers of values */
     haul__node *marker;       /* the graph of results through which a gradient flows */
@@ -206,6 +221,9 @@ haul_status haul__inside_renew(haul__inside *s, int holders);
 /* True if these references and its own are all that hold the memory of the last run. */
 bool haul__inside_is_free(const haul__inside *s, int holders);
 void haul__inside_leave(haul__inside *s); /* its place in the arena */
+
+/* The handles from the first one on use the storage. */
+void haul__handles_bind(haul__variant *v, int first, haul__storage *storage);
 
 /* Runs the calls, when the step was followed to its end. frozen: what a call allocates is an error. */
 haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen);

@@ -1,0 +1,44 @@
+/* The order in which memory is spilled. */
+#include "memory/spill/next_use.h"
+
+#include "memory/allocator_state.h"
+
+uint64_t haul__next_use_begin(size_t calls)
+{
+    static atomic_ullong last = 1;
+    return atomic_fetch_add_explicit(&last, calls, memory_order_relaxed);
+}
+
+void haul__next_use_reach(haul_device *device, uint64_t now, uint64_t end)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    if (!a || haul__device_is_host(device))
+        return;
+    haul__spin_lock(&a->lock);
+    a->now = now;
+    a->end = end;
+    haul__spin_unlock(&a->lock);
+}
+
+void haul__next_use_set(haul__storage *storage, uint64_t position)
+{
+    haul__block *block = storage ? storage->block : NULL;
+    if (!block || block->pinned || haul__device_is_host(storage->device))
+        return;
+    haul__spin_lock(&block->owner->lock);
+    block->next_use = position;
+    haul__spin_unlock(&block->owner->lock);
+}
+
+/* Memory that no call of the step uses is needed when the step has ended. */
+static uint64_t next_use(const haul__block *b)
+{
+    return b->next_use >= b->owner->now ? b->next_use : b->owner->end;
+}
+
+bool haul__goes_before(const haul__block *a, const haul__block *b)
+{
+    if (a->owner->now && next_use(a) != next_use(b))
+        return next_use(a) > next_use(b);
+    return a->uses.last < b->uses.last;
+}

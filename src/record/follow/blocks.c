@@ -1,0 +1,209 @@
+/* Blocks for the stores of a step, and their next uses. */
+#include "record/follow/blocks.h"
+
+#include "base/alloc.h"
+#include "memory/allocator.h"
+#include "memory/spill/next_use.h"
+#include "memory/spill/spill.h"
+
+/* Elements return so many calls before they are used, if there is room. */
+enum { CALLS_AHEAD = 2 };
+
+static const char operation[] = "haul_recording_run";
+
+bool haul__variant_spills(const haul__variant *v)
+{
+    for (int i = 0; i < v->needed.count; i++)
+        if (haul__spills(v->needed.items[i].device))
+            return true;
+    return false;
+}
+
+/* ---- uses ---- */
+
+/* The numbers of the stores of handles: those inside, then those outside. */
+static void number_stores(const haul__variant *v, size_t *stores)
+{
+    for (size_t i = 0; i < v->inside_count; i++)
+        for (int h = v->insides[i].first_handle; h >= 0; h = v->handles[h].next)
+            stores[h] = i;
+    for (size_t i = 0; i < v->outside_count; i++)
+        for (int h = v->outsides[i].first_handle; h >= 0; h = v->handles[h].next)
+            stores[h] = v->inside_count + i;
+}
+
+static bool is_listed(const haul__variant *v, size_t from, size_t store)
+{
+    for (size_t i = from; i < v->use_count; i++)
+        if (v->uses[i].store == store)
+            return true;
+    return false;
+}
+
+static void list_uses(haul__variant *v, const size_t *stores)
+{
+    for (size_t i = 0; i < v->call_count; i++) {
+        const haul__replayed *r = &v->calls[i];
+        v->first_use[i] = v->use_count;
+        for (int k = 0; k < r->count + r->result_count; k++) {
+            const haul_tensor *t = v->tensors[r->tensors + (size_t)k];
+            if (!t || haul__is_none(t))
+                continue;
+            const size_t store = stores[(const haul__handle *)t - v->handles];
+            if (!is_listed(v, v->first_use[i], store))
+                v->uses[v->use_count++].store = store;
+        }
+    }
+    v->first_use[v->call_count] = v->use_count;
+}
+
+/* `next` is scratch: of each store the call that uses it next. The uses in the next run are those of this one. */
+static void link_uses(haul__variant *v, size_t *next)
+{
+    for (size_t i = 0; i < v->inside_count + v->outside_count; i++)
+        next[i] = HAUL__NEVER;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = v->call_count; i-- > 0;)
+            for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
+                haul__store_use *u = &v->uses[k];
+                const bool       again = round && u->store >= v->inside_count && u->next == HAUL__NEVER;
+                if (!round)
+                    u->next = next[u->store];
+                else if (again)
+                    u->next = v->call_count + next[u->store];
+                next[u->store] = round ? next[u->store] : i;
+            }
+    for (size_t i = 0; i < v->call_count; i++)
+        for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++)
+            v->uses[k].is_first = next[v->uses[k].store] == i;
+}
+
+static haul_status find_uses(haul__variant *v)
+{
+    const size_t stores = v->inside_count + v->outside_count + 1;
+    size_t      *of_handles = haul__calloc(v->handle_count + 1, sizeof *of_handles);
+    size_t      *next = haul__calloc(stores, sizeof *next);
+    v->uses = haul__calloc(v->tensor_count + 1, sizeof *v->uses);
+    v->first_use = haul__calloc(v->call_count + 1, sizeof *v->first_use);
+    const bool works = of_handles && next && v->uses && v->first_use;
+    if (works) {
+        number_stores(v, of_handles);
+        list_uses(v, of_handles);
+        link_uses(v, next);
+    } else {
+        haul__free(v->uses);
+        v->uses = NULL;
+        haul__free(v->first_use);
+        v->first_use = NULL;
+    }
+    haul__free(of_handles);
+    haul__free(next);
+    return works ? HAUL_OK : haul__fail_memory(operation, stores * sizeof *next);
+}
+
+/* ---- storages ---- */
+
+static void stays(haul__storage *storage)
+{
+    (void)storage; /* its variant frees it */
+}
+
+static void stand_in(haul__inside *s)
+{
+    haul__inside_leave(s);
+    haul__object_release(s->storage);
+    haul__storage_embed(&s->own, s->device);
+    s->own.bytes = (size_t)s->bytes;
+    s->own.release = stays;
+    s->own.lent = true;
+    s->storage = &s->own;
+}
+
+haul_status haul__blocks_prepare(haul__variant *v)
+{
+    haul_status status = v->uses ? HAUL_OK : find_uses(v);
+    for (size_t i = 0; i < v->inside_count && !status; i++) {
+        haul__inside *s = &v->insides[i];
+        const bool    was = s->in_block && s->storage == &s->own;
+        s->in_block = s->offset >= 0 && haul__spills(s->device);
+        if (s->in_block && !was)
+            stand_in(s);
+    }
+    return status;
+}
+
+/* ---- a run ---- */
+
+static haul__storage *storage_of(const haul__variant *v, size_t store)
+{
+    return store < v->inside_count ? v->insides[store].bound : v->outsides[store - v->inside_count].bound;
+}
+
+void haul__blocks_begin(haul__variant *v)
+{
+    v->position = haul__next_use_begin(v->call_count);
+    for (size_t i = 0; i < v->use_count; i++)
+        if (v->uses[i].is_first && v->uses[i].store >= v->inside_count) {
+            size_t call = 0;
+            while (v->first_use[call + 1] <= i)
+                call++;
+            haul__next_use_set(storage_of(v, v->uses[i].store), v->position + call);
+        }
+}
+
+static void return_ahead(const haul__variant *v, size_t call)
+{
+    const size_t end = call + 1 + CALLS_AHEAD < v->call_count ? call + 1 + CALLS_AHEAD : v->call_count;
+    for (size_t k = v->first_use[call + 1]; k < v->first_use[end]; k++) {
+        haul__storage *s = storage_of(v, v->uses[k].store);
+        if (s && !v->uses[k].is_first && !haul__spill_return_ahead(s))
+            return;
+    }
+}
+
+haul_status haul__blocks_before(haul__variant *v, size_t call)
+{
+    haul_status status = HAUL_OK;
+    haul__next_use_reach(v->calls[call].device, v->position + call, v->position + v->call_count);
+    for (size_t k = v->first_use[call]; k < v->first_use[call + 1] && !status; k++) {
+        const haul__store_use *u = &v->uses[k];
+        haul__inside          *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;
+        if (!s || !s->in_block || !u->is_first)
+            continue;
+        haul__storage *block = haul__storage_alloc(s->device, (size_t)s->bytes, v->calls[call].operation->name);
+        if (!block)
+            return haul_error_status();
+        haul__handles_bind(v, s->first_handle, block);
+        s->bound = block;
+    }
+    return_ahead(v, call);
+    return status;
+}
+
+static void release(haul__variant *v, haul__inside *s)
+{
+    haul__handles_bind(v, s->first_handle, s->storage);
+    haul__object_release(s->bound);
+    s->bound = s->storage;
+}
+
+void haul__blocks_after(haul__variant *v, size_t call)
+{
+    for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++) {
+        const haul__store_use *u = &v->uses[k];
+        haul__inside          *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;
+        if (u->next != HAUL__NEVER)
+            haul__next_use_set(storage_of(v, u->store), v->position + u->next);
+        else if (s && s->in_block)
+            release(v, s);
+    }
+}
+
+void haul__blocks_end(haul__variant *v)
+{
+    for (size_t i = 0; i < v->inside_count; i++)
+        if (v->insides[i].in_block && v->insides[i].bound != v->insides[i].storage)
+            release(v, &v->insides[i]);
+    for (int i = 0; i < v->needed.count; i++)
+        haul__next_use_reach((haul_device *)v->needed.items[i].device, 0, 0);
+}
