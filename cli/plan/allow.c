@@ -270,9 +270,10 @@ static void print_segments(const allowance *a)
         return;
     for (int i = 0; i < s->count && length < sizeof text; i++)
         if (s->items[i].on)
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "recompute  ",
-                                       s->items[i].name);
-    print_wrapped(text, 0, 11);
+            length +=
+                (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "", s->items[i].name);
+    printf("recompute  ");
+    print_wrapped(text, 11, 11);
 }
 
 static void print_techniques(const allowance *a)
@@ -295,6 +296,29 @@ static void print_techniques(const allowance *a)
                text_count(c->keep.schedule.count));
 }
 
+/* The command that trains so. A placement has a file that says how. */
+static void print_next(const allowance *a)
+{
+    char                 text[600], step[300], quoted[200];
+    const haul__chosen  *c = &a->chosen;
+    const train_options *o = a->t->options;
+    const char          *device = a->request->plan.names[1];
+    if (a->t->run.config)
+        snprintf(step, sizeof step, "--config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
+    else
+        snprintf(step, sizeof step, "--model %s", o->model);
+    if (a->split)
+        return;
+    size_t used = (size_t)snprintf(text, sizeof text, "next       haul train %s --device %s --batch %" PRId64, step,
+                                   device, c->batch / c->accumulate);
+    if (c->accumulate > 1)
+        used += (size_t)snprintf(text + used, sizeof text - used, " --accumulate %" PRId64, c->accumulate);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", c->bf16 ? " --precision bf16" : "",
+                             haul__segments_count_on(&c->keep.segments) ? " --recompute auto" : "",
+                             c->keep.schedule.count ? " --spill on" : "");
+    printf("%s --memory-limit %" PRId64 "\n", text, a->limit); /* in one line, so that it can be copied */
+}
+
 static bool show_text(const allowance *a)
 {
     char                      text[300];
@@ -310,6 +334,7 @@ static bool show_text(const allowance *a)
            100 * gap_of(a));
     printf("peak       %s on %s; without a limit %s\n", text_bytes(peak_of(a, 1)), p->names[1],
            text_bytes(c->free_peak));
+    print_next(a);
     if (*words(a, text, sizeof text)) {
         putchar('\n');
         print_wrapped(text, 0, 0);

@@ -45,7 +45,8 @@ for one in "recompute", "spill", "accumulate":
 
 run 0 plan "${step[@]}" --allow recompute
 check "the title" grep -Eq '^one training step of char_gpt, batch 16, sgd, within [0-9.]+ MiB on cuda:0' out
-check "the segments" grep -q '^recompute  *blocks' out
+check "the segments" grep -q '^recompute  blocks' out
+check "the command that trains so" grep -Eq '^next       haul train --model char_gpt --device cuda:0 --batch [0-9]+ .*--memory-limit [0-9]+$' out
 check "the time" grep -Eq '^step       [0-9.]+ ms; without a limit [0-9.]+ ms' out
 check "the bound" grep -Eq '^bound      [0-9.]+ ms: no allowed way takes less by the model' out
 check "the peak" grep -Eq '^peak       [0-9.]+ MiB on cuda:0; without a limit' out
