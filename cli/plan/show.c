@@ -54,8 +54,7 @@ static void print_bits(const study *s)
         snprintf(text, sizeof text, "The plan gives the same bits as %s alone.", bits);
     else
         snprintf(text, sizeof text,
-                 "The plan computes products on both devices, which round differently, so its results have the bits of "
-                 "neither alone.");
+                 "Products run on both devices, which round differently: results have the bits of neither alone.");
     print_wrapped(text, 0, 0);
 }
 

@@ -374,7 +374,7 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
 }
 
 /* Whether a training that would follow its steps makes them as they are: because followed they do not fit, or because
- * they add up gradients, which is done to save memory. Followed, the sums exist twice for a moment. */
+ * they add up gradients, which is done to save memory. */
 static bool may_be_better(const haul__training *t, const haul__fit_result *followed)
 {
     return followed->follows && (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));
