@@ -29,7 +29,7 @@ for count in 0 1000000001 99999999999999999999 -1 +1 ' 1' 1e3 ''; do
     complains "from 1 to 1,000,000,000"
 done
 run 1 train --data fashion:x --device cpu
-complains "there are cifar10:DIR, images:DIR, masks:DIR, text:FILE, shapes, blobs, scenes, sentences"
+complains "use cifar10:DIR, images:DIR, masks:DIR, text:FILE, shapes, blobs, scenes, sentences"
 mkdir folder
 run 1 train --data folder --device cpu
 complains "say what is in there"

@@ -58,5 +58,5 @@ check "a damaged file counts as none" test "$(grep -c '^here' out)" -eq 0
 run 2 devices --machines --names
 complains "--names and --machines exclude each other"
 run 2 calibrate here
-complains "too many"
+complains "unexpected argument"
 finish

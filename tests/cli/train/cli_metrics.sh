@@ -19,7 +19,7 @@ both() {
 
 both simplecnn --data shapes:128 --batch 32
 both dense --data blobs:100 --batch 32 --precision f16
-both unet --data scenes:20 --batch 8 --accumulate 2
+both unet --data scenes:52 --batch 8 --accumulate 2
 both char_gpt --data sentences:64 --batch 16 --optimizer adam
 
 # A step's logits come to the CPU, and their gradient goes back.
