@@ -1,24 +1,24 @@
-# The backend's own declarations of cuBLASLt (src/backends/cuda/api_cublaslt.h) agree with the toolkit's header, where that
+# The backend's own declarations of cuBLASLt (src/backends/cuda/cublaslt/api.h) agree with the toolkit's header, where that
 # is installed: types of functions, values of constants, sizes of structs. And the stand-in takes and refuses attributes as
 # the library does, where that is installed: descriptors need no GPU.
 . "$HAUL_SOURCE/tests/support/declarations.sh"
 find_headers cublasLt.h
 
 cat >check.c <<'END'
-#include "backends/cuda/api_cublaslt.h"
+#include "backends/cuda/cublaslt/api.h"
 
 #define SAME(a, b) __builtin_types_compatible_p(a, b)
 
 #ifdef HAUL_CUDA_HEADERS
 #define X(name, symbol, arguments)                                                                                     \
     _Static_assert(SAME(__typeof__(symbol), cublasStatus_t arguments), #symbol " has another type in cublasLt.h");
-#include "backends/cuda/cublaslt.def"
+#include "backends/cuda/cublaslt/cublaslt.def"
 #undef X
 _Static_assert(SAME(__typeof__(&cublasLtGetVersion), __typeof__(((haul__cublaslt_functions *)0)->GetVersion)), "");
 _Static_assert(SAME(__typeof__(&cublasLtGetStatusName), __typeof__(((haul__cublaslt_functions *)0)->GetStatusName)), "");
 #endif
 #define X(name, value) _Static_assert((long long)(name) == (value), #name " has another value in the headers");
-#include "backends/cuda/constants_cublaslt.def"
+#include "backends/cuda/cublaslt/constants.def"
 #undef X
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64, "");
 _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96, "");
@@ -28,12 +28,12 @@ _Static_assert(sizeof(cublasStatus_t) == sizeof(int) && sizeof(cudaDataType) == 
 _Static_assert(sizeof(cublasComputeType_t) == sizeof(int), "");
 int unused;
 END
-compare_declarations constants_cublaslt.def CUBLASLT_EPILOGUE_BIAS 5
+compare_declarations cublaslt/constants.def CUBLASLT_EPILOGUE_BIAS 5
 "$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1 # and by themselves
 
 # What each attribute answers to values of 2, 4 and 8 bytes.
 cat >attributes.c <<'END'
-#include "backends/cuda/api_cublaslt.h"
+#include "backends/cuda/cublaslt/api.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 #define X(name, value)                                                                                                 \
     if (__builtin_strstr(#name, "_MATMUL_DESC_") || __builtin_strstr(#name, "_LAYOUT_") || __builtin_strstr(#name, "_PREF_")) \
         ask(#name, value);
-#include "backends/cuda/constants_cublaslt.def"
+#include "backends/cuda/cublaslt/constants.def"
 #undef X
     ask("a_DESC_that_is_none", 9999);
     return 0;

@@ -1,11 +1,11 @@
-# The backend's own declarations of cuDNN (src/backends/cuda/api_cudnn.h) agree with the library's headers, where those
+# The backend's own declarations of cuDNN (src/backends/cuda/cudnn/api.h) agree with the library's headers, where those
 # are installed: types of functions, values of constants. And the stand-in takes and refuses attributes as the library does,
 # where that is installed: descriptors need no GPU.
 . "$HAUL_SOURCE/tests/support/declarations.sh"
 find_headers cudnn.h cuda.h
 
 cat >check.c <<'END'
-#include "backends/cuda/api_cudnn.h"
+#include "backends/cuda/cudnn/api.h"
 
 #define SAME(a, b) __builtin_types_compatible_p(a, b)
 
@@ -14,22 +14,22 @@ cat >check.c <<'END'
     _Static_assert(SAME(__typeof__(symbol), cudnnStatus_t arguments), #symbol " has another type in cudnn.h");
 #define Y(type, name, symbol, arguments)                                                                               \
     _Static_assert(SAME(__typeof__(symbol), type arguments), #symbol " has another type in cudnn.h");
-#include "backends/cuda/cudnn.def"
+#include "backends/cuda/cudnn/cudnn.def"
 #undef X
 #endif
 #define X(name, value) _Static_assert((long long)(name) == (value), #name " has another value in the headers");
-#include "backends/cuda/constants_cudnn.def"
+#include "backends/cuda/cudnn/constants.def"
 #undef X
 _Static_assert(sizeof(cudnnStatus_t) == sizeof(int) && sizeof(cudnnDataType_t) == sizeof(int), "");
 _Static_assert(sizeof(cudnnBackendAttributeName_t) == sizeof(int), "");
 int unused;
 END
-compare_declarations constants_cudnn.def CUDNN_TYPE_INT64 4
+compare_declarations cudnn/constants.def CUDNN_TYPE_INT64 4
 "$HAUL_CC" "${flags[@]}" -fsyntax-only check.c || exit 1 # and by themselves
 
 # What setting each attribute of each kind of descriptor answers, by type and number of values; and what finalizing does.
 cat >attributes.c <<'END'
-#include "backends/cuda/api_cudnn.h"
+#include "backends/cuda/cudnn/api.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -50,7 +50,7 @@ static const struct {
     int         value;
 } attributes[] = {
 #define X(name, value) {#name, value},
-#include "backends/cuda/constants_cudnn.def"
+#include "backends/cuda/cudnn/constants.def"
 #undef X
 };
 
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     if (!library)
         return 2;
 #define X(name, symbol, arguments) *(void **)&dnn.name = dlsym(library, #symbol);
-#include "backends/cuda/cudnn.def"
+#include "backends/cuda/cudnn/cudnn.def"
 #undef X
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         for (size_t a = 0; a < sizeof attributes / sizeof attributes[0]; a++)

@@ -15,7 +15,7 @@
 
 #include <haul/haul.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 #include "core/tensor.h"
 
 enum { MOST = 3 };

@@ -8,7 +8,7 @@
 
 #define Y(type, name, symbol, arguments) STANDIN_EXPORT type symbol arguments;
 #define X(name, symbol, arguments)
-#include "backends/cuda/cudnn.def"
+#include "backends/cuda/cudnn/cudnn.def"
 #undef X
 
 /* How often an engine ran, by its number. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
 #include "core/error.h"
 

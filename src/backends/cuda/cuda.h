@@ -53,7 +53,7 @@ typedef struct haul__cuda_device {
     haul__cuda_timing      *idle_timings; /* timings to reuse */
     pthread_mutex_t         memory_lock;  /* held by calls that change how much memory is free */
     pthread_mutex_t         blas_lock;    /* guards blas */
-    struct haul__cuda_blas *blas;         /* cublaslt.h; NULL until the first product */
+    struct haul__cuda_blas *blas;         /* cublaslt/cublaslt.h; NULL until the first product */
 } haul__cuda_device;
 
 static inline haul__cuda_device *haul__cuda_of(const haul_device *device)
@@ -153,12 +153,12 @@ haul_status haul__cuda_timing_end(haul__stream *s, void *timing);
 haul_status haul__cuda_timing_read(haul_device *device, void *timing, void *origin, int64_t *after, int64_t *duration);
 void        haul__cuda_timing_free(haul_device *device, void *timing);
 
-/* gemm.c: the implementation "cublaslt", as in backends/implementation.h. */
+/* cublaslt/gemm.c: the implementation "cublaslt", as in backends/implementation.h. */
 const char *haul__cublaslt_refuses(haul_device *device, const void *problem);
 size_t      haul__cublaslt_scratch(haul_device *device, const void *problem);
 haul_status haul__cublaslt_run(haul__stream *s, const void *problem);
 
-/* conv2d.c: the implementation "cudnn". */
+/* cudnn/conv2d.c: the implementation "cudnn". */
 const char *haul__cudnn_refuses(haul_device *device, const void *problem);
 bool        haul__cudnn_wants_channels_last(haul_device *device, const void *problem);
 size_t      haul__cudnn_scratch(haul_device *device, const void *problem);

@@ -1,8 +1,8 @@
 /* What the backend says in words: which of NVIDIA's libraries serve, and what memory is left. */
 #include <stdio.h>
 
-#include "backends/cuda/cublaslt.h"
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cublaslt/cublaslt.h"
+#include "backends/cuda/cudnn/cudnn.h"
 
 static void name_libraries(haul_device *device, char *out, size_t size)
 {

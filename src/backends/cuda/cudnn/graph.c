@@ -4,7 +4,7 @@
  * others. A descriptor keeps what it was given, so the parts are destroyed as soon as the whole is made. */
 #include <string.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 #include "core/tensor.h"
 
 /* ---- descriptors ---- */

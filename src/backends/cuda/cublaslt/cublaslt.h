@@ -1,8 +1,8 @@
 /* Matrix products by cuBLASLt: declarations shared by gemm.c and gemm_plan.c. */
-#ifndef HAUL_BACKENDS_CUDA_CUBLASLT_H
-#define HAUL_BACKENDS_CUDA_CUBLASLT_H
+#ifndef HAUL_BACKENDS_CUDA_CUBLASLT_CUBLASLT_H
+#define HAUL_BACKENDS_CUDA_CUBLASLT_CUBLASLT_H
 
-#include "backends/cuda/api_cublaslt.h"
+#include "backends/cuda/cublaslt/api.h"
 #include "backends/cuda/cuda.h"
 
 extern haul__cublaslt_functions haul__lt; /* filled by haul__cublaslt_load */

@@ -1,6 +1,7 @@
-/* The parts of cuDNN 9's graph interface that Haul uses: its own declarations, made and checked like those of api.h. */
-#ifndef HAUL_BACKENDS_CUDA_API_CUDNN_H
-#define HAUL_BACKENDS_CUDA_API_CUDNN_H
+/* The parts of cuDNN 9's graph interface that Haul uses: its own declarations, made and checked like those of
+ * ../api.h. */
+#ifndef HAUL_BACKENDS_CUDA_CUDNN_API_H
+#define HAUL_BACKENDS_CUDA_CUDNN_API_H
 
 #include <stdint.h>
 
@@ -18,7 +19,7 @@ typedef void                *cudnnBackendDescriptor_t;
 
 enum haul__cudnn_constants {
 #define X(name, value) name = value,
-#include "backends/cuda/constants_cudnn.def"
+#include "backends/cuda/cudnn/constants.def"
 #undef X
 };
 #endif
@@ -27,7 +28,7 @@ enum haul__cudnn_constants {
 typedef struct haul__cudnn_functions {
 #define X(name, symbol, arguments)       cudnnStatus_t(*name) arguments;
 #define Y(type, name, symbol, arguments) type(*name) arguments;
-#include "backends/cuda/cudnn.def"
+#include "backends/cuda/cudnn/cudnn.def"
 #undef X
 } haul__cudnn_functions;
 

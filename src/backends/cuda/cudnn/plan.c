@@ -1,7 +1,7 @@
 /* Plans: choosing cuDNN's engine for a convolution and its settings, and running it. */
 #include <string.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
 #include "core/tensor.h"
 

@@ -1,7 +1,7 @@
 /* The algorithm of cuBLASLt for a matrix product: chosen once per problem, and kept with its descriptors. */
 #include <string.h>
 
-#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cublaslt/cublaslt.h"
 #include "base/alloc.h"
 #include "core/error.h"
 

@@ -1,11 +1,11 @@
 /* Convolutions by cuDNN's graph interface. A problem becomes a graph of operations, for which the library proposes
  * engines. Those that keep Haul's promises (the same bits every time, f32 sums) become plans, which are kept and
  * run. */
-#ifndef HAUL_BACKENDS_CUDA_CUDNN_H
-#define HAUL_BACKENDS_CUDA_CUDNN_H
+#ifndef HAUL_BACKENDS_CUDA_CUDNN_CUDNN_H
+#define HAUL_BACKENDS_CUDA_CUDNN_CUDNN_H
 
-#include "backends/cuda/api_cudnn.h"
 #include "backends/cuda/cuda.h"
+#include "backends/cuda/cudnn/api.h"
 
 extern haul__cudnn_functions haul__cudnn; /* filled by haul__cuda_load_cudnn */
 
@@ -37,7 +37,7 @@ typedef struct haul__cudnn_target {
     cudnnBackendDescriptor_t properties;
 } haul__cudnn_target;
 
-/* cudnn_graph.c: makes descriptors. If the library refuses, functions return false or NULL and record no error: another
+/* graph.c: makes descriptors. If the library refuses, functions return false or NULL and record no error: another
  * implementation is used. */
 cudnnBackendDescriptor_t haul__cudnn_make(cudnnBackendDescriptorType_t type);
 bool haul__cudnn_set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
@@ -50,7 +50,7 @@ void                     haul__cudnn_drop(cudnnBackendDescriptor_t d); /* NULL i
 /* The graph of a problem: a convolution, then its bias, then relu. */
 cudnnBackendDescriptor_t haul__cudnn_graph(const haul__cudnn_target *target, const haul__cudnn_problem *problem);
 
-/* cudnn_plan.c: an engine with its settings, ready to run. */
+/* plan.c: an engine with its settings, ready to run. */
 #define HAUL__CUDNN_MAX_KNOBS 64
 typedef struct haul__cudnn_choice {
     int64_t engine; /* the library's number for it, valid for this version */

@@ -1,5 +1,5 @@
 /* Opens cuBLASLt and explains its error codes. */
-#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cublaslt/cublaslt.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static bool find_functions(void *library)
     if (!haul__lt.name)                                                                                                \
         return false;
 #define X(name, symbol, arguments) FIND(name, symbol)
-#include "backends/cuda/cublaslt.def"
+#include "backends/cuda/cublaslt/cublaslt.def"
 #undef X
     FIND(GetVersion, cublasLtGetVersion)
     FIND(GetStatusName, cublasLtGetStatusName)

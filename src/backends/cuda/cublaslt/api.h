@@ -1,7 +1,7 @@
-/* The parts of cuBLASLt that Haul uses, declared as in api.h; the same in CUDA 12 and 13. With HAUL_CUDA_HEADERS
+/* The parts of cuBLASLt that Haul uses, declared as in ../api.h; the same in CUDA 12 and 13. With HAUL_CUDA_HEADERS
  * NVIDIA's own headers are included instead, for tests/backends/cuda_declarations.sh. */
-#ifndef HAUL_BACKENDS_CUDA_API_CUBLASLT_H
-#define HAUL_BACKENDS_CUDA_API_CUBLASLT_H
+#ifndef HAUL_BACKENDS_CUDA_CUBLASLT_API_H
+#define HAUL_BACKENDS_CUDA_CUBLASLT_API_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ typedef struct cublasLtMatmulHeuristicResult_t {
 
 enum haul__cublaslt_constants {
 #define X(name, value) name = value,
-#include "backends/cuda/constants_cublaslt.def"
+#include "backends/cuda/cublaslt/constants.def"
 #undef X
 };
 #endif
@@ -41,7 +41,7 @@ enum haul__cublaslt_constants {
 /* The library's functions, set when it is opened. */
 typedef struct haul__cublaslt_functions {
 #define X(name, symbol, arguments) cublasStatus_t(*name) arguments;
-#include "backends/cuda/cublaslt.def"
+#include "backends/cuda/cublaslt/cublaslt.def"
 #undef X
     size_t (*GetVersion)(void); /* 130100 for 13.1.0 */
     const char *(*GetStatusName)(cublasStatus_t);

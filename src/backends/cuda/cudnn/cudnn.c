@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 
 #define LEAST_VERSION 90000
 
@@ -26,7 +26,7 @@ static bool find_functions(void *library)
     }
 #define X(name, symbol, arguments)       FIND(name, symbol)
 #define Y(type, name, symbol, arguments) FIND(name, symbol)
-#include "backends/cuda/cudnn.def"
+#include "backends/cuda/cudnn/cudnn.def"
 #undef X
 #undef FIND
     return true;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/cuda/cudnn.h"
+#include "backends/cuda/cudnn/cudnn.h"
 #include "base/alloc.h"
 #include "base/system/clock.h"
 #include "core/error.h"

@@ -1,7 +1,7 @@
 /* The implementation "cublaslt": describes matrices in cuBLASLt's terms, and calls it. */
 #include <string.h>
 
-#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cublaslt/cublaslt.h"
 #include "base/alloc.h"
 #include "core/error.h"
 
