@@ -9,6 +9,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/train/log/form.h"
 #include "cli/train/planner.h"
 #include "plan/choose/choose.h"
 
@@ -193,15 +194,6 @@ static void put_techniques(cJSON *object, const char *name, unsigned techniques)
             json_push(array, cJSON_CreateString(haul__technique_name(i)));
 }
 
-static void put_segments(const allowance *a, cJSON *object)
-{
-    const haul__segments *s = &a->chosen.keep.segments;
-    cJSON                *array = json_array(object, "recomputed");
-    for (int i = 0; !a->split && i < s->count; i++)
-        if (s->items[i].on)
-            json_push(array, cJSON_CreateString(s->items[i].name));
-}
-
 static void put_moves(const allowance *a, cJSON *object)
 {
     const haul__keep *k = &a->chosen.keep;
@@ -232,6 +224,7 @@ static bool show_json(const allowance *a)
     char                      text[300];
     const haul__chosen       *c = &a->chosen;
     const haul__plan_request *p = &a->request->plan;
+    const haul__segments      none = {.count = 0};
     cJSON                    *object = cJSON_CreateObject();
     json_bool(object, "fits", fits(a));
     put_techniques(object, "allowed", a->allowed);
@@ -250,7 +243,7 @@ static bool show_json(const allowance *a)
     json_number(object, "spilled_bytes", a->split ? 0 : (double)c->moved);
     json_number(object, "unlimited_step_ms", (double)c->free_ps * 1e-9);
     json_number(object, "unlimited_peak_bytes", (double)c->free_peak);
-    put_segments(a, object);
+    json_segments(object, "recomputed", a->split ? &none : &c->keep.segments);
     put_moves(a, object);
     put_other(object, "more", &c->more);
     put_other(object, "less", &c->less);
@@ -263,15 +256,9 @@ static bool show_json(const allowance *a)
 
 static void print_segments(const allowance *a)
 {
-    const haul__segments *s = &a->chosen.keep.segments;
-    char                  text[900];
-    size_t                length = 0;
-    if (!haul__segments_count_on(s))
+    char text[900];
+    if (!*haul__segments_names(&a->chosen.keep.segments, text, sizeof text))
         return;
-    for (int i = 0; i < s->count && length < sizeof text; i++)
-        if (s->items[i].on)
-            length +=
-                (size_t)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "", s->items[i].name);
     printf("recompute  ");
     print_wrapped(text, 11, 11);
 }

@@ -52,13 +52,6 @@ static haul_status solve(const haul__memory_step *step, solved *out)
 
 /* ---- one try ---- */
 
-static void take_segments(const planning *p, const solved *s, haul__segments *out)
-{
-    *out = p->segments;
-    for (int i = 0; i < s->model.segment_count; i++)
-        out->items[s->model.segments[i].number].on = s->plan.choice.again[i];
-}
-
 /* What the plan of a step takes. */
 static haul_status take_plan(const planning *p, const haul__fit_step *step, const haul__memory_step *of,
                              const solved *s, haul__keep *out)
@@ -129,32 +122,25 @@ static void keep_better(haul__keep *now, haul__keep *best)
     }
 }
 
-static bool same_segments(const haul__segments *a, const haul__segments *b)
-{
-    bool same = true;
-    for (int i = 0; i < a->count && same; i++)
-        same = a->items[i].on == b->items[i].on;
-    return same;
-}
-
-/* The step with what the model chooses for the limit. *margin becomes what it is over the limit. */
+/* The step with what the model chooses for the limit. *over becomes the bytes by which the next try lowers the limit;
+ * 0: there is none. */
 static haul_status try_limit(planning *p, int64_t limit, haul__segments *before, int64_t *over)
 {
     solved                  s;
-    haul__segments          segments;
+    haul__segments          segments = p->segments;
     haul__keep              now;
     const haul__memory_step of = step_of(p, &p->step, p->r->recomputes, limit);
     haul_status             status = solve(&of, &s);
     if (status)
         return status;
-    take_segments(p, &s, &segments);
+    haul__segments_take(&segments, &s.model, &s.plan);
     if (!p->out->program.operation_count) {
         p->out->free_ps = haul__memory_time(&s.model);
         p->out->bound = s.plan.bound;
         p->out->least = s.plan.least;
     }
     free_solved(&s);
-    const bool repeats = p->out->program.operation_count && same_segments(&segments, before);
+    const bool repeats = p->out->program.operation_count && haul__segments_equal(&segments, before);
     *before = segments;
     *over = repeats ? larger(1, limit / 32) : 0;
     if (repeats)

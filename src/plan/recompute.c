@@ -154,6 +154,32 @@ int haul__segments_count_on(const haul__segments *p)
     return count;
 }
 
+bool haul__segments_equal(const haul__segments *a, const haul__segments *b)
+{
+    for (int i = 0; i < a->count; i++)
+        if (a->items[i].on != b->items[i].on)
+            return false;
+    return true;
+}
+
+void haul__segments_take(haul__segments *p, const haul__memory_model *m, const haul__memory_plan *plan)
+{
+    for (int i = 0; i < p->count; i++)
+        p->items[i].on = false;
+    for (int i = 0; i < m->segment_count; i++)
+        p->items[m->segments[i].number].on = plan->choice.again[i];
+}
+
+const char *haul__segments_names(const haul__segments *p, char *out, size_t size)
+{
+    size_t used = 0;
+    *out = '\0';
+    for (int i = 0; i < p->count && used < size; i++)
+        if (p->items[i].on)
+            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", p->items[i].name);
+    return out;
+}
+
 /* ---- choosing ---- */
 
 enum { MOST_TRIES = 10, HALVINGS = 12, ROUNDS = 3 };
@@ -167,14 +193,6 @@ typedef struct choice {
     void                    *context;
 } choice;
 
-static bool same(const haul__segments *a, const haul__segments *b)
-{
-    for (int i = 0; i < a->count; i++)
-        if (a->items[i].on != b->items[i].on)
-            return false;
-    return true;
-}
-
 /* Turns on what the planner of memory chooses for a target, and sets *fits to whether that is within it. */
 static haul_status plan_for(const choice *c, int64_t target, bool *fits)
 {
@@ -185,10 +203,8 @@ static haul_status plan_for(const choice *c, int64_t target, bool *fits)
     haul_status status = haul__memory_model_of(&step, &m);
     if (!status)
         status = haul__memory_solve(&m, &plan);
-    for (int i = 0; i < c->p->count; i++)
-        c->p->items[i].on = false;
-    for (int i = 0; i < m.segment_count && !status; i++)
-        c->p->items[m.segments[i].number].on = plan.choice.again[i];
+    if (!status)
+        haul__segments_take(c->p, &m, &plan);
     *fits = !status && !plan.figures.over;
     haul__memory_plan_free(&plan);
     haul__memory_model_free(&m);
@@ -261,7 +277,7 @@ static haul_status try_limit(choice *c)
         status = plan_for(c, target, &fits);
         if (status)
             break;
-        if (same(c->p, &before)) {
+        if (haul__segments_equal(c->p, &before)) {
             target -= larger(target / 32, 1);
             continue;
         }

@@ -231,10 +231,7 @@ void summary_print_parts(const haul__fit_result *d)
         return;
     used = (size_t)snprintf(text, sizeof text, "%d of %d parts run again in the backward pass%s", on, d->segments.count,
                             on ? ": " : "");
-    for (int i = 0, told = 0; i < d->segments.count && used < sizeof text; i++)
-        if (d->segments.items[i].on)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", told++ ? ", " : "",
-                                     d->segments.items[i].name);
+    haul__segments_names(&d->segments, text + used, sizeof text - used);
     print_named("again", text);
     if (on) {
         snprintf(text, sizeof text, "%s at the peak instead of %s (estimated)", text_bytes(d->peak),

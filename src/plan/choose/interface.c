@@ -97,19 +97,6 @@ static haul_status record(void *context, const haul__choose_way *way, haul__segm
 
 /* ---- the result ---- */
 
-static void list_segments(const haul__segments *s, haul_fit_result *out)
-{
-    size_t used = 0;
-    for (int i = 0; i < s->count; i++) {
-        if (!s->items[i].on)
-            continue;
-        if (used < sizeof out->recomputed)
-            used += (size_t)snprintf(out->recomputed + used, sizeof out->recomputed - used, "%s%s",
-                                     out->recomputed_count ? ", " : "", s->items[i].name);
-        out->recomputed_count++;
-    }
-}
-
 static void describe(const haul__chosen *c, haul_fit_result *out)
 {
     *out = (haul_fit_result){.batch = c->batch,
@@ -119,8 +106,9 @@ static void describe(const haul__chosen *c, haul_fit_result *out)
                              .peak_bytes = c->keep.peak,
                              .spilled_bytes = c->moved,
                              .unlimited_step_ms = (double)c->free_ps * 1e-9,
-                             .unlimited_peak_bytes = c->free_peak};
-    list_segments(&c->keep.segments, out);
+                             .unlimited_peak_bytes = c->free_peak,
+                             .recomputed_count = haul__segments_count_on(&c->keep.segments)};
+    haul__segments_names(&c->keep.segments, out->recomputed, sizeof out->recomputed);
     haul__chosen_sentence(c, out->words, sizeof out->words);
 }
 
