@@ -271,16 +271,24 @@ static haul_status measure_segments(const haul__segments *p, int64_t *peak, void
     return HAUL_OK;
 }
 
-/* The segment of each operation of the step. */
-static haul_status find_segments(making *m)
+haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments *segments, haul_module *net)
 {
-    const haul_program *p = &m->step->program;
-    m->step->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *m->step->segment);
-    if (!m->step->segment)
-        return haul__fail_memory(NULL, (size_t)p->operation_count * sizeof *m->step->segment);
+    const haul_program *p = &s->program;
+    s->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *s->segment);
+    if (!s->segment)
+        return haul__fail_memory("haul_fit", (size_t)p->operation_count * sizeof *s->segment);
     for (int64_t i = 0; i < p->operation_count; i++)
-        m->step->segment[i] = haul__segment_of(&m->out->segments, m->objects.net, p->operations[i].module);
+        s->segment[i] = haul__segment_of(segments, net, p->operations[i].module);
     return HAUL_OK;
+}
+
+/* The step that comes next, as it is, with the memory of the device in it. */
+static haul_status record_step(making *m)
+{
+    haul__fit_step   *s = m->step;
+    const haul_status status =
+        haul__program_record_residency(make_step, m, m->training->device, &s->program, &s->residency);
+    return status ? status : haul__fit_step_find_segments(s, &m->out->segments, m->objects.net);
 }
 
 /* The step as it is, with nothing running again. */
@@ -290,9 +298,7 @@ static haul_status record_now(making *m, haul__fit_step *out)
     haul_status status = take_batch(m);
     if (!status)
         status = lead(m);
-    if (!status)
-        status = haul__program_record_residency(make_step, m, m->training->device, &out->program, &out->residency);
-    return status ? status : find_segments(m);
+    return status ? status : record_step(m);
 }
 
 static haul_status choose_segments(making *m)
@@ -466,10 +472,7 @@ static haul_status record_residency(void *context)
         status = m->training->hold(m->training->context);
     if (!status && !m->out->segments.count)
         status = haul__segments_find(m->objects.net, &m->out->segments);
-    if (!status)
-        status =
-            haul__program_record_residency(make_step, m, m->training->device, &m->step->program, &m->step->residency);
-    return status ? status : find_segments(m);
+    return status ? status : record_step(m);
 }
 
 haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segments *segments, haul__fit_step *out)

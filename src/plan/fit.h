@@ -68,6 +68,9 @@ typedef struct haul__fit_step {
 haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segments *segments, haul__fit_step *out);
 void        haul__fit_step_free(haul__fit_step *s);
 
+/* Makes .segment of a step whose program is there. */
+haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments *segments, haul_module *net);
+
 /* What an estimate says of a device; NULL: nothing. */
 const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device);
 

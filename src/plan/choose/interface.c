@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
-#include "base/numbers.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "device/device.h"
@@ -28,7 +26,6 @@ typedef struct fitting {
     haul__segments          after; /* of the module, with those on that run again from now on */
     /* of the dry run under way: */
     const haul__choose_way *way;
-    haul__segments         *segments;
     haul__fit_step         *out;
 } fitting;
 
@@ -62,24 +59,12 @@ static haul_status record_in_precision(fitting *f)
     return status;
 }
 
-static haul_status find_segments(fitting *f)
-{
-    const haul_program *p = &f->out->program;
-    f->out->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *f->out->segment);
-    if (!f->out->segment)
-        return haul__fail_memory(operation, (size_t)p->operation_count * sizeof *f->out->segment);
-    for (int64_t i = 0; i < p->operation_count; i++)
-        f->out->segment[i] = haul__segment_of(f->segments, f->options->module, p->operations[i].module);
-    return HAUL_OK;
-}
-
 static haul_status record(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out)
 {
     fitting     *f = context;
     haul_status  status = HAUL_OK;
     haul_module *net = f->options->module;
     f->way = way;
-    f->segments = segments;
     f->out = out;
     *out = (haul__fit_step){.segment = NULL};
     if (net && !segments->count)
@@ -89,7 +74,7 @@ static haul_status record(void *context, const haul__choose_way *way, haul__segm
     if (!status)
         status = record_in_precision(f);
     if (!status)
-        status = find_segments(f);
+        status = haul__fit_step_find_segments(out, segments, net);
     if (status)
         haul__fit_step_free(out);
     return status;
