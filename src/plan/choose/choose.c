@@ -210,14 +210,16 @@ static haul_status find_largest(const haul__choose_request *r, haul__chosen *out
 static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int64_t bytes, bool more,
                              haul__choose_other *out)
 {
-    haul__chosen      now;
-    const int64_t     limit = more ? r->limit + bytes : r->limit - bytes;
-    const haul_status status = bytes > 0 && limit > 0 ? choose_for(r, c->batch, limit, &now) : HAUL_OK;
+    haul__chosen  now;
+    const int64_t limit = more ? r->limit + bytes : r->limit - bytes;
     *out = (haul__choose_other){.bytes = 0};
-    if (status || bytes <= 0 || limit <= 0)
+    if (bytes <= 0 || limit <= 0)
+        return HAUL_OK;
+    const haul_status status = choose_for(r, c->batch, limit, &now);
+    if (status)
         return status;
     c->tried += now.tried;
-    *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps, .peak = now.keep.peak};
+    *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps};
     haul__chosen_free(&now);
     return HAUL_OK;
 }

@@ -40,8 +40,7 @@ typedef struct haul__choose_request {
 typedef struct haul__choose_other {
     int64_t bytes; /* more or less than the limit; 0: it was not tried */
     bool    fits;
-    int64_t ps;   /* of a step */
-    int64_t peak; /* bytes */
+    int64_t ps; /* of a step */
 } haul__choose_other;
 
 /* A step of `accumulate` mini-batches with the plan of the last one. All zero is empty. */
@@ -64,8 +63,8 @@ typedef struct haul__chosen {
 haul_status haul__choose(const haul__choose_request *r, haul__chosen *out);
 void        haul__chosen_free(haul__chosen *c);
 
-/* The difference that more or less memory would make: "388.2 MiB more would save 12.1 ms; 97.1 MiB less cost 3.4 ms".
- */
+/* The difference that more or less memory would make: "388.2 MiB more would save 12.1 ms; 97.1 MiB less would cost
+ * 3.4 ms". */
 const char *haul__chosen_sentence(const haul__chosen *c, char *out, size_t size);
 
 #endif
