@@ -55,7 +55,7 @@ static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_
                             haul__chosen *out)
 {
     recording x = {r, {batch / parts, parts, bf16}};
-    *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16, .tried = 1};
+    *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16};
     haul_status status = haul__keep_find(&(haul__keep_request){.record = record,
                                                                .context = &x,
                                                                .device = r->device,
@@ -96,8 +96,7 @@ static bool is_better(const haul__chosen *a, const haul__chosen *b)
 /* Keeps the better one of two ways of a batch. The bound is of both. */
 static void keep_better(haul__chosen *now, haul__chosen *best)
 {
-    if (best->tried) {
-        now->tried = best->tried += now->tried;
+    if (best->batch) {
         now->bound = best->bound = smaller(now->bound, best->bound);
         now->free_ps = best->free_ps;
         now->free_peak = best->free_peak;
@@ -156,8 +155,6 @@ static haul_status try_batch(const haul__choose_request *r, int64_t batch, haul_
     if (status)
         return status;
     *fits = now.fits;
-    now.tried += best->tried;
-    best->tried = now.tried;
     if (!best->batch || is_faster(&now, best)) {
         haul__chosen_free(best);
         *best = now;
@@ -198,7 +195,6 @@ static haul_status find_largest(const haul__choose_request *r, haul__chosen *out
         if (status)
             break;
         *(now.fits ? &low : &high) = next;
-        out->tried += now.tried;
         haul__chosen_free(&now);
     }
     out->largest = low;
@@ -218,7 +214,6 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
     const haul_status status = choose_for(r, c->batch, limit, &now);
     if (status)
         return status;
-    c->tried += now.tried;
     *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps};
     haul__chosen_free(&now);
     return HAUL_OK;

@@ -54,7 +54,6 @@ typedef struct haul__chosen {
     int64_t            free_peak;          /* likewise */
     int64_t            moved;              /* bytes that are spilled in a step */
     int64_t            largest;            /* the largest batch that was found to fit if this one does not; 0: none */
-    int                tried;              /* plans */
     haul__choose_other more, less;
 } haul__chosen;
 
