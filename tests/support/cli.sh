@@ -1,6 +1,6 @@
 # What the tests of the command share. Sourced; the working folder is empty and removed afterwards.
 set -u
-export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$HAUL_SOURCE/tests/support/python PYTHONDONTWRITEBYTECODE=1
 failures=0
 
 # check NAME COMMAND...: the command must succeed.

@@ -4,10 +4,10 @@
 
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES CTEST CTEST_FLAGS BUILD # of the make that runs this test
 tree=$PWD/tree
-mkdir -p "$tree/tests/support" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
+mkdir -p "$tree/tests/support/run" "$tree/tools" "$tree/.ci" "$tree/include/haul" stubs cache
 cp "$HAUL_SOURCE/.ci/run" "$tree/.ci"
 cp "$HAUL_SOURCE/Makefile" "$HAUL_SOURCE/CMakePresets.json" "$tree"
-cp "$HAUL_SOURCE/tests/support/run-tests" "$tree/tests/support"
+cp "$HAUL_SOURCE/tests/support/run/run-tests" "$tree/tests/support/run"
 cp "$HAUL_SOURCE/include/haul/base.h" "$tree/include/haul"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 cp "$tree/tools/setup" stubs/cmake

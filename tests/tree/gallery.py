@@ -1,8 +1,8 @@
 """examples/README.md shows every example, and what it quotes of an output agrees with the example's .expected file.
 
 A block begins with the command. Each line after it must match the next pattern of the .expected file; "..." in the block
-skips any number of patterns, and "..." in the file must be skipped in the block. tests/support/run-example holds the
-programs to the same patterns.
+skips any number of patterns, and "..." in the file must be skipped in the block. tests/support/run/run-example holds
+the programs to the same patterns.
 """
 import os
 import pathlib

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 from top import HAUL, LIMIT, check, environment, finish, page_of, processes, state, top, train, wait_until  # noqa: E402
 
 # ---- nobody trains ----

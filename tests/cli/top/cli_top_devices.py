@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 from top import HAUL, check, finish, state, top, train, wait_until  # noqa: E402
 
 STANDIN = {"HAUL_CUDA_LIBRARIES": os.environ["HAUL_BUILD"] + "/tests/standin", "STANDIN_DEVICES": "2", "STANDIN_SENSORS": "1",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 from top import HAUL, LIMIT, check, environment, finish, processes, train, wait_until  # noqa: E402
 
 version = subprocess.run([HAUL, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -2,7 +2,7 @@
 # ctest: labels=slow
 import json, os, re, resource, signal, subprocess, sys, time
 
-sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 import png_file  # noqa: E402
 
 HAUL = os.environ["HAUL"]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support"))
+sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 from clock import ticking  # noqa: E402
 
 HAUL = os.environ["HAUL"]

@@ -1,6 +1,5 @@
 # --weight-decay, for each optimizer: what it adds to the first step.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
-export PYTHONPATH=$HAUL_SOURCE/tests/support PYTHONDONTWRITEBYTECODE=1
 one=(--model dense --data blobs:64 --batch 64 --epochs 1 --device cpu --lr 0.01)
 
 run 0 train "${one[@]}" --lr 1e-12 --run begin # rounds to no change at all
