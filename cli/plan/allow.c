@@ -33,20 +33,26 @@ static void complain_of_names(const char *name, size_t length)
     complain("--allow has '%.*s'; expected are some of %s", (int)length, name, names);
 }
 
+/* The bit of the technique; 0: none has that name. */
+static unsigned technique_of(const char *name, size_t length)
+{
+    for (int i = 0; haul__technique_name(i); i++)
+        if (strlen(haul__technique_name(i)) == length && !strncmp(name, haul__technique_name(i), length))
+            return 1U << i;
+    return 0;
+}
+
 bool allow_parse(const char *list, unsigned *out)
 {
     *out = 0;
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t length = strcspn(at, ",");
-        int          i = 0;
-        while (haul__technique_name(i) &&
-               (strlen(haul__technique_name(i)) != length || strncmp(at, haul__technique_name(i), length) != 0))
-            i++;
-        if (!haul__technique_name(i)) {
+        const size_t   length = strcspn(at, ",");
+        const unsigned technique = technique_of(at, length);
+        if (!technique) {
             complain_of_names(at, length);
             return false;
         }
-        *out |= 1U << i;
+        *out |= technique;
     }
     return true;
 }
@@ -101,29 +107,44 @@ static haul_status find_limit(allowance *a, haul__choose_request *r)
     return HAUL_OK;
 }
 
-/* The placement counts if it is faster. */
+/* The placement takes the place of the other plan. The bound is of both. */
+static void use_split(allowance *a)
+{
+    haul__chosen          *c = &a->chosen;
+    const haul__placement *best = a->split->best;
+    haul__keep_free(&c->keep);
+    c->fits = true;
+    c->used = HAUL__ALLOW_SPLIT;
+    c->accumulate = 1;
+    c->bf16 = false;
+    c->moved = 0;
+    c->ps = best->cost;
+    c->bound = smaller(best->proof.bound, c->bound);
+    c->keep.peak = best->peaks[1].bytes;
+}
+
+/* The placement counts if it is faster, or if nothing else fits. */
 static haul_status try_split(allowance *a)
 {
     haul_program       program;
     haul__plan_request request = a->request->plan;
-    const int64_t      limit = a->limit;
     haul_status        status = planner_record(a->t->planner, a->chosen.batch, false, &program);
     if (status)
         return status;
     request.ahead = true;
-    request.limit[1] = limit;
+    request.limit[1] = a->limit;
     request.percent[1] = 0;
-    a->request->plan.machine = NULL;
+    a->request->plan.machine = NULL; /* the plan takes it over */
     a->split = haul__plan_new(&program, &request, "haul plan");
     if (!a->split && haul_error_status() != HAUL_OUT_OF_MEMORY)
         return haul_error_status();
     haul_error_clear();
-    if (!a->split)
-        return HAUL_OK;
-    if (a->chosen.fits && a->split->best->cost >= a->chosen.ps) {
+    if (a->split && a->chosen.fits && a->split->best->cost >= a->chosen.ps) {
         haul__object_release(a->split);
         a->split = NULL;
     }
+    if (a->split)
+        use_split(a);
     return HAUL_OK;
 }
 
@@ -149,34 +170,9 @@ static haul_status choose(allowance *a)
 
 /* ---- the result ---- */
 
-static bool fits(const allowance *a)
+static double gap_of(const haul__chosen *c)
 {
-    return a->split || a->chosen.fits;
-}
-
-static int64_t step_of(const allowance *a)
-{
-    return a->split ? a->split->best->cost : a->chosen.ps;
-}
-
-static int64_t bound_of(const allowance *a)
-{
-    return a->split ? smaller(a->split->best->proof.bound, a->chosen.bound) : a->chosen.bound;
-}
-
-static unsigned used(const allowance *a)
-{
-    return a->split ? HAUL__ALLOW_SPLIT : a->chosen.used;
-}
-
-static double gap_of(const allowance *a)
-{
-    return step_of(a) ? (double)(step_of(a) - bound_of(a)) / (double)step_of(a) : 0;
-}
-
-static int64_t peak_of(const allowance *a, int device)
-{
-    return a->split ? a->split->best->peaks[device].bytes : device ? a->chosen.keep.peak : a->chosen.moved;
+    return c->ps ? (double)(c->ps - c->bound) / (double)c->ps : 0;
 }
 
 static const char *words(const allowance *a, char *out, size_t size)
@@ -198,7 +194,7 @@ static void put_moves(const allowance *a, cJSON *object)
 {
     const haul__keep *k = &a->chosen.keep;
     cJSON            *array = json_array(object, "spilled");
-    for (int64_t i = 0; !a->split && i < k->schedule.count; i++) {
+    for (int64_t i = 0; i < k->schedule.count; i++) {
         const haul__spill_move   *m = &k->schedule.moves[i];
         const haul_program_store *s = &k->program.stores[m->store];
         cJSON                    *move = cJSON_CreateObject();
@@ -224,31 +220,30 @@ static bool show_json(const allowance *a)
     char                      text[300];
     const haul__chosen       *c = &a->chosen;
     const haul__plan_request *p = &a->request->plan;
-    const haul__segments      none = {.count = 0};
     cJSON                    *object = cJSON_CreateObject();
-    json_bool(object, "fits", fits(a));
+    json_bool(object, "fits", c->fits);
     put_techniques(object, "allowed", a->allowed);
-    put_techniques(object, "techniques", used(a));
+    put_techniques(object, "techniques", c->used);
     json_number(object, "batch", (double)c->batch);
-    json_number(object, "accumulate", a->split ? 1 : (double)c->accumulate);
-    json_text(object, "precision", !a->split && c->bf16 ? "bf16" : a->t->options->precision);
+    json_number(object, "accumulate", (double)c->accumulate);
+    json_text(object, "precision", c->bf16 ? "bf16" : a->t->options->precision);
     json_text(object, "device", p->names[1]);
     json_number(object, "limit_bytes", (double)a->limit);
-    json_number(object, "step_ms", (double)step_of(a) * 1e-9);
-    json_number(object, "bound_ms", fits(a) ? (double)bound_of(a) * 1e-9 : NAN);
-    json_number(object, "gap", fits(a) ? gap_of(a) : NAN);
+    json_number(object, "step_ms", (double)c->ps * 1e-9);
+    json_number(object, "bound_ms", c->fits ? (double)c->bound * 1e-9 : NAN);
+    json_number(object, "gap", c->fits ? gap_of(c) : NAN);
     cJSON *peaks = json_object(object, "peak_bytes");
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
-        json_number(peaks, p->names[d], (double)peak_of(a, d));
-    json_number(object, "spilled_bytes", a->split ? 0 : (double)c->moved);
+    json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->moved));
+    json_number(peaks, p->names[1], (double)c->keep.peak);
+    json_number(object, "spilled_bytes", (double)c->moved);
     json_number(object, "unlimited_step_ms", (double)c->free_ps * 1e-9);
     json_number(object, "unlimited_peak_bytes", (double)c->free_peak);
-    json_segments(object, "recomputed", a->split ? &none : &c->keep.segments);
+    json_segments(object, "recomputed", &c->keep.segments);
     put_moves(a, object);
     put_other(object, "more", &c->more);
     put_other(object, "less", &c->less);
     json_text(object, "words", words(a, text, sizeof text));
-    json_number(object, "largest_batch", fits(a) ? (double)c->batch : (double)c->largest);
+    json_number(object, "largest_batch", c->fits ? (double)c->batch : (double)c->largest);
     return json_print(object);
 }
 
@@ -268,7 +263,7 @@ static void print_techniques(const allowance *a)
     const haul__chosen *c = &a->chosen;
     if (a->split) {
         printf("split      %s; haul plan without --allow lists the operations\n",
-               peak_of(a, 1) ? "between the devices" : "nothing runs on the device");
+               c->keep.peak ? "between the devices" : "nothing runs on the device");
         return;
     }
     if (!c->used)
@@ -283,27 +278,27 @@ static void print_techniques(const allowance *a)
                text_count(c->keep.schedule.count));
 }
 
-/* The command that trains so. A placement has a file that says how. */
+/* The command that trains so, in one line, so that it can be copied. A placement has a file that says how. */
 static void print_next(const allowance *a)
 {
-    char                 text[600], step[300], quoted[200];
-    const haul__chosen  *c = &a->chosen;
-    const train_options *o = a->t->options;
-    const char          *device = a->request->plan.names[1];
-    if (a->t->run.config)
-        snprintf(step, sizeof step, "--config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
-    else
-        snprintf(step, sizeof step, "--model %s", o->model);
+    char                quoted[200];
+    const haul__chosen *c = &a->chosen;
     if (a->split)
         return;
-    size_t used = (size_t)snprintf(text, sizeof text, "next       haul train %s --device %s --batch %" PRId64, step,
-                                   device, c->batch / c->accumulate);
+    if (a->t->run.config)
+        printf("next       haul train --config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
+    else
+        printf("next       haul train --model %s", a->t->options->model);
+    printf(" --device %s --batch %" PRId64, a->request->plan.names[1], c->batch / c->accumulate);
     if (c->accumulate > 1)
-        used += (size_t)snprintf(text + used, sizeof text - used, " --accumulate %" PRId64, c->accumulate);
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", c->bf16 ? " --precision bf16" : "",
-                             haul__segments_count_on(&c->keep.segments) ? " --recompute auto" : "",
-                             c->keep.schedule.count ? " --spill on" : "");
-    printf("%s --memory-limit %" PRId64 "\n", text, a->limit); /* in one line, so that it can be copied */
+        printf(" --accumulate %" PRId64, c->accumulate);
+    if (c->bf16)
+        printf(" --precision bf16");
+    if (haul__segments_count_on(&c->keep.segments))
+        printf(" --recompute auto");
+    if (c->keep.schedule.count)
+        printf(" --spill on");
+    printf(" --memory-limit %" PRId64 "\n", a->limit);
 }
 
 static bool show_text(const allowance *a)
@@ -316,10 +311,10 @@ static bool show_text(const allowance *a)
              text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
     print_wrapped(text, 0, 2);
     print_techniques(a);
-    printf("step       %s; without a limit %s\n", text_ps(step_of(a)), text_ps(c->free_ps));
-    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(bound_of(a)),
-           100 * gap_of(a));
-    printf("peak       %s on %s; without a limit %s\n", text_bytes(peak_of(a, 1)), p->names[1],
+    printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps(c->free_ps));
+    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(c->bound),
+           100 * gap_of(c));
+    printf("peak       %s on %s; without a limit %s\n", text_bytes(c->keep.peak), p->names[1],
            text_bytes(c->free_peak));
     print_next(a);
     if (*words(a, text, sizeof text)) {
@@ -351,7 +346,7 @@ int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
     if (choose(&a)) {
         code = haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
         complain_error();
-    } else if (fits(&a)) {
+    } else if (a.chosen.fits) {
         code = (json ? show_json(&a) : show_text(&a)) ? EXIT_OK : EXIT_FAILED;
     } else {
         code = json && !show_json(&a) ? EXIT_FAILED : refuse(&a);
