@@ -1,26 +1,13 @@
 #include "cli/plan/allow.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/numbers.h"
+#include "cli/plan/allowance.h"
 #include "cli/shared/cli.h"
-#include "cli/shared/json.h"
-#include "cli/shared/terminal.h"
-#include "cli/train/log/form.h"
 #include "cli/train/planner.h"
-#include "plan/choose/choose.h"
-
-typedef struct allowance {
-    trainer       *t;
-    study_request *request;
-    unsigned       allowed;
-    int64_t        limit; /* of the device, in bytes */
-    haul__chosen   chosen;
-    haul_plan     *split; /* the placement, if it was allowed and fits; else NULL */
-} allowance;
 
 /* ---- options ---- */
 
@@ -170,160 +157,6 @@ static haul_status choose(allowance *a)
 
 /* ---- the result ---- */
 
-static double gap_of(const haul__chosen *c)
-{
-    return c->ps ? (double)(c->ps - c->bound) / (double)c->ps : 0;
-}
-
-static const char *words(const allowance *a, char *out, size_t size)
-{
-    return a->split ? "" : haul__chosen_sentence(&a->chosen, out, size);
-}
-
-/* ---- JSON ---- */
-
-static void put_techniques(cJSON *object, const char *name, unsigned techniques)
-{
-    cJSON *array = json_array(object, name);
-    for (int i = 0; haul__technique_name(i); i++)
-        if (techniques >> i & 1)
-            json_push(array, cJSON_CreateString(haul__technique_name(i)));
-}
-
-static void put_moves(const allowance *a, cJSON *object)
-{
-    const haul__keep *k = &a->chosen.keep;
-    cJSON            *array = json_array(object, "spilled");
-    for (int64_t i = 0; i < k->schedule.count; i++) {
-        const haul__spill_move   *m = &k->schedule.moves[i];
-        const haul_program_store *s = &k->program.stores[m->store];
-        cJSON                    *move = cJSON_CreateObject();
-        json_text(move, "module", s->module);
-        json_text(move, "origin", s->origin);
-        json_number(move, "bytes", (double)s->bytes);
-        json_number(move, "after", (double)m->after);
-        json_number(move, "before", (double)m->before);
-        json_push(array, move);
-    }
-}
-
-static void put_other(cJSON *object, const char *name, const haul__choose_other *o)
-{
-    cJSON *other = json_object(object, name);
-    json_number(other, "bytes", o->bytes ? (double)o->bytes : NAN);
-    json_bool(other, "fits", o->bytes && o->fits);
-    json_number(other, "step_ms", o->bytes && o->fits ? (double)o->ps * 1e-9 : NAN);
-}
-
-static bool show_json(const allowance *a)
-{
-    char                      text[300];
-    const haul__chosen       *c = &a->chosen;
-    const haul__plan_request *p = &a->request->plan;
-    cJSON                    *object = cJSON_CreateObject();
-    json_bool(object, "fits", c->fits);
-    put_techniques(object, "allowed", a->allowed);
-    put_techniques(object, "techniques", c->used);
-    json_number(object, "batch", (double)c->batch);
-    json_number(object, "accumulate", (double)c->accumulate);
-    json_text(object, "precision", c->bf16 ? "bf16" : a->t->options->precision);
-    json_text(object, "device", p->names[1]);
-    json_number(object, "limit_bytes", (double)a->limit);
-    json_number(object, "step_ms", (double)c->ps * 1e-9);
-    json_number(object, "bound_ms", c->fits ? (double)c->bound * 1e-9 : NAN);
-    json_number(object, "gap", c->fits ? gap_of(c) : NAN);
-    cJSON *peaks = json_object(object, "peak_bytes");
-    json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->moved));
-    json_number(peaks, p->names[1], (double)c->keep.peak);
-    json_number(object, "spilled_bytes", (double)c->moved);
-    json_number(object, "unlimited_step_ms", (double)c->free_ps * 1e-9);
-    json_number(object, "unlimited_peak_bytes", (double)c->free_peak);
-    json_segments(object, "recomputed", &c->keep.segments);
-    put_moves(a, object);
-    put_other(object, "more", &c->more);
-    put_other(object, "less", &c->less);
-    json_text(object, "words", words(a, text, sizeof text));
-    json_number(object, "largest_batch", c->fits ? (double)c->batch : (double)c->largest);
-    return json_print(object);
-}
-
-/* ---- text ---- */
-
-static void print_segments(const allowance *a)
-{
-    char text[900];
-    if (!*haul__segments_names(&a->chosen.keep.segments, text, sizeof text))
-        return;
-    printf("recompute  ");
-    print_wrapped(text, 11, 11);
-}
-
-static void print_techniques(const allowance *a)
-{
-    const haul__chosen *c = &a->chosen;
-    if (a->split) {
-        printf("split      %s; haul plan without --allow lists the operations\n",
-               c->keep.peak ? "between the devices" : "nothing runs on the device");
-        return;
-    }
-    if (!c->used)
-        printf("keep       everything fits as it is\n");
-    if (c->accumulate > 1)
-        printf("accumulate %s mini-batches of %s\n", text_count(c->accumulate), text_count(c->batch / c->accumulate));
-    if (c->bf16)
-        printf("bf16       matrix products and convolutions\n");
-    print_segments(a);
-    if (c->keep.schedule.count)
-        printf("spill      %s in %s tensors to host memory and back in each step\n", text_bytes(c->moved),
-               text_count(c->keep.schedule.count));
-}
-
-/* The command that trains so, in one line, so that it can be copied. A placement has a file that says how. */
-static void print_next(const allowance *a)
-{
-    char                quoted[200];
-    const haul__chosen *c = &a->chosen;
-    if (a->split)
-        return;
-    if (a->t->run.config)
-        printf("next       haul train --config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
-    else
-        printf("next       haul train --model %s", a->t->options->model);
-    printf(" --device %s --batch %" PRId64, a->request->plan.names[1], c->batch / c->accumulate);
-    if (c->accumulate > 1)
-        printf(" --accumulate %" PRId64, c->accumulate);
-    if (c->bf16)
-        printf(" --precision bf16");
-    if (haul__segments_count_on(&c->keep.segments))
-        printf(" --recompute auto");
-    if (c->keep.schedule.count)
-        printf(" --spill on");
-    printf(" --memory-limit %" PRId64 "\n", a->limit);
-}
-
-static bool show_text(const allowance *a)
-{
-    char                      text[300];
-    const train_options      *o = a->t->options;
-    const haul__plan_request *p = &a->request->plan;
-    const haul__chosen       *c = &a->chosen;
-    snprintf(text, sizeof text, "one training step of %s, batch %s, %s, within %s on %s", o->model,
-             text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
-    print_wrapped(text, 0, 2);
-    print_techniques(a);
-    printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps(c->free_ps));
-    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(c->bound),
-           100 * gap_of(c));
-    printf("peak       %s on %s; without a limit %s\n", text_bytes(c->keep.peak), p->names[1],
-           text_bytes(c->free_peak));
-    print_next(a);
-    if (*words(a, text, sizeof text)) {
-        putchar('\n');
-        print_wrapped(text, 0, 0);
-    }
-    return output_works();
-}
-
 static int refuse(const allowance *a)
 {
     const haul__chosen *c = &a->chosen;
@@ -347,9 +180,9 @@ int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
         code = haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
         complain_error();
     } else if (a.chosen.fits) {
-        code = (json ? show_json(&a) : show_text(&a)) ? EXIT_OK : EXIT_FAILED;
+        code = (json ? show_allowance_json(&a) : show_allowance(&a)) ? EXIT_OK : EXIT_FAILED;
     } else {
-        code = json && !show_json(&a) ? EXIT_FAILED : refuse(&a);
+        code = json && !show_allowance_json(&a) ? EXIT_FAILED : refuse(&a);
     }
     haul__chosen_free(&a.chosen);
     haul__object_release(a.split);

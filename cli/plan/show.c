@@ -69,7 +69,7 @@ static void print_proof(const study *s)
             text, sizeof text,
             "Within the limits no placement takes less than %s (%.1f %% less), if operations and copies follow each "
             "other.",
-            text_ps(bound), 100 * (double)(cost - bound) / (double)cost);
+            text_ps(bound), 100 * plan_gap(cost, bound));
     print_wrapped(text, 0, 0);
 }
 

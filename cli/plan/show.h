@@ -4,6 +4,17 @@
 
 #include "cli/plan/study.h"
 
+static inline double plan_ms(int64_t ps)
+{
+    return (double)ps * 1e-9;
+}
+
+/* The share of a step's time that a plan may be away from the fastest one. */
+static inline double plan_gap(int64_t ps, int64_t bound)
+{
+    return ps ? (double)(ps - bound) / (double)ps : 0;
+}
+
 /* For people. `title` names the step. False after a complaint, as with all of these. */
 bool show_plan(const study *s, const char *title);
 

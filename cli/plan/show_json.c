@@ -5,11 +5,6 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 
-static double ms_of(int64_t ps)
-{
-    return (double)ps * 1e-9;
-}
-
 static void put_peaks(const study *s, cJSON *object, const int64_t *bytes)
 {
     cJSON *peaks = json_object(object, "peak_bytes");
@@ -21,12 +16,12 @@ static cJSON *candidate_json(const study *s, const haul__plan_way *c)
 {
     cJSON *object = cJSON_CreateObject();
     json_text(object, "name", study_candidate_name(c, "best"));
-    json_number(object, "step_ms", ms_of(c->figures.ps));
+    json_number(object, "step_ms", plan_ms(c->figures.ps));
     json_number(object, "measured_ms", c->measured * 1e3);
     put_peaks(s, object, c->figures.peak);
     json_number(object, "link_bytes", (double)c->figures.copied_bytes);
     json_number(object, "copies", c->figures.copies);
-    json_number(object, "wait_ms", ms_of(c->figures.waits));
+    json_number(object, "wait_ms", plan_ms(c->figures.waits));
     json_text(object, "bits_of", haul__plan_bits(s->plan, c->placement));
     json_bool(object, "fits", !*c->why_not);
     if (*c->why_not)
@@ -43,7 +38,7 @@ static cJSON *operation_json(const study *s, const haul__place_operation *o, con
     json_text(object, "name", o->name);
     json_text(object, "module", o->module);
     json_text(object, "device", s->plan->request.names[device]);
-    json_number(object, "ms", ms_of(o->cost[device]));
+    json_number(object, "ms", plan_ms(o->cost[device]));
     snprintf(why_text, sizeof why_text, "%s%s%s stays on %s: %s", o->name, *o->module ? " of " : "", o->module,
              s->plan->request.names[device], reason);
     json_text(object, "why", why_text);
@@ -100,11 +95,11 @@ static void put_whole(const study *s, cJSON *object)
     cJSON *devices = json_array(object, "devices"), *single = json_object(object, "single");
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
         json_push(devices, cJSON_CreateString(s->plan->request.names[d]));
-        json_number(single, s->plan->request.names[d], ms_of(s->plan->single[d].cost));
+        json_number(single, s->plan->request.names[d], plan_ms(s->plan->single[d].cost));
     }
-    json_number(object, "step_ms", ms_of(cost));
-    json_number(object, "bound_ms", ms_of(bound));
-    json_number(object, "gap", cost ? (double)(cost - bound) / (double)cost : 0);
+    json_number(object, "step_ms", plan_ms(cost));
+    json_number(object, "bound_ms", plan_ms(bound));
+    json_number(object, "gap", plan_gap(cost, bound));
     put_peaks(s, object, (const int64_t[]){s->plan->best->peaks[0].bytes, s->plan->best->peaks[1].bytes});
     if (!s->plan->request.machine->described)
         put_learnt(s, object);

@@ -1,0 +1,26 @@
+/* The result of haul plan --allow, as text and JSON. */
+#ifndef CLI_PLAN_ALLOWANCE_H
+#define CLI_PLAN_ALLOWANCE_H
+
+#include "cli/plan/study.h"
+#include "plan/choose/choose.h"
+
+typedef struct allowance {
+    trainer       *t;
+    study_request *request;
+    unsigned       allowed;
+    int64_t        limit; /* of the device, in bytes */
+    haul__chosen   chosen;
+    haul_plan     *split; /* the placement that took the place of `chosen`; NULL: none did */
+} allowance;
+
+/* What other limits would change; "" for a placement. */
+const char *allowance_words(const allowance *a, char *out, size_t size);
+
+/* For people. False after a complaint, as with JSON. */
+bool show_allowance(const allowance *a);
+
+/* One JSON object on standard output. */
+bool show_allowance_json(const allowance *a);
+
+#endif

@@ -1,0 +1,88 @@
+/* What haul plan --allow chose, for people. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli/plan/allowance.h"
+#include "cli/plan/show.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/terminal.h"
+
+const char *allowance_words(const allowance *a, char *out, size_t size)
+{
+    return a->split ? "" : haul__chosen_sentence(&a->chosen, out, size);
+}
+
+static void print_segments(const allowance *a)
+{
+    char text[900];
+    if (!*haul__segments_names(&a->chosen.keep.segments, text, sizeof text))
+        return;
+    printf("recompute  ");
+    print_wrapped(text, 11, 11);
+}
+
+static void print_techniques(const allowance *a)
+{
+    const haul__chosen *c = &a->chosen;
+    if (a->split) {
+        printf("split      %s; haul plan without --allow lists the operations\n",
+               c->keep.peak ? "between the devices" : "nothing runs on the device");
+        return;
+    }
+    if (!c->used)
+        printf("keep       everything fits as it is\n");
+    if (c->accumulate > 1)
+        printf("accumulate %s mini-batches of %s\n", text_count(c->accumulate), text_count(c->batch / c->accumulate));
+    if (c->bf16)
+        printf("bf16       matrix products and convolutions\n");
+    print_segments(a);
+    if (c->keep.schedule.count)
+        printf("spill      %s in %s tensors to host memory and back in each step\n", text_bytes(c->moved),
+               text_count(c->keep.schedule.count));
+}
+
+/* The command that trains so, in one line, so that it can be copied. A placement has a file that says how. */
+static void print_next(const allowance *a)
+{
+    char                quoted[200];
+    const haul__chosen *c = &a->chosen;
+    if (a->split)
+        return;
+    if (a->t->run.config)
+        printf("next       haul train --config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
+    else
+        printf("next       haul train --model %s", a->t->options->model);
+    printf(" --device %s --batch %" PRId64, a->request->plan.names[1], c->batch / c->accumulate);
+    if (c->accumulate > 1)
+        printf(" --accumulate %" PRId64, c->accumulate);
+    if (c->bf16)
+        printf(" --precision bf16");
+    if (haul__segments_count_on(&c->keep.segments))
+        printf(" --recompute auto");
+    if (c->keep.schedule.count)
+        printf(" --spill on");
+    printf(" --memory-limit %" PRId64 "\n", a->limit);
+}
+
+bool show_allowance(const allowance *a)
+{
+    char                      text[300];
+    const train_options      *o = a->t->options;
+    const haul__plan_request *p = &a->request->plan;
+    const haul__chosen       *c = &a->chosen;
+    snprintf(text, sizeof text, "one training step of %s, batch %s, %s, within %s on %s", o->model,
+             text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
+    print_wrapped(text, 0, 2);
+    print_techniques(a);
+    printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps(c->free_ps));
+    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(c->bound),
+           100 * plan_gap(c->ps, c->bound));
+    printf("peak       %s on %s; without a limit %s\n", text_bytes(c->keep.peak), p->names[1],
+           text_bytes(c->free_peak));
+    print_next(a);
+    if (*allowance_words(a, text, sizeof text)) {
+        putchar('\n');
+        print_wrapped(text, 0, 0);
+    }
+    return output_works();
+}
