@@ -25,8 +25,9 @@ const char *haul_finding_name(haul_finding_kind kind)
 
 static bool same_suspect(const haul__suspect *a, const haul__suspect *b)
 {
-    return a->kind == b->kind && a->call_site == b->call_site && a->down == b->down && a->placed == b->placed &&
-           a->layer == b->layer && a->device == b->device && (a->call_site || a->operation == b->operation);
+    return a->kind == b->kind && a->call_site == b->call_site && a->down == b->down &&
+           (a->planned > 0) == (b->planned > 0) && a->layer == b->layer && a->device == b->device &&
+           (a->call_site || a->operation == b->operation);
 }
 
 static haul__suspect *find(haul__suspects *all, const haul__suspect *what)

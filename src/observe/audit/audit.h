@@ -57,14 +57,14 @@ typedef struct haul__suspect {
     const haul_device *device;                       /* on the far side */
     uint32_t           tensor, module, conversion;   /* texts */
     bool               down;                         /* of copies: to the host */
-    uint32_t           layer;  /* text: of waits for the input of this layer, which crosses there */
-    bool               placed; /* HAUL_PLACE_AUTO asked for the copies, or for those waited for */
+    uint32_t           layer; /* text: of waits for the input of this layer, which crosses there */
     int64_t            count, bytes, ns;
-    int64_t            planned; /* ns that it counted */
-    int64_t            carried; /* bytes of the copies; `bytes` are those that the fix saves */
-    haul__intervals    when;    /* of copies: what `ns` is computed from */
-    haul__about        about;
-    int                steps, last_step; /* in how many steps it happened; the last one, from 1 */
+    int64_t            planned; /* ns that HAUL_PLACE_AUTO counted for the copies, or those waited for; 0: it asked for
+                                 * none of them */
+    int64_t         carried;    /* bytes of the copies; `bytes` are those that the fix saves */
+    haul__intervals when;       /* of copies: what `ns` is computed from */
+    haul__about     about;
+    int             steps, last_step; /* in how many steps it happened; the last one, from 1 */
 } haul__suspect;
 
 typedef struct haul__suspects {

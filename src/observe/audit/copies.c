@@ -20,7 +20,6 @@ static haul__suspect suspect_of(const haul_profile *p, const haul__profile_event
                            .module = copy->module,
                            .conversion = copy->detail,
                            .down = down,
-                           .placed = copy->planned > 0,
                            .planned = copy->planned,
                            .count = 1,
                            .bytes = copy->bytes};

@@ -52,7 +52,6 @@ static haul__suspect wait_of(const haul_profile *p, const haul__profile_event *m
     s.bytes = copy->bytes;
     s.layer = copy->module;
     s.tensor = copy->name;
-    s.placed = copy->planned > 0;
     s.planned = copy->planned;
     return s;
 }

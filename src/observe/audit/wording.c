@@ -179,6 +179,6 @@ void haul__finding_text(const haul_profile *p, const haul__suspect *s, haul_find
     case HAUL_FINDING_HOST_BOUND: say_host(&w, f, s->call_site != 0); break;
     case HAUL_FINDING_END: break;
     }
-    if (s->placed)
+    if (s->planned)
         say_planned(f);
 }
