@@ -1,12 +1,6 @@
 /* Simulated devices: names, values, memory, and times on the virtual clock, which are exact. */
-#include <haul/haul.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/system/clock.h"
 #include "machine/machine.h"
@@ -14,25 +8,10 @@
 #include "plan/here.h"
 #include "plan/place/step.h"
 #include "record/work.h"
+#include "support/scope.h"
 
-static haul_scope    *scope;
 static haul_device   *gpu;
 static haul__machine *machine;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
 
 /* ---- names ---- */
 

@@ -1,33 +1,11 @@
 /* Tensors as text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <haul/haul.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "core/tensor.h"
 #include "support/failure.h"
-
-static haul_scope *scope;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return scope ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return haul_scope_pop(scope) == HAUL_OK ? 0 : -1;
-}
+#include "support/scope.h"
 
 static void check(haul_tensor *t, const char *wanted)
 {

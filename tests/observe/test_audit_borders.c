@@ -1,29 +1,11 @@
 /* The audit names the layer at which a network is split, on a simulated device. */
-#include <haul/haul.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "support/scope.h"
 
 enum { STEPS = 4, FOUND = 32 };
 
 static haul_device *gpu;
-static haul_scope  *scope;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return haul_scope_pop(scope) != HAUL_OK;
-}
 
 static haul_tensor *forward(haul_module *m, haul_args *args)
 {

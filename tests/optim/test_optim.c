@@ -2,38 +2,18 @@
  *
  * ctest: cuda; sim */
 #include <cjson/cJSON.h>
-#include <haul/haul.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "support/conformance/conformance.h"
+#include "support/scope.h"
 
 enum { SIZE = 6, STEPS = 5 };
 
-static haul_scope *scope;
-static cJSON      *golden;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
+static cJSON *golden;
 
 static int load_golden(void **state)
 {

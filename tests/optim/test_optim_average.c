@@ -1,36 +1,14 @@
 /* Averages of parameters: their values on every device, exchanges, copies, state, and refused calls.
  *
  * ctest: cuda */
-#include <haul/haul.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "base/alloc.h"
 #include "support/conformance/conformance.h"
+#include "support/scope.h"
 
 enum { SIZE = 4, UPDATES = 6 };
-
-static haul_scope *scope;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
 
 static void assert_says(const char *what)
 {

@@ -1,38 +1,17 @@
 /* Schedules of learning rates: against PyTorch's, their groups and state, and refused calls. */
 #include <cjson/cJSON.h>
-#include <haul/haul.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "base/alloc.h"
 #include "optim/schedule.h"
+#include "support/scope.h"
 
 enum { STEPS = 100 };
 
-static haul_scope *scope;
-static cJSON      *golden;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
+static cJSON *golden;
 
 static int load_golden(void **state)
 {
