@@ -60,10 +60,12 @@ def same_bits(shares, *net):
         check("the same losses", losses(events) == plain and len(plain) > 2, f"{losses(events)} {plain}")
         check("within the limit", 0 < limited["peak_bytes"] <= limited["limit_bytes"], f"{limited}")
         check("about that share", limited["limit_bytes"] <= share / 100 * done["peak_bytes"] * 1.1, f"{limited} {done}")
-        dry = last(train(0, *spilling, "--estimate")[0])
-        # The estimate is of steps as they are, after the first ones. What returns ahead depends on when commands end.
-        check("as estimated", dry["spill_fits"] and limited["spilled_bytes"] > dry["spilled_bytes"] > 0 and
-              0 < dry["returned_bytes"] <= dry["spilled_bytes"] and dry["spill_seconds"] > 0, f"{limited} {dry}")
+        eager = last(train(0, *spilling, "--eager")[0])
+        dry = last(train(0, *spilling, "--eager", "--estimate")[0])
+        steps = len(plain) + 1  # and the test
+        most = 2 if STANDIN else 1.4  # what returns ahead depends on when the stand-in's threads end a command
+        check("as estimated", dry["spill_fits"] and 0.7 < eager["spilled_bytes"] / steps / dry["spilled_bytes"] < most and
+              0 < dry["returned_bytes"] <= dry["spilled_bytes"] and dry["spill_seconds"] > 0, f"{eager} {dry}")
         check("spilled", limited["spilled_bytes"] > 0 and limited["h2d_bytes"] > done["h2d_bytes"], f"{limited}")
         check("waits are counted", limited["waits"] > done["waits"], f"{limited} {done}")
 
