@@ -47,11 +47,6 @@ static int segment_of(const builder *b, int64_t operation)
     return s >= 0 && s < MOST_SEGMENTS ? s : -1;
 }
 
-static bool takes_time(const haul_program_operation *o)
-{
-    return o->view_of < 0 && o->command_count > 0;
-}
-
 static bool has_name(const char *section, const char *name)
 {
     return strcmp(section, name) == 0;
@@ -86,7 +81,7 @@ static bool is_whole(const builder *b, int segment)
     const haul__memory_segment *x = &b->segments[segment];
     bool                        whole = x->first >= 0 && x->back >= 0;
     for (int i = x->first; whole && i <= x->last; i++)
-        whole = segment_of(b, i) == segment || !takes_time(&b->program->operations[i]);
+        whole = segment_of(b, i) == segment || !haul__program_takes_time(&b->program->operations[i]);
     return whole;
 }
 
@@ -171,7 +166,8 @@ static void find_uses(builder *b)
     }
     for (int i = 0; i < p->operation_count; i++) {
         const haul_program_operation *o = &p->operations[i];
-        for (int64_t v = o->value; takes_time(o) && v < o->value + o->operand_count + o->result_count; v++)
+        const int                     count = haul__program_takes_time(o) ? o->operand_count + o->result_count : 0;
+        for (int64_t v = o->value; v < o->value + count; v++)
             if (p->values[v].store >= 0 && is_of_device(b, p->values[v].store))
                 note_use(b, p->values[v].store, i);
     }
@@ -277,7 +273,7 @@ static bool reads(const builder *b, int segment, int64_t store)
     const haul__memory_segment *x = &b->segments[segment];
     for (int i = x->first; i <= x->last; i++) {
         const haul_program_operation *o = &p->operations[i];
-        for (int64_t v = o->value; takes_time(o) && v < o->value + o->operand_count; v++)
+        for (int64_t v = o->value; haul__program_takes_time(o) && v < o->value + o->operand_count; v++)
             if (p->values[v].store == store)
                 return true;
     }

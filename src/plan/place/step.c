@@ -201,16 +201,11 @@ static haul_status add_source(builder *b, int64_t index)
 
 /* ---- operations ---- */
 
-static bool takes_time(const haul_program_operation *o)
-{
-    return o->view_of < 0 && o->command_count > 0;
-}
-
 int64_t haul__place_timed(const haul_program *p)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < p->operation_count; i++)
-        count += takes_time(&p->operations[i]);
+        count += haul__program_takes_time(&p->operations[i]);
     return count;
 }
 
@@ -219,7 +214,7 @@ int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, 
     int64_t count = 0;
     for (int64_t i = 0; i < p->operation_count; i++) {
         const haul__machine_work w = haul__program_work_of(p, &p->operations[i]);
-        count += takes_time(&p->operations[i]) && haul__machine_learnt_of(machine, device, &w);
+        count += haul__program_takes_time(&p->operations[i]) && haul__machine_learnt_of(machine, device, &w);
     }
     return count;
 }
