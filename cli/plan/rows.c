@@ -9,11 +9,6 @@ enum { MOST_ROWS = 24 };
 
 static const char OUTSIDE[] = "outside modules";
 
-static bool is_data(const haul__place_operation *o)
-{
-    return o->call < 0 && !strcmp(o->name, "data");
-}
-
 /* The first `depth` parts of the module's path. */
 static void row_name(const haul__place_operation *o, int depth, char *out, size_t size)
 {
@@ -23,13 +18,13 @@ static void row_name(const haul__place_operation *o, int depth, char *out, size_
     if (length)
         snprintf(out, size, "%.*s", (int)length, o->module);
     else
-        snprintf(out, size, "%s", is_data(o) ? "data" : OUTSIDE);
+        snprintf(out, size, "%s", haul__place_is_data(o) ? "data" : OUTSIDE);
 }
 
 /* Parameters and states are in no row, since their updates are. */
 static bool has_row(const haul__place_operation *o)
 {
-    return o->call >= 0 ? o->cost[0] && o->cost[1] : is_data(o);
+    return o->call >= 0 ? o->cost[0] && o->cost[1] : haul__place_is_data(o);
 }
 
 /* Device -1: any. */

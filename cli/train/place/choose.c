@@ -117,11 +117,6 @@ static bool try_ways(choosing *c)
 
 /* ---- the choice ---- */
 
-static bool takes_time(const haul__place_operation *o)
-{
-    return o->call >= 0 && (o->cost[0] || o->cost[1]);
-}
-
 /* "57 of 60 operations on cuda:0; 3 on cpu take 1.2 of 8.3 ms" */
 static size_t describe_split(const haul_plan *p, char *out, size_t size)
 {
@@ -131,7 +126,7 @@ static size_t describe_split(const haul_plan *p, char *out, size_t size)
     for (size_t i = 0; i < p->graph.operation_count; i++) {
         const haul__place_operation *o = &p->graph.operations[i];
         const int                    device = haul__plan_device_of(p, o);
-        count[device] += takes_time(o);
+        count[device] += haul__place_takes_time(o);
         ps[device] += o->cost[device];
     }
     const int most = count[1] >= count[0];

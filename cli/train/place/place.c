@@ -202,19 +202,13 @@ haul_status place_modules(const place_list *l, haul_module *net, haul_device *re
     return status ? status : haul_set_placement_policy(HAUL_PLACE_MOVE);
 }
 
-static bool is_data(const haul__place_graph *g, const haul__place_tensor *t)
-{
-    const haul__place_operation *o = &g->operations[t->producer];
-    return o->call < 0 && !strcmp(o->name, "data");
-}
-
 haul_device *place_of_data(const place_list *l, haul_device *rest)
 {
     const haul__place_graph  *g = l->plan ? &l->plan->graph : NULL;
     const haul__place_tensor *largest = NULL;
     for (size_t i = 0; g && i < g->tensor_count; i++) {
         const haul__place_tensor *t = &g->tensors[i];
-        if (is_data(g, t) && t->use_count && (!largest || t->bytes > largest->bytes))
+        if (haul__place_is_data(&g->operations[t->producer]) && t->use_count && (!largest || t->bytes > largest->bytes))
             largest = t;
     }
     if (!largest)

@@ -9,7 +9,7 @@
 static bool differs(const haul_plan *p, const haul__place_operation *o)
 {
     static const char *const names[] = {"pow", "expm1", "log1p"};
-    if (o->call < 0 || (!o->cost[0] && !o->cost[1]))
+    if (!haul__place_takes_time(o))
         return false;
     if (!p->program.operation_count) /* of a plan from a file the dtypes are not known */
         return true;

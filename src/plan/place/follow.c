@@ -58,7 +58,7 @@ static haul_device *device_of_tensor(const char *name, const void *context)
     snprintf(module, sizeof module, "%.*s", dot ? (int)(dot - name) : 0, name);
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
-        if (o->call < 0 && strcmp(o->name, "data") != 0 && !strcmp(o->module, module))
+        if (o->call < 0 && !haul__place_is_data(o) && !strcmp(o->module, module))
             return device_of(f, o);
     }
     return NULL;

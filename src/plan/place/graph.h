@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { HAUL__PLACE_DEVICES = 2 };
 
@@ -41,6 +42,18 @@ typedef struct haul__place_operation {
     int         group;   /* with haul__place_finish */
     int64_t     cost[HAUL__PLACE_DEVICES];
 } haul__place_operation;
+
+/* What the step reads of the mini-batch, on the host from before the step. */
+static inline bool haul__place_is_data(const haul__place_operation *o)
+{
+    return o->call < 0 && !strcmp(o->name, "data");
+}
+
+/* True for an operation of the program that costs something on a device. */
+static inline bool haul__place_takes_time(const haul__place_operation *o)
+{
+    return o->call >= 0 && (o->cost[0] || o->cost[1]);
+}
 
 typedef struct haul__place_tensor {
     int              producer;
