@@ -16,14 +16,6 @@ static int64_t launches_of(const haul_program *p, const haul__machine_device *d)
     return 1000 * d->launch_ns * commands;
 }
 
-static int64_t time_of_operations(const haul__place_graph *g, const haul__placement *p)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < g->operation_count; i++)
-        sum += g->operations[i].cost[p->device[g->operations[i].group]];
-    return sum;
-}
-
 /* Lists the classes of operations that have no rate, in the order of the classes. */
 static void find_unmeasured(prospect *out, const haul_program *p, int device)
 {
@@ -71,7 +63,8 @@ haul_status prospect_find(prospect *out, const haul_program *program, const haul
     if (!status)
         status = find_waiting(step, side, &waiting);
     if (!status) {
-        const int64_t operations = time_of_operations(&graph, &p), launches = launches_of(program, out->device);
+        const int64_t operations = haul__place_computing(&graph, p.device),
+                      launches = launches_of(program, out->device);
         out->step_ps = larger(p.cost, waiting - p.cost); /* of the step and of the copies during it, the longer one */
         out->launch_ps = smaller(launches, operations);
         out->compute_ps = operations - out->launch_ps;

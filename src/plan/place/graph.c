@@ -304,11 +304,17 @@ static int64_t copy_cost(const haul__place_graph *g, int tensor, const uint8_t *
     return to < 0 ? 0 : g->tensors[tensor].copy[to];
 }
 
-int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place)
+int64_t haul__place_computing(const haul__place_graph *g, const uint8_t *place)
 {
     int64_t sum = 0;
     for (size_t k = 0; k < g->group_count; k++)
         sum += g->groups[k].cost[place[k]];
+    return sum;
+}
+
+int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place)
+{
+    int64_t sum = haul__place_computing(g, place);
     for (size_t t = 0; t < g->tensor_count; t++)
         sum += copy_cost(g, (int)t, place);
     return sum;

@@ -118,7 +118,9 @@ int haul__place_copied_to(const haul__place_graph *g, int tensor, const uint8_t 
 /* The bytes of all copies; sets *count to how many there are unless it is NULL. */
 int64_t haul__place_copied_bytes(const haul__place_graph *g, const uint8_t *place, int *count);
 
+/* The times of the operations and those of the copies, and the former alone. */
 int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place);
+int64_t haul__place_computing(const haul__place_graph *g, const uint8_t *place);
 
 /* What the cost would change by if the group changed its device, which must be allowed. */
 int64_t haul__place_change(const haul__place_graph *g, uint8_t *place, int group);

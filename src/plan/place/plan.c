@@ -40,9 +40,8 @@ haul_status haul__check_plan(const haul_plan *p, const char *operation)
 /* By the model. */
 static haul__plan_figures figures_of(const haul_plan *p, const haul__placement *placement)
 {
-    haul__plan_figures f = {.ps = placement->cost, .waits = placement->cost};
-    for (size_t k = 0; k < p->graph.group_count; k++)
-        f.waits -= p->graph.groups[k].cost[placement->device[k]];
+    haul__plan_figures f = {.ps = placement->cost,
+                            .waits = placement->cost - haul__place_computing(&p->graph, placement->device)};
     f.copied_bytes = haul__place_copied_bytes(&p->graph, placement->device, &f.copies);
     for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
         f.peak[d] = placement->peaks[d].bytes;
