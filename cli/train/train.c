@@ -8,31 +8,15 @@
 #include "cli/options/config.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
+#include "cli/train/place/choose.h"
 #include "cli/train/trainer.h"
 
-/* Plans are for a whole step in all memory of the devices. */
 static bool check_devices(const train_options *o)
 {
-    const struct {
-        bool        given;
-        const char *name;
-    } others[] = {{strcmp(o->device, "auto") != 0, "--device"},
-                  {o->place != NULL, "--place"},
-                  {o->plan != NULL, "--plan"},
-                  {o->memory_limit != NULL, "--memory-limit"},
-                  {o->spill, "--spill"},
-                  {o->recompute != NULL, "--recompute"},
-                  {o->accumulate > 1, "--accumulate"},
-                  {!o->batch, "--batch auto"},
-                  {o->estimate, "--estimate"},
-                  {o->resume, "--resume"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].given) {
-            complain("--devices chooses where a new training runs, and does so without %s; leave one of them out",
-                     others[i].name);
-            return false;
-        }
-    return true;
+    const char *other = choose_excluded(o);
+    if (other)
+        complain("--devices chooses where a new training runs, and does so without %s; leave one of them out", other);
+    return !other;
 }
 
 static int check(const train_options *o)

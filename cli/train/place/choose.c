@@ -23,14 +23,35 @@ typedef struct choosing {
 
 /* ---- among which devices ---- */
 
-/* "cpu,cuda:0"; NULL: nothing is chosen. Plans know only whole training steps in all memory of the devices. */
+/* Plans know only whole training steps in all memory of the devices. */
+const char *choose_excluded(const train_options *o)
+{
+    const struct {
+        bool        given;
+        const char *name;
+    } options[] = {{strcmp(o->device, "auto") != 0, "--device"},
+                   {o->place != NULL, "--place"},
+                   {o->plan != NULL, "--plan"},
+                   {o->memory_limit != NULL, "--memory-limit"},
+                   {o->spill, "--spill"},
+                   {o->recompute != NULL, "--recompute"},
+                   {o->accumulate > 1, "--accumulate"},
+                   {!o->batch, "--batch auto"},
+                   {o->estimate, "--estimate"},
+                   {o->resume, "--resume"}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given)
+            return options[i].name;
+    return NULL;
+}
+
+/* "cpu,cuda:0"; NULL: nothing is chosen. */
 static const char *devices_of(const trainer *t, char *out, size_t size)
 {
     const train_options *o = t->options;
     if (o->devices)
         return o->devices;
-    if (strcmp(o->device, "auto") != 0 || o->place || o->plan || o->resume || !o->batch || o->memory_limit ||
-        o->spill || o->recompute || o->accumulate > 1)
+    if (choose_excluded(o))
         return NULL;
     haul_device *device = haul_device_get("auto");
     if (device == haul_cpu() || !haul_device_is_valid(device))

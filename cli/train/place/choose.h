@@ -4,6 +4,9 @@
 
 #include "cli/train/trainer.h"
 
+/* The first option that is given with which nothing is chosen, "--spill"; NULL: none is. */
+const char *choose_excluded(const train_options *o);
+
 /* True if the options say where the training runs, or there is only one device to run on. */
 bool choose_is_decided(const trainer *t);
 
