@@ -20,10 +20,23 @@ static const struct unit {
              {"Gi", 1024.0 * 1024 * 1024},
              {"Ti", 1024.0 * 1024 * 1024 * 1024}};
 
-static bool take_size(double number, const char *unit, int64_t *out)
+/* The number at the beginning of the text; *rest becomes what follows it. -1: there is none. */
+static double read_number(const char *text, const char **rest)
+{
+    char *end = NULL;
+    if (!isdigit((unsigned char)*text) || strpbrk(text, "xXeE"))
+        return -1;
+    const double number = strtod(text, &end);
+    *rest = end;
+    return number;
+}
+
+static bool read_size(const char *text, int64_t *out)
 {
     enum { MOST = 53 }; /* bits that JSON's numbers hold */
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    const char  *unit = "";
+    const double number = read_number(text, &unit);
+    for (size_t i = 0; number >= 0 && i < sizeof units / sizeof *units; i++) {
         double bytes = floor(number * units[i].bytes);
         if (strcmp(unit, units[i].name) != 0)
             continue;
@@ -33,22 +46,20 @@ static bool take_size(double number, const char *unit, int64_t *out)
     return false;
 }
 
-static bool is_number(const char *text)
+static bool read_share(const char *text, double *percent)
 {
-    return isdigit((unsigned char)*text) && strspn(text, "0123456789.") > 0 && !strpbrk(text, "xXeE");
-}
-
-static bool take_text(const char *text, int64_t *out)
-{
-    char        *end;
-    const double number = strtod(text, &end);
-    return take_size(number, end, out);
+    const char  *unit = "";
+    const double number = read_number(text, &unit);
+    if (strcmp(unit, "%") != 0 || !(number > 0 && number <= 1e6))
+        return false;
+    *percent = number;
+    return true;
 }
 
 bool size_parse(const char *option, const char *text, int64_t *out)
 {
     *out = 0;
-    if (!text || (is_number(text) && take_text(text, out)))
+    if (!text || read_size(text, out))
         return true;
     complain("--%s %s is not a size; expected are bytes with or without a unit (k, M, G, Ki, Mi, Gi), for example 1.5G",
              option, text);
@@ -57,23 +68,11 @@ bool size_parse(const char *option, const char *text, int64_t *out)
 
 bool memory_limit_parse(const char *text, haul__training_limit *out)
 {
-    char  *end;
-    double number;
-    bool   fine = false;
     *out = (haul__training_limit){0};
-    if (!text)
+    if (!text || read_size(text, &out->bytes) || read_share(text, &out->percent))
         return true;
-    if (is_number(text)) {
-        number = strtod(text, &end);
-        if (strcmp(end, "%") != 0)
-            fine = take_size(number, end, &out->bytes);
-        else if (number > 0 && number <= 1e6)
-            fine = (out->percent = number) > 0;
-    }
-    if (!fine)
-        complain(
-            "--memory-limit %s is not a size; expected are bytes with or without a unit (k, M, G, Ki, Mi, Gi), for "
-            "example 1.5G, or a share of what the training needs, for example 50%%",
-            text);
-    return fine;
+    complain("--memory-limit %s is not a size; expected are bytes with or without a unit (k, M, G, Ki, Mi, Gi), for "
+             "example 1.5G, or a share of what the training needs, for example 50%%",
+             text);
+    return false;
 }
