@@ -112,17 +112,14 @@ static void tell_spill(trainer *t, int64_t limit)
 static void tell_plan(const trainer *t, int64_t bound)
 {
     const train_options *o = t->options;
-    char                 limit[64], step[200];
+    char                 limit[64], quoted[200];
     if (t->device == haul_cpu())
         return;
     snprintf(limit, sizeof limit, "%lld", (long long)bound);
-    if (o->resume)
-        snprintf(step, sizeof step, "--run %s", o->run);
-    else
-        snprintf(step, sizeof step, "--model %s", o->model);
-    complain_more("To find the fastest way to train that fits: haul plan %s --batch %lld --devices cpu,%s --allow "
+    complain_more("To find the fastest way to train that fits: haul plan %s %s --batch %lld --devices cpu,%s --allow "
                   "recompute,spill,accumulate,bf16 --memory-limit %s",
-                  step, (long long)o->batch, haul_device_name(t->device), o->memory_limit ? o->memory_limit : limit);
+                  o->resume ? "--run" : "--model", shell_text(quoted, sizeof quoted, o->resume ? o->run : o->model),
+                  (long long)o->batch, haul_device_name(t->device), o->memory_limit ? o->memory_limit : limit);
 }
 
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)
