@@ -143,7 +143,6 @@ static size_t describe_split(const haul_plan *p, char *out, size_t size)
 {
     int     count[HAUL__PLACE_DEVICES] = {0};
     int64_t ps[HAUL__PLACE_DEVICES] = {0};
-    char    few[32], all[32];
     for (size_t i = 0; i < p->graph.operation_count; i++) {
         const haul__place_operation *o = &p->graph.operations[i];
         const int                    device = haul__plan_device_of(p, o);
@@ -151,11 +150,9 @@ static size_t describe_split(const haul_plan *p, char *out, size_t size)
         ps[device] += o->cost[device];
     }
     const int most = count[1] >= count[0];
-    snprintf(few, sizeof few, "%s", text_ps(ps[!most]));
-    snprintf(all, sizeof all, "%s", text_ps(p->best->cost));
     return (size_t)snprintf(out, size, "%d of %d operations on %s; %d on %s take %s of %s", count[most],
-                            count[0] + count[1], p->request.names[most], count[!most], p->request.names[!most], few,
-                            all);
+                            count[0] + count[1], p->request.names[most], count[!most], p->request.names[!most],
+                            text_ps(ps[!most]), text_ps(p->best->cost));
 }
 
 static void describe(choosing *c, bool split)
