@@ -144,10 +144,10 @@ static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const h
 static int64_t time_of(pricing *p, const haul_program_operation *o, lane *on)
 {
     const haul_program_value *v = crossing(p, o);
-    const haul__machine_work  w = haul__program_work_of(p->program, o);
     *on = o->device == p->device ? (v ? UP : DEVICE) : v ? DOWN : HOST;
     if (v)
         return time_of_copy(p, o, v, *on);
+    const haul__machine_work w = haul__program_work_of(p->program, o);
     return haul__machine_time(p->plan->request.machine, *on == DEVICE ? p->plan->request.device : 0, &w);
 }
 
