@@ -39,16 +39,12 @@ static void time_batches(trainer *t)
     haul_error_clear();
 }
 
-/* Memory that was counted while the batches ran does not belong to the training. */
 static void choose_fastest(trainer *t)
 {
     time_batches(t);
     if (t->choice.count)
         t->options->batch = haul__batch_fastest(&t->choice);
-    haul_transfer_stats_reset();
-    t->waits_before = haul_sync_count();
-    t->spilled_before = (spilled_bytes){0};
-    t->spilled_before = trainer_spilled(t);
+    trainer_count_anew(t);
 }
 
 /* --batch auto. -1, or an exit code. */

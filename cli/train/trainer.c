@@ -414,6 +414,14 @@ spilled_bytes trainer_spilled(const trainer *t)
                            .to_file = stats.spilled_to_file_total - t->spilled_before.to_file};
 }
 
+void trainer_count_anew(trainer *t)
+{
+    haul_transfer_stats_reset();
+    t->waits_before = haul_sync_count();
+    t->spilled_before = (spilled_bytes){0};
+    t->spilled_before = trainer_spilled(t);
+}
+
 bool trainer_save_account(trainer *t)
 {
     haul_ledger *ledger = t->ledger;

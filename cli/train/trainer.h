@@ -196,8 +196,11 @@ haul_status trainer_read_window(trainer *t, double *mean);
 /* The most that was allocated on the device. */
 int64_t trainer_peak_bytes(const trainer *t);
 
-/* The bytes moved to host memory, each move counted. */
+/* The bytes moved to host memory or a file, each move counted. */
 spilled_bytes trainer_spilled(const trainer *t);
+
+/* Copies, waits and spilled bytes so far, of short runs that try something, do not count as the training's. */
+void trainer_count_anew(trainer *t);
 
 /* Note that since mini-batch `batch` of this epoch something ("loss") is not finite. Only the first one counts. */
 void trainer_note_divergence(trainer *t, const char *what, int64_t batch);

@@ -114,7 +114,7 @@ static int find_wanted(const choosing *c, bool wanted[HAUL__PLAN_CANDIDATES])
     return count;
 }
 
-/* Waits and copies while the candidates are tried are not those of the training. */
+/* Waits while the candidates are tried are not those of the training. */
 static bool try_ways(choosing *c)
 {
     bool wanted[HAUL__PLAN_CANDIDATES];
@@ -124,8 +124,7 @@ static bool try_ways(choosing *c)
     if (find_wanted(c, wanted) > 1)
         fine = trial_measure(c->t, c->plan, wanted);
     haul_sync_report(c->t->options->sync_report);
-    haul_transfer_stats_reset();
-    c->t->waits_before = haul_sync_count();
+    trainer_count_anew(c->t);
     for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
         haul__plan_way *w = &c->plan->ways[i];
         if (wanted[i] && w->device < 0)
