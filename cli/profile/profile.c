@@ -146,8 +146,8 @@ const command profile_command = {
     .description =
         "Shows the tables of a profile: phases of a step, operations, modules and kernels, with their time, their "
         "share of the step, the throughput that they reach and their bottleneck. The run needs a profile: haul train "
-        "--profile, or "
-        "haul_profile_save in a program. Its folder also has trace.json, which ui.perfetto.dev shows as a timeline.",
+        "--profile, or haul_profile_save in a program. Its folder also has trace.json, which ui.perfetto.dev shows as "
+        "a timeline.",
     .options = profile_rows,
     .option_count = sizeof profile_rows / sizeof *profile_rows,
     .operand = {.name = "RUN",
