@@ -88,6 +88,22 @@ exact() {
     check "$*: the training, to the byte" test "$(value estimate estimate training_peak_bytes)" = "$(value out done peak_bytes)"
 }
 
+# plans MODEL DATA SEGMENT OPERATION: the memory of trainings is known, segments run again, a batch is found, and a step is
+# a program with that operation, and has the same bits on one thread.
+plans() {
+    local net=(--model "$1" --data "$2" --workers 0 --device cpu)
+    exact "${net[@]}" --batch 8
+    exact "${net[@]}" --batch 8 --precision f16 --optimizer adam
+    exact "${net[@]}" --batch 8 --accumulate 2
+    exact "${net[@]}" --batch 8 --recompute auto
+    check "$3 runs again" grep -q "\"recompute\":.*$3" estimate
+    run 0 train "${net[@]}" --batch auto --memory-limit 20M --epochs 1
+    run 0 record "$1" --batch 4 --device cpu --json
+    check "a program" grep -q "$4" out
+    run 0 compare --model "$1" --batch 4 --a cpu --b cpu,threads=1 --json
+    check "the same bits on one thread" grep -q '"first":null' out
+}
+
 # edit RUN KEY VALUE [KEY VALUE]...: change the metadata of its checkpoint. KEY/MEMBER is a member of a value that is an
 # object; "absent" removes the key.
 edit() {

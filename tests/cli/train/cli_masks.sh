@@ -83,15 +83,5 @@ run 1 train --data masks:whole --validation 0.2 --size 30
 complains "unet needs pictures [channels, height, width] whose sides are multiples of 4"
 
 # ---- plans ----
-net=(--model unet --data scenes:64 --workers 0 --device cpu)
-exact "${net[@]}" --batch 8
-exact "${net[@]}" --batch 8 --precision f16 --optimizer adam
-exact "${net[@]}" --batch 8 --accumulate 2
-exact "${net[@]}" --batch 8 --recompute auto
-check "blocks run again" grep -q '"recompute":.*join1' estimate
-run 0 train "${net[@]}" --batch auto --memory-limit 20M --epochs 1
-run 0 record unet --batch 4 --device cpu --json
-check "a program" grep -q '"name":"haul_cat"' out
-run 0 compare --model unet --batch 4 --a cpu --b cpu,threads=1 --json
-check "the same bits on one thread" grep -q '"first":null' out
+plans unet scenes:64 join1 '"name":"haul_cat"'
 finish

@@ -98,15 +98,5 @@ run 1 train --data text:proverb.txt --augment flip
 complains "stretches of a text"
 
 # ---- plans ----
-net=(--model char_gpt --data sentences:64 --workers 0 --device cpu)
-exact "${net[@]}" --batch 8
-exact "${net[@]}" --batch 8 --precision f16 --optimizer adam
-exact "${net[@]}" --batch 8 --accumulate 2
-exact "${net[@]}" --batch 8 --recompute auto
-check "a block runs again" grep -q '"recompute":.*blocks.0' estimate
-run 0 train "${net[@]}" --batch auto --memory-limit 20M --epochs 1
-run 0 record char_gpt --batch 4 --device cpu --json
-check "a program" grep -q '"name":"haul_embedding","module":"token"' out
-run 0 compare --model char_gpt --batch 4 --a cpu --b cpu,threads=1 --json
-check "the same bits on one thread" grep -q '"first":null' out
+plans char_gpt sentences:64 blocks.0 '"name":"haul_embedding","module":"token"'
 finish
