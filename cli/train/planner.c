@@ -12,21 +12,33 @@ struct planner {
     train_options  options;
     haul__training training;
     haul__training varied;    /* of planner_vary, */
-    const char    *precision; /* with this precision; NULL: that of the training */
+    const char    *precision; /* with this precision */
 };
 
-static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
+static haul_status build_with(planner *p, int64_t batch, const char *precision, bool follows,
+                              haul__training_objects *out)
 {
-    planner *p = context;
     p->options = *p->of->options;
     p->options.batch = batch;
-    p->options.precision = p->precision ? p->precision : p->options.precision;
+    p->options.precision = precision;
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
     haul_status status = trainer_build(&p->trial);
     *out = (haul__training_objects){.net = p->trial.net, .loader = p->trial.loader};
     return status;
+}
+
+static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
+{
+    planner *p = context;
+    return build_with(p, batch, p->of->options->precision, follows, out);
+}
+
+static haul_status build_varied(void *context, int64_t batch, bool follows, haul__training_objects *out)
+{
+    planner *p = context;
+    return build_with(p, batch, p->precision, follows, out);
 }
 
 static haul_status step(void *context, const haul_batch *batch, const haul_step_part *part)
@@ -73,8 +85,7 @@ bool planner_open(trainer *t)
     p->of = t;
     p->training = (haul__training){.device = t->device,
                                    .accumulate = t->options->accumulate,
-                                   .follows = !t->options->eager &&
-                                              !t->options->spill, /* as they run, they are the most that spills */
+                                   .follows = !t->options->eager && !t->options->spill, /* unfollowed ones spill most */
                                    .goes_on = t->options->resume,
                                    .context = p,
                                    .build = build,
@@ -91,7 +102,8 @@ const haul__training *planner_vary(planner *p, int64_t accumulate, const char *p
 {
     p->varied = p->training;
     p->varied.accumulate = accumulate;
-    p->precision = precision;
+    p->varied.build = build_varied;
+    p->precision = precision ? precision : p->of->options->precision;
     return &p->varied;
 }
 

@@ -43,6 +43,16 @@ all = json.load(open("all"))
 for one in "recompute", "spill", "accumulate":
     assert all["step_ms"] <= json.load(open(one))["step_ms"], one'
 
+# A placement has the precision of the training, whatever else was tried.
+run 0 plan "${step[@]}" --memory-limit 20% --allow split --json
+cp out split
+run 0 plan "${step[@]}" --memory-limit 20% --allow split,bf16 --json
+check "the same placement" "$HAUL_PYTHON" -c '
+import json
+split, both = json.load(open("split")), json.load(open("out"))
+assert split["techniques"] == both["techniques"] == ["split"] and both["precision"] == "f32"
+assert all(split[name] == both[name] for name in ("step_ms", "peak_bytes"))'
+
 run 0 plan "${step[@]}" --allow recompute
 check "the title" grep -Eq '^one training step of char_gpt, batch 16, sgd, within [0-9.]+ MiB on cuda:0' out
 check "the segments" grep -q '^recompute  blocks' out
