@@ -11,14 +11,6 @@ enum { CALLS_AHEAD = 2 };
 
 static const char operation[] = "haul_recording_run";
 
-bool haul__variant_spills(const haul__variant *v)
-{
-    for (int i = 0; i < v->needed.count; i++)
-        if (haul__spills(v->needed.items[i].device))
-            return true;
-    return false;
-}
-
 /* ---- uses ---- */
 
 /* The numbers of the stores of handles: those inside, then those outside. */

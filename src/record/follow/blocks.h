@@ -5,9 +5,6 @@
 
 #include "record/follow/variant.h"
 
-/* True if one of the arenas would be on a device that spills. */
-bool haul__variant_spills(const haul__variant *v);
-
 /* Finds out when the calls use the stores, if that is not known yet, and gives stores on devices that spill a storage
  * without memory, for the tensors of the program. */
 haul_status haul__blocks_prepare(haul__variant *v);

@@ -10,7 +10,6 @@
 #include "core/shape.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
-#include "record/follow/blocks.h"
 #include "record/follow/function.h"
 #include "record/follow/match.h"
 
@@ -250,7 +249,7 @@ void haul__following_free(haul__following *f)
 /* On a device that spills, stores have blocks of their own (follow/blocks.h), which are allocated in the run. */
 static haul_status check_spilling(haul__following *f)
 {
-    if (!haul__variant_spills(f->v) || (!f->frozen && !f->v->moved_count))
+    if (!haul__arenas_spill(&f->v->needed) || (!f->frozen && !f->v->moved_count))
         return HAUL_OK;
     return haul__trial_differs(&f->base.trial, NULL, "a device spills, and %s",
                                f->frozen ? "the recording is frozen" : "updates of the step move");

@@ -245,7 +245,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
     haul_status status =
         haul__workspace_grow(&arenas->work) ? HAUL_OK : haul__fail_memory("haul_recording_run", arenas->work.most);
     const bool had_blocks = v->in_blocks;
-    v->in_blocks = haul__variant_spills(v);
+    v->in_blocks = haul__arenas_spill(&v->needed);
     for (int i = 0; i < v->needed.count && !status; i++)
         if (needs_arena(v, v->needed.items[i].device))
             status = make_arena(arenas, &v->needed.items[i]);
