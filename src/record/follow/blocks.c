@@ -49,25 +49,24 @@ static void list_uses(haul__variant *v, const size_t *stores)
     v->first_use[v->call_count] = v->use_count;
 }
 
-/* `next` is scratch: of each store the call that uses it next. The uses in the next run are those of this one. */
+/* `next` is scratch: of each store, the call that uses it next, and after the first loop the one that uses it first.
+ * The next run uses the stores from outside as this one does. */
 static void link_uses(haul__variant *v, size_t *next)
 {
     for (size_t i = 0; i < v->inside_count + v->outside_count; i++)
         next[i] = HAUL__NEVER;
-    for (int round = 0; round < 2; round++)
-        for (size_t i = v->call_count; i-- > 0;)
-            for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
-                haul__store_use *u = &v->uses[k];
-                const bool       again = round && u->store >= v->inside_count && u->next == HAUL__NEVER;
-                if (!round)
-                    u->next = next[u->store];
-                else if (again)
-                    u->next = v->call_count + next[u->store];
-                next[u->store] = round ? next[u->store] : i;
-            }
+    for (size_t i = v->call_count; i-- > 0;)
+        for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
+            v->uses[k].next = next[v->uses[k].store];
+            next[v->uses[k].store] = i;
+        }
     for (size_t i = 0; i < v->call_count; i++)
-        for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++)
-            v->uses[k].is_first = next[v->uses[k].store] == i;
+        for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
+            haul__store_use *u = &v->uses[k];
+            u->is_first = next[u->store] == i;
+            if (u->next == HAUL__NEVER && u->store >= v->inside_count)
+                u->next = v->call_count + next[u->store];
+        }
 }
 
 static haul_status find_uses(haul__variant *v)
@@ -134,13 +133,10 @@ static haul__storage *storage_of(const haul__variant *v, size_t store)
 void haul__blocks_begin(haul__variant *v)
 {
     v->position = haul__next_use_begin(v->call_count);
-    for (size_t i = 0; i < v->use_count; i++)
-        if (v->uses[i].is_first && v->uses[i].store >= v->inside_count) {
-            size_t call = 0;
-            while (v->first_use[call + 1] <= i)
-                call++;
-            haul__next_use_set(storage_of(v, v->uses[i].store), v->position + call);
-        }
+    for (size_t call = 0; call < v->call_count; call++)
+        for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++)
+            if (v->uses[k].is_first && v->uses[k].store >= v->inside_count)
+                haul__next_use_set(storage_of(v, v->uses[k].store), v->position + call);
 }
 
 static void return_ahead(const haul__variant *v, size_t call)
@@ -155,9 +151,8 @@ static void return_ahead(const haul__variant *v, size_t call)
 
 haul_status haul__blocks_before(haul__variant *v, size_t call)
 {
-    haul_status status = HAUL_OK;
     haul__next_use_reach(v->calls[call].device, v->position + call, v->position + v->call_count);
-    for (size_t k = v->first_use[call]; k < v->first_use[call + 1] && !status; k++) {
+    for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++) {
         const haul__store_use *u = &v->uses[k];
         haul__inside          *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;
         if (!s || !s->in_block || !u->is_first)
@@ -169,7 +164,7 @@ haul_status haul__blocks_before(haul__variant *v, size_t call)
         s->bound = block;
     }
     return_ahead(v, call);
-    return status;
+    return HAUL_OK;
 }
 
 static void release(haul__variant *v, haul__inside *s)
