@@ -209,13 +209,13 @@ void haul__residency_free(haul__residency *r)
 /* ---- with spilling ---- */
 
 /* Stores that come back are in memory before anything that the operation allocates. */
-static void move(const haul__residency *r, const haul__spill_schedule *schedule, int64_t from, int64_t now,
-                 int64_t count, uint8_t *away, int64_t *bytes)
+static void move(const haul__residency *r, const haul__spill_schedule *schedule, int64_t now, int64_t count,
+                 uint8_t *away, int64_t *bytes)
 {
     for (int64_t i = 0; i < schedule->count; i++) {
         const haul__spill_move *m = &schedule->moves[i];
         const bool              is_away = (m->after < now && now < m->before) || m->before > count + now;
-        if (from < now && is_away != away[m->store]) {
+        if (is_away != away[m->store]) {
             *bytes += is_away ? -r->block[m->store] : r->block[m->store];
             away[m->store] = is_away;
         }
@@ -233,7 +233,7 @@ haul_status haul__residency_peak(const haul__residency *r, const haul_program *p
     for (size_t i = 0; i < r->change_count; i++) {
         const haul__residency_change *c = &r->changes[i];
         for (; at < c->operation; at++) {
-            move(r, schedule, at, at + 1, program->operation_count, away, &now);
+            move(r, schedule, at + 1, program->operation_count, away, &now);
             *peak = larger(*peak, now);
         }
         now += c->store >= 0 && away[c->store] ? 0 : c->bytes;
