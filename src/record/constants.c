@@ -69,7 +69,8 @@ static void find(search *x)
 {
     for (int64_t i = 0; i < x->p->operation_count; i++) {
         const haul_program_operation *o = &x->p->operations[i];
-        for (int k = 0; k < o->result_count && is_constant_call(x, i); k++)
+        const int                     count = is_constant_call(x, i) ? o->result_count : 0;
+        for (int k = 0; k < count; k++)
             x->constant[x->p->values[o->value + o->operand_count + k].store] = true;
     }
 }
