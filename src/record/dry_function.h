@@ -1,6 +1,6 @@
 /* A call of one of the program's functions in a dry run: a run of its own, or a part of the one under way. */
-#ifndef HAUL_RECORD_DRY_PART_H
-#define HAUL_RECORD_DRY_PART_H
+#ifndef HAUL_RECORD_DRY_FUNCTION_H
+#define HAUL_RECORD_DRY_FUNCTION_H
 
 #include <haul/estimate.h>
 #include <haul/scope.h>

@@ -219,7 +219,7 @@ static haul_status find_moves(ordering *o)
 
 /* ---- the ordered calls ---- */
 
-static void add_part(haul__program_order *out, const haul__ordered_call *item)
+static void add_item(haul__program_order *out, const haul__ordered_call *item)
 {
     out->items[out->count++] = *item;
 }
@@ -246,7 +246,7 @@ static void add_rest(ordering *o, int64_t number)
             continue;
         }
         if (run.count)
-            add_part(o->out, &run);
+            add_item(o->out, &run);
         run.count = 0;
     }
 }
@@ -260,18 +260,18 @@ static bool has_moves(const ordering *o, int64_t number)
 }
 
 /* `last[number]` becomes the last item at the place of the call. */
-static void add_parts(ordering *o, int64_t *last)
+static void add_items(ordering *o, int64_t *last)
 {
     for (int64_t k = 0; k < o->count; k++) {
         const haul__program_call *c = &o->log->calls[o->calls[k]];
         if (has_moves(o, k))
             add_rest(o, k);
         else
-            add_part(o->out, &(haul__ordered_call){.call = o->calls[k], .count = c->operand_count});
+            add_item(o->out, &(haul__ordered_call){.call = o->calls[k], .count = c->operand_count});
         last[k] = (int64_t)o->out->count - 1;
         for (size_t i = 0; i < o->move_count; i++)
             if (o->moves[i].behind == k)
-                add_part(o->out, &(haul__ordered_call){.call = o->moves[i].call,
+                add_item(o->out, &(haul__ordered_call){.call = o->moves[i].call,
                                                        .first = o->moves[i].first,
                                                        .count = o->log->calls[o->moves[i].call].operation->repeat,
                                                        .moved = true});
@@ -279,7 +279,7 @@ static void add_parts(ordering *o, int64_t *last)
 }
 
 /* The item of an update that has these operands. */
-static int64_t find_part(const haul__program_order *out, int call, int first)
+static int64_t find_item(const haul__program_order *out, int call, int first)
 {
     for (size_t i = 0; i < out->count; i++)
         if (out->items[i].call == call && out->items[i].first <= first &&
@@ -295,7 +295,7 @@ static void place_commands(ordering *o, const int64_t *last)
         const bool apart = has_moves(o, k);
         for (int64_t i = o->first_command[k]; i < o->first_command[k + 1]; i++)
             o->out->of_command[o->by_call[i]] =
-                apart ? find_part(o->out, o->calls[k], (int)(i - o->first_command[k]) * each) : last[k];
+                apart ? find_item(o->out, o->calls[k], (int)(i - o->first_command[k]) * each) : last[k];
     }
     for (size_t i = 0; i < o->commands; i++)
         o->out->of_command[i] = o->of_command[i] < 0 ? -1 : o->out->of_command[i];
@@ -323,7 +323,7 @@ static haul_status order_all(ordering *o, bool moves)
     o->out->items = haul__calloc(most, sizeof *o->out->items);
     int64_t *last = haul__calloc((size_t)o->count + 1, sizeof *last);
     if (o->out->items && last) {
-        add_parts(o, last);
+        add_items(o, last);
         place_commands(o, last);
     } else {
         status = haul__fail_memory(operation, most * sizeof *o->out->items);

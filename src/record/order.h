@@ -24,9 +24,9 @@ typedef struct haul__ordered_call {
 typedef struct haul__program_order {
     haul__ordered_call *items;
     size_t              count;
-    int64_t            *of_described; /* for each described call of the range: the last part at its place or before it;
+    int64_t            *of_described; /* for each described call of the range: the last item at its place or before it;
                                        * -1: there is none */
-    int64_t *of_command;              /* for each command of the range: the part that submits it; -1: none */
+    int64_t *of_command;              /* for each command of the range: the item that submits it; -1: none */
 } haul__program_order;
 
 /* With `moves` false nothing moves. On failure there is nothing to free. */

@@ -186,7 +186,7 @@ static void find_draw(haul__variant *v, haul__replayed *r)
         refuse(v, o->name, "uses random numbers from before the step");
 }
 
-/* A item of a call has the attributes of the others. */
+/* An item of a call has the attributes of the others. */
 static haul_status add_attributes(completion *x, const haul__ordered_call *item, haul__replayed *r)
 {
     const haul__program_call *c = &x->log->calls[item->call];
