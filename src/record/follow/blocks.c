@@ -94,22 +94,6 @@ static haul_status find_uses(haul__variant *v)
 
 /* ---- storages ---- */
 
-static void stays(haul__storage *storage)
-{
-    (void)storage; /* its variant frees it */
-}
-
-static void stand_in(haul__inside *s)
-{
-    haul__inside_leave(s);
-    haul__object_release(s->storage);
-    haul__storage_embed(&s->own, s->device);
-    s->own.bytes = (size_t)s->bytes;
-    s->own.release = stays;
-    s->own.lent = true;
-    s->storage = &s->own;
-}
-
 haul_status haul__blocks_prepare(haul__variant *v)
 {
     haul_status status = v->uses ? HAUL_OK : find_uses(v);
@@ -118,7 +102,7 @@ haul_status haul__blocks_prepare(haul__variant *v)
         const bool    was = s->in_block && s->storage == &s->own;
         s->in_block = s->offset >= 0 && haul__spills(s->device);
         if (s->in_block && !was)
-            stand_in(s);
+            haul__inside_embed(s);
     }
     return status;
 }

@@ -107,14 +107,9 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 static haul_status place(haul__inside *s, const haul__storage *arena)
 {
     haul__storage *own = &s->own;
-    haul__inside_leave(s);
-    haul__storage_embed(own, s->device);
-    own->bytes = (size_t)s->bytes;
+    haul__inside_embed(s);
     own->uses = arena->uses;
-    own->release = stays;
-    own->lent = true;
     own->planned = arena->planned;
-    s->storage = own;
     if (arena->planned)
         return HAUL_OK;
     own->buffer = haul__device_sub_buffer(s->device, arena->buffer, (size_t)s->offset);
@@ -168,6 +163,19 @@ static void release_storage(haul__inside *s)
     haul__object_release(s->storage);
     s->storage = NULL;
     s->filled = false;
+}
+
+void haul__inside_embed(haul__inside *s)
+{
+    haul__storage *own = &s->own;
+    if (s->storage != own)
+        release_storage(s);
+    haul__inside_leave(s);
+    haul__storage_embed(own, s->device);
+    own->bytes = (size_t)s->bytes;
+    own->release = stays;
+    own->lent = true;
+    s->storage = own;
 }
 
 /* Apart from the arena while updates do not move. */
@@ -227,13 +235,6 @@ static haul_status take_apart(haul__inside *s)
     return HAUL_OK;
 }
 
-static haul_status place_again(haul__inside *s, const haul__storage *arena)
-{
-    if (s->storage != &s->own)
-        release_storage(s);
-    return place(s, arena);
-}
-
 /* Stores on devices that spill have no place in an arena. */
 static bool needs_arena(const haul__variant *v, const haul_device *device)
 {
@@ -261,7 +262,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
         if (s->early && !v->settled)
             status = take_apart(s);
         else if (s->offset >= 0 && (!is_placed || s->early))
-            status = place_again(s, arena_of(arenas, s->device)->storage);
+            status = place(s, arena_of(arenas, s->device)->storage);
     }
     v->early_placed = v->settled;
     v->generation = status ? 0 : arenas->generation;

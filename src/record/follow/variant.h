@@ -221,6 +221,7 @@ haul_status haul__inside_renew(haul__inside *s, int holders);
 /* True if these references and its own are all that hold the memory of the last run. */
 bool haul__inside_is_free(const haul__inside *s, int holders);
 void haul__inside_leave(haul__inside *s); /* its place in the arena */
+void haul__inside_embed(haul__inside *s); /* leaves the memory that it has for a storage without any, `own` */
 
 /* The handles from the first one on use the storage. */
 void haul__handles_bind(haul__variant *v, int first, haul__storage *storage);
