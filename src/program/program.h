@@ -9,6 +9,7 @@
 
 #include "core/map.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "device/device.h"
 
 typedef struct haul__operation haul__operation; /* engine/operation.h */
@@ -35,6 +36,17 @@ typedef struct haul__call_settings {
 } haul__call_settings;
 
 haul__call_settings haul__call_settings_now(void);
+
+/* Makes them the thread's. */
+static inline void haul__call_settings_set(const haul__call_settings *settings)
+{
+    haul__thread_state *s = haul__thread();
+    s->device = settings->device;
+    s->no_grad = settings->no_grad;
+    s->words[HAUL__PLACEMENT] = settings->placement;
+    s->words[HAUL__PRECISION] = settings->precision;
+    s->words[HAUL__AUTOCAST] = settings->autocast;
+}
 
 /* What the driver knows of a call when it computes, and the thread's settings. */
 typedef struct haul__program_form {

@@ -7,17 +7,6 @@
 #include "engine/driver.h"
 #include "record/follow/match.h"
 
-/* The settings under which the function ran; the innermost scope restores the thread's. */
-static void set_settings(const haul__call_settings *s)
-{
-    haul__thread_state *state = haul__thread();
-    state->device = s->device;
-    state->no_grad = s->no_grad;
-    state->words[HAUL__PLACEMENT] = s->placement;
-    state->words[HAUL__PRECISION] = s->precision;
-    state->words[HAUL__AUTOCAST] = s->autocast;
-}
-
 static haul_status stand_in(haul__following *f, const haul__entry *e, haul_tensor **given)
 {
     for (int i = 0; i < e->count; i++) {
@@ -50,7 +39,7 @@ static haul_status compose(haul__following *f, const haul__entry *e, const void 
     haul_status  status = stand_in(f, e, given);
     if (status)
         return status;
-    set_settings(&e->settings);
+    haul__call_settings_set(&e->settings); /* the innermost scope restores the thread's */
     haul__call_begin(&c, e->operation, attributes, e->count, results);
     c.operands = given;
     status = e->operation->compose(&c);
@@ -82,7 +71,7 @@ static haul_status differentiate(haul__following *f, const haul__entry *e)
     haul_status          status = stand_in(f, e, given);
     if (status)
         return status;
-    set_settings(&e->settings);
+    haul__call_settings_set(&e->settings); /* the innermost scope restores the thread's */
     set_tensors(&g, given);
     g.attributes = e->operation->attributes_size ? f->v->attributes.bytes + e->attributes : NULL;
     status = haul__custom_gradient_again(e->operation, &g);

@@ -355,13 +355,10 @@ typedef struct run {
 
 static haul_status compute_once(run *x, const haul__replayed *r)
 {
-    haul__call          c;
-    haul__variant      *v = x->v;
-    haul__thread_state *state = haul__thread();
-    state->device = r->form.settings.device;
-    state->words[HAUL__PLACEMENT] = r->form.settings.placement;
-    state->words[HAUL__PRECISION] = r->form.settings.precision;
-    state->words[HAUL__AUTOCAST] = r->form.settings.autocast;
+    haul__call     c;
+    haul__variant *v = x->v;
+    haul__call_settings_set(&r->form.settings);
+    haul__thread()->no_grad = true;
     x->scratch.items = v->scratch + r->scratch;
     x->scratch.count = v->in_blocks ? 0 : r->scratch_count;
     begin(v, r, &c);
@@ -476,7 +473,6 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refused = 0;
     x.has_constants = has_constants(v);
     bind(v);
-    haul__thread()->no_grad = true;
     if (haul__is_dry()) /* only what the calls allocate counts */
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
     haul__planned_scratch *scratch = haul__planned_scratch_set(&x.scratch);
