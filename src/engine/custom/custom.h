@@ -37,13 +37,19 @@ void haul__custom_complete(haul__custom *custom);
 /* The custom operation that a descriptor belongs to; NULL for the library's own. */
 const haul__custom *haul__custom_of(const haul__operation *operation);
 
-/* The tensors that a gradient function gets, in one order. */
+/* The tensors that a gradient function gets, in one order: reads them, or replaces them. */
 enum { HAUL__GRADIENT_GIVEN = 2 * HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS };
 static inline void haul__gradient_given(const haul_custom_gradient *g, haul_tensor **given)
 {
     memcpy(given, g->results, sizeof g->results);
     memcpy(given + HAUL_CUSTOM_RESULTS, g->saved, sizeof g->saved);
     memcpy(given + HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS, g->saved_results, sizeof g->saved_results);
+}
+static inline void haul__gradient_give(haul_custom_gradient *g, haul_tensor *const *given)
+{
+    memcpy(g->results, given, sizeof g->results);
+    memcpy(g->saved, given + HAUL_CUSTOM_RESULTS, sizeof g->saved);
+    memcpy(g->saved_results, given + HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS, sizeof g->saved_results);
 }
 
 /* Calls the gradient function with what `gradient` has, in a followed step. */

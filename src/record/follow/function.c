@@ -57,13 +57,6 @@ haul_status haul__follow_compose(haul__following *f, const haul__entry *e, const
     return status;
 }
 
-static void set_tensors(haul_custom_gradient *g, haul_tensor *const *given)
-{
-    memcpy(g->results, given, sizeof g->results);
-    memcpy(g->saved, given + HAUL_CUSTOM_RESULTS, sizeof g->saved);
-    memcpy(g->saved_results, given + HAUL_CUSTOM_RESULTS + HAUL_CUSTOM_OPERANDS, sizeof g->saved_results);
-}
-
 static haul_status differentiate(haul__following *f, const haul__entry *e)
 {
     haul_tensor         *given[HAUL__GRADIENT_GIVEN];
@@ -72,7 +65,7 @@ static haul_status differentiate(haul__following *f, const haul__entry *e)
     if (status)
         return status;
     haul__call_settings_set(&e->settings); /* the innermost scope restores the thread's */
-    set_tensors(&g, given);
+    haul__gradient_give(&g, given);
     g.attributes = e->operation->attributes_size ? f->v->attributes.bytes + e->attributes : NULL;
     status = haul__custom_gradient_again(e->operation, &g);
     for (int i = 0; i < HAUL_CUSTOM_OPERANDS; i++)
