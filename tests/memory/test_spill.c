@@ -20,8 +20,7 @@ static void test_spill__elements_return(void **state)
         begin_limit(device, FIT * BYTES);
         const haul_memory_stats before = stats_of(device);
         haul_tensor            *t[COUNT];
-        for (int i = 0; i < COUNT; i++)
-            assert_valid(t[i] = haul_to(filled((float)i), device));
+        fill_each(t, COUNT, device);
         haul_memory_stats now = stats_of(device);
         assert_int_equal(now.spilled, (COUNT - FIT) * BYTES);
         assert_int_equal(now.spilled_total - before.spilled_total, (COUNT - FIT) * BYTES);
@@ -50,8 +49,7 @@ static void test_spill__is_off_until_asked_for(void **state)
         haul_scope *part = haul_scope_push();
         begin_limit(device, 2 * BYTES);
         haul_tensor *t[4];
-        for (int i = 0; i < 3; i++)
-            assert_valid(t[i] = haul_to(filled((float)i), device));
+        fill_each(t, 3, device);
         assert_int_equal(stats_of(device).spilled, BYTES);
         assert_int_equal(haul_memory_set_spill(device, false), HAUL_OK);
         assert_false(haul_tensor_is_valid(haul_to(filled(3), device)));
@@ -128,8 +126,7 @@ static void test_spill__the_host_does_not_wait(void **state)
     assert_int_equal(stats_of(device).spilled, BYTES);
     assert_int_equal(late_pending(), pending + 3); /* the copy away, the next one that goes, and to the device */
     assert_int_equal(haul_sync_count(), waits);
-    for (int i = 0; i < 3; i++)
-        assert_filled(t[i], (float)i);
+    assert_each_filled(t, 0, 3);
     haul_scope_pop(part);
     end_limit(device);
 }
@@ -145,8 +142,7 @@ static void test_spill__without_pinned_memory(void **state)
     assert_int_equal(haul_pinned_set_limit(device, 1), HAUL_OK);
     for (int i = 0; i < 6; i++)
         assert_valid(t[i] = haul_to(sources[i], device));
-    for (int i = 0; i < 6; i++)
-        assert_filled(t[i], (float)i);
+    assert_each_filled(t, 0, 6);
     assert_int_equal(haul_pinned_set_limit(device, 0), HAUL_OK);
     for (int i = 0; i < 6; i++)
         haul_drop(t[i]);

@@ -16,14 +16,13 @@ static void test_spill__copies_what_goes_next(void **state)
         haul_scope  *part = haul_scope_push();
         haul_tensor *t[6];
         begin_limit(device, 3 * BYTES);
-        for (int i = 0; i < 4; i++)
-            assert_valid(t[i] = haul_to(filled((float)i), device));
+        fill_each(t, 4, device);
         assert_true(is_away(t[0]) && is_copied(t[1]) && !is_away(t[1]) && !is_copied(t[2]));
         assert_int_equal(haul_copy_into(t[1], filled(7)), HAUL_OK);
         assert_false(is_copied(t[1]));
-        assert_valid(t[4] = haul_to(filled(4), device)); /* t[2] is the oldest now */
+        t[4] = on(device, 4); /* t[2] is the oldest now */
         assert_true(is_away(t[2]) && !is_away(t[1]));
-        assert_valid(t[5] = haul_to(filled(5), device));
+        t[5] = on(device, 5);
         for (int i = 0; i < 6; i++)
             assert_filled(t[i], i == 1 ? 7 : (float)i);
         haul_scope_pop(part);

@@ -4,13 +4,6 @@
 
 #include "support/devices/spilling.h"
 
-static haul_tensor *on(haul_device *device, float value)
-{
-    haul_tensor *t = haul_to(filled(value), device);
-    assert_valid(t);
-    return t;
-}
-
 static haul_memory_report report(void)
 {
     haul_memory_report r;
@@ -59,8 +52,7 @@ static void test_spill_pinned__comes_back_first(void **state)
         haul_scope *part = haul_scope_push();
         begin_limit(device, 2 * BYTES);
         haul_tensor *t[3];
-        for (int i = 0; i < 3; i++)
-            t[i] = on(device, (float)i);
+        fill_each(t, 3, device);
         assert_true(is_away(t[0]));
         assert_int_equal(haul_memory_pin(t[0]), HAUL_OK);
         assert_false(is_away(t[0]));
@@ -70,8 +62,7 @@ static void test_spill_pinned__comes_back_first(void **state)
         assert_int_equal(stats_of(device).pinned, 2 * BYTES);
         assert_int_equal(haul_memory_unpin(t[2]), HAUL_STATE);
         haul_error_clear();
-        for (int i = 0; i < 2; i++)
-            assert_filled(t[i], (float)i);
+        assert_each_filled(t, 0, 2);
         assert_int_equal(haul_memory_unpin(t[1]), HAUL_OK);
         assert_filled(t[2], 2);
         haul_scope_pop(part);

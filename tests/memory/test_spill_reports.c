@@ -4,13 +4,6 @@
 #include "support/devices/spilling.h"
 #include "support/record.h"
 
-static haul_tensor *on(haul_device *device, float value)
-{
-    haul_tensor *t = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(SIDE, SIDE), value), device);
-    assert_valid(t);
-    return t;
-}
-
 /* The bytes in all rows, of which there are at most 32. */
 static int64_t sum_of(int (*list)(const haul_device *, haul_memory_origin *, int), const haul_device *device)
 {
@@ -128,8 +121,7 @@ static void test_spill_reports__moved_tensors_are_no_part_of_a_copy(void **state
         haul_tensor *t[COUNT];
         int          moved = 0, read = 0;
         begin_limit(device, FIT * BYTES);
-        for (int i = 0; i < COUNT; i++)
-            t[i] = on(device, (float)i);
+        fill_each(t, COUNT, device);
         const int64_t id = listen_to(&r, HAUL_EVENT_COMMAND_SUBMITTED);
         for (int i = 0; i < COUNT; i++)
             assert_int_equal(haul_read(t[i], values, sizeof values), HAUL_OK);

@@ -57,11 +57,6 @@ int posix_fallocate(int fd, off_t at, off_t bytes)
 
 /* ---- tiers ---- */
 
-static haul_tensor *on(haul_device *device, float value)
-{
-    return haul_to(filled(value), device);
-}
-
 /* Room for `fit` tensors on the device, `host` in host memory, and `disk` in the file; 0: no file. */
 static void begin_tiers(haul_device *device, int fit, int host, int disk)
 {
@@ -89,14 +84,13 @@ static void test_spill_tiers__fill_one_after_the_other(void **state)
         haul_scope *part = haul_scope_push();
         begin_tiers(device, FIT, HOST, DISK);
         haul_tensor *t[COUNT];
-        for (int i = 0; i < COUNT; i++)
-            assert_valid(t[i] = on(device, (float)i));
+        fill_each(t, COUNT, device);
         haul_memory_stats s = stats_of(device);
         assert_int_equal(s.spilled, (HOST + DISK) * BYTES);
         assert_int_equal(s.spilled_to_file, DISK * BYTES);
         assert_int_equal(s.spill_host, HOST * BYTES);
         assert_int_equal(s.spill_file, DISK * BYTES);
-        haul_tensor *more = on(device, COUNT);
+        haul_tensor *more = haul_to(filled(COUNT), device);
         assert_false(haul_tensor_is_valid(more));
         assert_error(HAUL_OUT_OF_MEMORY, folder);
         haul_drop(t[0]); /* what comes back changes places with another one, which needs a free place */
@@ -120,11 +114,9 @@ static void test_spill_tiers__without_host_memory(void **state)
         haul_scope *part = haul_scope_push();
         begin_tiers(device, 2, 0, 100);
         haul_tensor *t[6];
-        for (int i = 0; i < 6; i++)
-            assert_valid(t[i] = on(device, (float)i));
+        fill_each(t, 6, device);
         assert_int_equal(stats_of(device).spill_host, 0);
-        for (int i = 0; i < 6; i++)
-            assert_filled(t[i], (float)i);
+        assert_each_filled(t, 0, 6);
         assert_int_equal(stats_of(device).spilled, stats_of(device).spilled_to_file);
         haul_scope_pop(part);
         end_tiers(device);
@@ -160,13 +152,11 @@ static void test_spill_tiers__host_memory_alone_is_named(void **state)
         haul_scope *part = haul_scope_push();
         begin_tiers(device, 2, 1, 0);
         haul_tensor *t[3];
-        for (int i = 0; i < 3; i++)
-            assert_valid(t[i] = on(device, (float)i));
-        assert_false(haul_tensor_is_valid(on(device, 3)));
+        fill_each(t, 3, device);
+        assert_false(haul_tensor_is_valid(haul_to(filled(3), device)));
         assert_error(HAUL_OUT_OF_MEMORY, "host memory for spilled tensors");
         haul_drop(t[0]);
-        for (int i = 1; i < 3; i++)
-            assert_filled(t[i], (float)i);
+        assert_each_filled(t, 1, 3);
         haul_scope_pop(part);
         end_tiers(device);
     }
@@ -181,18 +171,16 @@ static void test_spill_tiers__a_full_disk_is_named(void **state)
     haul_tensor *t[4];
     (void)state;
     begin_tiers(device, 2, 0, 100);
-    for (int i = 0; i < 3; i++)
-        assert_valid(t[i] = on(device, (float)i));
+    fill_each(t, 3, device);
     atomic_store(&full_disk, 1);
-    assert_false(haul_tensor_is_valid(on(device, 3)));
+    assert_false(haul_tensor_is_valid(haul_to(filled(3), device)));
     const char *message = haul_error_message();
     assert_non_null(strstr(message, "needs 64.0 KiB more"));
     assert_non_null(strstr(message, "are free there"));
     assert_error(HAUL_OUT_OF_MEMORY, folder);
     atomic_store(&full_disk, 0);
-    assert_valid(t[3] = on(device, 3));
-    for (int i = 0; i < 4; i++)
-        assert_filled(t[i], (float)i);
+    t[3] = on(device, 3);
+    assert_each_filled(t, 0, 4);
     haul_scope_pop(part);
     end_tiers(device);
 }
@@ -209,7 +197,7 @@ static void test_spill_tiers__the_limit_of_file_sizes_is_named(void **state)
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     small = (struct rlimit){BYTES / 2, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    assert_false(haul_tensor_is_valid(on(device, 2)));
+    assert_false(haul_tensor_is_valid(haul_to(filled(2), device)));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_error(HAUL_OUT_OF_MEMORY, "ulimit -f");
     assert_filled(a, 1);
@@ -226,8 +214,7 @@ static void test_spill_tiers__a_read_error_keeps_the_elements(void **state)
         haul_scope *part = haul_scope_push();
         begin_tiers(device, 2, 0, 100);
         haul_tensor *t[4];
-        for (int i = 0; i < 4; i++)
-            assert_valid(t[i] = on(device, (float)i));
+        fill_each(t, 4, device);
         assert_true(is_away(t[0]));
         ledger_stop(); /* the other tensor leaves, although the read fails */
         atomic_store(&fail_reads, 1);
@@ -236,8 +223,7 @@ static void test_spill_tiers__a_read_error_keeps_the_elements(void **state)
         assert_error(HAUL_IO, folder);
         atomic_store(&fail_reads, 0);
         ledger_go_on();
-        for (int i = 0; i < 4; i++)
-            assert_filled(t[i], (float)i);
+        assert_each_filled(t, 0, 4);
         haul_scope_pop(part);
         end_tiers(device);
     }
@@ -252,12 +238,10 @@ static void test_spill_tiers__short_and_interrupted_transfers_go_on(void **state
     begin_tiers(device, 2, 0, 100);
     atomic_store(&short_calls, 1);
     atomic_store(&interruptions, 5);
-    for (int i = 0; i < 4; i++)
-        assert_valid(t[i] = on(device, (float)i));
+    fill_each(t, 4, device);
     assert_int_equal(atomic_load(&interruptions), 0);
     atomic_store(&interruptions, 5);
-    for (int i = 0; i < 4; i++)
-        assert_filled(t[i], (float)i);
+    assert_each_filled(t, 0, 4);
     assert_int_equal(atomic_load(&interruptions), 0);
     atomic_store(&short_calls, 0);
     haul_scope_pop(part);

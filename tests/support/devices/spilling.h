@@ -23,6 +23,27 @@ static inline void assert_filled(haul_tensor *t, float value)
             fail_msg("element %d is %g; expected %g", i, values[i], value);
 }
 
+static inline haul_tensor *on(haul_device *device, float value)
+{
+    haul_tensor *t = haul_to(filled(value), device);
+    assert_valid(t);
+    return t;
+}
+
+/* Tensor i has the value i. */
+static inline void fill_each(haul_tensor **t, int count, haul_device *device)
+{
+    for (int i = 0; i < count; i++)
+        t[i] = on(device, (float)i);
+}
+
+/* Those from `first` to before `end` still have it. */
+static inline void assert_each_filled(haul_tensor *const *t, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        assert_filled(t[i], (float)i);
+}
+
 static inline bool is_away(const haul_tensor *t)
 {
     return atomic_load(&t->storage->uses->away);
