@@ -180,7 +180,7 @@ static haul_tensor *new_gradient(haul_tensor *leaf, haul_tensor *arrived, bool a
     return g;
 }
 
-/* What a dry run must know before the gradient of a leaf is replaced, or was added to. */
+/* Prepares a recorder and a dry run for the gradient of a leaf, which is about to be replaced, or was added to. */
 static haul_status prepare_leaf(haul_tensor *leaf, haul_tensor *g)
 {
     haul__recorder *r = haul__recorder_now();

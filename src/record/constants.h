@@ -5,8 +5,8 @@
 #include "program/program.h"
 #include "record/order.h"
 
-/* Sets `constant[i]` for the stores of `p` that are constants; `p` has its operations and stores, which the parts of
- * the order are. */
+/* Sets `constant[i]` for the stores of `p` that are constants. `p` has its stores and its operations, which are the
+ * items of the order. */
 haul_status haul__program_find_constants(const haul__program *log, const haul__program_order *order,
                                          const haul_program *p, bool *constant);
 

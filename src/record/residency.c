@@ -38,7 +38,7 @@ static void note(reading *r, size_t moment)
     r->moment[r->under_way] = moment;
 }
 
-/* Operations begin in their order. */
+/* Operation `now` is under way from this moment on. Operations begin in their order. */
 static void reach(reading *r, int64_t now, size_t moment)
 {
     if (now > r->under_way && now < r->program->operation_count)
@@ -78,7 +78,7 @@ static void read_changes(reading *r)
     }
 }
 
-/* Operations that submit nothing and allocate nothing are at the moment of the one before. */
+/* Operations that neither submit nor allocate anything have the moment of the one before. */
 static void fill_gaps(reading *r)
 {
     for (int64_t i = 0; i < r->program->operation_count; i++)

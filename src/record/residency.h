@@ -13,7 +13,7 @@ typedef struct haul__residency_change {
     int64_t operation; /* under way then */
 } haul__residency_change;
 
-/* All zero is empty. At an operation means at the moment of it at which most is allocated. */
+/* All zero is empty. The bytes at an operation are the most that are allocated at once while it is under way. */
 typedef struct haul__residency {
     int64_t *bytes;        /* at each operation, with memory from before the program */
     int64_t *from, *until; /* of each store: the operations at which its block exists; from > until: none */

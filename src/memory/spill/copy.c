@@ -9,10 +9,10 @@
 
 static const char origin[] = "spill";
 
-/* Between device and file, elements go through host memory of so many bytes. */
+/* Elements go from the device to the file and back in pieces of this many bytes, through host memory. */
 enum { PIECE = 4 << 20 };
 
-/* The file has grown, or is shorter. */
+/* Updates the statistics when the size of the file has changed. */
 static void count_file(struct haul__allocator *a)
 {
     const int64_t bytes = a->tiers.file ? haul__spill_file_bytes(a->tiers.file) : 0;
@@ -23,7 +23,7 @@ static void count_file(struct haul__allocator *a)
 
 /* ---- copies of blocks that are on the device ---- */
 
-/* A copy in host memory, or in the file; NULL: none is left. */
+/* Takes a copy in that tier from a block that is on the device; NULL: none is left. */
 static haul__spill_copy *take_copy(struct haul__allocator *a, bool in_file)
 {
     haul__spill_copy *copy = NULL;
@@ -149,7 +149,7 @@ void haul__spill_copy_free(haul__spill_copy *copy)
 
 /* ---- elements ---- */
 
-/* `bytes` bytes, `at` bytes behind the beginning of the storage of the device. */
+/* Submits a copy of `bytes` bytes between host memory and the storage of the device, `at` bytes after its beginning. */
 static haul_status submit(haul__stream_choice stream, haul__storage *of_device, haul__storage *host, size_t at,
                           size_t bytes)
 {
@@ -175,7 +175,7 @@ static haul_status submit(haul__stream_choice stream, haul__storage *of_device, 
     return status;
 }
 
-/* One piece after the other; the host waits for each. */
+/* Copies one piece after the other. The host waits for each. */
 static haul_status pass(haul__spill_copy *copy, haul__storage *storage, haul__storage *between,
                         haul__stream_choice stream)
 {

@@ -12,18 +12,18 @@ typedef struct haul__spill_copy {
     haul__spill_part       *part; /* NULL: they are in host memory */
 } haul__spill_copy;
 
-/* The caller of these has the lock of device/residency.h. */
+/* The caller of these functions holds the lock of device/residency.h. */
 
-/* A place for the block's elements: that of its present copy, or a better one. Copies of other blocks that are on the
- * device are dropped where there is no room. `ahead`: only host memory that is free. NULL, with the error recorded, if
- * there is none. */
+/* Chooses where the block's elements go: to its present copy, or to a better place. Without room, it drops copies of
+ * other blocks that are on the device. `ahead`: it takes only free host memory. Returns NULL, with the error recorded,
+ * if there is no place. */
 haul__spill_copy *haul__spill_copy_for(haul__block *block, bool ahead);
 
 /* Copies the elements out of the device, or back to it. Copies to and from host memory are only submitted. */
 haul_status haul__spill_copy_out(haul__spill_copy *copy, haul__storage *from);
 haul_status haul__spill_copy_back(haul__spill_copy *copy, haul__storage *to, bool ahead);
 
-/* Drops the copies of blocks that are on the device, and gives space in the file that is free back. */
+/* Drops the copies of blocks that are on the device, and returns free space at the end of the file to the disk. */
 void haul__spill_copies_drop(struct haul__allocator *a);
 
 /* Any thread may call it, without locks; NULL is ignored. */

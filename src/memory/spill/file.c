@@ -29,7 +29,7 @@ struct haul__spill_part {
 };
 
 struct haul__spill_file {
-    atomic_bool       lock; /* for all but the descriptor and the folder */
+    atomic_bool       lock; /* guards all but the descriptor and the folder */
     int               fd;
     char             *folder;
     int64_t           limit, bytes, used;
@@ -83,7 +83,7 @@ static bool injected(void)
 
 /* ---- opening ---- */
 
-/* File systems without O_TMPFILE get a file that is removed at once. */
+/* On file systems without O_TMPFILE the file has a name, which is removed at once. */
 static int open_named(const char *folder)
 {
     char path[4096];
@@ -194,8 +194,7 @@ static haul__spill_part *unlink_part(haul__spill_part *p)
     return p;
 }
 
-/* A free part of at least so many bytes; what it has more becomes a part of its own, in `spare`. NULL: there is none.
- */
+/* Takes a free part of at least `bytes`. What exceeds them becomes a part of its own, `*spare`. NULL: there is none. */
 static haul__spill_part *find_free(haul__spill_file *f, int64_t bytes, haul__spill_part **spare)
 {
     haul__spill_part *p = f->first;
@@ -212,7 +211,7 @@ static haul__spill_part *find_free(haul__spill_file *f, int64_t bytes, haul__spi
     return p;
 }
 
-/* The last part, if it is free, or else `*spare` behind it, with no bytes: it grows. */
+/* Takes the last part if it is free; else appends `*spare`, which has no bytes yet. The caller makes it larger. */
 static haul__spill_part *take_end(haul__spill_file *f, haul__spill_part **spare)
 {
     haul__spill_part *p = f->last;
@@ -310,7 +309,7 @@ void haul__spill_part_release(haul__spill_part *part)
         haul__free(gone[i]);
 }
 
-/* Where the file cannot be made shorter, its space stays free for other elements. */
+/* If the file cannot be made shorter, its space stays free for other elements. */
 void haul__spill_file_trim(haul__spill_file *file)
 {
     haul__spin_lock(&file->lock);

@@ -12,10 +12,10 @@ typedef struct haul__spill_file haul__spill_file;
 /* A part of the file, whose space on the disk is reserved. */
 typedef struct haul__spill_part haul__spill_part;
 
-/* A file in the folder that takes up to `limit` bytes; 0: as many as the disk has. NULL on failure. */
+/* Opens a file in the folder that grows up to `limit` bytes; 0: as far as the disk has room. NULL on failure. */
 haul__spill_file *haul__spill_file_open(const char *folder, int64_t limit, const char *operation);
 
-/* NULL is ignored. No part of it is in use. */
+/* Closes a file of which no part is in use. NULL is ignored. */
 void haul__spill_file_close(haul__spill_file *file);
 
 const char *haul__spill_file_folder(const haul__spill_file *file);
@@ -25,16 +25,16 @@ void        haul__spill_file_set_limit(haul__spill_file *file, int64_t limit);
 int64_t haul__spill_file_used(haul__spill_file *file);
 int64_t haul__spill_file_bytes(haul__spill_file *file);
 
-/* Space for `bytes`. One thread at a time calls it. NULL on failure: the disk or the file is full. */
+/* Reserves space for `bytes`. Only one thread at a time may call it. NULL on failure: the disk or the file is full. */
 haul__spill_part *haul__spill_file_reserve(haul__spill_file *file, int64_t bytes);
 
-/* The space may be used for other elements. Any thread may call it, with locks; it does not wait for the disk. */
+/* Frees the space for other elements. Any thread may call it, also with locks; it does not wait for the disk. */
 void haul__spill_part_release(haul__spill_part *part);
 
-/* Gives space at the end of the file that no part uses back to the disk. */
+/* Returns space at the end of the file that no part uses to the disk. */
 void haul__spill_file_trim(haul__spill_file *file);
 
-/* Copies `bytes` to or from the part, `at` bytes behind its beginning. */
+/* Copies `bytes` to or from the part, `at` bytes after its beginning. */
 haul_status haul__spill_part_write(haul__spill_part *part, int64_t at, const void *from, int64_t bytes);
 haul_status haul__spill_part_read(haul__spill_part *part, int64_t at, void *to, int64_t bytes);
 

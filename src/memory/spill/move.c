@@ -1,4 +1,4 @@
-/* A block and its elements part and meet: the copies, and what becomes of the device memory. */
+/* Moves the elements of blocks away from the device and back: the copies, and what becomes of the device memory. */
 #include "memory/spill/move.h"
 
 #include "base/alloc.h"
@@ -10,7 +10,7 @@
 
 static const char origin[] = "spill";
 
-/* The uses of the memory go with it. It has no other owner. */
+/* The record of uses goes with the memory, which has no other owner. */
 static void take_uses(haul__uses *to, haul__uses *from)
 {
     haul__spin_lock(&to->lock);
@@ -23,7 +23,7 @@ static void take_uses(haul__uses *to, haul__uses *from)
     haul__spin_unlock(&to->lock);
 }
 
-/* Host memory has what the block's memory has, from now on. It is not written to meanwhile. */
+/* From now on the copy has the elements of the block. Nothing writes to the block meanwhile. */
 static void set_copied(haul__block *block)
 {
     haul__spin_lock(&block->uses.lock);
@@ -47,7 +47,7 @@ static void count_away(haul__block *block, const haul__spill_copy *copy, int by)
     stats->spilled_to_file += copy->part ? by * (int64_t)block->bytes : 0;
 }
 
-/* Each time they leave, but not if they failed to return. */
+/* Counts each time that the elements leave, but not those that failed to return. */
 static void count_move(haul__block *block, const haul__spill_copy *copy)
 {
     haul_memory_stats *stats = &block->owner->stats;
@@ -83,7 +83,7 @@ static void part(haul__block *block, haul__block *rest)
     haul__spin_unlock(&a->lock);
 }
 
-/* What took the place of another copy, which is out of date. */
+/* Gives the block its new copy, and frees the one before, which is out of date. */
 static void set_copy(haul__block *block, haul__spill_copy *copy)
 {
     haul__spill_copy *before = block->copy;
@@ -101,7 +101,7 @@ static void end_moving(haul__block *block)
     haul__spin_unlock(&block->owner->lock);
 }
 
-/* The elements are outside of the device, too. The block counts as used when it was before. */
+/* Copies the elements out of the device, unless the present copy is valid. This does not count as a use. */
 static haul_status copy_out(haul__block *block, bool ahead)
 {
     const uint64_t last = block->uses.last;
@@ -144,7 +144,7 @@ haul_status haul__copy_ahead(haul__block *block)
     return status;
 }
 
-/* Memory for the block, which takes it out of a fresh one. No scope's limit counts it a second time. */
+/* Gets device memory for the block: that of a fresh block. No scope's limit counts it a second time. */
 static haul_status obtain(haul__block *block, bool ahead)
 {
     struct haul__allocator *a = block->owner;
@@ -168,10 +168,10 @@ static haul_status obtain(haul__block *block, bool ahead)
     return HAUL_OK;
 }
 
-/* The copy stays until the elements are written or freed: they could go again. */
+/* The copy stays until the elements are written or freed, because they may leave again. */
 haul_status haul__move_back(haul__block *block, bool ahead)
 {
-    haul__block *rest = haul__malloc(sizeof *rest); /* should the copy fail */
+    haul__block *rest = haul__malloc(sizeof *rest); /* in case the copy fails */
     haul_status  status = rest ? obtain(block, ahead) : haul__fail_memory(origin, sizeof *rest);
     if (status) {
         haul__free(rest);

@@ -4,17 +4,17 @@
 
 #include "memory/allocator.h"
 
-/* These two take a block that is marked as moving, and end that. On failure, with the error recorded, the elements are
- * where they were. */
+/* These two functions take a block that is marked as moving, and remove the mark. On failure, with the error recorded,
+ * the elements are where they were. */
 
-/* The elements leave the device, and its memory becomes a free block. */
+/* Moves the elements away from the device, whose memory becomes a free block. */
 haul_status haul__move_away(haul__block *block);
 
-/* The elements are also in host memory, if there is room. */
+/* Copies the elements to host memory, if there is room, and leaves them in place. */
 haul_status haul__copy_ahead(haul__block *block);
 
-/* The elements of a block that are away return. `ahead`: only to memory that is free, or can be had without waiting;
- * then no error is recorded where there is none. */
+/* Brings back the elements of a block that are away. `ahead`: only to memory that is free or becomes free without
+ * waiting; if there is none, no error is recorded. */
 haul_status haul__move_back(haul__block *block, bool ahead);
 
 #endif

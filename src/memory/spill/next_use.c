@@ -30,7 +30,7 @@ void haul__next_use_set(haul__storage *storage, uint64_t position)
     haul__spin_unlock(&block->owner->lock);
 }
 
-/* Memory that no call of the step uses is needed when the step has ended. */
+/* Memory that no later call of the step uses counts as used at its end. */
 static uint64_t next_use(const haul__block *b)
 {
     return b->next_use >= b->owner->now ? b->next_use : b->owner->end;

@@ -4,7 +4,7 @@
 
 #include "memory/allocator.h"
 
-/* Pins end with the memory. The caller holds the allocator's lock; the block has pins. */
+/* Ends the pins of a block when its memory is freed. The caller holds the allocator's lock; the block has pins. */
 void haul__pins_end(haul__block *block);
 
 #endif

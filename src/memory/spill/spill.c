@@ -1,6 +1,6 @@
 /* Spilling.
  *
- * A storage stays where it is, in its block; its elements and its device memory part. The device memory goes to the
+ * A storage stays where it is, in its block; its elements leave its device memory. The device memory goes to the
  * free blocks, from which an allocation takes it or returns it to the device. The elements go to pinned host memory
  * where there is some, or to a file (memory/spill/copy.h). A command that uses the storage brings them back first
  * (device/residency.h).
@@ -12,8 +12,8 @@
  *
  * Two things happen ahead of time. Whoever makes room also copies what would go next, but leaves it in place: then the
  * next one finds device memory whose copy is under way. Code that knows the next uses, for example a backward pass,
- * brings storages back early. Elements keep their copy until a command writes to them, so that they need
- * no other one when they go again. */
+ * brings storages back early. Elements keep their copy until a command writes to them, so that they need no new one
+ * when they leave again. */
 #include "memory/spill/spill.h"
 
 #include <haul/memory.h>

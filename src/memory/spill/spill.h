@@ -34,7 +34,7 @@ bool haul__spills(const haul_device *device);
 /* What the limit of a device that spills leaves for tensors; 0: it does not spill, or has no limit. */
 int64_t haul__spill_limit(const haul_device *device);
 
-/* Releases the copies of tensors that are on the device, which are kept in case that they go again. */
+/* Releases the copies of tensors that are on the device, which are kept in case these are spilled again. */
 void haul__spill_drop_copies(struct haul__allocator *a);
 
 /* The last reference to a block whose elements are away is gone: frees both. */

@@ -6,14 +6,14 @@
 #include "memory/spill/next_use.h"
 #include "memory/spill/spill.h"
 
-/* Elements return so many calls before they are used, if there is room. */
+/* Elements return this many calls before they are used, if there is room. */
 enum { CALLS_AHEAD = 2 };
 
 static const char operation[] = "haul_recording_run";
 
 /* ---- uses ---- */
 
-/* The numbers of the stores of handles: those inside, then those outside. */
+/* Finds the number of the store of each handle. Stores inside come first, then those from outside. */
 static void number_stores(const haul__variant *v, size_t *stores)
 {
     for (size_t i = 0; i < v->inside_count; i++)

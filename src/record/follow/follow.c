@@ -153,7 +153,7 @@ static haul_status follow_mark(haul__follower *base, const char *name)
 
 /* ---- backward passes ---- */
 
-/* True if no other tensor sees the gradient, which is the one that the change names. A variant has a reference to
+/* True if no other tensor shares the memory of the gradient, which the change names. The variant holds a reference to
  * memory that the step makes. */
 static bool is_own(const haul__leaf_change *change, const haul_tensor *g)
 {

@@ -1,5 +1,5 @@
 /* Runs functions of custom operations in a followed step. They get tensors that stand for what they got when the step
- * was recorded, so whatever they read apart from these shows in their calls. */
+ * was recorded, so anything else that they read shows in their calls. */
 #include "record/follow/function.h"
 
 #include "core/scope.h"

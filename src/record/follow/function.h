@@ -4,10 +4,10 @@
 
 #include "record/follow/follow.h"
 
-/* The function that composes a call with these attributes; `e` is its entry, behind which the next one is. */
+/* Runs the function that composes a call with these attributes. `e` is its entry, and f->at is the one after it. */
 haul_status haul__follow_compose(haul__following *f, const haul__entry *e, const void *attributes);
 
-/* The gradient function whose entry is the next one. */
+/* Runs the gradient function whose entry is the next one. */
 haul_status haul__follow_gradient(haul__following *f);
 
 #endif

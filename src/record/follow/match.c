@@ -15,13 +15,14 @@ static bool has_form(const haul_tensor *t, const haul_tensor *form)
            !memcmp(t->strides, form->strides, (size_t)form->shape.ndim * sizeof *form->strides);
 }
 
-/* Two stores that were apart are apart, if one of them is written. */
+/* True if the two stores, which were apart when the step was recorded, share memory that one of them writes. */
 static bool is_conflict(const haul__outside *o, const haul__storage *storage, const haul__outside *other)
 {
     return other != o && other->bound == storage && (other->written || o->written);
 }
 
-/* A store that is where it was in the last run is apart from all others that are. */
+/* True if the store conflicts with no other. Those that are where they were in the last run do not conflict with each
+ * other, so one of them is compared only with those that moved. */
 static bool is_apart(const haul__following *f, const haul__outside *o, const haul__storage *storage)
 {
     const haul__outside *all = f->v->outsides;
@@ -85,8 +86,8 @@ bool haul__follow_is_reference(haul__following *f, const haul__reference *r, hau
            is_leaf(f, r, t);
 }
 
-/* References to the storage that end with the step: those of tensors that only its trial holds. What the step reads
- * stays. */
+/* Counts the references to the storage that end with the step: those of tensors that only its trial holds. They are 0
+ * for a storage that the step reads. */
 static int count_ending(const haul__following *f, const haul__storage *storage)
 {
     const haul__changes *changes = &f->base.trial.changes;

@@ -4,10 +4,10 @@
 
 #include "record/follow/follow.h"
 
-/* True if the program passes what the variant refers to. Memory from outside is bound to it. */
+/* True if the program passes the tensor that the variant refers to. Binds memory from outside. */
 bool haul__follow_is_reference(haul__following *f, const haul__reference *r, haul_tensor *t);
 
-/* A tensor for a value; the caller gets a reference. */
+/* Makes a tensor for a value; the caller gets a reference. */
 haul_tensor *haul__follow_make(haul__following *f, uint32_t value);
 
 /* The tensor of a reference, for a function of the program that an operation calls. The innermost scope owns a tensor

@@ -273,7 +273,7 @@ static haul_status change_leaf(haul__recorder *base, haul_tensor *leaf, haul_ten
     return HAUL_OK;
 }
 
-/* Those that arrived are values. */
+/* Gradients that arrived become values. */
 static haul_status record_gradients(haul__recorder *base, haul_tensor *const *gradients, int count)
 {
     recorder      *r = (recorder *)base;

@@ -149,8 +149,8 @@ static void leave(const session *s)
 
 /* ---- the implementation ---- */
 
-/* Fails if there is no plan for it; *scratch is the memory that it wants. Errors are not recorded: the run will meet
- * them again and report them. */
+/* Fails if there is no plan for it; *scratch is the memory that it wants. It records no errors, because the run
+ * meets them again and reports them. */
 static haul_status look_up(haul_device *device, const haul__gemm *call, haul__lt_problem *problem, size_t *scratch)
 {
     operands           at = addresses(call);
