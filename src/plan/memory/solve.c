@@ -60,7 +60,7 @@ static void copy_state(const search *s, state *to, const state *from)
 
 static bool is_better(const haul__memory_figures *a, const haul__memory_figures *b)
 {
-    if (a->over != b->over && (a->over || b->over))
+    if (a->over != b->over)
         return a->over < b->over;
     return a->ps != b->ps ? a->ps < b->ps : a->moved < b->moved;
 }

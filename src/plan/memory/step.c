@@ -387,11 +387,6 @@ static int by_after(const void *a, const void *b)
     return x->after != y->after ? (x->after < y->after ? -1 : 1) : (x->store > y->store) - (x->store < y->store);
 }
 
-static int64_t last_use(const haul_program *p, int64_t store)
-{
-    return p->stores[store].last;
-}
-
 haul_status haul__memory_schedule(const haul__memory_step *step, const haul__memory_model *m,
                                   const haul__memory_plan *p, haul__spill_schedule *out)
 {
@@ -405,7 +400,7 @@ haul_status haul__memory_schedule(const haul__memory_step *step, const haul__mem
             continue;
         const bool passes = t->leave < 0;
         out->moves[out->count++] = (haul__spill_move){.store = t->store,
-                                                      .after = passes ? last_use(program, t->store) : t->leave,
+                                                      .after = passes ? program->stores[t->store].last : t->leave,
                                                       .before = p->issued[i] + (passes ? program->operation_count : 0)};
     }
     qsort(out->moves, (size_t)out->count, sizeof *out->moves, by_after);
