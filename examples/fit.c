@@ -1,5 +1,5 @@
-/* A training that fits: the parts of a network that run again in the backward pass, so that a step needs no more memory
- * than nine tenths, chosen before anything is allocated.
+/* A training that fits: before anything is allocated, haul_fit chooses the segments of a network that run again in the
+ * backward pass, so that a step needs at most nine tenths of its memory.
  *
  *     fit [DEVICE]     the default is a simulated GPU */
 #include <haul/haul.h>

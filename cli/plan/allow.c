@@ -71,7 +71,7 @@ static haul_status record_plain(void *context, haul__segments *segments, haul__f
     return record(context, &(haul__choose_way){a->t->options->batch, 1, false}, segments, out);
 }
 
-/* A share is of the device's peak without a limit. */
+/* A percentage is of the device's peak without a limit. */
 static haul_status find_limit(allowance *a, haul__choose_request *r)
 {
     const haul__plan_request *p = &a->request->plan;
@@ -94,7 +94,7 @@ static haul_status find_limit(allowance *a, haul__choose_request *r)
     return HAUL_OK;
 }
 
-/* The placement takes the place of the other plan. The bound is of both. */
+/* The placement takes the place of the other plan. The bound holds for both. */
 static void use_split(allowance *a)
 {
     haul__chosen          *c = &a->chosen;

@@ -128,9 +128,8 @@ static const option plan_rows[] = {
      .name = "batch",
      OPTION_INTEGER_AT(plan_options, step.batch),
      .argument = "N",
-     .help =
-         "Examples in a mini-batch; of a run as many as it trains with, unless given; auto with --allow: with which "
-         "it trains most examples in a second",
+     .help = "Examples in a mini-batch; of a run as many as it trains with, unless given; auto with --allow: the batch "
+             "that trains most examples in a second",
      .initial = "64",
      .low = 1,
      .high = MOST_BATCH,

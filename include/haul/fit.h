@@ -52,8 +52,8 @@ typedef struct HAUL__DESIGNATED haul_fit_options {
     int64_t      memory_limit; /* bytes in use on the device, memory from before included; 0: its whole memory */
     int64_t      host_limit;   /* bytes of host memory that spilled tensors may take; 0: any */
     unsigned     allow;        /* techniques */
-    int64_t      batch;        /* examples in a step; 0: with which most examples are trained in a second */
-    int64_t      most_batch;   /* of 0; 0: 65536 */
+    int64_t      batch;        /* examples in a step; 0: the batch that trains most examples in a second */
+    int64_t      most_batch;   /* the largest batch that is tried for 0; 0: 65536 */
     bool         apply;        /* the module's segments run again as planned from now on, and no others */
 } haul_fit_options;
 
@@ -75,7 +75,7 @@ typedef struct haul_fit_result {
 /* Find the fastest way to make the step within the limit: haul_fit(step, context, &result, .module = net, ...).
  *
  * Fails with HAUL_OUT_OF_MEMORY if nothing that is allowed fits: the message names the need and the largest batch that
- * fits, and *out has the way that comes closest. Fails with HAUL_INVALID_ARGUMENT for options that cannot be, and with
+ * fits, and *out has the way that comes closest. Fails with HAUL_INVALID_ARGUMENT for invalid options, and with
  * the step's error. Afterwards no segments of the module run again but those of .apply. Spilling is left out for the
  * CPU. */
 #define haul_fit(step, context, out, ...)                                                                              \

@@ -12,7 +12,7 @@ typedef struct making {
     const haul__training    *training;
     const haul__fit_request *request;
     bool                     spills, follows;
-    bool chosen; /* the segments that run again are known, and so is all that does not depend on them */
+    bool chosen; /* the segments that run again are chosen; only what depends on them is estimated anew */
     haul__training_objects objects;
     const haul_batch      *batch;
     haul__fit_result      *out;
@@ -249,7 +249,7 @@ static haul_status pass_first(void *context)
     return status ? status : pass_epoch(m);
 }
 
-/* With the segments of the network as they are now, which nothing was recorded with. */
+/* With the segments of the network as they are now. Recordings from before are for others. */
 static haul_status estimate_anew(making *m, haul_estimate_result *out)
 {
     if (m->follows)
@@ -349,8 +349,8 @@ static haul_status run_training(void *context)
     return status || !m->spills || !is_whole ? status : estimate_spilling(m);
 }
 
-/* A training from its beginning with the segments that were chosen: while they were, its optimizer had its state
- * already in the first step. */
+/* Estimates the training from its beginning with the chosen segments: during the choice, its optimizer already had its
+ * state in the first step. */
 static haul_status run_chosen(making *m, haul_estimate_result *all)
 {
     haul__fit_result *fit = m->out;
@@ -379,8 +379,8 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
     return status;
 }
 
-/* Whether a training that would follow its steps makes them as they are: because followed they do not fit, or because
- * they add up gradients, which is done to save memory. */
+/* True if steps as they are may be better than followed ones: if these exceed the limit, or if the training adds up
+ * gradients, which it does to save memory. */
 static bool may_be_better(const haul__training *t, const haul__fit_result *followed)
 {
     return followed->follows && (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));

@@ -22,7 +22,7 @@ typedef struct haul__fit_spill {
 typedef struct haul__fit_request {
     int64_t              batch; /* examples in a mini-batch */
     haul__training_limit limit;
-    bool                 recompute; /* choose segments that run again, as few as the limit needs */
+    bool                 recompute; /* choose the segments that run again, for the fastest step within the limit */
     int64_t              start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 

@@ -8,7 +8,7 @@
 #include "program/spill_schedule.h"
 
 /* Records the step with these segments running again; with none, they become those of the network, all off. On failure
- * there is nothing to free. haul__fit_record is for a training. */
+ * there is nothing to free. haul__fit_record does it for a training. */
 typedef haul_status haul__keep_record(void *context, haul__segments *segments, haul__fit_step *out);
 
 typedef struct haul__keep_request {

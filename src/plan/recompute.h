@@ -29,7 +29,7 @@ haul_status haul__segments_find(haul_module *net, haul__segments *out);
 /* Set the network's segments to run again or not. */
 haul_status haul__segments_apply(const haul__segments *p, haul_module *net);
 
-/* The segment of the network's that the module of this path is of; -1: none. */
+/* The segment that has the module of this path; -1: none. */
 int haul__segment_of(const haul__segments *p, haul_module *net, const char *path);
 
 int haul__segments_count_on(const haul__segments *p);

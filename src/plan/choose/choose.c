@@ -93,7 +93,7 @@ static bool is_better(const haul__chosen *a, const haul__chosen *b)
     return a->fits ? a->ps < b->ps : a->keep.peak < b->keep.peak;
 }
 
-/* Keeps the better one of two ways of a batch. The bound is of both. */
+/* Keeps the better one of two ways of a batch. The bound holds for both. */
 static void keep_better(haul__chosen *now, haul__chosen *best)
 {
     if (best->batch) {
@@ -109,7 +109,7 @@ static void keep_better(haul__chosen *now, haul__chosen *best)
     }
 }
 
-/* In one part, and in two, four and so on. More parts than without any waits do not help. */
+/* In one part, and in two, four and so on, until a step takes no more time than without a limit. */
 static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool bf16, int64_t limit, haul__chosen *best)
 {
     haul_status status = HAUL_OK;
@@ -183,7 +183,7 @@ static haul_status choose_batch(const haul__choose_request *r, haul__chosen *out
     return status;
 }
 
-/* The largest smaller batch for which something fits. */
+/* The largest batch below this one for which something fits. */
 static haul_status find_largest(const haul__choose_request *r, haul__chosen *out)
 {
     int64_t     low = 0, high = out->batch;
@@ -219,7 +219,8 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
     return HAUL_OK;
 }
 
-/* An eighth more, but no more than the training can use, or so much that it is faster; and an eighth less. */
+/* An eighth more, and twice as much again until the step is faster or the training cannot use more; and an eighth
+ * less. */
 static haul_status try_limits(const haul__choose_request *r, haul__chosen *c)
 {
     const int64_t eighth = larger(r->limit / 8, 1), room = larger(c->free_peak - r->limit, 0);

@@ -19,7 +19,7 @@ const char *haul__technique_name(int bit);
 typedef struct haul__choose_way {
     int64_t batch; /* examples in a mini-batch */
     int64_t parts; /* mini-batches in a step */
-    bool    bf16;  /* or the training's own precision */
+    bool    bf16;  /* else in the training's own precision */
 } haul__choose_way;
 
 typedef struct haul__choose_request {
@@ -28,8 +28,8 @@ typedef struct haul__choose_request {
     void                *context;
     const haul_device   *device;
     unsigned             allowed;    /* techniques */
-    int64_t              batch;      /* examples in a step; 0: with which it trains most examples in a second */
-    int64_t              most_batch; /* of 0 */
+    int64_t              batch;      /* examples in a step; 0: the batch that trains most examples in a second */
+    int64_t              most_batch; /* that is tried for 0 */
     int64_t              limit;      /* bytes on the training's device */
     int64_t              host_limit; /* bytes of host memory that spilled tensors may take; 0: none */
     const haul__machine *machine;

@@ -195,7 +195,7 @@ static int replay_end(const haul__memory_work *w, int s)
     return w->replay[s] + w->model->segments[s].last - w->model->segments[s].first;
 }
 
-/* `gone` and `used` of the tensor's block as segments that run again use it. */
+/* Moves `gone` and `used` of the tensors that segments read when they run again. */
 static void see_readers(haul__memory_work *w, const haul__memory_choice *c)
 {
     const haul__memory_model *m = w->model;

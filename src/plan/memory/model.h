@@ -37,7 +37,7 @@ typedef struct haul__memory_tensor {
     int     back;    /* its first use after the gap, at most `until`; -1: none but that of segments that run again */
     int64_t out, in; /* ps of the copies to the host and back; `in` -1: it cannot be spilled */
     int     segment; /* that makes it; -1: none */
-    int     drop;    /* the last operation for which it must exist if its segment runs again, before that */
+    int     drop;    /* the last operation that uses it before its segment runs again, if it does */
     int64_t store;   /* of the program */
 } haul__memory_tensor;
 

@@ -18,6 +18,8 @@ typedef struct haul__memory_step {
     int64_t                limit;  /* bytes */
 } haul__memory_step;
 
+enum { HAUL__MEMORY_TENSORS = 192 };
+
 /* Makes the model.
  *
  * - The forward pass ends before the first operation of a backward pass.
@@ -26,8 +28,6 @@ typedef struct haul__memory_step {
  * - Of more than HAUL__MEMORY_TENSORS the largest ones are tensors; the others stay.
  * - A segment can run again if its operations follow each other in the forward pass and it is in the backward pass.
  *   The model has only these. */
-enum { HAUL__MEMORY_TENSORS = 192 };
-
 haul_status haul__memory_model_of(const haul__memory_step *step, haul__memory_model *out);
 
 /* The plan's spilling as moves of the program's stores. The caller must haul__free(out->moves). */
