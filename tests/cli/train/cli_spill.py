@@ -143,6 +143,10 @@ def refused_early():
         check("the run is as it was", contents("run") == before)
         events, _ = train(4, *SMALL, *too_small, "--estimate")
         check("the estimate says so", not last(events)["spill_fits"], f"{events}")
+    os.rename("run", "a run")
+    _, told = train(4, "--run", "a run", "--resume", "--epochs", "2", "--memory-limit", "10%", "--spill", "off")
+    check("a run is quoted", "haul plan --run 'a run' --batch " in told, told)
+    os.rename("a run", "run")
 
 
 def tiers():
