@@ -85,12 +85,9 @@ static void count_learnt(study *s)
 
 bool study_make(study *s, trainer *t, study_request *request)
 {
-    haul_program program;
     if (!planner_open(t))
         return false;
-    request->plan.ahead = true;
-    if (!planner_record(t->planner, t->options->batch, false, &program))
-        s->plan = haul__plan_new(&program, &request->plan, "haul plan");
+    s->plan = planner_place(t->planner, t->options->batch, &request->plan, "haul plan");
     if (!s->plan) {
         complain_error();
         return false;

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
 #include "record/follow/recording.h"
@@ -141,6 +142,17 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out)
 {
     return haul__fit_program(&p->training, batch, &p->of->expected.segments, moves, out);
+}
+
+haul_plan *planner_place(planner *p, int64_t batch, haul__plan_request *request, const char *operation)
+{
+    haul_program program;
+    request->ahead = true;
+    if (!planner_record(p, batch, false, &program))
+        return haul__plan_new(&program, request, operation);
+    haul__free(request->machine);
+    request->machine = NULL;
+    return NULL;
 }
 
 haul__batch_request planner_batches(planner *p, int64_t limit)

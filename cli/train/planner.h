@@ -5,6 +5,7 @@
 
 #include "plan/batch.h"
 #include "plan/fit.h"
+#include "plan/place/plan.h"
 #include "plan/spill_cost.h"
 
 struct trainer;
@@ -26,6 +27,10 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 
 /* The third step of the training with this batch as a program, with the segments that run again by trainer.expected. */
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out);
+
+/* A plan of where the operations of that step run; its loader copies the data ahead. It takes over the request's
+ * machine, also on failure. NULL: the error is recorded. */
+haul_plan *planner_place(planner *p, int64_t batch, haul__plan_request *request, const char *operation);
 
 /* The training with so many mini-batches in a step, and in that precision; NULL: in its own. Valid until the next call.
  */

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/progress.h"
 #include "cli/train/place/trial.h"
@@ -73,19 +72,12 @@ static haul_status find_plan(choosing *c, const char *devices)
 {
     static const char  operation[] = "haul train";
     haul__plan_request request;
-    haul_program       program = {.operation_count = 0};
     progress_say(&c->bar, "Planning");
     haul_status status =
         haul__plan_choose(&(haul_plan_options){.devices = devices}, c->t->options->devices, NULL, operation, &request);
     if (status)
         return status;
-    request.ahead = true;
-    status = planner_record(c->t->planner, c->t->options->batch, false, &program);
-    if (status) {
-        haul__free(request.machine);
-        return status;
-    }
-    c->plan = haul__plan_new(&program, &request, operation);
+    c->plan = planner_place(c->t->planner, c->t->options->batch, &request, operation);
     return c->plan ? HAUL_OK : haul_error_status();
 }
 
