@@ -80,7 +80,6 @@ static haul_status find_limit(allowance *a, haul__choose_request *r)
         haul__keep        free;
         const haul_status status = haul__keep_find(&(haul__keep_request){.record = record_plain,
                                                                          .context = a,
-                                                                         .device = r->device,
                                                                          .limit = INT64_MAX / 2,
                                                                          .machine = r->machine,
                                                                          .number = r->number},
@@ -140,7 +139,6 @@ static haul_status choose(allowance *a)
     const haul__plan_request *p = &a->request->plan;
     haul__choose_request      r = {.record = record,
                                    .context = a,
-                                   .device = a->t->device,
                                    .allowed = a->allowed,
                                    .batch = a->t->options->batch,
                                    .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),

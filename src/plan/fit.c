@@ -316,7 +316,6 @@ static haul_status choose_segments(making *m)
                                                             .residency = &step.residency,
                                                             .machine = speeds.machine,
                                                             .number = speeds.number,
-                                                            .device = m->training->device,
                                                             .segment = step.segment,
                                                             .segment_count = fit->segments.count},
                                        fit->limit, measure_segments, m, &fit->peak);

@@ -14,8 +14,7 @@ typedef haul_status haul__keep_record(void *context, haul__segments *segments, h
 typedef struct haul__keep_request {
     haul__keep_record   *record;
     void                *context;
-    const haul_device   *device; /* of the residency */
-    int64_t              limit;  /* bytes that may be allocated on the device */
+    int64_t              limit; /* bytes that may be allocated on the device */
     const haul__machine *machine;
     int                  number;             /* of the device on the machine */
     bool                 recomputes, spills; /* it may do these */

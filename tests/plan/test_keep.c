@@ -104,12 +104,8 @@ static haul_status record(void *context, haul__segments *segments, haul__fit_ste
 static haul__keep_request request_of(haul__training *t, int64_t limit)
 {
     const haul__speeds speeds = haul__speeds_of(gpu);
-    return (haul__keep_request){.record = record,
-                                .context = t,
-                                .device = gpu,
-                                .limit = limit,
-                                .machine = speeds.machine,
-                                .number = speeds.number};
+    return (haul__keep_request){
+        .record = record, .context = t, .limit = limit, .machine = speeds.machine, .number = speeds.number};
 }
 
 static int64_t now_ps(void)

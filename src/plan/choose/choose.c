@@ -58,7 +58,6 @@ static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_
     *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16};
     haul_status status = haul__keep_find(&(haul__keep_request){.record = record,
                                                                .context = &x,
-                                                               .device = r->device,
                                                                .limit = limit,
                                                                .machine = r->machine,
                                                                .number = r->number,

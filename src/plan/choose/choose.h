@@ -26,7 +26,6 @@ typedef struct haul__choose_request {
     /* as haul__keep_record, for a way */
     haul_status (*record)(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out);
     void                *context;
-    const haul_device   *device;
     unsigned             allowed;    /* techniques */
     int64_t              batch;      /* examples in a step; 0: the batch that trains most examples in a second */
     int64_t              most_batch; /* that is tried for 0 */

@@ -145,7 +145,6 @@ static haul_status fit(fitting *f, haul_fit_result *out)
     const unsigned never = (o->module ? 0U : HAUL_FIT_RECOMPUTE) | (f->device == haul_cpu() ? HAUL_FIT_SPILL : 0U);
     haul__choose_request r = {.record = record,
                               .context = f,
-                              .device = f->device,
                               .allowed = o->allow & ~never,
                               .batch = o->batch,
                               .most_batch = o->most_batch ? o->most_batch : MOST_BATCH,

@@ -10,8 +10,7 @@ typedef struct haul__memory_step {
     const haul_program    *program;
     const haul__residency *residency;
     const haul__machine   *machine;
-    int                    number; /* of the device on the machine */
-    const haul_device     *device;
+    int                    number;  /* of the device on the machine */
     const int             *segment; /* of operations: the segment of the network that they are of, or -1; NULL: none */
     int                    segment_count;
     bool                   spills; /* tensors may be spilled */
