@@ -1,6 +1,8 @@
 /* The tiers of spilling: host memory, and a file. */
 #include "memory/spill/copy.h"
 
+#include <limits.h>
+
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "device/residency.h"
@@ -23,34 +25,34 @@ static void count_file(struct haul__allocator *a)
 
 /* ---- copies of blocks that are on the device ---- */
 
-/* Takes a copy in that tier from a block that is on the device; NULL: none is left. */
-static haul__spill_copy *take_copy(struct haul__allocator *a, bool in_file)
+enum { IN_HOST = 1, IN_FILE = 2 };
+
+/* Drops up to `most` copies in these tiers, of blocks that are on the device. Returns how many. */
+static int drop(struct haul__allocator *a, int tiers, int most)
 {
-    haul__spill_copy *copy = NULL;
+    haul__spill_copy *over = NULL;
+    int               count = 0;
     haul__spin_lock(&a->lock);
-    for (haul__block *b = a->live.next; b != &a->live && !copy; b = b->next) {
-        if (!b->copy || b->moving || haul__block_is_away(b) || (b->copy->part != NULL) != in_file)
+    for (haul__block *b = a->live.next; b != &a->live && count < most; b = b->next) {
+        if (!b->copy || b->moving || haul__block_is_away(b) || !(tiers & (b->copy->part ? IN_FILE : IN_HOST)))
             continue;
-        copy = b->copy;
+        b->copy->next = over;
+        over = b->copy;
         b->copy = NULL;
         b->uses.copied = false;
+        count++;
     }
     haul__spin_unlock(&a->lock);
-    return copy;
-}
-
-static bool drop_one(struct haul__allocator *a, bool in_file)
-{
-    haul__spill_copy *copy = take_copy(a, in_file);
-    haul__spill_copy_free(copy);
-    return copy != NULL;
+    for (haul__spill_copy *next; over; over = next) {
+        next = over->next;
+        haul__spill_copy_free(over);
+    }
+    return count;
 }
 
 void haul__spill_copies_drop(struct haul__allocator *a)
 {
-    for (int in_file = 0; in_file < 2; in_file++)
-        while (drop_one(a, in_file))
-            ;
+    drop(a, IN_HOST | IN_FILE, INT_MAX);
     if (a->tiers.file)
         haul__spill_file_trim(a->tiers.file);
     count_file(a);
@@ -80,7 +82,7 @@ static haul_status fail_host(const struct haul__allocator *a, int64_t bytes)
 static haul_status reserve_host(struct haul__allocator *a, int64_t bytes, bool ahead)
 {
     bool fits = count_host(a, bytes);
-    while (!fits && !ahead && bytes <= a->tiers.host_limit && drop_one(a, false))
+    while (!fits && !ahead && bytes <= a->tiers.host_limit && drop(a, IN_HOST, 1))
         fits = count_host(a, bytes);
     return fits ? HAUL_OK : fail_host(a, bytes);
 }
@@ -116,7 +118,7 @@ static haul__spill_copy *in_file(const haul__block *block)
     if (!copy)
         return NULL;
     copy->part = haul__spill_file_reserve(a->tiers.file, copy->bytes);
-    while (!copy->part && drop_one(a, true))
+    while (!copy->part && drop(a, IN_FILE, 1))
         copy->part = haul__spill_file_reserve(a->tiers.file, copy->bytes);
     count_file(a);
     if (copy->part)

@@ -6,10 +6,11 @@
 #include "memory/spill/file.h"
 
 typedef struct haul__spill_copy {
-    struct haul__allocator *of;
-    int64_t                 bytes;
-    haul__storage          *host; /* NULL: they are in the file */
-    haul__spill_part       *part; /* NULL: they are in host memory */
+    struct haul__allocator  *of;
+    int64_t                  bytes;
+    haul__storage           *host; /* NULL: they are in the file */
+    haul__spill_part        *part; /* NULL: they are in host memory */
+    struct haul__spill_copy *next; /* while several are dropped */
 } haul__spill_copy;
 
 /* The caller of these functions holds the lock of device/residency.h. */
