@@ -1,4 +1,4 @@
-/* Places of a thread, which are taken one after the other. */
+/* Planned scratch memory of a thread, which is taken piece by piece. */
 #include "memory/planned_scratch.h"
 
 static _Thread_local haul__planned_scratch *current;

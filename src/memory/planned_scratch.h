@@ -8,16 +8,16 @@
 typedef struct haul__planned_scratch {
     haul__storage *const *items; /* in the order in which they are asked for */
     int                   count;
-    bool                  refuses; /* an allocation without a place fails */
-    uint64_t              missed;  /* so many allocations had none */
+    bool                  refuses; /* an allocation that was not planned fails */
+    uint64_t              missed;  /* how many allocations were not planned */
     size_t                bytes;   /* of the last one */
 } haul__planned_scratch;
 
-/* The thread's planned scratch from now on; NULL: none. Returns that of before. */
+/* Sets the thread's planned scratch; NULL: none. Returns the one before. */
 haul__planned_scratch *haul__planned_scratch_set(haul__planned_scratch *scratch);
 
-/* The next place of this size, with a reference for the caller. NULL, without an error: there is none; then `*refused`
- * is true if the caller must not allocate. */
+/* The next storage of this size, with a reference for the caller. NULL, without an error: there is none; then
+ * `*refused` is true if the caller must not allocate. */
 haul__storage *haul__planned_scratch_take(const haul_device *device, size_t bytes, bool *refused);
 
 #endif
