@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+
 bool haul__read_all(int file, void *to, size_t size)
 {
     for (size_t at = 0; at < size;) {
@@ -26,5 +28,13 @@ bool haul__write_all(int file, const void *from, size_t size)
             return false;
         at += (size_t)put;
     }
+    return true;
+}
+
+bool haul__file_fault(void)
+{
+    if (!haul__fault_point(HAUL__FAULT_FILE))
+        return false;
+    errno = EIO;
     return true;
 }

@@ -16,6 +16,7 @@
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
+#include "files/descriptor.h"
 
 /* Linux transfers at most 2 GiB in a call; smaller pieces keep the process responsive to signals. */
 #define PIECE ((size_t)1 << 28)
@@ -30,15 +31,6 @@ static haul_status fail_errno(const char *operation, const char *what, const cha
     return haul__fail(HAUL_IO, operation, "path", "cannot %s %s: %s", what, path, haul__strerror(error));
 }
 
-/* Fails in place of a system call if a test asks for it. */
-static bool injected(void)
-{
-    if (!haul__fault_point(HAUL__FAULT_FILE))
-        return false;
-    errno = EIO;
-    return true;
-}
-
 /* ---- reading ---- */
 
 haul_status haul__file_open(haul__file *file, const char *path, const char *operation)
@@ -47,7 +39,7 @@ haul_status haul__file_open(haul__file *file, const char *path, const char *oper
     if (!path)
         return haul__fail_null(operation, "path");
     /* O_NONBLOCK: opening a pipe must not wait for its writer; it has no effect on regular files. */
-    int fd = injected() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = haul__file_fault() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fail_errno(operation, "open", path, errno);
     struct stat info;
@@ -70,7 +62,7 @@ haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, 
 {
     for (size_t done = 0; done < bytes;) {
         size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
-        ssize_t got = injected() ? -1 : pread(file->fd, (char *)out + done, piece, (off_t)(offset + done));
+        ssize_t got = haul__file_fault() ? -1 : pread(file->fd, (char *)out + done, piece, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -147,7 +139,7 @@ static haul__mapping *map(const haul__file *file, int protection, int flags)
     void *memory = MAP_FAILED;
     if (mapping->size != file->size)
         errno = EFBIG;
-    else if (!injected())
+    else if (!haul__file_fault())
         memory = mmap(NULL, mapping->size, protection, flags, file->fd, 0);
     if (memory == MAP_FAILED) {
         fail_errno(file->operation, "map", file->path, errno);
@@ -176,7 +168,7 @@ uint8_t *haul__mapping_at(const haul__mapping *mapping, uint64_t offset)
 haul_status haul__file_check_size(const haul__file *file)
 {
     struct stat info;
-    if (injected() || fstat(file->fd, &info) != 0)
+    if (haul__file_fault() || fstat(file->fd, &info) != 0)
         return fail_errno(file->operation, "examine", file->path, errno);
     return (uint64_t)info.st_size < file->size ? fail_shorter(file) : HAUL_OK;
 }
@@ -257,14 +249,14 @@ static haul_status remove_open(const haul__writer *w, int fd)
                           w->temporary);
     if (lock(w, fd))
         return haul_error_status();
-    if (is_named(fd, w->temporary) && (injected() || unlink(w->temporary) != 0))
+    if (is_named(fd, w->temporary) && (haul__file_fault() || unlink(w->temporary) != 0))
         return fail_errno(w->operation, "remove", w->temporary, errno);
     return HAUL_OK;
 }
 
 static haul_status remove_left(const haul__writer *w)
 {
-    int fd = injected() ? -1 : open(w->temporary, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = haul__file_fault() ? -1 : open(w->temporary, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno == ENOENT ? HAUL_OK : fail_errno(w->operation, "create", w->temporary, errno);
     haul_status status = remove_open(w, fd);
@@ -276,7 +268,7 @@ static haul_status remove_left(const haul__writer *w)
 static haul_status open_temporary(haul__writer *w)
 {
     for (;;) {
-        w->fd = injected() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, w->mode | 0600);
+        w->fd = haul__file_fault() ? -1 : open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, w->mode | 0600);
         if (w->fd < 0 && errno != EEXIST)
             return fail_errno(w->operation, "create", w->temporary, errno);
         if (w->fd < 0 && remove_left(w))
@@ -327,7 +319,7 @@ static size_t room_for(const haul__writer *w, size_t piece)
 /* write(), without the signal for a file that exceeds the limit. */
 static ssize_t put_piece(haul__writer *w, const char *data, size_t piece)
 {
-    if (injected())
+    if (haul__file_fault())
         return -1;
     piece = room_for(w, piece);
     if (!piece) {
@@ -358,7 +350,7 @@ static bool set_mode(const haul__writer *w)
     struct stat info;
     if (!w->replaces)
         return true;
-    if (injected() || fstat(w->fd, &info) != 0)
+    if (haul__file_fault() || fstat(w->fd, &info) != 0)
         return false;
     return (info.st_mode & 0777) == w->mode || fchmod(w->fd, w->mode) == 0;
 }
@@ -366,14 +358,14 @@ static bool set_mode(const haul__writer *w)
 haul_status haul__writer_commit(haul__writer *w)
 {
     haul_status status = HAUL_OK;
-    int         folder = injected() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int         folder = haul__file_fault() ? -1 : open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         status = fail_errno(w->operation, "open the folder of", w->path, errno);
     else if (!set_mode(w))
         status = fail_errno(w->operation, "give the permissions of the file before to", w->path, errno);
-    else if (injected() || fsync(w->fd) != 0)
+    else if (haul__file_fault() || fsync(w->fd) != 0)
         status = fail_errno(w->operation, "write", w->path, errno);
-    else if (injected() || rename(w->temporary, w->path) != 0)
+    else if (haul__file_fault() || rename(w->temporary, w->path) != 0)
         status = fail_errno(w->operation, "replace", w->path, errno);
     else {
         w->created = false;

@@ -15,6 +15,7 @@
 #include "base/spin.h"
 #include "base/text/plain.h"
 #include "core/error.h"
+#include "files/descriptor.h"
 #include "memory/report/origins.h"
 
 enum { ALIGNMENT = 4096, MOST_AT_ONCE = 64 << 20 };
@@ -72,15 +73,6 @@ static haul_status fail_transfer(const haul__spill_part *p, const char *what, in
                       error ? haul__strerror(error) : "the file ends there", free_text(p->file, left, sizeof left));
 }
 
-/* Fails in place of a system call if a test asks for it. */
-static bool injected(void)
-{
-    if (!haul__fault_point(HAUL__FAULT_FILE))
-        return false;
-    errno = EIO;
-    return true;
-}
-
 /* ---- opening ---- */
 
 /* On file systems without O_TMPFILE the file has a name, which is removed at once. */
@@ -99,7 +91,7 @@ static int open_named(const char *folder)
 
 static int open_unnamed(const char *folder)
 {
-    if (injected())
+    if (haul__file_fault())
         return -1;
     const int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
     return fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) ? fd : open_named(folder);
@@ -246,7 +238,7 @@ static haul_status grow(const haul__spill_file *f, int64_t limit, int64_t at, in
     if (exceeds_process(at + more))
         return fail_space(f, more, "the process's limit on file sizes (ulimit -f) is reached");
     while (error == EINTR)
-        error = injected() ? EIO : posix_fallocate(f->fd, (off_t)at, (off_t)more);
+        error = haul__file_fault() ? EIO : posix_fallocate(f->fd, (off_t)at, (off_t)more);
     return error ? fail_space(f, more, haul__strerror(error)) : HAUL_OK;
 }
 
@@ -336,8 +328,8 @@ haul_status haul__spill_part_write(haul__spill_part *part, int64_t at, const voi
 {
     for (int64_t done = 0; done < bytes;) {
         const size_t  piece = (size_t)smaller(bytes - done, MOST_AT_ONCE);
-        const ssize_t put =
-            injected() ? -1 : pwrite(part->file->fd, (const char *)from + done, piece, (off_t)(part->at + at + done));
+        const off_t   place = (off_t)(part->at + at + done);
+        const ssize_t put = haul__file_fault() ? -1 : pwrite(part->file->fd, (const char *)from + done, piece, place);
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
@@ -351,8 +343,8 @@ haul_status haul__spill_part_read(haul__spill_part *part, int64_t at, void *to, 
 {
     for (int64_t done = 0; done < bytes;) {
         const size_t  piece = (size_t)smaller(bytes - done, MOST_AT_ONCE);
-        const ssize_t got =
-            injected() ? -1 : pread(part->file->fd, (char *)to + done, piece, (off_t)(part->at + at + done));
+        const off_t   place = (off_t)(part->at + at + done);
+        const ssize_t got = haul__file_fault() ? -1 : pread(part->file->fd, (char *)to + done, piece, place);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
