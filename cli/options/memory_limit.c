@@ -76,3 +76,11 @@ bool memory_limit_parse(const char *text, haul__training_limit *out)
              text);
     return false;
 }
+
+bool memory_limit_suits_batch(double percent, int64_t batch)
+{
+    if (batch || percent <= 0)
+        return true;
+    complain("--batch auto needs a --memory-limit in bytes, such as 2G: a share is of what one batch needs");
+    return false;
+}

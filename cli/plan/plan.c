@@ -1,5 +1,6 @@
 /* haul plan: where the parts of a training step should run. */
 #include "cli/options/commands.h"
+#include "cli/options/memory_limit.h"
 #include "cli/options/options.h"
 #include "cli/plan/allow.h"
 #include "cli/plan/check.h"
@@ -115,6 +116,8 @@ static int run(planning *p)
     }
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
+    if (!memory_limit_suits_batch(p->request.plan.percent[1], o->step.batch))
+        return EXIT_USAGE;
     one_step step = o->step;
     if (o->allow)
         step.device = allow_device(&p->request, o->texts.machine);

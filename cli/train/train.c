@@ -93,10 +93,8 @@ static int read_plans(const option_values *values, const train_options *o, train
                  "--momentum 0 to train without");
         return EXIT_USAGE;
     }
-    if (!o->batch && plans->limit.percent > 0) {
-        complain("--batch auto needs a --memory-limit in bytes, such as 2G: a share is of what one batch needs");
+    if (!memory_limit_suits_batch(plans->limit.percent, o->batch))
         return EXIT_USAGE;
-    }
     return read_tiers(o, plans);
 }
 

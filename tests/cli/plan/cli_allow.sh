@@ -83,4 +83,6 @@ run 2 plan "${step[@]}" --allow recompute --svg plan.svg
 complains '--allow plans memory'
 run 2 plan --model char_gpt --batch auto --machine laptop-4g
 complains '--batch auto needs --allow'
+run 2 plan --model char_gpt --batch auto --machine laptop-4g --memory-limit 60% --allow recompute
+complains '--batch auto needs a --memory-limit in bytes, such as 2G: a share is of what one batch needs'
 finish
