@@ -164,8 +164,8 @@ def tiers():
               (done["spilled_to_file_bytes"] == done["spilled_bytes"]) == (host == "0"), f"{done}")
         check("nothing is left there", not os.listdir("disk"))
     _, told = train(4, *limited, "--spill-host", "200k")
-    check("host memory is named", "host memory for spilled tensors of " + DEVICE in told and "200,000" in told or
-          "195.3 KiB" in told, told)
+    check("host memory is named", "host memory for spilled tensors of " + DEVICE in told and ("200,000" in told or
+          "195.3 KiB" in told), told)
     one = ["--batch", "32", "--seed", "5"]
     whole, _ = train(0, *SMALL, *one, "--epochs", "2")
     train(0, *SMALL, *one, "--run", "tiers")
