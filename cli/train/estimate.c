@@ -35,9 +35,14 @@ static bool print_json(trainer *t, const haul__fit_result *d)
     if (trainer_recomputes(t))
         json_segments(event, "recompute", &d->segments);
     if (find_spill(t, &spill)) {
-        json_bool(event, "spill_fits", spill.fits);
-        json_number(event, "spilled_bytes", (double)spill.bytes);
-        json_number(event, "returned_bytes", (double)spill.back_bytes);
+        const haul__fit_spill *s = &spill.spill;
+        json_bool(event, "spill_fits", s->fits);
+        json_number(event, "spilled_bytes", (double)s->bytes);
+        json_number(event, "spilled_to_file_bytes", (double)s->to_file);
+        json_number(event, "returned_bytes", (double)s->back_bytes);
+        json_number(event, "spill_host_bytes", (double)s->host_peak);
+        json_number(event, "spill_file_bytes", (double)s->file_peak);
+        json_number(event, "spill_missing_bytes", (double)s->missing);
         json_number(event, "spill_seconds", spill.seconds);
     }
     json_number(event, "parameter_bytes", (double)d->layers.parameter_bytes);
@@ -135,12 +140,17 @@ static bool print_kinds(const haul_estimate_result *r)
 static void print_spill(trainer *t)
 {
     haul__spill_cost spill;
-    char             text[160];
+    char             text[256];
     if (!find_spill(t, &spill))
         return;
     printf("spill   ");
-    print_wrapped(spill.fits ? spill_cost_text(text, sizeof text, &spill) : "an operation of the step does not fit", 8,
-                  8);
+    if (spill.spill.fits)
+        spill_cost_text(text, sizeof text, &spill);
+    else if (spill.spill.missing)
+        snprintf(text, sizeof text, "%s have no place in host memory or a file", text_bytes(spill.spill.missing));
+    else
+        snprintf(text, sizeof text, "an operation of the step does not fit");
+    print_wrapped(text, 8, 8);
 }
 
 static bool print_text(trainer *t, const haul__fit_result *d)

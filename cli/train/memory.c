@@ -92,15 +92,32 @@ static void tell_recompute(trainer *t, int64_t limit)
                                       : "does not fit either");
 }
 
+/* What makes room for spilled tensors. */
+static const char *tier_help(const train_options *o)
+{
+    if (!o->spill_folder)
+        return o->spill_host ? "raise --spill-host, or name a folder for the rest with --spill-folder"
+                             : "name a folder for the rest with --spill-folder";
+    return o->spill_file ? "raise --spill-file, if the disk of --spill-folder has room"
+                         : "name a --spill-folder on a disk with more room";
+}
+
 static void tell_spill(trainer *t, int64_t limit)
 {
-    haul__spill_cost c;
-    char             text[160];
-    if (t->options->spill && !trainer_is_within_limit(t) && !t->expected.spill.fits)
+    haul__spill_cost       c;
+    char                   text[256];
+    const haul__fit_spill *now = &t->expected.spill;
+    if (t->options->spill && !trainer_is_within_limit(t) && !now->fits && now->missing)
+        complain_more(
+            "--spill on does not suffice: host memory%s for spilled tensors %s no room for %s that leave %s at "
+            "one time; %s.",
+            t->options->spill_folder ? " and the file" : "", t->options->spill_folder ? "have" : "has",
+            size_of(now->missing).text, haul_device_name(t->device), tier_help(t->options));
+    else if (t->options->spill && !trainer_is_within_limit(t) && !now->fits)
         complain_more("--spill on does not suffice: one of its operations needs more than the limit by itself.");
     if (t->options->spill || !planner_spill_cost(t->planner, limit, &c))
         return;
-    if (c.fits)
+    if (c.spill.fits)
         complain_more("With --spill on, tensors that do not fit go to host memory: %s (estimates).",
                       spill_cost_text(text, sizeof text, &c));
     else

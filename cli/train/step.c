@@ -210,6 +210,7 @@ static bool tell_line(trainer *t)
     }
     line.lr = t->lr;
     line.momentum = t->momentum;
+    line.spilled_bytes = t->options->spill ? trainer_spilled(t).all : -1;
     t->unheard = !report_tell_line(&t->report, &line);
     return true;
 }

@@ -56,11 +56,15 @@ typedef struct haul_estimate_device {
     int64_t      start_bytes;       /* memory in use when the function began */
     int64_t      peak_bytes;        /* highest use, start_bytes included */
     int64_t      pinned_peak_bytes; /* highest use of host memory pinned for the device; not part of peak_bytes */
-    /* If the device spills (haul_memory_set_spill) and has a limit: bytes that would be moved to host memory, and back.
-     * peak_bytes is what would be needed without that. Then `fits` is true if the limit would be kept. These are
-     * estimates: what the process held before the outermost haul_estimate began is taken to stay on the device. */
+    /* If the device spills (haul_memory_set_spill) and has a limit: bytes that would leave the device, and come back.
+     * peak_bytes is what would be needed without that. Steps of a recording that is made in the function are followed,
+     * and spill as followed steps do. What the process held before the outermost haul_estimate began is taken to stay
+     * on the device. Where returns ahead of time depend on when copies end, a run may move somewhat more or less. */
     int64_t spilled_bytes, returned_bytes;
-    bool    fits;         /* there is a limit and spilling, and they suffice */
+    /* by the tiers of haul_memory_set_spill_tiers: bytes of spilled_bytes that would go to the file; the most that
+     * would be in host memory and in the file; and the most for which neither has room, nor the disk now */
+    int64_t spilled_to_file_bytes, spill_host_peak_bytes, spill_file_peak_bytes, spill_missing_bytes;
+    bool    fits;         /* there is a limit and spilling, and they and the tiers suffice */
     int     origin_count; /* the number of `origins` */
     /* memory in use at the peak, largest first, without memory from before the outermost haul_estimate */
     haul_estimate_origin *origins;

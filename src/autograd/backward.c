@@ -432,9 +432,9 @@ static bool return_saved(const haul__node *node)
 {
     bool works = true;
     for (uint32_t left = node->saves; left && works; left &= left - 1)
-        works = haul__spill_return_ahead(node->saved[__builtin_ctz(left)].alias->storage);
+        works = haul__spill_return_ahead(node->saved[__builtin_ctz(left)].alias->storage, 0);
     for (uint32_t left = node->saves_results; left && works; left &= left - 1)
-        works = haul__spill_return_ahead(node->saved_results[__builtin_ctz(left)].alias->storage);
+        works = haul__spill_return_ahead(node->saved_results[__builtin_ctz(left)].alias->storage, 0);
     return works;
 }
 

@@ -240,9 +240,9 @@ static void return_ahead(const haul_optimizer *o, int first)
     for (int i = first; i < o->count && i < first + HAUL__MAX_UPDATES && works; i++) {
         const haul__optimizer_entry *e = &o->entries[i];
         const haul_tensor           *g = e->parameter->grad;
-        works = !g || (haul__spill_return_ahead(e->parameter->storage) && haul__spill_return_ahead(g->storage));
+        works = !g || (haul__spill_return_ahead(e->parameter->storage, 0) && haul__spill_return_ahead(g->storage, 0));
         for (int k = 0; k < o->kind->state_count && works && g; k++)
-            works = !e->states[k] || haul__spill_return_ahead(e->states[k]->storage);
+            works = !e->states[k] || haul__spill_return_ahead(e->states[k]->storage, 0);
     }
 }
 

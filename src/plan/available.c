@@ -3,12 +3,19 @@
 #include <haul/device.h>
 #include <math.h>
 
+#include "base/numbers.h"
 #include "base/system/free_memory.h"
 
 int64_t haul__available_on_host(void)
 {
     const int64_t bytes = haul__free_memory("");
     return bytes < 0 ? 0 : bytes ? bytes : 1;
+}
+
+int64_t haul__missing_on_host(int64_t bytes)
+{
+    const int64_t available = haul__available_on_host();
+    return available ? larger(0, bytes - available / 10 * 9) : 0;
 }
 
 int64_t haul__device_memory(const haul_device *device)

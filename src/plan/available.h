@@ -7,6 +7,9 @@
 /* The bytes of host memory that this program can still get; 0: not known. */
 int64_t haul__available_on_host(void);
 
+/* The part of `bytes` for which nine tenths of that have no room. */
+int64_t haul__missing_on_host(int64_t bytes);
+
 /* The bytes of the device's memory; 0: not known. */
 int64_t haul__device_memory(const haul_device *device);
 

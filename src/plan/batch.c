@@ -38,13 +38,6 @@ static haul_status fit_batch(const haul__batch_request *r, int64_t batch, haul__
     return r->spill ? haul__fit_spilling(r->training, &request, out) : haul__fit(r->training, &request, out);
 }
 
-/* What goes to host memory has to fit there. */
-static bool host_has_room(int64_t bytes)
-{
-    const int64_t available = haul__available_on_host();
-    return !available || bytes <= available / 10 * 9;
-}
-
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
                                   haul__segments *segments)
 {
@@ -55,7 +48,7 @@ haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, h
         return status;
     }
     need->bytes = fit.peak - fit.start + r->start;
-    need->fits = need->bytes <= r->limit || (fit.spill.fits && host_has_room(need->bytes - r->limit));
+    need->fits = need->bytes <= r->limit || fit.spill.fits;
     need->follows = fit.follows;
     if (segments)
         *segments = fit.segments;

@@ -5,19 +5,21 @@
 #include "core/error.h"
 #include "device/speeds.h"
 #include "memory/settings.h"
+#include "memory/spill/spill.h"
 #include "record/program.h"
 
 /* A dry run under way. */
 typedef struct making {
     const haul__training    *training;
     const haul__fit_request *request;
-    bool                     spills, follows;
+    bool                     follows;
     bool chosen; /* the segments that run again are chosen; only what depends on them is estimated anew */
     haul__training_objects objects;
     const haul_batch      *batch;
     haul__fit_result      *out;
     haul_program          *program; /* of haul__fit_program */
     haul__fit_step        *step;    /* of haul__fit_record */
+    int64_t                made;    /* mini-batches of haul__fit_spilling */
     bool                   moves;   /* likewise */
 } making;
 
@@ -201,42 +203,6 @@ static haul_status estimate_epoch(making *m)
     return status;
 }
 
-/* ---- spilling ---- */
-
-/* Mini-batches take turns in the memory of the loader, which may be away. One epoch follows the other. */
-static haul_status make_steps(void *context)
-{
-    making       *m = context;
-    haul_loader  *loader = m->objects.loader;
-    const int64_t count = count_parts(m);
-    haul_status   status = haul_loader_start(loader, 1);
-    for (int i = 0; i < HAUL__SPILLED_STEPS && !status; i++) {
-        m->batch = haul_loader_next(loader);
-        if (!m->batch && !haul_error_status() && !haul_loader_start(loader, 1))
-            m->batch = haul_loader_next(loader);
-        status = m->batch ? make_part(m, m->follows, i % count, count) : haul_error_status();
-    }
-    return status;
-}
-
-/* Within the limit a step moves nothing. */
-static haul_status estimate_spilling(making *m)
-{
-    haul__fit_result *fit = m->out;
-    const bool        is_within = fit->limit && fit->peak <= fit->limit;
-    haul_status       status = is_within ? HAUL_OK : haul_estimate(make_steps, m, &fit->steps);
-    if (status)
-        return status;
-    const haul_estimate_device *steps = haul__fit_device(&fit->steps, m->training->device),
-                               *epoch = haul__fit_device(&fit->epoch, m->training->device);
-    fit->spill.fits = is_within || (steps && steps->fits && epoch && epoch->fits);
-    if (steps) {
-        fit->spill.bytes = steps->spilled_bytes / HAUL__SPILLED_STEPS;
-        fit->spill.back_bytes = steps->returned_bytes / HAUL__SPILLED_STEPS;
-    }
-    return HAUL_OK;
-}
-
 /* ---- recomputation ---- */
 
 /* The first steps of a recording, and an epoch that passes. */
@@ -344,8 +310,7 @@ static haul_status run_training(void *context)
         status = estimate_epoch(m);
     if (!status && m->request->recompute && !m->chosen)
         status = choose_segments(m);
-    const bool is_whole = m->chosen || !haul__segments_count_on(&m->out->segments);
-    return status || !m->spills || !is_whole ? status : estimate_spilling(m);
+    return status;
 }
 
 /* Estimates the training from its beginning with the chosen segments: during the choice, its optimizer already had its
@@ -361,10 +326,9 @@ static haul_status run_chosen(making *m, haul_estimate_result *all)
     return haul_estimate(run_training, m, all);
 }
 
-static haul_status fit(const haul__training *t, const haul__fit_request *r, bool spills, bool follows,
-                       haul__fit_result *out)
+static haul_status fit(const haul__training *t, const haul__fit_request *r, bool follows, haul__fit_result *out)
 {
-    making               m = {.training = t, .request = r, .spills = spills, .follows = follows, .out = out};
+    making               m = {.training = t, .request = r, .follows = follows, .out = out};
     haul_estimate_result all;
     *out = (haul__fit_result){.follows = follows};
     haul_status status = haul_estimate(run_training, &m, &all);
@@ -379,10 +343,11 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
 }
 
 /* True if steps as they are may be better than followed ones: if these exceed the limit, or if the training adds up
- * gradients, which it does to save memory. */
+ * gradients, which it does to save memory. On a device that spills, followed steps move less. */
 static bool may_be_better(const haul__training *t, const haul__fit_result *followed)
 {
-    return followed->follows && (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));
+    return followed->follows && !haul__spills(t->device) &&
+           (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));
 }
 
 static const char *reason_for(const haul__fit_result *plain, const haul__fit_result *followed)
@@ -402,7 +367,7 @@ static haul_status fit_as_it_is(const haul__training *t, const haul__fit_request
         .recompute = r->recompute && (!followed->limit || followed->peak > followed->limit),
         .start = r->start};
     haul__fit_result plain;
-    haul_status      status = fit(t, &request, false, false, &plain);
+    haul_status      status = fit(t, &request, false, &plain);
     if (status)
         return status;
     plain.unfollowed = reason_for(&plain, followed);
@@ -414,7 +379,7 @@ static haul_status fit_as_it_is(const haul__training *t, const haul__fit_request
 
 haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out)
 {
-    haul_status status = fit(t, r, false, t->follows, out);
+    haul_status status = fit(t, r, t->follows, out);
     if (status || !may_be_better(t, out))
         return status;
     status = fit_as_it_is(t, r, out);
@@ -509,6 +474,77 @@ static haul_status begin_spilling(haul_device *device, const haul__fit_request *
     return status ? status : haul_memory_set_tensor_limit(device, r->limit.bytes + now.allocated - r->start);
 }
 
+/* Mini-batches from the beginning of the training on, one epoch after the other. */
+static haul_status make_mini_batches(making *m, int count)
+{
+    haul_loader *loader = m->objects.loader;
+    haul_status  status = HAUL_OK;
+    for (int i = 0; i < count && !status; i++, m->made++) {
+        m->batch = haul_loader_next(loader);
+        if (!m->batch && !haul_error_status() && !haul_loader_start(loader, 1))
+            m->batch = haul_loader_next(loader);
+        status = m->batch ? make_part(m, m->follows, m->made % count_parts(m), count_parts(m)) : haul_error_status();
+    }
+    return status;
+}
+
+static haul_status make_steps(void *context)
+{
+    return make_mini_batches(context, HAUL__SPILLED_STEPS);
+}
+
+/* The first steps move more: the optimizer makes its state, and the recording does not know the next uses yet. */
+static haul_status begin_training(void *context)
+{
+    enum { FIRST = 4 };
+    making               *m = context;
+    const haul__training *t = m->training;
+    haul_status           status = t->build(t->context, m->request->batch, m->follows, &m->objects);
+    if (!status)
+        status = haul__segments_apply(&m->out->segments, m->objects.net);
+    if (!status && t->goes_on)
+        status = make_state(m);
+    if (!status)
+        status = haul_loader_start(m->objects.loader, 1);
+    if (!status)
+        status = make_mini_batches(m, FIRST);
+    return status ? status : haul_estimate(make_steps, m, &m->out->steps);
+}
+
+static void count_tiers(haul__fit_spill *spill, const haul_estimate_device *d)
+{
+    spill->host_peak = larger(spill->host_peak, d ? d->spill_host_peak_bytes : 0);
+    spill->file_peak = larger(spill->file_peak, d ? d->spill_file_peak_bytes : 0);
+    spill->missing = larger(spill->missing, d ? d->spill_missing_bytes : 0);
+}
+
+/* Within the limit a step moves nothing. */
+static haul_status estimate_spilling(const haul__training *t, const haul__fit_request *r, haul__fit_result *fit)
+{
+    making               m = {.training = t, .request = r, .follows = fit->follows, .out = fit};
+    haul_estimate_result all;
+    fit->spill = (haul__fit_spill){.fits = fit->limit && fit->peak <= fit->limit};
+    if (fit->spill.fits)
+        return HAUL_OK;
+    const haul_status status = haul_estimate(begin_training, &m, &all);
+    if (status)
+        return status;
+    const haul_estimate_device *whole = haul__fit_device(&all, t->device),
+                               *epoch = haul__fit_device(&fit->epoch, t->device),
+                               *steps = haul__fit_device(&fit->steps, t->device);
+    count_tiers(&fit->spill, whole);
+    count_tiers(&fit->spill, epoch);
+    fit->spill.missing = larger(fit->spill.missing, haul__missing_on_host(fit->spill.host_peak));
+    fit->spill.fits = whole && whole->fits && epoch && epoch->fits && !fit->spill.missing;
+    if (steps) {
+        fit->spill.bytes = steps->spilled_bytes / HAUL__SPILLED_STEPS;
+        fit->spill.back_bytes = steps->returned_bytes / HAUL__SPILLED_STEPS;
+        fit->spill.to_file = steps->spilled_to_file_bytes / HAUL__SPILLED_STEPS;
+    }
+    haul_estimate_free(&all);
+    return HAUL_OK;
+}
+
 haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request *r, haul__fit_result *out)
 {
     haul__memory_settings before;
@@ -517,7 +553,9 @@ haul_status haul__fit_spilling(const haul__training *t, const haul__fit_request 
         return status;
     status = begin_spilling(t->device, r);
     if (!status)
-        status = fit(t, r, true, false, out);
+        status = fit(t, r, t->follows, out);
+    if (!status && (status = estimate_spilling(t, r, out)))
+        haul__fit_free(out);
     haul__memory_settings_set(t->device, &before);
     return status;
 }

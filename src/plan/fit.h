@@ -15,8 +15,11 @@ enum { HAUL__SPILLED_STEPS = 12 };
 
 /* What a device that spills would do. */
 typedef struct haul__fit_spill {
-    bool    fits;              /* all operations of the training are small enough for the limit */
-    int64_t bytes, back_bytes; /* that a step moves to host memory, and back */
+    bool    fits;                 /* the training fits: its operations in the limit, and the rest in the tiers */
+    int64_t bytes, back_bytes;    /* that a step moves away, and back */
+    int64_t to_file;              /* of `bytes`: to the file */
+    int64_t host_peak, file_peak; /* the most bytes that are in host memory, and in the file */
+    int64_t missing;              /* the most for which neither has room */
 } haul__fit_spill;
 
 typedef struct haul__fit_request {

@@ -4,9 +4,7 @@
 
 void haul__spill_cost_of(const haul__fit_spill *spill, haul_device *device, haul__spill_cost *out)
 {
-    *out = (haul__spill_cost){.fits = spill->fits,
-                              .bytes = spill->bytes,
-                              .back_bytes = spill->back_bytes,
+    *out = (haul__spill_cost){.spill = *spill,
                               .seconds = (double)(spill->bytes + spill->back_bytes) / haul__measure_link(device)};
 }
 

@@ -4,11 +4,10 @@
 
 #include "plan/fit.h"
 
-/* Of a step, by a dry run that spills, and by copies over the link that are timed now. */
+/* By a dry run that spills, and by copies over the link that are timed now. */
 typedef struct haul__spill_cost {
-    bool    fits;              /* all operations of the step are small enough */
-    int64_t bytes, back_bytes; /* to host memory, and back */
-    double  seconds;           /* of these copies; NaN: not known */
+    haul__fit_spill spill;
+    double          seconds; /* of the copies of a step, without those of the file; NaN: not known */
 } haul__spill_cost;
 
 /* What a dry run has found, with the seconds of its copies. */

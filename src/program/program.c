@@ -21,6 +21,7 @@ void haul__program_clear(haul__program *p)
     haul__free(p->stores);
     haul__free(p->commands);
     haul__free(p->changes);
+    haul__free(p->foresights);
     haul__free(p->uses);
     haul__free(p->described);
     haul__free(p->attributes.bytes);
@@ -197,5 +198,16 @@ haul_status haul__program_add_use(haul__program *p, int store)
         return haul_error_status();
     p->uses[p->use_count++] = store;
     p->commands[p->command_count - 1].use_count++;
+    return HAUL_OK;
+}
+
+haul_status haul__program_foresee(haul__program *p, const haul__program_foresight *foresight)
+{
+    if (ROOM_FOR(p, foresights, foresight_count, foresight_room))
+        return haul_error_status();
+    haul__program_foresight *f = &p->foresights[p->foresight_count++];
+    *f = *foresight;
+    f->moment = p->change_count;
+    f->after = p->command_count;
     return HAUL_OK;
 }

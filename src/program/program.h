@@ -104,22 +104,39 @@ typedef struct haul__program_command {
     bool   checks; /* it checks indices */
 } haul__program_command;
 
+typedef enum haul__foresight_kind {
+    HAUL__FORESEES_CALL,  /* the step comes to the call at `position`; 0: it has ended */
+    HAUL__FORESEES_USE,   /* the store is used next at `position` */
+    HAUL__FORESEES_RETURN /* the store returns now if `room` bytes are left then */
+} haul__foresight_kind;
+
+/* What a followed step on a device that spills knows of its next uses (memory/spill/next_use.h). */
+typedef struct haul__program_foresight {
+    haul__foresight_kind kind;
+    const haul_device   *device; /* of a call */
+    int                  store;
+    uint64_t             position, end; /* the end of the step */
+    int64_t              room;
+    size_t               moment, after; /* the numbers of changes and of commands before it */
+} haul__program_foresight;
+
 /* A moment is a number of changes. All zero but `now` is an empty log. */
 typedef struct haul__program {
-    haul__program_call    *calls;
-    haul_program_value    *values;
-    haul__program_store   *stores;
-    haul__program_command *commands;
-    haul__program_change  *changes;
-    int                   *uses;       /* stores */
-    haul__attribute_list   attributes; /* of the calls */
-    int                   *described;  /* calls that compute by themselves, in the order in which they do */
-    size_t                 call_count, value_count, store_count, command_count, change_count, use_count;
-    size_t                 call_room, value_room, store_room, command_room, change_room, use_room;
-    size_t                 described_count, described_room;
-    haul__map              outside;    /* storages from before the dry run -> the number of their store + 1 */
-    int                    now;        /* the call under way; -1: none */
-    bool                   incomplete; /* host memory was exhausted where a change had to be written */
+    haul__program_call      *calls;
+    haul_program_value      *values;
+    haul__program_store     *stores;
+    haul__program_command   *commands;
+    haul__program_change    *changes;
+    haul__program_foresight *foresights;
+    int                     *uses;       /* stores */
+    haul__attribute_list     attributes; /* of the calls */
+    int                     *described;  /* calls that compute by themselves, in the order in which they do */
+    size_t                   call_count, value_count, store_count, command_count, change_count, use_count;
+    size_t                   call_room, value_room, store_room, command_room, change_room, use_room;
+    size_t                   described_count, described_room, foresight_count, foresight_room;
+    haul__map                outside;    /* storages from before the dry run -> the number of their store + 1 */
+    int                      now;        /* the call under way; -1: none */
+    bool                     incomplete; /* host memory was exhausted where a change had to be written */
 } haul__program;
 
 void haul__program_init(haul__program *p);
@@ -156,5 +173,8 @@ void haul__program_forget(haul__program *p, const haul__storage *storage);
 /* Adds a command, whose uses are added after it. */
 haul_status haul__program_add_command(haul__program *p, bool checks);
 haul_status haul__program_add_use(haul__program *p, int store);
+
+/* Adds what a followed step knows, at this moment. */
+haul_status haul__program_foresee(haul__program *p, const haul__program_foresight *foresight);
 
 #endif

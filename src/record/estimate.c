@@ -80,7 +80,11 @@ static haul_status fill_device(haul_estimate_device *out, const haul__dry_run *d
                                   .pinned_peak_bytes = host.peak,
                                   .spilled_bytes = spill.spilled,
                                   .returned_bytes = spill.returned,
-                                  .fits = base->limit > 0 && !spill.over};
+                                  .spilled_to_file_bytes = spill.to_file,
+                                  .spill_host_peak_bytes = spill.host_peak,
+                                  .spill_file_peak_bytes = spill.file_peak,
+                                  .spill_missing_bytes = spill.missing,
+                                  .fits = base->limit > 0 && !spill.over && !spill.missing};
     if (!status)
         out->origins = haul__account_origins(d, device, plain.peak_at, &out->origin_count);
     return status || out->origins ? status : haul_error_status();

@@ -4,9 +4,13 @@
 
 #include "memory/dry_run/dry_run.h"
 
+/* In bytes. */
 typedef struct haul__spill_plan {
-    int64_t spilled, returned; /* bytes that would be moved to host memory and back */
-    bool    over;              /* the limit would be exceeded, because nothing else can be moved */
+    int64_t spilled, returned;    /* that would leave the device, and come back */
+    int64_t to_file;              /* of `spilled`: to the file, not to host memory */
+    int64_t host_peak, file_peak; /* the most that would be in host memory and in the file */
+    int64_t missing;              /* the most that neither has room for */
+    bool    over;                 /* the limit would be exceeded, because nothing else can be moved */
 } haul__spill_plan;
 
 /* Follows the log to its end; the result is what happens after its first `from` changes and `command` commands.

@@ -397,7 +397,7 @@ static void *work(void *context)
         } else if (what < 4) {
             write_over(w, i);
         } else if (what < 5) {
-            haul__spill_return_ahead(w->t[i]->storage);
+            haul__spill_return_ahead(w->t[i]->storage, 0);
         } else {
             check_last(w, i);
         }

@@ -38,7 +38,9 @@ static training make_training(void)
 
 typedef struct result {
     float   losses[STEPS], weights[WIDTH * WIDTH];
-    int64_t peak, spilled, followed;
+    int64_t peak, followed;
+    int64_t spilled;      /* bytes, but for the first two steps */
+    int64_t all, to_file; /* bytes of all steps */
 } result;
 
 /* Spills if there is a limit. */
@@ -46,10 +48,11 @@ static void train(haul_device *device, int64_t limit, bool records, result *out)
 {
     haul_scope *part = haul_scope_push();
     train_begin(device, limit);
-    training              t = make_training();
-    haul_recording       *r = haul_recording_new(step, &t);
-    haul_recording_report report = {.followed = 0};
-    int64_t               before = 0;
+    training                t = make_training();
+    haul_recording         *r = haul_recording_new(step, &t);
+    haul_recording_report   report = {.followed = 0};
+    int64_t                 before = 0;
+    const haul_memory_stats start = stats_of(device);
     for (int i = 0; i < STEPS; i++) {
         haul_scope *inner = haul_scope_push();
         if (i == 2)
@@ -62,6 +65,8 @@ static void train(haul_device *device, int64_t limit, bool records, result *out)
     assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
     haul_read(haul_module_parameter(t.net, "0.weight"), out->weights, sizeof out->weights);
     out->peak = stats_of(device).peak_reserved;
+    out->all = stats_of(device).spilled_total - start.spilled_total;
+    out->to_file = stats_of(device).spilled_to_file_total - start.spilled_to_file_total;
     out->spilled = stats_of(device).spilled_total - before;
     out->followed = report.followed;
     haul_scope_pop(part);
@@ -92,6 +97,91 @@ static void test_spill_planned__moves_less_with_the_same_bits(void **state)
             if (is_repeatable(devices[d]))
                 assert_true(planned.spilled <= eager.spilled * 4 / 5);
         }
+    }
+}
+
+/* ---- estimates ---- */
+
+/* The training again, without values. */
+static haul_status train_dry(void *context)
+{
+    const bool     *records = context;
+    training        t = make_training();
+    haul_recording *r = haul_recording_new(step, &t);
+    haul_status     status = HAUL_OK;
+    for (int i = 0; i < STEPS && !status; i++) {
+        haul_scope *inner = haul_scope_push();
+        status = *records ? haul_recording_run(r) : step(&t);
+        haul_scope_pop(inner);
+    }
+    return status;
+}
+
+static haul_estimate_device estimate(haul_device *device, int64_t limit, bool records)
+{
+    haul_estimate_result r;
+    haul_estimate_device d = {.device = NULL};
+    train_begin(device, limit);
+    if (haul_estimate(train_dry, &records, &r))
+        fail_msg("%s", haul_error_message());
+    for (int i = 0; i < r.device_count; i++)
+        if (r.devices[i].device == device)
+            d = r.devices[i];
+    haul_estimate_free(&r);
+    end_limit(device);
+    return d;
+}
+
+static void test_spill_planned__an_estimate_says_what_is_moved(void **state)
+{
+    static result plain, run;
+    (void)state;
+    for (int d = 1; d < device_count; d++) {
+        train(devices[d], 0, false, &plain);
+        for (int percent = 80; percent >= 50; percent -= 15)
+            for (int records = 0; records < 2; records++) {
+                const int64_t              limit = plain.peak * percent / 100;
+                const haul_estimate_device e = estimate(devices[d], limit, records);
+                train(devices[d], limit, records, &run);
+                assert_true(e.fits && e.spilled_bytes > 0);
+                assert_int_equal(e.spill_missing_bytes, 0);
+                if (records || is_repeatable(devices[d]))
+                    assert_int_equal(e.spilled_bytes, run.all);
+            }
+    }
+}
+
+static void set_tiers(haul_device *device, int64_t host, const char *folder, int64_t file)
+{
+    assert_int_equal(haul_memory_set_spill_tiers(device, .host_limit = host, .folder = folder, .folder_limit = file),
+                     HAUL_OK);
+}
+
+/* What exceeds a part of host memory goes to the file. Where nothing has room, an estimate says so. */
+static void test_spill_planned__an_estimate_knows_the_tiers(void **state)
+{
+    static result plain, run;
+    (void)state;
+    for (int d = 1; d < device_count; d++) {
+        train(devices[d], 0, false, &plain);
+        const int64_t              limit = plain.peak / 2;
+        const haul_estimate_device all = estimate(devices[d], limit, true);
+        assert_true(all.spilled_to_file_bytes == 0 && all.spill_host_peak_bytes > 0 && all.spill_file_peak_bytes == 0);
+        const int64_t host = all.spill_host_peak_bytes / 2;
+        set_tiers(devices[d], host, "/tmp", 0);
+        const haul_estimate_device two = estimate(devices[d], limit, true);
+        train(devices[d], limit, true, &run);
+        assert_true(two.fits && two.spilled_to_file_bytes > 0);
+        assert_int_equal(two.spilled_bytes, run.all);
+        assert_int_equal(two.spilled_to_file_bytes, run.to_file);
+        assert_true(two.spill_host_peak_bytes <= host);
+        set_tiers(devices[d], host, "/tmp", two.spill_file_peak_bytes / 2);
+        const haul_estimate_device full = estimate(devices[d], limit, true);
+        assert_true(!full.fits && full.spill_missing_bytes > 0);
+        set_tiers(devices[d], HAUL_ZERO, NULL, 0);
+        const haul_estimate_device none = estimate(devices[d], limit, true);
+        assert_true(!none.fits && none.spill_missing_bytes == all.spill_host_peak_bytes);
+        set_tiers(devices[d], 0, NULL, 0);
     }
 }
 
@@ -133,6 +223,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PLANNED_TEST(test_spill_planned__moves_less_with_the_same_bits),
+        PLANNED_TEST(test_spill_planned__an_estimate_says_what_is_moved),
+        PLANNED_TEST(test_spill_planned__an_estimate_knows_the_tiers),
         PLANNED_TEST(test_spill_planned__a_dry_run_moves_nothing),
     };
     return run_moves("spill_planned", tests, sizeof tests / sizeof tests[0]);

@@ -177,6 +177,8 @@ cJSON *form_line(double elapsed, const report_line *l)
     json_number(event, "loss", l->loss);
     json_number(event, "lr", l->lr);
     json_number(event, "momentum", l->momentum);
+    if (l->spilled_bytes >= 0)
+        put_count(event, "spilled_bytes", l->spilled_bytes);
     return event;
 }
 

@@ -72,7 +72,8 @@ typedef struct report_start {
 typedef struct report_line {
     int64_t epoch, batch;
     double  loss, lr;
-    double  momentum; /* beta1 of adam and adamw */
+    double  momentum;      /* beta1 of adam and adamw */
+    int64_t spilled_bytes; /* since the training began; -1: without --spill on */
 } report_line;
 
 /* An epoch is measured on the validation data, and without --validation on the test data. */

@@ -259,9 +259,16 @@ void summary_print(const haul__fit_result *d, const haul_device *device)
 
 const char *spill_cost_text(char *out, size_t size, const haul__spill_cost *c)
 {
-    int used = snprintf(out, size, "%s to host memory and %s back in each step", text_bytes(c->bytes),
-                        text_bytes(c->back_bytes));
+    const haul__fit_spill *s = &c->spill;
+    int                    used = 0;
+    if (s->to_file < s->bytes || !s->bytes)
+        used = snprintf(out, size, "%s to host memory", text_bytes(s->bytes - s->to_file));
+    if (s->to_file && used >= 0 && (size_t)used < size)
+        used += snprintf(out + used, size - (size_t)used, "%s%s to a file", used ? ", " : "", text_bytes(s->to_file));
+    if (used > 0 && (size_t)used < size)
+        used += snprintf(out + used, size - (size_t)used, " and %s back in each step", text_bytes(s->back_bytes));
     if (!isnan(c->seconds) && used > 0 && (size_t)used < size)
-        snprintf(out + used, size - (size_t)used, ", about %s", text_seconds(c->seconds));
+        snprintf(out + used, size - (size_t)used, ", about %s%s", text_seconds(c->seconds),
+                 s->to_file ? " and the time of the disk" : "");
     return out;
 }

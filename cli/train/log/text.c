@@ -369,7 +369,7 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
         print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
                    text_count(d->followed + d->eager_steps), d->unfollowed);
     print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
-    if (d->spilled_bytes)
+    if (d->spilled_bytes > d->spilled_to_file_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room",
                    text_bytes(d->spilled_bytes - d->spilled_to_file_bytes));
     if (d->spilled_to_file_bytes)

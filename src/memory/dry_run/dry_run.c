@@ -258,6 +258,24 @@ static haul_status plan_command(const haul__command *c)
     return status;
 }
 
+void haul__dry_run_foresee(const haul_device *device, const haul__storage *storage,
+                           const haul__program_foresight *foresight)
+{
+    haul__error_record      before;
+    haul__dry_run          *run = haul__dry_run_now();
+    haul__program_foresight f = *foresight;
+    if (!run || !haul__spills(device))
+        return;
+    haul__error_save(&before);
+    haul__spin_lock(&run->lock);
+    f.device = device;
+    f.store = storage ? store_of(run, storage) : -1;
+    const bool works = (!storage || f.store >= 0) && !haul__program_foresee(&run->program, &f);
+    run->program.incomplete = run->program.incomplete || !works;
+    haul__spin_unlock(&run->lock);
+    haul__error_restore(&before);
+}
+
 bool haul__planned_is_pinned(const haul__storage *storage)
 {
     const planned *p = planned_of(storage);

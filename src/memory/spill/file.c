@@ -160,6 +160,18 @@ int64_t haul__spill_file_bytes(haul__spill_file *file)
     return read_count(file, &file->bytes);
 }
 
+int64_t haul__spill_file_room(haul__spill_file *file)
+{
+    struct statvfs info;
+    const bool     is_known = fstatvfs(file->fd, &info) == 0;
+    haul__spin_lock(&file->lock);
+    int64_t room = file->limit ? file->limit : INT64_MAX;
+    if (is_known)
+        room = smaller(room, file->bytes + (int64_t)info.f_bavail * (int64_t)info.f_frsize);
+    haul__spin_unlock(&file->lock);
+    return room < INT64_MAX ? room : -1;
+}
+
 /* ---- parts; the caller holds the lock ---- */
 
 static void take(haul__spill_part *p)

@@ -25,6 +25,9 @@ void        haul__spill_file_set_limit(haul__spill_file *file, int64_t limit);
 int64_t haul__spill_file_used(haul__spill_file *file);
 int64_t haul__spill_file_bytes(haul__spill_file *file);
 
+/* The most bytes that the file can take: its limit, or as far as the disk has room now; -1: neither is known. */
+int64_t haul__spill_file_room(haul__spill_file *file);
+
 /* Reserves space for `bytes`. Only one thread at a time may call it. NULL on failure: the disk or the file is full. */
 haul__spill_part *haul__spill_file_reserve(haul__spill_file *file, int64_t bytes);
 

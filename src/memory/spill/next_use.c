@@ -2,6 +2,7 @@
 #include "memory/spill/next_use.h"
 
 #include "memory/allocator_state.h"
+#include "memory/dry_run/dry_run.h"
 
 uint64_t haul__next_use_begin(size_t calls)
 {
@@ -14,6 +15,11 @@ void haul__next_use_reach(haul_device *device, uint64_t now, uint64_t end)
     struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
     if (!a || haul__device_is_host(device))
         return;
+    if (haul__is_dry()) {
+        haul__dry_run_foresee(device, NULL,
+                              &(haul__program_foresight){.kind = HAUL__FORESEES_CALL, .position = now, .end = end});
+        return;
+    }
     haul__spin_lock(&a->lock);
     a->now = now;
     a->end = end;
@@ -23,6 +29,11 @@ void haul__next_use_reach(haul_device *device, uint64_t now, uint64_t end)
 void haul__next_use_set(haul__storage *storage, uint64_t position)
 {
     haul__block *block = storage ? storage->block : NULL;
+    if (storage && haul__is_dry())
+        haul__dry_run_foresee(storage->device, storage,
+                              &(haul__program_foresight){.kind = HAUL__FORESEES_USE, .position = position});
+    if (haul__is_dry())
+        return;
     if (!block || block->pinned || haul__device_is_host(storage->device))
         return;
     haul__spin_lock(&block->owner->lock);

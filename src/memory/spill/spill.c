@@ -21,6 +21,7 @@
 
 #include "device/residency.h"
 #include "memory/allocator_state.h"
+#include "memory/dry_run/dry_run.h"
 #include "memory/spill/copy.h"
 #include "memory/spill/move.h"
 #include "memory/spill/next_use.h"
@@ -154,9 +155,21 @@ static bool could_fit(const struct haul__allocator *a, int64_t bytes)
     return (!limit || bytes <= limit) && (!memory || bytes <= memory);
 }
 
+/* The part of `wanted` bytes that the limit does not leave. All of them if there is room, but in pieces, or no limit.
+ */
+static int64_t missing(struct haul__allocator *a, int64_t wanted)
+{
+    haul__spin_lock(&a->lock);
+    const int64_t more = a->stats.reserved + wanted + haul__limited_overhead(a) - a->stats.limit;
+    const bool    is_part = a->stats.limit && more > 0 && more < wanted;
+    haul__spin_unlock(&a->lock);
+    return is_part ? more : wanted;
+}
+
 int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
 {
     haul__error_record before;
+    const int64_t      least = missing(a, wanted);
     int64_t            moved = 0;
     bool               works = true;
     if (a->pinned || !atomic_load(&a->spills) || !could_fit(a, wanted))
@@ -164,11 +177,11 @@ int64_t haul__spill(struct haul__allocator *a, int64_t wanted)
     const bool taken = haul__residency_take();
     haul__error_save(&before);
     haul__residency_stop();
-    for (int64_t now = -1; works && moved < wanted && moved > now;) {
+    for (int64_t now = -1; works && moved < least && moved > now;) {
         now = moved;
-        works = make_room(a, wanted - moved, &moved);
+        works = make_room(a, least - moved, &moved);
     }
-    if (moved >= wanted)
+    if (moved >= least)
         copy_ahead(a, wanted);
     haul__error_restore(&before);
     if (taken)
@@ -189,17 +202,32 @@ bool haul__may_spill(void)
     return atomic_load_explicit(&any, memory_order_relaxed);
 }
 
-bool haul__spill_return_ahead(haul__storage *storage)
+/* True if the limit leaves `room` bytes next to the block. */
+static bool leaves_room(const haul__block *block, int64_t room)
+{
+    struct haul__allocator *a = block->owner;
+    haul__spin_lock(&a->lock);
+    const int64_t left = a->stats.limit - haul__limited_overhead(a) - a->stats.allocated - (int64_t)block->bytes;
+    const bool    leaves = !a->stats.limit || left >= room;
+    haul__spin_unlock(&a->lock);
+    return leaves;
+}
+
+bool haul__spill_return_ahead(haul__storage *storage, int64_t room)
 {
     haul__error_record before;
-    if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
-        return true;
+    if (haul__is_dry())
+        haul__dry_run_foresee(storage->device, storage,
+                              &(haul__program_foresight){.kind = HAUL__FORESEES_RETURN, .room = room});
     if (haul__is_dry() || haul__is_followed()) /* no command would copy the elements */
+        return true;
+    if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
         return true;
     const bool taken = haul__residency_take();
     haul__error_save(&before);
     haul__residency_stop();
-    const bool works = !atomic_load(&storage->uses->away) || !haul__move_back(storage->block, true);
+    const bool works = !atomic_load(&storage->uses->away) ||
+                       (leaves_room(storage->block, room) && !haul__move_back(storage->block, true));
     haul__error_restore(&before);
     if (taken)
         haul__residency_give();
@@ -236,6 +264,23 @@ int64_t haul__spill_limit(const haul_device *device)
     const int64_t limit = a->stats.limit, left = limit - haul__limited_overhead(a);
     haul__spin_unlock(&a->lock);
     return limit && left < 1 ? 1 : left;
+}
+
+void haul__spill_tiers_room(const haul_device *device, int64_t *host, int64_t *file)
+{
+    struct haul__allocator *a = atomic_load_explicit(&device->allocator, memory_order_acquire);
+    *host = -1;
+    *file = 0;
+    if (!a)
+        return;
+    const bool taken = haul__residency_take();
+    haul__residency_stop();
+    haul__spin_lock(&a->lock);
+    *host = a->tiers.host_is_limited ? a->tiers.host_limit : -1;
+    haul__spin_unlock(&a->lock);
+    *file = a->tiers.file ? haul__spill_file_room(a->tiers.file) : 0;
+    if (taken)
+        haul__residency_give();
 }
 
 void haul__spill_drop_copies(struct haul__allocator *a)

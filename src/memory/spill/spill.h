@@ -16,10 +16,10 @@ bool haul__spill_was_refused(struct haul__allocator *a);
 /* True if a device has ever spilled. Else all blocks are on their devices. */
 bool haul__may_spill(void);
 
-/* Brings back what a command will use soon, if there is memory for it without moving anything away and without waiting.
- * Returns false if there is not, or if the device refused; no error is recorded. Does nothing in dry runs and where a
- * step is followed. The caller holds a reference. */
-bool haul__spill_return_ahead(haul__storage *storage);
+/* Brings back what a command will use soon, if there is memory for it without moving anything away and without waiting,
+ * and the limit leaves `room` bytes then. Returns false if there is not, or if the device refused; no error is
+ * recorded. A dry run notes it, and nothing happens where a step is followed. The caller holds a reference. */
+bool haul__spill_return_ahead(haul__storage *storage, int64_t room);
 
 /* Brings the elements back if they are away, and moves others away for them if it must. The caller has the
  * lock of device/residency.h. */
@@ -33,6 +33,9 @@ bool haul__spills(const haul_device *device);
 
 /* What the limit of a device that spills leaves for tensors; 0: it does not spill, or has no limit. */
 int64_t haul__spill_limit(const haul_device *device);
+
+/* The most bytes of spilled elements that may be in host memory, and in a file; -1: any number. */
+void haul__spill_tiers_room(const haul_device *device, int64_t *host, int64_t *file);
 
 /* Releases the copies of tensors that are on the device, which are kept in case these are spilled again. */
 void haul__spill_drop_copies(struct haul__allocator *a);

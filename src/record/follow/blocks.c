@@ -2,7 +2,9 @@
 #include "record/follow/blocks.h"
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "memory/allocator.h"
+#include "memory/size_class.h"
 #include "memory/spill/next_use.h"
 #include "memory/spill/spill.h"
 
@@ -123,14 +125,57 @@ void haul__blocks_begin(haul__variant *v)
                 haul__next_use_set(storage_of(v, v->uses[k].store), v->position + call);
 }
 
+static int64_t block_bytes(const haul_device *device, int64_t bytes)
+{
+    const int bin = haul__bin_for(device, false, (size_t)bytes);
+    return bin < 0 ? 0 : (int64_t)haul__bin_bytes(bin);
+}
+
+/* What the call allocates on the device while it computes. */
+static int64_t scratch_bytes(const haul__variant *v, const haul__replayed *r, const haul_device *device)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < r->scratch_count; i++) {
+        const haul__storage *s = v->scratch[r->scratch + (size_t)i];
+        bytes += s->device == device ? block_bytes(device, (int64_t)s->bytes) : 0;
+    }
+    return bytes;
+}
+
+/* Bytes in the blocks that begin with this call, or end with it. */
+static int64_t changed_bytes(const haul__variant *v, size_t call, const haul_device *device, bool ends)
+{
+    int64_t bytes = 0;
+    for (size_t k = v->first_use[call]; k < v->first_use[call + 1]; k++) {
+        const haul__store_use *u = &v->uses[k];
+        const haul__inside    *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;
+        if (s && s->in_block && s->device == device && (ends ? u->next == HAUL__NEVER : u->is_first))
+            bytes += block_bytes(device, s->bytes);
+    }
+    return bytes;
+}
+
+/* The room that the calls from this one on need up to another one, beyond the blocks that are there. */
+static int64_t room_until(const haul__variant *v, size_t call, size_t end, const haul_device *device)
+{
+    int64_t live = 0, most = 0;
+    for (size_t i = call; i < end; i++) {
+        live += i > call ? changed_bytes(v, i, device, false) : 0;
+        most = larger(most, live + scratch_bytes(v, &v->calls[i], device));
+        live -= changed_bytes(v, i, device, true);
+    }
+    return most;
+}
+
+/* Nothing leaves the device for what returns, also not in the calls until it is used. */
 static void return_ahead(const haul__variant *v, size_t call)
 {
-    const size_t end = call + 1 + CALLS_AHEAD < v->call_count ? call + 1 + CALLS_AHEAD : v->call_count;
-    for (size_t k = v->first_use[call + 1]; k < v->first_use[end]; k++) {
-        haul__storage *s = storage_of(v, v->uses[k].store);
-        if (s && !v->uses[k].is_first && !haul__spill_return_ahead(s))
-            return;
-    }
+    for (size_t i = call + 1; i <= call + CALLS_AHEAD && i < v->call_count; i++)
+        for (size_t k = v->first_use[i]; k < v->first_use[i + 1]; k++) {
+            haul__storage *s = storage_of(v, v->uses[k].store);
+            if (s && !v->uses[k].is_first && !haul__spill_return_ahead(s, room_until(v, call, i, s->device)))
+                return;
+        }
 }
 
 haul_status haul__blocks_before(haul__variant *v, size_t call)

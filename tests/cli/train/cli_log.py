@@ -149,6 +149,8 @@ def run_all(seen):
         "auto": (0, "--model dense --data blobs:64 --batch auto --epochs 1 --device cpu".split()),
         "wild": (3, "--model mlp --data shapes:64 --batch 16 --log-every 1 --epochs 9 --lr 8 --device cpu".split()),
         "placed": (0, "--model simplecnn --data shapes:32 --batch 16 --epochs 1 --workers 0 --devices cpu,sim:h200".split()),
+        "spilling": (0, "--model dense --data shapes:32 --batch 16 --epochs 1 --log-every 1 --device sim:laptop-4g "
+                        "--spill on".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
     }
     for run, (code, arguments) in kept.items():

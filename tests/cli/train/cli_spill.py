@@ -49,7 +49,8 @@ def contents(folder):
     return {name: open(f"{folder}/{name}", "rb").read() for name in os.listdir(folder)}
 
 
-def same_bits(shares, *net):
+def same_bits(shares, within, *net):
+    """Steps move what was estimated, up to this part of it."""
     events, _ = train(0, *NET, *net)
     plain, done = losses(events), last(events)
     check("nothing is spilled without need", done["spilled_bytes"] == 0 and done["limit_bytes"] == 0)
@@ -60,12 +61,11 @@ def same_bits(shares, *net):
         check("the same losses", losses(events) == plain and len(plain) > 2, f"{losses(events)} {plain}")
         check("within the limit", 0 < limited["peak_bytes"] <= limited["limit_bytes"], f"{limited}")
         check("about that share", limited["limit_bytes"] <= share / 100 * done["peak_bytes"] * 1.1, f"{limited} {done}")
-        eager = last(train(0, *spilling, "--eager")[0])
-        dry = last(train(0, *spilling, "--eager", "--estimate")[0])
-        steps = len(plain) + 1  # and the test
-        most = 2 if STANDIN else 1.4  # what returns ahead depends on when the stand-in's threads end a command
-        check("as estimated", dry["spill_fits"] and 0.7 < eager["spilled_bytes"] / steps / dry["spilled_bytes"] < most and
-              0 < dry["returned_bytes"] <= dry["spilled_bytes"] and dry["spill_seconds"] > 0, f"{eager} {dry}")
+        dry = last(train(0, *spilling, "--estimate")[0])
+        moved = [e["spilled_bytes"] for e in events if e["event"] == "batch"]
+        check("as estimated", dry["spill_fits"] and
+              abs(moved[-1] - moved[-2] - dry["spilled_bytes"]) <= within * dry["spilled_bytes"] and
+              0 < dry["returned_bytes"] and dry["spill_seconds"] > 0, f"{moved} {dry}")
         check("spilled", limited["spilled_bytes"] > 0 and limited["h2d_bytes"] > done["h2d_bytes"], f"{limited}")
         check("waits are counted", limited["waits"] > done["waits"], f"{limited} {done}")
 
@@ -163,17 +163,25 @@ def tiers():
         check("a part goes to the file", 0 < done["spilled_to_file_bytes"] <= done["spilled_bytes"] and
               (done["spilled_to_file_bytes"] == done["spilled_bytes"]) == (host == "0"), f"{done}")
         check("nothing is left there", not os.listdir("disk"))
+        dry = last(train(0, *limited, "--spill-host", host, "--spill-folder", "disk", "--estimate")[0])
+        check("the file is estimated", 0 < dry["spilled_to_file_bytes"] <= dry["spilled_bytes"] and
+              (dry["spilled_to_file_bytes"] == dry["spilled_bytes"]) == (host == "0") and
+              (dry["spill_host_bytes"] > 0) == (host != "0") and dry["spill_file_bytes"] > 0, f"{dry}")
     _, told = train(4, *limited, "--spill-host", "200k")
-    check("host memory is named", "host memory for spilled tensors of " + DEVICE in told and ("200,000" in told or
-          "195.3 KiB" in told), told)
+    check("host memory is named", ("host memory for spilled tensors of " + DEVICE if NVIDIA else
+                                   "host memory for spilled tensors has no room for") in told, told)
     one = ["--batch", "32", "--seed", "5"]
     whole, _ = train(0, *SMALL, *one, "--epochs", "2")
     train(0, *SMALL, *one, "--run", "tiers")
     before = contents("tiers")
     on = ["--run", "tiers", "--resume", "--epochs", "2", "--memory-limit", share, "--spill", "on", "--spill-host", "0"]
     _, told = train(4, *on, "--spill-folder", "disk", "--spill-file", "100k")
-    check("the full file is named", "the file for spilled tensors in disk" in told and "needs" in told and
-          "are free there" in told, told)
+    if NVIDIA:  # the training is tried
+        check("the full file is named", "the file for spilled tensors in disk" in told and "needs" in told and
+              "are free there" in told, told)
+    else:
+        check("the full tiers are named before", "host memory and the file for spilled tensors have no room for" in told and
+              "raise --spill-file" in told, told)
     _, told = train(1, *on, "--spill-folder", "gone")
     check("the folder is named", "in gone: No such file" in told, told)
     check("the run is intact", all(contents("tiers")[n] == before[n] for n in ("checkpoint", "weights.safetensors")))
@@ -211,11 +219,10 @@ def run_out():
 # The least that an operation of the small network needs by itself is two fifths of the whole, or somewhat more of what
 # cuDNN needs. On a GPU the workspace of libraries is a part of the whole, too.
 least = 47 if STANDIN else 60 if NVIDIA else 42
-# Workers copy mini-batches to the device ahead, and a dry run when they are used. So where little is spilled, a step
-# moves up to two mini-batches more than estimated.
-same_bits((55 if STANDIN else 75, 50, least), "--model", "simplecnn", "--batch", "32")
+# Free memory in pieces that are too small is not in an estimate. The small network has none.
+same_bits((55 if STANDIN else 75, 50, least), 0.05, "--model", "simplecnn", "--batch", "32")
 if not os.environ.get("HAUL_SANITIZE") and not STANDIN:  # too slow, and nothing else than with the small one
-    same_bits((50, 25), "--model", "resnet18", "--batch", "24")
+    same_bits((50, 25), 0.15, "--model", "resnet18", "--batch", "24")
 if STANDIN or not NVIDIA:  # the context of a GPU counts, too
     largest_batch()
 too_little()
