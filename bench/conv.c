@@ -25,7 +25,7 @@ static bool open_conv(const bench_case *c)
 
 static haul_tensor *conv(void)
 {
-    return haul_conv2d(x, weight, bias, .stride = {s->stride, s->stride}, .padding = {s->padding, s->padding});
+    return haul_conv2d(x, weight, .bias = bias, .stride = {s->stride, s->stride}, .padding = {s->padding, s->padding});
 }
 
 static bool run_forward(const bench_case *c, int64_t times)

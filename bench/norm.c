@@ -6,12 +6,13 @@ static haul_tensor *weight, *bias, *mean, *variance, *classes;
 static haul_tensor *layer_norm(haul_tensor *x, int axis)
 {
     (void)axis; /* always the last one */
-    return haul_layer_norm(x, weight, .bias = bias);
+    return haul_layer_norm(x, .weight = weight, .bias = bias);
 }
 
 static haul_tensor *batch_norm(haul_tensor *x)
 {
-    return haul_batch_norm(x, weight, .bias = bias, .running_mean = mean, .running_var = variance, .training = true);
+    return haul_batch_norm(x, .weight = weight, .bias = bias, .running_mean = mean, .running_var = variance,
+                           .training = true);
 }
 
 static haul_tensor *cross_entropy(haul_tensor *x)

@@ -62,7 +62,7 @@ static haul_tensor *reshape(haul_tensor *x)
 
 static haul_tensor *linear(haul_tensor *x)
 {
-    return haul_linear(x, weight, bias);
+    return haul_linear(x, weight, .bias = bias);
 }
 
 /* ---- training steps; the case's size is the batch ---- */
@@ -156,7 +156,7 @@ static bool run_steps(const bench_case *c, int64_t times)
     for (int64_t i = 0; i < times; i++) {
         haul_scope *scope = haul_scope_push();
         haul_optimizer_zero_grad(optimizer);
-        haul_backward(c->op(haul_call(net, a)), HAUL_NONE);
+        haul_backward(c->op(haul_call(net, a)));
         haul_optimizer_step(optimizer);
         haul_scope_pop(scope);
     }
@@ -172,7 +172,7 @@ static haul_status step(void *context)
 {
     (void)context;
     haul_optimizer_zero_grad(optimizer);
-    haul_backward(loss_of(haul_call(net, a)), HAUL_NONE);
+    haul_backward(loss_of(haul_call(net, a)));
     return haul_optimizer_step(optimizer);
 }
 

@@ -24,7 +24,7 @@ static bool step(void)
 {
     haul_scope *scope = haul_scope_push();
     haul_optimizer_zero_grad(optimizer);
-    haul_backward(haul_cross_entropy(haul_call(net, pictures), labels), HAUL_NONE);
+    haul_backward(haul_cross_entropy(haul_call(net, pictures), labels));
     haul_optimizer_step(optimizer);
     haul_scope_pop(scope);
     return !haul_error_status();

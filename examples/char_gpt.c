@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         batch_of(text, length, step, &x, &y);
         haul_optimizer_zero_grad(adamw);
         haul_tensor *loss = haul_cross_entropy(haul_reshape(haul_call(net, x), HAUL_SHAPE(-1, CHARACTERS)), y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(adamw);
         printf("step %d: loss %.7f\n", step + 1, haul_item(loss));
         haul_scope_pop(inner);

@@ -22,7 +22,7 @@ static haul_status train_step(haul_module *net, haul_optimizer *sgd, const haul_
     haul_budget(.waits = 0); /* nothing is copied: the loader has put the batch on the device */
     haul_optimizer_zero_grad(sgd);
     haul_tensor *loss = haul_cross_entropy(haul_call(net, b->x), b->y);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(sgd);
     haul_add_into(running, running, haul_detach(loss)); /* no wait for the device */
     haul_scope_pop(step);

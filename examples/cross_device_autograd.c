@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     haul_set_requires_grad(b, true); /* no graph leads to b, so b is a leaf on the device */
 
     haul_tensor *y = haul_mul(b, haul_to(a, device));
-    haul_backward(y, haul_ones_like(y));
+    haul_backward(y, .seed = haul_ones_like(y));
 
     haul_tensor *grad_a = haul_tensor_grad(a), *grad_b = haul_tensor_grad(b);
     printf("gradient of a, on %s:\n", haul_device_name(haul_tensor_device(grad_a)));

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
             haul_scope *step = haul_scope_push();
             haul_budget(.waits = 0); /* nothing is copied: the loader has put the batch on the device */
             haul_optimizer_zero_grad(adam);
-            haul_backward(haul_cross_entropy(haul_call(net, b->x), b->y), HAUL_NONE);
+            haul_backward(haul_cross_entropy(haul_call(net, b->x), b->y));
             haul_optimizer_step(adam);
             haul_scope_pop(step);
         }

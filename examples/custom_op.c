@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     haul_budget(.h2d_bytes = 20 * 40, .d2h_bytes = 4 * 40 + 10 * 8, .waits = 4 + 10);
     haul_set_device(haul_device_get(argc > 1 ? argv[1] : "auto"));
     haul_tensor *x = haul_set_requires_grad(haul_arange(HAUL_F64, -2, 3, 1), true), *y = swish(&x, 1, &beta);
-    haul_backward(haul_sum(y), HAUL_NONE);
+    haul_backward(haul_sum(y));
     haul_print(y);
     haul_print(haul_tensor_grad(x));
     printf("%s\n", haul_grad_check(swish, &x, 1, &beta) ? haul_error_message() : "the gradient is right");

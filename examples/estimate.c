@@ -19,7 +19,7 @@ static haul_status step(void *context)
     haul_optimizer *adam = haul_adam(net, 0.001);
     haul_tensor    *x = haul_empty(HAUL_F32, HAUL_SHAPE(p->batch, 3, 32, 32));
     haul_tensor    *y = haul_empty(HAUL_I64, HAUL_SHAPE(p->batch));
-    status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+    status = haul_backward(haul_cross_entropy(haul_call(net, x), y));
     return status ? status : haul_optimizer_step(adam);
 }
 

@@ -18,7 +18,7 @@ static haul_status step(void *context, int64_t batch)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(batch, 3, 32, 32)), *y = haul_zeros(HAUL_I64, HAUL_SHAPE(batch));
     haul_optimizer_zero_grad(t->sgd);
-    haul_backward(haul_cross_entropy(haul_call(t->net, x), y), HAUL_NONE);
+    haul_backward(haul_cross_entropy(haul_call(t->net, x), y));
     haul_optimizer_step(t->sgd);
     haul_scope_pop(scope);
     return haul_error_status();

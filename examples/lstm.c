@@ -43,7 +43,7 @@ int main(int argc, char **argv)
             haul_tensor *x = haul_slice(signal, 1, at, at + CHUNK, 1), *hn, *cn;
             haul_tensor *y = haul_call(head, haul_call(lstm, x, h, c, .more = {&hn, &cn}));
             haul_tensor *loss = haul_mse_loss(y, haul_slice(signal, 1, at + 1, at + CHUNK + 1, 1));
-            haul_backward(loss, HAUL_NONE);
+            haul_backward(loss);
             haul_clip_grad_norm(net, 1);
             haul_optimizer_step(adam);
             h = carry(h, hn), c = carry(c, cn);

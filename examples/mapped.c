@@ -48,7 +48,7 @@ int main(int argc, char **argv)
             haul_scope *step = haul_scope_push();
             haul_optimizer_zero_grad(sgd);
             haul_tensor *loss = haul_mse_loss(haul_reshape(haul_call(net, b->x), HAUL_SHAPE(-1)), b->y);
-            haul_backward(loss, HAUL_NONE);
+            haul_backward(loss);
             haul_optimizer_step(sgd);
             sum += haul_item(loss);
             haul_scope_pop(step);

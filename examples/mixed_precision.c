@@ -24,13 +24,13 @@ static haul_status step(const training *t, const haul_batch *b, haul_tensor *sum
     haul_autocast_end(before);
 
     if (t->scaler) {
-        haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
+        haul_backward(haul_grad_scaler_scale(t->scaler, loss));
         haul_grad_scaler_unscale(t->scaler, t->optimizer); /* so that the gradients can be clipped */
         haul_clip_grad_norm(t->net, 1);
         haul_grad_scaler_step(t->scaler, t->optimizer);
         haul_grad_scaler_update(t->scaler);
     } else {
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_clip_grad_norm(t->net, 1);
         haul_optimizer_step(t->optimizer);
     }

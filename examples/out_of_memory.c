@@ -13,7 +13,7 @@ static haul_status train_step(haul_module *net, haul_optimizer *adam, int64_t ba
     haul_tensor *y = haul_randint(HAUL_I64, HAUL_SHAPE(batch), 0, 10);
     haul_status  status = haul_optimizer_zero_grad(adam);
     if (!status)
-        status = haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+        status = haul_backward(haul_cross_entropy(haul_call(net, x), y));
     if (!status)
         status = haul_optimizer_step(adam);
     const haul_status exceeded = haul_scope_pop(scope);

@@ -29,7 +29,7 @@ static haul_status train_batch(haul_module *net, haul_optimizer *sgd, const haul
     haul_optimizer_zero_grad(sgd);
     haul_tensor *x = haul_to(b->x, device), *y = haul_to(b->y, device);
     haul_tensor *logits = haul_call(net, x);
-    haul_backward(haul_bce_with_logits(logits, y), HAUL_NONE);
+    haul_backward(haul_bce_with_logits(logits, y));
     haul_optimizer_step(sgd);
 
     haul_set_grad_enabled(false);

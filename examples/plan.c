@@ -20,7 +20,7 @@ static haul_status step(void *context)
     haul_scope *scope = haul_scope_push();
     haul_optimizer_zero_grad(t->sgd);
     haul_tensor *loss = haul_cross_entropy(haul_call(t->net, t->batch->x), t->batch->y);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(t->sgd);
     haul_add_into(t->total, t->total, haul_detach(loss));
     haul_scope_pop(scope);

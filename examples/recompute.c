@@ -37,7 +37,7 @@ static double train_step(const char *name, bool recompute, haul_device *device)
     haul_memory_reset_peak(device);
     haul_memory_stats_get(device, &before);
     haul_tensor *loss = haul_mean(haul_square(haul_call(net, x)));
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_memory_stats_get(device, &after);
     int count = haul_module_tensors(net, all, 6 * DEPTH);
     for (int i = 0; i < count; i++)

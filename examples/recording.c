@@ -17,7 +17,7 @@ static haul_status step(void *context)
 {
     training    *t = context;
     haul_tensor *loss = haul_bce_with_logits(haul_call(t->net, t->batch->x), t->batch->y);
-    haul_status  status = haul_backward(loss, HAUL_NONE);
+    haul_status  status = haul_backward(loss);
     if (!status)
         status = haul_optimizer_step(t->sgd);
     if (!status)

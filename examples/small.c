@@ -19,7 +19,7 @@ static double train(haul_module *net, haul_optimizer *sgd, haul_loader *loader, 
         haul_scope *scope = haul_scope_push();
         haul_optimizer_zero_grad(sgd);
         haul_tensor *loss = haul_cross_entropy(haul_call(net, b->x), b->y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(sgd);
         sum += haul_item(loss);
         haul_scope_pop(scope);

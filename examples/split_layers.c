@@ -27,7 +27,7 @@ int main(int argc, char **argv)
         haul_tensor *x = haul_uniform(HAUL_F32, HAUL_SHAPE(BATCH, 4), -1, 1);
         haul_tensor *y = haul_sum(haul_square(x), HAUL_AXES(1), .keepdim = true);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(adam);
         if (step % 100 == 0)
             printf("step %d: loss %.4f\n", step, haul_item(loss));

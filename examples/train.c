@@ -13,7 +13,7 @@ static double train(haul_module *net, haul_optimizer *adam, haul_loader *loader,
         haul_budget(.d2h_bytes = 4, .waits = 1); /* the loss */
         haul_optimizer_zero_grad(adam);
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b->x), b->y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(adam);
         sum += haul_item(loss);
         haul_scope_pop(scope);

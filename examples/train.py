@@ -11,7 +11,6 @@ def struct(**members):
     return type("Struct", (c.Structure,), {"_fields_": list(members.items())})
 
 
-NONE = Object.in_dll(haul, "haul_none")
 Linear = struct(out_features=c.c_int64, no_bias=c.c_bool, relu=c.c_bool)
 Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double, weight_decay=c.c_double,
               parameters=c.c_void_p, count=c.c_int)
@@ -20,7 +19,7 @@ Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint
                 prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
-Backward = struct(seed=Object, keep=c.c_bool, once=c.c_bool)
+Backward = struct(y=Object, seed=Object, keep=c.c_bool, once=c.c_bool)
 Budget = struct(h2d_bytes=c.c_int64, d2h_bytes=c.c_int64, d2d_bytes=c.c_int64, waits=c.c_int64, everywhere=c.c_bool)
 Batch = struct(x=Object, y=Object, index=c.c_int64, size=c.c_int64)
 
@@ -40,7 +39,7 @@ def train(net, adam, loader, epoch):
         haul.haul_optimizer_zero_grad(adam)
         logits = haul.haul_call_with(net, c.byref(Call((batch[0].x,))))
         loss = haul.haul_bce_with_logits_with(logits, c.byref(Loss(batch[0].y)))
-        haul.haul_backward_with(loss, c.byref(Backward(NONE)))
+        haul.haul_backward_with(c.byref(Backward(loss)))
         haul.haul_optimizer_step(adam)
         total += haul.haul_item(loss)
         haul.haul_scope_pop(scope)

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         haul_optimizer_zero_grad(adam);
         batch        b = draw();
         haul_tensor *loss = haul_bce_with_logits(haul_call(net, b.picture, b.kind), b.mask);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(adam);
         if (step == 1 || step == STEPS)
             printf("step %d: loss %.3f\n", step, haul_item(loss));

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 50; i++) {
         haul_scope *step = haul_scope_push();
         haul_set_grad(v, HAUL_NONE);
-        haul_backward(haul_mse_loss(v, target), HAUL_NONE);
+        haul_backward(haul_mse_loss(v, target));
         haul_set_grad_enabled(false); /* until the scope ends */
         haul_sub_into(v, v, haul_mul_scalar(haul_tensor_grad(v), 0.5));
         haul_scope_pop(step);

@@ -35,7 +35,7 @@ static bool step(void)
     haul_autocast_state before = haul_autocast_begin("all", autocast);
     haul_tensor        *loss = haul_cross_entropy(haul_call(net, pictures), labels);
     haul_autocast_end(before);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(optimizer);
     haul_scope_pop(scope);
     return !haul_error_status();

@@ -43,7 +43,7 @@ static void make_conv(const compute_family *f, haul_dtype dtype, int64_t size, c
 static haul_status run_conv(const compute_family *f, const compute_tensors *t)
 {
     const int64_t padding = f->conv.padding ? f->conv.padding : HAUL_ZERO;
-    return haul_conv2d_into(t->out, t->x, t->w, HAUL_NONE, .stride = {f->conv.stride, f->conv.stride},
+    return haul_conv2d_into(t->out, t->x, t->w, .stride = {f->conv.stride, f->conv.stride},
                             .padding = {padding, padding});
 }
 

@@ -3,7 +3,7 @@
  *     haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
  *     haul_tensor *loss = haul_cross_entropy(haul_call(net, x), y);
  *     haul_autocast_end(before);
- *     haul_backward(loss, HAUL_NONE);
+ *     haul_backward(loss);
  *
  * Within autocast each operation computes in the dtype that suits it. Operations with an f64 operand are not affected.
  * Others with floating operands compute

@@ -2,7 +2,7 @@
  *
  *     haul_set_requires_grad(w, true);
  *     haul_tensor *loss = haul_mse_loss(haul_matmul(x, w), y);
- *     haul_backward(loss, HAUL_NONE);
+ *     haul_backward(loss);
  *     haul_tensor *dw = haul_tensor_grad(w);
  *
  * A result that depends on a tensor that requires a gradient carries the graph that made it. The graph is freed with
@@ -37,17 +37,17 @@ HAUL_API haul_tensor *haul_tensor_grad(haul_tensor *t);
 HAUL_API haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad);
 
 typedef struct HAUL__DESIGNATED haul_backward_options {
-    haul_tensor *seed; /* the gradient of y itself, of y's shape; HAUL_NONE means 1, for a y with a single element;
-                          positional */
-    HAUL__GUARD
-    bool keep; /* keep the graph, so that it can be used again: more memory */
-    bool once; /* add each gradient to its leaf as soon as it is complete: less memory; excludes `keep` */
+    haul_tensor *y; /* the tensor to differentiate; positional */
+    HAUL__GUARD(seed)
+    haul_tensor *seed; /* the gradient of y itself, of y's shape; default 1, for a y with a single element */
+    bool         keep; /* keep the graph, so that it can be used again: more memory */
+    bool         once; /* add each gradient to its leaf as soon as it is complete: less memory; excludes `keep` */
 } haul_backward_options;
 
 /* Add d(y)/d(leaf) to the gradient of every leaf behind y:
  *
- *     haul_backward(loss, HAUL_NONE);
- *     haul_backward(loss, HAUL_NONE, .keep = true);
+ *     haul_backward(loss);
+ *     haul_backward(loss, .keep = true);
  *
  * - The pass frees what the graph holds as soon as it has used it. Neither this graph nor another one that shares a
  * part of it can be used again, even if the pass fails; no other thread may use it during the pass. `.keep = true`
@@ -62,8 +62,8 @@ typedef struct HAUL__DESIGNATED haul_backward_options {
  * part of the graph. A part that holds no tensors, for example a sum of leaves, stays usable. Fails with HAUL_GRAPH if
  * a tensor that a gradient needs was changed in place, and with HAUL_INVALID_ARGUMENT if keep and once are both true.
  */
-#define haul_backward(y, ...) haul_backward_with(y, HAUL__OPTIONS(haul_backward_options, .seed = __VA_ARGS__))
-HAUL_API haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *options);
+#define haul_backward(...) haul_backward_with(HAUL__OPTIONS(haul_backward_options, .y = __VA_ARGS__))
+HAUL_API haul_status haul_backward_with(const haul_backward_options *options);
 
 /* Compute gradients without touching those of leaves: results[i] becomes d(y)/d(inputs[i]), or HAUL_NONE if y does not
  * depend on it. On failure each result is a failed tensor.
@@ -77,7 +77,7 @@ HAUL_API haul_status haul_backward_with(haul_tensor *y, const haul_backward_opti
  * - inputs, count: the tensors to differentiate by, and their number */
 typedef struct HAUL__DESIGNATED haul_grad_options {
     haul_tensor **results; /* gets `count` tensors; positional */
-    HAUL__GUARD
+    HAUL__GUARD(seed)
     haul_tensor *seed;         /* the gradient of y; default 1, for a y with a single element */
     bool         create_graph; /* record the pass itself, so that the results can be differentiated again; keeps the
                                   graph, too */
@@ -104,7 +104,7 @@ typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *
 
 typedef struct HAUL__DESIGNATED haul_recompute_options {
     void *context; /* passed to `f`; must be valid until it is released; positional */
-    HAUL__GUARD
+    HAUL__GUARD(release)
     /* called once with the context, when `f` cannot run any more: at the end of the call if no graph was recorded or if
      * it failed, else when the graph is freed, on the thread that does so. It must not use the graph */
     void (*release)(void *context);
@@ -146,7 +146,7 @@ HAUL_API bool haul_recomputing(void);
 
 typedef struct HAUL__DESIGNATED haul_grad_check_options {
     void *context; /* passed to `f`; positional */
-    HAUL__GUARD
+    HAUL__GUARD(step)
     double step;         /* step of the differences; default 1e-6 */
     double tolerance[2]; /* {atol, rtol}; default {1e-5, 1e-3}; {1e-5, HAUL_ZERO} is absolute only */
 } haul_grad_check_options;

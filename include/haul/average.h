@@ -33,7 +33,7 @@ typedef struct haul_average haul_average;
  * - `1 / n` with .equal: the mean, as torch.optim.swa_utils.AveragedModel */
 typedef struct HAUL__DESIGNATED haul_average_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
-    HAUL__GUARD
+    HAUL__GUARD(decay)
     double decay; /* weight of the old average, below 1; default 0.999 */
     /* bias_corrected: correct the first updates, as above; equal: the mean of all steps, as above */
     bool                     bias_corrected, equal;

@@ -11,7 +11,8 @@
  *   a bool document their value on failure.
  * - Ownership. Every object that a function makes belongs to the innermost scope of the calling thread and ends with it
  *   (scope.h). The caller frees nothing else, except where an entry says "the caller must free".
- * - Options are designated initialisers after the last positional argument: haul_conv2d(x, w, bias, .stride = {2, 2}).
+ * - Options are designated initialisers after the last positional argument: haul_conv2d(x, w, .bias = b, .stride = {2,
+ *   2}). What a call needs is positional, in the order of the formula; everything else is an option, tensors included.
  *   The compiler warns about an option without a name.
  * - Defaults. An option that is omitted or 0 has its default. Write HAUL_ZERO for the number zero. A tensor option that
  *   is omitted is HAUL_NONE. An option with two values needs both, as in .padding = {1, 1}. {0, 0} counts as omitted;
@@ -54,15 +55,16 @@
 /* The number zero, for an option whose default is another number: .padding = {1, HAUL_ZERO}. */
 #define HAUL_ZERO (-2147483647 - 1)
 
-/* Private: a struct of options is HAUL__DESIGNATED and has a HAUL__GUARD, of no size, after its positional members. A
- * further value without a name would initialise the guard, and compilers warn. C++ refuses it without a guard. */
+/* Private: a struct of options is HAUL__DESIGNATED and has a HAUL__GUARD(the first option), of no size, after its
+ * positional members. A further value without a name would initialise the guard, and compilers warn; gcc names the
+ * guard. C++ refuses it without a guard. */
 #if defined(__GNUC__) && !defined(__cplusplus)
 typedef struct haul__nothing {
     char nothing;
 } haul__nothing;
-#define HAUL__GUARD __extension__ haul__nothing haul__options_have_names[0];
+#define HAUL__GUARD(option) __extension__ haul__nothing haul__options_have_names_like_dot_##option[0];
 #else
-#define HAUL__GUARD
+#define HAUL__GUARD(option)
 #endif
 #ifdef __has_attribute
 #if __has_attribute(designated_init)

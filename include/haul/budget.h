@@ -25,7 +25,7 @@ HAUL_BEGIN
  * free.
  */
 typedef struct HAUL__DESIGNATED haul_budget_options {
-    HAUL__GUARD
+    HAUL__GUARD(h2d_bytes)
     int64_t h2d_bytes;  /* bytes copied from the host to devices; default 0: none */
     int64_t d2h_bytes;  /* bytes copied from devices to the host; default 0: none */
     int64_t d2d_bytes;  /* bytes copied between devices without a stop in host memory; default 0: none */

@@ -13,9 +13,10 @@
 HAUL_BEGIN
 
 typedef struct HAUL__DESIGNATED haul_conv2d_options {
-    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
-    HAUL__GUARD
-    int64_t stride[2]; /* step of the window, {vertical, horizontal}; default {1, 1} */
+    haul_tensor *weight; /* [C_out, C_in / groups, KH, KW]; positional */
+    HAUL__GUARD(bias)
+    haul_tensor *bias;      /* [C_out]; default zeros */
+    int64_t      stride[2]; /* step of the window, {vertical, horizontal}; default {1, 1} */
     /* zeros added on each side, {vertical, horizontal}; default none; {1, HAUL_ZERO} pads rows only */
     int64_t padding[2];
     int64_t dilation[2]; /* distance of the window's elements, {vertical, horizontal}; default {1, 1} */
@@ -23,9 +24,9 @@ typedef struct HAUL__DESIGNATED haul_conv2d_options {
     bool    relu; /* return max(result, 0), fused where supported; NaN may become 0, whereas haul_relu propagates it */
 } haul_conv2d_options;
 
-/* The convolution of neural networks, a cross-correlation: haul_conv2d(x, weight, bias, .padding = {1, 1}). The result
- * is [N, C_out, H', W'], with floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and columns.
- * Dtypes promote; x or the weight has a floating dtype.
+/* The convolution of neural networks, a cross-correlation: haul_conv2d(x, weight, .bias = b, .padding = {1, 1}). The
+ * result is [N, C_out, H', W'], with floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and
+ * columns. Dtypes promote; x or the weight has a floating dtype.
  *
  * The result is channels-last if x or the weight is, and if the device's library computes that way.
  *
@@ -37,37 +38,35 @@ typedef struct HAUL__DESIGNATED haul_conv2d_options {
  * only those results whose window contains it. The same is true of the gradients; for that of the weight, pixels of all
  * channels are taken to be alike.
  *
- * - x: [N, C_in, H, W]
- * - weight: [C_out, C_in / groups, KH, KW] */
-#define haul_conv2d(x, weight, ...) haul_conv2d_with(x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
-HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options);
-#define haul_conv2d_into(out, x, weight, ...)                                                                          \
-    haul_conv2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv2d_options, .bias = __VA_ARGS__))
-HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                           const haul_conv2d_options *options);
+ * - x: [N, C_in, H, W] */
+#define haul_conv2d(x, ...) haul_conv2d_with(x, HAUL__OPTIONS(haul_conv2d_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv2d_with(haul_tensor *x, const haul_conv2d_options *options);
+#define haul_conv2d_into(out, x, ...)                                                                                  \
+    haul_conv2d_into_with(out, x, HAUL__OPTIONS(haul_conv2d_options, .weight = __VA_ARGS__))
+HAUL_API haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, const haul_conv2d_options *options);
 
-/* haul_conv2d in one dimension: haul_conv1d(x, weight, bias, .padding = 1).
+/* haul_conv2d in one dimension: haul_conv1d(x, weight, .bias = b, .padding = 1).
  *
- * - x: [N, C_in, L]
- * - weight: [C_out, C_in / groups, K] */
+ * - x: [N, C_in, L] */
 typedef struct HAUL__DESIGNATED haul_conv1d_options {
-    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
-    HAUL__GUARD
+    haul_tensor *weight; /* [C_out, C_in / groups, K]; positional */
+    HAUL__GUARD(bias)
+    haul_tensor *bias; /* [C_out]; default zeros */
     /* stride: step of the window; default 1. padding: zeros added at each end; default 0. dilation: distance of the
      * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
     int64_t stride, padding, dilation, groups;
     bool    relu; /* return max(result, 0), fused where supported */
 } haul_conv1d_options;
-#define haul_conv1d(x, weight, ...) haul_conv1d_with(x, weight, HAUL__OPTIONS(haul_conv1d_options, .bias = __VA_ARGS__))
-HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, haul_tensor *weight, const haul_conv1d_options *options);
-#define haul_conv1d_into(out, x, weight, ...)                                                                          \
-    haul_conv1d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv1d_options, .bias = __VA_ARGS__))
-HAUL_API haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                           const haul_conv1d_options *options);
+#define haul_conv1d(x, ...) haul_conv1d_with(x, HAUL__OPTIONS(haul_conv1d_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options);
+#define haul_conv1d_into(out, x, ...)                                                                                  \
+    haul_conv1d_into_with(out, x, HAUL__OPTIONS(haul_conv1d_options, .weight = __VA_ARGS__))
+HAUL_API haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, const haul_conv1d_options *options);
 
 typedef struct HAUL__DESIGNATED haul_conv_transpose2d_options {
-    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
-    HAUL__GUARD
+    haul_tensor *weight; /* [C_in, C_out / groups, KH, KW]; positional */
+    HAUL__GUARD(bias)
+    haul_tensor *bias; /* [C_out]; default zeros */
     /* stride: spreads the elements of x; default {1, 1}. padding: rows and columns removed on each side; default none
      */
     int64_t stride[2], padding[2];
@@ -81,41 +80,38 @@ typedef struct HAUL__DESIGNATED haul_conv_transpose2d_options {
  * result has (size - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1 rows and columns (Dumoulin,
  * Visin 2016). Memory formats and dtypes are those of haul_conv2d.
  *
- * - x: [N, C_in, H, W]
- * - weight: [C_in, C_out / groups, KH, KW] */
-#define haul_conv_transpose2d(x, weight, ...)                                                                          \
-    haul_conv_transpose2d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
-HAUL_API haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, haul_tensor *weight,
-                                                 const haul_conv_transpose2d_options *options);
-#define haul_conv_transpose2d_into(out, x, weight, ...)                                                                \
-    haul_conv_transpose2d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv_transpose2d_options, .bias = __VA_ARGS__))
-HAUL_API haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+ * - x: [N, C_in, H, W] */
+#define haul_conv_transpose2d(x, ...)                                                                                  \
+    haul_conv_transpose2d_with(x, HAUL__OPTIONS(haul_conv_transpose2d_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, const haul_conv_transpose2d_options *options);
+#define haul_conv_transpose2d_into(out, x, ...)                                                                        \
+    haul_conv_transpose2d_into_with(out, x, HAUL__OPTIONS(haul_conv_transpose2d_options, .weight = __VA_ARGS__))
+HAUL_API haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x,
                                                      const haul_conv_transpose2d_options *options);
 
 /* haul_conv_transpose2d in one dimension.
  *
- * - x: [N, C_in, L]
- * - weight: [C_in, C_out / groups, K] */
+ * - x: [N, C_in, L] */
 typedef struct HAUL__DESIGNATED haul_conv_transpose1d_options {
-    haul_tensor *bias; /* [C_out] or HAUL_NONE; positional */
-    HAUL__GUARD
+    haul_tensor *weight; /* [C_in, C_out / groups, K]; positional */
+    HAUL__GUARD(bias)
+    haul_tensor *bias; /* [C_out]; default zeros */
     /* stride: spreads the elements of x; default 1. padding: elements removed at each end; default 0. output_padding:
      * elements added at the end; less than the stride; default 0. dilation: distance of the window's elements; default
      * 1. groups: groups of channels that do not mix; default 1 */
     int64_t stride, padding, output_padding, dilation, groups;
 } haul_conv_transpose1d_options;
-#define haul_conv_transpose1d(x, weight, ...)                                                                          \
-    haul_conv_transpose1d_with(x, weight, HAUL__OPTIONS(haul_conv_transpose1d_options, .bias = __VA_ARGS__))
-HAUL_API haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, haul_tensor *weight,
-                                                 const haul_conv_transpose1d_options *options);
-#define haul_conv_transpose1d_into(out, x, weight, ...)                                                                \
-    haul_conv_transpose1d_into_with(out, x, weight, HAUL__OPTIONS(haul_conv_transpose1d_options, .bias = __VA_ARGS__))
-HAUL_API haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+#define haul_conv_transpose1d(x, ...)                                                                                  \
+    haul_conv_transpose1d_with(x, HAUL__OPTIONS(haul_conv_transpose1d_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, const haul_conv_transpose1d_options *options);
+#define haul_conv_transpose1d_into(out, x, ...)                                                                        \
+    haul_conv_transpose1d_into_with(out, x, HAUL__OPTIONS(haul_conv_transpose1d_options, .weight = __VA_ARGS__))
+HAUL_API haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x,
                                                      const haul_conv_transpose1d_options *options);
 
 typedef struct HAUL__DESIGNATED haul_pool2d_options {
     int64_t size; /* size of a square window, or its height if .size_w is given; positional */
-    HAUL__GUARD
+    HAUL__GUARD(size_w)
     int64_t size_w;    /* width of a window that is not square; default the height */
     int64_t stride[2]; /* step of the window, {vertical, horizontal}; default the window's size */
     /* rows and columns added on each side, at most half the window; default none; {1, HAUL_ZERO} pads rows only */
@@ -144,7 +140,7 @@ HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x,
  * - x: [N, C, L] of a floating dtype */
 typedef struct HAUL__DESIGNATED haul_pool1d_options {
     int64_t size; /* size of the window; positional */
-    HAUL__GUARD
+    HAUL__GUARD(stride)
     /* stride: step of the window; default the window's size. padding: elements added at each end, at most half the
      * window; default 0 */
     int64_t stride, padding;
@@ -189,7 +185,7 @@ typedef enum haul_interpolation { HAUL_NEAREST, HAUL_BILINEAR } haul_interpolati
  * - `HAUL_BILINEAR` with .align_corners: i (n - 1) / (m - 1) */
 typedef struct HAUL__DESIGNATED haul_interpolate_options {
     haul_tensor *x; /* [N, C, H, W] of a floating dtype; positional */
-    HAUL__GUARD
+    HAUL__GUARD(size)
     int64_t            size[2];  /* {rows, columns} of the result */
     double             scale[2]; /* the result has floor(rows scale[0]) rows and floor(columns scale[1]) columns */
     haul_interpolation mode;     /* how to interpolate; default HAUL_NEAREST */

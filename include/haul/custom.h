@@ -154,7 +154,7 @@ typedef struct haul_kernel {
 /* An operand of a custom operation: {"x"}, {"bias", .optional = true}. */
 typedef struct haul_custom_operand {
     const char *name; /* its name; positional */
-    HAUL__GUARD
+    HAUL__GUARD(optional)
     bool optional; /* may be HAUL_NONE, and may be omitted from the end of a call */
     bool saved;    /* kept for the gradient */
     /* a set of dtypes of its own: the operand is not cast and does not take part in `rule`; 0 for none */
@@ -165,7 +165,7 @@ typedef struct haul_custom_operand {
  * the kernel writes is true. */
 typedef struct haul_custom_result {
     const char *name; /* its name; positional */
-    HAUL__GUARD
+    HAUL__GUARD(saved)
     bool saved; /* kept for the gradient */
 } haul_custom_result;
 

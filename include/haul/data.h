@@ -42,7 +42,7 @@ HAUL_API haul_tensor *haul_batch_lengths(const haul_batch *batch, const char *na
 
 typedef struct HAUL__DESIGNATED haul_loader_options {
     haul_dataset *dataset; /* the dataset, which the loader holds; positional */
-    HAUL__GUARD
+    HAUL__GUARD(batch)
     int64_t      batch;   /* examples in a batch; default 1 */
     bool         shuffle; /* a new order in each epoch, from the seed; not with .weights, nor if the count is unknown */
     uint64_t     seed;    /* seed of the order and of random transforms */

@@ -156,7 +156,7 @@ HAUL_API haul_dataset *haul_dataset_subset(haul_dataset *dataset, const int64_t 
  * - parts: gets a dataset for each part */
 typedef struct HAUL__DESIGNATED haul_dataset_split_options {
     haul_dataset *dataset; /* the dataset; positional */
-    HAUL__GUARD
+    HAUL__GUARD(fractions)
     /* parts of the whole, which add up to 1; examples that are left over go to the first parts, one each */
     double   fractions[HAUL_MAX_PARTS];
     int64_t  counts[HAUL_MAX_PARTS]; /* numbers of examples, instead of .fractions, which add up to the dataset's */
@@ -190,7 +190,7 @@ template <size_t N> haul_dataset *haul__concat(haul_dataset *const (&datasets)[N
  * in its folder cifar-10-batches-bin: haul_cifar10("data", .test = true). */
 typedef struct HAUL__DESIGNATED haul_split_options {
     const char *directory; /* the folder with the files; positional */
-    HAUL__GUARD
+    HAUL__GUARD(test)
     bool test; /* the test split instead of the training split */
 } haul_split_options;
 #define haul_cifar10(...) haul_cifar10_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
@@ -210,7 +210,7 @@ HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
  * size; if they differ, the error is HAUL_SHAPE. */
 typedef struct HAUL__DESIGNATED haul_image_folder_options {
     const char *directory; /* the folder with the pictures; positional */
-    HAUL__GUARD
+    HAUL__GUARD(test)
     bool    test;     /* the test split instead of the training one */
     int64_t size[2];  /* {height, width} of every example; default: the size that all pictures have */
     int     channels; /* 3: RGB, 1: greyscale; default 3 */
@@ -236,7 +236,7 @@ HAUL_API haul_dataset *haul_image_folder_with(const haul_image_folder_options *o
  * Without .size all pictures of the split must have the same size; if they differ, the error is HAUL_SHAPE. */
 typedef struct HAUL__DESIGNATED haul_mask_folder_options {
     const char *directory; /* the folder with the folders; positional */
-    HAUL__GUARD
+    HAUL__GUARD(test)
     bool    test;     /* the test split instead of the training one */
     int64_t size[2];  /* {height, width} of every example; default: the size that all pictures have */
     int     channels; /* of pictures; 3: RGB, 1: greyscale; default 3 */
@@ -256,7 +256,7 @@ HAUL_API haul_dataset *haul_mask_folder_with(const haul_mask_folder_options *opt
  */
 typedef struct HAUL__DESIGNATED haul_text_file_options {
     const char *path; /* the file; positional */
-    HAUL__GUARD
+    HAUL__GUARD(test)
     bool    test;    /* the test split instead of the training split */
     int64_t context; /* characters of an example; default 64 */
     int64_t stride;  /* characters from the beginning of an example to that of the next; default .context */
@@ -282,7 +282,7 @@ HAUL_API haul_dataset *haul_text_file_with(const haul_text_file_options *options
  */
 typedef struct HAUL__DESIGNATED haul_read_image_options {
     const char *path; /* the file; positional */
-    HAUL__GUARD
+    HAUL__GUARD(size)
     int64_t size[2];  /* {height, width} of the result; default: those of the upright picture */
     int     channels; /* 3: RGB, 1: greyscale; default 3 */
     bool    draft;    /* decode large JPEG files at a smaller scale: faster, and a little less exact */
@@ -295,7 +295,7 @@ HAUL_API haul_tensor *haul_read_image_with(const haul_read_image_options *option
  * examples differ from training examples. */
 typedef struct HAUL__DESIGNATED haul_synthetic_options {
     int64_t count; /* the number of examples; positional */
-    HAUL__GUARD
+    HAUL__GUARD(seed)
     uint64_t seed; /* seed of the examples */
     bool     test; /* test examples instead of training examples */
 } haul_synthetic_options;

@@ -215,7 +215,7 @@ typedef struct haul_event {
  * - Without .everywhere it gets the events of the thread that subscribed, and ends with that thread. */
 typedef struct HAUL__DESIGNATED haul_subscription {
     void (*take)(const haul_event *event, void *context); /* the subscriber; positional */
-    HAUL__GUARD
+    HAUL__GUARD(kinds)
     uint32_t kinds;      /* the kinds, joined with |; default HAUL_EVENT_ALL */
     void    *context;    /* passed to `take` */
     bool     everywhere; /* events of all threads */

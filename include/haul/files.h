@@ -43,7 +43,7 @@ typedef struct haul_csv_field {
  * line. Later only the lines that are needed are read. An error names the file and the line. */
 typedef struct HAUL__DESIGNATED haul_csv_options {
     const char *path; /* the file; positional */
-    HAUL__GUARD
+    HAUL__GUARD(fields)
     haul_csv_field fields[HAUL_MAX_FIELDS]; /* the fields, up to the first without a name; default x and y, as above */
     char           separator;               /* what separates cells; default ',' */
     bool           no_header;               /* the first line is data; columns are named "0", "1" and so on */

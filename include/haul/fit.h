@@ -11,7 +11,7 @@
  *         haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(batch, 3, 32, 32));
  *         haul_tensor *y = haul_empty(HAUL_I64, HAUL_SHAPE(batch));
  *         haul_optimizer_zero_grad(t->sgd);
- *         haul_backward(haul_cross_entropy(haul_call(t->net, x), y), HAUL_NONE);
+ *         haul_backward(haul_cross_entropy(haul_call(t->net, x), y));
  *         return haul_optimizer_step(t->sgd);
  *     }
  *

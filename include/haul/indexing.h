@@ -41,7 +41,7 @@ HAUL_API haul_status  haul_scatter_add_into(haul_tensor *out, haul_tensor *x, in
 
 typedef struct HAUL__DESIGNATED haul_embedding_options {
     haul_tensor *index; /* of an integer dtype and any shape; positional */
-    HAUL__GUARD
+    HAUL__GUARD(padding_idx)
     /* this row gets no gradient; negative ones count from the end; default none; HAUL_ZERO for row 0 */
     int64_t padding_idx;
 } haul_embedding_options;

@@ -49,7 +49,7 @@ typedef struct haul_safetensors haul_safetensors;
  * renaming another one over it is safe, and all of Haul's writers do so. */
 typedef struct HAUL__DESIGNATED haul_open_safetensors_options {
     const char *path; /* the file; positional */
-    HAUL__GUARD
+    HAUL__GUARD(map)
     bool map; /* use tensors in place in the mapped file */
 } haul_open_safetensors_options;
 #define haul_open_safetensors(...)                                                                                     \
@@ -87,7 +87,7 @@ HAUL_API haul_status haul_safetensors_metadata_entry(const haul_safetensors *fil
  * replaces it. */
 typedef struct HAUL__DESIGNATED haul_save_weights_options {
     haul_module *module; /* the module; positional */
-    HAUL__GUARD
+    HAUL__GUARD(metadata)
     const haul_text_pair *metadata;       /* further entries of the metadata */
     int                   metadata_count; /* the number of .metadata */
 } haul_save_weights_options;
@@ -112,7 +112,7 @@ typedef struct haul_weights_report {
  * unless everything fits. */
 typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_module *module; /* the module; positional */
-    HAUL__GUARD
+    HAUL__GUARD(prefix)
     /* prefix: load only tensors whose names in the file begin with this text, and remove it. add_prefix: put this text
      * before the names in the file; other tensors of the module keep their values */
     const char *prefix, *add_prefix;

@@ -24,7 +24,7 @@ HAUL_BEGIN
  * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_linear_options {
     int64_t out_features; /* size of the output's last dimension; positional */
-    HAUL__GUARD
+    HAUL__GUARD(no_bias)
     bool no_bias; /* no parameter bias */
     bool relu;    /* return max(result, 0), as .relu of haul_linear */
 } haul_nn_linear_options;
@@ -38,7 +38,7 @@ HAUL_API haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_lin
  * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
     int64_t kernel; /* size of a square window, or its height if .kernel_w is given; positional */
-    HAUL__GUARD
+    HAUL__GUARD(kernel_w)
     int64_t kernel_w; /* width of a window that is not square; default the height */
     /* stride: step of the window; default {1, 1}. padding: zeros added on each side; default none. dilation: distance
      * of the window's elements; default {1, 1}. groups: groups of channels that do not mix; default 1 */
@@ -57,7 +57,7 @@ HAUL_API haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_chann
  * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv1d_options {
     int64_t kernel; /* size of the window; positional */
-    HAUL__GUARD
+    HAUL__GUARD(stride)
     /* stride: step of the window; default 1. padding: zeros added at each end; default 0. dilation: distance of the
      * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
     int64_t stride, padding, dilation, groups;
@@ -75,7 +75,7 @@ HAUL_API haul_module *haul_nn_conv1d_with(int64_t in_channels, int64_t out_chann
  * - in, out: channels of the input and of the result */
 typedef struct HAUL__DESIGNATED haul_nn_conv_transpose2d_options {
     int64_t kernel; /* size of a square window, or its height if .kernel_w is given; positional */
-    HAUL__GUARD
+    HAUL__GUARD(kernel_w)
     int64_t kernel_w; /* width of a window that is not square; default the height */
     /* stride: spreads the elements of the input; default {1, 1}. padding: rows and columns removed on each side;
      * default none. output_padding: rows and columns added at the end; default none. dilation: distance of the window's
@@ -93,7 +93,7 @@ HAUL_API haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t
  * channels, ...]. */
 typedef struct HAUL__DESIGNATED haul_nn_batch_norm_options {
     int64_t channels; /* the number of channels; positional */
-    HAUL__GUARD
+    HAUL__GUARD(momentum)
     /* momentum: weight of the new batch in the running statistics; default 0.1; HAUL_ZERO leaves them unchanged. eps:
      * added to the variance; default 1e-5; HAUL_ZERO for zero */
     double momentum, eps;
@@ -106,7 +106,7 @@ HAUL_API haul_module *haul_nn_batch_norm_with(const haul_nn_batch_norm_options *
  * [features]. Input: [..., features]. */
 typedef struct HAUL__DESIGNATED haul_nn_layer_norm_options {
     int64_t features; /* size of the last dimension; positional */
-    HAUL__GUARD
+    HAUL__GUARD(eps)
     double eps;       /* added to the variance; default 1e-5; HAUL_ZERO for zero */
     bool   no_bias;   /* no parameter bias */
     bool   no_weight; /* neither weight nor bias */
@@ -119,7 +119,7 @@ HAUL_API haul_module *haul_nn_layer_norm_with(const haul_nn_layer_norm_options *
  * features]. */
 typedef struct HAUL__DESIGNATED haul_nn_rms_norm_options {
     int64_t features; /* size of the last dimension; positional */
-    HAUL__GUARD
+    HAUL__GUARD(eps)
     double eps;       /* added to the mean of squares; default 1e-5; HAUL_ZERO for zero */
     bool   no_weight; /* no parameter weight */
 } haul_nn_rms_norm_options;
@@ -137,7 +137,7 @@ HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *opti
  * - features: size of the last dimension of inputs and result */
 typedef struct HAUL__DESIGNATED haul_nn_multi_head_attention_options {
     int64_t heads; /* the number of heads, which divides features; positional */
-    HAUL__GUARD
+    HAUL__GUARD(causal)
     bool   causal;  /* position i of the query sees only positions 0 to i of the key */
     bool   no_bias; /* neither in_proj_bias nor out_proj.bias */
     double dropout; /* probability with which an attention weight becomes 0, in training; default 0 */
@@ -163,7 +163,7 @@ HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                 
  * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
     int64_t hidden; /* size of the state; positional */
-    HAUL__GUARD
+    HAUL__GUARD(layers)
     int    layers;        /* number of layers, each of which reads the outputs of the one before; default 1 */
     bool   bidirectional; /* also run backward through the sequence */
     bool   no_bias;       /* no parameter bias */
@@ -185,7 +185,7 @@ HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurr
  * - count: the number of rows */
 typedef struct HAUL__DESIGNATED haul_nn_embedding_options {
     int64_t size; /* size of a row; positional */
-    HAUL__GUARD
+    HAUL__GUARD(padding_idx)
     int64_t padding_idx; /* a row that begins as zeros and gets no gradient; default none; HAUL_ZERO for row 0 */
 } haul_nn_embedding_options;
 #define haul_nn_embedding(count, ...)                                                                                  \
@@ -225,7 +225,7 @@ HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width)
 /* haul_interpolate as a layer: haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}). Give either .size or .scale. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {
     haul_interpolation mode; /* HAUL_NEAREST or HAUL_BILINEAR; positional */
-    HAUL__GUARD
+    HAUL__GUARD(size)
     int64_t size[2];       /* {rows, columns} of the result */
     double  scale[2];      /* factors of rows and columns */
     bool    align_corners; /* HAUL_BILINEAR only: corner elements keep their positions */
@@ -297,7 +297,7 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
  *   [N] below n for each picture, whose embedding is added to each pixel of the coarsest level */
 typedef struct HAUL__DESIGNATED haul_model_options {
     const char *name; /* the name of the network; positional */
-    HAUL__GUARD
+    HAUL__GUARD(input)
     haul_shape input;   /* shape of one example, HAUL_SHAPE(1, 28, 28); default as above */
     int64_t    outputs; /* classes or values to predict; default as above */
     int64_t    kinds;   /* of "unet": values of its second input; default 0: it has one input */

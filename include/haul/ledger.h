@@ -26,7 +26,7 @@ HAUL_BEGIN
 typedef struct haul_ledger haul_ledger;
 
 typedef struct HAUL__DESIGNATED haul_ledger_options {
-    HAUL__GUARD
+    HAUL__GUARD(everywhere)
     bool everywhere;   /* count all threads, also the workers of a loader; default: the calling thread */
     bool device_times; /* also fill `device_ms` and `overlap_ms`, which takes an event for each command */
 } haul_ledger_options;
@@ -84,7 +84,7 @@ typedef struct haul_ledger_row {
 
 typedef struct HAUL__DESIGNATED haul_ledger_rows_options {
     int capacity; /* rows that fit in `out`; positional */
-    HAUL__GUARD
+    HAUL__GUARD(by)
     unsigned by; /* values of haul_ledger_key joined by |: rows that are equal in these are added; default all */
 } haul_ledger_rows_options;
 

@@ -30,7 +30,7 @@ typedef enum haul_reduction {
  * weights are given. */
 typedef struct HAUL__DESIGNATED haul_cross_entropy_options {
     haul_tensor *y; /* class indices or, for haul_cross_entropy, probabilities; positional */
-    HAUL__GUARD
+    HAUL__GUARD(weight)
     haul_tensor   *weight;          /* [C], a factor for each class; not differentiable */
     int64_t        ignore_index;    /* rows of this class are ignored; default none; HAUL_ZERO for class 0 */
     double         label_smoothing; /* s in [0, 1]: the target is 1 - s for y, plus s / C for every class; default 0 */
@@ -52,7 +52,7 @@ HAUL_API haul_status  haul_cross_entropy_into_with(haul_tensor *out, haul_tensor
 
 typedef struct HAUL__DESIGNATED haul_nll_loss_options {
     haul_tensor *y; /* class indices; positional */
-    HAUL__GUARD
+    HAUL__GUARD(weight)
     haul_tensor   *weight;       /* [C], a factor for each class; not differentiable */
     int64_t        ignore_index; /* rows of this class are ignored; default none; HAUL_ZERO for class 0 */
     haul_reduction reduction;    /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
@@ -72,7 +72,7 @@ HAUL_API haul_status  haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log
  * bool become f32 first. Gradients flow to both x and target. */
 typedef struct HAUL__DESIGNATED haul_loss_options {
     haul_tensor *target; /* of x's shape; positional */
-    HAUL__GUARD
+    HAUL__GUARD(reduction)
     haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
 } haul_loss_options;
 
@@ -92,7 +92,7 @@ HAUL_API haul_status  haul_l1_loss_into_with(haul_tensor *out, haul_tensor *x, c
 
 typedef struct HAUL__DESIGNATED haul_smooth_l1_loss_options {
     haul_tensor *target; /* of x's shape; positional */
-    HAUL__GUARD
+    HAUL__GUARD(reduction)
     haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
     double         beta;      /* where the parabola ends, above 0; default 1; HAUL_ZERO gives haul_l1_loss */
 } haul_smooth_l1_loss_options;
@@ -108,7 +108,7 @@ HAUL_API haul_status  haul_smooth_l1_loss_into_with(haul_tensor *out, haul_tenso
 
 typedef struct HAUL__DESIGNATED haul_huber_loss_options {
     haul_tensor *target; /* of x's shape; positional */
-    HAUL__GUARD
+    HAUL__GUARD(reduction)
     haul_reduction reduction; /* what to do with the losses of elements or rows; default HAUL_REDUCE_MEAN */
     double         delta;     /* where the parabola ends, above 0; default 1 */
 } haul_huber_loss_options;
@@ -122,7 +122,7 @@ HAUL_API haul_status  haul_huber_loss_into_with(haul_tensor *out, haul_tensor *x
 
 typedef struct HAUL__DESIGNATED haul_kl_div_options {
     haul_tensor *target; /* of log_p's shape: probabilities, or with .log_target their logarithms; positional */
-    HAUL__GUARD
+    HAUL__GUARD(reduction)
     haul_reduction reduction;  /* default HAUL_REDUCE_MEAN; HAUL_REDUCE_BATCH_MEAN is the mean over distributions */
     bool           log_target; /* `target` holds logarithms */
 } haul_kl_div_options;
@@ -149,7 +149,7 @@ HAUL_API haul_status  haul_bce_loss_into_with(haul_tensor *out, haul_tensor *p, 
 
 typedef struct HAUL__DESIGNATED haul_bce_with_logits_options {
     haul_tensor *target; /* in [0, 1], of the shape of the logits; positional */
-    HAUL__GUARD
+    HAUL__GUARD(weight)
     haul_tensor *weight; /* a factor for each element; broadcasts to the shape of the logits */
     /* a factor for the target's part; broadcasts to the shape of the logits, as [C] to [N, C] */
     haul_tensor   *pos_weight;

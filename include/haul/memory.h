@@ -80,7 +80,7 @@ HAUL_API haul_status haul_memory_set_spill(haul_device *device, bool on);
 
 /* Where spilled elements go, an option of haul_memory_set_spill_tiers. */
 typedef struct HAUL__DESIGNATED haul_spill_tiers {
-    HAUL__GUARD
+    HAUL__GUARD(host_limit)
     int64_t     host_limit;   /* bytes of host memory for them; HAUL_ZERO: none; 0: no limit */
     const char *folder;       /* what exceeds that goes to a file in this folder; NULL: an allocation fails instead */
     int64_t     folder_limit; /* bytes of the file; 0: as many as the disk has */

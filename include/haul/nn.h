@@ -50,7 +50,7 @@ typedef haul_tensor *haul_forward(haul_module *self, haul_args *args);
  * - kind: a short text that haul_module_kind returns; copied */
 typedef struct HAUL__DESIGNATED haul_module_options {
     haul_forward *forward; /* computes the results; positional */
-    HAUL__GUARD
+    HAUL__GUARD(inputs)
     /* Names of the inputs, separated by commas: "x, mask?, more...". An input with a question mark may be omitted. The
      * last one, with dots, stands for any number of inputs, or none. The names appear in messages and traces. Default
      * "x" */
@@ -155,7 +155,7 @@ typedef enum haul_mode { HAUL_MODE_OF_MODULE, HAUL_TRAIN, HAUL_EVALUATE } haul_m
 
 typedef struct HAUL__DESIGNATED haul_call_options {
     haul_tensor *x[HAUL_MAX_ARGUMENTS]; /* the inputs, in order; the first NULL ends them; positional */
-    HAUL__GUARD
+    HAUL__GUARD(more)
     /* addresses for the results after the first; results without an address are freed */
     haul_tensor **more[HAUL_MAX_ARGUMENTS - 1];
     haul_mode     mode; /* training or evaluation; default HAUL_MODE_OF_MODULE */
@@ -190,7 +190,7 @@ HAUL_API haul_tensor *haul_call_child_with(haul_module *module, const char *path
 typedef haul_status             haul_hook(haul_module *module, haul_args *args, void *context);
 typedef struct HAUL__DESIGNATED haul_hook_options {
     haul_module *module; /* the module; positional */
-    HAUL__GUARD
+    HAUL__GUARD(before)
     /* before: called before forward, may replace inputs. after: called after forward with all results in args->y, may
      * replace them. Give at least one */
     haul_hook *before, *after;

@@ -110,7 +110,7 @@ HAUL_API haul_tensor *haul_full(haul_dtype dtype, haul_shape shape, double value
 
 typedef struct HAUL__DESIGNATED haul_scalar_options {
     double value; /* the number; positional */
-    HAUL__GUARD
+    HAUL__GUARD(dtype)
     haul_dtype dtype; /* the dtype of the tensor; default HAUL_F32 */
 } haul_scalar_options;
 
@@ -154,14 +154,14 @@ HAUL_API haul_tensor *haul_empty_like(haul_tensor *x);
 
 /* The axes of a reduction, as HAUL_AXES writes them. Other languages fill the struct in. */
 typedef struct HAUL__DESIGNATED haul_axes {
-    HAUL__GUARD
+    HAUL__GUARD(count)
     int count;               /* how many of `axes` there are; 0 for all axes */
     int axes[HAUL_MAX_DIMS]; /* the axes; negative ones count from the end */
 } haul_axes;
 
 typedef struct HAUL__DESIGNATED haul_reduce_options {
     haul_tensor *x; /* the operand; positional */
-    HAUL__GUARD
+    HAUL__GUARD(axes)
     haul_axes haul__axes; /* the axes, written HAUL_AXES(0, 2); default all axes */
     bool      keepdim;    /* keep reduced axes with size 1 */
 } haul_reduce_options;
@@ -222,7 +222,7 @@ HAUL_API haul_status haul_logsumexp_into_with(haul_tensor *out, const haul_reduc
 
 typedef struct HAUL__DESIGNATED haul_var_options {
     haul_tensor *x; /* the operand, of a floating dtype; positional */
-    HAUL__GUARD
+    HAUL__GUARD(axes)
     haul_axes haul__axes; /* the axes, written HAUL_AXES(0, 2); default all axes */
     bool      keepdim;    /* keep reduced axes with size 1 */
     double    correction; /* subtracted from the number of elements; default 1; HAUL_ZERO gives the biased variance */
@@ -243,7 +243,7 @@ HAUL_API haul_status  haul_std_into_with(haul_tensor *out, const haul_var_option
 
 typedef struct HAUL__DESIGNATED haul_norm_options {
     haul_tensor *x; /* the operand; positional */
-    HAUL__GUARD
+    HAUL__GUARD(axes)
     haul_axes haul__axes; /* the axes, written HAUL_AXES(0, 2); default all axes */
     bool      keepdim;    /* keep reduced axes with size 1 */
     double    p;          /* the exponent; INFINITY and -INFINITY are allowed; default 2; HAUL_ZERO for zero */
@@ -344,14 +344,14 @@ typedef enum haul_pad_mode { HAUL_PAD_CONSTANT, HAUL_PAD_REFLECT, HAUL_PAD_REPLI
 
 /* The sizes of a padding, as HAUL_PADS writes them. Other languages fill the struct in. */
 typedef struct HAUL__DESIGNATED haul_pads {
-    HAUL__GUARD
+    HAUL__GUARD(count)
     int     count;     /* how many `sizes` there are */
     int64_t sizes[16]; /* elements before and after the last axis, before and after the one before it, and so on */
 } haul_pads;
 
 typedef struct HAUL__DESIGNATED haul_pad_options {
     haul_tensor *x; /* the operand; positional */
-    HAUL__GUARD
+    HAUL__GUARD(pads)
     haul_pads     haul__pads; /* the sizes, written HAUL_PADS(1, 1) */
     haul_pad_mode mode;       /* what to put around x; default HAUL_PAD_CONSTANT */
     double        value;      /* the element of HAUL_PAD_CONSTANT, a value of x's dtype; default 0 */
@@ -369,7 +369,7 @@ HAUL_API haul_status  haul_pad_into_with(haul_tensor *out, const haul_pad_option
 
 typedef struct HAUL__DESIGNATED haul_flip_options {
     haul_tensor *x; /* the operand; positional */
-    HAUL__GUARD
+    HAUL__GUARD(axes)
     haul_axes haul__axes; /* the axes, written HAUL_AXES(0, 2); default all axes */
 } haul_flip_options;
 
@@ -432,22 +432,21 @@ HAUL_API haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b);
 HAUL_API haul_status  haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);
 
 typedef struct HAUL__DESIGNATED haul_linear_options {
-    haul_tensor *bias; /* [out] or HAUL_NONE; positional */
-    HAUL__GUARD
+    haul_tensor *weight; /* [out, in]; positional */
+    HAUL__GUARD(bias)
+    haul_tensor *bias; /* [out]; default zeros */
     bool relu; /* return max(result, 0), fused where supported; NaN may become 0, whereas haul_relu propagates it */
 } haul_linear_options;
 
-/* x [..., in] times the transposed weight [out, in], plus bias: haul_linear(x, weight, bias, .relu = true). The result
- * is [..., out]. Dtypes are those of haul_matmul.
+/* x [..., in] times the transposed weight [out, in], plus bias: haul_linear(x, weight, .bias = b, .relu = true). The
+ * result is [..., out]. Dtypes are those of haul_matmul.
  *
- * - x: [..., in]
- * - weight: [out, in] */
-#define haul_linear(x, weight, ...) haul_linear_with(x, weight, HAUL__OPTIONS(haul_linear_options, .bias = __VA_ARGS__))
-HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options);
-#define haul_linear_into(out, x, weight, ...)                                                                          \
-    haul_linear_into_with(out, x, weight, HAUL__OPTIONS(haul_linear_options, .bias = __VA_ARGS__))
-HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                           const haul_linear_options *options);
+ * - x: [..., in] */
+#define haul_linear(x, ...) haul_linear_with(x, HAUL__OPTIONS(haul_linear_options, .weight = __VA_ARGS__))
+HAUL_API haul_tensor *haul_linear_with(haul_tensor *x, const haul_linear_options *options);
+#define haul_linear_into(out, x, ...)                                                                                  \
+    haul_linear_into_with(out, x, HAUL__OPTIONS(haul_linear_options, .weight = __VA_ARGS__))
+HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, const haul_linear_options *options);
 
 /* Attention (Vaswani et al. 2017): softmax(query key^T scale + mask) value. The result is [..., L, E]. Leading axes,
  * for example batch and heads, broadcast. A query without keys, because all of its scores are masked or S is 0, gives
@@ -460,7 +459,7 @@ HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, hau
  * - key: [..., S, D] */
 typedef struct HAUL__DESIGNATED haul_attention_options {
     haul_tensor *value; /* [..., S, E]; positional */
-    HAUL__GUARD
+    HAUL__GUARD(mask)
     /* [..., L, S], broadcasts: bool, true where a score counts, or floats that are added to the scores */
     haul_tensor *mask;
     bool         causal;  /* row i of the query counts only rows 0 to i of the key */
@@ -498,12 +497,11 @@ HAUL_API haul_status  haul_log_softmax_into(haul_tensor *out, haul_tensor *x, in
  * In training, mean and var are the batch's own, with the biased variance. The running statistics, if given, become
  * (1 - momentum) running + momentum batch, with the unbiased variance, as in PyTorch. In evaluation, mean and var are
  * the running statistics. The batch's deviations may be so large that the dtype does not hold their squares; the
- * running variance is infinite then.
- *
- * - x: [N, C, ...] */
+ * running variance is infinite then. */
 typedef struct HAUL__DESIGNATED haul_batch_norm_options {
-    haul_tensor *weight; /* [C] or HAUL_NONE for ones; positional */
-    HAUL__GUARD
+    haul_tensor *x; /* [N, C, ...]; positional */
+    HAUL__GUARD(weight)
+    haul_tensor *weight;                     /* [C]; default ones */
     haul_tensor *bias;                       /* [C]; default zeros */
     haul_tensor *running_mean, *running_var; /* [C] each, updated in place in training; give both or neither */
     bool         training;                   /* use the batch's own statistics and update the running ones */
@@ -513,48 +511,45 @@ typedef struct HAUL__DESIGNATED haul_batch_norm_options {
     double eps; /* added to the variance, must not be negative; default 1e-5; HAUL_ZERO for zero */
 } haul_batch_norm_options;
 
-#define haul_batch_norm(x, ...) haul_batch_norm_with(x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
-#define haul_batch_norm_into(out, x, ...)                                                                              \
-    haul_batch_norm_into_with(out, x, HAUL__OPTIONS(haul_batch_norm_options, .weight = __VA_ARGS__))
-HAUL_API haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options);
-HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x,
-                                                const haul_batch_norm_options *options);
+#define haul_batch_norm(...) haul_batch_norm_with(HAUL__OPTIONS(haul_batch_norm_options, .x = __VA_ARGS__))
+#define haul_batch_norm_into(out, ...)                                                                                 \
+    haul_batch_norm_into_with(out, HAUL__OPTIONS(haul_batch_norm_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_batch_norm_with(const haul_batch_norm_options *options);
+HAUL_API haul_status  haul_batch_norm_into_with(haul_tensor *out, const haul_batch_norm_options *options);
 
 /* Layer normalisation (Ba, Kiros, Hinton 2016) over the last axis: (x - mean) / sqrt(var + eps) weight + bias, with the
  * mean and biased variance of each row of x, whose squares the dtype need not hold. Operands are promoted; integers and
- * bool become f32 first.
- *
- * - x: [..., n] */
+ * bool become f32 first. */
 typedef struct HAUL__DESIGNATED haul_layer_norm_options {
-    haul_tensor *weight; /* [n] or HAUL_NONE for ones; positional */
-    HAUL__GUARD
-    haul_tensor *bias; /* [n]; default zeros */
-    double       eps;  /* added to the variance; default 1e-5; HAUL_ZERO for zero; must not be negative */
+    haul_tensor *x; /* [..., n]; positional */
+    HAUL__GUARD(weight)
+    haul_tensor *weight; /* [n]; default ones */
+    haul_tensor *bias;   /* [n]; default zeros */
+    double       eps;    /* added to the variance; default 1e-5; HAUL_ZERO for zero; must not be negative */
 } haul_layer_norm_options;
 
-#define haul_layer_norm(x, ...) haul_layer_norm_with(x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))
-#define haul_layer_norm_into(out, x, ...)                                                                              \
-    haul_layer_norm_into_with(out, x, HAUL__OPTIONS(haul_layer_norm_options, .weight = __VA_ARGS__))
-HAUL_API haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o);
-HAUL_API haul_status  haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_layer_norm_options *o);
+#define haul_layer_norm(...) haul_layer_norm_with(HAUL__OPTIONS(haul_layer_norm_options, .x = __VA_ARGS__))
+#define haul_layer_norm_into(out, ...)                                                                                 \
+    haul_layer_norm_into_with(out, HAUL__OPTIONS(haul_layer_norm_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_layer_norm_with(const haul_layer_norm_options *o);
+HAUL_API haul_status  haul_layer_norm_into_with(haul_tensor *out, const haul_layer_norm_options *o);
 
 /* RMS normalisation (Zhang, Sennrich 2019) over the last axis: x / sqrt(mean(x^2) + eps) weight, also where the dtype
- * does not hold x^2. Operands are promoted; integers and bool become f32 first.
- *
- * - x: [..., n] */
+ * does not hold x^2. Operands are promoted; integers and bool become f32 first. */
 typedef struct HAUL__DESIGNATED haul_rms_norm_options {
-    haul_tensor *weight; /* [n] or HAUL_NONE for ones; positional */
-    HAUL__GUARD
+    haul_tensor *x; /* [..., n]; positional */
+    HAUL__GUARD(weight)
+    haul_tensor *weight; /* [n]; default ones */
     /* added to the mean of squares; default 1e-5 (PyTorch's is the dtype's epsilon); HAUL_ZERO for zero; must not be
      * negative */
     double eps;
 } haul_rms_norm_options;
 
-#define haul_rms_norm(x, ...) haul_rms_norm_with(x, HAUL__OPTIONS(haul_rms_norm_options, .weight = __VA_ARGS__))
-#define haul_rms_norm_into(out, x, ...)                                                                                \
-    haul_rms_norm_into_with(out, x, HAUL__OPTIONS(haul_rms_norm_options, .weight = __VA_ARGS__))
-HAUL_API haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o);
-HAUL_API haul_status  haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_rms_norm_options *o);
+#define haul_rms_norm(...) haul_rms_norm_with(HAUL__OPTIONS(haul_rms_norm_options, .x = __VA_ARGS__))
+#define haul_rms_norm_into(out, ...)                                                                                   \
+    haul_rms_norm_into_with(out, HAUL__OPTIONS(haul_rms_norm_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_rms_norm_with(const haul_rms_norm_options *o);
+HAUL_API haul_status  haul_rms_norm_into_with(haul_tensor *out, const haul_rms_norm_options *o);
 
 /* Dropout (Srivastava et al. 2014). In training, set each element to 0 with probability p and multiply the others by
  * 1 / (1 - p). Otherwise return x as a new handle that shares its memory. Draws from the calling thread's generator

@@ -5,7 +5,7 @@
  * and in each step of the training
  *
  *     haul_optimizer_zero_grad(adam);
- *     haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+ *     haul_backward(haul_cross_entropy(haul_call(net, x), y));
  *     haul_optimizer_step(adam);
  *
  * An optimizer trains the parameters that its module has when the optimizer is made. With .parameters it trains only
@@ -41,7 +41,7 @@ HAUL_BEGIN
 typedef struct HAUL__DESIGNATED haul_sgd_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
     double       lr;     /* the learning rate; positional */
-    HAUL__GUARD
+    HAUL__GUARD(momentum)
     /* momentum: decay of the velocity v; default 0. dampening: part of a new gradient that the velocity leaves out;
      * default 0. weight_decay: times the parameter, added to the gradient; default 0 */
     double                   momentum, dampening, weight_decay;
@@ -60,7 +60,7 @@ HAUL_API haul_optimizer *haul_sgd_with(const haul_sgd_options *options);
 typedef struct HAUL__DESIGNATED haul_adam_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
     double       lr;     /* the learning rate; positional */
-    HAUL__GUARD
+    HAUL__GUARD(betas)
     double                   betas[2]; /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
     double                   eps;      /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
     double                   weight_decay; /* times the parameter, added to the gradient */
@@ -76,7 +76,7 @@ HAUL_API haul_optimizer *haul_adam_with(const haul_adam_options *options);
 typedef struct HAUL__DESIGNATED haul_adamw_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
     double       lr;     /* the learning rate; positional */
-    HAUL__GUARD
+    HAUL__GUARD(betas)
     double                   betas[2]; /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
     double                   eps;      /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
     double                   weight_decay; /* factor of the decay; default 0.01; HAUL_ZERO for none */
@@ -103,7 +103,7 @@ HAUL_API haul_optimizer *haul_adamw_with(const haul_adamw_options *options);
 typedef struct HAUL__DESIGNATED haul_rmsprop_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
     double       lr;     /* the learning rate; positional */
-    HAUL__GUARD
+    HAUL__GUARD(alpha)
     double alpha; /* decay of the mean of squares; default 0.99; HAUL_ZERO for zero */
     double eps;   /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
     /* momentum: decay of the velocity b; default 0. weight_decay: times the parameter, added to the gradient; default 0
@@ -145,7 +145,7 @@ HAUL_API haul_module *haul_optimizer_module(haul_optimizer *optimizer);
  *
  * A setting that this kind of optimizer does not have is an error. */
 typedef struct HAUL__DESIGNATED haul_optimizer_group_options {
-    HAUL__GUARD
+    HAUL__GUARD(module)
     haul_module             *module;     /* the parameters of this module */
     const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
     int                      count;      /* the number of .parameters */
@@ -205,7 +205,7 @@ HAUL_API int64_t haul_optimizer_steps(const haul_optimizer *optimizer);
 typedef struct HAUL__DESIGNATED haul_clip_options {
     haul_module *module; /* the module, or NULL with .parameters or .optimizer; positional */
     double       limit;  /* the limit; positional */
-    HAUL__GUARD
+    HAUL__GUARD(parameters)
     const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
     int                      count;      /* the number of .parameters */
     haul_optimizer          *optimizer;  /* all groups of this optimizer, instead of a module */
@@ -235,7 +235,7 @@ HAUL_API haul_status haul_clip_grad_value_with(const haul_clip_options *options)
  * 2018; torch.cuda.amp.GradScaler). It does not back off below 1, or below the first scale where that is less, and it
  * does not grow beyond what f32 holds.
  *
- *     haul_backward(haul_grad_scaler_scale(scaler, loss), HAUL_NONE);
+ *     haul_backward(haul_grad_scaler_scale(scaler, loss));
  *     haul_grad_scaler_unscale(scaler, sgd);
  *     haul_clip_grad_norm(net, 1);
  *     haul_grad_scaler_step(scaler, sgd);
@@ -251,7 +251,7 @@ typedef struct haul_grad_scaler haul_grad_scaler;
 
 typedef struct HAUL__DESIGNATED haul_grad_scaler_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
-    HAUL__GUARD
+    HAUL__GUARD(init_scale)
     double init_scale; /* the first scale; default 65536 */
     /* growth: factor after good steps, above 1; default 2. backoff: factor after a skipped step, below 1; default 0.5
      */

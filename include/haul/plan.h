@@ -10,7 +10,7 @@
  *     {
  *         training *t = context;
  *         haul_optimizer_zero_grad(t->sgd);
- *         haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y), HAUL_NONE);
+ *         haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y));
  *         return haul_optimizer_step(t->sgd);
  *     }
  *

@@ -30,7 +30,7 @@ HAUL_BEGIN
 typedef struct haul_profile haul_profile;
 
 typedef struct HAUL__DESIGNATED haul_profile_options {
-    HAUL__GUARD
+    HAUL__GUARD(everywhere)
     bool everywhere; /* record all threads, also the workers of a loader; default: the calling thread */
     bool no_places;  /* do not walk the stack for copies and waits, which takes some microseconds for each */
     int64_t
@@ -130,7 +130,7 @@ typedef struct haul_profile_row {
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {
     int capacity; /* rows that fit in `out`; positional */
-    HAUL__GUARD
+    HAUL__GUARD(by)
     haul_profile_key by; /* the table; default HAUL_PROFILE_OPERATION */
 } haul_profile_rows_options;
 

@@ -10,7 +10,7 @@
  *         haul_module *net = context;
  *         haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(64, 3, 32, 32));
  *         haul_tensor *y = haul_empty(HAUL_I64, HAUL_SHAPE(64));
- *         return haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE);
+ *         return haul_backward(haul_cross_entropy(haul_call(net, x), y));
  *     }
  *
  *     haul_program p;

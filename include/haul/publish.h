@@ -22,7 +22,7 @@
 HAUL_BEGIN
 
 typedef struct HAUL__DESIGNATED haul_publish_options {
-    HAUL__GUARD
+    HAUL__GUARD(name)
     const char *name; /* what the process is shown as; default the name of its program */
 } haul_publish_options;
 
@@ -35,7 +35,7 @@ typedef struct HAUL__DESIGNATED haul_publish_options {
 HAUL_API haul_status haul_publish_begin_with(const haul_publish_options *options);
 
 typedef struct HAUL__DESIGNATED haul_publish_progress_options {
-    HAUL__GUARD
+    HAUL__GUARD(steps)
     int64_t steps;        /* steps done since the start */
     int64_t examples;     /* examples seen since the start */
     int64_t epoch;        /* the present epoch, from 1 */

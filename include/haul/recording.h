@@ -18,7 +18,7 @@
  *     {
  *         training    *t = context;
  *         haul_tensor *loss = haul_cross_entropy(haul_call(t->net, t->batch->x), t->batch->y);
- *         haul_backward(loss, HAUL_NONE);
+ *         haul_backward(loss);
  *         haul_optimizer_step(t->sgd);
  *         haul_add_into(t->sum, t->sum, haul_detach(loss));
  *         return haul_optimizer_zero_grad(t->sgd);

@@ -32,7 +32,7 @@ typedef struct haul_schedule haul_schedule;
 typedef struct HAUL__DESIGNATED haul_schedule_staircase_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
     int64_t         every;     /* steps between two changes; positional */
-    HAUL__GUARD
+    HAUL__GUARD(factor)
     double     factor; /* factor of the rate; default 0.1 */
     const int *groups; /* numbers of the groups to change; default all groups */
     int        count;  /* the number of .groups */
@@ -48,7 +48,7 @@ HAUL_API haul_schedule *haul_schedule_staircase_with(const haul_schedule_stairca
 typedef struct HAUL__DESIGNATED haul_schedule_cosine_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
     int64_t         total;     /* steps to the minimum; positional */
-    HAUL__GUARD
+    HAUL__GUARD(minimum)
     double     minimum; /* the least rate */
     const int *groups;  /* numbers of the groups to change; default all groups */
     int        count;   /* the number of .groups */
@@ -62,7 +62,7 @@ HAUL_API haul_schedule *haul_schedule_cosine_with(const haul_schedule_cosine_opt
 typedef struct HAUL__DESIGNATED haul_schedule_warm_up_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
     int64_t         steps;     /* steps to the base; positional */
-    HAUL__GUARD
+    HAUL__GUARD(from)
     double     from;   /* first rate as a part of the base, at most 1; default 1/3; HAUL_ZERO for zero */
     const int *groups; /* numbers of the groups to change; default all groups */
     int        count;  /* the number of .groups */
@@ -82,7 +82,7 @@ typedef struct HAUL__DESIGNATED haul_schedule_one_cycle_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
     double          max_lr;    /* the highest rate; positional */
     int64_t         total;     /* all steps of the cycle; positional */
-    HAUL__GUARD
+    HAUL__GUARD(rise)
     double rise; /* part of the steps in which the rate rises, below 1; default 0.3 */
     /* divisor: of the highest rate, for the first one; default 25. final_divisor: of the first rate, for the last one;
      * default 1e4 */
@@ -106,7 +106,7 @@ HAUL_API haul_schedule *haul_schedule_one_cycle_with(const haul_schedule_one_cyc
  * .rising it must be more than best (1 + threshold), or best + threshold. */
 typedef struct HAUL__DESIGNATED haul_schedule_plateau_options {
     haul_optimizer *optimizer; /* the optimizer; positional */
-    HAUL__GUARD
+    HAUL__GUARD(factor)
     double     factor;           /* factor of the rate, below 1; default 0.1 */
     int64_t    patience;         /* steps without progress that are accepted; default 10; HAUL_ZERO for zero */
     double     threshold;        /* the least progress that counts; default 1e-4; HAUL_ZERO for zero */

@@ -75,7 +75,7 @@ HAUL_API haul_status haul_train_begin(haul_optimizer *optimizer, const haul_step
  * If it fails, some gradients may have changed: begin again with a first part. */
 typedef struct HAUL__DESIGNATED haul_train_step_options {
     haul_tensor *loss; /* the mean loss of the mini-batch, a scalar; positional */
-    HAUL__GUARD
+    HAUL__GUARD(part)
     const haul_step_part *part;      /* the part of the step; default a whole step */
     haul_grad_scaler     *scaler;    /* loss scaling */
     double                clip_norm; /* the largest 2-norm of all gradients together; default no limit */
@@ -164,7 +164,7 @@ typedef struct haul_training_position {
 typedef struct HAUL__DESIGNATED haul_checkpoint_options {
     haul_module    *module;    /* the module; positional */
     haul_optimizer *optimizer; /* the optimizer; NULL: only those of .optimizers; positional */
-    HAUL__GUARD
+    HAUL__GUARD(position)
     haul_training_position *position;        /* how far the training has come: saving reads it, loading writes it */
     haul_optimizer *const  *optimizers;      /* further optimizers */
     int                     optimizer_count; /* the number of .optimizers */

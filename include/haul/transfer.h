@@ -14,7 +14,7 @@ HAUL_BEGIN
 
 typedef struct HAUL__DESIGNATED haul_to_options {
     haul_device *device; /* the device to move to; positional */
-    HAUL__GUARD
+    HAUL__GUARD(dtype)
     haul_dtype dtype; /* convert as well, on the side where fewer bytes cross the link; default x's dtype */
 } haul_to_options;
 

@@ -42,7 +42,7 @@ template <size_t N> haul_dataset *haul__map(haul_dataset *dataset, haul_transfor
  * and with haul_example_resize also their dtypes and shapes. Several threads may call it at the same time. */
 typedef struct HAUL__DESIGNATED haul_transform_options {
     haul_example_function *apply; /* changes an example; positional */
-    HAUL__GUARD
+    HAUL__GUARD(fields)
     /* needed if dtypes, shapes or fields change: gets the fields before the transform, in memory for HAUL_MAX_FIELDS,
      * and changes them and their count. Texts that it puts there must outlive the call of haul_dataset_map, which
      * copies them */
@@ -63,7 +63,7 @@ HAUL_API haul_transform *haul_transform_new_with(const haul_transform_options *o
  * are the first dimension. */
 typedef struct HAUL__DESIGNATED haul_normalise_options {
     const char *fields; /* the fields; positional */
-    HAUL__GUARD
+    HAUL__GUARD(mean)
     double mean[HAUL_MAX_CHANNELS];      /* subtracted; default 0.5; HAUL_ZERO for zero */
     double deviation[HAUL_MAX_CHANNELS]; /* divided by, positive, as many as means; default 0.5 */
 } haul_normalise_options;

@@ -237,7 +237,7 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
     return status;
 }
 
-haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *options)
+haul_status haul_backward_with(const haul_backward_options *options)
 {
     if (!options)
         return haul__fail_null(backward, "options");
@@ -245,8 +245,8 @@ haul_status haul_backward_with(haul_tensor *y, const haul_backward_options *opti
         return haul__fail(HAUL_INVALID_ARGUMENT, backward, "once",
                           "keep and once are both true; a pass with once frees the graph, so leave out one of them");
     return haul__gradient_pass(&(haul__pass_request){.operation = backward,
-                                                     .y = y,
-                                                     .seed = options->seed,
+                                                     .y = options->y,
+                                                     .seed = haul__optional(options->seed),
                                                      .keep = options->keep,
                                                      .complete = options->once ? add_to_leaf : NULL,
                                                      .commit = options->once ? NULL : commit_leaves});
@@ -313,7 +313,7 @@ haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count
     if (!status)
         status = haul__gradient_pass(&(haul__pass_request){.operation = "haul_grad",
                                                            .y = y,
-                                                           .seed = options->seed ? options->seed : HAUL_NONE,
+                                                           .seed = haul__optional(options->seed),
                                                            .create_graph = options->create_graph,
                                                            .keep = options->keep,
                                                            .inputs = inputs,

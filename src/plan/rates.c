@@ -68,7 +68,7 @@ static haul_status run_matmul(operands *o)
 
 static haul_status run_linear(operands *o)
 {
-    o->out = haul_linear(o->x, o->y, HAUL_NONE);
+    o->out = haul_linear(o->x, o->y);
     return haul_tensor_check(o->out);
 }
 
@@ -108,7 +108,7 @@ static haul_status make_deep_conv(operands *o, haul_dtype dtype, int64_t size)
 
 static haul_status run_conv(operands *o)
 {
-    o->out = haul_conv2d(o->x, o->y, HAUL_NONE, .padding = {1, 1});
+    o->out = haul_conv2d(o->x, o->y, .padding = {1, 1});
     return haul_tensor_check(o->out);
 }
 
@@ -160,7 +160,7 @@ static haul_status run_pool(operands *o)
 
 static haul_status run_batch_norm(operands *o)
 {
-    o->out = haul_batch_norm(o->x, o->y, .bias = o->y, .training = true);
+    o->out = haul_batch_norm(o->x, .weight = o->y, .bias = o->y, .training = true);
     return haul_tensor_check(o->out);
 }
 
@@ -181,7 +181,7 @@ static haul_status make_optimizer(operands *o, haul_dtype dtype, int64_t size)
     haul_module *net = haul_nn_linear(ROW, haul__ceil_div(size, ROW));
     *o = (operands){.x = ones(dtype, HAUL_SHAPE(1, ROW)), .optimizer = haul_adam(net, 0.001)};
     haul_set_grad_enabled(true);
-    haul_status status = haul_backward(haul_sum(haul_call(net, o->x)), HAUL_NONE);
+    haul_status status = haul_backward(haul_sum(haul_call(net, o->x)));
     haul_set_grad_enabled(false);
     return status ? status : haul_optimizer_step(o->optimizer);
 }
@@ -251,7 +251,7 @@ typedef struct trial {
 
 static haul_status pass_back(operands *o)
 {
-    haul_status status = haul_backward(o->out, o->seed);
+    haul_status status = haul_backward(o->out, .seed = o->seed);
     if (!status)
         status = haul_set_grad(o->x, HAUL_NONE);
     return status ? status : haul_set_grad(o->y, HAUL_NONE);

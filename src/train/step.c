@@ -61,7 +61,7 @@ static haul_status learn(haul_optimizer *optimizer, const haul_train_step_option
     haul_tensor *loss = part->weight != 1 ? haul_mul_scalar(o->loss, part->weight) : o->loss;
     if (o->scaler)
         loss = haul_grad_scaler_scale(o->scaler, loss);
-    haul_status status = haul_backward(loss, HAUL_NONE, .once = true);
+    haul_status status = haul_backward(loss, .once = true);
     return status || !part->last ? status : update(optimizer, o);
 }
 

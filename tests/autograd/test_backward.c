@@ -24,7 +24,7 @@ static const char *const way_names[] = {"the default", "once", "keep"};
 
 static haul_status backward(haul_tensor *y, way w)
 {
-    return haul_backward(y, HAUL_NONE, .keep = w == KEEP, .once = w == ONCE);
+    return haul_backward(y, .keep = w == KEEP, .once = w == ONCE);
 }
 
 static void assert_freed(haul_status status)
@@ -229,7 +229,7 @@ static void check_common_gradients(haul_device *device)
         haul_set_grad(a, set);
         haul_set_grad(b, set);
         for (int i = 0; i < 2; i++)
-            assert_int_equal(haul_backward(haul_add(a, b), seed, .once = once), HAUL_OK);
+            assert_int_equal(haul_backward(haul_add(a, b), .seed = seed, .once = once), HAUL_OK);
         haul_tensor *want = haul_add(haul_add(set_copy, copy), copy);
         assert_same_bits(haul_tensor_grad(a), want, "the first gradient");
         assert_same_bits(haul_tensor_grad(b), want, "the second gradient");
@@ -315,15 +315,15 @@ static void test_backward__wrong_options(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = leaf(haul_cpu(), HAUL_SHAPE(3), 1), *y = haul_sum(haul_exp(x));
-    assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true, .once = true), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_backward(y, .keep = true, .once = true), HAUL_INVALID_ARGUMENT);
     assert_non_null(strstr(haul_error_message(), "keep and once are both true"));
     haul_error_clear();
-    assert_int_equal(haul_backward_with(y, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_backward_with(NULL), HAUL_INVALID_ARGUMENT);
     assert_non_null(strstr(haul_error_message(), "options is NULL"));
-    assert_int_equal(haul_backward(x, HAUL_NONE), HAUL_GRAPH);
+    assert_int_equal(haul_backward(x), HAUL_GRAPH);
     assert_non_null(strstr(haul_error_message(), "y is a leaf"));
     haul_error_clear();
-    assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK); /* nothing was freed */
+    assert_int_equal(haul_backward(y), HAUL_OK); /* nothing was freed */
     haul_scope_pop(scope);
 }
 
@@ -346,7 +346,7 @@ static void check_parts(haul_device *device)
             else
                 assert_int_equal(haul_grad(y, &h, 1, &again), HAUL_OK);
         }
-        assert_int_equal(parts ? haul_backward(h, haul_detach(g)) : haul_backward(y, HAUL_NONE), HAUL_OK);
+        assert_int_equal(parts ? haul_backward(h, .seed = haul_detach(g)) : haul_backward(y), HAUL_OK);
         if (parts)
             assert_same_bits(haul_tensor_grad(x), want, "a gradient in two parts");
         else
@@ -357,7 +357,7 @@ static void check_parts(haul_device *device)
     assert_ptr_equal(out[1], HAUL_NONE);
     assert_true(haul_item(out[2]) == 1);
     haul_set_grad(x, HAUL_NONE);
-    assert_int_equal(haul_backward(h, out[0]), HAUL_OK);
+    assert_int_equal(haul_backward(h, .seed = out[0]), HAUL_OK);
     assert_valid(haul_tensor_grad(x));
 }
 
@@ -424,7 +424,7 @@ static void check_sums(haul_device *device)
     y = haul_sum(y);
     assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
     const int64_t before = memory_of(device).allocated;
-    assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true), HAUL_OK);
+    assert_int_equal(haul_backward(y, .keep = true), HAUL_OK);
     assert_in_range(memory_of(device).peak_allocated - before, 2 * BLOCK, 2 * BLOCK + BLOCK / 8);
 }
 

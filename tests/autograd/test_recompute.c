@@ -83,7 +83,7 @@ static haul_status step(void *context)
     if (!status)
         status = haul_optimizer_zero_grad(t->sgd);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
+        status = haul_backward(loss);
     if (!status)
         status = haul_optimizer_step(t->sgd);
     haul_scope_pop(scope);
@@ -263,7 +263,7 @@ static void check_modes(haul_device *device)
         haul_tensor *y = haul_call(outer, leaves[again], .more = {&e, &i});
         assert_int_equal(haul_tensor_dtype(i), HAUL_I64);
         haul_module_train(outer, false); /* the second run is in training all the same */
-        assert_int_equal(haul_backward(haul_add(haul_sum(y), haul_sum(e)), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_add(haul_sum(y), haul_sum(e))), HAUL_OK);
     }
     assert_same_bits(haul_tensor_grad(leaves[0]), haul_tensor_grad(leaves[1]), "the gradient");
     assert_int_equal(((int *)haul_module_state(inner))[0], 2);

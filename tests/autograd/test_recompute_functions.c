@@ -89,7 +89,7 @@ static void check_gradients(haul_device *device)
         haul_manual_seed(5);
         haul_tensor *y = around(&s, leaves[2], leaves[3], again);
         for (int passes = 0; passes < 2; passes++) /* the graph can be used again */
-            assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true), HAUL_OK);
+            assert_int_equal(haul_backward(y, .keep = true), HAUL_OK);
         haul_scope_pop(scope);
         for (int i = 0; i < LEAVES; i++) {
             results[again][i] = haul_clone(haul_tensor_grad(leaves[i]));
@@ -171,7 +171,7 @@ static void check_plain(haul_device *device)
     haul_tensor *leaves[LEAVES], *x, *plain = sample_tensor(device, HAUL_F32, HAUL_SHAPE(SIDE, SIDE), 9, NULL);
     leaves_of(device, HAUL_F32, &s, leaves);
     x = haul_checkpoint(first_of, &leaves[2], 1, NULL); /* the function returns its input, a leaf */
-    assert_int_equal(haul_backward(haul_sum(x), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(x)), HAUL_OK);
     assert_true(haul_item(haul_sum(haul_tensor_grad(leaves[2]))) == SIDE * SIDE);
     assert_true(haul_checkpoint(first_of, &plain, 1, NULL) == plain);
     assert_false(haul_requires_grad(haul_checkpoint(detached, leaves, 1, &s, .release = count_release)));
@@ -182,7 +182,7 @@ static void check_plain(haul_device *device)
     assert_int_equal(s.released, 2);
     haul_scope_pop(scope);
     x = haul_checkpoint(compute, &plain, 1, &s); /* only leaves that are not inputs require gradients */
-    assert_int_equal(haul_backward(haul_sum(x), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(x)), HAUL_OK);
     assert_true(haul_tensor_grad(s.v) != HAUL_NONE);
 }
 
@@ -208,17 +208,17 @@ static void check_failures(haul_device *device)
     haul_tensor *y = haul_checkpoint(compute, &leaves[2], 1, &s);
     assert_true(haul_random_state_get().offset > random.offset);
     random = haul_random_state_get();
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE, .keep = true), HAUL_STATE);
+    assert_int_equal(haul_backward(haul_sum(y), .keep = true), HAUL_STATE);
     assert_non_null(strstr(haul_error_message(), "fails now"));
     haul_error_clear();
     for (int i = 0; i < LEAVES; i++)
         assert_true(haul_tensor_grad(leaves[i]) == HAUL_NONE);
     assert_int_equal(haul_random_state_get().offset, random.offset);
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK); /* it succeeds the next time */
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK); /* it succeeds the next time */
 
     s.ends_at = s.calls + 2;
     y = haul_checkpoint(compute, &leaves[2], 1, &s);
-    assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "the same both times");
+    assert_refused(haul_backward(haul_sum(y)) ? NULL : &s, HAUL_GRAPH, "the same both times");
 }
 
 static haul_tensor *differentiating(haul_tensor *const *inputs, int count, void *context)
@@ -237,19 +237,19 @@ static void check_changes(haul_device *device)
     leaves_of(device, HAUL_F32, &s, leaves);
     y = haul_checkpoint(compute, &x, 1, &s);
     haul_add_scalar_into(x, x, 1);
-    assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "an input of the function");
+    assert_refused(haul_backward(haul_sum(y)) ? NULL : &s, HAUL_GRAPH, "an input of the function");
 
     y = haul_checkpoint(compute, &x, 1, &s);
     haul_set_grad_enabled(false);
     haul_add_scalar_into(s.v, s.v, 1);
     haul_set_grad_enabled(true);
-    assert_refused(haul_backward(haul_sum(y), HAUL_NONE) ? NULL : &s, HAUL_GRAPH, "a parameter of the function");
+    assert_refused(haul_backward(haul_sum(y)) ? NULL : &s, HAUL_GRAPH, "a parameter of the function");
 
     assert_refused(haul_checkpoint(differentiating, &leaves[2], 1, NULL), HAUL_GRAPH, "haul_checkpoint");
 
     y = haul_checkpoint(compute, &x, 1, &s);
     s.made = late = haul_exp(s.v); /* not what the first run used, and visited before it */
-    assert_refused(haul_backward(haul_add(haul_sum(y), haul_sum(late)), HAUL_NONE) ? NULL : &s, HAUL_GRAPH,
+    assert_refused(haul_backward(haul_add(haul_sum(y), haul_sum(late))) ? NULL : &s, HAUL_GRAPH,
                    "computed after its first run");
 }
 
@@ -289,7 +289,7 @@ static void check_freed(haul_device *device)
         const bool keep = i == 0;
         haul_manual_seed(5);
         haul_tensor *y = around(&s, leaves[2], leaves[3], i > 0);
-        assert_int_equal(haul_backward(y, HAUL_NONE, .keep = keep, .once = i == 2), HAUL_OK);
+        assert_int_equal(haul_backward(y, .keep = keep, .once = i == 2), HAUL_OK);
         for (int k = 0; k < LEAVES; k++) {
             haul_tensor *got = haul_clone(haul_tensor_grad(leaves[k]));
             if (i)
@@ -297,7 +297,7 @@ static void check_freed(haul_device *device)
             want[k] = got;
             haul_set_grad(leaves[k], HAUL_NONE);
         }
-        assert_int_equal(haul_backward(y, HAUL_NONE), keep ? HAUL_OK : HAUL_GRAPH);
+        assert_int_equal(haul_backward(y), keep ? HAUL_OK : HAUL_GRAPH);
         haul_error_clear();
         for (int k = 0; k < LEAVES; k++)
             haul_set_grad(leaves[k], HAUL_NONE);
@@ -314,7 +314,7 @@ static int64_t peak_of_chain(haul_device *device, bool keep)
     assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     int64_t before = stats.allocated;
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE, .keep = keep), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y), .keep = keep), HAUL_OK);
     assert_int_equal(haul_memory_stats_get(device, &stats), HAUL_OK);
     haul_scope_pop(scope);
     return stats.peak_allocated + stats.allocated - 2 * before;
@@ -341,7 +341,7 @@ static bool fails_at(shared *s, haul_tensor **leaves, int64_t nth)
 {
     haul_scope *scope = haul_scope_push();
     haul__fault_plan(HAUL__FAULT_HOST, nth);
-    haul_status status = haul_backward(around(s, leaves[2], leaves[3], true), HAUL_NONE);
+    haul_status status = haul_backward(around(s, leaves[2], leaves[3], true));
     bool        reached = haul__fault_count() >= nth;
     haul__fault_plan(0, 0);
     haul_scope_pop(scope);

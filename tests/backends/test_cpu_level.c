@@ -55,7 +55,7 @@ static int most; /* the instructions that the process may use, in the bits of dn
 /* Asks oneDNN after a convolution. */
 static int keeps_to_most(void)
 {
-    haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 64, 8, 8)), haul_ones(HAUL_F32, HAUL_SHAPE(64, 64, 2, 2)), HAUL_NONE);
+    haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 64, 8, 8)), haul_ones(HAUL_F32, HAUL_SHAPE(64, 64, 2, 2)));
     void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_NOLOAD);
     int (*isa)(void) = NULL;
     void *address = library ? dlsym(library, "dnnl_get_effective_cpu_isa") : NULL;

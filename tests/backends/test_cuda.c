@@ -349,7 +349,7 @@ static bool step(haul_module *net, haul_optimizer *sgd, haul_device *device)
     haul_tensor *y = haul_zeros(HAUL_I64, HAUL_SHAPE(4));
     haul_tensor *loss = haul_cross_entropy(haul_call(net, x), y);
     haul_optimizer_zero_grad(sgd);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(sgd);
     double value = haul_item(loss);
     haul_scope_pop(scope);

@@ -19,7 +19,7 @@ static haul_tensor *fresh_convolution(int64_t *size)
 {
     ++*size;
     return haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, *size, 1)), haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 1, 1)),
-                       HAUL_NONE, .relu = true);
+                       .relu = true);
 }
 
 static bool is_two(haul_tensor *y)
@@ -159,7 +159,7 @@ static bool convolves(void)
 {
     haul_tensor *y =
         haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 3, 3)), haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 1, 1)),
-                    haul_ones(HAUL_F32, HAUL_SHAPE(1)), .relu = true);
+                    .bias = haul_ones(HAUL_F32, HAUL_SHAPE(1)), .relu = true);
     return haul_tensor_is_valid(y) && haul_item(haul_min(y)) == 3 && haul_item(haul_max(y)) == 3 &&
            haul_error_status() == HAUL_OK;
 }
@@ -176,8 +176,8 @@ static bool says_what_there_is(void)
 /* Halves too, which are laid channels-last for the library only. */
 static bool kernels_serve(void)
 {
-    haul_tensor *y = haul_conv2d(haul_ones(HAUL_BF16, HAUL_SHAPE(1, 2, 3, 3)),
-                                 haul_ones(HAUL_BF16, HAUL_SHAPE(2, 2, 2, 2)), HAUL_NONE);
+    haul_tensor *y =
+        haul_conv2d(haul_ones(HAUL_BF16, HAUL_SHAPE(1, 2, 3, 3)), haul_ones(HAUL_BF16, HAUL_SHAPE(2, 2, 2, 2)));
     return haul_tensor_is_valid(y) && haul_item(haul_min(y)) == 8 && convolves() && says_what_there_is() && runs() == 0;
 }
 
@@ -278,9 +278,8 @@ static bool adds_in_any_order(void)
 {
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(1, 2, 3, 3)), true);
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2, 2, 1, 1)), true);
-    return haul_backward(haul_sum(haul_conv2d(x, w, HAUL_NONE)), HAUL_NONE) == HAUL_OK &&
-           haul_item(haul_max(haul_tensor_grad(x))) == 2 && haul_item(haul_max(haul_tensor_grad(w))) == 9 &&
-           engine_runs(ATOMIC) == 2;
+    return haul_backward(haul_sum(haul_conv2d(x, w))) == HAUL_OK && haul_item(haul_max(haul_tensor_grad(x))) == 2 &&
+           haul_item(haul_max(haul_tensor_grad(w))) == 9 && engine_runs(ATOMIC) == 2;
 }
 
 static void test_conv__any_order_where_it_is_allowed(void **state)

@@ -162,9 +162,9 @@ static void test_gemm__gradients_of_linear(void **state)
     for (int i = 0; i < 3; i++)
         in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
     long before = lt_count("cublasLtMatmul");
-    assert_int_equal(haul_backward(haul_sum(haul_square(haul_linear(in[0], in[1], in[2]))), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(haul_square(haul_linear(in[0], in[1], .bias = in[2])))), HAUL_OK);
     assert_int_equal(lt_count("cublasLtMatmul") - before, 3); /* y, dx, dW */
-    haul_tensor *g = haul_mul_scalar(haul_linear(in[0], in[1], in[2]), 2);
+    haul_tensor *g = haul_mul_scalar(haul_linear(in[0], in[1], .bias = in[2]), 2);
     double       want[12];
     assert_int_equal(read_values(haul_matmul(haul_transpose(haul_detach(g), 0, 1), in[0]), want, 12), HAUL_OK);
     assert_close(haul_tensor_grad(in[1]), want, 12, 1e-12, "dW");
@@ -178,15 +178,15 @@ static void test_gemm__relu_is_part_of_the_product(void **state)
                 *b = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(3), 3, NULL);
     (void)state;
     double want[18];
-    assert_int_equal(read_values(haul_relu(haul_linear(x, w, b)), want, 18), HAUL_OK);
+    assert_int_equal(read_values(haul_relu(haul_linear(x, w, .bias = b)), want, 18), HAUL_OK);
     long         products = lt_count("cublasLtMatmul"), launches = driver_count("cuLaunchKernel");
-    haul_tensor *y = haul_linear(x, w, b, .relu = true);
+    haul_tensor *y = haul_linear(x, w, .bias = b, .relu = true);
     assert_int_equal(lt_count("cublasLtMatmul") - products, 1);
     assert_int_equal(driver_count("cuLaunchKernel") - launches, 0);
     assert_close(y, want, 18, 1e-6, "with bias");
-    assert_int_equal(read_values(haul_relu(haul_linear(x, w, HAUL_NONE)), want, 18), HAUL_OK);
+    assert_int_equal(read_values(haul_relu(haul_linear(x, w)), want, 18), HAUL_OK);
     launches = driver_count("cuLaunchKernel");
-    y = haul_linear(x, w, HAUL_NONE, .relu = true);
+    y = haul_linear(x, w, .relu = true);
     assert_int_equal(driver_count("cuLaunchKernel") - launches, 0);
     assert_close(y, want, 18, 1e-6, "without bias");
 }
@@ -221,14 +221,14 @@ static void test_gemm__heuristics_once_a_problem_and_no_waits(void **state)
     (void)state;
     for (int i = 0; i < 2; i++)
         biases[i] = sample_tensor(gpu(), HAUL_F32, HAUL_SHAPE(11), 3 + (unsigned)i, NULL);
-    assert_valid(haul_linear(a, w, biases[0]));
+    assert_valid(haul_linear(a, w, .bias = biases[0]));
     asked = lt_count("cublasLtMatmulAlgoGetHeuristic");
     made = lt_count("cublasLtMatrixLayoutCreate");
     multiplied = lt_count("cublasLtMatmul");
     for (int i = 0; i < 3; i++)
         waited -= driver_count(waits[i]);
     for (int i = 0; i < 20; i++)
-        assert_valid(y[i] = haul_linear(a, w, biases[i % 2]));
+        assert_valid(y[i] = haul_linear(a, w, .bias = biases[i % 2]));
     assert_int_equal(lt_count("cublasLtMatmulAlgoGetHeuristic"), asked);
     assert_int_equal(lt_count("cublasLtMatrixLayoutCreate"), made);
     assert_int_equal(lt_count("cublasLtMatmul") - multiplied, 20);
@@ -238,10 +238,10 @@ static void test_gemm__heuristics_once_a_problem_and_no_waits(void **state)
     if (!getenv("STANDIN_ORDER")) /* late */
         assert_true(driver_pending() >= 20);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(
-            read_values(haul_linear(haul_to(a, haul_cpu()), haul_to(w, haul_cpu()), haul_to(biases[i], haul_cpu())),
-                        values[i], 132),
-            HAUL_OK);
+        assert_int_equal(read_values(haul_linear(haul_to(a, haul_cpu()), haul_to(w, haul_cpu()),
+                                                 .bias = haul_to(biases[i], haul_cpu())),
+                                     values[i], 132),
+                         HAUL_OK);
     for (int i = 0; i < 20; i++)
         assert_close(y[i], values[i % 2], 132, 1e-3, "a bias of its own");
 }
@@ -329,7 +329,7 @@ static void *multiply_many(void *data)
                     *b = haul_ones(HAUL_F32, HAUL_SHAPE(3, k));
         haul_tensor *bias = haul_full(HAUL_F32, HAUL_SHAPE(3), (double)i);
         double       want = (double)(k * w->first + i);
-        haul_tensor *y = haul_linear(a, b, bias);
+        haul_tensor *y = haul_linear(a, b, .bias = bias);
         w->good = haul_item(haul_min(y)) == want && haul_item(haul_max(y)) == want;
         haul_scope_pop(step);
     }

@@ -41,14 +41,14 @@ static bool lists(const char *operation, const char *wanted)
 static bool convolves(int64_t channels)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, channels, 3, 3));
-    haul_tensor *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(channels, channels, 3, 3)), HAUL_NONE);
+    haul_tensor *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(channels, channels, 3, 3)));
     return haul_tensor_is_valid(y) && haul_item(haul_max(y)) == 9 * (double)channels;
 }
 
 static bool multiplies(void)
 {
     haul_tensor *a = haul_ones(HAUL_F32, HAUL_SHAPE(40, 50));
-    return haul_item(haul_max(haul_linear(a, a, HAUL_NONE, .relu = true))) == 50;
+    return haul_item(haul_max(haul_linear(a, a, .relu = true))) == 50;
 }
 
 /* ---- what children run ---- */
@@ -136,7 +136,7 @@ static bool computes_shape(int i)
     const int64_t *s = shapes[i].x, *w = shapes[i].weight;
     haul_tensor   *x = haul_ones(HAUL_F32, HAUL_SHAPE(s[0], s[1], s[2], s[3]));
     int64_t        id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
-    haul_tensor   *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(w[0], w[1], w[2], w[3])), HAUL_NONE,
+    haul_tensor   *y = haul_conv2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(w[0], w[1], w[2], w[3])),
                                    .stride = {shapes[i].stride, shapes[i].stride});
     haul_events_unsubscribe(id);
     const double sum = (double)(w[1] * w[2] * w[3]);
@@ -244,7 +244,7 @@ static void test_implementation__a_faster_one_is_a_reason(void **state)
     (void)state;
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(16, 3, 17, 17)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(32, 3, 3, 3));
     int64_t      id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
-    assert_true(haul_tensor_is_valid(haul_conv2d(x, w, HAUL_NONE, .stride = {2, 2})));
+    assert_true(haul_tensor_is_valid(haul_conv2d(x, w, .stride = {2, 2})));
     haul_events_unsubscribe(id);
     assert_int_equal(r.count, 1);
     assert_string_equal(r.events[0].text, "pixels");
@@ -330,7 +330,7 @@ static void test_implementation__refused_scratch_memory_is_a_reason(void **state
     (void)state;
     assert_int_equal(haul_scope_set_memory_limit(little, haul_cpu(), 64 << 10), HAUL_OK);
     int64_t      id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION);
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE);
+    haul_tensor *y = haul_conv2d(x, w);
     haul_events_unsubscribe(id);
     assert_true(haul_item(haul_max(y)) == 288);
     assert_int_equal(r.count, 1);

@@ -204,7 +204,7 @@ static double train(haul_device *device, int64_t *ps)
     for (int i = 0; i < 5; i++) {
         haul_optimizer_zero_grad(adam);
         loss = haul_cross_entropy(haul_call(net, x), y);
-        assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(loss), HAUL_OK);
         assert_int_equal(haul_optimizer_step(adam), HAUL_OK);
     }
     const double value = haul_item(loss);
@@ -260,7 +260,7 @@ static haul_status step(void *context)
 {
     training *t = context;
     haul_optimizer_zero_grad(t->sgd);
-    haul_status status = haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y), HAUL_NONE);
+    haul_status status = haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y));
     return status ? status : haul_optimizer_step(t->sgd);
 }
 

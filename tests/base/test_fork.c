@@ -165,7 +165,7 @@ static double train_epoch(training *t)
     for (const haul_batch *b; (b = haul_loader_next(t->loader)) != NULL;) {
         haul_scope  *scope = haul_scope_push();
         haul_tensor *loss = haul_bce_with_logits(haul_call(t->net, b->x), b->y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(t->optimizer);
         haul_optimizer_zero_grad(t->optimizer);
         total += haul_item(loss);

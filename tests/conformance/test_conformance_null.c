@@ -77,7 +77,7 @@ static bool run(const sample *s, haul_device *device, haul_dtype dtype, layout h
     haul_tensor *y = s->run(inputs);
     out->commands = null_count();
     out->y = look_at(y);
-    bool ok = haul_tensor_is_valid(y) && (!differentiate || haul_backward(y, haul_ones_like(y)) == HAUL_OK);
+    bool ok = haul_tensor_is_valid(y) && (!differentiate || haul_backward(y, .seed = haul_ones_like(y)) == HAUL_OK);
     haul_set_device(haul_cpu());
     for (int i = 0; i < s->count && ok; i++) {
         out->view = out->view || y->storage == inputs[i]->storage;

@@ -50,7 +50,7 @@ static bool run(const sample *s, haul_device *device, haul_dtype as, haul_dtype 
         haul_tensor *w =
             haul_add_scalar(haul_sin(haul_mul_scalar(haul_arange(HAUL_F64, 0, (double)out->count, 1), 1.7)), 0.3);
         w = haul_to(haul_cast(haul_cast(haul_reshape(w, out->shape), as), in), device); /* the same values in both */
-        ok = haul_backward(y, w) == HAUL_OK;
+        ok = haul_backward(y, .seed = w) == HAUL_OK;
     }
     for (int i = 0; i < s->count && ok; i++) {
         out->grad_count[i] = 0;

@@ -404,13 +404,13 @@ static double train_step(const training *t, haul_tensor *x, haul_tensor *y)
     haul_autocast_end(before);
     double value = haul_item(loss);
     if (t->scaler) {
-        haul_backward(haul_grad_scaler_scale(t->scaler, loss), HAUL_NONE);
+        haul_backward(haul_grad_scaler_scale(t->scaler, loss));
         haul_grad_scaler_unscale(t->scaler, t->optimizer);
         haul_clip_grad_norm(t->net, 0.5);
         haul_grad_scaler_step(t->scaler, t->optimizer);
         haul_grad_scaler_update(t->scaler);
     } else {
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(t->optimizer);
     }
     haul_scope_pop(scope);

@@ -179,7 +179,7 @@ static haul_status run_again(void)
 {
     int          calls = 0;
     haul_tensor *x = leaf(), *y = haul_checkpoint(function, &x, 1, &calls);
-    return haul_backward(haul_sum(y), HAUL_NONE);
+    return haul_backward(haul_sum(y));
 }
 
 static haul_status checkpoint(void)
@@ -237,7 +237,7 @@ static void test_callbacks__functions_cannot_close_the_scopes_of_their_callers(v
     expect_refused(haul_tensor_check(haul_apply(&composed, NULL, x)), "compose");
     expect_refused(haul_tensor_check(haul_apply(&inferred, NULL, haul_detach(x))), "infer");
     expect_refused(haul_tensor_check(haul_apply(&hosted, NULL, haul_detach(x))), "host");
-    expect_refused(haul_backward(haul_sum(haul_apply(&derived, NULL, x)), HAUL_NONE), "gradient");
+    expect_refused(haul_backward(haul_sum(haul_apply(&derived, NULL, x))), "gradient");
     expect_refused(estimate(), "haul_estimate");
     expect_refused(load(numbers(&refusals)), "read");
     expect_refused(load(haul_dataset_map(numbers(NULL), haul_transform_new(transform))), "transform");
@@ -403,8 +403,7 @@ static void differentiate(const haul_event *e, void *context)
     (void)e;
     s->events++;
     s->recording += haul_grad_enabled();
-    s->good +=
-        haul_backward(haul_sum(haul_square(x)), HAUL_NONE) == HAUL_OK && haul_item(haul_sum(haul_tensor_grad(x))) == 6;
+    s->good += haul_backward(haul_sum(haul_square(x))) == HAUL_OK && haul_item(haul_sum(haul_tensor_grad(x))) == 6;
 }
 
 static haul_tensor *square_again(haul_tensor *const *inputs, int count, void *context)
@@ -419,7 +418,7 @@ static void work(void)
     haul_optimizer *sgd = haul_sgd(net, 0.1);
     haul_tensor    *y = haul_softmax(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(3, 3))), -1);
     y = haul_checkpoint(square_again, &y, 1, NULL);
-    assert_int_equal(haul_backward(haul_sum(haul_square(y)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(haul_square(y))), HAUL_OK);
     assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
 }
 

@@ -43,7 +43,7 @@ static haul_status train_step(const fixture *f)
     haul_tensor *loss = haul_cross_entropy(haul_call(f->net, x), y);
     haul_status  status = haul_optimizer_zero_grad(f->optimizer);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
+        status = haul_backward(loss);
     if (!status) {
         double value = haul_item(loss);
         status = value == value ? HAUL_OK : haul_error_status();

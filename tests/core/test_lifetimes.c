@@ -108,7 +108,7 @@ static void test_lifetimes__every_kind_of_use_is_refused(void **state)
     REFUSED(haul_item(dead));
     REFUSED(haul_map(dead, HAUL_READ));
     REFUSED(haul_set_requires_grad(dead, true));
-    REFUSED(haul_backward(dead, HAUL_NONE));
+    REFUSED(haul_backward(dead));
     REFUSED(haul_set_grad(alive, dead));
     REFUSED(haul_tensor_grad(dead));
     REFUSED(haul_save_npy("x.npy", dead));
@@ -240,7 +240,7 @@ static void release_too_often(void)
     assert_int_equal(haul_drop(leaf), HAUL_OK);
     haul_release(leaf); /* the graph's reference is not the user's */
     assert_error(HAUL_STATE, "released more often than it was kept", "a graph");
-    assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(y), HAUL_OK);
     haul_scope_pop(scope);
 }
 
@@ -417,7 +417,7 @@ static void use(game *g)
     char  text[256];
     void *object = g->handles[draw(g, HANDLES)].object;
     switch (draw(g, 8)) {
-    case 0: haul_backward(object, HAUL_NONE); break;
+    case 0: haul_backward(object); break;
     case 1: haul_optimizer_step(object); break;
     case 2: haul_tensor_format(object, text, sizeof text); break;
     case 3: haul_add_into(object, any_tensor(g), any_tensor(g)); break;

@@ -49,13 +49,13 @@ static void test_options__null_is_refused(void **state)
     assert_refused(haul_mean_with(NULL), "options");
     assert_refused(haul_max_with(NULL), "options");
     assert_refused(haul_min_with(NULL), "options");
-    assert_refused(haul_conv2d_with(x, x, NULL), "options");
+    assert_refused(haul_conv2d_with(x, NULL), "options");
     assert_refused(haul_max_pool2d_with(x, NULL), "options");
     assert_refused(haul_avg_pool2d_with(x, NULL), "options");
     assert_null_options(haul_max_pool2d_into_with(x, x, NULL));
     assert_null_options(haul_avg_pool2d_into_with(x, x, NULL));
-    assert_null_options(haul_batch_norm_into_with(x, x, NULL));
-    assert_refused(haul_batch_norm_with(x, NULL), "options");
+    assert_null_options(haul_batch_norm_into_with(x, NULL));
+    assert_refused(haul_batch_norm_with(NULL), "options");
     assert_refused(haul_nn_linear_with(3, NULL), "options");
     assert_refused(haul_nn_conv2d_with(3, 3, NULL), "options");
     assert_refused(haul_nn_batch_norm_with(NULL), "options");
@@ -126,17 +126,17 @@ static void test_options__half_a_pair_is_refused(void **state)
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3));
     (void)state;
     assert_message(
-        haul_conv2d(x, w, HAUL_NONE, .padding = {1}), "padding",
+        haul_conv2d(x, w, .padding = {1}), "padding",
         "haul_conv2d: padding is {1, 0}, but a pair needs both values: write .padding = {1, 1} for both, or {1, "
         "HAUL_ZERO} if 0 is meant");
-    assert_message(haul_conv2d(x, w, HAUL_NONE, .padding = {0, 2}), "padding",
+    assert_message(haul_conv2d(x, w, .padding = {0, 2}), "padding",
                    "haul_conv2d: padding is {0, 2}, but a pair needs both values: write .padding = {2, 2} for both, or "
                    "{HAUL_ZERO, 2} if 0 is meant");
-    assert_message(haul_conv2d(x, w, HAUL_NONE, .stride = {2}), "stride",
+    assert_message(haul_conv2d(x, w, .stride = {2}), "stride",
                    "haul_conv2d: stride is {2, 0}, but a pair needs both values: write .stride = {2, 2} for both");
-    assert_message(haul_conv2d(x, w, HAUL_NONE, .dilation = {2}), "dilation",
+    assert_message(haul_conv2d(x, w, .dilation = {2}), "dilation",
                    "haul_conv2d: dilation is {2, 0}, but a pair needs both values: write .dilation = {2, 2} for both");
-    assert_message(haul_conv2d(x, w, HAUL_NONE, .stride = {1, HAUL_ZERO}), "stride",
+    assert_message(haul_conv2d(x, w, .stride = {1, HAUL_ZERO}), "stride",
                    "haul_conv2d: stride is {1, HAUL_ZERO}; both must be at least 1");
     assert_message(
         haul_max_pool2d(x, 3, .padding = {1}), "padding",
@@ -182,12 +182,12 @@ static haul_tensor *square_first(haul_tensor *const *inputs, int count, void *co
 static void test_options__pairs_given_whole_are_taken(void **state)
 {
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3));
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {1, 2}, .padding = {1, HAUL_ZERO});
+    haul_tensor *y = haul_conv2d(x, w, .stride = {1, 2}, .padding = {1, HAUL_ZERO});
     haul_module *conv = haul_nn_conv2d(1, 1, 3, .padding = {HAUL_ZERO, 1});
     haul_tensor *in = haul_ones(HAUL_F64, HAUL_SHAPE(2));
     (void)state;
     assert_true(haul_tensor_dim(y, 2) == 8 && haul_tensor_dim(y, 3) == 3);
-    y = haul_conv2d(x, w, HAUL_NONE, .stride = {0, 0}, .padding = {0, 0}); /* counts as omitted */
+    y = haul_conv2d(x, w, .stride = {0, 0}, .padding = {0, 0}); /* counts as omitted */
     assert_true(haul_tensor_dim(y, 2) == 6 && haul_tensor_dim(y, 3) == 6);
     y = haul_call(conv, x);
     assert_true(haul_tensor_dim(y, 2) == 6 && haul_tensor_dim(y, 3) == 8);
@@ -229,14 +229,14 @@ static void test_options__zero_can_be_said(void **state)
     /* of momentum and eps */
     mean = haul_zeros(HAUL_F32, HAUL_SHAPE(1));
     var = haul_ones(HAUL_F32, HAUL_SHAPE(1));
-    haul_tensor *y = haul_batch_norm(x, HAUL_NONE, .running_mean = mean, .running_var = var, .training = true,
+    haul_tensor *y = haul_batch_norm(x, .running_mean = mean, .running_var = var, .training = true,
                                      .momentum = HAUL_ZERO, .eps = HAUL_ZERO);
     assert_true(haul_item(haul_select(y, 0, 1)) == 1);
     assert_true(haul_item(mean) == 0 && haul_item(var) == 1);
-    assert_true(haul_item(haul_select(haul_batch_norm(x, HAUL_NONE, .training = true), 0, 1)) < 1);
-    y = haul_layer_norm(haul_reshape(x, HAUL_SHAPE(1, 4)), HAUL_NONE, .eps = HAUL_ZERO);
+    assert_true(haul_item(haul_select(haul_batch_norm(x, .training = true), 0, 1)) < 1);
+    y = haul_layer_norm(haul_reshape(x, HAUL_SHAPE(1, 4)), .eps = HAUL_ZERO);
     assert_true(haul_item(haul_select(y, 1, 1)) == 1);
-    assert_message(haul_batch_norm(x, HAUL_NONE, .training = true, .eps = -1), "eps",
+    assert_message(haul_batch_norm(x, .training = true, .eps = -1), "eps",
                    "haul_batch_norm: momentum is 0.1 and eps is -1; both must be at least 0");
 }
 

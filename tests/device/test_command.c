@@ -130,7 +130,7 @@ static void test_command__library_calls_name_their_operation(void **state)
     haul__fault_plan(HAUL__FAULT_LAUNCH, 1);
     refused_for("haul_matmul", haul_matmul(a, a));
     haul__fault_plan(HAUL__FAULT_LAUNCH, 1);
-    refused_for("haul_conv2d", haul_conv2d(x, w, HAUL_NONE));
+    refused_for("haul_conv2d", haul_conv2d(x, w));
     haul_scope_pop(scope);
 }
 

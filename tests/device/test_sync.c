@@ -273,7 +273,7 @@ static void step(haul_module *net, haul_optimizer *sgd, haul_tensor *x, haul_ten
     haul_scope  *inner = haul_scope_push();
     haul_tensor *loss = haul_cross_entropy(haul_call(net, x), y);
     haul_optimizer_zero_grad(sgd);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(sgd);
     haul_add_into(running, running, haul_detach(loss));
     haul_scope_pop(inner);

@@ -25,12 +25,12 @@ class Shape(ctypes.Structure):
 
 
 class Conv2d(ctypes.Structure):
-    _fields_ = [("bias", ctypes.c_void_p), ("stride", ctypes.c_int64 * 2), ("padding", ctypes.c_int64 * 2),
+    _fields_ = [("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("stride", ctypes.c_int64 * 2), ("padding", ctypes.c_int64 * 2),
                 ("dilation", ctypes.c_int64 * 2), ("groups", ctypes.c_int64), ("relu", ctypes.c_bool)]
 
 
 class Linear(ctypes.Structure):
-    _fields_ = [("bias", ctypes.c_void_p), ("relu", ctypes.c_bool)]
+    _fields_ = [("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("relu", ctypes.c_bool)]
 
 
 class Loss(ctypes.Structure):
@@ -43,7 +43,7 @@ P, S, I = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
 for name, result, arguments in [
         ("haul_scope_push", P, []), ("haul_error_message", S, []), ("haul_dtype_name", S, [I]),
         ("haul_from_host", P, [I, Shape, P]), ("haul_tensor_dtype", I, [P]), ("haul_autocast_begin", ctypes.c_uint32, [S, I]),
-        ("haul_linear_with", P, [P, P, P]), ("haul_matmul", P, [P, P]), ("haul_conv2d_with", P, [P, P, P]),
+        ("haul_linear_with", P, [P, P]), ("haul_matmul", P, [P, P]), ("haul_conv2d_with", P, [P, P]),
         ("haul_mse_loss_with", P, [P, P]), ("haul_cross_entropy_with", P, [P, P]), ("haul_nll_loss_with", P, [P, P]),
         ("haul_bce_with_logits_with", P, [P, P]), ("haul_add", P, [P, P]), ("haul_mul", P, [P, P]), ("haul_relu", P, [P]),
         ("haul_cat", P, [P, I, I]), ("haul_stack", P, [P, I, I]), ("haul_transpose", P, [P, I, I])]:
@@ -67,11 +67,11 @@ picture, kernel, bias = torch.rand(2, 3, 5, 5), torch.rand(4, 3, 3, 3), torch.ra
 
 
 def linear(a, k, b):
-    return haul.haul_linear_with(of(a), of(k), ctypes.byref(Linear(bias=of(b))))
+    return haul.haul_linear_with(of(a), ctypes.byref(Linear(weight=of(k), bias=of(b))))
 
 
 def convolve(a, k, b):
-    return haul.haul_conv2d_with(of(a), of(k), ctypes.byref(Conv2d(bias=of(b))))
+    return haul.haul_conv2d_with(of(a), ctypes.byref(Conv2d(weight=of(k), bias=of(b))))
 
 
 def loss(function, a, target):

@@ -129,7 +129,7 @@ static void play_sample(const void *what, int garbage)
     for (int i = 0; i < leaves; i++)
         if (haul_tensor_is_valid(grads[i]) && haul__tracks(grads[i])) {
             leave_garbage(garbage);
-            haul_backward(grads[i], haul_ones_like(grads[i]), .keep = true);
+            haul_backward(grads[i], .seed = haul_ones_like(grads[i]), .keep = true);
         }
 }
 
@@ -194,7 +194,7 @@ static void play_maker(const void *what, int garbage)
         fail_msg("%s", haul_error_message());
     leave_garbage(garbage);
     if (haul__tracks(y))
-        haul_backward(y, haul_ones_like(y));
+        haul_backward(y, .seed = haul_ones_like(y));
 }
 
 static void test_attributes__of_tensors_that_are_made(void **state)
@@ -238,13 +238,13 @@ static void play_optimizer(const void *what, int garbage)
     for (int step = 0; step < 3; step++) {
         haul_tensor *loss = haul_mean(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(4, 3))));
         if (step) {
-            haul_backward(haul_grad_scaler_scale(scaler, loss), HAUL_NONE);
+            haul_backward(haul_grad_scaler_scale(scaler, loss));
             leave_garbage(garbage);
             haul_grad_scaler_step(scaler, optimizer);
             leave_garbage(garbage);
             haul_grad_scaler_update(scaler);
         } else {
-            haul_backward(loss, HAUL_NONE);
+            haul_backward(loss);
             haul_clip_grad_norm(net, 1);
             leave_garbage(garbage);
             assert_int_equal(haul_optimizer_step(optimizer), HAUL_OK);

@@ -49,9 +49,9 @@ static void check_lower(haul_device *device, haul_dtype half)
     haul_dtype   other = half == HAUL_F16 ? HAUL_BF16 : HAUL_F16;
     ASSERT_DTYPE(haul_matmul(x, haul_transpose(w, 0, 1)), half);
     ASSERT_DTYPE(haul_matmul(haul_cast(x, other), haul_transpose(w, 0, 1)), half);
-    ASSERT_DTYPE(haul_linear(x, w, b), half);
-    ASSERT_DTYPE(haul_linear(haul_cast(x, half), w, HAUL_NONE), half);
-    ASSERT_DTYPE(haul_conv2d(picture, kernel, HAUL_NONE), half);
+    ASSERT_DTYPE(haul_linear(x, w, .bias = b), half);
+    ASSERT_DTYPE(haul_linear(haul_cast(x, half), w), half);
+    ASSERT_DTYPE(haul_conv2d(picture, kernel), half);
     ASSERT_DTYPE(haul_matmul(wide, haul_transpose(w, 0, 1)), HAUL_F64);
     ASSERT_DTYPE(haul_matmul(haul_arange(HAUL_I64, 0, 3, 1), haul_arange(HAUL_I64, 0, 3, 1)), HAUL_I64);
 }
@@ -89,7 +89,7 @@ static void check_widest_and_others(haul_device *device, haul_dtype half)
     ASSERT_DTYPE(haul_relu(f), HAUL_F32);
     ASSERT_DTYPE(haul_max_pool2d(h, 2), half);
     ASSERT_DTYPE(haul_max(h), half);
-    ASSERT_DTYPE(haul_batch_norm(h, ones, .bias = ones, .training = true), half);
+    ASSERT_DTYPE(haul_batch_norm(h, .weight = ones, .bias = ones, .training = true), half);
     ASSERT_DTYPE(haul_softmax(f, 1), HAUL_F32);
     assert_int_equal(haul_exp_into(h, h), HAUL_OK); /* as without autocast */
     haul_tensor *out = haul_full_like(haul_max(h), 0);
@@ -144,7 +144,7 @@ static void check_meta(haul_device *device)
     haul_tensor *x = haul_to(values(haul_cpu(), HAUL_F32, HAUL_SHAPE(4, 6), 1), haul_device_get("meta"));
     (void)device;
     haul_autocast_begin("meta", HAUL_BF16);
-    haul_tensor *y = haul_linear(x, x, HAUL_NONE);
+    haul_tensor *y = haul_linear(x, x);
     ASSERT_DTYPE(y, HAUL_BF16);
     ASSERT_DTYPE(haul_softmax(y, 0), HAUL_F32);
     ASSERT_DTYPE(haul_sum(y), HAUL_F32);
@@ -193,14 +193,15 @@ static small_net net_on(haul_device *device)
 
 static haul_tensor *loss_of(const small_net *n)
 {
-    return haul_cross_entropy(haul_linear(haul_relu(haul_linear(n->x, n->w1, n->b1)), n->w2, HAUL_NONE), n->y);
+    return haul_cross_entropy(haul_linear(haul_relu(haul_linear(n->x, n->w1, .bias = n->b1)), n->w2), n->y);
 }
 
 /* The same by hand. */
 static haul_tensor *loss_by_hand(const small_net *n, haul_dtype half)
 {
-    haul_tensor *h = haul_relu(haul_linear(haul_cast(n->x, half), haul_cast(n->w1, half), haul_cast(n->b1, half)));
-    return haul_cross_entropy(haul_cast(haul_linear(h, haul_cast(n->w2, half), HAUL_NONE), HAUL_F32), n->y);
+    haul_tensor *h =
+        haul_relu(haul_linear(haul_cast(n->x, half), haul_cast(n->w1, half), .bias = haul_cast(n->b1, half)));
+    return haul_cross_entropy(haul_cast(haul_linear(h, haul_cast(n->w2, half)), HAUL_F32), n->y);
 }
 
 static void assert_equal_bits(haul_tensor *a, haul_tensor *b)
@@ -225,10 +226,10 @@ static void check_gradients(haul_device *device)
             haul_tensor        *loss = loss_of(&n);
             if (!inside) /* a backward pass computes the same in either place */
                 assert_int_equal(haul_autocast_end(before), HAUL_OK);
-            assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+            assert_int_equal(haul_backward(loss), HAUL_OK);
             assert_int_equal(haul_autocast_end(before), HAUL_OK);
             haul_tensor *wanted = loss_by_hand(&m, halves[i]);
-            assert_int_equal(haul_backward(wanted, HAUL_NONE), HAUL_OK);
+            assert_int_equal(haul_backward(wanted), HAUL_OK);
             assert_equal_bits(loss, wanted);
             ASSERT_DTYPE(haul_tensor_grad(n.w1), HAUL_F32);
             assert_equal_bits(haul_tensor_grad(n.w1), haul_tensor_grad(m.w1));
@@ -248,7 +249,7 @@ static void check_sum_gradient(haul_device *device)
     haul_tensor *x = haul_set_requires_grad(values(device, HAUL_BF16, HAUL_SHAPE(3, 4), 1), true);
     double       g[12];
     haul_autocast_begin("all", HAUL_BF16);
-    assert_int_equal(haul_backward(haul_mean(x), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_mean(x)), HAUL_OK);
     ASSERT_DTYPE(haul_tensor_grad(x), HAUL_BF16);
     assert_int_equal(read_values(haul_tensor_grad(x), g, 12), HAUL_OK);
     for (int i = 0; i < 12; i++)
@@ -289,7 +290,7 @@ static void check_normalised(haul_device *device)
         haul_autocast_state before = haul_autocast_begin("all", halves[i]);
         haul_tensor        *x = values(device, HAUL_F32, HAUL_SHAPE(6, 3, 5, 5), 1);
         ASSERT_DTYPE(haul_call(norm, haul_call(conv, x)), halves[i]);
-        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x))), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x)))), HAUL_OK);
         assert_int_equal(haul_autocast_end(before), HAUL_OK);
         double wide[4], mean[4];
         assert_int_equal(read_values(haul_module_buffer(norm, "running_mean"), mean, 4), HAUL_OK);
@@ -351,7 +352,7 @@ static int64_t use(haul_device *device, haul_tensor *x, haul_tensor *w)
 {
     int64_t     before = live_blocks(device);
     haul_scope *scope = haul_scope_push();
-    ASSERT_DTYPE(haul_linear(x, w, HAUL_NONE), HAUL_BF16);
+    ASSERT_DTYPE(haul_linear(x, w), HAUL_BF16);
     haul_scope_pop(scope);
     return live_blocks(device) - before;
 }
@@ -400,19 +401,19 @@ static void check_changed_parameter(haul_device *device)
         bool before = haul_set_grad_enabled(false);
         assert_int_equal(haul_fill_into(w, i), HAUL_OK); /* as an optimizer's step would */
         haul_set_grad_enabled(before);
-        assert_true(first_of(haul_linear(x, w, HAUL_NONE)) == i);
+        assert_true(first_of(haul_linear(x, w)) == i);
     }
     haul_autocast_state f16 = haul_autocast_begin("all", HAUL_F16);
-    ASSERT_DTYPE(haul_linear(x, w, HAUL_NONE), HAUL_F16);
+    ASSERT_DTYPE(haul_linear(x, w), HAUL_F16);
     assert_int_equal(haul_autocast_end(f16), HAUL_OK);
-    ASSERT_DTYPE(haul_linear(x, w, HAUL_NONE), HAUL_BF16);
+    ASSERT_DTYPE(haul_linear(x, w), HAUL_BF16);
 
     /* a cast of a time without graphs does not cut the graph */
     bool before = haul_set_grad_enabled(false);
     assert_int_equal(haul_fill_into(w, 2), HAUL_OK);
-    haul_linear(x, w, HAUL_NONE);
+    haul_linear(x, w);
     haul_set_grad_enabled(before);
-    assert_int_equal(haul_backward(haul_linear(x, w, HAUL_NONE), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_linear(x, w)), HAUL_OK);
     assert_true(haul_item(haul_tensor_grad(w)) == 1);
 }
 
@@ -432,11 +433,11 @@ static void check_shared(haul_device *device)
     haul_autocast_begin("all", HAUL_BF16);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < MANY; i++) {
-            haul_tensor *y = haul_linear(x, w[i], HAUL_NONE);
+            haul_tensor *y = haul_linear(x, w[i]);
             assert_true(haul_item(y) == i);
             sum = sum ? haul_add(sum, y) : y;
         }
-    assert_int_equal(haul_backward(sum, HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(sum), HAUL_OK);
     for (int i = 0; i < MANY; i++)
         assert_true(haul_item(haul_tensor_grad(w[i])) == 2);
 }
@@ -506,12 +507,12 @@ static void *elsewhere(void *context)
     haul_scope  *scope = haul_scope_push();
     small_net   *n = context;
     haul_dtype   found = haul_autocast_dtype(haul_cpu());
-    haul_tensor *plain = haul_linear(n->x, n->w1, n->b1);
+    haul_tensor *plain = haul_linear(n->x, n->w1, .bias = n->b1);
     bool         right = found == HAUL_DTYPE_NONE && haul_tensor_dtype(plain) == HAUL_F32;
     haul_scope_pop(scope);
     haul_autocast_begin("cpu", HAUL_F16); /* without a scope, and never ended: the thread's end frees its casts */
     scope = haul_scope_push();
-    right = right && haul_tensor_dtype(haul_linear(n->x, n->w1, n->b1)) == HAUL_F16;
+    right = right && haul_tensor_dtype(haul_linear(n->x, n->w1, .bias = n->b1)) == HAUL_F16;
     haul_scope_pop(scope);
     return right && haul__thread_kept(HAUL__AUTOCAST) ? context : NULL;
 }

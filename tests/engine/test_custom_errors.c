@@ -316,15 +316,15 @@ static void gradients(haul_device *device)
     haul_tensor                 *y = haul_sum(haul_apply(&bad, NULL, x));
     for (mistake = 0; mistake < 6; mistake++) {
         haul_error_clear();
-        assert_true(haul_backward(y, HAUL_NONE, .keep = true) != HAUL_OK);
+        assert_true(haul_backward(y, .keep = true) != HAUL_OK);
         if (!strstr(haul_error_message(), wanted[mistake]))
             fail_msg("%d: %s", mistake, haul_error_message());
         assert_ptr_equal(haul_tensor_grad(x), HAUL_NONE);
     }
     haul_error_clear();
-    assert_int_equal(haul_backward(y, HAUL_NONE, .keep = true), HAUL_OK); /* zero */
+    assert_int_equal(haul_backward(y, .keep = true), HAUL_OK); /* zero */
     mistake = 7;
-    assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(y), HAUL_OK);
     assert_close(haul_tensor_grad(x), (double[]){1, 1, 1}, 3, 0, "the gradient");
 }
 

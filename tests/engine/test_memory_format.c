@@ -155,7 +155,7 @@ static void drops(haul_device *device)
     haul_tensor *y = haul_dropout(x, 0.5, true);
     assert_true(is_only_last(y));
     /* a gradient in another format meets the same mask */
-    assert_int_equal(haul_backward(y, haul_full(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5), 1)), HAUL_OK);
+    assert_int_equal(haul_backward(y, .seed = haul_full(HAUL_F32, HAUL_SHAPE(4, 8, 5, 5), 1)), HAUL_OK);
     assert_equal(haul_tensor_grad(x), y, 0, "the mask of the gradient");
     assert_true(is_only_last(haul_tensor_grad(x)));
 }
@@ -172,13 +172,13 @@ static void gradients(haul_device *device)
 {
     haul_tensor *x = haul_set_requires_grad(haul_detach(sample(device, 1)), true);
     haul_tensor *seed = sample(device, 2), *last = channels_last(seed);
-    assert_int_equal(haul_backward(channels_last(x), last), HAUL_OK);
+    assert_int_equal(haul_backward(channels_last(x), .seed = last), HAUL_OK);
     assert_true(haul_tensor_is_contiguous(haul_tensor_grad(x))); /* in the format of x */
     assert_equal(haul_tensor_grad(x), seed, 0, "a leaf's gradient");
-    assert_int_equal(haul_backward(haul_add(x, last), last), HAUL_OK);
+    assert_int_equal(haul_backward(haul_add(x, last), .seed = last), HAUL_OK);
     assert_equal(haul_tensor_grad(x), haul_mul_scalar(seed, 2), 0, "a sum of gradients that lie differently");
     haul_tensor *z = haul_set_requires_grad(haul_detach(last), true);
-    assert_int_equal(haul_backward(haul_mul(z, x), seed), HAUL_OK);
+    assert_int_equal(haul_backward(haul_mul(z, x), .seed = seed), HAUL_OK);
     assert_true(is_only_last(haul_tensor_grad(z)));
     assert_equal(haul_tensor_grad(z), haul_mul(x, seed), 0, "a channels-last leaf's gradient");
 }
@@ -194,7 +194,7 @@ static haul_tensor *cubed(haul_tensor *const *in, int count, void *context)
     (void)count, (void)context;
     haul_tensor *g, *x = channels_last(in[0]), *y = haul_mul(haul_square(x), in[0]);
     y = haul_add(haul_avg_pool2d(y, 2, .stride = {1, 1}), haul_square(haul_max_pool2d(x, 2, .stride = {1, 1})));
-    y = haul_batch_norm(y, HAUL_NONE, .bias = HAUL_NONE, .training = true, .eps = 0.1);
+    y = haul_batch_norm(y, .bias = HAUL_NONE, .training = true, .eps = 0.1);
     y = haul_square(y);
     if (haul_grad(haul_sum(y), in, 1, &g, .create_graph = true))
         return NULL;
@@ -239,7 +239,7 @@ static void pools(haul_device *device)
                               haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(2, 2), (float[]){1, NAN, NAN, 1}), device));
     haul_tensor *leaf = haul_set_requires_grad(haul_detach(channels_last(x)), true), *y = haul_max_pool2d(leaf, 2);
     assert_true(isnan(haul_item(haul_sum(y))));
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     assert_close(haul_tensor_grad(leaf), (double[]){0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0}, 12, 0, "where NaN was found");
 }
 
@@ -264,7 +264,7 @@ static void normalises(haul_device *device)
                 in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
             running[last][0] = haul_clone(per[2]);
             running[last][1] = haul_clone(per[3]);
-            y[last] = haul_batch_norm(in[0], in[1], .bias = in[2], .running_mean = running[last][0],
+            y[last] = haul_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = running[last][0],
                                       .running_var = running[last][1], .training = training);
             assert_int_equal(haul_grad(y[last], in, 3, g[last], .seed = seed), HAUL_OK);
         }
@@ -289,14 +289,14 @@ static void convolves(haul_device *device)
 {
     haul_tensor *x = sample(device, 1), *w = weight_of(device);
     haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6), 8, NULL);
-    haul_tensor *want = haul_conv2d(x, w, bias, .padding = {1, 1});
+    haul_tensor *want = haul_conv2d(x, w, .bias = bias, .padding = {1, 1});
     for (int i = 1; i < 4; i++) {
         haul_tensor *y =
-            haul_conv2d(i & 1 ? channels_last(x) : x, i & 2 ? channels_last(w) : w, bias, .padding = {1, 1});
+            haul_conv2d(i & 1 ? channels_last(x) : x, i & 2 ? channels_last(w) : w, .bias = bias, .padding = {1, 1});
         assert_true(is_only_last(y));
         assert_equal(y, want, 0, "a convolution");
     }
-    assert_equal(haul_conv2d(x, w, bias, .padding = {1, 1}, .relu = true), haul_relu(want), 0, "with relu");
+    assert_equal(haul_conv2d(x, w, .bias = bias, .padding = {1, 1}, .relu = true), haul_relu(want), 0, "with relu");
 }
 
 static void test_memory_format__convolutions_keep_it(void **state)
@@ -308,7 +308,7 @@ static void test_memory_format__convolutions_keep_it(void **state)
 static haul_tensor *conv_relu(haul_tensor *const *in, int count, void *context)
 {
     (void)count;
-    return haul_square(haul_conv2d(in[0], in[1], in[2], .relu = context != NULL));
+    return haul_square(haul_conv2d(in[0], in[1], .bias = in[2], .relu = context != NULL));
 }
 
 /* Of sums of samples none is near 0, where relu has no gradient. */
@@ -337,7 +337,7 @@ static void train(haul_module *net, haul_tensor *x, int steps, haul_optimizer *o
 {
     for (int i = 0; i < steps; i++) {
         assert_int_equal(haul_optimizer_zero_grad(optimizer), HAUL_OK);
-        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x))), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_mean(haul_square(haul_call(net, x)))), HAUL_OK);
         assert_int_equal(haul_optimizer_step(optimizer), HAUL_OK);
     }
 }

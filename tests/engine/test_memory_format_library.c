@@ -119,9 +119,10 @@ static void differentiate(haul_tensor *const *in, bool relu, haul_tensor **out)
     haul_tensor *leaves[3];
     for (int i = 0; i < 3; i++)
         leaves[i] = haul_set_requires_grad(haul_detach(in[i]), true);
-    out[0] = haul_conv2d(leaves[0], leaves[1], leaves[2], .stride = {2, 1}, .padding = {1, HAUL_ZERO}, .relu = relu);
+    out[0] =
+        haul_conv2d(leaves[0], leaves[1], .bias = leaves[2], .stride = {2, 1}, .padding = {1, HAUL_ZERO}, .relu = relu);
     haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, haul_tensor_shape(out[0]), 9, NULL);
-    assert_int_equal(haul_backward(out[0], seed), HAUL_OK);
+    assert_int_equal(haul_backward(out[0], .seed = seed), HAUL_OK);
     for (int i = 0; i < 3; i++)
         out[i + 1] = haul_tensor_grad(leaves[i]);
 }
@@ -202,8 +203,8 @@ static void test_memory_format_library__reordered_weights_are_kept(void **state)
     haul_tensor *other = haul_flatten(in[1], 0),
                 *small = haul_view(haul_slice(other, 0, 9, 9 + 54, 1), HAUL_SHAPE(6, 1, 3, 3));
     haul_tensor *plane = haul_slice(in[0], 1, 0, 1, 1);
-    haul_tensor *y = haul_conv2d(plane, small, HAUL_NONE);
-    assert_equal(y, haul_conv2d(haul_contiguous(plane), haul_contiguous(small), HAUL_NONE), 0, "a part of the weight");
+    haul_tensor *y = haul_conv2d(plane, small);
+    assert_equal(y, haul_conv2d(haul_contiguous(plane), haul_contiguous(small)), 0, "a part of the weight");
     /* used directly where it has the format already */
     haul_tensor *last = channels_last(in[1]);
     differentiate((haul_tensor *[]){in[0], last, in[2]}, false, out);

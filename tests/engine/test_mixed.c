@@ -163,9 +163,9 @@ static void test_mixed__counts_all_operands(void **state)
     haul_device *gpu = haul_device_get("sim:h200");
     haul_tensor *x = haul_reshape(zeros(haul_cpu(), 1 << 12), HAUL_SHAPE(64, 64));
     haul_tensor *w = haul_reshape(zeros(gpu, 1 << 12), HAUL_SHAPE(64, 64)), *b = zeros(gpu, 64);
-    EXPECT(haul_linear(x, w, b),
+    EXPECT(haul_linear(x, w, .bias = b),
            "moving x to sim:h200:0 takes about 11.4 us, weight and bias to cpu about 20.3 us: x = ");
-    EXPECT(haul_linear(haul_to(x, gpu), haul_to(w, haul_cpu()), haul_to(b, haul_cpu())),
+    EXPECT(haul_linear(haul_to(x, gpu), haul_to(w, haul_cpu()), .bias = haul_to(b, haul_cpu())),
            "moving x to cpu takes about 10.3 us, weight and bias to sim:h200:0 about 20.3 us: x = ");
     EXPECT(haul_cat(((haul_tensor *[]){x, w, w, w}), 4, 0), "takes about 11.4 us", "and 2 others to cpu about 30.9 us");
     haul_scope_pop(scope);
@@ -173,7 +173,7 @@ static void test_mixed__counts_all_operands(void **state)
 
 static haul_tensor *normalised(haul_tensor *x, haul_tensor *weight, haul_tensor *mean, haul_tensor *var)
 {
-    return haul_batch_norm(x, weight, .training = true, .running_mean = mean, .running_var = var);
+    return haul_batch_norm(x, .weight = weight, .training = true, .running_mean = mean, .running_var = var);
 }
 
 /* A target elsewhere: the fix costs nothing, and the way around it has a price. */

@@ -63,12 +63,12 @@ static haul_tensor *log_softmax(haul_tensor *x)
 
 static haul_tensor *plain_layer_norm(haul_tensor *x)
 {
-    return haul_layer_norm(x, HAUL_NONE);
+    return haul_layer_norm(x);
 }
 
 static haul_tensor *layer_norm(haul_tensor *x)
 {
-    return haul_layer_norm(x, weight, .bias = bias);
+    return haul_layer_norm(x, .weight = weight, .bias = bias);
 }
 
 /* The gradient reads the mean and the scale of each row. */
@@ -84,7 +84,7 @@ static haul_tensor *in_place(haul_tensor *x)
 {
     haul_tensor *y = haul_clone(x);
     assert_int_equal(haul_softmax_into(y, y, -1), HAUL_OK);
-    assert_int_equal(haul_layer_norm_into(y, y, weight), HAUL_OK);
+    assert_int_equal(haul_layer_norm_into(y, y, .weight = weight), HAUL_OK);
     return y;
 }
 

@@ -66,7 +66,7 @@ static void test_event_subscribers__no_lock_is_held_while_a_subscriber_runs(void
         data[0] = 1;
         assert_int_equal(haul_unmap(x), HAUL_OK);
         haul_conv2d(haul_reshape(x, HAUL_SHAPE(1, 1, 6, 6)),
-                    haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3)), devices[d]), HAUL_NONE);
+                    haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(1, 1, 3, 3)), devices[d]));
         assert_int_equal(haul_memory_release_cached(devices[d]), HAUL_OK);
         assert_int_equal(haul_device_sync(devices[d]), HAUL_OK);
         stop(id);

@@ -103,7 +103,7 @@ static void test_event_work__gradients_name_the_module_and_the_node(void **state
         haul_tensor *x = haul_to(iota(4, 16), devices[d]);
         int64_t      id = listen_to(&r, HAUL_EVENT_OPERATION_END | HAUL_EVENT_WORK);
         haul_tensor *loss = haul_mean(haul_call(net, x));
-        assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(loss), HAUL_OK);
         stop(id);
         const kept *pass = find(&r, HAUL_EVENT_WORK_END, "haul_backward", "backward pass");
         assert_string_equal(pass->origin, "");
@@ -142,7 +142,7 @@ static void test_event_work__steps_and_batches(void **state)
     assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
     const haul_batch *b = haul_loader_next(loader);
     assert_non_null(b);
-    assert_int_equal(haul_backward(haul_mean(haul_call(net, b->x)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_mean(haul_call(net, b->x))), HAUL_OK);
     assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
     stop(id);
     const kept *next_batch = find(&r, HAUL_EVENT_WORK_END, "haul_loader_next", "next batch");

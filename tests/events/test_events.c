@@ -200,7 +200,7 @@ static void test_events__implementations_and_compilations_are_told(void **state)
         haul_tensor *whole = haul_cast(x, HAUL_I32);
         int64_t id = listen_to(&r, HAUL_EVENT_IMPLEMENTATION | HAUL_EVENT_KERNEL_COMPILED | HAUL_EVENT_DRIVER_CALLED);
         assert_valid(haul_matmul(whole, whole));
-        assert_valid(haul_conv2d(w, w, HAUL_NONE));
+        assert_valid(haul_conv2d(w, w));
         stop(id);
         int         at = 0, compiled = count_of(&r, HAUL_EVENT_KERNEL_COMPILED), calls = 0;
         const kept *gemm = next(&r, &at, HAUL_EVENT_IMPLEMENTATION), *conv = next(&r, &at, HAUL_EVENT_IMPLEMENTATION);

@@ -170,9 +170,9 @@ static void test_io_mapped__nothing_is_read_behind_the_end(void **state)
             haul_tensor *w = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n, n + 2)));
             haul_tensor *b = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n)));
             haul_tensor *k = at_end_of_page(haul_ones(dtypes[i], HAUL_SHAPE(n, 3, 3, 3)));
-            haul_tensor *y = haul_linear(haul_ones(dtypes[i], HAUL_SHAPE(5, n + 2)), w, b);
+            haul_tensor *y = haul_linear(haul_ones(dtypes[i], HAUL_SHAPE(5, n + 2)), w, .bias = b);
             assert_true(haul_item(haul_sum(haul_cast(y, HAUL_F64))) == 5. * (double)(n * (n + 3)));
-            y = haul_conv2d(haul_ones(dtypes[i], HAUL_SHAPE(2, 3, 5, 5)), k, b);
+            y = haul_conv2d(haul_ones(dtypes[i], HAUL_SHAPE(2, 3, 5, 5)), k, .bias = b);
             assert_true(haul_item(haul_sum(haul_cast(y, HAUL_F64))) == 2. * 9 * 28 * (double)n);
             assert_true(haul_item(haul_sum(haul_cast(haul_exp(haul_sub(w, w)), HAUL_F64))) == (double)(n * (n + 2)));
             assert_int_equal(haul_error_status(), HAUL_OK);

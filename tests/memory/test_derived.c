@@ -44,7 +44,7 @@ static double infer(const fixture *f, bool recorded)
     haul_scope *scope = haul_scope_push();
     haul_set_grad_enabled(recorded);
     haul_autocast_state before = haul_autocast_begin("all", HAUL_BF16);
-    haul_tensor        *y = haul_linear(f->x, f->w, HAUL_NONE);
+    haul_tensor        *y = haul_linear(f->x, f->w);
     haul_autocast_end(before);
     double first = haul_item(haul_select(haul_select(y, 0, 0), 0, 0));
     assert_int_equal(haul_error_status(), HAUL_OK);
@@ -117,7 +117,7 @@ static void check_forms(haul_device *device)
     haul_scope         *scope = haul_scope_push();
     haul_autocast_state before = haul_autocast_begin("all", HAUL_F16);
     haul_set_grad_enabled(false);
-    haul_linear(f.x, f.w, HAUL_NONE);
+    haul_linear(f.x, f.w);
     haul_autocast_end(before);
     haul_scope_pop(scope);
     assert_int_equal(derived_on(device), 2 * CAST_BYTES);
@@ -185,7 +185,7 @@ static haul_status infer_dry(void *context)
     fixture *f = context;
     haul_set_grad_enabled(false);
     haul_autocast_begin("all", HAUL_BF16);
-    return haul_tensor_check(haul_linear(f->x, f->w, HAUL_NONE));
+    return haul_tensor_check(haul_linear(f->x, f->w));
 }
 
 static void check_dry(haul_device *device)

@@ -70,7 +70,7 @@ static phase step(const training *t, int batch)
     haul_tensor *loss = haul_cross_entropy(haul_call(t->net, x), y);
     if (haul_tensor_is_valid(loss)) {
         reached = BACKWARD;
-        if (!haul_backward(loss, HAUL_NONE))
+        if (!haul_backward(loss))
             reached = haul_optimizer_step(t->optimizer) ? STEP : DONE;
     }
     haul_scope_pop(scope);

@@ -231,7 +231,7 @@ static haul_status run_steps(void *context)
         haul_tensor *y = haul_normal(HAUL_F32, HAUL_SHAPE(64, 8), 0, 1);
         haul_optimizer_zero_grad(adam);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(adam);
         if (out)
             out->losses[i] = (float)haul_item(loss);

@@ -112,7 +112,7 @@ static void test_spill__returns_ahead_of_use(void **state)
             const int64_t before = (int64_t)o.seen;
             const int64_t id = haul_events_subscribe(watch, .kinds = HAUL_EVENT_COMMAND_SUBMITTED, .context = &o);
             assert_true(id > 0);
-            assert_int_equal(haul_backward(y, HAUL_NONE), HAUL_OK);
+            assert_int_equal(haul_backward(y), HAUL_OK);
             haul_events_unsubscribe(id);
             assert_int_equal(haul_read(haul_tensor_grad(x), limited ? values : expected, sizeof values), HAUL_OK);
             const int64_t ahead = (int64_t)atomic_load(&devices[d]->ahead->submitted) - before;

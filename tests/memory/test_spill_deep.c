@@ -30,7 +30,7 @@ static void run_steps(trained *out)
         haul_tensor *x = haul_normal(HAUL_F32, HAUL_SHAPE(BATCH, WIDTH), 0, 1);
         haul_optimizer_zero_grad(sgd);
         haul_tensor *loss = haul_mse_loss(haul_call(net, x), x);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         haul_optimizer_step(sgd);
         out->losses[i] = (float)haul_item(loss);
         haul_scope_pop(step);

@@ -15,7 +15,7 @@ static haul_status step(void *context)
     training *t = context;
     haul_optimizer_zero_grad(t->optimizer);
     haul_tensor *loss = haul_mse_loss(haul_call(t->net, t->x), t->y);
-    if (haul_backward(loss, HAUL_NONE) || haul_optimizer_step(t->optimizer))
+    if (haul_backward(loss) || haul_optimizer_step(t->optimizer))
         return haul_error_status();
     haul_optimizer_zero_grad(t->optimizer);
     return haul_copy_into(t->loss, haul_detach(loss));

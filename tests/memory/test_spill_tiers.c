@@ -357,7 +357,7 @@ static void test_spill_tiers__training_has_the_same_bits(void **state)
                 haul_tensor *y = haul_normal(HAUL_F32, HAUL_SHAPE(96, 8), 0, 1);
                 haul_optimizer_zero_grad(adam);
                 haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
-                haul_backward(loss, HAUL_NONE);
+                haul_backward(loss);
                 haul_optimizer_step(adam);
                 (run ? limited : plain).losses[i] = (float)haul_item(loss);
                 haul_scope_pop(step);

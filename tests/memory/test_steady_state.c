@@ -25,7 +25,7 @@ static void step(haul_module *net, haul_optimizer *sgd, const haul_batch *batch)
 {
     haul_scope *scope = haul_scope_push();
     assert_int_equal(haul_optimizer_zero_grad(sgd), HAUL_OK);
-    assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, batch->x), batch->y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, batch->x), batch->y)), HAUL_OK);
     assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
     haul_scope_pop(scope);
 }

@@ -161,7 +161,7 @@ static void test_nn__user_written_module(void **state)
     float        got[2];
     assert_int_equal(haul_read(y, got, sizeof got), HAUL_OK);
     assert_true(got[0] == 0 && got[1] == 30);
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     assert_int_equal(haul_read(haul_tensor_grad(gain), got, sizeof got), HAUL_OK);
     assert_true(got[0] == 0 && got[1] == 10);
     assert_string_equal(haul_module_kind(m), "scale");
@@ -176,7 +176,7 @@ static void test_nn__passing_the_input_through_gives_a_fresh_handle(void **state
     assert_ptr_not_equal(x, y);
     assert_int_equal(haul_drop(y), HAUL_OK);
     y = haul_call(haul_nn_sequential(NULL, 0), x);
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     assert_true(haul_item(haul_sum(haul_tensor_grad(x))) == 3);
 }
 
@@ -268,7 +268,7 @@ static void test_nn__nothing_is_left_of_a_module(void **state)
         haul_scope  *inner = haul_scope_push();
         haul_module *net = haul_model_new("simplecnn");
         haul_tensor *loss = haul_sum(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 32, 32))));
-        assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(loss), HAUL_OK);
         assert_int_equal(haul_scope_pop(inner), HAUL_OK);
         if (i == 1)
             blocks = haul__host_blocks();
@@ -297,7 +297,7 @@ static void check_steady(haul_device *device)
     for (int i = 0; i < 10; i++) {
         haul_scope *step = haul_scope_push();
         haul_optimizer_zero_grad(sgd);
-        assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, x), y), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_cross_entropy(haul_call(net, x), y)), HAUL_OK);
         assert_int_equal(haul_optimizer_step(sgd), HAUL_OK);
         haul_scope_pop(step);
         if (i == 2)
@@ -377,7 +377,7 @@ static void test_nn__moving_keeps_handles_and_values(void **state)
     (void)state;
     if (!device)
         skip();
-    assert_int_equal(haul_backward(haul_sum(haul_call(m, x)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(haul_call(m, x))), HAUL_OK);
     assert_int_equal(haul_module_to(m, device), HAUL_OK);
     assert_ptr_equal(haul_module_parameter(m, "weight"), weight);
     assert_ptr_equal(haul_tensor_device(weight), device);
@@ -398,7 +398,7 @@ static void test_nn__layers_on_different_devices(void **state)
     (void)state;
     if (!device)
         skip();
-    assert_int_equal(haul_backward(haul_sum(haul_call(m, x)), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(haul_call(m, x))), HAUL_OK);
     double want_x = haul_item(haul_sum(haul_tensor_grad(x)));
     double want_w = haul_item(haul_sum(haul_abs(haul_tensor_grad(haul_module_parameter(m, "0.weight")))));
     haul_set_grad(x, HAUL_NONE);
@@ -408,7 +408,7 @@ static void test_nn__layers_on_different_devices(void **state)
     assert_int_equal(haul_module_place(haul_module_child(m, "0"), device), HAUL_OK);
     haul_tensor *y = haul_call(m, x);
     assert_ptr_equal(haul_tensor_device(y), haul_cpu());
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     assert_ptr_equal(haul_tensor_device(haul_tensor_grad(x)), haul_cpu());
     haul_tensor *w = haul_tensor_grad(haul_module_parameter(m, "0.weight"));
     assert_ptr_equal(haul_tensor_device(w), device);
@@ -438,7 +438,7 @@ static void test_nn__shapes_on_meta(void **state)
     assert_int_equal(shape.dims[0], 1000);
     assert_int_equal(shape.dims[1], 7);
     assert_string_equal(haul_device_name(haul_tensor_device(y)), "meta");
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
 }
 
 /* Names and sizes are those of the PyTorch programs in docs/pytorch-programs.md. */

@@ -52,7 +52,7 @@ static const settings all[] = {
 
 static haul_tensor *convolve(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
 {
-    return haul_conv2d(x, w, bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
+    return haul_conv2d(x, w, .bias = bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
                        .dilation = PAIR(s->dilation), .groups = s->groups);
 }
 
@@ -195,10 +195,10 @@ static void empty_batch(haul_device *device)
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 2, 3, 3)), true);
     double       none[54] = {0};
     for (int stride = 1; stride < 3; stride++) {
-        haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {stride, stride});
+        haul_tensor *y = haul_conv2d(x, w, .stride = {stride, stride});
         assert_int_equal(haul_tensor_dim(y, 0), 0);
         assert_int_equal(haul_tensor_dim(y, 3), 4 - stride);
-        assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
         assert_close(haul_tensor_grad(w), none, 54, 0, "the gradient of an empty batch");
     }
 }
@@ -215,11 +215,11 @@ static void strided_views(haul_device *device)
     haul_tensor *w = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 3, 2, 2), 2, NULL);
     haul_tensor *view = haul_permute(x, (const int[]){0, 3, 1, 2}, 4);
     double       want[2 * 4 * 5 * 4];
-    assert_int_equal(read_values(haul_conv2d(haul_contiguous(view), w, HAUL_NONE), want, 160), HAUL_OK);
-    assert_close(haul_conv2d(view, w, HAUL_NONE), want, 160, 0, "a channels-last view");
+    assert_int_equal(read_values(haul_conv2d(haul_contiguous(view), w), want, 160), HAUL_OK);
+    assert_close(haul_conv2d(view, w), want, 160, 0, "a channels-last view");
     /* an element offset */
     haul_tensor *tail = haul_slice(haul_contiguous(view), 0, 1, 2, 1);
-    assert_close(haul_conv2d(tail, w, HAUL_NONE), want + 80, 80, 0, "a slice");
+    assert_close(haul_conv2d(tail, w), want + 80, 80, 0, "a slice");
 }
 
 static void test_conv2d__views(void **state)
@@ -242,7 +242,7 @@ static haul_tensor *compute(void *context)
     haul_tensor  *g[2];
     for (int i = 0; i < 2; i++)
         in[i] = haul_set_requires_grad(haul_detach(in[i]), true);
-    haul_tensor *y = haul_conv2d(in[0], in[1], HAUL_NONE, .stride = {o->stride, o->stride});
+    haul_tensor *y = haul_conv2d(in[0], in[1], .stride = {o->stride, o->stride});
     int64_t      size = 15 / o->stride + 1;
     haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(37, o->c_out, size, size), 3, NULL);
     if (haul_grad(y, in, 2, g, .seed = seed))
@@ -278,8 +278,8 @@ static void test_conv2d__the_batch_does_not_change_bits(void **state)
         haul_tensor *weight = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out, 12, 5, 5), 2, NULL);
         haul_tensor *bias = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(out), 3, NULL);
         double      *want = zeros(count);
-        haul_tensor *one = haul_conv2d(haul_slice(x, 0, 9, 10, 1), weight, bias, .stride = {stride, stride});
-        haul_tensor *y = haul_conv2d(x, weight, bias, .stride = {stride, stride});
+        haul_tensor *one = haul_conv2d(haul_slice(x, 0, 9, 10, 1), weight, .bias = bias, .stride = {stride, stride});
+        haul_tensor *y = haul_conv2d(x, weight, .bias = bias, .stride = {stride, stride});
         assert_int_equal(read_values(one, want, count), HAUL_OK);
         assert_close(haul_slice(y, 0, 9, 10, 1), want, count, 0, "one of 16 images");
         free(want);
@@ -289,7 +289,7 @@ static void test_conv2d__the_batch_does_not_change_bits(void **state)
 
 static haul_tensor *convolve_into(haul_tensor *out, haul_tensor *x, haul_tensor *w, haul_tensor *bias)
 {
-    assert_int_equal(haul_conv2d_into(out, x, w, bias, .padding = {1, 1}, .relu = true), HAUL_OK);
+    assert_int_equal(haul_conv2d_into(out, x, w, .bias = bias, .padding = {1, 1}, .relu = true), HAUL_OK);
     return out;
 }
 
@@ -300,15 +300,15 @@ static void into_given(haul_device *device)
     haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3), 3, NULL);
     double       want[120];
     haul_set_device(device);
-    haul_tensor *y = haul_conv2d(x, w, bias, .padding = {1, 1}, .relu = true);
+    haul_tensor *y = haul_conv2d(x, w, .bias = bias, .padding = {1, 1}, .relu = true);
     haul_tensor *out = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4)), *last;
     last = haul_to_memory_format(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4)), HAUL_CHANNELS_LAST);
     assert_int_equal(read_values(y, want, 120), HAUL_OK);
     assert_close(convolve_into(out, x, w, bias), want, 120, 0, "conv2d_into");
     assert_close(convolve_into(last, x, w, bias), want, 120, 0, "conv2d_into, channels-last");
-    assert_int_equal(haul_conv2d_into(out, x, w, bias), HAUL_SHAPE);
+    assert_int_equal(haul_conv2d_into(out, x, w, .bias = bias), HAUL_SHAPE);
     haul_error_clear();
-    assert_int_equal(haul_conv2d_into_with(out, x, w, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_conv2d_into_with(out, x, NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     assert_close(convolve_into(x, x, w, bias), want, 120, 0, "conv2d_into an operand");
 }
@@ -328,12 +328,12 @@ static void test_conv2d__nodes_and_costs(void **state)
     haul_tensor *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 8, 8)), true);
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(6, 2, 3, 3)), true);
     haul_tensor *in[] = {x, w, HAUL_NONE}, *g[2];
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .groups = 2);
+    haul_tensor *y = haul_conv2d(x, w, .groups = 2);
     double       flops = 2.0 * (2 * 6 * 6 * 6) * 2 * 3 * 3;
     haul__cost   cost = cost_of(y, in, 3);
     assert_string_equal(y->node->operation->name, "haul_conv2d");
     assert_false(y->node->saves_results & 1);
-    assert_true(haul_conv2d(x, w, HAUL_NONE, .groups = 2, .relu = true)->node->saves_results & 1);
+    assert_true(haul_conv2d(x, w, .groups = 2, .relu = true)->node->saves_results & 1);
     assert_true(cost.flops == flops);
     assert_int_equal(cost.bytes, 4 * (2 * 4 * 8 * 8 + 6 * 2 * 3 * 3 + 2 * 6 * 6 * 6));
     assert_int_equal(haul_grad(haul_sum(haul_square(y)), in, 2, g, .create_graph = true), HAUL_OK);
@@ -350,20 +350,17 @@ static void test_conv2d__errors(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3, 3, 3));
     haul_tensor *ints = haul_ones(HAUL_I32, HAUL_SHAPE(2, 3, 8, 8));
-    assert_refused(haul_conv2d(haul_flatten(x, 1), w, HAUL_NONE), HAUL_SHAPE, "[N, C, H, W]");
-    assert_refused(haul_conv2d(x, haul_flatten(w, 1), HAUL_NONE), HAUL_SHAPE, "[C_out, C_in / groups, KH, KW]");
-    assert_refused(haul_conv2d(x, w, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_SHAPE, "bias must be [4]");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .groups = 2), HAUL_SHAPE, "2 group(s)");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT,
-                   "stride is {-1, 1}; both must");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {1, -1}), HAUL_INVALID_ARGUMENT,
-                   "padding is {1, -1}; both must");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .dilation = {4, 4}), HAUL_SHAPE, "the weight spans 9 rows");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .padding = {INT64_MAX, HAUL_ZERO}), HAUL_INVALID_ARGUMENT, "too large");
-    assert_refused(haul_conv2d(x, w, HAUL_NONE, .stride = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
-    assert_refused(haul_conv2d(ints, haul_ones(HAUL_I32, HAUL_SHAPE(4, 3, 3, 3)), HAUL_NONE), HAUL_DTYPE, "haul_cast");
-    assert_refused(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 0, 8)), w, HAUL_NONE), HAUL_SHAPE,
-                   "only its batch");
+    assert_refused(haul_conv2d(haul_flatten(x, 1), w), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_conv2d(x, haul_flatten(w, 1)), HAUL_SHAPE, "[C_out, C_in / groups, KH, KW]");
+    assert_refused(haul_conv2d(x, w, .bias = haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_SHAPE, "bias must be [4]");
+    assert_refused(haul_conv2d(x, w, .groups = 2), HAUL_SHAPE, "2 group(s)");
+    assert_refused(haul_conv2d(x, w, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "stride is {-1, 1}; both must");
+    assert_refused(haul_conv2d(x, w, .padding = {1, -1}), HAUL_INVALID_ARGUMENT, "padding is {1, -1}; both must");
+    assert_refused(haul_conv2d(x, w, .dilation = {4, 4}), HAUL_SHAPE, "the weight spans 9 rows");
+    assert_refused(haul_conv2d(x, w, .padding = {INT64_MAX, HAUL_ZERO}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv2d(x, w, .stride = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv2d(ints, haul_ones(HAUL_I32, HAUL_SHAPE(4, 3, 3, 3))), HAUL_DTYPE, "haul_cast");
+    assert_refused(haul_conv2d(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 0, 8)), w), HAUL_SHAPE, "only its batch");
     haul_scope_pop(scope);
 }
 

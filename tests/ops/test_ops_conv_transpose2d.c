@@ -31,7 +31,7 @@ static const settings all[] = {
 
 static haul_tensor *transposed(haul_tensor *x, haul_tensor *w, haul_tensor *bias, const settings *s)
 {
-    return haul_conv_transpose2d(x, w, bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
+    return haul_conv_transpose2d(x, w, .bias = bias, .stride = PAIR(s->stride), .padding = PAIR(s->padding),
                                  .output_padding = PAIR(s->output_padding), .dilation = PAIR(s->dilation),
                                  .groups = s->groups);
 }
@@ -134,10 +134,10 @@ static void empty_batch(haul_device *device)
     haul_set_device(device);
     haul_tensor *x = haul_zeros(HAUL_F32, HAUL_SHAPE(0, 2, 5, 5));
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 3, 3)), true);
-    haul_tensor *y = haul_conv_transpose2d(x, w, HAUL_NONE);
+    haul_tensor *y = haul_conv_transpose2d(x, w);
     assert_int_equal(haul_tensor_dim(y, 0), 0);
     assert_int_equal(haul_tensor_dim(y, 3), 7);
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     double none[54] = {0};
     assert_close(haul_tensor_grad(w), none, 54, 0, "the gradient of an empty batch");
 }
@@ -154,7 +154,7 @@ static haul_tensor *compute(void *context)
     haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(13, channels, 9, 9), 1, NULL);
     haul_tensor *w = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(channels, 40, 3, 3), 2, NULL);
     haul_tensor *bias = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(40), 3, NULL);
-    return haul_conv_transpose2d(x, w, bias, .stride = {2, 2}, .padding = {1, 1});
+    return haul_conv_transpose2d(x, w, .bias = bias, .stride = {2, 2}, .padding = {1, 1});
 }
 
 static void test_conv_transpose2d__threads_do_not_change_bits(void **state)
@@ -166,7 +166,7 @@ static void test_conv_transpose2d__threads_do_not_change_bits(void **state)
 
 static haul_tensor *transpose_into(haul_tensor *out, haul_tensor *x, haul_tensor *w, haul_tensor *bias)
 {
-    assert_succeeded(haul_conv_transpose2d_into(out, x, w, bias, .padding = {1, 1}), "conv_transpose2d_into");
+    assert_succeeded(haul_conv_transpose2d_into(out, x, w, .bias = bias, .padding = {1, 1}), "conv_transpose2d_into");
     return out;
 }
 
@@ -176,14 +176,14 @@ static void into_given(haul_device *device)
     haul_tensor *w = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 3, 3, 3), 2, NULL);
     haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3), 3, NULL);
     haul_set_device(device);
-    haul_tensor *y = haul_conv_transpose2d(x, w, bias, .padding = {1, 1});
+    haul_tensor *y = haul_conv_transpose2d(x, w, .bias = bias, .padding = {1, 1});
     haul_tensor *out = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4));
     haul_tensor *last = haul_to_memory_format(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3, 5, 4)), HAUL_CHANNELS_LAST);
     assert_equal_bits(transpose_into(out, x, w, bias), y, "row-major");
     assert_equal_bits(transpose_into(last, x, w, bias), y, "channels-last");
-    assert_int_equal(haul_conv_transpose2d_into(out, x, w, bias), HAUL_SHAPE);
+    assert_int_equal(haul_conv_transpose2d_into(out, x, w, .bias = bias), HAUL_SHAPE);
     haul_error_clear();
-    assert_int_equal(haul_conv_transpose2d_into_with(out, x, w, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_conv_transpose2d_into_with(out, x, NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     assert_equal_bits(transpose_into(x, x, w, bias), y, "an operand");
 }
@@ -199,21 +199,21 @@ static void test_conv_transpose2d__errors(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(4, 3, 3, 3));
-    haul_tensor *n = HAUL_NONE;
-    assert_refused(haul_conv_transpose2d(haul_flatten(x, 1), w, n), HAUL_SHAPE, "[N, C, H, W]");
-    assert_refused(haul_conv_transpose2d(x, haul_flatten(w, 1), n), HAUL_SHAPE, "[C_in, C_out / groups, KH, KW]");
-    assert_refused(haul_conv_transpose2d(x, w, haul_ones(HAUL_F32, HAUL_SHAPE(4))), HAUL_SHAPE, "bias must be [3]");
-    assert_refused(haul_conv_transpose2d(x, w, n, .groups = 3), HAUL_SHAPE, "groups must divide 4");
-    assert_refused(haul_conv_transpose2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(3, 4, 3, 3)), n), HAUL_SHAPE,
+    assert_refused(haul_conv_transpose2d(haul_flatten(x, 1), w), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_conv_transpose2d(x, haul_flatten(w, 1)), HAUL_SHAPE, "[C_in, C_out / groups, KH, KW]");
+    assert_refused(haul_conv_transpose2d(x, w, .bias = haul_ones(HAUL_F32, HAUL_SHAPE(4))), HAUL_SHAPE,
+                   "bias must be [3]");
+    assert_refused(haul_conv_transpose2d(x, w, .groups = 3), HAUL_SHAPE, "groups must divide 4");
+    assert_refused(haul_conv_transpose2d(x, haul_ones(HAUL_F32, HAUL_SHAPE(3, 4, 3, 3))), HAUL_SHAPE,
                    "weight must be [4, C_out / groups, KH, KW]");
-    assert_refused(haul_conv_transpose2d(x, w, n, .output_padding = {1, 1}), HAUL_INVALID_ARGUMENT,
+    assert_refused(haul_conv_transpose2d(x, w, .output_padding = {1, 1}), HAUL_INVALID_ARGUMENT,
                    "it must be less than the stride");
-    assert_refused(haul_conv_transpose2d(x, w, n, .padding = {5, 5}), HAUL_SHAPE, "none are left");
-    assert_refused(haul_conv_transpose2d(x, w, n, .stride = {1 << 30, 1}), HAUL_INVALID_ARGUMENT, "less than 2^31");
-    assert_refused(haul_conv_transpose2d(x, w, n, .padding = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
-    assert_refused(haul_conv_transpose2d(x, w, n, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "both must");
-    assert_refused(haul_conv_transpose2d(haul_cast(x, HAUL_I32), haul_cast(w, HAUL_I32), n), HAUL_DTYPE, "haul_cast");
-    assert_refused(haul_conv_transpose2d_with(x, w, NULL), HAUL_INVALID_ARGUMENT, "options");
+    assert_refused(haul_conv_transpose2d(x, w, .padding = {5, 5}), HAUL_SHAPE, "none are left");
+    assert_refused(haul_conv_transpose2d(x, w, .stride = {1 << 30, 1}), HAUL_INVALID_ARGUMENT, "less than 2^31");
+    assert_refused(haul_conv_transpose2d(x, w, .padding = {INT64_MAX, 1}), HAUL_INVALID_ARGUMENT, "too large");
+    assert_refused(haul_conv_transpose2d(x, w, .stride = {-1, 1}), HAUL_INVALID_ARGUMENT, "both must");
+    assert_refused(haul_conv_transpose2d(haul_cast(x, HAUL_I32), haul_cast(w, HAUL_I32)), HAUL_DTYPE, "haul_cast");
+    assert_refused(haul_conv_transpose2d_with(x, NULL), HAUL_INVALID_ARGUMENT, "options");
     haul_scope_pop(scope);
 }
 
@@ -224,24 +224,26 @@ static void one_row(haul_device *device)
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 4, 9), 1, NULL);
     haul_tensor *w = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6, 2, 3), 2, NULL), *v = haul_slice(x, 2, 0, 9, 2);
     haul_tensor *bias = sample_tensor(device, HAUL_F32, HAUL_SHAPE(6), 3, NULL);
-    haul_tensor *want = haul_conv2d(haul_unsqueeze(x, 2), haul_unsqueeze(w, 2), bias, .stride = {1, 2},
+    haul_tensor *want = haul_conv2d(haul_unsqueeze(x, 2), haul_unsqueeze(w, 2), .bias = bias, .stride = {1, 2},
                                     .padding = {HAUL_ZERO, 1}, .groups = 2, .relu = true);
     haul_tensor *out = haul_zeros_like(haul_squeeze(want, 2));
-    assert_equal_bits(haul_conv1d(x, w, bias, .stride = 2, .padding = 1, .groups = 2, .relu = true),
+    assert_equal_bits(haul_conv1d(x, w, .bias = bias, .stride = 2, .padding = 1, .groups = 2, .relu = true),
                       haul_squeeze(want, 2), "conv1d");
-    assert_succeeded(haul_conv1d_into(out, x, w, bias, .stride = 2, .padding = 1, .groups = 2, .relu = true), "into");
+    assert_succeeded(haul_conv1d_into(out, x, w, .bias = bias, .stride = 2, .padding = 1, .groups = 2, .relu = true),
+                     "into");
     assert_equal_bits(out, haul_squeeze(want, 2), "conv1d_into");
-    assert_equal_bits(haul_conv1d(v, w, bias, .padding = HAUL_ZERO, .groups = 2),
-                      haul_conv1d(haul_contiguous(v), w, bias, .groups = 2), "a view");
+    assert_equal_bits(haul_conv1d(v, w, .bias = bias, .padding = HAUL_ZERO, .groups = 2),
+                      haul_conv1d(haul_contiguous(v), w, .bias = bias, .groups = 2), "a view");
     haul_tensor *turned = haul_transpose(w, 0, 1); /* [2, 6, 3] */
-    want = haul_conv_transpose2d(haul_unsqueeze(haul_slice(x, 1, 0, 2, 1), 2), haul_unsqueeze(turned, 2), bias,
+    want = haul_conv_transpose2d(haul_unsqueeze(haul_slice(x, 1, 0, 2, 1), 2), haul_unsqueeze(turned, 2), .bias = bias,
                                  .stride = {1, 3}, .padding = {HAUL_ZERO, 1}, .output_padding = {HAUL_ZERO, 2});
     out = haul_zeros_like(haul_squeeze(want, 2));
     v = haul_slice(x, 1, 0, 2, 1);
-    assert_equal_bits(haul_conv_transpose1d(v, turned, bias, .stride = 3, .padding = 1, .output_padding = 2),
+    assert_equal_bits(haul_conv_transpose1d(v, turned, .bias = bias, .stride = 3, .padding = 1, .output_padding = 2),
                       haul_squeeze(want, 2), "conv_transpose1d");
-    assert_succeeded(haul_conv_transpose1d_into(out, v, turned, bias, .stride = 3, .padding = 1, .output_padding = 2),
-                     "into");
+    assert_succeeded(
+        haul_conv_transpose1d_into(out, v, turned, .bias = bias, .stride = 3, .padding = 1, .output_padding = 2),
+        "into");
     assert_equal_bits(out, haul_squeeze(want, 2), "conv_transpose1d_into");
 }
 
@@ -256,20 +258,20 @@ static void test_conv1d__errors(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 4, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(6, 4, 3));
-    haul_tensor *n = HAUL_NONE, *turned = haul_transpose(w, 0, 1);
-    assert_refused(haul_conv1d(haul_flatten(x, 1), w, n), HAUL_SHAPE, "[N, C, L]");
-    assert_refused(haul_conv1d(x, haul_flatten(w, 1), n), HAUL_SHAPE, "[C_out, C_in / groups, K]");
-    assert_refused(haul_conv1d(x, w, n, .groups = 2), HAUL_SHAPE, "2 group(s)");
-    assert_refused(haul_conv1d(x, w, haul_ones(HAUL_F32, HAUL_SHAPE(4))), HAUL_SHAPE, "haul_conv1d: bias");
-    assert_refused(haul_conv1d(x, w, n, .stride = HAUL_ZERO), HAUL_INVALID_ARGUMENT, "stride is 0");
-    assert_refused(haul_conv1d(x, w, n, .padding = -1), HAUL_INVALID_ARGUMENT, "padding is -1");
-    assert_refused(haul_conv1d(x, w, n, .dilation = INT64_MAX), HAUL_INVALID_ARGUMENT, "2^31 - 1");
-    assert_refused(haul_conv1d(x, w, n, .dilation = 5), HAUL_SHAPE, "the weight spans 11 columns");
-    assert_refused(haul_conv_transpose1d(x, w, n), HAUL_SHAPE, "[C_in, C_out / groups, K]");
-    assert_refused(haul_conv_transpose1d(x, turned, n, .groups = 3), HAUL_SHAPE, "3 group(s)");
-    assert_refused(haul_conv_transpose1d(x, turned, n, .output_padding = 1), HAUL_INVALID_ARGUMENT, "the stride");
-    assert_refused(haul_conv1d_with(x, w, NULL), HAUL_INVALID_ARGUMENT, "options");
-    assert_refused(haul_conv_transpose1d_with(x, w, NULL), HAUL_INVALID_ARGUMENT, "options");
+    haul_tensor *turned = haul_transpose(w, 0, 1);
+    assert_refused(haul_conv1d(haul_flatten(x, 1), w), HAUL_SHAPE, "[N, C, L]");
+    assert_refused(haul_conv1d(x, haul_flatten(w, 1)), HAUL_SHAPE, "[C_out, C_in / groups, K]");
+    assert_refused(haul_conv1d(x, w, .groups = 2), HAUL_SHAPE, "2 group(s)");
+    assert_refused(haul_conv1d(x, w, .bias = haul_ones(HAUL_F32, HAUL_SHAPE(4))), HAUL_SHAPE, "haul_conv1d: bias");
+    assert_refused(haul_conv1d(x, w, .stride = HAUL_ZERO), HAUL_INVALID_ARGUMENT, "stride is 0");
+    assert_refused(haul_conv1d(x, w, .padding = -1), HAUL_INVALID_ARGUMENT, "padding is -1");
+    assert_refused(haul_conv1d(x, w, .dilation = INT64_MAX), HAUL_INVALID_ARGUMENT, "2^31 - 1");
+    assert_refused(haul_conv1d(x, w, .dilation = 5), HAUL_SHAPE, "the weight spans 11 columns");
+    assert_refused(haul_conv_transpose1d(x, w), HAUL_SHAPE, "[C_in, C_out / groups, K]");
+    assert_refused(haul_conv_transpose1d(x, turned, .groups = 3), HAUL_SHAPE, "3 group(s)");
+    assert_refused(haul_conv_transpose1d(x, turned, .output_padding = 1), HAUL_INVALID_ARGUMENT, "the stride");
+    assert_refused(haul_conv1d_with(x, NULL), HAUL_INVALID_ARGUMENT, "options");
+    assert_refused(haul_conv_transpose1d_with(x, NULL), HAUL_INVALID_ARGUMENT, "options");
     haul_scope_pop(scope);
 }
 

@@ -37,7 +37,7 @@ static void compare_with_formula(haul_device *device, haul_dtype dtype, int64_t 
         assert_valid(haul_set_requires_grad(in[i], true));
         assert_valid(haul_set_requires_grad(wide[i], true));
     }
-    haul_tensor *y = haul_layer_norm(x, in[1], .bias = in[2], .eps = 1e-3);
+    haul_tensor *y = haul_layer_norm(x, .weight = in[1], .bias = in[2], .eps = 1e-3);
     haul_tensor *exact = composed(wide[0], wide[1], wide[2], 1e-3);
     assert_int_equal(haul_tensor_dtype(y), dtype);
     compare(y, exact, error, "layer_norm");
@@ -73,7 +73,7 @@ static void test_layer_norm__large_means_cost_no_digits(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     float        far[] = {1000001, 999999, 1000001, 999999};
-    haul_tensor *y = haul_layer_norm(haul_from_host(HAUL_F32, HAUL_SHAPE(1, 4), far), HAUL_NONE, .eps = 1e-12);
+    haul_tensor *y = haul_layer_norm(haul_from_host(HAUL_F32, HAUL_SHAPE(1, 4), far), .eps = 1e-12);
     assert_close(y, (double[]){1, -1, 1, -1}, 4, 1e-6, "layer_norm of a large mean");
     haul_scope_pop(scope);
 }
@@ -81,7 +81,8 @@ static void test_layer_norm__large_means_cost_no_digits(void **state)
 static haul_tensor *normalise(haul_tensor *const *in, int count, void *context)
 {
     (void)context;
-    return haul_square(haul_layer_norm(in[0], count > 1 ? in[1] : HAUL_NONE, .bias = count > 2 ? in[2] : HAUL_NONE));
+    return haul_square(
+        haul_layer_norm(in[0], .weight = count > 1 ? in[1] : HAUL_NONE, .bias = count > 2 ? in[2] : HAUL_NONE));
 }
 
 /* Squares of the gradients, of which the gradients are of second order. */
@@ -138,7 +139,7 @@ static void test_layer_norm__single_gradients(void **state)
 
 static haul_status run_into(haul_tensor *out, haul_tensor *const *in)
 {
-    return haul_layer_norm_into(out, in[0], in[1], .bias = in[2]);
+    return haul_layer_norm_into(out, in[0], .weight = in[1], .bias = in[2]);
 }
 
 static void into(haul_device *device)
@@ -146,7 +147,7 @@ static void into(haul_device *device)
     haul_tensor *in[] = {sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 6), 1, NULL),
                          sample_tensor(device, HAUL_F32, HAUL_SHAPE(6), 2, NULL),
                          sample_tensor(device, HAUL_F32, HAUL_SHAPE(6), 3, NULL)};
-    assert_into("layer_norm_into", run_into, haul_layer_norm(in[0], in[1], .bias = in[2]), in, 3, 0);
+    assert_into("layer_norm_into", run_into, haul_layer_norm(in[0], .weight = in[1], .bias = in[2]), in, 3, 0);
 }
 
 static void test_layer_norm__into(void **state)
@@ -161,8 +162,8 @@ static void test_layer_norm__of_nothing(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *w = haul_ones(HAUL_F32, HAUL_SHAPE(3)), *g;
     assert_valid(haul_set_requires_grad(w, true));
-    assert_int_equal(haul_tensor_count(haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)), HAUL_NONE)), 0);
-    haul_tensor *y = haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3)), w);
+    assert_int_equal(haul_tensor_count(haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)))), 0);
+    haul_tensor *y = haul_layer_norm(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3)), .weight = w);
     assert_int_equal(haul_tensor_count(y), 0);
     assert_int_equal(haul_grad(haul_sum(y), &w, 1, &g), HAUL_OK);
     assert_close(g, (double[]){0, 0, 0}, 3, 0, "the gradient of nothing");
@@ -174,11 +175,11 @@ static void test_layer_norm__errors(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(2));
-    assert_refused(haul_layer_norm(x, w), HAUL_SHAPE, "haul_layer_norm: weight has shape [2]");
-    assert_refused(haul_layer_norm(x, HAUL_NONE, .bias = w), HAUL_SHAPE, "haul_layer_norm: bias has shape [2]");
-    assert_refused(haul_layer_norm(haul_select(w, 0, 0), HAUL_NONE), HAUL_SHAPE, "at least one dimension");
-    assert_refused(haul_layer_norm_with(x, NULL), HAUL_INVALID_ARGUMENT, "haul_layer_norm: options");
-    assert_int_equal(haul_layer_norm_into_with(x, x, NULL), HAUL_INVALID_ARGUMENT);
+    assert_refused(haul_layer_norm(x, .weight = w), HAUL_SHAPE, "haul_layer_norm: weight has shape [2]");
+    assert_refused(haul_layer_norm(x, .bias = w), HAUL_SHAPE, "haul_layer_norm: bias has shape [2]");
+    assert_refused(haul_layer_norm(haul_select(w, 0, 0)), HAUL_SHAPE, "at least one dimension");
+    assert_refused(haul_layer_norm_with(NULL), HAUL_INVALID_ARGUMENT, "haul_layer_norm: options");
+    assert_int_equal(haul_layer_norm_into_with(x, NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
     haul_scope_pop(scope);
 }

@@ -158,15 +158,15 @@ static void small_integers(haul_device *device)
         assert_int_equal(haul_matmul_into(out, a, b), HAUL_OK);
         assert_close(out, want, 4, 0, "into a target");
         bias = haul_full(dtypes[i], HAUL_SHAPE(2), 100);
-        assert_int_equal(haul_linear_into(out, a, a, bias, .relu = true), HAUL_OK);
+        assert_int_equal(haul_linear_into(out, a, a, .bias = bias, .relu = true), HAUL_OK);
         assert_close(haul_sub_scalar(out, 100), want, 4, 0, "a layer into a target");
-        assert_int_equal(haul_tensor_dtype(haul_linear(a, a, HAUL_NONE)), HAUL_I32);
+        assert_int_equal(haul_tensor_dtype(haul_linear(a, a)), HAUL_I32);
         assert_int_equal(haul_matmul_into(haul_zeros(dtypes[i], HAUL_SHAPE(2, 2)), a, b), HAUL_DTYPE);
         assert_non_null(strstr(haul_error_message(), "the result is i32"));
         haul_error_clear();
     }
     haul_tensor *least = haul_full(HAUL_I8, HAUL_SHAPE(1, 70), -128);
-    assert_close(haul_linear(least, least, HAUL_NONE), (double[]){1146880}, 1, 0, "of the least");
+    assert_close(haul_linear(least, least), (double[]){1146880}, 1, 0, "of the least");
     assert_int_equal(haul_tensor_dtype(haul_matmul(haul_cast(long_a, HAUL_I8), haul_ones(HAUL_I64, HAUL_SHAPE(3, 1)))),
                      HAUL_I64);
 }
@@ -184,13 +184,13 @@ static void empty_products(haul_device *device)
     check_shape(haul_matmul(none, b), HAUL_SHAPE(0, 3));
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3, 4)), true);
     haul_tensor *bias = haul_ones(HAUL_F32, HAUL_SHAPE(3));
-    haul_tensor *y = haul_linear(none, w, bias);
+    haul_tensor *y = haul_linear(none, w, .bias = bias);
     check_shape(y, HAUL_SHAPE(0, 3));
-    assert_int_equal(haul_backward(haul_sum(y), HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(haul_sum(y)), HAUL_OK);
     double zeros[12] = {0}, ones[6] = {1, 1, 1, 1, 1, 1};
     assert_close(haul_tensor_grad(w), zeros, 12, 0, "the gradient of an empty batch");
     /* Nothing to add up: the bias alone. */
-    y = haul_linear(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)), haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), bias);
+    y = haul_linear(haul_zeros(HAUL_F32, HAUL_SHAPE(2, 0)), haul_zeros(HAUL_F32, HAUL_SHAPE(3, 0)), .bias = bias);
     assert_close(y, ones, 6, 0, "no columns");
 }
 
@@ -217,7 +217,7 @@ static void compare_rows(haul_device *device)
         haul_tensor *folded = haul_view(dense, HAUL_SHAPE(rows, 6));
         assert_int_equal(read_values(haul_matmul(folded, w), want, rows * 5), HAUL_OK);
         assert_close(haul_matmul(views[i], w), want, rows * 5, 0, "a product of many rows");
-        assert_close(haul_linear(views[i], wt, HAUL_NONE), want, rows * 5, 0, "linear of many rows");
+        assert_close(haul_linear(views[i], wt), want, rows * 5, 0, "linear of many rows");
     }
 }
 
@@ -249,10 +249,10 @@ static void test_matmul__is_one_node(void **state)
     check_node(haul_matmul(v, w), "haul_matmul", (haul_tensor *[]){v, w});
     check_node(haul_matmul(x, v), "haul_matmul", (haul_tensor *[]){x, v});
     check_node(haul_matmul(x, w), "haul_matmul", (haul_tensor *[]){x, w});
-    check_node(haul_linear(x, w, v), "haul_linear", (haul_tensor *[]){x, w});
+    check_node(haul_linear(x, w, .bias = v), "haul_linear", (haul_tensor *[]){x, w});
     /* Only relu's gradient reads the result. */
-    assert_false(haul_linear(x, w, v)->node->saves_results & 1);
-    assert_true(haul_linear(x, w, v, .relu = true)->node->saves_results & 1);
+    assert_false(haul_linear(x, w, .bias = v)->node->saves_results & 1);
+    assert_true(haul_linear(x, w, .bias = v, .relu = true)->node->saves_results & 1);
     haul_scope_pop(scope);
 }
 
@@ -262,7 +262,7 @@ static void test_matmul__costs(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *w = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)), true);
     haul_tensor *v = haul_ones(HAUL_F32, HAUL_SHAPE(4)), *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 5, 4));
-    haul_tensor *wt = haul_transpose(w, 0, 1), *product = haul_matmul(v, w), *linear = haul_linear(x, wt, HAUL_NONE);
+    haul_tensor *wt = haul_transpose(w, 0, 1), *product = haul_matmul(v, w), *linear = haul_linear(x, wt);
     haul__cost   cost = cost_of(product, (haul_tensor *[]){x, w}, 2);
     assert_true(cost.flops == 2 * 10 * 3 * 4);
     assert_int_equal(cost.bytes, 4 * (40 + 12 + 30));
@@ -295,14 +295,15 @@ static void into_given(haul_device *device)
     assert_into(haul_matmul_into(turned, a, b), turned, haul_matmul(a, b), "matmul_into a transposed tensor");
     assert_into(haul_matmul_into(rows, x, b), rows, haul_matmul(x, b), "matmul_into, many rows");
     assert_into(haul_matmul_into(few, x, v), few, haul_matmul(x, v), "matmul_into, a vector");
-    assert_into(haul_linear_into(rows, x, b, v, .relu = true), rows, haul_linear(x, b, v, .relu = true), "linear_into");
-    haul_tensor *want = haul_matmul(a, b), *wanted_rows = haul_linear(x, b, v);
+    assert_into(haul_linear_into(rows, x, b, .bias = v, .relu = true), rows, haul_linear(x, b, .bias = v, .relu = true),
+                "linear_into");
+    haul_tensor *want = haul_matmul(a, b), *wanted_rows = haul_linear(x, b, .bias = v);
     assert_into(haul_matmul_into(a, a, b), a, want, "matmul_into an operand");
-    assert_into(haul_linear_into(x, x, b, v), x, wanted_rows, "linear_into an operand");
+    assert_into(haul_linear_into(x, x, b, .bias = v), x, wanted_rows, "linear_into an operand");
     assert_int_equal(haul_matmul_into(out, x, b), HAUL_SHAPE);
-    assert_int_equal(haul_linear_into(few, x, b, v), HAUL_SHAPE);
+    assert_int_equal(haul_linear_into(few, x, b, .bias = v), HAUL_SHAPE);
     haul_error_clear();
-    assert_int_equal(haul_linear_into_with(few, x, b, NULL), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_linear_into_with(few, x, NULL), HAUL_INVALID_ARGUMENT);
     haul_error_clear();
 }
 
@@ -323,7 +324,7 @@ static haul_tensor *product_of(haul_tensor *const *in, int count, void *context)
 /* context: not NULL for relu of it. */
 static haul_tensor *linear_of(haul_tensor *const *in, int count, void *context)
 {
-    return haul_linear(in[0], in[1], count > 2 ? in[2] : HAUL_NONE, .relu = context != NULL);
+    return haul_linear(in[0], in[1], .bias = count > 2 ? in[2] : HAUL_NONE, .relu = context != NULL);
 }
 
 /* A function of first gradients, so that differences of it check second ones. */
@@ -377,10 +378,10 @@ static void relu_after_linear(haul_device *device)
         haul_tensor *w = sample_tensor(device, dtypes[i], HAUL_SHAPE(33, 40), 2, NULL);
         haul_tensor *b = sample_tensor(device, dtypes[i], HAUL_SHAPE(33), 3, NULL);
         double       want[330];
-        assert_int_equal(read_values(haul_relu(haul_linear(x, w, b)), want, 330), HAUL_OK);
-        assert_close(haul_linear(x, w, b, .relu = true), want, 330, 0, "with relu");
-        assert_int_equal(read_values(haul_relu(haul_linear(x, w, HAUL_NONE)), want, 330), HAUL_OK);
-        assert_close(haul_linear(x, w, HAUL_NONE, .relu = true), want, 330, 0, "with relu, without bias");
+        assert_int_equal(read_values(haul_relu(haul_linear(x, w, .bias = b)), want, 330), HAUL_OK);
+        assert_close(haul_linear(x, w, .bias = b, .relu = true), want, 330, 0, "with relu");
+        assert_int_equal(read_values(haul_relu(haul_linear(x, w)), want, 330), HAUL_OK);
+        assert_close(haul_linear(x, w, .relu = true), want, 330, 0, "with relu, without bias");
     }
 }
 
@@ -426,9 +427,9 @@ static void test_matmul__errors_name_both_shapes(void **state)
     assert_refused(haul_matmul(a, HAUL_NONE), HAUL_INVALID_ARGUMENT, "b is HAUL_NONE");
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 2, 4, 3)), *y = haul_ones(HAUL_F32, HAUL_SHAPE(3, 3, 2));
     assert_refused(haul_matmul(x, y), HAUL_SHAPE, "haul_matmul");
-    assert_refused(haul_linear(a, b, HAUL_NONE), HAUL_SHAPE, "the last axis of x must be 2 long");
-    assert_refused(haul_linear(a, haul_ones(HAUL_F32, HAUL_SHAPE(3)), HAUL_NONE), HAUL_SHAPE, "[out, in]");
-    assert_refused(haul_linear(b, haul_ones(HAUL_F32, HAUL_SHAPE(3, 2)), a), HAUL_SHAPE, "bias must be [3]");
+    assert_refused(haul_linear(a, b), HAUL_SHAPE, "the last axis of x must be 2 long");
+    assert_refused(haul_linear(a, haul_ones(HAUL_F32, HAUL_SHAPE(3))), HAUL_SHAPE, "[out, in]");
+    assert_refused(haul_linear(b, haul_ones(HAUL_F32, HAUL_SHAPE(3, 2)), .bias = a), HAUL_SHAPE, "bias must be [3]");
     haul_scope_pop(scope);
 }
 

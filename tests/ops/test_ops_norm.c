@@ -48,7 +48,7 @@ static void train_with(haul_device *device, haul_dtype dtype, int n, int c, int 
         vars[k] = 0.8 + 0.2 * m.var[k] * (double)(n * inner) / (double)(n * inner - 1);
     }
     uint64_t     version = haul_tensor_version(mean);
-    haul_tensor *y = haul_batch_norm(x, weight, .bias = bias, .running_mean = mean, .running_var = var,
+    haul_tensor *y = haul_batch_norm(x, .weight = weight, .bias = bias, .running_mean = mean, .running_var = var,
                                      .training = true, .momentum = 0.2);
     assert_close(y, want, count, error, "batch_norm in training");
     assert_close(mean, means, c, error, "running mean");
@@ -56,7 +56,7 @@ static void train_with(haul_device *device, haul_dtype dtype, int n, int c, int 
     assert_true(haul_tensor_version(mean) > version);
     for (int i = 0; i < count; i++)
         want[i] = (v[i] - means[i / inner % c]) / sqrt(vars[i / inner % c] + 1e-5);
-    y = haul_batch_norm(x, HAUL_NONE, .running_mean = mean, .running_var = var);
+    y = haul_batch_norm(x, .running_mean = mean, .running_var = var);
     assert_close(y, want, count, error, "batch_norm in evaluation");
     assert_close(mean, means, c, error, "running mean, which evaluation leaves alone");
     free(v);
@@ -89,10 +89,10 @@ static void far_mean(haul_device *device)
     haul_set_device(device);
     haul_manual_seed(2);
     haul_tensor *x = haul_randint(HAUL_F32, HAUL_SHAPE(32, 2, 9, 9), 1000000, 1000003);
-    haul_tensor *y = haul_batch_norm(x, HAUL_NONE, .training = true);
+    haul_tensor *y = haul_batch_norm(x, .training = true);
     assert_float_equal(haul_item(haul_mean(haul_square(y))), 1, 1e-4);
     assert_float_equal(haul_item(haul_mean(y)), 0, 0.05); /* the mean itself is known to half of 1/16 */
-    haul_tensor *same = haul_batch_norm(haul_full(HAUL_F32, HAUL_SHAPE(7, 2, 3, 3), 0.1), HAUL_NONE, .training = true);
+    haul_tensor *same = haul_batch_norm(haul_full(HAUL_F32, HAUL_SHAPE(7, 2, 3, 3), 0.1), .training = true);
     assert_float_equal(haul_item(haul_max(haul_abs(same))), 0, 0);
 }
 
@@ -107,7 +107,7 @@ static haul_tensor *normalised(haul_tensor *const *in, int count, void *context)
     const bool  *training = context;
     haul_tensor *mean = haul_full(HAUL_F64, HAUL_SHAPE(3), 0.3), *var = haul_full(HAUL_F64, HAUL_SHAPE(3), 1.7);
     (void)count;
-    return haul_batch_norm(in[0], in[1], .bias = in[2], .running_mean = mean, .running_var = var,
+    return haul_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = mean, .running_var = var,
                            .training = *training);
 }
 
@@ -138,8 +138,8 @@ static void composed(haul_device *device)
             in[i] = haul_set_requires_grad(
                 haul_detach(sample_tensor(device, HAUL_F64, i ? HAUL_SHAPE(3) : shape, (unsigned)i, NULL)), true);
         haul_tensor *mean = haul_to(haul_full(HAUL_F64, HAUL_SHAPE(3), 0.3), device), *var = haul_mul_scalar(mean, 4);
-        haul_tensor *y = haul_batch_norm(in[0], in[1], .bias = in[2], .running_mean = mean, .running_var = var,
-                                         .training = training);
+        haul_tensor *y = haul_batch_norm(in[0], .weight = in[1], .bias = in[2], .running_mean = mean,
+                                         .running_var = var, .training = training);
         haul_tensor *seed = sample_tensor(device, HAUL_F64, shape, 9, NULL);
         assert_int_equal(haul_grad(y, in, 3, fused, .seed = seed, .keep = true), HAUL_OK);
         assert_int_equal(haul_grad(y, in, 3, g, .seed = seed, .create_graph = true), HAUL_OK);
@@ -160,22 +160,25 @@ static void test_norm__batch_norm_errors(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 4)), *three = haul_ones(HAUL_F32, HAUL_SHAPE(3)),
                 *four = haul_ones(HAUL_F32, HAUL_SHAPE(4));
-    assert_refused(haul_batch_norm(x, four, .training = true), HAUL_SHAPE, "weight has shape [4]; [3] is expected");
-    assert_refused(haul_batch_norm(x, three, .bias = haul_cast(three, HAUL_F64), .training = true), HAUL_DTYPE,
-                   "bias is f64");
-    assert_refused(haul_batch_norm(x, three), HAUL_INVALID_ARGUMENT, "evaluation needs the running statistics");
-    assert_refused(haul_batch_norm(x, three, .running_mean = three, .training = true), HAUL_INVALID_ARGUMENT,
+    assert_refused(haul_batch_norm(x, .weight = four, .training = true), HAUL_SHAPE,
+                   "weight has shape [4]; [3] is expected");
+    assert_refused(haul_batch_norm(x, .weight = three, .bias = haul_cast(three, HAUL_F64), .training = true),
+                   HAUL_DTYPE, "bias is f64");
+    assert_refused(haul_batch_norm(x, .weight = three), HAUL_INVALID_ARGUMENT,
+                   "evaluation needs the running statistics");
+    assert_refused(haul_batch_norm(x, .weight = three, .running_mean = three, .training = true), HAUL_INVALID_ARGUMENT,
                    "or neither");
-    assert_refused(haul_batch_norm(haul_slice(haul_slice(x, 0, 0, 1, 1), 2, 0, 1, 1), three, .training = true),
-                   HAUL_SHAPE, "more than one value");
-    assert_refused(haul_batch_norm(three, three, .training = true), HAUL_SHAPE, "[N, C, ...]");
-    assert_refused(haul_batch_norm(haul_cast(x, HAUL_I32), HAUL_NONE, .training = true), HAUL_DTYPE, "floating");
-    assert_valid(haul_batch_norm(x, NULL, .training = true)); /* an option that is not given */
+    assert_refused(
+        haul_batch_norm(haul_slice(haul_slice(x, 0, 0, 1, 1), 2, 0, 1, 1), .weight = three, .training = true),
+        HAUL_SHAPE, "more than one value");
+    assert_refused(haul_batch_norm(three, .weight = three, .training = true), HAUL_SHAPE, "[N, C, ...]");
+    assert_refused(haul_batch_norm(haul_cast(x, HAUL_I32), .training = true), HAUL_DTYPE, "floating");
+    assert_valid(haul_batch_norm(x, .weight = NULL, .training = true)); /* an option that is not given */
     haul_tensor *wide = haul_expand(haul_slice(three, 0, 0, 1, 1), HAUL_SHAPE(3));
-    assert_refused(haul_batch_norm(x, three, .running_mean = wide, .running_var = three, .training = true),
+    assert_refused(haul_batch_norm(x, .weight = three, .running_mean = wide, .running_var = three, .training = true),
                    HAUL_INVALID_ARGUMENT, "share memory");
     /* a bias that failed is not a bias that was left out */
-    assert_failed(haul_batch_norm(x, three, .bias = haul_add(three, four), .training = true));
+    assert_failed(haul_batch_norm(x, .weight = three, .bias = haul_add(three, four), .training = true));
     assert_int_equal(haul_error_status(), HAUL_SHAPE);
     assert_string_equal(haul_error_operation(), "haul_add");
     haul_error_clear();
@@ -193,17 +196,18 @@ static void into(haul_device *device)
 {
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(4, 3, 5, 6), 1, NULL);
     haul_tensor *weight = sample_tensor(device, HAUL_F32, HAUL_SHAPE(3), 2, NULL);
-    haul_tensor *y = haul_batch_norm(x, weight, .bias = HAUL_NONE, .training = true), *out = haul_empty_like(x);
+    haul_tensor *y = haul_batch_norm(x, .weight = weight, .bias = HAUL_NONE, .training = true),
+                *out = haul_empty_like(x);
     haul_tensor *wide = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(6, 3, 5, 6)), device);
-    assert_int_equal(haul_batch_norm_into(out, x, weight, .training = true), HAUL_OK);
+    assert_int_equal(haul_batch_norm_into(out, x, .weight = weight, .training = true), HAUL_OK);
     assert_same_values(out, y);
     out = haul_slice(wide, 0, 1, 5, 1);
-    assert_int_equal(haul_batch_norm_into(out, x, weight, .training = true), HAUL_OK);
+    assert_int_equal(haul_batch_norm_into(out, x, .weight = weight, .training = true), HAUL_OK);
     assert_same_values(out, y);
     assert_float_equal(haul_item(haul_sum(haul_abs(haul_slice(wide, 0, 5, 6, 1)))), 0, 0);
-    assert_int_equal(haul_batch_norm_into(weight, x, weight, .training = true), HAUL_SHAPE);
+    assert_int_equal(haul_batch_norm_into(weight, x, .weight = weight, .training = true), HAUL_SHAPE);
     haul_error_clear();
-    assert_int_equal(haul_batch_norm_into(x, x, weight, .training = true), HAUL_OK);
+    assert_int_equal(haul_batch_norm_into(x, x, .weight = weight, .training = true), HAUL_OK);
     assert_same_values(x, y);
 }
 
@@ -222,7 +226,7 @@ static void nothing(haul_device *device)
                          haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(3)), true)};
     haul_tensor *mean = haul_full(HAUL_F32, HAUL_SHAPE(3), 2), *var = haul_full(HAUL_F32, HAUL_SHAPE(3), 3);
     haul_tensor *y =
-        haul_batch_norm(x, in[0], .bias = in[1], .running_mean = mean, .running_var = var, .training = true);
+        haul_batch_norm(x, .weight = in[0], .bias = in[1], .running_mean = mean, .running_var = var, .training = true);
     assert_int_equal(haul_tensor_count(y), 0);
     assert_int_equal(haul_grad(haul_sum(y), in, 2, g), HAUL_OK);
     assert_close(g[0], (double[]){0, 0, 0}, 3, 0, "gradient of the weight");
@@ -247,9 +251,9 @@ static void running(haul_device *device)
         haul_tensor *t = haul_ones(i == 2 ? HAUL_F16 : HAUL_F32, HAUL_SHAPE(2, 6));
         mean[i] = i == 1 ? haul_slice(haul_select(t, 0, 0), 0, 0, 6, 2) : haul_slice(haul_select(t, 0, 0), 0, 0, 3, 1);
         var[i] = i == 1 ? haul_slice(haul_select(t, 0, 1), 0, 0, 6, 2) : haul_slice(haul_select(t, 0, 1), 0, 0, 3, 1);
-        assert_valid(haul_batch_norm(x, HAUL_NONE, .running_mean = mean[i], .running_var = var[i], .training = true));
+        assert_valid(haul_batch_norm(x, .running_mean = mean[i], .running_var = var[i], .training = true));
         uint64_t version = haul_tensor_version(mean[i]);
-        assert_valid(haul_batch_norm(x, HAUL_NONE, .running_mean = mean[i], .running_var = var[i]));
+        assert_valid(haul_batch_norm(x, .running_mean = mean[i], .running_var = var[i]));
         assert_int_equal(haul_tensor_version(mean[i]), version);
     }
     assert_same_values(mean[1], mean[0]);
@@ -273,8 +277,8 @@ static void test_norm__running_statistics_stay_where_they_are(void **state)
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(8, 3)), *here = haul_ones(HAUL_F32, HAUL_SHAPE(3));
     haul_tensor *there = haul_to(here, haul_device_get("meta"));
     assert_int_equal(haul_set_placement_policy(HAUL_PLACE_MOVE), HAUL_OK);
-    assert_refused(haul_batch_norm(x, HAUL_NONE, .running_mean = here, .running_var = there, .training = true),
-                   HAUL_PLACEMENT, "running_var is written in place and stays on meta");
+    assert_refused(haul_batch_norm(x, .running_mean = here, .running_var = there, .training = true), HAUL_PLACEMENT,
+                   "running_var is written in place and stays on meta");
     haul_scope_pop(scope);
 }
 
@@ -285,11 +289,11 @@ static void test_norm__running_statistics_after_a_failure(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_set_requires_grad(sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(8, 3), 1, NULL), true);
     haul_tensor *mean = haul_full(HAUL_F32, HAUL_SHAPE(3), 2), *var = haul_full(HAUL_F32, HAUL_SHAPE(3), 3);
-    haul_batch_norm(x, HAUL_NONE, .training = true); /* kernels are ready */
+    haul_batch_norm(x, .training = true); /* kernels are ready */
     int failures = 0;
     for (int64_t nth = 1;; nth++) {
         haul__fault_plan(HAUL__FAULT_HOST, nth);
-        haul_tensor *y = haul_batch_norm(x, HAUL_NONE, .running_mean = mean, .running_var = var, .training = true);
+        haul_tensor *y = haul_batch_norm(x, .running_mean = mean, .running_var = var, .training = true);
         bool         reached = haul__fault_count() >= nth;
         haul__fault_plan(0, 0);
         if (!reached)
@@ -400,7 +404,7 @@ static void test_norm__softmax_gradients(void **state)
 
 static haul_tensor *everything(void *context)
 {
-    haul_tensor *x = context, *y = haul_batch_norm(x, HAUL_NONE, .training = true);
+    haul_tensor *x = context, *y = haul_batch_norm(x, .training = true);
     return haul_add(haul_softmax(y, 1), haul_log_softmax(y, 3));
 }
 

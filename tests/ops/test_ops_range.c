@@ -182,7 +182,7 @@ static void gradient_of_norm(haul_device *device, haul_dtype dtype, double p, do
     char         what[96];
     haul_tensor *x = haul_set_requires_grad(FLOATS(device, dtype, a, b), true);
     snprintf(what, sizeof what, "gradient of the %g-norm of {%g, %g}, %s", p, a, b, haul_dtype_name(dtype));
-    assert_succeeded(haul_backward(haul_norm(x, .p = p), HAUL_NONE), what);
+    assert_succeeded(haul_backward(haul_norm(x, .p = p)), what);
     assert_near(haul_tensor_grad(x), 1, (double[]){ga, gb}, 2, dtype == HAUL_F16 ? 1e-3 : 1e-6, what);
 }
 
@@ -237,23 +237,23 @@ static haul_tensor *std_of(haul_tensor *x)
 
 static haul_tensor *layer(haul_tensor *x)
 {
-    return haul_layer_norm(x, HAUL_NONE, .eps = HAUL_ZERO);
+    return haul_layer_norm(x, .eps = HAUL_ZERO);
 }
 
 static haul_tensor *rms(haul_tensor *x)
 {
-    return haul_rms_norm(x, HAUL_NONE, .eps = HAUL_ZERO);
+    return haul_rms_norm(x, .eps = HAUL_ZERO);
 }
 
 static haul_tensor *batch(haul_tensor *x)
 {
-    return haul_batch_norm(x, HAUL_NONE, .training = true, .eps = HAUL_ZERO);
+    return haul_batch_norm(x, .training = true, .eps = HAUL_ZERO);
 }
 
 static haul_tensor *batch_of_planes(haul_tensor *x)
 {
     haul_shape planes = HAUL_SHAPE(haul_tensor_shape(x).dims[0], 1, haul_tensor_shape(x).dims[1]);
-    return haul_batch_norm(haul_reshape(x, planes), HAUL_NONE, .training = true, .eps = HAUL_ZERO);
+    return haul_batch_norm(haul_reshape(x, planes), .training = true, .eps = HAUL_ZERO);
 }
 
 static haul_tensor *(*const normalisations[])(haul_tensor *) = {layer, rms, batch, batch_of_planes, std_of};
@@ -327,10 +327,10 @@ static void equal_numbers(haul_device *device)
 {
     haul_tensor *x = haul_to(haul_full(HAUL_F32, HAUL_SHAPE(20, 40), 3e37), device);
     double       zeros[800] = {0};
-    assert_near(haul_layer_norm(x, HAUL_NONE), 1, zeros, 800, 1e-2, "layer_norm");
-    assert_near(haul_layer_norm(x, HAUL_NONE, .eps = 1e-30), 1, zeros, 800, 1e-2, "layer_norm with a small eps");
-    assert_near(haul_batch_norm(x, HAUL_NONE, .training = true), 1, zeros, 800, 1e-2, "batch_norm");
-    assert_near(haul_batch_norm(x, HAUL_NONE, .training = true, .eps = 1e-30), 1, zeros, 800, 1e-2, "small eps");
+    assert_near(haul_layer_norm(x), 1, zeros, 800, 1e-2, "layer_norm");
+    assert_near(haul_layer_norm(x, .eps = 1e-30), 1, zeros, 800, 1e-2, "layer_norm with a small eps");
+    assert_near(haul_batch_norm(x, .training = true), 1, zeros, 800, 1e-2, "batch_norm");
+    assert_near(haul_batch_norm(x, .training = true, .eps = 1e-30), 1, zeros, 800, 1e-2, "small eps");
 }
 
 static void test_range__equal_numbers(void **state)
@@ -346,9 +346,9 @@ static haul_tensor *everything(void *context)
     haul_tensor *x = context;
     haul_tensor *all[] = {haul_norm(x), haul_std(x), haul_mean(x), haul_norm(x, .p = 3)};
     haul_tensor *rows[] = {haul_norm(x, HAUL_AXES(1)), haul_std(x, HAUL_AXES(1))};
-    haul_tensor *y = haul_add(haul_layer_norm(x, HAUL_NONE), haul_rms_norm(x, HAUL_NONE));
+    haul_tensor *y = haul_add(haul_layer_norm(x), haul_rms_norm(x));
     haul_tensor *parts[] = {haul_stack(all, 4, 0), haul_cat(rows, 2, 0), haul_norm(x, HAUL_AXES(0)),
-                            haul_reshape(haul_add(y, haul_batch_norm(x, HAUL_NONE, .training = true)), HAUL_SHAPE(-1))};
+                            haul_reshape(haul_add(y, haul_batch_norm(x, .training = true)), HAUL_SHAPE(-1))};
     return haul_cat(parts, 4, 0);
 }
 

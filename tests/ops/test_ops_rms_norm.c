@@ -32,7 +32,7 @@ static void compare_with_formula(haul_device *device, haul_dtype dtype, int64_t 
         assert_valid(haul_set_requires_grad(in[i], true));
         assert_valid(haul_set_requires_grad(wide[i], true));
     }
-    haul_tensor *y = haul_rms_norm(in[0], in[1], .eps = 1e-3), *exact = composed(wide[0], wide[1], 1e-3);
+    haul_tensor *y = haul_rms_norm(in[0], .weight = in[1], .eps = 1e-3), *exact = composed(wide[0], wide[1], 1e-3);
     assert_int_equal(haul_tensor_dtype(y), dtype);
     compare(y, exact, error, "rms_norm");
     assert_succeeded(haul_grad(y, in, 2, got, .seed = seed), "gradient");
@@ -61,17 +61,17 @@ static void test_rms_norm__equals_its_formula(void **state)
 
 static haul_status into(haul_tensor *out, haul_tensor *const *in)
 {
-    return haul_rms_norm_into(out, in[0], in[1]);
+    return haul_rms_norm_into(out, in[0], .weight = in[1]);
 }
 
 static void targets(haul_device *device)
 {
     haul_tensor *in[] = {sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL),
                          sample_tensor(device, HAUL_F32, HAUL_SHAPE(5), 2, NULL)};
-    assert_into("rms_norm", into, haul_rms_norm(in[0], in[1]), in, 2, 0);
+    assert_into("rms_norm", into, haul_rms_norm(in[0], .weight = in[1]), in, 2, 0);
     haul_tensor *none = haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 5)), device);
-    assert_int_equal(haul_tensor_count(haul_rms_norm(none, in[1])), 0);
-    assert_close(haul_rms_norm(haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), device), HAUL_NONE), (double[3]){0}, 3, 0,
+    assert_int_equal(haul_tensor_count(haul_rms_norm(none, .weight = in[1])), 0);
+    assert_close(haul_rms_norm(haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(3)), device)), (double[3]){0}, 3, 0,
                  "a row of zeros");
 }
 
@@ -87,10 +87,11 @@ static void one_gradient(haul_device *device)
     haul_tensor *in[] = {haul_set_requires_grad(sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL), true),
                          haul_set_requires_grad(sample_tensor(device, HAUL_F32, HAUL_SHAPE(5), 2, NULL), true)};
     haul_tensor *both[2], *one;
-    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], in[1])), in, 2, both), "both");
-    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], haul_detach(in[1]))), in, 1, &one), "of x");
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], .weight = in[1])), in, 2, both), "both");
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(in[0], .weight = haul_detach(in[1]))), in, 1, &one), "of x");
     assert_equal_bits(one, both[0], "the gradient of x alone");
-    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(haul_detach(in[0]), in[1])), in + 1, 1, &one), "of weight");
+    assert_succeeded(haul_grad(haul_sum(haul_rms_norm(haul_detach(in[0]), .weight = in[1])), in + 1, 1, &one),
+                     "of weight");
     assert_equal_bits(one, both[1], "the gradient of weight alone");
 }
 
@@ -105,11 +106,11 @@ static void test_rms_norm__errors(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(2));
-    assert_refused(haul_rms_norm(x, w), HAUL_SHAPE, "of the size of the last one of x");
-    assert_refused(haul_rms_norm(x, HAUL_NONE, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_rms_norm: eps is -1");
-    assert_refused(haul_rms_norm(x, HAUL_NONE, .eps = NAN), HAUL_INVALID_ARGUMENT, "eps is nan");
-    assert_refused(haul_layer_norm(x, HAUL_NONE, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_layer_norm: eps is -1");
-    assert_refused(haul_rms_norm(haul_scalar(1), HAUL_NONE), HAUL_SHAPE, "at least one dimension");
+    assert_refused(haul_rms_norm(x, .weight = w), HAUL_SHAPE, "of the size of the last one of x");
+    assert_refused(haul_rms_norm(x, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_rms_norm: eps is -1");
+    assert_refused(haul_rms_norm(x, .eps = NAN), HAUL_INVALID_ARGUMENT, "eps is nan");
+    assert_refused(haul_layer_norm(x, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_layer_norm: eps is -1");
+    assert_refused(haul_rms_norm(haul_scalar(1)), HAUL_SHAPE, "at least one dimension");
     assert_refused(haul_nn_layer_norm(0), HAUL_INVALID_ARGUMENT, "haul_nn_layer_norm");
     assert_refused(haul_nn_rms_norm(3, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_nn_rms_norm: eps is -1");
     haul_scope_pop(scope);
@@ -127,11 +128,11 @@ static void test_rms_norm__layers_are_their_operations(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(4, 6), 1, NULL);
-    layer(haul_nn_layer_norm(6), x, haul_layer_norm(x, HAUL_NONE), 2);
-    layer(haul_nn_layer_norm(6, .eps = 0.5, .no_bias = true), x, haul_layer_norm(x, HAUL_NONE, .eps = 0.5), 1);
-    layer(haul_nn_layer_norm(6, .no_weight = true), x, haul_layer_norm(x, HAUL_NONE), 0);
-    layer(haul_nn_rms_norm(6, .eps = 0.5), x, haul_rms_norm(x, HAUL_NONE, .eps = 0.5), 1);
-    layer(haul_nn_rms_norm(6, .no_weight = true), x, haul_rms_norm(x, HAUL_NONE), 0);
+    layer(haul_nn_layer_norm(6), x, haul_layer_norm(x), 2);
+    layer(haul_nn_layer_norm(6, .eps = 0.5, .no_bias = true), x, haul_layer_norm(x, .eps = 0.5), 1);
+    layer(haul_nn_layer_norm(6, .no_weight = true), x, haul_layer_norm(x), 0);
+    layer(haul_nn_rms_norm(6, .eps = 0.5), x, haul_rms_norm(x, .eps = 0.5), 1);
+    layer(haul_nn_rms_norm(6, .no_weight = true), x, haul_rms_norm(x), 0);
     layer(haul_nn_silu(), x, haul_silu(x), 0);
     layer(haul_nn_leaky_relu(0.2), x, haul_leaky_relu(x, 0.2, 0), 0);
     layer(haul_nn_softmax(0), x, haul_softmax(x, 0), 0);

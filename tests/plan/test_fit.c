@@ -53,7 +53,7 @@ static haul_status step(void *context, int64_t batch)
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(batch, WIDTH)), *y = haul_zeros(HAUL_F32, HAUL_SHAPE(batch, 1));
     t->steps++;
     haul_optimizer_zero_grad(t->sgd);
-    haul_status status = haul_backward(haul_bce_with_logits(haul_call(t->net, x), y), HAUL_NONE);
+    haul_status status = haul_backward(haul_bce_with_logits(haul_call(t->net, x), y));
     if (!status)
         status = haul_optimizer_step(t->sgd);
     haul_scope_pop(inner);

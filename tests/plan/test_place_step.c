@@ -44,7 +44,7 @@ static haul_status step(void *context)
     haul_tensor    *loss = haul_cross_entropy(forward(t, t->x), t->y);
     haul_status     status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
+        status = haul_backward(loss);
     if (!status && t->counts)
         status = haul_add_into(t->count, t->count, haul_detach(loss)) ? HAUL_OK : haul_error_status();
     return status ? status : haul_optimizer_step(t->optimizer);
@@ -260,7 +260,7 @@ static void test_place_step__divides_updates(void **context)
 static haul_status class_losses(void *context)
 {
     haul_tensor *const *t = context;
-    return haul_backward(haul_nll_loss(haul_log_softmax(t[0], 1), t[1]), HAUL_NONE);
+    return haul_backward(haul_nll_loss(haul_log_softmax(t[0], 1), t[1]));
 }
 
 /* The dtype of rates is the floating one: labels do not decide, and an operand that is absent does not count. */

@@ -32,7 +32,7 @@ static haul_status step(void *context)
     training   *t = context;
     haul_scope *inner = haul_scope_push();
     haul_optimizer_zero_grad(t->sgd);
-    haul_status status = haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y), HAUL_NONE);
+    haul_status status = haul_backward(haul_cross_entropy(haul_call(t->net, t->x), t->y));
     if (!status)
         status = haul_optimizer_step(t->sgd);
     haul_status closed = haul_scope_pop(inner);

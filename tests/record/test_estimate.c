@@ -55,7 +55,8 @@ static haul_status products(void *context)
     (void)context;
     haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(64, 100)), *w = haul_empty(HAUL_F32, HAUL_SHAPE(10, 100));
     haul_tensor *a = haul_empty(HAUL_F32, HAUL_SHAPE(3, 1, 7, 5)), *b = haul_empty(HAUL_F32, HAUL_SHAPE(4, 5, 9));
-    return haul_linear(x, w, haul_empty(HAUL_F32, HAUL_SHAPE(10))) && haul_matmul(a, b) ? HAUL_OK : haul_error_status();
+    return haul_linear(x, w, .bias = haul_empty(HAUL_F32, HAUL_SHAPE(10))) && haul_matmul(a, b) ? HAUL_OK
+                                                                                                : haul_error_status();
 }
 
 static void test_flops__products(void **state)
@@ -77,8 +78,8 @@ static haul_status convolution(void *context)
     haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(6, 8, 20, 30)), *w = haul_empty(HAUL_F32, HAUL_SHAPE(16, 4, 3, 5));
     haul_set_requires_grad(x, true);
     haul_set_requires_grad(w, true);
-    haul_tensor *y = haul_conv2d(x, w, HAUL_NONE, .stride = {2, 2}, .padding = {1, 2}, .groups = 2);
-    return haul_backward(haul_sum(y), HAUL_NONE);
+    haul_tensor *y = haul_conv2d(x, w, .stride = {2, 2}, .padding = {1, 2}, .groups = 2);
+    return haul_backward(haul_sum(y));
 }
 
 static void test_flops__convolution(void **state)
@@ -108,7 +109,7 @@ static haul_status dense_step(void *context)
     haul_tensor *x = haul_set_requires_grad(haul_empty(HAUL_F32, HAUL_SHAPE(64, 100)), true);
     haul_status  status = haul_optimizer_zero_grad(d->sgd);
     if (!status)
-        status = haul_backward(haul_sum(haul_call(d->net, x)), HAUL_NONE);
+        status = haul_backward(haul_sum(haul_call(d->net, x)));
     return status ? status : haul_optimizer_step(d->sgd);
 }
 
@@ -246,8 +247,7 @@ static haul_status scaled_step(void *context)
     const training *t = context;
     haul_status     status = haul_optimizer_zero_grad(t->adam);
     if (!status)
-        status =
-            haul_backward(haul_grad_scaler_scale(t->scaler, haul_sum(haul_square(haul_call(t->net, t->x)))), HAUL_NONE);
+        status = haul_backward(haul_grad_scaler_scale(t->scaler, haul_sum(haul_square(haul_call(t->net, t->x)))));
     if (!status)
         status = haul_grad_scaler_step(t->scaler, t->adam);
     return status ? status : haul_grad_scaler_update(t->scaler);
@@ -282,7 +282,7 @@ static void train(bool with_estimates, float *weights)
         haul_tensor *loss = haul_sum(haul_square(haul_call(t.net, t.x)));
         if (with_estimates) /* it would write the parameters of this graph */
             estimate_step(&t);
-        assert_int_equal(haul_backward(haul_grad_scaler_scale(t.scaler, loss), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_grad_scaler_scale(t.scaler, loss)), HAUL_OK);
         if (with_estimates)
             estimate_step(&t);
         assert_int_equal(haul_grad_scaler_step(t.scaler, t.adam), HAUL_OK);

@@ -141,7 +141,7 @@ static haul_status step(void *context)
     if (!status && !t->adds_up)
         status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
-        status = haul_backward(loss, HAUL_NONE, .keep = t->keep, .once = t->once);
+        status = haul_backward(loss, .keep = t->keep, .once = t->once);
     if (!status)
         status = haul_optimizer_step(t->optimizer);
     if (!status && t->of.followed && !t->adds_up)

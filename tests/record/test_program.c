@@ -27,7 +27,7 @@ static haul_status forward_and_back(const training *t)
 {
     haul_tensor *x = haul_empty(HAUL_F32, t->shape);
     haul_tensor *y = haul_empty(HAUL_I64, HAUL_SHAPE(t->shape.dims[0]));
-    return haul_backward(haul_cross_entropy(haul_call(t->net, x), y), HAUL_NONE);
+    return haul_backward(haul_cross_entropy(haul_call(t->net, x), y));
 }
 
 static haul_status step(void *context)

@@ -62,7 +62,7 @@ static haul_status backward(training *t)
         haul_release(t->kept);
         t->kept = haul_keep(logits);
     }
-    return status ? status : haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, HAUL_NONE);
+    return status ? status : haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss);
 }
 
 static haul_status clip(const training *t)

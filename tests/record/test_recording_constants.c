@@ -36,7 +36,7 @@ static haul_status step(void *context)
     if (!status && t->writes)
         status = haul_add_into(sum, sum, haul_detach(haul_mean(y)));
     if (!status)
-        status = haul_backward(haul_mul(haul_sum(haul_square(y)), sum), HAUL_NONE, .once = true);
+        status = haul_backward(haul_mul(haul_sum(haul_square(y)), sum), .once = true);
     if (!status)
         status = haul_copy_into(t->out, sum);
     if (t->reads && haul_item(t->out) < 0)

@@ -152,7 +152,7 @@ static haul_status step(void *context)
     if (!status)
         status = haul_copy_into(t->loss, haul_detach(loss));
     if (!status)
-        status = haul_backward(loss, HAUL_NONE);
+        status = haul_backward(loss);
     if (status)
         return status;
     haul_tensor *change = haul_mul_scalar(haul_tensor_grad(t->w), 0.1);

@@ -54,7 +54,7 @@ static haul_status step(void *context)
     if (t->keeps && !status)
         t->kept = haul_keep(logits);
     if (!status)
-        status = haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, HAUL_NONE, .once = true);
+        status = haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, .once = true);
     return status ? status : update(t);
 }
 
@@ -205,7 +205,7 @@ static haul_status network_step(void *context)
     network     *n = context;
     haul_tensor *x = haul_empty(HAUL_F32, HAUL_SHAPE(PICTURES, 3, 32, 32));
     haul_tensor *loss = haul_cross_entropy(haul_call(n->net, x), haul_empty(HAUL_I64, HAUL_SHAPE(PICTURES)));
-    haul_status  status = haul_backward(loss, HAUL_NONE, .keep = n->keeps_graph, .once = !n->keeps_graph);
+    haul_status  status = haul_backward(loss, .keep = n->keeps_graph, .once = !n->keeps_graph);
     if (!status)
         status = haul_optimizer_step(n->optimizer);
     return status ? status : haul_optimizer_zero_grad(n->optimizer);

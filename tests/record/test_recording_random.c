@@ -199,8 +199,7 @@ static haul_status backward(training *t)
         return haul_error_status();
     status = haul_copy_into(t->loss, haul_detach(loss));
     if (!status)
-        status =
-            haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, HAUL_NONE, .once = t->calls % 2);
+        status = haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, .once = t->calls % 2);
     return status;
 }
 

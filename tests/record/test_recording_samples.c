@@ -30,7 +30,7 @@ static haul_status step(void *context)
         return haul_error_status();
     haul_release(c->y);
     c->y = haul_keep(y);
-    return c->differentiates && haul_requires_grad(y) ? haul_backward(y, c->seed) : HAUL_OK;
+    return c->differentiates && haul_requires_grad(y) ? haul_backward(y, .seed = c->seed) : HAUL_OK;
 }
 
 /* Operands of the sample, with values that `shift` moves around. */

@@ -42,7 +42,7 @@ static inline void step(const training *t)
                 *labels = haul_from_host(HAUL_I64, HAUL_SHAPE(4), y);
     haul_tensor *loss = haul_cross_entropy(haul_call(t->net, in), labels);
     haul_optimizer_zero_grad(t->optimizer);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(t->optimizer);
     if (haul_error_status())
         fail_msg("%s", haul_error_message());

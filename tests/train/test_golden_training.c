@@ -66,7 +66,7 @@ static double train_step(haul_module *net, haul_optimizer *sgd, const haul_batch
     haul_scope  *step = haul_scope_push();
     haul_tensor *loss = haul_cross_entropy(haul_call(net, batch->x), batch->y);
     haul_optimizer_zero_grad(sgd);
-    haul_backward(loss, HAUL_NONE);
+    haul_backward(loss);
     haul_optimizer_step(sgd);
     double value = haul_item(loss);
     haul_scope_pop(step);

@@ -237,7 +237,7 @@ static void *train_and_save(void *number)
         haul_scope            *scope = haul_scope_push();
         haul_module           *net = HAUL_SEQUENTIAL(haul_nn_linear(3, 2));
         haul_optimizer        *adam = haul_adam(net, 0.001);
-        haul_backward(haul_sum(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)))), HAUL_NONE);
+        haul_backward(haul_sum(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(4, 3)))));
         if (haul_optimizer_step(adam) || haul_save_checkpoint(path, net, adam, .position = &position) ||
             haul_load_checkpoint(path, net, adam, .position = &position) || position.batch != i)
             failed = true;

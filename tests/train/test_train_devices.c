@@ -37,7 +37,7 @@ static double step(haul_module *net, haul_optimizer *optimizer, const haul_batch
     haul_tensor *y = haul_call(net, x);
     haul_tensor *loss = haul_cross_entropy(y, haul_to(batch->y, haul_tensor_device(y)));
     assert_int_equal(haul_optimizer_zero_grad(optimizer), HAUL_OK);
-    assert_int_equal(haul_backward(loss, HAUL_NONE), HAUL_OK);
+    assert_int_equal(haul_backward(loss), HAUL_OK);
     assert_int_equal(haul_optimizer_step(optimizer), HAUL_OK);
     double value = haul_item(loss);
     haul_scope_pop(scope);

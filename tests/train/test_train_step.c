@@ -167,7 +167,7 @@ static void train_plainly(const training *t)
         if (i % 2 == 0)
             haul_optimizer_zero_grad(t->optimizer);
         haul_tensor *loss = haul_mul_scalar(loss_of(t, i * BATCH, BATCH), weights[i]);
-        haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss, HAUL_NONE);
+        haul_backward(t->scaler ? haul_grad_scaler_scale(t->scaler, loss) : loss);
         if (i % 2 == 0)
             continue;
         if (t->scaler)

@@ -89,7 +89,7 @@ static void train(haul_module *net)
     for (int i = 0; i < 3; i++) {
         haul_tensor *loss = haul_sum(haul_square(haul_call(net, haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)))));
         haul_optimizer_zero_grad(sgd);
-        haul_backward(loss, HAUL_NONE);
+        haul_backward(loss);
         assert_ok(haul_optimizer_step(sgd));
     }
     haul_scope_pop(scope);

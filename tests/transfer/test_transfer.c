@@ -285,7 +285,7 @@ static void test_transfer__gradients_of_moves_come_home(void **state)
         haul_tensor *y = haul_identity(haul_to(haul_clone(x), devices[d], .dtype = HAUL_F64), devices[0]);
         haul_tensor *seed = haul_from_host(HAUL_F64, HAUL_SHAPE(2, 3), (double[]){1, 2, 3, 4, 5, 6});
         float        back[6];
-        assert_int_equal(haul_backward(y, seed), HAUL_OK);
+        assert_int_equal(haul_backward(y, .seed = seed), HAUL_OK);
         haul_tensor *grad = haul_tensor_grad(x);
         assert_ptr_equal(haul_tensor_device(grad), haul_cpu());
         assert_int_equal(haul_tensor_dtype(grad), HAUL_F32);

@@ -22,8 +22,8 @@ haul_tensor *compute(haul_tensor *x, haul_tensor *w, int64_t n)
     haul_shape   shape = HAUL_SHAPE(n, 3);
     haul_grad(haul_sum(x), inputs, 2, results, .create_graph = true);
     x = haul_reshape(haul_to(x, haul_cpu(), .dtype = HAUL_F32), shape);
-    x = haul_conv2d(haul_max_pool2d(x, 3, .stride = {2, 2}), w, HAUL_NONE, .stride = {2, 2}, .relu = true);
-    x = haul_batch_norm(haul_linear(x, w, HAUL_NONE), HAUL_NONE, .training = true);
+    x = haul_conv2d(haul_max_pool2d(x, 3, .stride = {2, 2}), w, .stride = {2, 2}, .relu = true);
+    x = haul_batch_norm(haul_linear(x, w), .training = true);
     x = haul_mul(x, haul_scalar(n, .dtype = HAUL_F64));
     return haul_sum(haul_mean(x), HAUL_AXES(0, -1), .keepdim = true);
 }
@@ -61,7 +61,7 @@ cat >layout.c <<'END'
 #include <haul/haul.h>
 static_assert(sizeof(haul_axes) == 36 && offsetof(haul_axes, count) == 0, "");
 static_assert(sizeof(haul_reduce_options) == 48 && offsetof(haul_reduce_options, keepdim) == 44, "");
-static_assert(sizeof(haul_linear_options) == 16 && offsetof(haul_linear_options, relu) == 8, "");
+static_assert(sizeof(haul_linear_options) == 24 && offsetof(haul_linear_options, bias) == 8, "");
 static_assert(sizeof(haul_adam_options) == 64 && offsetof(haul_adam_options, betas) == 16, "");
 static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
 static_assert(sizeof(haul_image_folder_options) == 40 && offsetof(haul_image_folder_options, size) == 16, "");

@@ -286,9 +286,9 @@ def distribute(text, names):
 def fields(body):
     """The fields of a struct. A comment behind the field describes it, or one on the lines before it."""
     out, pending, last = [], "", []
-    pieces = re.compile(r"/\*.*?\*/|#[^\n]*|[^;/#]+;|HAUL__GUARD|\n\s*\n", re.S)
+    pieces = re.compile(r"/\*.*?\*/|#[^\n]*|[^;/#]+;|HAUL__GUARD\(\w+\)|\n\s*\n", re.S)
     after_newline = True
-    for match in pieces.finditer(re.sub(r"\bHAUL__GUARD\b", "", body)):
+    for match in pieces.finditer(re.sub(r"\bHAUL__GUARD\(\w+\)", "", body)):
         text = match.group()
         if text.startswith("/*"):
             note = squeeze(clean_comment(text))

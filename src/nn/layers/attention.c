@@ -23,7 +23,7 @@ static haul_tensor *project(haul_module *m, haul_tensor *x, int first, int last)
     int64_t      begin = first * s->features, end = last * s->features;
     if (s->has_bias)
         bias = haul_slice(haul_module_parameter(m, "in_proj_bias"), 0, begin, end, 1);
-    return haul_linear(x, haul_slice(weight, 0, begin, end, 1), bias);
+    return haul_linear(x, haul_slice(weight, 0, begin, end, 1), .bias = bias);
 }
 
 /* Third i of the projections [N, L, ...], as [N, heads, L, features / heads]. */

@@ -16,7 +16,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const batch_norm *s = haul_module_state(m);
     haul_tensor      *y = haul_batch_norm(
-             args->x[0], haul_module_parameter(m, "weight"), .bias = haul_module_parameter(m, "bias"),
+             args->x[0], .weight = haul_module_parameter(m, "weight"), .bias = haul_module_parameter(m, "bias"),
              .running_mean = haul_module_buffer(m, "running_mean"), .running_var = haul_module_buffer(m, "running_var"),
              .training = args->training, .momentum = s->momentum, .eps = s->eps);
     haul_tensor *seen = haul_module_buffer(m, "num_batches_tracked");

@@ -15,8 +15,9 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const conv1d       *s = haul_module_state(m);
     haul_conv1d_options options = s->options;
+    options.weight = haul_module_parameter(m, "weight");
     options.bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE;
-    return haul_conv1d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
+    return haul_conv1d_with(args->x[0], &options);
 }
 
 /* An option's number, whose default the operation fills in at each call. */

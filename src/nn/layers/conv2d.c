@@ -20,8 +20,9 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const conv2d       *s = haul_module_state(m);
     haul_conv2d_options options = s->options;
+    options.weight = haul_module_parameter(m, "weight");
     options.bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE;
-    return haul_conv2d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
+    return haul_conv2d_with(args->x[0], &options);
 }
 
 haul_status haul__conv_check(const char *of, int64_t in, int64_t out, int64_t height, int64_t width, int64_t groups,

@@ -17,8 +17,9 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const conv_transpose2d       *s = haul_module_state(m);
     haul_conv_transpose2d_options options = s->options;
+    options.weight = haul_module_parameter(m, "weight");
     options.bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE;
-    return haul_conv_transpose2d_with(args->x[0], haul_module_parameter(m, "weight"), &options);
+    return haul_conv_transpose2d_with(args->x[0], &options);
 }
 
 haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,

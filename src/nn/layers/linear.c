@@ -14,7 +14,7 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
 {
     const linear *s = haul_module_state(m);
     return haul_linear(args->x[0], haul_module_parameter(m, "weight"),
-                       s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE, .relu = s->relu);
+                       .bias = s->has_bias ? haul_module_parameter(m, "bias") : HAUL_NONE, .relu = s->relu);
 }
 
 haul_module *haul_nn_linear_with(int64_t in_features, const haul_nn_linear_options *options)

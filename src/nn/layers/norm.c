@@ -20,14 +20,14 @@ static haul_tensor *parameter(haul_module *m, const char *name, bool has)
 static haul_tensor *layer_norm(haul_module *m, haul_args *args)
 {
     const norm *s = haul_module_state(m);
-    return haul_layer_norm(args->x[0], parameter(m, "weight", s->weight), .bias = parameter(m, "bias", s->bias),
-                           .eps = s->eps);
+    return haul_layer_norm(args->x[0], .weight = parameter(m, "weight", s->weight),
+                           .bias = parameter(m, "bias", s->bias), .eps = s->eps);
 }
 
 static haul_tensor *rms_norm(haul_module *m, haul_args *args)
 {
     const norm *s = haul_module_state(m);
-    return haul_rms_norm(args->x[0], parameter(m, "weight", s->weight), .eps = s->eps);
+    return haul_rms_norm(args->x[0], .weight = parameter(m, "weight", s->weight), .eps = s->eps);
 }
 
 static haul_status add_parameter(haul_module *m, const char *name, haul_tensor *t)

@@ -42,7 +42,7 @@ static haul_tensor *gate(const recurrent *r, haul_tensor *gates, int i)
 static void lstm_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
                       haul_tensor **after)
 {
-    haul_tensor *gates = haul_add(x, haul_linear(before[0], w->hh, w->bias_hh));
+    haul_tensor *gates = haul_add(x, haul_linear(before[0], w->hh, .bias = w->bias_hh));
     haul_tensor *i = haul_sigmoid(gate(r, gates, 0)), *f = haul_sigmoid(gate(r, gates, 1));
     haul_tensor *g = haul_tanh(gate(r, gates, 2)), *o = haul_sigmoid(gate(r, gates, 3));
     after[1] = haul_add(haul_mul(f, before[1]), haul_mul(i, g));
@@ -53,7 +53,7 @@ static void lstm_cell(const recurrent *r, haul_tensor *x, const cell_weights *w,
 static void gru_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
                      haul_tensor **after)
 {
-    haul_tensor *h = haul_linear(before[0], w->hh, w->bias_hh);
+    haul_tensor *h = haul_linear(before[0], w->hh, .bias = w->bias_hh);
     haul_tensor *reset = haul_sigmoid(haul_add(gate(r, x, 0), gate(r, h, 0)));
     haul_tensor *update = haul_sigmoid(haul_add(gate(r, x, 1), gate(r, h, 1)));
     haul_tensor *new = haul_tanh(haul_add(gate(r, x, 2), haul_mul(reset, gate(r, h, 2))));
@@ -105,7 +105,7 @@ static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool ba
         bias = parameter(m, "bias_ih", layer, backward);
         w.bias_hh = parameter(m, "bias_hh", layer, backward);
     }
-    haul_tensor  *all = haul_linear(x, parameter(m, "weight_ih", layer, backward), bias);
+    haul_tensor  *all = haul_linear(x, parameter(m, "weight_ih", layer, backward), .bias = bias);
     haul_tensor **outputs = haul__failed(all) ? NULL : haul__calloc((size_t)steps + 1, sizeof *outputs);
     if (!outputs) {
         if (!haul__failed(all))

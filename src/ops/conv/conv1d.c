@@ -75,13 +75,14 @@ static haul_status conv1d(haul__call *c)
     conv1d_attributes *a = haul__attributes(c);
     if (complete(c, a) || check(c, a, 1, "weight must be [C_out, C_in / groups, K]"))
         return haul_error_status();
-    const haul_conv2d_options o = {.bias = c->operands[2],
+    const haul_conv2d_options o = {.weight = with_row(c->operands[1]),
+                                   .bias = c->operands[2],
                                    .stride = PAIR(1, a->stride),
                                    .padding = PAIR(HAUL_ZERO, a->padding),
                                    .dilation = PAIR(1, a->dilation),
                                    .groups = a->groups,
                                    .relu = a->relu};
-    c->results[0] = haul_squeeze(haul_conv2d_with(with_row(c->operands[0]), with_row(c->operands[1]), &o), 2);
+    c->results[0] = haul_squeeze(haul_conv2d_with(with_row(c->operands[0]), &o), 2);
     return HAUL_OK;
 }
 
@@ -90,13 +91,14 @@ static haul_status conv_transpose1d(haul__call *c)
     conv1d_attributes *a = haul__attributes(c);
     if (complete(c, a) || check(c, a, 0, "weight must be [C_in, C_out / groups, K]"))
         return haul_error_status();
-    const haul_conv_transpose2d_options o = {.bias = c->operands[2],
+    const haul_conv_transpose2d_options o = {.weight = with_row(c->operands[1]),
+                                             .bias = c->operands[2],
                                              .stride = PAIR(1, a->stride),
                                              .padding = PAIR(HAUL_ZERO, a->padding),
                                              .output_padding = PAIR(HAUL_ZERO, a->output_padding),
                                              .dilation = PAIR(1, a->dilation),
                                              .groups = a->groups};
-    c->results[0] = haul_squeeze(haul_conv_transpose2d_with(with_row(c->operands[0]), with_row(c->operands[1]), &o), 2);
+    c->results[0] = haul_squeeze(haul_conv_transpose2d_with(with_row(c->operands[0]), &o), 2);
     return HAUL_OK;
 }
 
@@ -124,21 +126,20 @@ static conv1d_attributes attributes_of(const haul_conv1d_options *o)
         .stride = o->stride, .padding = o->padding, .dilation = o->dilation, .groups = o->groups, .relu = o->relu};
 }
 
-haul_tensor *haul_conv1d_with(haul_tensor *x, haul_tensor *weight, const haul_conv1d_options *options)
+haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_conv1d);
     conv1d_attributes a = attributes_of(options);
-    return HAUL__APPLY(conv1d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY(conv1d, &a, x, options->weight, haul__optional(options->bias));
 }
 
-haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                  const haul_conv1d_options *options)
+haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, const haul_conv1d_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_conv1d.name, "options");
     conv1d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv1d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY_INTO(out, conv1d, &a, x, options->weight, haul__optional(options->bias));
 }
 
 static conv1d_attributes transposed_attributes_of(const haul_conv_transpose1d_options *o)
@@ -150,20 +151,19 @@ static conv1d_attributes transposed_attributes_of(const haul_conv_transpose1d_op
                                .groups = o->groups};
 }
 
-haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, haul_tensor *weight,
-                                        const haul_conv_transpose1d_options *options)
+haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, const haul_conv_transpose1d_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_conv_transpose1d);
     conv1d_attributes a = transposed_attributes_of(options);
-    return HAUL__APPLY(conv_transpose1d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY(conv_transpose1d, &a, x, options->weight, haul__optional(options->bias));
 }
 
-haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x,
                                             const haul_conv_transpose1d_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_conv_transpose1d.name, "options");
     conv1d_attributes a = transposed_attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv_transpose1d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY_INTO(out, conv_transpose1d, &a, x, options->weight, haul__optional(options->bias));
 }

@@ -216,19 +216,18 @@ static haul__conv2d_attributes attributes_of(const haul_conv2d_options *o)
     };
 }
 
-haul_tensor *haul_conv2d_with(haul_tensor *x, haul_tensor *weight, const haul_conv2d_options *options)
+haul_tensor *haul_conv2d_with(haul_tensor *x, const haul_conv2d_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_conv2d);
     haul__conv2d_attributes at = attributes_of(options);
-    return HAUL__APPLY(conv2d, &at, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY(conv2d, &at, x, options->weight, haul__optional(options->bias));
 }
 
-haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                  const haul_conv2d_options *options)
+haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, const haul_conv2d_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_conv2d.name, "options");
     haul__conv2d_attributes at = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv2d, &at, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY_INTO(out, conv2d, &at, x, options->weight, haul__optional(options->bias));
 }

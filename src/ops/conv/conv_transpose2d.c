@@ -148,20 +148,19 @@ static conv_transpose2d_attributes attributes_of(const haul_conv_transpose2d_opt
     };
 }
 
-haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, haul_tensor *weight,
-                                        const haul_conv_transpose2d_options *options)
+haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, const haul_conv_transpose2d_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_conv_transpose2d);
     conv_transpose2d_attributes a = attributes_of(options);
-    return HAUL__APPLY(conv_transpose2d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY(conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
 }
 
-haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
+haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x,
                                             const haul_conv_transpose2d_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_conv_transpose2d.name, "options");
     conv_transpose2d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv_transpose2d, &a, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY_INTO(out, conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
 }

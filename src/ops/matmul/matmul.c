@@ -419,17 +419,17 @@ HAUL__OPERATION(linear) = {
     .cost = product_cost,
 };
 
-haul_tensor *haul_linear_with(haul_tensor *x, haul_tensor *weight, const haul_linear_options *options)
+haul_tensor *haul_linear_with(haul_tensor *x, const haul_linear_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_linear);
-    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, options->weight, haul__optional(options->bias));
 }
 
-haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, haul_tensor *weight,
-                                  const haul_linear_options *options)
+haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, const haul_linear_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_linear.name, "options");
-    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, weight, haul__optional(options->bias));
+    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, options->weight,
+                            haul__optional(options->bias));
 }

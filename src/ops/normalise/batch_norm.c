@@ -602,22 +602,22 @@ static haul_tensor *running(const haul_batch_norm_options *o, haul_tensor *stati
     return o->training && haul__runs_again() ? &haul__none : haul__optional(statistic);
 }
 
-#define OPERANDS(x, o)                                                                                                 \
-    x, haul__optional((o)->weight), haul__optional((o)->bias), running(o, (o)->running_mean),                          \
+#define OPERANDS(o)                                                                                                    \
+    (o)->x, haul__optional((o)->weight), haul__optional((o)->bias), running(o, (o)->running_mean),                     \
         running(o, (o)->running_var)
 
-haul_tensor *haul_batch_norm_with(haul_tensor *x, const haul_batch_norm_options *options)
+haul_tensor *haul_batch_norm_with(const haul_batch_norm_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_batch_norm);
     haul__batch_norm a = attributes_of(options);
-    return HAUL__APPLY(batch_norm, &a, OPERANDS(x, options));
+    return HAUL__APPLY(batch_norm, &a, OPERANDS(options));
 }
 
-haul_status haul_batch_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_batch_norm_options *options)
+haul_status haul_batch_norm_into_with(haul_tensor *out, const haul_batch_norm_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_batch_norm.name, "options");
     haul__batch_norm a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, batch_norm, &a, OPERANDS(x, options));
+    return HAUL__APPLY_INTO(out, batch_norm, &a, OPERANDS(options));
 }

@@ -137,10 +137,10 @@ typedef struct layer_norm_attributes {
 } layer_norm_attributes;
 
 enum { X, WEIGHT, BIAS };
-#define INPUTS(x, o) x, haul__optional((o)->weight), haul__optional((o)->bias)
-#define EPS(o)       (&(layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
-#define ROW_MEAN(x)  haul_mean(x, HAUL_AXES(-1), .keepdim = true)
-#define SAVED        .saved_for = HAUL__FOR_ALL
+#define INPUTS(o)   (o)->x, haul__optional((o)->weight), haul__optional((o)->bias)
+#define EPS(o)      (&(layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
+#define ROW_MEAN(x) haul_mean(x, HAUL_AXES(-1), .keepdim = true)
+#define SAVED       .saved_for = HAUL__FOR_ALL
 
 static haul_status infer(haul__call *c)
 {
@@ -224,12 +224,12 @@ HAUL__OPERATION(layer_norm) = {
     .flops = 8,
 };
 
-haul_tensor *haul_layer_norm_with(haul_tensor *x, const haul_layer_norm_options *o)
+haul_tensor *haul_layer_norm_with(const haul_layer_norm_options *o)
 {
-    return o ? HAUL__APPLY(layer_norm, EPS(o), INPUTS(x, o)) : haul__no_options(&haul__operation_layer_norm);
+    return o ? HAUL__APPLY(layer_norm, EPS(o), INPUTS(o)) : haul__no_options(&haul__operation_layer_norm);
 }
 
-haul_status haul_layer_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_layer_norm_options *o)
+haul_status haul_layer_norm_into_with(haul_tensor *out, const haul_layer_norm_options *o)
 {
-    return o ? HAUL__APPLY_INTO(out, layer_norm, EPS(o), INPUTS(x, o)) : haul__fail_null("haul_layer_norm", "options");
+    return o ? HAUL__APPLY_INTO(out, layer_norm, EPS(o), INPUTS(o)) : haul__fail_null("haul_layer_norm", "options");
 }

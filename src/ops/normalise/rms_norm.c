@@ -163,14 +163,14 @@ HAUL__OPERATION(rms_norm) = {
     .flops = 5,
 };
 
-haul_tensor *haul_rms_norm_with(haul_tensor *x, const haul_rms_norm_options *o)
+haul_tensor *haul_rms_norm_with(const haul_rms_norm_options *o)
 {
-    return o ? HAUL__APPLY(rms_norm, EPS(o), x, haul__optional(o->weight))
+    return o ? HAUL__APPLY(rms_norm, EPS(o), o->x, haul__optional(o->weight))
              : haul__no_options(&haul__operation_rms_norm);
 }
 
-haul_status haul_rms_norm_into_with(haul_tensor *out, haul_tensor *x, const haul_rms_norm_options *o)
+haul_status haul_rms_norm_into_with(haul_tensor *out, const haul_rms_norm_options *o)
 {
-    return o ? HAUL__APPLY_INTO(out, rms_norm, EPS(o), x, haul__optional(o->weight))
+    return o ? HAUL__APPLY_INTO(out, rms_norm, EPS(o), o->x, haul__optional(o->weight))
              : haul__fail_null("haul_rms_norm", "options");
 }

@@ -55,14 +55,14 @@ static void softmax(void)
 
 static void linear(void)
 {
-    haul_drop(haul_linear(row, weight, bias));
+    haul_drop(haul_linear(row, weight, .bias = bias));
 }
 
 static void step(void)
 {
     haul_scope *scope = haul_scope_push();
     haul_optimizer_zero_grad(optimizer);
-    haul_backward(haul_mse_loss(haul_call(net, inputs), targets), HAUL_NONE);
+    haul_backward(haul_mse_loss(haul_call(net, inputs), targets));
     haul_optimizer_step(optimizer);
     haul_scope_pop(scope);
 }
@@ -75,7 +75,7 @@ static void backward(void)
     for (int i = 0; i < 5; i++)
         y = haul_mul(haul_add(y, two), two);
     CALLGRIND_TOGGLE_COLLECT;
-    haul_backward(y, HAUL_NONE);
+    haul_backward(y);
     CALLGRIND_TOGGLE_COLLECT;
     haul_set_grad(tracked, HAUL_NONE);
     haul_scope_pop(scope);
