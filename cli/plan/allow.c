@@ -49,7 +49,7 @@ const char *allow_device(const study_request *r, const char *machine)
     static char name[HAUL__MACHINE_NAME + 16];
     for (int i = 0; machine && haul__machine_shipped(i); i++)
         if (!strcmp(machine, haul__machine_shipped(i))) {
-            snprintf(name, sizeof name, "sim:%s:%d", machine, r->plan.device - 1);
+            snprintf(name, sizeof name, "sim:%s:%d", machine, r->plan.devices[1] - 1);
             return name;
         }
     return machine ? "cpu" : r->plan.names[1];
@@ -75,7 +75,7 @@ static haul_status record_plain(void *context, haul__segments *segments, haul__f
 static haul_status find_limit(allowance *a, haul__choose_request *r)
 {
     const haul__plan_request *p = &a->request->plan;
-    a->limit = p->limit[1] ? p->limit[1] : p->machine->devices[p->device].memory_bytes;
+    a->limit = p->limit[1] ? p->limit[1] : p->machine->devices[p->devices[1]].memory_bytes;
     if (p->percent[1] > 0) {
         haul__keep        free;
         const haul_status status = haul__keep_find(&(haul__keep_request){.record = record_plain,
@@ -144,7 +144,7 @@ static haul_status choose(allowance *a)
                                    .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),
                                    .host_limit = p->limit[0],
                                    .machine = p->machine,
-                                   .number = p->device};
+                                   .number = p->devices[1]};
     haul_status               status = find_limit(a, &r);
     if (!status)
         status = haul__choose(&r, &a->chosen);

@@ -15,8 +15,10 @@ enum {
     ARC = 22     /* from one arc to the next */
 };
 
-static const char *const fills[HAUL__PLACE_DEVICES] = {"#dbe9f6", "#fde3c8"};
-static const char *const lines[HAUL__PLACE_DEVICES] = {"#3b78b5", "#d9822b"};
+static const char *const fills[HAUL__PLACE_DEVICES] = {"#dbe9f6", "#fde3c8", "#d9efd9", "#ece0f5", "#f9dcdc",
+                                                       "#dff3f3", "#f4f0d0", "#ead9cf", "#e4e4e4"};
+static const char *const lines[HAUL__PLACE_DEVICES] = {"#3b78b5", "#d9822b", "#3f9142", "#8257a8", "#c0504d",
+                                                       "#2a9d9d", "#a89b2c", "#8c5a3c", "#777777"};
 
 static void put_text(FILE *file, const char *text)
 {
@@ -45,7 +47,7 @@ static void put_row(FILE *file, const study *s, size_t i)
 {
     const plan_row *r = &s->rows[i];
     char            reason[300];
-    haul__plan_reason(s->plan, r->device, &r->why, reason, sizeof reason);
+    haul__plan_reason(s->plan, &r->why, reason, sizeof reason);
     fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n", LEFT,
             row_y(i), WIDTH, BOX, fills[r->device], lines[r->device]);
     put_label(file, LEFT + 10, row_y(i) + 17, "name", r->label);
@@ -122,21 +124,26 @@ static void put_arcs(FILE *file, const study *s)
 
 static void put_legend(FILE *file, const study *s, const char *title)
 {
-    char text[200];
+    enum { NAME = 7, SWATCH = 36 }; /* widths: a character, and the space around a name */
+    const int devices = haul__plan_device_count(s->plan);
+    int       x = 20;
+    char      text[700];
     put_label(file, 20, 28, "title", title);
     size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->plan->best->cost));
-    for (int d = 0; d < HAUL__PLACE_DEVICES && used < sizeof text; d++)
+    for (int d = 0; d < devices && used < sizeof text; d++)
         used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->plan->single[d].cost),
                                  s->plan->request.names[d],
                                  haul__place_fits(&s->plan->graph, s->plan->single[d].peaks) ? "" : " (does not fit)");
     put_label(file, 20, 48, "note", text);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
-        fprintf(file, "<rect x=\"%d\" y=\"60\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\" stroke=\"%s\"/>\n",
-                20 + d * 110, fills[d], lines[d]);
-        put_label(file, 40 + d * 110, 71, "note", s->plan->request.names[d]);
+    for (int d = 0; d < devices; d++) {
+        const int width = SWATCH + NAME * (int)strlen(s->plan->request.names[d]);
+        fprintf(file, "<rect x=\"%d\" y=\"60\" width=\"14\" height=\"14\" rx=\"3\" fill=\"%s\" stroke=\"%s\"/>\n", x,
+                fills[d], lines[d]);
+        put_label(file, x + 20, 71, "note", s->plan->request.names[d]);
+        x += width < 110 ? 110 : width;
     }
-    fprintf(file, "<path d=\"M240 67H266\" class=\"copy\"/>\n");
-    put_label(file, 272, 71, "note", "copied between the devices");
+    fprintf(file, "<path d=\"M%d 67H%d\" class=\"copy\"/>\n", x, x + 26);
+    put_label(file, x + 32, 71, "note", "copied between the devices");
 }
 
 static void put_picture(FILE *file, const study *s, const char *title)

@@ -68,7 +68,7 @@ static void print_verdict(const planning *p, bool same)
 static bool measure(haul_plan *plan, const trainer *t)
 {
     bool wanted[HAUL__PLAN_CANDIDATES];
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+    for (int i = 0; i < haul__plan_way_count(plan); i++)
         wanted[i] = !*plan->ways[i].why_not;
     return trial_measure(t, plan, wanted);
 }
@@ -116,6 +116,10 @@ static int run(planning *p)
     }
     if (!request_read(&o->texts, &p->request))
         return EXIT_FAILED;
+    if (o->allow && p->request.plan.device_count > 2) {
+        complain("--allow plans the memory of one device; name the host and one other device in --devices");
+        return EXIT_USAGE;
+    }
     if (!memory_limit_suits_batch(p->request.plan.percent[1], o->step.batch))
         return EXIT_USAGE;
     one_step step = o->step;
@@ -148,12 +152,14 @@ static const option plan_rows[] = {
      .name = "devices",
      OPTION_TEXT_AT(plan_options, texts.devices),
      .argument = "LIST",
-     .help = "The host and one other device of the machine, for example cpu,cuda:0; its first two unless given"},
+     .help = "The host and up to eight other devices, of the machine or simulated, for example cpu,cuda:0,cuda:1; the "
+             "first "
+             "two of the machine unless given"},
     {.group = "Machine",
      .name = "memory-limit",
      OPTION_TEXT_AT(plan_options, texts.limits),
      .argument = "LIMITS",
-     .help = "Memory of the devices, for example cuda:0=2G,cpu=8G; without a device, of the other than the host; a "
+     .help = "Memory of the devices, for example cuda:0=2G,cpu=8G; without a device, of each one but the host; a "
              "percentage is of what the device needs alone; the memory of the machine unless given"},
     {.group = "Machine",
      .name = "place",
@@ -223,10 +229,12 @@ const command plan_command = {
     .summary = "Find the devices where the parts of a training step are fastest",
     .usage = "[OPTION...]",
     .description =
-        "Finds for each operation of a training step the device, of the host and one other, with which the step is "
-        "fastest, and says why. Nothing is computed: the times are those of the machine, and operations and copies "
-        "count one after the other. The placement has a proof that no other one is faster, which can be kept and "
-        "checked.",
+        "Finds for each operation of a training step the device, of the host and up to eight others, with which the "
+        "step is fastest, and says why. Nothing is computed: the times are those of the machine, and operations and "
+        "copies "
+        "count one after the other. The placement has the proof of a lower bound, which can be kept and checked: with "
+        "two "
+        "devices and without limits no other one is faster.",
     .options = plan_rows,
     .option_count = sizeof plan_rows / sizeof *plan_rows,
     .examples = plan_lines,

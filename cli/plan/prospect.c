@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/numbers.h"
-#include "plan/place/place.h"
+#include "plan/graph/place.h"
 #include "plan/place/step.h"
 #include "record/work.h"
 
@@ -51,10 +51,13 @@ static haul_status find_waiting(haul__place_step step, int side, int64_t *cost)
 haul_status prospect_find(prospect *out, const haul_program *program, const haul__machine *machine, int device)
 {
     const int              side = device != 0;
-    const haul__place_step step = {
-        .program = program, .machine = machine, .device = device ? device : machine->device_count > 1, .ahead = true};
-    haul__place_graph graph = {0};
-    haul__placement   p = {0};
+    const haul__place_step step = {.program = program,
+                                   .machine = machine,
+                                   .device_count = 2,
+                                   .devices = {0, device ? device : machine->device_count > 1},
+                                   .ahead = true};
+    haul__place_graph      graph = {0};
+    haul__placement        p = {0};
     *out = (prospect){.machine = machine, .device = &machine->devices[device]};
     int64_t     waiting = 0;
     haul_status status = haul__place_graph_of(&step, &graph);

@@ -24,7 +24,7 @@ static void row_name(const haul__place_operation *o, int depth, char *out, size_
 /* Parameters and states are in no row, since their updates are. */
 static bool has_row(const haul__place_operation *o)
 {
-    return o->call >= 0 ? o->cost[0] && o->cost[1] : haul__place_is_data(o);
+    return o->call >= 0 ? haul__place_takes_time(o) : haul__place_is_data(o);
 }
 
 /* Device -1: any. */
@@ -34,6 +34,17 @@ static size_t find_row(const study *s, const char *name, int device)
         if ((device < 0 || s->rows[i].device == device) && !strcmp(s->rows[i].name, name))
             return i;
     return SIZE_MAX;
+}
+
+/* The longest row of the same module on another device; SIZE_MAX: there is none. */
+static size_t other_row(const study *s, size_t row)
+{
+    size_t other = SIZE_MAX;
+    for (size_t i = 0; i < s->row_count; i++)
+        if (s->rows[i].device != s->rows[row].device && !strcmp(s->rows[i].name, s->rows[row].name) &&
+            (other == SIZE_MAX || s->rows[i].ps > s->rows[other].ps))
+            other = i;
+    return other;
 }
 
 size_t study_row_of(const study *s, const haul__place_operation *o)
@@ -67,7 +78,7 @@ static void join_small_rows(study *s)
     enum { SMALL = 20 };
     for (size_t i = 0; i < s->row_count;) {
         const int64_t ps = s->rows[i].ps;
-        const size_t  other = find_row(s, s->rows[i].name, !s->rows[i].device);
+        const size_t  other = other_row(s, i);
         if (other == SIZE_MAX || ps >= s->rows[other].ps / SMALL) {
             i++;
             continue;
@@ -133,7 +144,7 @@ static void label_rows(study *s)
     }
     for (size_t i = 0; i < s->row_count; i++) {
         plan_row  *r = &s->rows[i];
-        const bool split = find_row(s, r->name, !r->device) != SIZE_MAX;
+        const bool split = other_row(s, i) != SIZE_MAX;
         snprintf(r->label, sizeof r->label, "%s%s", r->name, split ? parts[r->sections] : "");
     }
 }

@@ -22,27 +22,60 @@ static void print_needs(const study *s)
     print_wrapped(text, 8, 8);
 }
 
+/* The table of candidates. Peaks of more than two devices have no room in it. */
+typedef struct table {
+    int  name, measured; /* widths; measured: 0 if nothing was */
+    bool peaks;
+} table;
+
+static table table_of(const study *s)
+{
+    table t = {.name = 16, .peaks = haul__plan_device_count(s->plan) == 2};
+    for (int i = 0; i < haul__plan_way_count(s->plan); i++)
+        t.measured = isnan(s->plan->ways[i].measured) ? t.measured : 10;
+    for (int d = 1; d < haul__plan_device_count(s->plan); d++)
+        t.name = (int)larger(t.name, (int64_t)strlen(s->plan->request.names[d]) + 7);
+    return t;
+}
+
+static void print_candidate(const study *s, const haul__plan_way *w, const table *t)
+{
+    printf("%-*s %9s%*s", t->name, study_candidate_name(w, "this plan"), text_ps(w->figures.ps), t->measured,
+           t->measured ? text_seconds(w->measured) : "");
+    for (int d = 0; t->peaks && d < haul__plan_device_count(s->plan); d++)
+        printf(" %10s", text_bytes(w->figures.peak[d]));
+    if (*w->why_not)
+        printf("  does not fit\n");
+    else
+        printf("  %-9s %9s\n", text_bytes(w->figures.copied_bytes), w->figures.waits ? text_ps(w->figures.waits) : "-");
+}
+
 static void print_candidates(const study *s)
 {
-    bool measured = false;
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
-        measured = measured || !isnan(s->plan->ways[i].measured);
-    const int room = measured ? 10 : 0, width = (int)larger(16, (int64_t)strlen(s->plan->request.names[1]) + 7);
+    const table t = table_of(s);
     set_style(STYLE_DIM);
-    printf("%-*s %9s%*s %10s %10s  %-9s %9s\n", width, "", "step", room, measured ? "measured" : "",
-           s->plan->request.names[0], s->plan->request.names[1], "copied", "waits");
+    printf("%-*s %9s%*s", t.name, "", "step", t.measured, t.measured ? "measured" : "");
+    for (int d = 0; t.peaks && d < haul__plan_device_count(s->plan); d++)
+        printf(" %10s", s->plan->request.names[d]);
+    printf("  %-9s %9s\n", "copied", "waits");
     set_style(STYLE_PLAIN);
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
-        const haul__plan_way *c = &s->plan->ways[i];
-        printf("%-*s %9s%*s %10s %10s  ", width, study_candidate_name(c, "this plan"), text_ps(c->figures.ps), room,
-               measured ? text_seconds(c->measured) : "", text_bytes(c->figures.peak[0]),
-               text_bytes(c->figures.peak[1]));
-        if (*c->why_not)
-            printf("does not fit\n");
-        else
-            printf("%-9s %9s\n", text_bytes(c->figures.copied_bytes),
-                   c->figures.waits ? text_ps(c->figures.waits) : "-");
-    }
+    for (int i = 0; i < haul__plan_way_count(s->plan); i++)
+        print_candidate(s, &s->plan->ways[i], &t);
+}
+
+/* Of the plan, if the table has no room for them. */
+static void print_peaks(const study *s)
+{
+    char   text[900];
+    size_t used = (size_t)snprintf(text, sizeof text, "This plan needs");
+    if (haul__plan_device_count(s->plan) == 2)
+        return;
+    for (int d = 0; d < haul__plan_device_count(s->plan) && used < sizeof text; d++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s on %s", d ? "," : "",
+                                 text_bytes(s->plan->best->peaks[d].bytes), s->plan->request.names[d]);
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, ".");
+    print_wrapped(text, 0, 0);
 }
 
 /* Of the plan; those of one device are its own. */
@@ -53,8 +86,9 @@ static void print_bits(const study *s)
     if (*bits)
         snprintf(text, sizeof text, "The plan gives the same bits as %s alone.", bits);
     else
-        snprintf(text, sizeof text,
-                 "Products run on both devices, which round differently: results have the bits of neither alone.");
+        snprintf(text, sizeof text, "Products run on %s, which round differently: results have the bits of %s alone.",
+                 haul__plan_device_count(s->plan) > 2 ? "several devices" : "both devices",
+                 haul__plan_device_count(s->plan) > 2 ? "none" : "neither");
     print_wrapped(text, 0, 0);
 }
 
@@ -64,12 +98,13 @@ static void print_proof(const study *s)
     const int64_t cost = s->plan->best->cost, bound = s->plan->best->proof.bound;
     if (bound == cost)
         snprintf(text, sizeof text, "No other placement takes less, if operations and copies follow each other.");
+    else if (plan_gap(cost, bound) < 0.001)
+        snprintf(text, sizeof text, "No placement takes 0.1 %% less, if operations and copies follow each other.");
     else
-        snprintf(
-            text, sizeof text,
-            "Within the limits no placement takes less than %s (%.1f %% less), if operations and copies follow each "
-            "other.",
-            text_ps(bound), 100 * plan_gap(cost, bound));
+        snprintf(text, sizeof text,
+                 "%s placement takes less than %s (%.1f %% less), if operations and copies follow each other.",
+                 haul__plan_device_count(s->plan) > 2 ? "No" : "Within the limits no", text_ps(bound),
+                 100 * plan_gap(cost, bound));
     print_wrapped(text, 0, 0);
 }
 
@@ -79,30 +114,41 @@ static void print_rows(const study *s)
     for (size_t i = 0; i < s->row_count; i++) {
         const plan_row *r = &s->rows[i];
         size_t          used;
-        haul__plan_reason(s->plan, r->device, &r->why, reason, sizeof reason);
+        haul__plan_reason(s->plan, &r->why, reason, sizeof reason);
         used = (size_t)snprintf(text, sizeof text, "%s stays on %s: %s", r->label, s->plan->request.names[r->device],
                                 reason);
         if (r->aside && used < sizeof text)
             snprintf(text + used, sizeof text - used, "; %s of it run on %s", text_ps(r->aside),
-                     s->plan->request.names[!r->device]);
+                     haul__plan_device_count(s->plan) > 2 ? "other devices" : s->plan->request.names[!r->device]);
         print_wrapped(text, 0, 4);
     }
 }
 
+/* "cuda:0, cuda:1": the devices but the host. */
+static const char *others_of(const study *s, char *out, size_t size)
+{
+    size_t used = 0;
+    for (int d = 1; d < haul__plan_device_count(s->plan) && used < size; d++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s", d > 1 ? ", " : "", s->plan->request.names[d]);
+    return out;
+}
+
 static void print_batches(const study *s)
 {
-    char        text[200];
-    const char *device = s->plan->request.names[1];
+    char        text[700], devices[400];
+    const bool  several = haul__plan_device_count(s->plan) > 2;
+    const char *pays = several ? "pay" : "pays";
+    others_of(s, devices, sizeof devices);
     if (!s->pays_some)
-        snprintf(text, sizeof text, "%s does not pay with any batch up to 1,024.", device);
+        snprintf(text, sizeof text, "%s %s not pay with any batch up to 1,024.", devices, several ? "do" : "does");
     else if (!s->pays_all)
-        snprintf(text, sizeof text, "%s pays from batch %s on for a part of the network, with no batch for all of it.",
-                 device, text_count(s->pays_some));
+        snprintf(text, sizeof text, "%s %s from batch %s on for a part of the network, with no batch for all of it.",
+                 devices, pays, text_count(s->pays_some));
     else if (s->pays_all == s->pays_some)
-        snprintf(text, sizeof text, "%s pays from batch %s on, for the whole network.", device,
+        snprintf(text, sizeof text, "%s %s from batch %s on, for the whole network.", devices, pays,
                  text_count(s->pays_all));
     else
-        snprintf(text, sizeof text, "%s pays from batch %s on; for the whole network from batch %s on.", device,
+        snprintf(text, sizeof text, "%s %s from batch %s on; for the whole network from batch %s on.", devices, pays,
                  text_count(s->pays_some), text_count(s->pays_all));
     print_wrapped(text, 0, 0);
 }
@@ -110,12 +156,19 @@ static void print_batches(const study *s)
 /* For a machine that was measured: profiles were made on it, or can be. */
 static void print_learnt(const study *s)
 {
-    char text[200];
+    char   text[900];
+    size_t used;
     if (s->plan->request.machine->described)
         return;
-    snprintf(text, sizeof text, "Of %s operations, profiles measured the times of %s on %s and of %s on %s.",
-             text_count(s->timed), text_count(s->learnt[0]), s->plan->request.names[0], text_count(s->learnt[1]),
-             s->plan->request.names[1]);
+    used = (size_t)snprintf(text, sizeof text, "Of %s operations, profiles measured the times", text_count(s->timed));
+    for (int d = 0; d < haul__plan_device_count(s->plan) && used < sizeof text; d++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s of %s on %s",
+                                 !d                                         ? ""
+                                 : d + 1 < haul__plan_device_count(s->plan) ? ","
+                                                                            : " and",
+                                 text_count(s->learnt[d]), s->plan->request.names[d]);
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, ".");
     print_wrapped(text, 0, 0);
 }
 
@@ -126,6 +179,7 @@ bool show_plan(const study *s, const char *title)
     putchar('\n');
     print_candidates(s);
     putchar('\n');
+    print_peaks(s);
     print_proof(s);
     print_bits(s);
     print_batches(s);

@@ -8,7 +8,7 @@
 static void put_peaks(const study *s, cJSON *object, const int64_t *bytes)
 {
     cJSON *peaks = json_object(object, "peak_bytes");
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++)
         json_number(peaks, s->plan->request.names[d], (double)bytes[d]);
 }
 
@@ -82,7 +82,7 @@ static void put_learnt(const study *s, cJSON *object)
 {
     json_number(object, "timed_operations", (double)s->timed);
     cJSON *learnt = json_object(object, "learnt_operations");
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++)
         json_number(learnt, s->plan->request.names[d], (double)s->learnt[d]);
 }
 
@@ -93,14 +93,17 @@ static void put_whole(const study *s, cJSON *object)
     json_text(object, "machine", s->plan->request.machine->name);
     json_bool(object, "described", s->plan->request.machine->described);
     cJSON *devices = json_array(object, "devices"), *single = json_object(object, "single");
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++) {
         json_push(devices, cJSON_CreateString(s->plan->request.names[d]));
         json_number(single, s->plan->request.names[d], plan_ms(s->plan->single[d].cost));
     }
     json_number(object, "step_ms", plan_ms(cost));
     json_number(object, "bound_ms", plan_ms(bound));
     json_number(object, "gap", plan_gap(cost, bound));
-    put_peaks(s, object, (const int64_t[]){s->plan->best->peaks[0].bytes, s->plan->best->peaks[1].bytes});
+    int64_t peaks[HAUL__PLACE_DEVICES];
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++)
+        peaks[d] = s->plan->best->peaks[d].bytes;
+    put_peaks(s, object, peaks);
     if (!s->plan->request.machine->described)
         put_learnt(s, object);
     cJSON *needs = json_object(object, "one_device_bytes");
@@ -116,7 +119,7 @@ bool show_plan_json(const study *s)
     cJSON *object = cJSON_CreateObject();
     put_whole(s, object);
     cJSON *candidates = json_array(object, "candidates");
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+    for (int i = 0; i < haul__plan_way_count(s->plan); i++)
         json_push(candidates, candidate_json(s, &s->plan->ways[i]));
     if (!put_operations(s, object)) {
         cJSON_Delete(object);

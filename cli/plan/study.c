@@ -1,6 +1,7 @@
 #include "cli/plan/study.h"
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "cli/shared/cli.h"
 #include "cli/train/planner.h"
 
@@ -16,7 +17,7 @@ const char *study_candidate_name(const haul__plan_way *c, const char *best)
     return c->device < 0 ? best : c->name;
 }
 
-/* ---- from which batch the second device pays ---- */
+/* ---- from which batch the other devices pay ---- */
 
 /* What a step of that batch takes without limits: at best, and on each device alone. */
 typedef struct times {
@@ -31,7 +32,7 @@ static haul_status times_of(trainer *t, const study *s, int64_t batch, times *ou
     haul_status       status = planner_record(t->planner, batch, false, &program);
     if (!status)
         status = haul__plan_graph(s->plan, &program, &graph);
-    for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++) {
+    for (int d = 0; !status && d < graph.device_count; d++) {
         status = haul__place_single(&graph, d, &p);
         out->single[d] = p.cost;
         haul__placement_free(&p);
@@ -45,29 +46,34 @@ static haul_status times_of(trainer *t, const study *s, int64_t batch, times *ou
     return status;
 }
 
-static bool pays(const times *t, bool all)
+/* All of the network: on the fastest of the other devices. */
+static bool pays(const times *t, int device_count, bool all)
 {
-    return (all ? t->single[1] : t->best) < t->single[0];
+    int64_t least = all ? t->single[1] : t->best;
+    for (int d = 2; all && d < device_count; d++)
+        least = smaller(least, t->single[d]);
+    return least < t->single[0];
 }
 
-/* The least batch for which the second device pays: doubled until it does, then halved. *out is 0 if it does for none
+/* The least batch for which the other devices pay: doubled until they do, then halved. *out is 0 if they do for none
  * that was tried. */
 static haul_status least_batch(trainer *t, const study *s, bool all, int64_t *out)
 {
     enum { MOST_TRIED = 1024 };
+    const int   count = haul__plan_device_count(s->plan);
     int64_t     high = 1, low = 0;
     times       now;
     haul_status status = times_of(t, s, high, &now);
-    while (!status && high < MOST_TRIED && !pays(&now, all)) {
+    while (!status && high < MOST_TRIED && !pays(&now, count, all)) {
         low = high;
         high *= 2;
         status = times_of(t, s, high, &now);
     }
-    *out = status || !pays(&now, all) ? 0 : high;
+    *out = status || !pays(&now, count, all) ? 0 : high;
     while (!status && *out && high - low > 1) {
         const int64_t middle = low + (high - low) / 2;
         status = times_of(t, s, middle, &now);
-        *(!status && pays(&now, all) ? &high : &low) = middle;
+        *(!status && pays(&now, count, all) ? &high : &low) = middle;
         *out = high;
     }
     return status;
@@ -79,8 +85,8 @@ static void count_learnt(study *s)
 {
     const haul__plan_request *r = &s->plan->request;
     s->timed = haul__place_timed(&s->plan->program);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
-        s->learnt[d] = haul__place_learnt(&s->plan->program, r->machine, d ? r->device : 0);
+    for (int d = 0; d < r->device_count; d++)
+        s->learnt[d] = haul__place_learnt(&s->plan->program, r->machine, r->devices[d]);
 }
 
 bool study_make(study *s, trainer *t, study_request *request)

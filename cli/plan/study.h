@@ -17,7 +17,7 @@ typedef struct study_request {
 typedef struct study {
     haul_plan        *plan;
     int64_t           timed, learnt[HAUL__PLACE_DEVICES]; /* operations that take time; with learnt times */
-    int64_t           pays_some, pays_all; /* batches from which the second device does; 0: none that was tried */
+    int64_t           pays_some, pays_all; /* batches from which the other devices do; 0: none that was tried */
     struct plan_row  *rows;                /* of the best placement */
     size_t            row_count, row_room;
     int               row_depth; /* parts of paths in the names of rows */
@@ -31,7 +31,7 @@ typedef struct plan_row {
     char            label[96]; /* the name, with the part of the step if another row has the rest of it */
     unsigned        sections;  /* a bit for each section with an operation */
     int             device;
-    int64_t         ps, aside; /* of its operations there; of others, which are few, on the other device */
+    int64_t         ps, aside; /* of its operations there; of others, which are few, elsewhere */
     haul__place_why why;
 } plan_row;
 

@@ -1,4 +1,5 @@
-/* Plans: where each operation of a training step should run, of the CPU and one other device, with the reasons.
+/* Plans: where each operation of a training step should run, of the CPU and up to eight other devices, with the
+ * reasons.
  *
  *     typedef struct training {
  *         haul_module    *net;
@@ -22,9 +23,10 @@
  *     }
  *
  * A plan is made by dry runs of the step: nothing is computed or allocated. Times are those of a machine
- * (docs/guide.md, Machines), and operations and copies count one after the other. Under this model the placement is the
- * cheapest one; a proof comes with it, which haul_plan_save writes and `haul plan --verify` checks. With memory limits
- * it is the best one that a search finds. */
+ * (docs/guide.md, Machines), and operations and copies count one after the other. Under this model the placement on the
+ * CPU and one other device is the cheapest one. With more devices, and with memory limits, it is the best one that a
+ * search finds. It comes with a lower bound for all placements and the proof of it, which haul_plan_save writes and
+ * `haul plan --verify` checks. */
 #ifndef HAUL_PLAN_H
 #define HAUL_PLAN_H
 
@@ -39,9 +41,12 @@ HAUL_BEGIN
 /* A plan, which a scope owns. */
 typedef struct haul_plan haul_plan;
 
+/* The most devices of a plan: the CPU and eight others. */
+enum { HAUL_PLAN_DEVICES = 9 };
+
 /* The most memory that a plan may use on a device. */
 typedef struct haul_plan_limit {
-    const char *device;  /* one of the plan's devices; NULL: the one that is not the CPU */
+    const char *device;  /* one of the plan's devices; NULL: each one but the CPU */
     int64_t     bytes;   /* 0: `percent` counts */
     double      percent; /* of what the step needs if everything runs on this device */
 } haul_plan_limit;
@@ -55,10 +60,11 @@ typedef struct haul_plan_pin {
 /* The options of haul_plan_new. */
 typedef struct HAUL__DESIGNATED haul_plan_options {
     haul_module *module; /* the network of the step, if the peaks of its candidates are wanted exactly; or NULL */
-    /* the CPU and one other device, "cpu,cuda:0"; NULL: the first two of the machine or of this computer */
+    /* the CPU and up to eight other devices, "cpu,cuda:0,cuda:1"; NULL: the first two of the machine or of this
+     * computer. Simulated devices, which have virtual times, and others are not in one plan */
     const char *devices;
-    /* the name of a machine that `haul devices --machines` lists, or a file; NULL: the machine of the simulated device,
-     * or this computer as haul calibrate has measured it */
+    /* the name of a machine that `haul devices --machines` lists, or a file; NULL: the machine of the simulated
+     * devices, or this computer as haul calibrate has measured it */
     const char            *machine;
     const haul_plan_limit *limits;      /* devices without a limit have the machine's memory */
     int                    limit_count; /* the number of `limits` */
@@ -90,15 +96,16 @@ HAUL_API int haul_plan_rows(haul_plan *plan, haul_plan_row *out, int capacity);
 
 /* A way to run the step: as planned, or everything on one device. Texts live as long as the plan. */
 typedef struct haul_plan_candidate {
-    const char *name;          /* "plan", "all on cpu", "all on cuda:0" */
-    double      step_ms;       /* the time of a step */
-    int64_t     copied_bytes;  /* over the link in a step */
-    int         copies;        /* in a step */
-    int64_t     peak_bytes[2]; /* the highest use of memory, of the CPU and of the other device */
-    double      wait_ms;       /* in which operations of a step wait for copies */
-    const char *bits_of;       /* the device that gives the same bits, if everything runs there; "": neither does */
-    bool        fits;          /* the limits are kept */
-    const char *why_not;       /* "" if it fits */
+    const char *name;         /* "plan", "all on cpu", "all on cuda:0" */
+    double      step_ms;      /* the time of a step */
+    int64_t     copied_bytes; /* over the link in a step */
+    int         copies;       /* in a step */
+    /* the highest use of memory of each device, in the order of the plan's devices; 0 for the others */
+    int64_t     peak_bytes[HAUL_PLAN_DEVICES];
+    double      wait_ms; /* in which operations of a step wait for copies */
+    const char *bits_of; /* the device that gives the same bits, if everything runs there; "": neither does */
+    bool        fits;    /* the limits are kept */
+    const char *why_not; /* "" if it fits */
 } haul_plan_candidate;
 
 /* The candidates, those that fit first, then the fastest. Fills at most `capacity` of `out`, which may be NULL for 0,

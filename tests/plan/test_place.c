@@ -36,13 +36,15 @@ static void make_some(haul__place_graph *g, int operation)
 {
     for (int64_t k = 1 + below(2); k > 0; k--) {
         const int64_t bytes = 1024 * (1 + below(60)), latency = below(400), rates[2] = {5 + below(40), 5 + below(40)};
-        haul__place_tensor t = {.producer = operation,
-                                .from = below(8) ? operation : 0,
-                                .until = operation,
-                                .bytes = below(8) ? bytes : bytes / 2,
-                                .home_bytes = below(10) ? bytes : 0,
-                                .copy = {latency + bytes * rates[0] / 1024, latency + bytes * rates[1] / 1024}};
-        assert_true(haul__place_add_tensor(g, &t) >= 0);
+        const haul__place_tensor t = {.producer = operation,
+                                      .from = below(8) ? operation : 0,
+                                      .until = operation,
+                                      .bytes = below(8) ? bytes : bytes / 2,
+                                      .home_bytes = below(10) ? bytes : 0};
+        haul__place_copies       copies = {.ps = {{0}}};
+        for (int to = 0; to < 2; to++)
+            copies.ps[!to][to] = latency + bytes * rates[to] / 1024;
+        assert_true(haul__place_add_tensor(g, &t, &copies) >= 0);
     }
 }
 
@@ -50,7 +52,7 @@ static void make_some(haul__place_graph *g, int operation)
 static void make_graph(haul__place_graph *g, uint64_t seed, int operations)
 {
     int pinned[64];
-    *g = (haul__place_graph){0};
+    *g = (haul__place_graph){.device_count = 2};
     random_state = seed * 7919 + 1;
     for (int i = 0; i < operations; i++) {
         haul__place_operation o = {.name = "work", .call = i, .cost = {below(2500), below(2500)}};
@@ -74,7 +76,7 @@ static void make_graph(haul__place_graph *g, uint64_t seed, int operations)
 static bool fits(const haul__place_graph *g, const uint8_t *place)
 {
     int64_t          scratch[2 * 65];
-    haul__place_peak peaks[2];
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
     haul__place_peaks(g, place, scratch, peaks);
     return haul__place_fits(g, peaks);
 }
@@ -104,7 +106,7 @@ static char *certify(const haul__place_graph *g, const haul__placement *p)
                                  .placement = p,
                                  .program = "0123456789abcdef",
                                  .machine = "fedcba9876543210",
-                                 .devices = {"cpu", "cuda:0"}};
+                                 .devices = (const char *const[]){"cpu", "cuda:0", "cuda:1"}};
     char                   *text = haul__certificate_text(&c);
     assert_non_null(text);
     return text;
@@ -539,7 +541,7 @@ static void test_place__names_what_is_wrong(void **context)
 static void test_place__refuses_impossible_graphs(void **context)
 {
     (void)context;
-    haul__place_graph     g = {0};
+    haul__place_graph     g = {.device_count = 2};
     haul__placement       p;
     haul__place_operation o = {.name = "one", .module = "fc1", .cost = {HAUL__PLACE_NEVER, 5}};
     assert_int_equal(haul__place_add_operation(&g, &o), 0);
@@ -550,6 +552,7 @@ static void test_place__refuses_impossible_graphs(void **context)
     assert_non_null(strstr(haul_error_message(), "one of fc1 must be on one device"));
     haul__place_free(&g);
 
+    g.device_count = 2;
     o.cost[0] = HAUL__PLACE_MOST;
     assert_int_equal(haul__place_add_operation(&g, &o), 0);
     assert_int_equal(haul__place_add_operation(&g, &o), 1);

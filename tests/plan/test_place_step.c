@@ -14,6 +14,7 @@
 #include "plan/place/step.h"
 #include "plan/verify/verify.h"
 #include "record/work.h"
+#include "support/every_placement.h"
 #include "support/random.h"
 
 /* ---- programs ---- */
@@ -101,7 +102,7 @@ static haul__machine *machine_of(const char *name)
 static haul__place_graph graph_of(const haul_program *p, const haul__machine *m)
 {
     haul__place_graph g;
-    if (haul__place_graph_of(&(haul__place_step){p, m, .device = 1}, &g))
+    if (haul__place_graph_of(&(haul__place_step){p, m, .device_count = 2, .devices = {0, 1}}, &g))
         fail_msg("%s", haul_error_message());
     return g;
 }
@@ -131,7 +132,7 @@ static int64_t brute_force(const haul__place_graph *g)
 
 static void check_certificate(const haul__place_graph *g, const haul__placement *p)
 {
-    const haul__certificate c = {g, p, "program", "machine", {"cpu", "cuda:0"}};
+    const haul__certificate c = {g, p, "program", "machine", (const char *const[]){"cpu", "cuda:0", "cuda:1"}};
     char                   *text = haul__certificate_text(&c);
     haul__json             *json;
     haul__verdict           verdict;
@@ -182,6 +183,64 @@ static void test_place_step__equals_brute_force(void **context)
     print_message("programs of %d to %d operations\n", (int)least, (int)most);
     for (int i = 0; i < 5; i++)
         haul__free(machines[i]);
+}
+
+/* ---- three devices ---- */
+
+/* The machine with two unlike GPUs of which each is fast at something: slower links, and the second one has half the
+ * launch costs. A direct link between them if `direct`. */
+static haul__machine *three_devices(int seed)
+{
+    haul__machine *m = machine_of("h200");
+    for (int i = 0; i < m->link_count; i++)
+        m->links[i].latency_ns = 200 * (1 + seed % 3);
+    m->devices[1].launch_ns = 2000;
+    m->devices[2].launch_ns = 500;
+    m->devices[2].bytes_per_second /= 8;
+    for (int i = 0; i < m->devices[2].rate_count; i++)
+        for (int k = 0; k < m->devices[2].rates[i].count; k++)
+            m->devices[2].rates[i].points[k].rate /= 4;
+    for (int from = 1; from < 3 && seed % 2; from++)
+        m->links[m->link_count++] = (haul__machine_link){
+            .from = from, .to = 3 - from, .latency_ns = 300, .pinned = 200000000000, .pageable = 200000000000};
+    return m;
+}
+
+/* Within 10 % of the best placement, and never worse than the best one on fewer devices. */
+static void test_place_step__is_near_the_best_on_three_devices(void **context)
+{
+    int    three = 0;
+    double sum = 0, worst = 0;
+    (void)context;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        haul__machine    *m = three_devices((int)seed);
+        training          t = random_training(seed);
+        haul__place_graph g;
+        haul__placement   p;
+        unsigned          used = 0;
+        t.batch = t.batch > 64 ? 64 : t.batch;
+        assert_int_equal(
+            haul__place_graph_of(&(haul__place_step){record(&t), m, .device_count = 3, .devices = {0, 1, 2}}, &g),
+            HAUL_OK);
+        assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
+        const int64_t least = least_of_all(&g, 7, false);
+        const double  above = (double)(p.cost - least) / (double)least;
+        for (size_t k = 0; k < g.group_count; k++)
+            used |= 1U << p.device[k];
+        assert_true(p.proof.bound <= least && p.cost <= least_of_all(&g, 3, false) &&
+                    p.cost <= least_of_all(&g, 5, false));
+        check_certificate(&g, &p);
+        three += used == 7;
+        sum += above;
+        worst = above > worst ? above : worst;
+        haul__placement_free(&p);
+        haul__place_free(&g);
+        haul_program_free(&t.program);
+        haul__free(m);
+    }
+    print_message("%d of 100 plans use three devices; they are %.2f %% above the best in the mean, %.1f %% at most\n",
+                  three, sum, 100 * worst);
+    assert_true(worst <= 0.10 && three >= 5);
 }
 
 /* ---- groups and roles ---- */
@@ -304,7 +363,7 @@ static void test_place_step__keeps_pins(void **context)
     const haul__place_pin pins[] = {{"0", 0}, {"[1-9]*", 1}};
     haul__place_graph     g;
     haul__placement       p;
-    haul__place_step      step = {record(&t), m, .device = 1, .pins = pins, .pin_count = 2};
+    haul__place_step      step = {record(&t), m, .device_count = 2, .devices = {0, 1}, .pins = pins, .pin_count = 2};
     assert_int_equal(haul__place_graph_of(&step, &g), HAUL_OK);
     assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
     for (size_t i = 0; i < g.operation_count; i++)
@@ -324,7 +383,7 @@ static void test_place_step__refuses_impossible_pins(void **context)
     training              t = plain_training();
     const haul__place_pin both[] = {{"0", 0}, {"*", 1}}, none[] = {{"conv*", 1}};
     haul__place_graph     g;
-    haul__place_step      step = {record(&t), m, .device = 1, .pins = both, .pin_count = 2};
+    haul__place_step      step = {record(&t), m, .device_count = 2, .devices = {0, 1}, .pins = both, .pin_count = 2};
     assert_int_equal(haul__place_graph_of(&step, &g), HAUL_INVALID_ARGUMENT);
     assert_non_null(strstr(haul_error_message(), "0 is pinned to both cpu and cuda:0"));
     step.pins = none;
@@ -355,7 +414,7 @@ static void test_place_step__survives_failing_allocations(void **context)
     (void)context;
     haul__machine   *m = machine_of("h200");
     training         t = plain_training();
-    haul__place_step step = {record(&t), m, .device = 1};
+    haul__place_step step = {record(&t), m, .device_count = 2, .devices = {0, 1}};
     const int64_t    blocks = haul__counted_blocks();
     for (int64_t nth = 1, failed = true; failed; nth++) {
         haul__place_graph g;
@@ -376,6 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_place_step__equals_brute_force),
+        cmocka_unit_test(test_place_step__is_near_the_best_on_three_devices),
         cmocka_unit_test(test_place_step__groups_what_stays_together),
         cmocka_unit_test(test_place_step__divides_updates),
         cmocka_unit_test(test_place_step__finds_rates_by_floating_operands),

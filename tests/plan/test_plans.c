@@ -467,8 +467,12 @@ static void test_plans__refuse_bad_input(void **state)
                    &(haul_plan_options){.devices = "cpu"
                                                    ",sim:nothing"},
                    HAUL_DEVICE, "sim:nothing");
-    expect_refused(&t, &(haul_plan_options){.devices = "cpu,sim:h200,sim:h200:1"}, HAUL_INVALID_ARGUMENT,
-                   "more than two devices");
+    expect_refused(&t, &(haul_plan_options){.devices = "cpu,a,b,c,d,e,f,g,h,i"}, HAUL_INVALID_ARGUMENT,
+                   "more than nine devices");
+    expect_refused(&t, &(haul_plan_options){.devices = "cpu,sim:h200,sim:h200"}, HAUL_INVALID_ARGUMENT,
+                   "one device twice");
+    expect_refused(&t, &(haul_plan_options){.devices = "cpu,sim:h200,sim:h200:0"}, HAUL_INVALID_ARGUMENT,
+                   "sim:h200 and sim:h200:0 are one device");
     expect_refused(&t, &(haul_plan_options){.devices = "sim:h200,cpu"}, HAUL_INVALID_ARGUMENT, "the first device is");
     expect_refused(&t, &(haul_plan_options){.machine = "h200", .devices = "cpu,tpu"}, HAUL_INVALID_ARGUMENT,
                    "h200 has no device 'tpu'; it has cpu, cuda:0, cuda:1");

@@ -94,10 +94,10 @@ static int find_wanted(const choosing *c, bool wanted[HAUL__PLAN_CANDIDATES])
     const haul_plan      *p = c->plan;
     const haul__plan_way *best = NULL;
     int                   count = 0;
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+    for (int i = 0; i < haul__plan_way_count(p); i++)
         if (!*p->ways[i].why_not && p->ways[i].device >= 0 && (!best || p->ways[i].figures.ps < best->figures.ps))
             best = &p->ways[i];
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
+    for (int i = 0; i < haul__plan_way_count(p); i++) {
         const haul__plan_way *w = &p->ways[i];
         const double          ps = (double)w->figures.ps, least = best ? (double)best->figures.ps : INFINITY;
         wanted[i] = !*w->why_not && (w->device < 0 ? is_shorter(ps, least) : ps <= UNCERTAINTY * least);
@@ -117,7 +117,7 @@ static bool try_ways(choosing *c)
         fine = trial_measure(c->t, c->plan, wanted);
     haul_sync_report(c->t->options->sync_report);
     trainer_count_anew(c->t);
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
+    for (int i = 0; i < haul__plan_way_count(c->plan); i++) {
         haul__plan_way *w = &c->plan->ways[i];
         if (wanted[i] && w->device < 0)
             c->planned = w;
@@ -132,18 +132,23 @@ static bool try_ways(choosing *c)
 /* "57 of 60 operations on cuda:0; 3 on cpu take 1.2 of 8.3 ms" */
 static size_t describe_split(const haul_plan *p, char *out, size_t size)
 {
-    int     count[HAUL__PLACE_DEVICES] = {0};
+    int     count[HAUL__PLACE_DEVICES] = {0}, most = 0, all = 0;
     int64_t ps[HAUL__PLACE_DEVICES] = {0};
     for (size_t i = 0; i < p->graph.operation_count; i++) {
         const haul__place_operation *o = &p->graph.operations[i];
         const int                    device = haul__plan_device_of(p, o);
         count[device] += haul__place_takes_time(o);
+        all += haul__place_takes_time(o);
         ps[device] += o->cost[device];
     }
-    const int most = count[1] >= count[0];
-    return (size_t)snprintf(out, size, "%d of %d operations on %s; %d on %s take %s of %s", count[most],
-                            count[0] + count[1], p->request.names[most], count[!most], p->request.names[!most],
-                            text_ps(ps[!most]), text_ps(p->best->cost));
+    for (int d = 1; d < haul__plan_device_count(p); d++)
+        most = count[d] >= count[most] ? d : most;
+    size_t used = (size_t)snprintf(out, size, "%d of %d operations on %s", count[most], all, p->request.names[most]);
+    for (int d = 0; d < haul__plan_device_count(p) && used < size; d++)
+        if (d != most && (count[d] || haul__plan_device_count(p) == 2))
+            used += (size_t)snprintf(out + used, size - used, "; %d on %s take %s of %s", count[d], p->request.names[d],
+                                     text_ps(ps[d]), text_ps(p->best->cost));
+    return used;
 }
 
 static void describe(choosing *c, bool split)

@@ -66,7 +66,7 @@ bool place_list_modules(place_list *l)
 {
     const haul__place_graph *g = &l->plan->graph;
     haul_device             *devices[HAUL__PLACE_DEVICES];
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < haul__plan_device_count(l->plan); d++)
         if (!(devices[d] = find_device(l->plan->request.names[d])))
             return false;
     for (size_t i = 0; i < g->operation_count; i++) {

@@ -9,7 +9,7 @@ enum { WARM_UP = 4, TIMED = 9 }; /* the first steps are recorded, and kernels ar
 
 static bool find_devices(const haul_plan *plan, haul_device *out[HAUL__PLACE_DEVICES])
 {
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+    for (int d = 0; d < haul__plan_device_count(plan); d++) {
         haul_device_properties p;
         out[d] = haul_device_get(plan->request.names[d]);
         if (haul_device_describe(out[d], &p)) {
@@ -21,19 +21,24 @@ static bool find_devices(const haul_plan *plan, haul_device *out[HAUL__PLACE_DEV
     return true;
 }
 
-static haul_status time_step(trainer *t, const haul_batch *batch, haul_device *const devices[HAUL__PLACE_DEVICES],
-                             double *seconds)
+/* The devices of the plan. */
+typedef struct used {
+    haul_device *devices[HAUL__PLACE_DEVICES];
+    int          count;
+} used;
+
+static haul_status time_step(trainer *t, const haul_batch *batch, const used *u, double *seconds)
 {
     const double began = clock_seconds();
     haul_status  status = one_step_follow(t, batch);
-    for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++)
-        status = haul_device_sync(devices[d]);
+    for (int d = 0; !status && d < u->count; d++)
+        status = haul_device_sync(u->devices[d]);
     *seconds = clock_seconds() - began;
     return status;
 }
 
 /* The network is on t->device, or where the plan in t->places has it. */
-static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE_DEVICES], double *median)
+static haul_status time_steps(trainer *t, const used *u, double *median)
 {
     samples           times = {0};
     const haul_batch *batch;
@@ -42,7 +47,7 @@ static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE
     if (!status)
         status = one_step_build(t, &batch);
     for (int i = 0; !status && i < WARM_UP + TIMED; i++) {
-        status = time_step(t, batch, devices, &seconds);
+        status = time_step(t, batch, u, &seconds);
         if (i >= WARM_UP)
             samples_add(&times, seconds);
     }
@@ -51,16 +56,15 @@ static haul_status time_steps(trainer *t, haul_device *const devices[HAUL__PLACE
     return status;
 }
 
-static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w,
-                    haul_device *const devices[HAUL__PLACE_DEVICES])
+static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w, const used *u)
 {
     trainer     trial = *t;
     haul_scope *scope = haul_scope_push();
     bool        fine = scope != NULL;
     trial.places = (place_list){.plan = w->device < 0 ? plan : NULL}; /* without a reference */
-    trial.device = devices[w->device > 0];
+    trial.device = u->devices[w->device < 0 ? 0 : w->device];
     trial.follows = !t->options->eager;
-    if (!scope || (fine && time_steps(&trial, devices, &w->measured))) {
+    if (!scope || (fine && time_steps(&trial, u, &w->measured))) {
         complain_error();
         fine = false;
     }
@@ -70,10 +74,10 @@ static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w,
 
 bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES])
 {
-    haul_device *devices[HAUL__PLACE_DEVICES];
-    bool         fine = find_devices(plan, devices);
-    for (int i = 0; fine && i < HAUL__PLAN_CANDIDATES; i++)
+    used u = {.count = haul__plan_device_count(plan)};
+    bool fine = find_devices(plan, u.devices);
+    for (int i = 0; fine && i < haul__plan_way_count(plan); i++)
         if (wanted[i])
-            fine = measure(t, plan, &plan->ways[i], devices);
+            fine = measure(t, plan, &plan->ways[i], &u);
     return fine;
 }

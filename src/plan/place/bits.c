@@ -29,12 +29,14 @@ static const char *computes_as(const haul_plan *p, int device)
 const char *haul__plan_bits(const haul_plan *p, const haul__placement *placement)
 {
     const haul__place_graph *g = &p->graph;
-    bool                     used[HAUL__PLACE_DEVICES] = {false};
-    for (size_t i = 0; i < g->operation_count; i++)
-        if (differs(p, &g->operations[i]))
-            used[placement->device[g->operations[i].group]] = true;
-    const char *host = computes_as(p, 0), *other = computes_as(p, 1);
-    if (used[0] && used[1] && strcmp(host, other) != 0)
-        return "";
-    return used[1] ? other : host;
+    const char              *bits = NULL;
+    for (size_t i = 0; i < g->operation_count; i++) {
+        if (!differs(p, &g->operations[i]))
+            continue;
+        const char *here = computes_as(p, placement->device[g->operations[i].group]);
+        if (bits && strcmp(bits, here) != 0)
+            return "";
+        bits = here;
+    }
+    return bits ? bits : p->request.names[0];
 }

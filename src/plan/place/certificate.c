@@ -19,7 +19,7 @@ static void put_costs(haul__json_text *t, const haul__place_graph *g)
     haul__json_begin(t, "costs", '[');
     for (size_t i = 0; i < g->operation_count; i++) {
         haul__json_begin(t, NULL, '[');
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        for (int d = 0; d < g->device_count; d++)
             put_unless(t, NULL, g->operations[i].cost[d], HAUL__PLACE_NEVER);
         haul__json_end(t, ']');
     }
@@ -28,10 +28,14 @@ static void put_costs(haul__json_text *t, const haul__place_graph *g)
 
 static void put_copy(haul__json_text *t, const haul__place_graph *g, const haul__place_tensor *x)
 {
-    const int64_t numbers[] = {x->producer, x->from, x->until, x->home_bytes, x->bytes, x->copy[0], x->copy[1]};
+    const int64_t numbers[] = {x->producer, x->from, x->until, x->home_bytes, x->bytes};
     haul__json_begin(t, NULL, '[');
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         haul__json_integer(t, NULL, numbers[i]);
+    for (int to = 0; to < g->device_count; to++)
+        for (int from = 0; from < g->device_count; from++)
+            if (from != to)
+                haul__json_integer(t, NULL, haul__place_copy_time(g, x, from, to));
     for (int k = x->use; k < x->use + x->use_count; k++)
         haul__json_integer(t, NULL, g->uses[k].operation);
     haul__json_end(t, ']');
@@ -42,7 +46,7 @@ static void put_graph(haul__json_text *t, const haul__certificate *c)
     const haul__place_graph *g = c->graph;
     haul__json_begin(t, "graph", '{');
     haul__json_begin(t, "devices", '[');
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < g->device_count; d++)
         haul__json_string(t, NULL, c->devices[d]);
     haul__json_end(t, ']');
     haul__json_begin(t, "groups", '[');
@@ -55,7 +59,7 @@ static void put_graph(haul__json_text *t, const haul__certificate *c)
         put_copy(t, g, &g->tensors[i]);
     haul__json_end(t, ']');
     haul__json_begin(t, "limits", '[');
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < g->device_count; d++)
         put_unless(t, NULL, g->limit[d], 0);
     haul__json_end(t, ']');
     haul__json_end(t, '}');

@@ -67,7 +67,7 @@ static haul_device *device_of_tensor(const char *name, const void *context)
 static haul_status find_devices(following *f, const char *operation)
 {
     haul_status status = HAUL_OK;
-    for (int d = 0; d < HAUL__PLACE_DEVICES && !status; d++) {
+    for (int d = 0; d < haul__plan_device_count(f->plan) && !status; d++) {
         haul_device_properties p;
         f->devices[d] = haul_device_get(f->plan->request.names[d]);
         status = haul_device_describe(f->devices[d], &p);

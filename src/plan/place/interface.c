@@ -11,6 +11,8 @@
 #include "nn/module.h"
 #include "plan/place/options.h"
 
+_Static_assert((int)HAUL_PLAN_DEVICES == (int)HAUL__PLACE_DEVICES, "the peaks of all devices are copied");
+
 /* ---- making ---- */
 
 /* The model counts less memory than a step needs, so plans that do not fit are made again with lower limits. */
@@ -24,7 +26,7 @@ static haul_status fit(haul_plan *p, haul_estimate_function *step, void *context
             w++;
         if (!*w->why_not)
             break;
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        for (int d = 0; d < haul__plan_device_count(p); d++)
             if (w->figures.peak[d] > p->limit[d])
                 p->graph.limit[d] = larger(1, p->graph.limit[d] - (w->figures.peak[d] - p->limit[d]));
         status = haul__plan_solve(p);
@@ -37,7 +39,7 @@ static haul_status fit(haul_plan *p, haul_estimate_function *step, void *context
 static bool can_run(const haul_plan *p)
 {
     bool can = true;
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < haul__plan_device_count(p); d++)
         can = can && haul_device_is_valid(haul_device_get(p->request.names[d]));
     return can;
 }
@@ -113,7 +115,7 @@ int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity
 {
     if (haul__check_plan(plan, "haul_plan_candidates"))
         return -1;
-    for (int i = 0; out && i < capacity && i < HAUL__PLAN_CANDIDATES; i++) {
+    for (int i = 0; out && i < capacity && i < haul__plan_way_count(plan); i++) {
         const haul__plan_way     *w = &plan->ways[i];
         const haul__plan_figures *f = &w->figures;
         out[i] = (haul_plan_candidate){.name = w->name,
@@ -122,11 +124,11 @@ int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity
                                        .copies = f->copies,
                                        .wait_ms = (double)f->waits * 1e-9,
                                        .bits_of = haul__plan_bits(plan, w->placement),
-                                       .peak_bytes = {f->peak[0], f->peak[1]},
                                        .fits = !*w->why_not,
                                        .why_not = w->why_not};
+        memcpy(out[i].peak_bytes, f->peak, sizeof out[i].peak_bytes);
     }
-    return HAUL__PLAN_CANDIDATES;
+    return haul__plan_way_count(plan);
 }
 
 /* ---- following ---- */

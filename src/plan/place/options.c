@@ -13,22 +13,35 @@
 
 typedef char device_name[64];
 
-/* "cpu,cuda:0" as two names; "" where there is none. */
-static haul_status split(const char *list, device_name names[HAUL__PLACE_DEVICES], const char *operation)
+typedef struct device_list {
+    device_name names[HAUL__PLACE_DEVICES];
+    int         count; /* 0: none is named */
+} device_list;
+
+static bool has_name(const device_list *l, const char *name)
 {
-    int count = 0;
-    names[0][0] = names[1][0] = '\0';
-    for (const char *at = list; at && *at; count++) {
+    bool found = false;
+    for (int i = 0; i < l->count; i++)
+        found = found || !strcmp(l->names[i], name);
+    return found;
+}
+
+/* "cpu,cuda:0" as names. */
+static haul_status split(const char *list, device_list *out, const char *operation)
+{
+    *out = (device_list){.count = 0};
+    for (const char *at = list; at && *at;) {
+        device_name  name;
         const size_t length = strcspn(at, ",");
-        if (count < HAUL__PLACE_DEVICES)
-            snprintf(names[count], sizeof *names, "%.*s", (int)length, at);
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        if (out->count == HAUL__PLACE_DEVICES || has_name(out, name))
+            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
+                              "'%s' names %s; name the host and up to eight other devices, for example cpu,cuda:0",
+                              list, has_name(out, name) ? "one device twice" : "more than nine devices");
+        memcpy(out->names[out->count++], name, sizeof name);
         at += length + (at[length] == ',');
     }
-    if (count <= HAUL__PLACE_DEVICES && !(count == 2 && !strcmp(names[0], names[1])))
-        return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
-                      "'%s' names %s; name the host and one other device, for example cpu,cuda:0", list,
-                      count > HAUL__PLACE_DEVICES ? "more than two devices" : "one device twice");
+    return HAUL_OK;
 }
 
 static const char *names_of(const haul__machine *m, char *out, size_t size)
@@ -60,16 +73,10 @@ static haul_status take_copy(const haul__machine *m, const char *operation, haul
     return HAUL_OK;
 }
 
-/* Of the device, which can be used: that of a simulated one, or this computer. */
-static haul_status machine_of(haul_device *device, bool measures, const char *operation, haul__plan_request *out)
+static void take_device(haul__plan_request *out, int number, const char *name)
 {
-    haul__speeds speeds = haul__speeds_of(device);
-    if (device->backend == &haul__backend_sim) {
-        out->device = speeds.number;
-        return take_copy(speeds.machine, operation, &out->machine);
-    }
-    out->device = 1;
-    return haul__machine_here(operation, &device, 1, measures ? HAUL__HERE_MISSING : HAUL__HERE_CACHED, &out->machine);
+    out->devices[out->device_count] = number;
+    snprintf(out->names[out->device_count++], sizeof *out->names, "%s", name);
 }
 
 /* The first device of this computer but the CPU; the CPU if there is none. */
@@ -80,71 +87,153 @@ static haul_device *first_other(void)
     return count > 1 && all[0] == haul_cpu() ? all[1] : all[0];
 }
 
-static haul_status choose_usable(device_name names[HAUL__PLACE_DEVICES], bool measures, const char *operation,
-                                 haul__plan_request *out)
+/* A device of another machine gets a place on this one, and its link to the host. */
+static haul_status add_device(haul__machine *m, const haul__speeds *speeds, const char *operation, int *number)
 {
-    const char            *other = *names[1] ? names[1] : *names[0] && strcmp(names[0], "cpu") ? names[0] : NULL;
-    haul_device           *device = other ? haul_device_get(other) : first_other();
+    const haul__machine      *from = speeds->machine;
+    const haul__machine_link *up = haul__machine_link_of(from, 0, speeds->number);
+    const haul__machine_link *down = haul__machine_link_of(from, speeds->number, 0);
+    if (m->device_count == HAUL__MACHINE_DEVICES || m->link_count + 2 > HAUL__MACHINE_LINKS || !up || !down)
+        return haul__fail(HAUL_UNSUPPORTED, operation, "devices", "%s and %s together have more than %d devices",
+                          m->name, from->name, HAUL__MACHINE_DEVICES);
+    *number = m->device_count++;
+    m->devices[*number] = from->devices[speeds->number];
+    m->links[m->link_count] = *up;
+    m->links[m->link_count++].to = *number;
+    m->links[m->link_count] = *down;
+    m->links[m->link_count++].from = *number;
+    return HAUL_OK;
+}
+
+/* Simulated devices: of one machine, or of several, whose first one has the host. */
+static haul_status take_simulated(haul_device *const *devices, int count, const char *operation,
+                                  haul__plan_request *out)
+{
+    const haul__machine *first = haul__speeds_of(devices[0]).machine;
+    haul_status          status = take_copy(first, operation, &out->machine);
+    for (int i = 0; i < count && !status; i++) {
+        const haul__speeds speeds = haul__speeds_of(devices[i]);
+        int                number = speeds.number;
+        if (speeds.machine != first)
+            status = add_device(out->machine, &speeds, operation, &number);
+        if (!status)
+            take_device(out, number, haul_device_name(devices[i]));
+    }
+    return status;
+}
+
+/* Of devices that can be used: those of a simulated machine, or of this computer. */
+static haul_status take_usable(haul_device *const *devices, int count, bool measures, const char *operation,
+                               haul__plan_request *out)
+{
+    int simulated = 0;
+    for (int i = 0; i < count; i++)
+        simulated += devices[i]->backend == &haul__backend_sim;
+    if (simulated && simulated < count)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
+                          "simulated devices have virtual times and others do not; name only one kind of them");
+    take_device(out, 0, "cpu");
+    if (simulated)
+        return take_simulated(devices, count, operation, out);
+    for (int i = 0; i < count; i++)
+        take_device(out, i + 1, haul_device_name(devices[i]));
+    return haul__machine_here(operation, devices, count, measures ? HAUL__HERE_MISSING : HAUL__HERE_CACHED,
+                              &out->machine);
+}
+
+/* One other device than the CPU. */
+static haul_status find_other(const device_list *l, int i, const char *operation, haul_device **out)
+{
     haul_device_properties p;
-    if (*names[1] && haul_device_get(names[0]) != haul_cpu())
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
-                          "the first device is %s; name the host and one other device, for example cpu,%s", names[0],
-                          names[1]);
-    if (haul_device_describe(device, &p))
+    *out = i < l->count ? haul_device_get(l->names[i]) : first_other();
+    if (haul_device_describe(*out, &p))
         return haul__fail_within(operation);
-    if (device == haul_cpu() || p.kind == HAUL_KIND_META)
+    if (*out != haul_cpu() && p.kind != HAUL_KIND_META)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
+                      "there is no device but cpu, so there is nothing to place; name another one, for example "
+                      "sim:h200, or a machine");
+}
+
+static haul_status choose_usable(const device_list *l, bool measures, const char *operation, haul__plan_request *out)
+{
+    haul_device *devices[HAUL__PLACE_DEVICES];
+    int          count = 0;
+    const bool   host_first = l->count && haul_device_get(l->names[0]) == haul_cpu();
+    haul_status  status = HAUL_OK;
+    if (l->count > 1 && !host_first)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
-                          "there is no device but cpu, so there is nothing to place; name another one, for example "
-                          "sim:h200, or a machine");
-    snprintf(out->names[0], sizeof out->names[0], "cpu");
-    snprintf(out->names[1], sizeof out->names[1], "%s", p.name);
-    return machine_of(device, measures, operation, out);
+                          "the first device is %s; name the host and one other device or more, for example cpu,%s",
+                          l->names[0], l->names[1]);
+    for (int i = host_first; !status && (i < l->count || !count); i++) {
+        status = find_other(l, i, operation, &devices[count]);
+        for (int j = 0; j < count && !status; j++)
+            if (devices[j] == devices[count])
+                status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices", "%s and %s are one device",
+                                    l->names[i - 1], l->names[i]);
+        count++;
+    }
+    return status ? status : take_usable(devices, count, measures, operation, out);
 }
 
 /* Devices of a machine that is named. */
-static haul_status choose_of_machine(device_name names[HAUL__PLACE_DEVICES], const char *operation,
-                                     haul__plan_request *out)
+static haul_status choose_of_machine(const device_list *l, const char *operation, haul__plan_request *out)
 {
     const haul__machine *m = out->machine;
     int                  number = 0;
-    out->device = 1;
     if (m->device_count < 2)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "machine",
                           "%s has no device but %s, so there is nothing to place; name another machine", m->name,
                           m->devices[0].name);
-    for (int i = 0; i < HAUL__PLACE_DEVICES && *names[i]; i++) {
-        if (find_device(m, names[i], "devices", operation, &number))
+    take_device(out, 0, m->devices[0].name);
+    for (int i = 0; i < l->count; i++) {
+        if (find_device(m, l->names[i], "devices", operation, &number))
             return haul_error_status();
-        out->device = number ? number : out->device;
-        if ((i == 0 && number && *names[1]) || (i == 1 && !number))
+        if ((i == 0 && number && l->count > 1) || (i && !number))
             return haul__fail(HAUL_INVALID_ARGUMENT, operation, "devices",
-                              "name the host and one other device, for example %s,%s", m->devices[0].name,
+                              "name the host and one other device or more, for example %s,%s", m->devices[0].name,
                               m->devices[1].name);
+        if (number)
+            take_device(out, number, m->devices[number].name);
     }
-    snprintf(out->names[0], sizeof out->names[0], "%s", m->devices[0].name);
-    snprintf(out->names[1], sizeof out->names[1], "%s", m->devices[out->device].name);
+    if (out->device_count < 2)
+        take_device(out, 1, m->devices[1].name);
     return HAUL_OK;
 }
 
 static haul_status choose_devices(const haul_plan_options *o, bool measures, const char *operation,
                                   haul__plan_request *out)
 {
-    device_name names[HAUL__PLACE_DEVICES];
-    if (split(o->devices, names, operation))
+    device_list list;
+    if (split(o->devices, &list, operation))
         return haul_error_status();
     if (!o->machine)
-        return choose_usable(names, measures, operation, out);
+        return choose_usable(&list, measures, operation, out);
     haul_status status = haul__machine_load(operation, o->machine, &out->machine);
-    return status ? status : choose_of_machine(names, operation, out);
+    return status ? status : choose_of_machine(&list, operation, out);
 }
 
 /* ---- limits and pins ---- */
 
-/* 0 or 1: the plan's device of that name, which may be another spelling. */
+/* "cpu, cuda:0 and cuda:1" */
+static const char *plan_names(const haul__plan_request *r, char *out, size_t size)
+{
+    size_t used = 0;
+    for (int d = 0; d < r->device_count && used < size; d++)
+        used += (size_t)snprintf(out + used, size - used, "%s%s",
+                                 !d                        ? ""
+                                 : d + 1 < r->device_count ? ", "
+                                                           : " and ",
+                                 r->names[d]);
+    return out;
+}
+
+/* The number of the plan's device of that name, which may be another spelling. */
 static haul_status side_of(const haul__plan_request *r, const char *name, const char *argument, const char *operation,
                            int *out)
 {
-    for (*out = 0; *out < HAUL__PLACE_DEVICES; ++*out) {
+    char names[HAUL__PLACE_DEVICES * (sizeof *r->names + 6)];
+    for (*out = 0; *out < r->device_count; ++*out) {
         const char *own = r->names[*out];
         if (name && (!strcmp(name, own) || (strcmp(own, "cpu") && haul_device_get(name) == haul_device_get(own) &&
                                             haul_device_is_valid(haul_device_get(name)))))
@@ -152,22 +241,26 @@ static haul_status side_of(const haul__plan_request *r, const char *name, const 
     }
     if (name && find_device(r->machine, name, argument, operation, out))
         return haul_error_status();
-    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument,
-                      "%s is not one of the two devices of the plan, %s and %s", name ? name : "NULL", r->names[0],
-                      r->names[1]);
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "%s is not one of the devices of the plan, %s",
+                      name ? name : "NULL", plan_names(r, names, sizeof names));
 }
 
+/* Without a device: of each one but the host. */
 static haul_status take_limit(const haul_plan_limit *l, const char *operation, haul__plan_request *out)
 {
-    int side = 1;
-    if (l->device && side_of(out, l->device, "limits", operation, &side))
+    int first = 1, last = out->device_count - 1;
+    if (l->device && side_of(out, l->device, "limits", operation, &first))
         return haul_error_status();
+    if (l->device)
+        last = first;
     if (l->bytes < 0 || !(l->percent >= 0) || l->percent > 1e6 || (!l->bytes && l->percent == 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "limits",
-                          "the limit of %s is %lld bytes or %g %%; expected is one of them above 0", out->names[side],
+                          "the limit of %s is %lld bytes or %g %%; expected is one of them above 0", out->names[first],
                           (long long)l->bytes, l->percent);
-    out->limit[side] = l->bytes;
-    out->percent[side] = l->bytes ? 0 : l->percent;
+    for (int d = first; d <= last; d++) {
+        out->limit[d] = l->bytes;
+        out->percent[d] = l->bytes ? 0 : l->percent;
+    }
     return HAUL_OK;
 }
 
@@ -202,7 +295,7 @@ haul_status haul__plan_choose(const haul_plan_options *o, bool measures, haul__p
         status = take_pin(&o->pins[i], operation, &room[out->pin_count++], out);
     if (status) {
         haul__free(out->machine);
-        *out = (haul__plan_request){.device = 0};
+        *out = (haul__plan_request){.machine = NULL};
     }
     return status;
 }

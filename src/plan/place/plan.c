@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "core/error.h"
@@ -43,7 +44,7 @@ static haul__plan_figures figures_of(const haul_plan *p, const haul__placement *
     haul__plan_figures f = {.ps = placement->cost,
                             .waits = placement->cost - haul__place_computing(&p->graph, placement->device)};
     f.copied_bytes = haul__place_copied_bytes(&p->graph, placement->device, &f.copies);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < haul__plan_device_count(p); d++)
         f.peak[d] = placement->peaks[d].bytes;
     return f;
 }
@@ -51,7 +52,7 @@ static haul__plan_figures figures_of(const haul_plan *p, const haul__placement *
 static void check_limits(const haul_plan *p, haul__plan_way *w)
 {
     *w->why_not = '\0';
-    for (int d = HAUL__PLACE_DEVICES - 1; d >= 0; d--)
+    for (int d = haul__plan_device_count(p) - 1; d >= 0; d--)
         if (p->limit[d] && w->figures.peak[d] > p->limit[d])
             snprintf(w->why_not, sizeof w->why_not, "it needs %" PRId64 " bytes on %s, and the limit is %" PRId64,
                      w->figures.peak[d], p->request.names[d], p->limit[d]);
@@ -67,14 +68,14 @@ static int compare_ways(const void *a, const void *b)
 
 void haul__plan_sort(haul_plan *p)
 {
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++)
+    for (int i = 0; i < haul__plan_way_count(p); i++)
         check_limits(p, &p->ways[i]);
-    qsort(p->ways, HAUL__PLAN_CANDIDATES, sizeof *p->ways, compare_ways);
+    qsort(p->ways, (size_t)haul__plan_way_count(p), sizeof *p->ways, compare_ways);
 }
 
 static void find_ways(haul_plan *p)
 {
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES; i++) {
+    for (int i = 0; i < haul__plan_way_count(p); i++) {
         haul__plan_way *w = &p->ways[i];
         *w = (haul__plan_way){.device = i - 1, .placement = i ? &p->single[i - 1] : p->best, .measured = NAN};
         w->figures = figures_of(p, w->placement);
@@ -88,22 +89,23 @@ static void find_ways(haul_plan *p)
 haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, haul__place_graph *out)
 {
     const haul__plan_request *r = &p->request;
-    return haul__place_graph_of(&(haul__place_step){.program = program,
-                                                    .machine = r->machine,
-                                                    .device = r->device,
-                                                    .pins = r->pins,
-                                                    .pin_count = r->pin_count,
-                                                    .held = program == &p->program ? r->held : NULL,
-                                                    .ahead = r->ahead},
-                                out);
+    haul__place_step          step = {.program = program,
+                                      .machine = r->machine,
+                                      .device_count = r->device_count,
+                                      .pins = r->pins,
+                                      .pin_count = r->pin_count,
+                                      .held = program == &p->program ? r->held : NULL,
+                                      .ahead = r->ahead};
+    memcpy(step.devices, r->devices, sizeof step.devices);
+    return haul__place_graph_of(&step, out);
 }
 
 /* Limits: those that were given, or the memory of the devices. */
 static void set_limits(haul_plan *p)
 {
     const haul__plan_request *r = &p->request;
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
-        p->limit[d] = r->limit[d] ? r->limit[d] : r->machine->devices[d ? r->device : 0].memory_bytes;
+    for (int d = 0; d < r->device_count; d++) {
+        p->limit[d] = r->limit[d] ? r->limit[d] : r->machine->devices[r->devices[d]].memory_bytes;
         if (r->percent[d] > 0)
             p->limit[d] = (int64_t)(r->percent[d] / 100 * (double)p->single[d].peaks[d].bytes) + 1;
         p->graph.limit[d] = p->limit[d];
@@ -122,7 +124,7 @@ static void find_needs(haul_plan *p)
 static haul_status place_singles(haul_plan *p)
 {
     haul_status status = HAUL_OK;
-    for (int d = 0; !status && d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; !status && d < haul__plan_device_count(p); d++)
         status = haul__place_single(&p->graph, d, &p->single[d]);
     return status;
 }
@@ -196,8 +198,10 @@ haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, co
 
 char *haul__plan_text(const haul_plan *p, const char *operation)
 {
-    char *text = haul__certificate_text(&(haul__certificate){
-        &p->graph, p->best, p->digests[0], p->digests[1], {p->request.names[0], p->request.names[1]}});
+    const char *names[HAUL__PLACE_DEVICES];
+    for (int d = 0; d < haul__plan_device_count(p); d++)
+        names[d] = p->request.names[d];
+    char *text = haul__certificate_text(&(haul__certificate){&p->graph, p->best, p->digests[0], p->digests[1], names});
     if (!text)
         haul__fail_within(operation);
     return text;
@@ -214,7 +218,7 @@ haul_plan *haul__plan_read(const haul__json *file, const char *source, const cha
         return NULL;
     }
     const haul__json *device = haul__json_member(haul__json_member(file, "graph"), "devices")->child;
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++, device = device->next) {
+    for (int d = 0; device; d++, device = device->next) {
         snprintf(p->request.names[d], sizeof p->request.names[d], "%s", device->string);
         p->limit[d] = p->graph.limit[d];
     }

@@ -7,16 +7,17 @@
 #include "core/object.h"
 #include "files/json.h"
 #include "machine/machine.h"
-#include "plan/place/place.h"
+#include "plan/graph/place.h"
 #include "plan/place/step.h"
 #include "plan/place/why.h"
 
-enum { HAUL__PLAN_CANDIDATES = 1 + HAUL__PLACE_DEVICES };
+enum { HAUL__PLAN_CANDIDATES = 1 + HAUL__PLACE_DEVICES }; /* the most */
 
 /* What a plan is to be made for. */
 typedef struct haul__plan_request {
-    haul__machine *machine;                                        /* to haul__free; a plan takes it over */
-    int            device;                                         /* of the machine, the second one of the plan */
+    haul__machine *machine; /* to haul__free; a plan takes it over */
+    int            device_count;
+    int            devices[HAUL__PLACE_DEVICES]; /* their numbers on the machine; the first is the host, 0 */
     char           names[HAUL__PLACE_DEVICES][HAUL__MACHINE_NAME]; /* of the devices, as haul_device_get */
     double         percent[HAUL__PLACE_DEVICES]; /* limits as shares of what the device needs alone; 0: in bytes */
     int64_t        limit[HAUL__PLACE_DEVICES];   /* 0: the machine's memory */
@@ -49,11 +50,11 @@ struct haul_plan {
     haul_program       program; /* empty for a plan from a file */
     haul__place_graph  graph;
     int64_t            limit[HAUL__PLACE_DEVICES]; /* of the devices; those of the graph may be lower */
-    haul__placement   *best, *single; /* of one allocation; `single` has HAUL__PLACE_DEVICES, all on one device */
-    haul__plan_way    *ways;          /* HAUL__PLAN_CANDIDATES: those that fit first, then the fastest */
-    int64_t            needs[HAUL__PLACE_ROLES]; /* of the first device alone at its peak, by role */
-    char               digests[2][17];           /* of program and machine */
-    char             **reasons;                  /* of the graph's operations; NULL: not made yet */
+    haul__placement   *best, *single;              /* of one allocation; `single` has one for each device, all there */
+    haul__plan_way    *ways;                       /* haul__plan_way_count: those that fit first, then the fastest */
+    int64_t            needs[HAUL__PLACE_ROLES];   /* of the first device alone at its peak, by role */
+    char               digests[2][17];             /* of program and machine */
+    char             **reasons;                    /* of the graph's operations; NULL: not made yet */
 };
 
 /* ---- making ---- */
@@ -82,6 +83,16 @@ char *haul__plan_text(const haul_plan *p, const char *operation);
 
 /* ---- reading ---- */
 
+static inline int haul__plan_device_count(const haul_plan *p)
+{
+    return p->graph.device_count;
+}
+
+static inline int haul__plan_way_count(const haul_plan *p)
+{
+    return 1 + p->graph.device_count;
+}
+
 static inline int haul__plan_device_of(const haul_plan *p, const haul__place_operation *o)
 {
     return p->best->device[o->group];
@@ -90,8 +101,8 @@ static inline int haul__plan_device_of(const haul_plan *p, const haul__place_ope
 /* The device that gives the same bits if everything runs there; "": neither does. */
 const char *haul__plan_bits(const haul_plan *p, const haul__placement *placement);
 
-/* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move": for operations on `device`. */
-void haul__plan_reason(const haul_plan *p, int device, const haul__place_why *why, char *out, size_t size);
+/* "0.31 ms here, 0.02 ms on cuda:0, but its input would cost 0.61 ms to move" */
+void haul__plan_reason(const haul_plan *p, const haul__place_why *why, char *out, size_t size);
 
 /* Makes the reasons of all operations. */
 haul_status haul__plan_explain(haul_plan *p, const char *operation);

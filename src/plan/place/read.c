@@ -57,7 +57,7 @@ static haul_status read_operation(reading *r, const haul__json *v, const haul__j
                                .call = strncmp(name, "haul_", 5) == 0 ? 0 : -1};
     snprintf(o.name, sizeof o.name, "%s", name);
     snprintf(o.module, sizeof o.module, "%s", module);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++, cost = cost->next)
+    for (int d = 0; cost; d++, cost = cost->next)
         o.cost[d] = number_of(cost, HAUL__PLACE_NEVER);
     const int i = haul__place_add_operation(r->g, &o);
     if (i < 0)
@@ -87,20 +87,28 @@ static haul__place_role role_of(const haul__place_operation *o)
 
 static haul_status read_tensor(reading *r, const haul__json *v)
 {
-    enum { FIELDS = 7 };
-    int64_t           x[FIELDS];
-    const haul__json *at = v->child;
+    enum { FIELDS = 5 };
+    int64_t            x[FIELDS];
+    haul__place_copies copies;
+    const haul__json  *at = v->child;
     for (int i = 0; i < FIELDS; i++, at = at->next)
         x[i] = number_of(at, 0);
-    const haul__place_tensor t = {.producer = (int)x[0],
-                                  .from = (int)x[1],
-                                  .until = (int)x[2],
-                                  .home_bytes = x[3],
-                                  .bytes = x[4],
-                                  .copy = {x[5], x[6]},
-                                  .role = role_of(&r->g->operations[x[0]])};
-    const int                tensor = haul__place_add_tensor(r->g, &t);
-    haul_status              status = tensor < 0 ? haul_error_status() : HAUL_OK;
+    haul__place_tensor t = {.producer = (int)x[0],
+                            .from = (int)x[1],
+                            .until = (int)x[2],
+                            .home_bytes = x[3],
+                            .bytes = x[4],
+                            .role = role_of(&r->g->operations[x[0]])};
+    for (int to = 0; to < r->g->device_count; to++)
+        for (int from = 0; from < r->g->device_count; from++) {
+            copies.ps[from][to] = 0;
+            if (from != to) {
+                copies.ps[from][to] = number_of(at, 0);
+                at = at->next;
+            }
+        }
+    const int   tensor = haul__place_add_tensor(r->g, &t, &copies);
+    haul_status status = tensor < 0 ? haul_error_status() : HAUL_OK;
     for (; at && !status; at = at->next)
         status = haul__place_add_use(r->g, tensor, (int)at->number);
     return status;
@@ -112,6 +120,7 @@ static haul_status read_graph(reading *r)
     const haul__json *cost = haul__json_member(r->graph, "costs")->child;
     const haul__json *limit = haul__json_member(r->graph, "limits")->child;
     haul_status       status = HAUL_OK;
+    r->g->device_count = (int)haul__json_member(r->graph, "devices")->count;
     for (const haul__json *group = haul__json_member(r->graph, "groups")->child; v && !status; v = v->next) {
         status = read_operation(r, v, cost->child, (int64_t)group->number);
         cost = cost->next;
@@ -119,7 +128,7 @@ static haul_status read_graph(reading *r)
     }
     for (v = haul__json_member(r->graph, "copies")->child; v && !status; v = v->next)
         status = read_tensor(r, v);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++, limit = limit->next)
+    for (int d = 0; limit; d++, limit = limit->next)
         r->g->limit[d] = number_of(limit, 0);
     return status ? status : haul__place_finish(r->g);
 }
@@ -146,15 +155,22 @@ static haul_status read_proof(const reading *r, haul__place_proof *p)
     return HAUL_OK;
 }
 
+static uint8_t device_of(const reading *r, const char *name)
+{
+    uint8_t number = 0;
+    for (const haul__json *d = haul__json_member(r->graph, "devices")->child; strcmp(d->string, name); d = d->next)
+        number++;
+    return number;
+}
+
 static haul_status read_placement(const reading *r, haul__placement *p)
 {
-    const haul__json *second = haul__json_member(r->graph, "devices")->child->next;
-    size_t            i = 0;
-    haul_status       status = haul__place_single(r->g, 0, p);
+    size_t      i = 0;
+    haul_status status = haul__place_single(r->g, 0, p);
     if (status)
         return status;
     for (const haul__json *v = haul__json_member(r->file, "operations")->child; v; v = v->next, i++)
-        p->device[r->g->operations[i].group] = !strcmp(text_of(v, "device"), second->string);
+        p->device[r->g->operations[i].group] = device_of(r, text_of(v, "device"));
     status = haul__place_measure(r->g, p);
     return status ? status : read_proof(r, &p->proof);
 }

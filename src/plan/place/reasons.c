@@ -6,10 +6,10 @@
 #include "core/error.h"
 #include "plan/place/plan.h"
 
-void haul__plan_reason(const haul_plan *p, int device, const haul__place_why *why, char *out, size_t size)
+void haul__plan_reason(const haul_plan *p, const haul__place_why *why, char *out, size_t size)
 {
     static const char *const causes[HAUL__PLACE_CAUSES] = {"input", "result", "parameters", "gradients"};
-    const char              *other = p->request.names[!device];
+    const char              *other = p->request.names[why->other];
     char                     here[HAUL__DURATION], there[HAUL__DURATION], copies[HAUL__DURATION];
     haul__duration_text(why->here, here);
     haul__duration_text(why->there, there);
@@ -17,7 +17,8 @@ void haul__plan_reason(const haul_plan *p, int device, const haul__place_why *wh
     if (why->there == HAUL__PLACE_NEVER && !why->here)
         snprintf(out, size, "the host reads it");
     else if (why->there == HAUL__PLACE_NEVER)
-        snprintf(out, size, "%s here, and it cannot run on %s", here, other);
+        snprintf(out, size, "%s here, and it cannot run on %s", here,
+                 haul__plan_device_count(p) > 2 ? "any other device" : other);
     else if (why->there + why->copies < why->here)
         snprintf(out, size, "%s here, %s on %s, which has no room for it", here, there, other);
     else if (why->there < why->here)
@@ -39,7 +40,7 @@ static char *reason_of(const haul_plan *p, const haul__place_operation *o, uint8
     members[o->group] = 0;
     if (status)
         return NULL;
-    haul__plan_reason(p, haul__plan_device_of(p, o), &why, text, sizeof text);
+    haul__plan_reason(p, &why, text, sizeof text);
     return haul__strdup(text);
 }
 

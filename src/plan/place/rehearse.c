@@ -12,6 +12,7 @@
 #include "record/dry_function.h"
 #include "record/program.h"
 #include "record/work.h"
+#include "transfer/staging.h"
 
 static haul_device *to_host(const char *name, const void *context)
 {
@@ -94,31 +95,49 @@ haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_
 
 /* ---- what a recorded step takes ---- */
 
-/* The times of a step in which nothing waits without need: the host computes, the device computes, and copies cross the
- * link in both directions, each in the order of the program. */
-typedef enum lane { HOST, DEVICE, UP, DOWN, LANES } lane;
-
-/* Copies from the device wait for a point in its work that covers what they read. A point is made when a copy needs
- * one and none covers it, and then covers everything that the device has been given until then. The newest are kept. */
+/* Copies from a device wait for a point in its work that covers what they read. A point is made when a copy needs one
+ * and none covers it, and then covers everything that the device has been given until then. The newest are kept. */
 typedef struct point {
     int64_t number; /* of the device's last operation before it */
     int64_t ps;
 } point;
 
+/* When a device can begin with the next operation, and its link with the next copy in each direction. The host only
+ * computes. */
+typedef struct timeline {
+    const haul_device *device;
+    int64_t            compute, up, down;
+    int64_t            number; /* of operations on the device */
+    point              points[HAUL__MAX_POINTS];
+    int                next_point;
+} timeline;
+
+/* The times of a step in which nothing waits without need: each device computes and copies in the order of the
+ * program. */
 typedef struct pricing {
     const haul_plan    *plan;
     const haul_program *program;
-    const haul_device  *device; /* the second one */
-    int64_t             now[LANES];
-    int64_t            *ready;  /* when the memory of each store is */
-    int64_t            *made;   /* the number of the device's operation that wrote it last; 0: none did */
-    int64_t             number; /* of operations on the device */
-    point               points[HAUL__MAX_POINTS];
-    int                 next_point;
+    timeline            of[HAUL__PLACE_DEVICES];
+    int64_t            *ready; /* when the memory of each store is */
+    int64_t            *made;  /* the number of its device's operation that wrote it last; 0: none did */
     haul__plan_figures  figures;
 } pricing;
 
-/* The operand that an operation brings over the link; NULL: none. */
+static int index_of(const pricing *p, const haul_device *device)
+{
+    int i = haul__plan_device_count(p->plan) - 1;
+    while (i > 0 && p->of[i].device != device)
+        i--;
+    return i;
+}
+
+/* The device of a store. */
+static int home_of(const pricing *p, int64_t store)
+{
+    return index_of(p, p->program->stores[store].device);
+}
+
+/* The operand that an operation brings over a link; NULL: none. */
 static const haul_program_value *crossing(const pricing *p, const haul_program_operation *o)
 {
     for (int i = 0; i < o->operand_count; i++) {
@@ -129,85 +148,125 @@ static const haul_program_value *crossing(const pricing *p, const haul_program_o
     return NULL;
 }
 
-/* The host's end of a copy is pinned or pageable memory. */
-static int64_t time_of_copy(pricing *p, const haul_program_operation *o, const haul_program_value *x, lane on)
-{
-    const haul_program_value *y = &p->program->values[o->value + o->operand_count];
-    const int64_t             host = on == UP ? x->store : y->store, bytes = haul__program_bytes_of(x);
-    const int                 device = p->plan->request.device;
-    p->figures.copied_bytes += bytes;
-    p->figures.copies++;
-    return haul__machine_copy_time(p->plan->request.machine, on == UP ? 0 : device, on == UP ? device : 0, bytes,
-                                   host >= 0 && p->program->stores[host].pinned);
-}
-
-static int64_t time_of(pricing *p, const haul_program_operation *o, lane *on)
-{
-    const haul_program_value *v = crossing(p, o);
-    *on = o->device == p->device ? (v ? UP : DEVICE) : v ? DOWN : HOST;
-    if (v)
-        return time_of_copy(p, o, v, *on);
-    const haul__machine_work w = haul__program_work_of(p->program, o);
-    return haul__machine_time(p->plan->request.machine, *on == DEVICE ? p->plan->request.device : 0, &w);
-}
-
 /* The earliest point after that operation of the device. */
-static int64_t point_after(pricing *p, int64_t number)
+static int64_t point_after(timeline *t, int64_t number)
 {
     const point *best = NULL;
     for (int i = 0; i < HAUL__MAX_POINTS; i++)
-        if (p->points[i].number >= number && (!best || p->points[i].number < best->number))
-            best = &p->points[i];
+        if (t->points[i].number >= number && (!best || t->points[i].number < best->number))
+            best = &t->points[i];
     if (best)
         return best->ps;
-    p->points[p->next_point] = (point){p->number, p->now[DEVICE]};
-    p->next_point = (p->next_point + 1) % HAUL__MAX_POINTS;
-    return p->now[DEVICE];
+    t->points[t->next_point] = (point){t->number, t->compute};
+    t->next_point = (t->next_point + 1) % HAUL__MAX_POINTS;
+    return t->compute;
 }
 
-/* When an operation on that lane can use the store. */
-static int64_t ready_for(pricing *p, lane on, int64_t store)
+/* When a copy from a device can read the store. */
+static int64_t readable(pricing *p, int64_t store)
 {
-    return on == DOWN && p->made[store] ? point_after(p, p->made[store]) : p->ready[store];
+    return p->made[store] ? point_after(&p->of[home_of(p, store)], p->made[store]) : p->ready[store];
 }
 
-/* An operation begins when the host has come to it, its lane is free, and its operands are there. */
-static void add_operation(pricing *p, const haul_program_operation *o)
+/* When the operands and results are there; `leaves`: for a copy from a device. */
+static int64_t ready_for(pricing *p, const haul_program_operation *o, bool leaves)
 {
-    lane on;
-    if (!o->command_count)
-        return;
-    const int64_t ps = time_of(p, o, &on);
-    const int64_t free = larger(p->now[HOST], p->now[on]);
-    int64_t       start = free;
+    int64_t ps = 0;
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const int64_t store = p->program->values[o->value + i].store;
-        start = store >= 0 ? larger(start, ready_for(p, on, store)) : start;
+        if (store >= 0)
+            ps = larger(ps, leaves && i < o->operand_count ? readable(p, store) : p->ready[store]);
     }
-    p->now[on] = start + ps;
-    p->figures.waits += on == HOST || on == DEVICE ? start - free : 0;
-    p->number += on == DEVICE;
+    return ps;
+}
+
+static void write_results(pricing *p, const haul_program_operation *o, int64_t ready, int64_t number)
+{
     for (int i = 0; i < o->operand_count + o->result_count; i++) {
         const haul_program_value *v = &p->program->values[o->value + i];
         if (v->store < 0 || !v->written)
             continue;
-        p->ready[v->store] = p->now[on];
-        p->made[v->store] = on == DEVICE ? p->number : 0;
+        p->ready[v->store] = ready;
+        p->made[v->store] = number;
     }
+}
+
+static void compute(pricing *p, const haul_program_operation *o, int on)
+{
+    const haul__plan_request *r = &p->plan->request;
+    const haul__machine_work  w = haul__program_work_of(p->program, o);
+    timeline                 *t = &p->of[on];
+    const int64_t             idle = larger(p->of[0].compute, t->compute), start = larger(idle, ready_for(p, o, false));
+    t->compute = start + haul__machine_time(r->machine, r->devices[on], &w);
+    t->number += on > 0;
+    p->figures.waits += start - idle;
+    write_results(p, o, t->compute, on ? t->number : 0);
+}
+
+static bool is_pinned(const pricing *p, int64_t store)
+{
+    return store >= 0 && p->program->stores[store].pinned;
+}
+
+/* Between two devices without a link: down to the host and up again, in parts that follow each other closely. */
+static int64_t copy_across(pricing *p, const haul_program_value *x, int from, int on, int64_t begin)
+{
+    const haul__plan_request *r = &p->plan->request;
+    const int64_t             bytes = haul__program_bytes_of(x), parts = haul__staged_chunks((size_t)bytes);
+    const int64_t             down = haul__machine_copy_time(r->machine, r->devices[from], 0, bytes, false);
+    const int64_t             up = haul__machine_copy_time(r->machine, 0, r->devices[on], bytes, false);
+    const int64_t             there = larger(begin, p->of[from].down) + down;
+    p->of[from].down = there;
+    p->of[on].up = larger(larger(there - down + down / parts, p->of[on].up) + up, there + up / parts);
+    p->figures.copied_bytes += bytes; /* once more: over both links */
+    p->figures.copies++;
+    return p->of[on].up;
+}
+
+static void copy(pricing *p, const haul_program_operation *o, const haul_program_value *x, int on)
+{
+    const haul__plan_request *r = &p->plan->request;
+    const haul_program_value *y = &p->program->values[o->value + o->operand_count];
+    const int                 from = home_of(p, x->store);
+    const int64_t             bytes = haul__program_bytes_of(x);
+    int64_t                  *lane = on ? &p->of[on].up : &p->of[from].down;
+    const int64_t             start = larger(p->of[0].compute, ready_for(p, o, from > 0));
+    p->figures.copied_bytes += bytes;
+    p->figures.copies++;
+    if (from && on && !haul__machine_link_of(r->machine, r->devices[from], r->devices[on])) {
+        write_results(p, o, copy_across(p, x, from, on, start), 0);
+        return;
+    }
+    const bool pinned = (from && on) || is_pinned(p, on ? x->store : y->store);
+    *lane = larger(start, *lane) + haul__machine_copy_time(r->machine, r->devices[from], r->devices[on], bytes, pinned);
+    write_results(p, o, *lane, 0);
+}
+
+/* An operation begins when the host has come to it, its device or link is free, and its operands are there. */
+static void add_operation(pricing *p, const haul_program_operation *o)
+{
+    const haul_program_value *v = crossing(p, o);
+    const int                 on = index_of(p, o->device);
+    if (o->command_count && v)
+        copy(p, o, v, on);
+    else if (o->command_count)
+        compute(p, o, on);
 }
 
 static haul_status price(const haul_plan *plan, const haul_program *program, haul__plan_figures *out)
 {
-    pricing p = {.plan = plan, .program = program, .device = haul_device_get(plan->request.names[1])};
+    pricing p = {.plan = plan, .program = program};
     p.ready = haul__calloc(2 * ((size_t)program->store_count + 1), sizeof *p.ready);
     if (!p.ready)
         return haul__fail_memory("haul_plan_new", (size_t)program->store_count * sizeof *p.ready);
     p.made = p.ready + program->store_count + 1;
+    for (int d = 0; d < haul__plan_device_count(plan); d++)
+        p.of[d].device = haul_device_get(plan->request.names[d]);
     for (int64_t i = 0; i < program->operation_count; i++)
         add_operation(&p, &program->operations[i]);
     haul__free(p.ready);
-    for (int i = 0; i < LANES; i++)
-        p.figures.ps = larger(p.figures.ps, p.now[i]);
+    for (int d = 0; d < haul__plan_device_count(plan); d++)
+        p.figures.ps = larger(p.figures.ps, larger(p.of[d].compute, larger(p.of[d].up, p.of[d].down)));
     *out = p.figures;
     return HAUL_OK;
 }
@@ -230,7 +289,7 @@ static haul_status take_figures(const trial *t, const haul__dry_run *run)
     if (status)
         return status;
     status = price(t->plan, &program, &t->way->figures);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+    for (int d = 0; d < haul__plan_device_count(t->plan); d++) {
         const haul_device *device = haul_device_get(t->plan->request.names[d]);
         t->way->figures.peak[d] = haul__account_read(run, device, false, from).peak;
     }
@@ -257,7 +316,7 @@ static haul_status rehearse(const trial *t)
 haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net)
 {
     haul_status status = HAUL_OK;
-    for (int i = 0; i < HAUL__PLAN_CANDIDATES && !status; i++)
+    for (int i = 0; i < haul__plan_way_count(p) && !status; i++)
         status = rehearse(&(trial){p, &p->ways[i], step, context, net});
     if (!status)
         haul__plan_sort(p);

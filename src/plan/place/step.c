@@ -99,17 +99,23 @@ static bool is_data_of(const store *s)
 
 /* ---- tensors ---- */
 
-static int64_t copy_time(const builder *b, int to, int64_t bytes, bool pinned)
+/* False if the step waits for copies of its data to the device. */
+static bool copies_ahead(const builder *b, int to)
 {
-    const int device = b->step->device;
-    return haul__machine_copy_time(b->step->machine, to ? 0 : device, to ? device : 0, bytes, pinned);
+    const haul__machine_link *link = haul__machine_link_of(b->step->machine, 0, b->step->devices[to]);
+    return b->step->ahead && link && link->overlap;
 }
 
-/* False if the step waits for copies of its data. */
-static bool copies_ahead(const builder *b)
+static haul__place_copies copies_of(const builder *b, bool is_data, int64_t bytes)
 {
-    const haul__machine_link *link = haul__machine_link_of(b->step->machine, 0, b->step->device);
-    return b->step->ahead && link && link->overlap;
+    const haul__place_step *s = b->step;
+    haul__place_copies      copies = {.ps = {{0}}};
+    for (int from = 0; from < s->device_count; from++)
+        for (int to = 0; to < s->device_count; to++)
+            if (from != to && !(is_data && from == 0 && copies_ahead(b, to)))
+                copies.ps[from][to] =
+                    haul__machine_copy_time(s->machine, s->devices[from], s->devices[to], bytes, is_data);
+    return copies;
 }
 
 /* A tensor of a store that its maker makes. `whole` is the one with the memory of the store. Returns -1 on failure. */
@@ -117,16 +123,14 @@ static int add_tensor(builder *b, int64_t index, int64_t bytes, bool whole)
 {
     const haul_program_store *s = &b->program->stores[index];
     const store              *x = &b->stores[index];
-    const bool                is_data = s->kind == HAUL_STORE_OUTSIDE && is_data_of(x);
-    const int64_t             up = is_data && copies_ahead(b) ? 0 : copy_time(b, 1, bytes, is_data);
     const haul__place_tensor  t = {.producer = x->maker,
                                    .from = s->kind == HAUL_STORE_OUTSIDE && whole ? 0 : x->maker,
                                    .until = x->maker,
                                    .bytes = bytes,
                                    .home_bytes = whole ? larger(s->bytes, s->block_bytes) : 0,
-                                   .copy = {copy_time(b, 0, bytes, is_data), up},
                                    .role = x->role};
-    return haul__place_add_tensor(b->g, &t);
+    const haul__place_copies  copies = copies_of(b, s->kind == HAUL_STORE_OUTSIDE && is_data_of(x), bytes);
+    return haul__place_add_tensor(b->g, &t, &copies);
 }
 
 /* The elements between the first and the last one of a value. */
@@ -192,7 +196,9 @@ static haul_status add_source(builder *b, int64_t index)
     static const char *const names[HAUL__PLACE_ROLES] = {"parameter", "gradient", "optimizer state", "", "", "buffer"};
     const store             *s = &b->stores[index];
     const bool               is_data = is_data_of(s);
-    haul__place_operation    x = {.section = "", .call = -1, .cost = {0, is_data ? HAUL__PLACE_NEVER : 0}};
+    haul__place_operation    x = {.section = "", .call = -1};
+    for (int d = 1; d < b->step->device_count; d++)
+        x.cost[d] = is_data ? HAUL__PLACE_NEVER : 0;
     snprintf(x.name, sizeof x.name, "%s", is_data ? "data" : names[s->role]);
     snprintf(x.module, sizeof x.module, "%s", is_data ? "" : s->module);
     const int operation = haul__place_add_operation(b->g, &x);
@@ -223,8 +229,8 @@ int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, 
 static void cost_of(const builder *b, const haul_program_operation *o, double share, int64_t cost[HAUL__PLACE_DEVICES])
 {
     const haul__machine_work w = haul__program_work_of(b->program, o);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
-        cost[d] = (int64_t)(share * (double)haul__machine_time(b->step->machine, d ? b->step->device : 0, &w));
+    for (int d = 0; d < b->step->device_count; d++)
+        cost[d] = (int64_t)(share * (double)haul__machine_time(b->step->machine, b->step->devices[d], &w));
 }
 
 static haul_status read_value(builder *b, const haul_program_value *v, int operation)
@@ -413,23 +419,34 @@ bool haul__place_matches(const char *pattern, const char *module)
     return false;
 }
 
-static haul_status pin(const haul__place_step *step, haul__place_graph *g, const haul__place_pin *p)
+static haul_status pin_operation(const haul__place_step *step, haul__place_operation *o, int device)
 {
-    bool found = false;
-    for (size_t i = 0; i < g->operation_count; i++) {
-        haul__place_operation *o = &g->operations[i];
-        if (!haul__place_matches(p->pattern, o->module))
-            continue;
-        found = true;
-        o->cost[!p->device] = HAUL__PLACE_NEVER;
-        if (o->cost[p->device] == HAUL__PLACE_NEVER)
+    const haul__machine_device *devices = step->machine->devices;
+    for (int d = 0; d < step->device_count && o->cost[device] == HAUL__PLACE_NEVER; d++)
+        if (o->cost[d] != HAUL__PLACE_NEVER)
             return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "place",
                               "%s is pinned to both %s and %s; remove one of the two patterns", o->module,
-                              step->machine->devices[0].name, step->machine->devices[step->device].name);
+                              devices[step->devices[smaller(d, device)]].name,
+                              devices[step->devices[larger(d, device)]].name);
+    for (int d = 0; d < step->device_count; d++)
+        o->cost[d] = d == device ? o->cost[d] : HAUL__PLACE_NEVER;
+    return HAUL_OK;
+}
+
+static haul_status pin(const haul__place_step *step, haul__place_graph *g, const haul__place_pin *p)
+{
+    bool        found = false;
+    haul_status status = HAUL_OK;
+    for (size_t i = 0; i < g->operation_count && !status; i++) {
+        if (!haul__place_matches(p->pattern, g->operations[i].module))
+            continue;
+        found = true;
+        status = pin_operation(step, &g->operations[i], p->device);
     }
-    return found ? HAUL_OK
-                 : haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "place",
-                              "no module of the step matches '%s'; haul record lists the modules", p->pattern);
+    if (status || found)
+        return status;
+    return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "place",
+                      "no module of the step matches '%s'; haul record lists the modules", p->pattern);
 }
 
 static haul_status build(builder *b)
@@ -458,7 +475,7 @@ haul_status haul__place_graph_of(const haul__place_step *step, haul__place_graph
                              .g = out,
                              .stores = haul__calloc((size_t)p->store_count + 1, sizeof *b.stores),
                              .calls = haul__calloc((size_t)p->operation_count + 1, sizeof *b.calls)};
-    *out = (haul__place_graph){0};
+    *out = (haul__place_graph){.device_count = step->device_count};
     const haul_status status = b.stores && b.calls ? build(&b) : haul__fail_memory(OPERATION, 0);
     haul__free(b.stores);
     haul__free(b.calls);

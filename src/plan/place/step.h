@@ -5,19 +5,20 @@
 #include <haul/program.h>
 
 #include "machine/machine.h"
-#include "plan/place/graph.h"
+#include "plan/graph/graph.h"
 
 /* Modules that stay on a device. The pattern is that of a shell; it is for the path of a module or of one around it. */
 typedef struct haul__place_pin {
     const char *pattern;
-    int         device; /* 0 or 1 */
+    int         device; /* of the step's: its number there */
 } haul__place_pin;
 
 typedef struct haul__place_step {
     const haul_program    *program;
     const haul__machine   *machine;
-    int                    device;                     /* of the machine: the second one; the first is the host */
-    int64_t                limit[HAUL__PLACE_DEVICES]; /* bytes; 0: none */
+    int                    device_count;
+    int                    devices[HAUL__PLACE_DEVICES]; /* their numbers on the machine; the first is the host, 0 */
+    int64_t                limit[HAUL__PLACE_DEVICES];   /* bytes; 0: none */
     const haul__place_pin *pins;
     int                    pin_count;
     const bool            *held;  /* of the program's stores: the network has them; NULL: it is not known */

@@ -1,8 +1,8 @@
-/* Why operations run where they do: what they would cost on the other device, if everything else stayed. */
+/* Why operations run where they do: what they would cost on the best other device, if everything else stayed. */
 #ifndef HAUL_PLAN_PLACE_WHY_H
 #define HAUL_PLAN_PLACE_WHY_H
 
-#include "plan/place/graph.h"
+#include "plan/graph/graph.h"
 
 /* The reason for copies. */
 typedef enum haul__place_cause {
@@ -14,7 +14,8 @@ typedef enum haul__place_cause {
 } haul__place_cause;
 
 typedef struct haul__place_why {
-    int64_t           here, there; /* ps; `there` is HAUL__PLACE_NEVER if none of them can run there */
+    int               other;       /* the device */
+    int64_t           here, there; /* ps; `there` is HAUL__PLACE_NEVER if none of them can run elsewhere */
     int64_t           copies;      /* ps that copies would cost more; negative: less */
     haul__place_cause cause;       /* of most of that */
 } haul__place_why;

@@ -34,3 +34,10 @@ bool haul__numbers(haul__verdict *v, const haul__json *array, const char *name, 
     }
     return !v->member;
 }
+
+void haul__add(haul__verdict *v, int64_t *sum, int64_t value, const char *member)
+{
+    const int64_t next = *sum + value;
+    const bool    fine = next <= 4 * HAUL__FIELD_MOST && next >= -4 * HAUL__FIELD_MOST;
+    *sum = haul__expect(v, fine, member, -1, "a sum is too large") ? next : 0;
+}

@@ -17,4 +17,7 @@ const haul__json *haul__field(haul__verdict *v, const haul__json *object, const 
 bool haul__numbers(haul__verdict *v, const haul__json *array, const char *name, int64_t item, int64_t *out,
                    size_t count);
 
+/* *sum += value. Sums are refused far below an overflow, and are 0 then. */
+void haul__add(haul__verdict *v, int64_t *sum, int64_t value, const char *member);
+
 #endif

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "plan/verify/fields.h"
 
-enum { DEVICES = 2, PRICES = 64, TENSOR = 7 }; /* numbers of a tensor before its uses */
+enum { DEVICES = 9, PRICES = 64, TENSOR = 5 }; /* the most; numbers of a tensor before the times of its copies */
 typedef haul__json json;
 
 typedef struct operation {
@@ -22,8 +22,9 @@ typedef struct operation {
 } operation;
 
 typedef struct tensor {
-    int64_t        made, from, until, home_bytes, bytes, copy[DEVICES]; /* as in the file */
-    int64_t        paid[DEVICES], held[PRICES], held_by_users[PRICES];  /* sums of shares */
+    int64_t        made, from, until, home_bytes, bytes;               /* as in the file */
+    int64_t        copy[DEVICES][DEVICES];                             /* from a device to another one */
+    int64_t        paid[DEVICES], held[PRICES], held_by_users[PRICES]; /* sums of shares */
     const int64_t *use, *end;
 } tensor;
 
@@ -34,18 +35,9 @@ typedef struct check {
     tensor        *tensor;
     int64_t       *uses, *use;       /* of all tensors; where the next one's are read to */
     int64_t        price[PRICES][3]; /* device, moment, ps for a KiB */
+    int            devices;
     const char    *device[DEVICES];
 } check;
-
-/* Sums are refused far below an overflow. */
-static void add(check *c, int64_t *sum, int64_t value, const char *member)
-{
-    const int64_t next = *sum + value;
-    *sum = haul__expect(c->out, next <= 4 * HAUL__FIELD_MOST && next >= -4 * HAUL__FIELD_MOST, member, -1,
-                        "a sum is too large")
-               ? next
-               : 0;
-}
 
 static bool each(check *c, const json *in, const char *name, void (*read)(check *, const json *, int64_t),
                  int64_t count)
@@ -60,7 +52,9 @@ static bool each(check *c, const json *in, const char *name, void (*read)(check 
 
 static void read_device(check *c, const json *v, int64_t i)
 {
-    const bool fine = v->kind == HAUL__JSON_STRING && (i == 0 || strcmp(v->string, c->device[0]) != 0);
+    bool fine = v->kind == HAUL__JSON_STRING;
+    for (int64_t d = 0; d < i; d++)
+        fine = fine && strcmp(v->string, c->device[d]) != 0;
     c->device[i] = haul__expect(c->out, fine, "devices", i, "another name is expected") ? v->string : "";
 }
 
@@ -74,31 +68,43 @@ static void read_group(check *c, const json *v, int64_t i)
 static void read_cost(check *c, const json *v, int64_t i)
 {
     operation *o = &c->operation[i], *g = &c->operation[o->group];
-    haul__numbers(c->out, v, "costs", i, o->cost, DEVICES);
-    for (int d = 0; d < DEVICES; d++) {
+    haul__numbers(c->out, v, "costs", i, o->cost, (size_t)c->devices);
+    for (int d = 0; d < c->devices; d++) {
         g->barred[d] = g->barred[d] || o->cost[d] < 0;
-        add(c, &g->own[d], o->cost[d] < 0 ? 0 : o->cost[d], "costs");
+        haul__add(c->out, &g->own[d], o->cost[d] < 0 ? 0 : o->cost[d], "costs");
     }
+}
+
+/* Of a tensor: its own and the times of its copies. */
+static size_t numbers_before_uses(const check *c)
+{
+    return (size_t)(TENSOR + c->devices * (c->devices - 1));
 }
 
 static void read_tensor(check *c, const json *v, int64_t i)
 {
-    int64_t *x = c->use;
-    if (!haul__numbers(c->out, v, "copies", i, x, v->kind == HAUL__JSON_ARRAY && v->count > TENSOR ? v->count : TENSOR))
+    const size_t least = numbers_before_uses(c);
+    int64_t     *x = c->use, *time = x + TENSOR;
+    if (!haul__numbers(c->out, v, "copies", i, x, v->kind == HAUL__JSON_ARRAY && v->count > least ? v->count : least))
         return;
     bool fine = x[0] >= x[1] && x[0] <= x[2] && x[2] < c->operations; /* from <= made <= until */
     for (size_t k = 1; k < v->count; k++)
-        fine = fine && x[k] >= (k < TENSOR ? 0 : x[1]) && (k < TENSOR || x[k] <= x[2]);
+        fine = fine && x[k] >= (k < least ? 0 : x[1]) && (k < least || x[k] <= x[2]);
     haul__expect(c->out, fine, "copies", i, "out of range, or used while it is not resident");
-    c->tensor[i] = (tensor){x[0], x[1], x[2], x[3], x[4], {x[5], x[6]}, .use = x + TENSOR, .end = x + v->count};
+    c->tensor[i] = (tensor){x[0], x[1], x[2], x[3], x[4], .use = x + least, .end = x + v->count};
+    for (int to = 0; to < c->devices; to++)
+        for (int from = 0; from < c->devices; from++)
+            c->tensor[i].copy[from][to] = from == to ? 0 : *time++;
     c->use += v->count;
 }
 
 static void read_place(check *c, const json *v, int64_t i)
 {
     const json *name = haul__field(c->out, v, "device", HAUL__JSON_STRING);
-    const int   d = name->string && !strcmp(name->string, c->device[1]);
     operation  *g = &c->operation[c->operation[i].group];
+    int         d = c->devices - 1;
+    while (d > 0 && name->string && strcmp(name->string, c->device[d]) != 0)
+        d--;
     haul__expect(c->out, name->string && !strcmp(name->string, c->device[d]), "operations", i, "its device is unknown");
     haul__expect(c->out, g->place < 0 || g->place == d, "operations", i, "its group is on another device");
     haul__expect(c->out, c->operation[i].cost[d] >= 0, "operations", i, "it cannot run on its device");
@@ -108,7 +114,8 @@ static void read_place(check *c, const json *v, int64_t i)
 static void read_price(check *c, const json *v, int64_t i)
 {
     int64_t *x = c->price[i % PRICES];
-    bool fine = haul__numbers(c->out, v, "prices", i, x, 3) && i < PRICES && x[0] >= 0 && x[0] < DEVICES && x[1] >= 0;
+    bool     fine =
+        haul__numbers(c->out, v, "prices", i, x, 3) && i < PRICES && x[0] >= 0 && x[0] < c->devices && x[1] >= 0;
     fine = fine && x[1] < c->operations && x[2] > 0 && c->limit[x[0]] >= 0;
     fine = fine && x[2] <= HAUL__FIELD_MOST / (c->limit[x[0]] / 1024 + 1);
     c->prices += haul__expect(c->out, fine, "prices", i, "out of range, or its device has no limit");
@@ -136,10 +143,11 @@ static int64_t cost_of(check *c)
 {
     int64_t sum = 0, first, last;
     for (int64_t i = 0; i < c->operations; i++)
-        add(c, &sum, c->operation[i].cost[place_of(c, i)], "costs");
+        haul__add(c->out, &sum, c->operation[i].cost[place_of(c, i)], "costs");
     for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++) {
-        const int other = !place_of(c, t->made);
-        add(c, &sum, span(c, t, -1, other, &first, &last) ? t->copy[other] : 0, "copies");
+        const int home = place_of(c, t->made);
+        for (int d = 0; d < c->devices; d++)
+            haul__add(c->out, &sum, d != home && span(c, t, -1, d, &first, &last) ? t->copy[home][d] : 0, "copies");
     }
     return sum;
 }
@@ -153,11 +161,11 @@ static void check_limit(check *c, int device)
         int64_t    first = t->from, last = t->until;
         if (!home && !span(c, t, -1, device, &first, &last))
             continue;
-        add(c, &c->operation[first].change, home ? t->home_bytes : t->bytes, "copies");
-        add(c, &c->operation[last + 1].change, home ? -t->home_bytes : -t->bytes, "copies");
+        haul__add(c->out, &c->operation[first].change, home ? t->home_bytes : t->bytes, "copies");
+        haul__add(c->out, &c->operation[last + 1].change, home ? -t->home_bytes : -t->bytes, "copies");
     }
     for (int64_t i = 0; i <= c->operations; i++) {
-        add(c, &now, c->operation[i].change, "copies");
+        haul__add(c->out, &now, c->operation[i].change, "copies");
         c->operation[i].change = 0;
         haul__expect(c->out, c->limit[device] < 0 || now <= c->limit[device], "limits", device, "more is needed");
     }
@@ -168,7 +176,7 @@ static void read_share(check *c, const json *v, int64_t i)
 {
     int64_t x[5] = {0}, first, last; /* tensor, device, price or -1, group, amount */
     bool    fine = haul__numbers(c->out, v, "shares", i, x, 5) && x[0] >= 0 && x[0] < c->tensors && x[1] >= 0;
-    fine = fine && x[1] < DEVICES && x[2] < c->prices && x[3] >= 0 && x[3] < c->operations && x[4] >= 0;
+    fine = fine && x[1] < c->devices && x[2] < c->prices && x[3] >= 0 && x[3] < c->operations && x[4] >= 0;
     if (!haul__expect(c->out, fine, "shares", i, "out of range"))
         return;
     tensor        *t = &c->tensor[x[0]];
@@ -176,9 +184,9 @@ static void read_share(check *c, const json *v, int64_t i)
     const int64_t *p = x[2] < 0 ? NULL : c->price[x[2]];
     const bool     then = p && (home ? t->from : first) <= p[1] && p[1] <= (home ? t->until : last);
     haul__expect(c->out, p ? then && p[0] == x[1] : uses && !home, "shares", i, "the group owes nothing");
-    add(c, &c->operation[x[3]].own[x[1]], x[4], "shares");
-    add(c, p ? &t->held[x[2]] : &t->paid[x[1]], x[4], "shares");
-    add(c, &t->held_by_users[p ? x[2] : 0], p && !home ? x[4] : 0, "shares");
+    haul__add(c->out, &c->operation[x[3]].own[x[1]], x[4], "shares");
+    haul__add(c->out, p ? &t->held[x[2]] : &t->paid[x[1]], x[4], "shares");
+    haul__add(c->out, &t->held_by_users[p ? x[2] : 0], p && !home ? x[4] : 0, "shares");
     const bool dear = p && (t->held[x[2]] - 1) / p[2] >= t->home_bytes / 1024 && t->held[x[2]];
     const bool most = p && (t->held_by_users[x[2]] - 1) / p[2] >= t->bytes / 1024 && t->held_by_users[x[2]];
     haul__expect(c->out, !dear && !most, "shares", i, "above the price of the memory");
@@ -188,17 +196,19 @@ static int64_t bound_of(check *c)
 {
     int64_t bound = 0;
     for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++)
-        for (int d = 0; d < DEVICES; d++) {
-            int64_t *own = c->operation[c->operation[t->made].group].own;
-            add(c, &own[d], -t->paid[d], "shares");
-            add(c, &own[!d], t->paid[d] > t->copy[d] ? t->copy[d] - t->paid[d] : 0, "shares");
+        for (int k = 0; k < c->devices * c->devices; k++) {
+            const int     from = k / c->devices, to = k % c->devices;
+            const int64_t excess = t->paid[to] - t->copy[from][to];
+            haul__add(c->out, &c->operation[c->operation[t->made].group].own[from], excess > 0 ? -excess : 0, "shares");
         }
     for (const operation *g = c->operation; g < c->operation + c->operations; g++) {
-        const int least = g->barred[0] || (!g->barred[1] && g->own[1] < g->own[0]);
-        add(c, &bound, g->place < 0 ? 0 : g->own[least], "shares");
+        int least = g->place < 0 ? 0 : g->place;
+        for (int d = 0; d < c->devices; d++)
+            least = !g->barred[d] && g->own[d] < g->own[least] ? d : least;
+        haul__add(c->out, &bound, g->place < 0 ? 0 : g->own[least], "shares");
     }
     for (int64_t k = 0; k < c->prices; k++)
-        add(c, &bound, -c->price[k][2] * ((c->limit[c->price[k][0]] + 1023) / 1024), "prices");
+        haul__add(c->out, &bound, -c->price[k][2] * ((c->limit[c->price[k][0]] + 1023) / 1024), "prices");
     return bound;
 }
 
@@ -206,16 +216,18 @@ static bool read_graph(check *c, const json *graph)
 {
     const json *copies = haul__field(c->out, graph, "copies", HAUL__JSON_ARRAY);
     const json *limits = haul__field(c->out, graph, "limits", HAUL__JSON_ARRAY);
+    const json *devices = haul__field(c->out, graph, "devices", HAUL__JSON_ARRAY);
     size_t      count = 1;
+    c->devices = devices->count >= 2 && devices->count <= DEVICES ? (int)devices->count : 2;
     for (const json *v = copies->child; v; v = v->next)
-        count += v->count + TENSOR;
+        count += v->count + numbers_before_uses(c);
     c->tensors = (int64_t)copies->count;
     c->operation = haul__calloc((size_t)c->operations + 1, sizeof *c->operation);
     c->tensor = haul__calloc(copies->count + 1, sizeof *c->tensor);
     c->use = c->uses = haul__calloc(count, sizeof *c->uses);
     return haul__expect(c->out, c->operation && c->tensor && c->use, "graph", -1, "there is no memory for it") &&
-           each(c, graph, "devices", read_device, DEVICES) && each(c, graph, "groups", read_group, c->operations) &&
-           haul__numbers(c->out, limits, "limits", -1, c->limit, DEVICES) &&
+           each(c, graph, "devices", read_device, c->devices) && each(c, graph, "groups", read_group, c->operations) &&
+           haul__numbers(c->out, limits, "limits", -1, c->limit, (size_t)c->devices) &&
            each(c, graph, "costs", read_cost, c->operations) && each(c, graph, "copies", read_tensor, -1);
 }
 
@@ -228,7 +240,7 @@ static void check_all(check *c, const json *file)
     if (c->out->member || !read_graph(c, graph) || !each(c, file, "operations", read_place, -1))
         return;
     haul__expect(c->out, cost_of(c) == cost_ps, "cost_ps", -1, "the placement has another cost");
-    for (int d = 0; d < DEVICES; d++)
+    for (int d = 0; d < c->devices; d++)
         check_limit(c, d);
     if (!each(c, file, "prices", read_price, -1) || !each(c, file, "shares", read_share, -1))
         return;

@@ -100,13 +100,13 @@ complains "h200 has no device 'cuda:9'; it has cpu, cuda:0, cuda:1"
 run 1 plan "${step[@]}" --memory-limit cuda:0=x
 complains "--memory-limit x is not a size"
 run 1 plan "${step[@]}" --memory-limit cuda:1=1G
-complains "cuda:1 is not one of the two devices"
+complains "cuda:1 is not one of the devices of the plan, cpu and cuda:0"
 run 0 plan "${step[@]}" --devices cpu,cuda:1
 check "another device" grep -q 'stays on cuda:1' out
 run 1 plan "${step[@]}" --devices cuda:0,cpu
 complains "name the host and one other device"
-run 1 plan "${step[@]}" --devices cpu,cuda:0,cuda:1
-complains "name the host and one other device"
+run 1 plan "${step[@]}" --devices cpu,cuda:0,cuda:0
+complains "'cpu,cuda:0,cuda:0' names one device twice"
 run 1 plan "${step[@]}" --place 'lstm*=cpu'
 complains "no module of the step matches 'lstm*'"
 run 1 plan "${step[@]}" --place 'fc1=cpu,fc*=cuda:0'

@@ -1,9 +1,9 @@
-#include "plan/place/cut.h"
+#include "plan/graph/cut.h"
 
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
-#include "plan/place/flow.h"
+#include "plan/graph/flow.h"
 
 int64_t haul__place_kib(int64_t bytes)
 {
@@ -13,6 +13,14 @@ int64_t haul__place_kib(int64_t bytes)
 int64_t haul__place_limit_kib(int64_t bytes)
 {
     return haul__ceil_div(bytes, 1024);
+}
+
+bool haul__place_counted(const haul__place_tensor *t, const haul__place_price *p, int64_t *shared, int64_t *of_maker)
+{
+    const int64_t at_home = haul__place_kib(t->home_bytes);
+    *shared = smaller(at_home, haul__place_kib(t->bytes));
+    *of_maker = at_home - *shared;
+    return at_home && t->from <= p->moment && p->moment <= t->until;
 }
 
 void haul__place_proof_free(haul__place_proof *p)
@@ -51,11 +59,12 @@ static void add_copy(builder *b, int tensor, int device)
     const haul__place_user   *users = &b->g->users[t->user];
     const int                 home = b->g->operations[t->producer].group;
     if (t->user_count == 1) {
-        add_share(b, tensor, device, -1, users->group, add_arc(b, device, home, users->group, t->copy[device]));
+        add_share(b, tensor, device, -1, users->group,
+                  add_arc(b, device, home, users->group, haul__place_copy_time(b->g, t, !device, device)));
         return;
     }
     const int copy = haul__flow_add_node(&b->flow);
-    add_arc(b, device, home, copy, t->copy[device]);
+    add_arc(b, device, home, copy, haul__place_copy_time(b->g, t, !device, device));
     for (int k = 0; k < t->user_count; k++)
         add_share(b, tensor, device, -1, users[k].group,
                   add_arc(b, device, copy, users[k].group, HAUL__FLOW_UNCUTTABLE));
@@ -74,9 +83,8 @@ static void add_memory(builder *b, int tensor, int index)
     const haul__place_tensor *t = &g->tensors[tensor];
     const haul__place_price  *p = &b->proof->prices[index];
     const int                 home = g->operations[t->producer].group;
-    const int64_t             at_home = haul__place_kib(t->home_bytes), as_copy = haul__place_kib(t->bytes);
-    const int64_t             shared = smaller(at_home, as_copy);
-    if (p->moment < t->from || p->moment > t->until || !at_home)
+    int64_t                   shared, of_maker;
+    if (!haul__place_counted(t, p, &shared, &of_maker))
         return;
     const int node = haul__flow_add_node(&b->flow);
     add_cost_on(b, node, p->device, p->price * shared);
@@ -85,14 +93,14 @@ static void add_memory(builder *b, int tensor, int index)
         if (g->users[k].first <= p->moment && p->moment <= g->users[k].last)
             add_share(b, tensor, p->device, index, g->users[k].group,
                       add_arc(b, p->device, node, g->users[k].group, HAUL__FLOW_UNCUTTABLE));
-    add_cost_on(b, home, p->device, p->price * (at_home - shared));
+    add_cost_on(b, home, p->device, p->price * of_maker);
 }
 
 static void add_groups(builder *b)
 {
     for (size_t k = 0; k < b->g->group_count; k++) {
         const int node = haul__flow_add_node(&b->flow);
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        for (int d = 0; d < b->g->device_count; d++)
             add_cost_on(b, node, d,
                         haul__place_allows(b->g, (int)k, d) ? b->g->groups[k].cost[d] : HAUL__FLOW_UNCUTTABLE);
     }
@@ -101,7 +109,7 @@ static void add_groups(builder *b)
 static void add_tensors(builder *b)
 {
     for (size_t t = 0; t < b->g->tensor_count; t++) {
-        for (int d = 0; d < HAUL__PLACE_DEVICES && b->g->tensors[t].user_count; d++)
+        for (int d = 0; d < b->g->device_count && b->g->tensors[t].user_count; d++)
             add_copy(b, (int)t, d);
         for (int i = 0; i < b->proof->price_count; i++)
             if (b->proof->prices[i].price)
@@ -134,34 +142,35 @@ static void read_shares(builder *b)
     p->share_count = n;
 }
 
-typedef int64_t pair[HAUL__PLACE_DEVICES];
-
-/* Charges users, and gives producers payments beyond the time of the copy. */
-static void charge(const haul__place_graph *g, const haul__place_proof *p, pair *own, pair *paid)
+/* Charges users, and gives producers payments beyond the time of the copy. `own` has a number for each group on each
+ * device, `paid` one for each tensor. */
+static void charge(const haul__place_graph *g, const haul__place_proof *p, int64_t *own, int64_t *paid)
 {
+    const int n = g->device_count;
     for (size_t i = 0; i < p->share_count; i++) {
         const haul__place_share *s = &p->shares[i];
-        own[s->group][s->device] += s->amount;
-        paid[s->tensor][s->device] += s->price < 0 ? s->amount : 0;
+        own[s->group * n + s->device] += s->amount;
+        paid[s->tensor * n + s->device] += s->price < 0 ? s->amount : 0;
     }
     for (size_t t = 0; t < g->tensor_count; t++) {
         const haul__place_tensor *x = &g->tensors[t];
-        int64_t                  *back = own[g->operations[x->producer].group];
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
-            back[d] -= paid[t][d];
-            back[!d] -= larger(0, paid[t][d] - x->copy[d]);
+        int64_t                  *back = own + g->operations[x->producer].group * n;
+        for (int to = 0; x->user_count && to < n; to++) {
+            const int64_t all = paid[t * (size_t)n + (size_t)to];
+            for (int d = 0; all && d < n; d++)
+                back[d] -= d == to ? all : larger(0, all - haul__place_copy_time(g, x, d, to));
         }
     }
 }
 
-static int64_t sum_of_cheapest(const haul__place_graph *g, const haul__place_proof *p, pair *own)
+static int64_t sum_of_cheapest(const haul__place_graph *g, const haul__place_proof *p, const int64_t *own)
 {
     int64_t bound = 0;
     for (size_t k = 0; k < g->group_count; k++) {
         int64_t least = INT64_MAX;
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+        for (int d = 0; d < g->device_count; d++, own++)
             if (haul__place_allows(g, (int)k, d))
-                least = smaller(least, g->groups[k].cost[d] + own[k][d]);
+                least = smaller(least, g->groups[k].cost[d] + *own);
         bound += least;
     }
     for (int i = 0; i < p->price_count; i++)
@@ -171,11 +180,11 @@ static int64_t sum_of_cheapest(const haul__place_graph *g, const haul__place_pro
 
 haul_status haul__place_prove(const haul__place_graph *g, haul__place_proof *p)
 {
-    const size_t bytes = (g->group_count + g->tensor_count + 1) * sizeof(pair);
-    pair        *own = haul__calloc(bytes, 1);
+    const size_t n = (size_t)g->device_count, count = (g->group_count + g->tensor_count + 1) * n;
+    int64_t     *own = haul__calloc(count, sizeof *own);
     if (!own)
-        return haul__fail_memory("haul plan", bytes);
-    charge(g, p, own, own + g->group_count);
+        return haul__fail_memory("haul plan", count * sizeof *own);
+    charge(g, p, own, own + g->group_count * n);
     p->bound = sum_of_cheapest(g, p, own);
     haul__free(own);
     return HAUL_OK;

@@ -1,8 +1,8 @@
 /* A placement within memory limits, by prices of resident memory. */
-#ifndef HAUL_PLAN_PLACE_SEARCH_H
-#define HAUL_PLAN_PLACE_SEARCH_H
+#ifndef HAUL_PLAN_GRAPH_SEARCH_H
+#define HAUL_PLAN_GRAPH_SEARCH_H
 
-#include "plan/place/cut.h"
+#include "plan/graph/cut.h"
 
 /* Looks for a placement that fits and is cheaper than `place`, which fits if *found. The proof, which is that of the
  * cut without prices, becomes the one with the highest bound. The effort is bounded by a number of steps and not by

@@ -1,10 +1,11 @@
 /* Building a graph, and what placements of it cost and need. */
-#include "plan/place/graph.h"
+#include "plan/graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "core/error.h"
 
 static const char OPERATION[] = "haul plan";
@@ -35,14 +36,17 @@ int haul__place_add_operation(haul__place_graph *g, const haul__place_operation 
     return (int)i;
 }
 
-int haul__place_add_tensor(haul__place_graph *g, const haul__place_tensor *tensor)
+int haul__place_add_tensor(haul__place_graph *g, const haul__place_tensor *tensor, const haul__place_copies *copies)
 {
-    const size_t i = g->tensor_count;
-    if (i >= INT32_MAX / 4 || !haul__grow(&g->tensors, &g->tensor_room, i + 1, sizeof *g->tensors)) {
+    const size_t i = g->tensor_count, n = (size_t)g->device_count;
+    if (i >= INT32_MAX / 4 || !haul__grow(&g->tensors, &g->tensor_room, i + 1, sizeof *g->tensors) ||
+        !haul__grow(&g->times, &g->time_room, (i + 1) * n * n, sizeof *g->times)) {
         exhausted();
         return -1;
     }
     g->tensors[i] = *tensor;
+    for (size_t from = 0; from < n; from++)
+        memcpy(g->times + (i * n + from) * n, copies->ps[from], n * sizeof *g->times);
     g->tensor_count++;
     return (int)i;
 }
@@ -108,12 +112,25 @@ static haul_status too_large(const char *what, const char *name)
                       what, name);
 }
 
+/* The longest copy to a device; a negative time if one is negative. */
+static int64_t dearest_copy(const haul__place_graph *g, const haul__place_tensor *t, int to)
+{
+    int64_t most = 0;
+    for (int from = 0; from < g->device_count; from++) {
+        const int64_t ps = from == to ? 0 : haul__place_copy_time(g, t, from, to);
+        if (ps < 0)
+            return ps;
+        most = larger(most, ps);
+    }
+    return most;
+}
+
 static haul_status add_costs(haul__place_graph *g)
 {
     g->most = 0;
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
-        for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+        for (int d = 0; d < g->device_count; d++) {
             int64_t all = g->most;
             if (!add_cost(&g->groups[o->group].cost[d], o->cost[d]) || !add_cost(&all, o->cost[d]))
                 return too_large("costs", o->name);
@@ -124,8 +141,9 @@ static haul_status add_costs(haul__place_graph *g)
     for (size_t t = 0; t < g->tensor_count; t++) {
         const haul__place_tensor *x = &g->tensors[t];
         const char               *name = g->operations[x->producer].name;
-        if (!add_cost(&g->most, x->copy[0]) || !add_cost(&g->most, x->copy[1]))
-            return too_large("copies", name);
+        for (int to = 0; to < g->device_count; to++)
+            if (!add_cost(&g->most, dearest_copy(g, x, to)))
+                return too_large("copies", name);
         if (!add_cost(&bytes, x->bytes) || !add_cost(&bytes, x->home_bytes))
             return too_large("bytes", name);
     }
@@ -136,8 +154,7 @@ static haul_status check_groups(const haul__place_graph *g)
 {
     for (size_t i = 0; i < g->operation_count; i++) {
         const haul__place_operation *o = &g->operations[i];
-        const int64_t               *cost = g->groups[o->group].cost;
-        if (cost[0] == HAUL__PLACE_NEVER && cost[1] == HAUL__PLACE_NEVER)
+        if (!haul__place_allows(g, o->group, haul__place_allowed(g, o->group, 0)))
             return haul__fail(HAUL_INVALID_ARGUMENT, OPERATION, "place",
                               "%s%s%s must be on one device together with others that cannot be there: no device is "
                               "left for its group; change or remove a pin",
@@ -254,6 +271,7 @@ void haul__place_free(haul__place_graph *g)
 {
     haul__free(g->operations);
     haul__free(g->tensors);
+    haul__free(g->times);
     haul__free(g->uses);
     haul__free(g->users);
     haul__free(g->groups);
@@ -269,19 +287,42 @@ bool haul__place_allows(const haul__place_graph *g, int group, int device)
     return g->groups[group].cost[device] != HAUL__PLACE_NEVER;
 }
 
+int haul__place_allowed(const haul__place_graph *g, int group, int device)
+{
+    for (int d = 0; !haul__place_allows(g, group, device) && d < g->device_count; d++)
+        device = haul__place_allows(g, group, d) ? d : device;
+    return device;
+}
+
 static int home_of(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place)
 {
     return place[g->operations[t->producer].group];
 }
 
-int haul__place_copied_to(const haul__place_graph *g, int tensor, const uint8_t *place)
+bool haul__place_copies_to(const haul__place_graph *g, int tensor, const uint8_t *place, int device)
 {
     const haul__place_tensor *t = &g->tensors[tensor];
-    const int                 other = !home_of(g, t, place);
+    if (home_of(g, t, place) == device)
+        return false;
     for (int k = t->user; k < t->user + t->user_count; k++)
-        if (place[g->users[k].group] == other)
-            return other;
-    return -1;
+        if (place[g->users[k].group] == device)
+            return true;
+    return false;
+}
+
+int64_t haul__place_copying(const haul__place_graph *g, int tensor, const uint8_t *place)
+{
+    const haul__place_tensor *t = &g->tensors[tensor];
+    const int                 home = home_of(g, t, place);
+    const unsigned            all = (1U << g->device_count) - 1;
+    unsigned                  there = 1U << home;
+    int64_t                   ps = 0;
+    for (int k = t->user; k < t->user + t->user_count && there != all; k++) {
+        const int device = place[g->users[k].group];
+        ps += there & 1U << device ? 0 : haul__place_copy_time(g, t, home, device);
+        there |= 1U << device;
+    }
+    return ps;
 }
 
 int64_t haul__place_copied_bytes(const haul__place_graph *g, const uint8_t *place, int *count)
@@ -289,19 +330,14 @@ int64_t haul__place_copied_bytes(const haul__place_graph *g, const uint8_t *plac
     int64_t bytes = 0;
     int     copies = 0;
     for (size_t t = 0; t < g->tensor_count; t++)
-        if (haul__place_copied_to(g, (int)t, place) >= 0) {
-            bytes += g->tensors[t].bytes;
-            copies++;
-        }
+        for (int d = 0; d < g->device_count; d++)
+            if (haul__place_copies_to(g, (int)t, place, d)) {
+                bytes += g->tensors[t].bytes;
+                copies++;
+            }
     if (count)
         *count = copies;
     return bytes;
-}
-
-static int64_t copy_cost(const haul__place_graph *g, int tensor, const uint8_t *place)
-{
-    const int to = haul__place_copied_to(g, tensor, place);
-    return to < 0 ? 0 : g->tensors[tensor].copy[to];
 }
 
 int64_t haul__place_computing(const haul__place_graph *g, const uint8_t *place)
@@ -316,35 +352,34 @@ int64_t haul__place_cost(const haul__place_graph *g, const uint8_t *place)
 {
     int64_t sum = haul__place_computing(g, place);
     for (size_t t = 0; t < g->tensor_count; t++)
-        sum += copy_cost(g, (int)t, place);
+        sum += haul__place_copying(g, (int)t, place);
     return sum;
 }
 
-int64_t haul__place_change(const haul__place_graph *g, uint8_t *place, int group)
+int64_t haul__place_change(const haul__place_graph *g, uint8_t *place, int group, int device)
 {
     const haul__place_group *x = &g->groups[group];
     const uint8_t            old = place[group];
-    int64_t                  change = x->cost[!old] - x->cost[old];
+    int64_t                  change = x->cost[device] - x->cost[old];
     for (int k = x->touch; k < x->touch + x->touch_count; k++)
-        change -= copy_cost(g, g->touches[k], place);
-    place[group] = !old;
+        change -= haul__place_copying(g, g->touches[k], place);
+    place[group] = (uint8_t)device;
     for (int k = x->touch; k < x->touch + x->touch_count; k++)
-        change += copy_cost(g, g->touches[k], place);
+        change += haul__place_copying(g, g->touches[k], place);
     place[group] = old;
     return change;
 }
 
 /* ---- memory ---- */
 
-/* The first and the last use of a tensor's copy; false if there is none. */
-static bool copy_span(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place, int *first,
-                      int *last)
+/* The first and the last use of a tensor's copy on a device; false if there is none. */
+static bool copy_span(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place, int device,
+                      int *first, int *last)
 {
-    const int other = !home_of(g, t, place);
-    bool      found = false;
+    bool found = false;
     for (int k = t->user; k < t->user + t->user_count; k++) {
         const haul__place_user *u = &g->users[k];
-        if (place[u->group] != other)
+        if (place[u->group] != device)
             continue;
         *first = found && *first < u->first ? *first : u->first;
         *last = found && *last > u->last ? *last : u->last;
@@ -353,24 +388,29 @@ static bool copy_span(const haul__place_graph *g, const haul__place_tensor *t, c
     return found;
 }
 
+static void add_residence(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place,
+                          int64_t *change)
+{
+    const size_t n = g->operation_count + 1;
+    const int    home = home_of(g, t, place);
+    int          first, last;
+    change[(size_t)home * n + (size_t)t->from] += t->home_bytes;
+    change[(size_t)home * n + (size_t)t->until + 1] -= t->home_bytes;
+    for (int d = 0; t->bytes && t->user_count && d < g->device_count; d++)
+        if (d != home && copy_span(g, t, place, d, &first, &last)) {
+            change[(size_t)d * n + (size_t)first] += t->bytes;
+            change[(size_t)d * n + (size_t)last + 1] -= t->bytes;
+        }
+}
+
 void haul__place_peaks(const haul__place_graph *g, const uint8_t *place, int64_t *scratch,
                        haul__place_peak peaks[HAUL__PLACE_DEVICES])
 {
     const size_t n = g->operation_count;
-    memset(scratch, 0, HAUL__PLACE_DEVICES * (n + 1) * sizeof *scratch);
-    for (size_t i = 0; i < g->tensor_count; i++) {
-        const haul__place_tensor *t = &g->tensors[i];
-        const int                 home = home_of(g, t, place);
-        int64_t                  *here = scratch + (size_t)home * (n + 1), *there = scratch + (size_t)!home * (n + 1);
-        int                       first, last;
-        here[t->from] += t->home_bytes;
-        here[t->until + 1] -= t->home_bytes;
-        if (t->bytes && copy_span(g, t, place, &first, &last)) {
-            there[first] += t->bytes;
-            there[last + 1] -= t->bytes;
-        }
-    }
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+    memset(scratch, 0, (size_t)g->device_count * (n + 1) * sizeof *scratch);
+    for (size_t i = 0; i < g->tensor_count; i++)
+        add_residence(g, &g->tensors[i], place, scratch);
+    for (int d = 0; d < g->device_count; d++) {
         int64_t now = 0;
         peaks[d] = (haul__place_peak){0};
         for (size_t i = 0; i < n; i++) {
@@ -387,5 +427,5 @@ int64_t haul__place_resident(const haul__place_graph *g, int tensor, const uint8
     int                       first, last;
     if (home_of(g, t, place) == device)
         return t->from <= moment && moment <= t->until ? t->home_bytes : 0;
-    return copy_span(g, t, place, &first, &last) && first <= moment && moment <= last ? t->bytes : 0;
+    return copy_span(g, t, place, device, &first, &last) && first <= moment && moment <= last ? t->bytes : 0;
 }

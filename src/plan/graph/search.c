@@ -1,4 +1,4 @@
-#include "plan/place/search.h"
+#include "plan/graph/search.h"
 
 #include <math.h>
 #include <string.h>
@@ -6,10 +6,11 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "plan/graph/expand.h"
 
 enum {
     ROUNDS = 150,
-    SMALL_GROUPS = 64,  /* with so many, pairs of groups change sides and random starts are tried */
+    SMALL_GROUPS = 64,  /* with so many other places of groups, pairs of groups move and random starts are tried */
     MOST_GROUPS = 2000, /* with more, placements that do not fit are not repaired */
     STARTS = 24
 };
@@ -21,10 +22,11 @@ typedef struct search {
     uint8_t                 *best, *now, *trial;
     int64_t                 *scratch;
     bool                     found;
-    int64_t                  cost;  /* of the best */
-    int64_t                  steps; /* that are left */
-    haul__place_proof       *proof; /* with the highest bound */
-    haul__place_proof        next;  /* with the prices of the next cut */
+    int64_t                  cost;    /* of the best */
+    int64_t                  steps;   /* that are left */
+    int64_t                  highest; /* bound; on more than two devices, cost without what the prices add */
+    haul__place_proof       *proof;   /* with the highest bound */
+    haul__place_proof        next;    /* with the prices of the next cut */
     double                   price[HAUL__PLACE_PRICES];
 } search;
 
@@ -35,7 +37,7 @@ static int64_t excess_of(search *s, const uint8_t *place, haul__place_peak *peak
     int64_t                  sum = 0;
     s->steps -= (int64_t)(g->tensor_count + g->user_count + g->operation_count);
     haul__place_peaks(g, place, s->scratch, peaks);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < g->device_count; d++)
         sum += g->limit[d] ? larger(0, peaks[d].bytes - g->limit[d]) : 0;
     return sum;
 }
@@ -46,55 +48,83 @@ static bool fits(search *s, const uint8_t *place)
     return excess_of(s, place, peaks) == 0;
 }
 
-static bool can_change(const search *s, const uint8_t *place, size_t group)
+static bool is_small(const search *s)
 {
-    return haul__place_allows(s->g, (int)group, !place[group]);
+    return s->g->group_count * (size_t)(s->g->device_count - 1) <= SMALL_GROUPS;
+}
+
+static bool can_move(const search *s, const uint8_t *place, size_t group, int device)
+{
+    return place[group] != device && haul__place_allows(s->g, (int)group, device);
 }
 
 /* ---- repair ---- */
 
-/* A change of one group that takes most excess away for its cost; the group, or -1. */
-static int best_change(search *s, uint8_t *place, int64_t excess)
+typedef struct move {
+    int     group; /* -1: none */
+    uint8_t device;
+} move;
+
+/* Moves the group; the move back. */
+static move make_move(uint8_t *place, move m)
+{
+    const move back = {m.group, place[m.group]};
+    place[m.group] = m.device;
+    return back;
+}
+
+/* The move of one group that takes most excess away for its cost. */
+static move best_move(search *s, uint8_t *place, int64_t excess)
 {
     haul__place_peak peaks[HAUL__PLACE_DEVICES];
     double           least = 0;
-    int              best = -1;
-    for (size_t k = 0; k < s->g->group_count && s->steps > 0; k++) {
-        if (!can_change(s, place, k))
+    move             best = {.group = -1};
+    for (size_t i = 0; i < s->g->group_count * (size_t)s->g->device_count && s->steps > 0; i++) {
+        const move m = {(int)(i / (size_t)s->g->device_count), (uint8_t)(i % (size_t)s->g->device_count)};
+        if (!can_move(s, place, (size_t)m.group, m.device))
             continue;
-        const int64_t change = haul__place_change(s->g, place, (int)k);
-        place[k] ^= 1;
+        const int64_t change = haul__place_change(s->g, place, m.group, m.device);
+        const move    back = make_move(place, m);
         const int64_t left = excess_of(s, place, peaks);
-        place[k] ^= 1;
+        make_move(place, back);
         const double ratio = left < excess ? ((double)change + 1) / (double)(excess - left) : 0;
-        if (left < excess && (best < 0 || ratio < least)) {
-            best = (int)k;
+        if (left < excess && (best.group < 0 || ratio < least)) {
+            best = m;
             least = ratio;
         }
     }
     return best;
 }
 
-/* Two groups that change together, where no single one helps. */
-static bool change_pair(search *s, uint8_t *place, int64_t excess)
+/* The two groups move if that lowers the excess. */
+static bool move_pair(search *s, uint8_t *place, move a, move b, int64_t excess)
 {
     haul__place_peak peaks[HAUL__PLACE_DEVICES];
-    const size_t     n = s->g->group_count;
-    for (size_t k = 0; n <= SMALL_GROUPS && k < n; k++)
-        for (size_t j = 0; j < k; j++) {
-            if (!can_change(s, place, k) || !can_change(s, place, j))
-                continue;
-            place[k] ^= 1;
-            place[j] ^= 1;
-            if (excess_of(s, place, peaks) < excess)
-                return true;
-            place[k] ^= 1;
-            place[j] ^= 1;
-        }
+    if (!can_move(s, place, (size_t)a.group, a.device) || !can_move(s, place, (size_t)b.group, b.device))
+        return false;
+    const move back_a = make_move(place, a), back_b = make_move(place, b);
+    if (excess_of(s, place, peaks) < excess)
+        return true;
+    make_move(place, back_a);
+    make_move(place, back_b);
     return false;
 }
 
-/* Changes groups until the placement fits. False if that does not work. */
+/* Two groups that move together, where no single one helps. */
+static bool move_some_pair(search *s, uint8_t *place, int64_t excess)
+{
+    const size_t n = s->g->group_count;
+    const int    devices = s->g->device_count;
+    for (size_t k = 0; is_small(s) && k < n; k++)
+        for (size_t j = 0; j < k; j++)
+            for (int i = 0; i < devices * devices; i++)
+                if (move_pair(s, place, (move){(int)k, (uint8_t)(i / devices)}, (move){(int)j, (uint8_t)(i % devices)},
+                              excess))
+                    return true;
+    return false;
+}
+
+/* Moves groups until the placement fits. False if that does not work. */
 static bool repair(search *s, uint8_t *place)
 {
     haul__place_peak peaks[HAUL__PLACE_DEVICES];
@@ -102,10 +132,10 @@ static bool repair(search *s, uint8_t *place)
     if (excess && s->g->group_count > MOST_GROUPS)
         return false;
     while (excess && s->steps > 0) {
-        const int k = best_change(s, place, excess);
-        if (k >= 0)
-            place[k] ^= 1;
-        else if (!change_pair(s, place, excess))
+        const move m = best_move(s, place, excess);
+        if (m.group >= 0)
+            make_move(place, m);
+        else if (!move_some_pair(s, place, excess))
             return false;
         excess = excess_of(s, place, peaks);
     }
@@ -114,34 +144,47 @@ static bool repair(search *s, uint8_t *place)
 
 /* ---- descent ---- */
 
-/* Changes a group, or two, if that is cheaper and fits. */
-static bool try_change(search *s, uint8_t *place, size_t k, size_t j)
+/* Moves a group, or two, if that is cheaper and fits. */
+static bool try_moves(search *s, uint8_t *place, move a, const move *b)
 {
-    if (!can_change(s, place, k) || !can_change(s, place, j))
+    if (!can_move(s, place, (size_t)a.group, a.device) || (b && !can_move(s, place, (size_t)b->group, b->device)))
         return false;
-    int64_t change = haul__place_change(s->g, place, (int)k);
-    place[k] ^= 1;
-    if (j != k) {
-        change += haul__place_change(s->g, place, (int)j);
-        place[j] ^= 1;
+    int64_t    change = haul__place_change(s->g, place, a.group, a.device);
+    const move back_a = make_move(place, a);
+    move       back_b = {.group = -1};
+    if (b) {
+        change += haul__place_change(s->g, place, b->group, b->device);
+        back_b = make_move(place, *b);
     }
     if (change < 0 && fits(s, place))
         return true;
-    place[k] ^= 1;
-    if (j != k)
-        place[j] ^= 1;
+    make_move(place, back_a);
+    if (b)
+        make_move(place, back_b);
     return false;
+}
+
+/* The group alone, then with each one after it. */
+static bool descend_from(search *s, uint8_t *place, size_t k, bool pairs)
+{
+    const int devices = s->g->device_count;
+    bool      better = false;
+    for (int d = 0; d < devices; d++)
+        better = try_moves(s, place, (move){(int)k, (uint8_t)d}, NULL) || better;
+    for (size_t j = k + 1; pairs && j < s->g->group_count; j++)
+        for (int i = 0; i < devices * devices; i++) {
+            const move other = {(int)j, (uint8_t)(i % devices)};
+            better = try_moves(s, place, (move){(int)k, (uint8_t)(i / devices)}, &other) || better;
+        }
+    return better;
 }
 
 static void descend(search *s, uint8_t *place)
 {
-    const size_t n = s->g->group_count;
-    const bool   pairs = n <= SMALL_GROUPS;
     for (bool better = true; better && s->steps > 0;) {
         better = false;
-        for (size_t k = 0; k < n && s->steps > 0; k++)
-            for (size_t j = k; j < (pairs ? n : k + 1); j++)
-                better = try_change(s, place, k, j) || better;
+        for (size_t k = 0; k < s->g->group_count && s->steps > 0; k++)
+            better = descend_from(s, place, k, is_small(s)) || better;
     }
 }
 
@@ -174,33 +217,13 @@ static bool is_done(const search *s)
 
 /* ---- prices ---- */
 
-/* The KiB that the cut counts: a copy between two of its uses is not seen. */
-static int64_t priced_kib(const search *s, int device, int moment)
-{
-    const haul__place_graph *g = s->g;
-    int64_t                  sum = 0;
-    for (size_t i = 0; i < g->tensor_count; i++) {
-        const haul__place_tensor *t = &g->tensors[i];
-        if (s->now[g->operations[t->producer].group] == device) {
-            sum += t->from <= moment && moment <= t->until ? haul__place_kib(t->home_bytes) : 0;
-            continue;
-        }
-        for (int k = t->user; k < t->user + t->user_count; k++)
-            if (s->now[g->users[k].group] == device && g->users[k].first <= moment && moment <= g->users[k].last) {
-                sum += haul__place_kib(t->bytes);
-                break;
-            }
-    }
-    return sum;
-}
-
 /* Prices the moments at which the placement is above the limits. */
 static void add_prices(search *s)
 {
     haul__place_peak   peaks[HAUL__PLACE_DEVICES];
     haul__place_proof *next = &s->next;
     excess_of(s, s->now, peaks);
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++) {
+    for (int d = 0; d < s->g->device_count; d++) {
         if (!s->g->limit[d] || peaks[d].bytes <= s->g->limit[d] || next->price_count == HAUL__PLACE_PRICES)
             continue;
         int i = 0;
@@ -219,7 +242,7 @@ static double most_price(const search *s)
     int64_t kib = 1;
     for (size_t t = 0; t < s->g->tensor_count; t++)
         kib += haul__place_kib(larger(s->g->tensors[t].bytes, s->g->tensors[t].home_bytes));
-    for (int d = 0; d < HAUL__PLACE_DEVICES; d++)
+    for (int d = 0; d < s->g->device_count; d++)
         kib = larger(kib, haul__place_limit_kib(s->g->limit[d]));
     return (double)(HAUL__PLACE_MOST / HAUL__PLACE_PRICES / kib);
 }
@@ -230,20 +253,33 @@ static void step_prices(search *s, double short_of, double most)
     double over[HAUL__PLACE_PRICES], square = 0;
     for (int i = 0; i < s->next.price_count; i++) {
         const haul__place_price *p = &s->next.prices[i];
-        over[i] = (double)(priced_kib(s, p->device, p->moment) - haul__place_limit_kib(s->g->limit[p->device]));
+        over[i] = (double)(haul__place_priced_kib(s->g, p, s->now) - haul__place_limit_kib(s->g->limit[p->device]));
         square += s->price[i] > 0 || over[i] > 0 ? over[i] * over[i] : 0;
     }
     for (int i = 0; square > 0 && i < s->next.price_count; i++)
         s->price[i] = fmin(most, fmax(0, s->price[i] + short_of * over[i] / square));
 }
 
-/* The cut with the prices, multiplied by a factor. */
+/* On more than two devices: from the best placement, by moves. It proves nothing; without what the prices add the cost
+ * is still about as high as a bound would be. */
+static haul_status expand(search *s)
+{
+    memcpy(s->now, s->best, s->g->group_count); /* the cheapest one without limits until one is found that fits */
+    s->steps -= 3 * s->g->device_count * CUT_STEPS * (int64_t)(s->g->tensor_count + s->g->user_count);
+    const haul_status status = haul__place_expand_all(s->g, &s->next, s->now);
+    s->next.bound = status ? 0 : haul__place_priced_cost(s->g, &s->next, s->now);
+    for (int i = 0; i < s->next.price_count; i++)
+        s->next.bound -= s->next.prices[i].price * haul__place_limit_kib(s->g->limit[s->next.prices[i].device]);
+    return status;
+}
+
+/* The cheapest placement with the prices, multiplied by a factor. */
 static haul_status cut(search *s, double factor, double most)
 {
     for (int i = 0; i < s->next.price_count; i++)
         s->next.prices[i].price = (int64_t)fmin(most, s->price[i] * factor + 0.5);
     s->steps -= CUT_STEPS * (int64_t)(s->g->tensor_count + s->g->user_count);
-    return haul__place_cut(s->g, s->now, &s->next);
+    return s->g->device_count == 2 ? haul__place_cut(s->g, s->now, &s->next) : expand(s);
 }
 
 /* Prices of 0, of which no share is a part, are left out. */
@@ -267,7 +303,7 @@ static void copy_proof(haul__place_proof *out, const haul__place_proof *from)
 static haul_status keep_proof(search *s)
 {
     haul__place_proof *p = s->proof;
-    if (s->next.bound <= p->bound)
+    if (s->g->device_count > 2 || s->next.bound <= p->bound)
         return HAUL_OK;
     if (!haul__grow(&p->shares, &p->share_room, s->next.share_count + 1, sizeof *p->shares))
         return haul__fail_memory("haul plan", s->next.share_count * sizeof *p->shares);
@@ -280,13 +316,13 @@ static haul_status raise_prices(search *s, double most)
     double      hope = 0.05 * (double)s->proof->bound;
     haul_status status = cut(s, 1, most);
     for (int round = 0; !status && round < ROUNDS && s->steps > 0 && !is_done(s); round++) {
-        const int64_t before = s->proof->bound;
-        hope *= s->next.bound > before ? 1.3 : 0.85;
+        hope *= s->next.bound > s->highest ? 1.3 : 0.85;
+        s->highest = larger(s->highest, s->next.bound);
         status = keep_proof(s);
-        if (s->g->group_count <= SMALL_GROUPS || round % 20 == 0 || fits(s, s->now))
+        if (is_small(s) || round % 20 == 0 || fits(s, s->now))
             try_placement(s, s->now);
         add_prices(s);
-        step_prices(s, (double)(s->proof->bound - s->next.bound) + hope + 1, most);
+        step_prices(s, (double)(s->highest - s->next.bound) + hope + 1, most);
         if (!status)
             status = cut(s, 1, most);
     }
@@ -297,14 +333,16 @@ static haul_status raise_prices(search *s, double most)
 static haul_status scale_prices(search *s, double most)
 {
     haul_status status = HAUL_OK;
-    s->next.price_count = s->proof->price_count;
-    memcpy(s->next.prices, s->proof->prices, sizeof s->next.prices);
+    if (s->g->device_count == 2) {
+        s->next.price_count = s->proof->price_count;
+        memcpy(s->next.prices, s->proof->prices, sizeof s->next.prices);
+    }
     for (int i = 0; i < s->next.price_count; i++)
         s->price[i] = (double)s->next.prices[i].price;
     for (double factor = 1.01; !status && s->next.price_count && factor < 20 && s->steps > 0 && !is_done(s);
          factor *= 1.08) {
         status = cut(s, factor, most);
-        if (!status && (s->g->group_count <= SMALL_GROUPS || fits(s, s->now)))
+        if (!status && (is_small(s) || fits(s, s->now)))
             try_placement(s, s->now);
     }
     return status;
@@ -323,10 +361,10 @@ static uint64_t random_bits(uint64_t *state)
 static void try_random(search *s)
 {
     uint64_t state = 1;
-    for (int start = 0; start < STARTS && s->g->group_count <= SMALL_GROUPS && !is_done(s); start++) {
+    for (int start = 0; start < STARTS && is_small(s) && !is_done(s); start++) {
         for (size_t k = 0; k < s->g->group_count; k++) {
-            const int device = (int)(random_bits(&state) & 1);
-            s->now[k] = (uint8_t)(haul__place_allows(s->g, (int)k, device) ? device : !device);
+            const int device = (int)(random_bits(&state) % (uint64_t)s->g->device_count);
+            s->now[k] = (uint8_t)haul__place_allowed(s->g, (int)k, device);
         }
         try_placement(s, s->now);
     }
@@ -347,7 +385,7 @@ static haul_status run(search *s)
 
 haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool *found, haul__place_proof *proof)
 {
-    const size_t n = g->group_count + 1, moments = HAUL__PLACE_DEVICES * (g->operation_count + 1);
+    const size_t n = g->group_count + 1, moments = (size_t)g->device_count * (g->operation_count + 1);
     search       s = {.g = g,
                       .best = place,
                       .now = haul__calloc(2 * n, 1),
@@ -355,6 +393,7 @@ haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool 
                       .found = *found,
                       .cost = *found ? haul__place_cost(g, place) : 0,
                       .steps = STEPS,
+                      .highest = proof->bound,
                       .proof = proof};
     haul_status  status = s.now && s.scratch ? HAUL_OK : haul__fail_memory("haul plan", moments * sizeof *s.scratch);
     if (!status) {

@@ -1,8 +1,8 @@
 /* Maximum flow and minimum cut, by Boykov and Kolmogorov, "An experimental comparison of min-cut/max-flow algorithms",
  * PAMI 2004. Two search trees grow from the terminals, and are repaired after each augmentation. The flow is kept,
  * since proofs are read from it. */
-#ifndef HAUL_PLAN_PLACE_FLOW_H
-#define HAUL_PLAN_PLACE_FLOW_H
+#ifndef HAUL_PLAN_GRAPH_FLOW_H
+#define HAUL_PLAN_GRAPH_FLOW_H
 
 #include <haul/error.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* The cheapest placement of a graph on two devices, by a minimum cut, and the proof that none is cheaper.
+/* The cheapest placement of a graph on two devices, by a minimum cut, and the proof that none is cheaper. Proofs are
+ * for any number of devices.
  *
  * Each group is a node: on the source's side it runs on device 0. A tensor with several users has a node for each
  * direction, "a copy is there": the arc to it costs the copy, those to its users cannot be cut. So the copy is paid
@@ -14,10 +15,10 @@
  *
  * So each user pays its shares and the producer gets the excess back. The choices of the groups are then independent,
  * and the sum of the cheapest is a lower bound, whatever the shares are. Those of the maximum flow make it exact. */
-#ifndef HAUL_PLAN_PLACE_CUT_H
-#define HAUL_PLAN_PLACE_CUT_H
+#ifndef HAUL_PLAN_GRAPH_CUT_H
+#define HAUL_PLAN_GRAPH_CUT_H
 
-#include "plan/place/graph.h"
+#include "plan/graph/graph.h"
 
 /* The price of a KiB that is resident on a device at an operation. */
 typedef struct haul__place_price {
@@ -45,7 +46,8 @@ typedef struct haul__place_proof {
 
 void haul__place_proof_free(haul__place_proof *p);
 
-/* The cheapest placement with the proof's prices, into `place`, and the shares and the bound into the proof. */
+/* The cheapest placement on the graph's two devices with the proof's prices, into `place`, and the shares and the bound
+ * into the proof. */
 haul_status haul__place_cut(const haul__place_graph *g, uint8_t *place, haul__place_proof *proof);
 
 /* The bound that the shares and prices of a proof give, into the proof. */
@@ -54,5 +56,9 @@ haul_status haul__place_prove(const haul__place_graph *g, haul__place_proof *pro
 /* KiB as prices count them: resident bytes are rounded down, and a limit up, so that a bound stays one. */
 int64_t haul__place_kib(int64_t bytes);
 int64_t haul__place_limit_kib(int64_t bytes);
+
+/* The KiB of a tensor that a price counts, if its maker or a user at that moment is on the price's device, and those it
+ * counts in addition if the maker is there. False: none. */
+bool haul__place_counted(const haul__place_tensor *t, const haul__place_price *p, int64_t *shared, int64_t *of_maker);
 
 #endif

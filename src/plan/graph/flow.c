@@ -1,4 +1,4 @@
-#include "plan/place/flow.h"
+#include "plan/graph/flow.h"
 
 #include "base/alloc.h"
 #include "base/numbers.h"

@@ -1,0 +1,162 @@
+#include "plan/graph/dual.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+
+static const int64_t MOST_ROUNDS = 600, STEPS = 300000000; /* users and tensors on each device that are looked at */
+
+/* Arrays with a number for each user, tensor or group on each device. */
+typedef struct dual {
+    const haul__place_graph *g;
+    double                  *share, *slope, *best; /* of users */
+    double                  *paid;                 /* of tensors: the sums of their users' shares */
+    double                  *own;                  /* of groups: costs and shares */
+    uint8_t                 *now, *place;          /* what groups choose; with the best shares */
+    double                   bound;                /* of the best shares */
+} dual;
+
+/* ---- the bound of the shares ---- */
+
+static void charge_tensor(dual *d, const haul__place_tensor *t, size_t index)
+{
+    const size_t n = (size_t)d->g->device_count;
+    double      *paid = d->paid + index * n, *home = d->own + (size_t)d->g->operations[t->producer].group * n;
+    memset(paid, 0, n * sizeof *paid);
+    for (int k = t->user; k < t->user + t->user_count; k++)
+        for (size_t to = 0; to < n; to++) {
+            const double share = d->share[(size_t)k * n + to];
+            d->own[(size_t)d->g->users[k].group * n + to] += share;
+            paid[to] += share;
+        }
+    for (size_t to = 0; to < n; to++)
+        for (size_t from = 0; from < n; from++)
+            home[from] -=
+                from == to ? paid[to] : fmax(0, paid[to] - (double)haul__place_copy_time(d->g, t, (int)from, (int)to));
+}
+
+static double choose(dual *d)
+{
+    const int n = d->g->device_count;
+    double    sum = 0;
+    for (size_t k = 0; k < d->g->group_count; k++) {
+        const double *own = d->own + k * (size_t)n;
+        int           least = haul__place_allowed(d->g, (int)k, 0);
+        for (int i = 0; i < n; i++)
+            if (haul__place_allows(d->g, (int)k, i) && own[i] < own[least])
+                least = i;
+        d->now[k] = (uint8_t)least;
+        sum += own[least];
+    }
+    return sum;
+}
+
+static double bound_of(dual *d)
+{
+    const size_t n = (size_t)d->g->device_count;
+    for (size_t k = 0; k < d->g->group_count; k++)
+        for (size_t i = 0; i < n; i++)
+            d->own[k * n + i] = (double)d->g->groups[k].cost[i];
+    for (size_t t = 0; t < d->g->tensor_count; t++)
+        if (d->g->tensors[t].user_count)
+            charge_tensor(d, &d->g->tensors[t], t);
+    return choose(d);
+}
+
+/* ---- the steps ---- */
+
+/* How the bound grows with each share: a user that is there pays it, and the maker may get it back. Returns the sum of
+ * squares. Shares of 0 do not become smaller. */
+static double find_slopes(dual *d, const haul__place_tensor *t, size_t index)
+{
+    const size_t n = (size_t)d->g->device_count, home = d->now[d->g->operations[t->producer].group];
+    double       sum = 0;
+    for (size_t to = 0; to < n; to++) {
+        const bool back =
+            to == home || d->paid[index * n + to] > (double)haul__place_copy_time(d->g, t, (int)home, (int)to);
+        for (int k = t->user; k < t->user + t->user_count; k++) {
+            const size_t at = (size_t)k * n + to;
+            const double slope = (double)(d->now[d->g->users[k].group] == to) - (double)back;
+            d->slope[at] = slope < 0 && d->share[at] <= 0 ? 0 : slope;
+            sum += d->slope[at] * d->slope[at];
+        }
+    }
+    return sum;
+}
+
+/* A step towards a bound of `target`. False if the bound is the highest. */
+static bool step(dual *d, double bound, double target)
+{
+    const size_t count = d->g->user_count * (size_t)d->g->device_count;
+    double       square = 0;
+    for (size_t t = 0; t < d->g->tensor_count; t++)
+        square += find_slopes(d, &d->g->tensors[t], t);
+    for (size_t i = 0; square > 0 && i < count; i++)
+        d->share[i] = fmax(0, d->share[i] + (target - bound) / square * d->slope[i]);
+    return square > 0;
+}
+
+static void keep(dual *d, double bound)
+{
+    d->bound = bound;
+    memcpy(d->best, d->share, d->g->user_count * (size_t)d->g->device_count * sizeof *d->best);
+    memcpy(d->place, d->now, d->g->group_count);
+}
+
+static void climb(dual *d, double cost)
+{
+    const double work = (double)(d->g->user_count + d->g->tensor_count) * d->g->device_count;
+    const double rounds = fmin((double)MOST_ROUNDS, (double)STEPS / (work + 1));
+    double       part = 1; /* of the way to the cost */
+    keep(d, bound_of(d));
+    for (double round = 0; round < rounds && d->bound < cost - 0.5; round++) {
+        const double bound = round > 0 ? bound_of(d) : d->bound;
+        part *= bound > d->bound ? 1.1 : 0.97;
+        if (bound > d->bound)
+            keep(d, bound);
+        if (!step(d, bound, d->bound + fmin(1, part) * (cost - d->bound)))
+            break;
+    }
+}
+
+/* ---- the proof ---- */
+
+/* The whole part of each share. */
+static haul_status write_shares(const dual *d, haul__place_proof *proof)
+{
+    const haul__place_graph *g = d->g;
+    proof->share_count = 0;
+    for (size_t t = 0; t < g->tensor_count; t++)
+        for (int k = g->tensors[t].user; k < g->tensors[t].user + g->tensors[t].user_count; k++)
+            for (int to = 0; to < g->device_count; to++) {
+                const int64_t amount = (int64_t)d->best[(size_t)k * (size_t)g->device_count + (size_t)to];
+                if (!amount)
+                    continue;
+                if (!haul__grow(&proof->shares, &proof->share_room, proof->share_count + 1, sizeof *proof->shares))
+                    return haul__fail_memory("haul plan", sizeof *proof->shares);
+                proof->shares[proof->share_count++] = (haul__place_share){(int)t, to, -1, g->users[k].group, amount};
+            }
+    return haul__place_prove(g, proof);
+}
+
+haul_status haul__place_bound(const haul__place_graph *g, int64_t cost, uint8_t *place, haul__place_proof *proof)
+{
+    const size_t n = (size_t)g->device_count, users = g->user_count * n, tensors = g->tensor_count * n;
+    const size_t count = 3 * users + tensors + g->group_count * n + 1;
+    double      *numbers = haul__calloc(count, sizeof *numbers);
+    dual         d = {.g = g, .share = numbers, .now = haul__calloc(g->group_count + 1, 1), .place = place};
+    haul_status  status = numbers && d.now ? HAUL_OK : haul__fail_memory("haul plan", count * sizeof *numbers);
+    if (!status) {
+        d.slope = d.share + users;
+        d.best = d.slope + users;
+        d.paid = d.best + users;
+        d.own = d.paid + tensors;
+        climb(&d, (double)cost);
+        status = write_shares(&d, proof);
+    }
+    haul__free(numbers);
+    haul__free(d.now);
+    return status;
+}

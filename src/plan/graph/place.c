@@ -1,0 +1,169 @@
+#include "plan/graph/place.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+#include "plan/graph/many.h"
+#include "plan/graph/search.h"
+
+void haul__placement_free(haul__placement *p)
+{
+    haul__free(p->device);
+    haul__place_proof_free(&p->proof);
+    *p = (haul__placement){0};
+}
+
+bool haul__place_fits(const haul__place_graph *g, const haul__place_peak peaks[HAUL__PLACE_DEVICES])
+{
+    bool fits = true;
+    for (int d = 0; d < g->device_count; d++)
+        fits = fits && (!g->limit[d] || peaks[d].bytes <= g->limit[d]);
+    return fits;
+}
+
+haul_status haul__place_measure(const haul__place_graph *g, haul__placement *p)
+{
+    const size_t count = (size_t)g->device_count * (g->operation_count + 1);
+    int64_t     *scratch = haul__calloc(count, sizeof *scratch);
+    if (!scratch)
+        return haul__fail_memory("haul plan", count * sizeof *scratch);
+    haul__place_peaks(g, p->device, scratch, p->peaks);
+    p->cost = haul__place_cost(g, p->device);
+    haul__free(scratch);
+    return HAUL_OK;
+}
+
+static haul_status new_placement(const haul__place_graph *g, haul__placement *out)
+{
+    *out = (haul__placement){.device = haul__calloc(g->group_count + 1, 1)};
+    return out->device ? HAUL_OK : haul__fail_memory("haul plan", g->group_count + 1);
+}
+
+haul_status haul__place_single(const haul__place_graph *g, int device, haul__placement *out)
+{
+    haul_status status = new_placement(g, out);
+    for (size_t k = 0; !status && k < g->group_count; k++)
+        out->device[k] = (uint8_t)haul__place_allowed(g, (int)k, device);
+    return status ? status : haul__place_measure(g, out);
+}
+
+/* Takes the cheaper of two placements of which the second may not fit. */
+static void take_cheaper(const haul__place_graph *g, haul__placement *best, bool *found, haul__placement *other)
+{
+    if (!haul__place_fits(g, other->peaks) || (*found && best->cost <= other->cost))
+        return;
+    memcpy(best->device, other->device, g->group_count);
+    best->cost = other->cost;
+    memcpy(best->peaks, other->peaks, sizeof best->peaks);
+    *found = true;
+}
+
+static haul_status take_singles(const haul__place_graph *g, haul__placement *best, bool *found)
+{
+    haul_status status = HAUL_OK;
+    for (int d = 0; !status && d < g->device_count; d++) {
+        haul__placement single = {0};
+        status = haul__place_single(g, d, &single);
+        if (!status)
+            take_cheaper(g, best, found, &single);
+        haul__placement_free(&single);
+    }
+    return status;
+}
+
+static haul_status find_fitting(const haul__place_graph *g, haul__placement *p, bool *found);
+
+/* The best placement on two of more devices that is found within their limits. */
+static haul_status take_pair(const haul__place_graph *g, const int devices[2], haul__placement *best, bool *found)
+{
+    haul__place_graph pair;
+    haul__placement   p = {0};
+    bool              fits;
+    haul_status       status = haul__place_pair(g, devices[0], devices[1], &pair, &fits);
+    if (status)
+        return status;
+    if (fits)
+        status = new_placement(g, &p);
+    if (fits && !status)
+        status = find_fitting(&pair, &p, &fits);
+    if (fits && !status) {
+        for (size_t k = 0; k < g->group_count; k++)
+            p.device[k] = (uint8_t)devices[p.device[k]];
+        status = haul__place_measure(g, &p);
+        if (!status)
+            take_cheaper(g, best, found, &p);
+    }
+    haul__placement_free(&p);
+    haul__place_pair_free(&pair);
+    return status;
+}
+
+static haul_status take_pairs(const haul__place_graph *g, haul__placement *best, bool *found)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < g->device_count && g->device_count > 2; i++)
+        for (int j = i + 1; j < g->device_count && !status; j++)
+            status = take_pair(g, (const int[]){i, j}, best, found);
+    return status;
+}
+
+/* "100, 200" */
+static const char *limits_of(const haul__place_graph *g, char *out, size_t size)
+{
+    size_t used = 0;
+    for (int d = 0; d < g->device_count && used < size; d++)
+        used += (size_t)snprintf(out + used, size - used, "%s%lld",
+                                 !d                        ? ""
+                                 : d + 1 < g->device_count ? ", "
+                                                           : " and ",
+                                 (long long)g->limit[d]);
+    return out;
+}
+
+static haul_status nothing_fits(const haul__place_graph *g, const haul__place_proof *proof)
+{
+    char limits[HAUL__PLACE_DEVICES * 24];
+    return haul__fail(HAUL_OUT_OF_MEMORY, "haul plan", "memory-limit",
+                      proof->bound > g->most ? "no placement fits the limits of %s bytes (0: none); that is proven"
+                                             : "no placement was found that fits the limits of %s bytes (0: none)",
+                      limits_of(g, limits, sizeof limits));
+}
+
+/* Without limits. */
+static haul_status find_cheapest(const haul__place_graph *g, haul__placement *p)
+{
+    const bool        two = g->device_count == 2;
+    const haul_status status =
+        two ? haul__place_cut(g, p->device, &p->proof) : haul__place_among_many(g, p->device, &p->proof);
+    return status ? status : haul__place_measure(g, p);
+}
+
+/* *found: a placement fits. */
+static haul_status find_fitting(const haul__place_graph *g, haul__placement *p, bool *found)
+{
+    haul_status status = find_cheapest(g, p);
+    *found = !status && haul__place_fits(g, p->peaks);
+    if (status || *found)
+        return status;
+    status = take_singles(g, p, found);
+    if (!status)
+        status = take_pairs(g, p, found);
+    if (!status)
+        status = haul__place_search(g, p->device, found, &p->proof);
+    return status || !*found ? status : haul__place_measure(g, p);
+}
+
+haul_status haul__place_solve(const haul__place_graph *g, haul__placement *out)
+{
+    bool        found = false;
+    haul_status status = new_placement(g, out);
+    if (!status)
+        status = find_fitting(g, out, &found);
+    if (!status && !found)
+        status = nothing_fits(g, &out->proof);
+    if (status)
+        haul__placement_free(out);
+    return status;
+}
