@@ -77,7 +77,7 @@ static haul_status step(void *context)
     haul_scope *inner = haul_scope_push();
     haul_optimizer_zero_grad(t->sgd);
     haul_tensor *loss = haul_cross_entropy(haul_call(t->net, t->x), t->y);
-    haul_status  status = haul_backward(loss, HAUL_NONE);
+    haul_status  status = haul_backward(loss);
     if (!status)
         status = haul_optimizer_step(t->sgd);
     haul_scope_pop(inner);
