@@ -56,7 +56,7 @@ int main(int argc, char **argv)
             haul_scope_pop(step);
         }
         if (haul_error_status())
-            break; /* accuracy starts a loader, which clears the error */
+            break;
         haul_scope *evaluation = haul_scope_push();
         /* 120 rows of two f32 and an i64, and a count of each. Reading that waits, and the loader may wait until the
          * memory of its two tensors is free again. */

@@ -62,8 +62,9 @@ typedef struct HAUL__DESIGNATED haul_loader_options {
 HAUL_API haul_loader *haul_loader_new_with(const haul_loader_options *options);
 
 /* Begin an epoch, ending the one under way. haul_loader_start_at begins at batch `first`, to continue within an epoch.
- * After a successful start haul_error_status() is HAUL_OK until something fails, so a program can check it after its
- * loop.
+ * A successful start clears the thread's error if the program has read its message (haul_error_message). It keeps one
+ * that nothing has read, so a program may check haul_error_status() once, after its loop: no batches hide that its
+ * weights could not be loaded.
  *
  * If the count of the dataset is unknown, the examples before batch `first` are read again and dropped.
  *

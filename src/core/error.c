@@ -34,8 +34,10 @@ haul_status haul_error_status(void)
 
 const char *haul_error_message(void)
 {
-    return haul__tls.bare ? "host memory is exhausted, also for the message of an error"
-                          : text_now(record_now()->message);
+    haul__error_record *record = record_now();
+    if (record->status)
+        record->read = true;
+    return haul__tls.bare ? "host memory is exhausted, also for the message of an error" : text_now(record->message);
 }
 
 const char *haul_error_operation(void)
@@ -53,7 +55,7 @@ static void clear(haul__error_record *record)
     record->status = HAUL_OK;
     record->report = 0;
     record->operation[0] = record->argument[0] = record->message[0] = 0;
-    record->settled = false;
+    record->settled = record->read = false;
 }
 
 void haul_error_clear(void)
@@ -77,9 +79,9 @@ uint64_t haul__error_report(void)
 
 void haul__error_settle(void)
 {
-    if (record_now()->status)
-        record_now()->settled = true;
-    haul__tls.bare = HAUL_OK;
+    haul__error_record *record = record_now();
+    if (record->status && record->read)
+        record->settled = true;
 }
 
 /* Replaces the record. */

@@ -22,8 +22,8 @@ haul_status haul__fail_null(const char *operation, const char *argument);
 /* Checks the argument `out`, a list for `capacity` items. NULL holds none. */
 haul_status haul__check_list(const char *operation, const void *out, int capacity);
 
-/* Marks the recorded error as handled: haul_error_status() returns HAUL_OK until the next failure. A NULL operand
- * brings the error back, since it may be the cause. */
+/* Marks the recorded error as handled if its message was read: haul_error_status() returns HAUL_OK until the next
+ * failure. A NULL operand brings the error back, since it may be the cause. */
 void haul__error_settle(void);
 
 /* The last call failed, and `operation` made it on behalf of its caller: attributes the recorded error to `operation`.
@@ -42,6 +42,7 @@ uint64_t haul__error_report(void);
 typedef struct haul__error_record {
     haul_status status;
     bool        settled; /* handled, and hidden from users */
+    bool        read;    /* the message was asked for */
     uint64_t    report;  /* the number of the report on it (memory/report/report.h); 0: none */
     char        operation[48];
     char        argument[48];

@@ -377,6 +377,23 @@ static void test_loader__copies_to_devices_are_finished_before_memory_is_reused(
     free(first);
 }
 
+/* A program that checks once, at its end, learns that an earlier call failed. */
+static void test_loader__keeps_an_error_that_nobody_has_read(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    source       s = {.bad = -1};
+    haul_loader *l = haul_loader_new(normalised(&s, COUNT), .batch = 4);
+    assert_int_equal(haul_load_weights("nosuch.safetensors", haul_nn_linear(2, 2)), HAUL_IO);
+    assert_int_equal(haul_loader_start(l, 1), HAUL_OK);
+    assert_non_null(haul_loader_next(l));
+    assert_int_equal(haul_error_status(), HAUL_IO);
+    assert_non_null(strstr(haul_error_message(), "nosuch.safetensors"));
+    assert_int_equal(haul_loader_start(l, 2), HAUL_OK); /* the message was read */
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
 static void test_loader__no_examples_no_batches(void **state)
 {
     (void)state;
@@ -462,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_loader__goes_to_the_device),
         cmocka_unit_test(test_loader__copies_to_devices_are_finished_before_memory_is_reused),
         cmocka_unit_test(test_loader__memory_is_for_the_examples_there_are),
+        cmocka_unit_test(test_loader__keeps_an_error_that_nobody_has_read),
         cmocka_unit_test(test_loader__no_examples_no_batches),
         cmocka_unit_test(test_loader__wrong_options_are_errors),
         cmocka_unit_test(test_loader__every_failing_allocation_is_an_error),

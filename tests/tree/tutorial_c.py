@@ -69,6 +69,9 @@ for line, words, text in blocks(source + "/docs/tutorial-c-program.md"):
             sys.exit(1)
         counts["run"] += 1
 
+wrong = subprocess.run([work / "classify", "nosuch.safetensors"], cwd=work, env=environment, capture_output=True, text=True)
+assert wrong.returncode == 1 and "nosuch.safetensors" in wrong.stderr and "picture" not in wrong.stdout, wrong
+
 assert counts["file"] == 3 and counts["run"] >= 4, counts
 if not quick:
     size = (work / "small/build/classify").stat().st_size
