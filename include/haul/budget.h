@@ -39,8 +39,8 @@ typedef struct HAUL__DESIGNATED haul_budget_options {
  *
  * If the budget was exceeded, haul_scope_pop closes the scope, records HAUL_BUDGET and returns it. haul_scope_return
  * records it and returns the result. The message gives the limits that were exceeded, the copies and waits, and the
- * three places in the program that used most. The names of places come from the symbols that the program exports, as in
- * haul_sync_report.
+ * three places in the program that used most. Places are those of haul_sync_report: lines of source, or functions that
+ * the program exports.
  *
  * Fails with HAUL_STATE if no scope is open or in a subscriber to events, and with HAUL_INVALID_ARGUMENT for a negative
  * limit. A dry run copies nothing and does not wait. */

@@ -25,9 +25,11 @@ typedef enum haul_sync_kind {
  * - stream: "upload" and "download" copy; "ahead" copies the batches of loaders
  * - operation: the function that waited, "haul_item"; a kernel if `action` is "was compiled"
  * - action: "waited" or "found done"; for HAUL_SYNC_DRIVER "obtained memory", "gave memory back", "obtained pinned
- *   memory", "gave pinned memory back", "was compiled" or "planned a convolution"
- * - place: the caller of the library, "train_step+0x4f in ./train"; up to eight addresses joined by " < ", innermost
- *   first, if the caller cannot be found; or "" */
+ *   memory", "gave pinned memory back", "was compiled", "was compiled for its first run" or "planned a
+ *   convolution"
+ * - place: the caller of the library: "train.c:42" if the program has debug information and libdw is installed, else
+ *   "train_step+0x4f in train"; up to eight addresses joined by " < ", innermost first, if the caller cannot be found;
+ *   or "" */
 typedef struct haul_sync_event {
     haul_sync_kind     kind;
     const char        *operation;

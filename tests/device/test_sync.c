@@ -71,13 +71,6 @@ static void assert_says(const char *text, const char *part)
 
 /* ---- what waits ---- */
 
-/* True if places have names here. Sanitizers' dladdr sees less than the loader does. */
-static bool places_have_names(void)
-{
-    const char *sanitizers = getenv("HAUL_SANITIZE");
-    return !sanitizers || !*sanitizers;
-}
-
 /* Not static, so that its name is known. */
 double sync_test_item(haul_tensor *t) __attribute__((noinline));
 double sync_test_item(haul_tensor *t)
@@ -109,9 +102,8 @@ static void test_sync__item_waits_once_and_says_where(void **state)
         assert_int_equal(log_of[i].bytes, 4);
         assert_string_equal(log_of[i].module, "");
         assert_true(log_of[i].frames > 2);
-        if (places_have_names())
-            assert_says(log_of[i].place, "sync_test_item+0x");
-        assert_says(log_of[i].place, "test_sync");
+        if (!strstr(log_of[i].place, "test_sync.c:")) /* without debug information, or libdw */
+            assert_says(log_of[i].place, "test_sync");
         assert_says(log_of[i].line, "haul_item waited ");
         assert_says(log_of[i].line, " us for late:0 (download, 4 bytes) at ");
     }

@@ -55,6 +55,31 @@ static bool is_program(const void *base)
 #endif
 }
 
+/* The object that contains the library; false if the system does not know. */
+static bool find_own(Dl_info *out)
+{
+    bool (*self)(Dl_info *) = find_own;
+    void *here;
+    memcpy(&here, &self, sizeof here);
+    return dladdr(here, out) != 0;
+}
+
+bool haul__is_in_library(const void *address)
+{
+    Dl_info own, info;
+    return find_own(&own) && dladdr(address, &info) && info.dli_fbase == own.dli_fbase && !is_program(own.dli_fbase);
+}
+
+/* A library that calls its own functions: haul_call calls haul_to. Where a program holds the library, only the exported
+ * names show what belongs to it. */
+static bool is_inside(const void *call, const Dl_info *own)
+{
+    Dl_info info;
+    if (!dladdr(call, &info) || info.dli_fbase != own->dli_fbase)
+        return false;
+    return !is_program(own->dli_fbase) || (info.dli_sname && !strncmp(info.dli_sname, "haul_", 5));
+}
+
 /* The frame that called the library. Where names are exported it is the caller of the operation's function; otherwise
  * the first frame outside the shared library. In a program that links the library statically nothing shows which
  * functions belong to whom: -1. *end becomes the first frame outside the object that contains the library. */
@@ -63,11 +88,8 @@ static int caller_of(void *const *frames, int count, const char *operation, int 
     Dl_info own, info;
     int     exported = -1, named = -1;
     bool    inside = false; /* an interposer of backtrace() comes first */
-    void   *here;
-    int (*self)(void *const *, int, const char *, int *) = caller_of;
-    memcpy(&here, &self, sizeof here);
     *end = count;
-    if (!dladdr(here, &own))
+    if (!find_own(&own))
         return -1;
     for (int i = 0; i < *end; i++) {
         if (!dladdr((char *)frames[i] - 1, &info))
@@ -84,9 +106,19 @@ static int caller_of(void *const *frames, int count, const char *operation, int 
         if (is_of(info.dli_sname, operation))
             named = i;
     }
-    if (named >= 0 || exported >= 0)
-        return (named >= 0 ? named : exported) + 1;
-    return is_program(own.dli_fbase) || *end == count ? -1 : *end;
+    if (named < 0 && exported < 0)
+        return is_program(own.dli_fbase) || *end == count ? -1 : *end;
+    int at = (named >= 0 ? named : exported) + 1;
+    while (at < count && is_inside((char *)frames[at] - 1, &own))
+        at++;
+    return at;
+}
+
+int haul__caller_frame(void *const *frames, int count, const char *operation)
+{
+    int       end;
+    const int at = caller_of(frames, count, operation, &end);
+    return at < count ? at : -1;
 }
 
 /* "train_step+0x4f in ./train", or "./train+0x1f3a" if the function has no name. */

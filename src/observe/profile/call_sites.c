@@ -13,8 +13,9 @@ bool haul__find_call_sites(haul_profile *p, haul__analysis *a)
     haul__lines *lines = haul__lines_open();
     for (size_t i = 0; i < p->stacks.count; i++) {
         const haul__stack *s = &p->stacks.items[i];
-        if (!haul__lines_caller(lines, s->frames, s->count, text, sizeof text))
-            haul__describe_call_site(s->frames, s->count, haul__profile_text(p, s->operation), text, sizeof text);
+        const char        *operation = haul__profile_text(p, s->operation);
+        if (!haul__lines_caller(lines, s->frames, s->count, operation, text, sizeof text))
+            haul__describe_call_site(s->frames, s->count, operation, text, sizeof text);
         a->call_sites[i + 1] = haul__texts_number(&p->texts, text);
     }
     haul__lines_close(lines);

@@ -4,6 +4,7 @@
 #include "observe/profile/source_line.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/system/call_site.h"
 
 typedef struct callbacks {
     void (*find_elf)(void);
@@ -93,7 +95,8 @@ const char *haul__lines_at(haul__lines *l, const void *address, int *line)
 
 /* ---- the library's own sources ---- */
 
-/* Where this file is: ".../src/observe/profile/source_line.c". The files next to it are the library's. */
+/* Where this file is: ".../src/observe/profile/source_line.c". The files next to it are the library's. What comes
+ * before a "/../" is where the compiler ran, which differs between objects from a shared compiler cache. */
 static bool find_own_sources(haul__lines *l, char *out, size_t size)
 {
     int   line;
@@ -102,6 +105,8 @@ static bool find_own_sources(haul__lines *l, char *out, size_t size)
     memcpy(&here, &self, sizeof here);
     const char *path = haul__lines_at(l, here, &line);
     const char *end = path ? strstr(path, "observe/profile/source_line.c") : NULL;
+    for (const char *up; end && (up = strstr(path + 1, "/../")) && up < end;)
+        path = up;
     if (!end || (size_t)(end - path) >= size)
         return false;
     memcpy(out, path, (size_t)(end - path));
@@ -109,30 +114,107 @@ static bool find_own_sources(haul__lines *l, char *out, size_t size)
     return true;
 }
 
-static bool is_own(const void *address)
+static bool is_here(const void *address)
 {
     Dl_info here, there;
     void   *self;
-    bool (*function)(const void *) = is_own;
+    bool (*function)(const void *) = is_here;
     memcpy(&self, &function, sizeof self);
     return dladdr(self, &here) && dladdr(address, &there) && here.dli_fbase == there.dli_fbase;
 }
 
-bool haul__lines_caller(haul__lines *l, void *const *frames, int count, char *out, size_t size)
+/* True if the call is in the library itself. In a program that holds the library, the file shows it: one next to this
+ * file, or a table from which functions are generated (haul/pointwise.def). */
+static bool is_own(const void *call, const char *path, const char *own)
 {
-    char own[1024] = "";
-    if (!l)
-        return false;
-    const bool known = find_own_sources(l, own, sizeof own);
-    for (int i = 0; i < count; i++) {
-        int         line = 0;
+    const char *end = path + strlen(path), *at = strstr(path, own);
+    if (haul__is_in_library(call))
+        return true;
+    return *own && is_here(call) &&
+           (at == path || (at && !strncmp(own, "/../", 4)) || (end - path > 4 && !strcmp(end - 4, ".def")));
+}
+
+/* The first frame from `first` on that belongs to the library, or to others; `count` if there is none. */
+static int find_frame(haul__lines *l, void *const *frames, int first, int count, const char *own, bool library)
+{
+    for (int i = first; i < count; i++) {
+        int         line;
         const void *call = (const char *)frames[i] - 1;
         const char *path = haul__lines_at(l, call, &line);
-        if (!path || (known && is_own(call) && !strncmp(path, own, strlen(own))))
-            continue;
-        const char *name = strrchr(path, '/');
-        snprintf(out, size, "%s:%d", name ? name + 1 : path, line);
-        return true;
+        if ((path || library) && is_own(call, path ? path : "", own) == library)
+            return i;
     }
-    return false;
+    return count;
+}
+
+/* An interposer of backtrace() may come before the library. */
+bool haul__lines_caller(haul__lines *l, void *const *frames, int count, const char *operation, char *out, size_t size)
+{
+    char own[1024] = "";
+    int  line = 0;
+    if (!l)
+        return false;
+    if (!find_own_sources(l, own, sizeof own))
+        own[0] = '\0';
+    const int known = haul__caller_frame(frames, count, operation);
+    const int inside = known >= 0 ? known : find_frame(l, frames, 0, count, own, true);
+    const int caller = find_frame(l, frames, inside < count ? inside : 0, count, own, false);
+    if (caller == count)
+        return false;
+    const char *path = haul__lines_at(l, (const char *)frames[caller] - 1, &line), *name = strrchr(path, '/');
+    snprintf(out, size, "%s:%d", name ? name + 1 : path, line);
+    return true;
+}
+
+/* ---- places ---- */
+
+/* Places that were found before: a program waits and copies in few places, and the search takes milliseconds. */
+enum { KNOWN = 16, FRAMES = 32, TEXT = 256 };
+
+static struct {
+    pthread_mutex_t lock; /* only tried: whoever does not get it searches, also in the child of a fork */
+    unsigned        next;
+    struct {
+        void *frames[FRAMES];
+        int   count;
+        char  text[TEXT];
+    } places[KNOWN];
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool recall(void *const *frames, int count, char *out, size_t size)
+{
+    bool found = false;
+    if (pthread_mutex_trylock(&known.lock) != 0)
+        return false;
+    for (int i = 0; i < KNOWN && !found; i++) {
+        found =
+            known.places[i].count == count && !memcmp(known.places[i].frames, frames, (size_t)count * sizeof *frames);
+        if (found)
+            snprintf(out, size, "%s", known.places[i].text);
+    }
+    pthread_mutex_unlock(&known.lock);
+    return found;
+}
+
+static void remember(void *const *frames, int count, const char *text)
+{
+    if (strlen(text) >= TEXT || pthread_mutex_trylock(&known.lock) != 0)
+        return;
+    const unsigned at = known.next++ % KNOWN;
+    memcpy(known.places[at].frames, frames, (size_t)count * sizeof *frames);
+    known.places[at].count = count;
+    snprintf(known.places[at].text, TEXT, "%s", text);
+    pthread_mutex_unlock(&known.lock);
+}
+
+const char *haul__source_place(void *const *frames, int count, const char *operation, char *out, size_t size)
+{
+    if (count <= 0 || count > FRAMES || recall(frames, count, out, size))
+        return count > 0 && count <= FRAMES ? out : haul__describe_call_site(frames, count, operation, out, size);
+    haul__lines *lines = haul__lines_open();
+    if (!haul__lines_caller(lines, frames, count, operation, out, size))
+        haul__describe_call_site(frames, count, operation, out, size);
+    haul__lines_close(lines);
+    remember(frames, count, out);
+    return out;
 }

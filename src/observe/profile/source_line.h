@@ -15,7 +15,12 @@ void                       haul__lines_close(haul__lines *lines); /* NULL is ign
  * lines are closed. */
 const char *haul__lines_at(haul__lines *lines, const void *address, int *line);
 
-/* Writes "train.c:42" for the program's function that called the library; false if it is unknown. */
-bool haul__lines_caller(haul__lines *lines, void *const *frames, int count, char *out, size_t size);
+/* Writes "train.c:42" for the program's function that called the library for the operation; false if it is unknown. */
+bool haul__lines_caller(haul__lines *lines, void *const *frames, int count, const char *operation, char *out,
+                        size_t size);
+
+/* Writes the same, or without debug information what haul__describe_call_site says. Places that were found before cost
+ * little. Returns `out`. */
+const char *haul__source_place(void *const *frames, int count, const char *operation, char *out, size_t size);
 
 #endif

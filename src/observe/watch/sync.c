@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "base/system/call_site.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "events/events.h"
+#include "observe/profile/source_line.h"
 
 static struct {
     pthread_mutex_t lock; /* guards both */
@@ -42,8 +42,7 @@ static void take(const haul_event *e, void *context)
                              .bytes = e->bytes,
                              .microseconds = (double)e->duration / 1e3,
                              .module = e->origin,
-                             .place =
-                                 haul__describe_call_site(e->frames, e->frame_count, e->operation, place, sizeof place),
+                             .place = haul__source_place(e->frames, e->frame_count, e->operation, place, sizeof place),
                              .frames = e->frames,
                              .frame_count = e->frame_count};
     compose(&event, line, sizeof line);

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/system/call_site.h"
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "events/events.h"
+#include "observe/profile/source_line.h"
 
 /* The limited figures, in the order of the options. */
 typedef enum resource { TO_DEVICES, TO_HOST, BETWEEN, WAITS, RESOURCES } resource;
@@ -129,7 +129,7 @@ static double share(const budget *b, const user *u)
 static void add_user(text *t, const user *u)
 {
     char        place[200];
-    const char *at = haul__describe_call_site(u->frames, u->frame_count, u->operation, place, sizeof place);
+    const char *at = haul__source_place(u->frames, u->frame_count, u->operation, place, sizeof place);
     add(t, "%s, ", u->operation);
     if (u->what == WAITS)
         add(t, "%lld time%s for %s", (long long)u->times, u->times == 1 ? "" : "s", haul_device_name(u->device));
