@@ -23,12 +23,22 @@ static const char *bytes_text(double bytes)
     return bytes > 0 ? text_bytes(whole_number(bytes)) : "0";
 }
 
+/* A warm-up would hide in a mean what the other steps take. */
+static void print_step_time(const cJSON *profile)
+{
+    const double warm_ups = document_number(profile, "warm_ups");
+    printf("%s each\n", text_seconds(document_number(profile, warm_ups > 0 ? "steady_ms" : "step_ms") / 1e3));
+    if (warm_ups > 0)
+        printf("  without the warm-up of %.0f step%s, in which the program and the device got ready\n", warm_ups,
+               warm_ups == 1 ? "" : "s");
+}
+
 static void print_phases(const cJSON *profile)
 {
     const cJSON *phase;
     const double wall = document_number(profile, "wall_ms"), steps = document_number(profile, "steps");
-    printf("%.0f step%s in %s: %s each\n", steps, steps == 1 ? "" : "s", text_seconds(wall / 1e3),
-           text_seconds(document_number(profile, "step_ms") / 1e3));
+    printf("%.0f step%s in %s: ", steps, steps == 1 ? "" : "s", text_seconds(wall / 1e3));
+    print_step_time(profile);
     cJSON_ArrayForEach(phase, document_list(profile, "phases"))
     {
         const double ms = document_number(phase, "ms");

@@ -17,9 +17,10 @@ static bool is_found(const cJSON *audit, const char *name)
     return false;
 }
 
-static void write_finding(html *h, const cJSON *finding, int number, double step)
+static void write_finding(html *h, const cJSON *finding, int number, const cJSON *profile)
 {
-    double cost = page_finding_cost(finding), bytes = number_of(finding, "bytes_per_step");
+    const double step = page_finding_step(finding, profile);
+    double       cost = page_finding_cost(finding), bytes = number_of(finding, "bytes_per_step");
     html_add(h, "<li id=\"finding-%s\"><span class=\"letter\">%s</span>", page_letter(number), page_letter(number));
     html_add(h, "<div><h3>%s</h3><p><code>", page_finding_title(finding));
     html_name(h, document_text(finding, "place"));
@@ -50,18 +51,19 @@ static void write_clean(html *h, const cJSON *audit)
     html_put(h, begun ? "</ul>\n" : "");
 }
 
-static void write_lead(html *h, const cJSON *audit, double step)
+static void write_lead(html *h, const cJSON *audit, const cJSON *profile)
 {
-    const double cost = page_dearest_cost(audit);
+    const cJSON *dearest = page_dearest(audit);
+    const double step = page_finding_step(dearest, profile);
     const int    count = cJSON_GetArraySize(audit);
     if (!count) {
         html_put(h, "<p>No findings.</p>");
         return;
     }
     html_add(h, "<p>%s. %s costs %s a step", page_plural(count, "finding"), count == 1 ? "It" : "The dearest",
-             say_ms(cost));
+             say_ms(page_finding_cost(dearest)));
     if (step > 0)
-        html_add(h, ", %s of a step", say_share(cost / step));
+        html_add(h, ", %s of a step", say_share(page_finding_cost(dearest) / step));
     html_put(h, ".</p><p class=\"note\">Costs are measured. They overlap: fixing one finding may also reduce the cost "
                 "of another.</p>");
 }
@@ -69,21 +71,20 @@ static void write_lead(html *h, const cJSON *audit, double step)
 void page_audit(page *p)
 {
     const cJSON *audit = p->runs[0].audit, *finding;
-    double       step = number_of(p->runs[0].profile, "step_ms");
     int          number = 0;
     if (!audit) {
         page_lacks_profile(p, "Audit");
         return;
     }
     html *h = page_begin(p, "audit", "Audit");
-    write_lead(h, audit, step);
+    write_lead(h, audit, p->runs[0].profile);
     page_body(p);
     if (cJSON_GetArraySize(audit))
         html_put(h, "<ol class=\"findings\">\n");
     cJSON_ArrayForEach(finding, audit)
     {
         if (number++ < PAGE_MOST_FINDINGS)
-            write_finding(h, finding, number - 1, step);
+            write_finding(h, finding, number - 1, p->runs[0].profile);
     }
     if (number)
         html_put(h, "</ol>\n");

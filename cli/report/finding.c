@@ -20,6 +20,7 @@ const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS] = {
     {"wrong-side", "A conversion on the wrong side of the link", "a conversion on the wrong side of the link"},
     {"loader-bound", "The loader starves the device", "a loader that starves the device"},
     {"host-bound", "The device idles behind the host", "a device that idles behind the host"},
+    {"compilation", "Kernels are compiled during the profile", "the compilation of kernels"},
 };
 
 double page_finding_cost(const cJSON *finding)
@@ -28,15 +29,26 @@ double page_finding_cost(const cJSON *finding)
     return ms > 0 ? ms : 0;
 }
 
-double page_dearest_cost(const cJSON *audit)
+double page_finding_step(const cJSON *finding, const cJSON *profile)
 {
-    const cJSON *finding;
-    double       cost = 0;
+    const double steady = number_of(profile, "steady_ms");
+    return steady > 0 && !page_finding_is_warm_up(finding) ? steady : number_of(profile, "step_ms");
+}
+
+bool page_finding_is_warm_up(const cJSON *finding)
+{
+    return !strcmp(document_text(finding, "finding"), haul_finding_name(HAUL_FINDING_COMPILATION));
+}
+
+const cJSON *page_dearest(const cJSON *audit)
+{
+    const cJSON *finding, *dearest = NULL;
     cJSON_ArrayForEach(finding, audit)
     {
-        cost = fmax(cost, page_finding_cost(finding));
+        if (!dearest || page_finding_cost(finding) > page_finding_cost(dearest))
+            dearest = finding;
     }
-    return cost;
+    return dearest;
 }
 
 const char *page_letter(int finding)

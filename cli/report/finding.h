@@ -13,14 +13,19 @@ typedef struct page_finding_kind {
     const char *name, *title, *without; /* "A wait in every step"; where there is none, there is not "a wait in ..." */
 } page_finding_kind;
 
-enum { PAGE_FINDING_KINDS = 9 };
+enum { PAGE_FINDING_KINDS = 10 };
 extern const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS];
 
 /* What a finding costs in ms a step; 0 if it is not known. */
 double page_finding_cost(const cJSON *finding);
 
-/* The cost of the dearest one: costs overlap, so there is no sum. */
-double page_dearest_cost(const cJSON *audit);
+/* The time of a step, of which that is a part: without the warm-up, unless the finding is about it. NaN if it is not
+ * known. */
+double page_finding_step(const cJSON *finding, const cJSON *profile);
+bool   page_finding_is_warm_up(const cJSON *finding);
+
+/* The dearest one: costs overlap, so there is no sum. NULL: there is none. */
+const cJSON *page_dearest(const cJSON *audit);
 
 /* "A" to "Z", and then numbers from "27" on; of a finding by its place in audit.json, from 0. Valid for some calls. */
 const char *page_letter(int finding);

@@ -105,12 +105,13 @@ static void write_others(html *h, const page *p)
 
 static void write_findings(html *h, const page_run *run)
 {
-    double step = number_of(run->profile, "step_ms");
-    int    count = cJSON_GetArraySize(run->audit);
-    if (!count)
+    const cJSON *dearest = page_dearest(run->audit);
+    const double step = page_finding_step(dearest, run->profile);
+    const int    count = cJSON_GetArraySize(run->audit);
+    if (!dearest)
         return;
     html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
-             count == 1 ? "it" : "the dearest", say_ms(page_dearest_cost(run->audit)));
+             count == 1 ? "it" : "the dearest", say_ms(page_finding_cost(dearest)));
     html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
 }
 

@@ -15,7 +15,10 @@ static const phase_label phases[] = {{"data", "gets a mini-batch while no device
                                      {"backward", "computes gradients"},
                                      {"optimizer", "updates the parameters"},
                                      {"wait", "waits for devices, also while it gets a mini-batch"},
-                                     {"other", "is in the program itself"}};
+                                     {"other", "is in the program itself"},
+                                     {"compile", "waits until kernels are compiled"}};
+
+enum { OTHER = 5 };
 
 /* What the phase is about; "" if it is not known. The number is its colour. */
 static const char *label_of(const char *name, int *number)
@@ -25,7 +28,7 @@ static const char *label_of(const char *name, int *number)
             *number = i;
             return phases[i].label;
         }
-    *number = (int)(sizeof phases / sizeof *phases) - 1;
+    *number = OTHER;
     return "";
 }
 

@@ -87,7 +87,8 @@ HAUL_BEGIN
  * - HAUL_EVENT_FOUND_DONE: the host would have waited, but the work was done: as HAUL_EVENT_WAITED, `text` "found done"
  * - HAUL_EVENT_DRIVER_CALLED: a call in which a driver may wait: `operation` (for a compilation the kernel), `device`,
  *   `bytes`, `duration`, `text` ("obtained memory", "gave memory back", "obtained pinned memory", "gave pinned memory
- *   back", "was compiled", "planned a convolution")
+ *   back", "was compiled", "was compiled for its first run" if the driver compiles when a kernel first runs, "planned a
+ *   convolution")
  * - HAUL_EVENT_MEMORY_OBTAINED: the allocator got a block from the device: `operation` (which needed it), `device`,
  *   `block`, `bytes` of the block, `duration`, `text` ("pinned" for pinned host memory, else "")
  * - HAUL_EVENT_MEMORY_ALLOCATED: a storage got a block: `operation`, `device`, `storage`, `block`, `bytes` of the

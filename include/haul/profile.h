@@ -66,13 +66,18 @@ typedef struct haul_profile_summary {
     double wall_ms;
     double
         step_ms; /* the mean time of a step. Times of single steps mean little where the host runs ahead of a device */
+    double  median_ms; /* half of the steps took no longer, until the host ended them */
+    int64_t warm_ups;  /* how many steps only got the program ready: they compiled kernels, or were the first ones and
+                        * took more than four times the median. At most half of the steps */
+    double steady_ms;  /* the mean time of the other steps, of which findings are */
     /* the mean energy of a step: of the CPU, for all programs, and of the devices that were in use when the profile
      * began. NaN if none of them has a counter that can be read (haul/usage.h) */
     double step_joules;
     /* how `wall_ms` divides: what the main thread did. `data` is the time in haul_loader_next in which no device had
-     * work, `wait` that of waits for devices, also of the loader, and `other` that of the program itself; the rest is
-     * the library's, outside of waits */
-    double data_ms, forward_ms, backward_ms, optimizer_ms, wait_ms, other_ms;
+     * work, `compile` that in which kernels were compiled or read from the cache, `wait` that of waits for devices,
+     * also of the loader and after the last step, and `other` that of the program itself; the rest is the library's,
+     * outside of waits */
+    double data_ms, forward_ms, backward_ms, optimizer_ms, compile_ms, wait_ms, other_ms;
 } haul_profile_summary;
 
 /* Fill *out. Fails with HAUL_STATE before haul_profile_end. */
@@ -81,8 +86,8 @@ HAUL_API haul_status haul_profile_summary_get(haul_profile *profile, haul_profil
 /* What a row stands for.
  *
  * - HAUL_PROFILE_OPERATION: an operation on a device. The time that haul_call, haul_backward, haul_optimizer_step and
- *   haul_loader_next take themselves has rows of these names, and the program's own time the row "(program)": the
- *   `host_ms` of all rows are wall_ms
+ *   haul_loader_next take themselves has rows of these names. Waits are the row "(waiting)", compiled kernels the row
+ *   "(compilation)" of their device, and the program's own time is "(program)": the `host_ms` of all rows are wall_ms
  * - HAUL_PROFILE_MODULE: the operations called in a module, and their gradients
  * - HAUL_PROFILE_KERNEL: a kernel, or a library's implementation, of an operation on a stream of a device */
 typedef enum haul_profile_key {
@@ -110,22 +115,23 @@ typedef struct haul_profile_row {
     char               kind[24];      /* the kind of a module, "conv2d"; the stream of a kernel, "compute" */
     char               operation[48]; /* the operation that a kernel was for */
     const haul_device *device;        /* where it was computed; NULL for rows that are not about a device */
-    int64_t            calls;   /* how often it was called or run; of haul_item and other waits, how often it waited */
-    double             host_ms; /* time of the main thread, without that of other rows: of operations */
-    double             device_ms;   /* time of its commands on the device */
-    double             forward_ms;  /* of modules: time of the forward passes, on the device that computed */
-    double             backward_ms; /* the same of the backward passes */
-    double             share;       /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
-                                     * modules that of forward_ms and backward_ms together */
-    double flops;                   /* floating-point operations, by the rules of haul_estimate */
-    double bytes;                   /* bytes that it read and wrote */
-    double joules;         /* energy of the CPU in host_ms, of modules in the time of operations on the CPU, and
-                            * of the device in the time of its commands, without copies; NaN as step_joules.
-                            * The counters are read every 5 ms, so for shorter calls this is their share of
-                            * the time between two readings */
-    haul_bound bound;      /* what limits it */
-    int64_t    made_bytes; /* bytes allocated for it during the profile */
-    int64_t    peak_bytes; /* of what it allocated, before or during the profile: live at the peak */
+    int64_t            calls; /* how often it was called or run; of "(waiting)" how often the main thread waited, of
+                                 "(compilation)" how many kernels */
+    double host_ms;           /* time of the main thread, without that of other rows: of operations */
+    double device_ms;         /* time of its commands on the device */
+    double forward_ms;        /* of modules: time of the forward passes, on the device that computed */
+    double backward_ms;       /* the same of the backward passes */
+    double share;             /* its share of wall_ms, from 0 to 1: of host_ms or device_ms, the longer one; of
+                               * modules that of forward_ms and backward_ms together */
+    double flops;             /* floating-point operations, by the rules of haul_estimate */
+    double bytes;             /* bytes that it read and wrote */
+    double joules;            /* energy of the CPU in host_ms, of modules in the time of operations on the CPU, and
+                               * of the device in the time of its commands, without copies; NaN as step_joules.
+                               * The counters are read every 5 ms, so for shorter calls this is their share of
+                               * the time between two readings */
+    haul_bound bound;         /* what limits it */
+    int64_t    made_bytes;    /* bytes allocated for it during the profile */
+    int64_t    peak_bytes;    /* of what it allocated, before or during the profile: live at the peak */
 } haul_profile_row;
 
 typedef struct HAUL__DESIGNATED haul_profile_rows_options {
@@ -142,7 +148,8 @@ typedef struct HAUL__DESIGNATED haul_profile_rows_options {
 HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out,
                                     const haul_profile_rows_options *options);
 
-/* What the audit looks for, with the text of haul_finding_name and what `ms_per_step` is the time of. A copy takes time
+/* What the audit looks for, with the text of haul_finding_name and what `ms_per_step` is the time of. Steps of the
+ * warm-up (haul_profile_summary) are left out, apart from HAUL_FINDING_COMPILATION. A copy takes time
  * while it crosses the link and while the main thread is in its call. Time in which a device computes, or still runs
  * earlier commands, does not count: the copy costs the step nothing then. Copies at once count once.
  *
@@ -161,6 +168,8 @@ HAUL_API int haul_profile_rows_with(haul_profile *profile, haul_profile_row *out
  *   device has no work
  * - HAUL_FINDING_HOST_BOUND: "host-bound", a device has nothing to do because the host does not keep up: the time in
  *   which neither the device has work nor the main thread waits
+ * - HAUL_FINDING_COMPILATION: "compilation", kernels are compiled, or read from the cache, during the profile: that
+ *   time, divided by the number of all steps
  * - HAUL_FINDING_END: one more than the last kind */
 typedef enum haul_finding_kind {
     HAUL_FINDING_PING_PONG = 0,
@@ -172,7 +181,8 @@ typedef enum haul_finding_kind {
     HAUL_FINDING_WRONG_SIDE = 6,
     HAUL_FINDING_LOADER_BOUND = 7,
     HAUL_FINDING_HOST_BOUND = 8,
-    HAUL_FINDING_END = 9
+    HAUL_FINDING_COMPILATION = 9,
+    HAUL_FINDING_END = 10
 } haul_finding_kind;
 
 /* "ping-pong"; "invalid" for any other value. */
@@ -197,7 +207,8 @@ typedef struct haul_finding {
 /* Find what costs time, the most expensive first. Fills at most `capacity` of `out`, which may be NULL for 0, and
  * returns how many there are; -1 on failure. A finding happens in at least half of the steps. It costs at least 1% of a
  * step, or moves at least 64 KiB in a step; HAUL_FINDING_LOADER_BOUND costs at least a quarter of a step, and
- * HAUL_FINDING_HOST_BOUND a fifth. Fails with HAUL_STATE before haul_profile_end. */
+ * HAUL_FINDING_HOST_BOUND a fifth. HAUL_FINDING_COMPILATION is a finding if it takes a tenth of the profile. Fails with
+ * HAUL_STATE before haul_profile_end. */
 HAUL_API int haul_profile_audit(haul_profile *profile, haul_finding *out, int capacity);
 
 /* Write trace.json, profile.json and audit.json into `folder`, which is made if it does not exist: the timeline in the

@@ -36,7 +36,7 @@ static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
 static void nap(double ms) { struct timespec t = {0, (long)(ms * 1e6)}; nanosleep(&t, NULL); }
 static haul_device *gpu;
 static haul_tensor *w, *u, *big;
-enum { ROWS = @ROWS@, STEPS = @STEPS@, WARM = 4 };
+enum { ROWS = @ROWS@, STEPS = @STEPS@, WARM = @WARM@ };
 @SETUP@
 static void fault(int i)
 {
@@ -204,10 +204,10 @@ def check(name, fine, what=""):
         failures.append(name)
 
 
-def build(name, fault, setup, begin):
-    """The program and the line that its finding must name."""
+def build(name, fault, setup, begin, warm=4):
+    """The program, which profiles after so many steps, and the line that its finding must name."""
     text = PROGRAM
-    parts = {"ROWS": ROWS, "STEPS": STEPS, "SETUP": setup, "FAULT": fault, "BEGIN": begin}
+    parts = {"ROWS": ROWS, "STEPS": STEPS, "WARM": warm, "SETUP": setup, "FAULT": fault, "BEGIN": begin}
     for mark, part in parts.items():
         text = text.replace(f"@{mark}@", str(part))
     file = f"{name}.c"
@@ -265,7 +265,40 @@ def check_marks(case, name, number, finding):
           f"{finding}")
 
 
+def cold(case, fault, setup, begin, size, least, environment):
+    """Without a warm-up and with empty caches compilation is the first finding, and the planted one is found as well."""
+    name = case.split()[0]
+    place = build(name, fault, setup, begin, warm=0)
+    for attempt in range(10):
+        folders = {"HAUL_CACHE_DIR": os.path.abspath(f"{name}.{attempt}.haul"), "POCL_CACHE_DIR": os.path.abspath(f"{name}.{attempt}.pocl")}
+        findings, _, disturbed = run(name, environment | folders)
+        mine = [f for f in findings if f["finding"] == name]
+        if len(mine) == 1 or not disturbed:
+            break
+    with open(f"{name}.run/profile.json") as file:
+        profile = json.load(file)
+    phases = {p["name"]: p["ms"] for p in profile["phases"]}
+    rows = {o["name"]: o for o in profile["operations"]}
+    check(f"cold {case}: compilation comes first", findings and findings[0]["finding"] == "compilation", f"{findings}")
+    check(f"cold {case}: compilation happens in the first step", "kernel compilation in step 1: " in findings[0]["what"], f"{findings}")
+    check(f"cold {case} is found once", len(mine) == 1 and mine[0]["place"] == place, f"{findings}")
+    check(f"cold {case} has its bytes", size is None or mine[0]["bytes_per_step"] == size, f"{mine}")
+    # more than one cost is about the same time, but none is about that of the compilation
+    check(f"cold {case}: no other finding has that time", all(f["ms_per_step"] <= profile["steady_ms"] for f in findings[1:]),
+          f"{profile['steady_ms']} {findings}")
+    check(f"cold {case}: compilation is a phase", phases["compile"] > 0.1 * profile["wall_ms"], f"{phases}")
+    check(f"cold {case}: compilation is a row", abs(rows["(compilation)"]["host_ms"] - phases["compile"]) < 1e-6 * profile["wall_ms"],
+          f"{phases} {rows}")
+    check(f"cold {case}: the first step is the warm-up", profile["warm_ups"] >= 1 and profile["timeline"]["step"] > 1,
+          f"{profile['warm_ups']} {profile['timeline']['step']}")
+    text = subprocess.run([HAUL, "profile", f"{name}.run"], capture_output=True, text=True).stdout
+    check(f"cold {case}: haul profile says so", "without the warm-up of " in text, text)
+
+
 if __name__ == "__main__":
     for case, what in PLANTED.items():
         planted(case, *what)
+    for case in ("unchanged", "cpu-island", "wait-per-step", "host-bound"):
+        if case in PLANTED:
+            cold(case, *PLANTED[case])
     sys.exit(bool(failures))

@@ -1,7 +1,9 @@
 /* Streams of an OpenCL device: in-order command queues, the commands on them, and events between them. */
 #include "backends/opencl/opencl.h"
 #include "base/alloc.h"
+#include "base/system/clock.h"
 #include "core/error.h"
+#include "events/events.h"
 
 /* Runs per processor: enough that a slow one does not hold up the others, few enough that each is worth starting. */
 #define CHUNKS_PER_UNIT 4
@@ -139,12 +141,19 @@ static cl_int set_arguments(cl_kernel kernel, const haul__command *launch, cl_me
 
 /* PoCL compiles a kernel in a thread of its own when the kernel first runs, and that thread crashes if the process ends
  * meanwhile. So the first launch waits. */
-static cl_int await_compiler(haul__stream *s, haul__cl_kernel *kernel)
+static cl_int await_compiler(haul__stream *s, const haul__command *launch, int64_t start)
 {
+    haul__cl_kernel *kernel = launch->kernel->handle;
     if (kernel->compiled || !haul__cl_of(s->device)->platform->is_pocl)
         return CL_SUCCESS;
     kernel->compiled = true;
-    return haul__cl.Finish(queue_of(s));
+    const cl_int code = haul__cl.Finish(queue_of(s));
+    haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_DRIVER_CALLED,
+                                     .operation = launch->kernel->name,
+                                     .text = "was compiled for its first run",
+                                     .device = s->device,
+                                     .duration = haul__now_ns() - start});
+    return code;
 }
 
 static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_mem host)
@@ -152,9 +161,11 @@ static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_me
     haul__cl_kernel *kernel = launch->kernel->handle;
     const char      *call;
     size_t           global, local;
+    int64_t          start;
     cl_int           code;
     choose_grid(s->device, kernel, launch, &global, &local);
     pthread_mutex_lock(&kernel->lock);
+    start = kernel->compiled ? 0 : haul__now_ns();
     code = set_arguments(kernel->kernel, launch, host, &call);
     if (code == CL_SUCCESS) {
         call = "clEnqueueNDRangeKernel";
@@ -162,7 +173,7 @@ static haul_status launch_on(haul__stream *s, const haul__command *launch, cl_me
     }
     if (code == CL_SUCCESS) {
         call = "clFinish";
-        code = await_compiler(s, kernel);
+        code = await_compiler(s, launch, start);
     }
     pthread_mutex_unlock(&kernel->lock);
     return haul__cl_check(s->device, call, code);

@@ -14,7 +14,7 @@ static const char *const names[] = {
     [HAUL_FINDING_PAGEABLE] = "pageable",     [HAUL_FINDING_UNCHANGED] = "unchanged",
     [HAUL_FINDING_MANY_SMALL] = "many-small", [HAUL_FINDING_CPU_ISLAND] = "cpu-island",
     [HAUL_FINDING_WRONG_SIDE] = "wrong-side", [HAUL_FINDING_LOADER_BOUND] = "loader-bound",
-    [HAUL_FINDING_HOST_BOUND] = "host-bound"};
+    [HAUL_FINDING_HOST_BOUND] = "host-bound", [HAUL_FINDING_COMPILATION] = "compilation"};
 
 const char *haul_finding_name(haul_finding_kind kind)
 {
@@ -76,13 +76,15 @@ void haul__suspect_about(haul__suspects *all, haul__suspect *s, const haul_profi
 /* ---- judgement ---- */
 
 /* Rare or cheap suspects are dropped. Data that are sent again can only be noticed from the second or third step on, so
- * what a step costs is the mean over the steps in which it happened. */
+ * what a step costs is the mean over the steps in which it happened. The warm-up was judged already. */
 static bool is_finding(const haul_profile *p, const haul__suspect *s)
 {
     enum { MUCH = 64 << 10 };
-    const double step_ns = p->analysis->summary.step_ms * 1e6;
+    const double step_ns = p->analysis->summary.steady_ms * 1e6;
     const int    unseen = s->kind == HAUL_FINDING_UNCHANGED; /* the first times */
-    return 2 * (size_t)(s->steps + unseen) >= haul__step_count(p) &&
+    if (s->kind == HAUL_FINDING_COMPILATION)
+        return true;
+    return 2 * (size_t)(s->steps + unseen) >= haul__steady_count(p, p->analysis) &&
            ((double)s->ns / s->steps >= step_ns / 100 || s->bytes / s->steps >= MUCH);
 }
 

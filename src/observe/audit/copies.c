@@ -116,7 +116,7 @@ void haul__suspect_copies(const haul_profile *p, haul__suspects *to)
     haul__costs costs;
     to->failed = !haul__costs_open(p, &costs) || to->failed;
     for (size_t i = 0; i < p->count && !to->failed; i++)
-        if (p->events[i].kind & HAUL_EVENT_COPY && haul__is_in_stretch(p->analysis, &p->events[i]) &&
+        if (p->events[i].kind & HAUL_EVENT_COPY && haul__is_steady(p->analysis, &p->events[i]) &&
             p->events[i].bytes > 0)
             look_at(&costs, &p->events[i], to);
     judge_copies(to);

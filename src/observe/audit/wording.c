@@ -146,6 +146,20 @@ static void say_host(const phrases *w, haul_finding *f, bool gap)
                  : "haul_loader *loader = haul_loader_new(data, .batch = 4 * n); /* more work for each command */");
 }
 
+static void say_compilation(const haul_profile *p, const phrases *w, haul_finding *f)
+{
+    const haul__steps *s = &p->analysis->steps;
+    char               where[48] = "step 1";
+    if (s->compiling != 1 || !s->warm_up[0])
+        snprintf(where, sizeof where, "%zu of the %zu steps", s->compiling, haul__step_count(p));
+    haul__snprintf(f->what, sizeof f->what,
+                   "%.3g s of kernel compilation in %s: %d kernel%s for %s. Other findings leave the warm-up out.",
+                   (double)s->compile_ns / 1e9, where, s->kernels, s->kernels == 1 ? "" : "s", w->device);
+    snprintf(f->fix, sizeof f->fix,
+             "step(); /* a warm-up, which compiles the kernels */\n"
+             "haul_profile *profile = haul_profile_begin();");
+}
+
 /* Of copies that the program did not ask for: the plan's price, and how to get another plan. */
 static void say_planned(haul_finding *f)
 {
@@ -177,6 +191,7 @@ void haul__finding_text(const haul_profile *p, const haul__suspect *s, haul_find
     case HAUL_FINDING_WRONG_SIDE: say_side(&w, f, s->down); break;
     case HAUL_FINDING_LOADER_BOUND: say_loader(p, f); break;
     case HAUL_FINDING_HOST_BOUND: say_host(&w, f, s->call_site != 0); break;
+    case HAUL_FINDING_COMPILATION: say_compilation(p, &w, f); break;
     case HAUL_FINDING_END: break;
     }
     if (s->planned)

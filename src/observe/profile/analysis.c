@@ -8,45 +8,12 @@
 #include "core/error.h"
 #include "device/device.h"
 
-/* ---- steps ---- */
-
-size_t haul__step_count(const haul_profile *p)
-{
-    return p->step_count ? p->step_count : 1;
-}
-
-int64_t haul__step_begin(const haul_profile *p, size_t i)
-{
-    return i ? p->steps[i - 1] : 0;
-}
-
-int64_t haul__step_end(const haul_profile *p, size_t i)
-{
-    return p->step_count ? p->steps[i] : p->stopped;
-}
-
-static int64_t step_time(const haul_profile *p, size_t i)
-{
-    return haul__step_end(p, i) - haul__step_begin(p, i);
-}
-
-size_t haul__typical_step(const haul_profile *p)
-{
-    const size_t count = haul__step_count(p);
-    const double mean = (double)haul__step_end(p, count - 1) / (double)count;
-    size_t       nearest = 0;
-    for (size_t i = 1; i < count; i++)
-        if (fabs((double)step_time(p, i) - mean) < fabs((double)step_time(p, nearest) - mean))
-            nearest = i;
-    return nearest;
-}
-
 /* ---- spans ---- */
 
 bool haul__is_span(const haul__profile_event *m)
 {
     return m->kind == HAUL_EVENT_OPERATION_END || m->kind == HAUL_EVENT_CALL_END || m->kind == HAUL_EVENT_WORK_END ||
-           m->kind == HAUL_EVENT_WAITED;
+           m->kind == HAUL_EVENT_WAITED || m->kind == HAUL_EVENT_DRIVER_CALLED;
 }
 
 /* Spans of a thread that have ended and whose parent has not, as a list through `below`. */
@@ -95,6 +62,8 @@ static haul__phase phase_of(const haul_profile *p, const haul__profile_event *m,
         return outer;
     if (m->kind == HAUL_EVENT_WAITED)
         return HAUL__PHASE_WAIT;
+    if (m->kind == HAUL_EVENT_DRIVER_CALLED)
+        return HAUL__PHASE_COMPILE;
     if (m->kind == HAUL_EVENT_WORK_END) {
         if (!strcmp(text, "next batch"))
             return HAUL__PHASE_DATA;
@@ -180,18 +149,23 @@ static void summarize(const haul_profile *p, haul__analysis *a)
     const int64_t held = held_back(p, a);
     phases[HAUL__PHASE_DATA] -= held;
     phases[HAUL__PHASE_WAIT] += held + a->wall - a->host_end;
-    a->summary = (haul_profile_summary){.steps = (int64_t)p->step_count,
-                                        .events = (int64_t)p->count,
-                                        .lost = p->lost,
-                                        .wall_ms = (double)a->wall / 1e6,
-                                        .step_ms = (double)a->wall / 1e6 / (double)haul__step_count(p),
-                                        .step_joules = step_joules(p, a),
-                                        .data_ms = (double)phases[HAUL__PHASE_DATA] / 1e6,
-                                        .forward_ms = (double)phases[HAUL__PHASE_FORWARD] / 1e6,
-                                        .backward_ms = (double)phases[HAUL__PHASE_BACKWARD] / 1e6,
-                                        .optimizer_ms = (double)phases[HAUL__PHASE_OPTIMIZER] / 1e6,
-                                        .wait_ms = (double)phases[HAUL__PHASE_WAIT] / 1e6,
-                                        .other_ms = (double)(a->host_end - inside) / 1e6};
+    a->summary =
+        (haul_profile_summary){.steps = (int64_t)p->step_count,
+                               .events = (int64_t)p->count,
+                               .lost = p->lost,
+                               .wall_ms = (double)a->wall / 1e6,
+                               .step_ms = (double)a->wall / 1e6 / (double)haul__step_count(p),
+                               .median_ms = (double)a->steps.median / 1e6,
+                               .steady_ms = (double)a->steps.steady_ns / 1e6 / (double)haul__steady_count(p, a),
+                               .warm_ups = (int64_t)a->steps.warm_ups,
+                               .step_joules = step_joules(p, a),
+                               .data_ms = (double)phases[HAUL__PHASE_DATA] / 1e6,
+                               .forward_ms = (double)phases[HAUL__PHASE_FORWARD] / 1e6,
+                               .backward_ms = (double)phases[HAUL__PHASE_BACKWARD] / 1e6,
+                               .optimizer_ms = (double)phases[HAUL__PHASE_OPTIMIZER] / 1e6,
+                               .compile_ms = (double)phases[HAUL__PHASE_COMPILE] / 1e6,
+                               .wait_ms = (double)phases[HAUL__PHASE_WAIT] / 1e6,
+                               .other_ms = (double)(a->host_end - inside) / 1e6};
 }
 
 /* ---- all of it ---- */
@@ -206,6 +180,7 @@ void haul__analysis_free(haul__analysis *a)
     haul__free(a->idle.times.items);
     haul__free(a->call_sites);
     haul__free(a->spans);
+    haul__free(a->steps.warm_up);
     haul__free(a);
 }
 
@@ -216,7 +191,8 @@ const haul__analysis *haul__profile_analysis(haul_profile *p, const char *operat
     haul__analysis *a = haul__calloc(1, sizeof *a);
     if (a) {
         find_end(p, a);
-        if (haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) && haul__find_call_sites(p, a)) {
+        if (haul__find_steps(p, a) && haul__find_spans(p, a) && haul__find_idle(p, a) && haul__find_memory(p, a) &&
+            haul__find_call_sites(p, a)) {
             summarize(p, a);
             if (haul__find_tables(p, a))
                 return p->analysis = a;

@@ -12,6 +12,7 @@ typedef enum haul__phase {
     HAUL__PHASE_FORWARD,
     HAUL__PHASE_BACKWARD,
     HAUL__PHASE_OPTIMIZER,
+    HAUL__PHASE_COMPILE,
     HAUL__PHASE_WAIT,
     HAUL__PHASE_LOADING,
     HAUL__PHASES
@@ -36,6 +37,18 @@ typedef struct haul__idle {
     haul__intervals    times;
 } haul__idle;
 
+/* The steps. Those of the warm-up compiled kernels, or came first and were slow; they are at most half of all. */
+typedef struct haul__steps {
+    bool   *warm_up; /* of each step, and false for what comes after the last one */
+    size_t  warm_ups;
+    size_t  compiling;  /* steps in which kernels were compiled */
+    size_t  typical;    /* the step that takes the median time */
+    int64_t median;     /* ns */
+    int64_t steady_ns;  /* of the other steps together, until their commands are done */
+    int64_t compile_ns; /* time in which the main thread compiled kernels */
+    int     kernels;    /* how many it compiled */
+} haul__steps;
+
 /* The memory of a device. */
 typedef struct haul__curve {
     const haul_device   *device;
@@ -47,7 +60,8 @@ typedef struct haul__curve {
 typedef struct haul__analysis {
     int64_t              host_end; /* ns: the end of the last step */
     int64_t              wall;     /* the end of all commands submitted in the steps */
-    haul__span_info     *spans;    /* of each event */
+    haul__steps          steps;
+    haul__span_info     *spans; /* of each event */
     haul__idle           idle;
     haul_profile_summary summary;
     haul__table          tables[4];  /* by haul_profile_key */
@@ -67,7 +81,8 @@ bool haul__is_span(const haul__profile_event *m);
 /* True if it is a part of the steps. Commands that are done later are, if they were submitted in a step. */
 bool haul__is_in_stretch(const haul__analysis *a, const haul__profile_event *m);
 
-/* Fills in a->spans. False without memory, as with all of these. */
+/* Fills in a->steps, a->spans ... False without memory, as with all of these. */
+bool haul__find_steps(const haul_profile *p, haul__analysis *a);
 bool haul__find_call_sites(haul_profile *p, haul__analysis *a);
 bool haul__find_spans(const haul_profile *p, haul__analysis *a);
 bool haul__find_idle(const haul_profile *p, haul__analysis *a);
@@ -81,8 +96,14 @@ int64_t haul__starved(const haul__analysis *a, const haul__profile_event *m);
 size_t  haul__step_count(const haul_profile *p);
 int64_t haul__step_begin(const haul_profile *p, size_t i);
 int64_t haul__step_end(const haul_profile *p, size_t i);
-/* The step whose time is nearest to the mean. */
-size_t haul__typical_step(const haul_profile *p);
+
+/* True if it is a part of a step that does not belong to the warm-up. */
+bool haul__is_steady(const haul__analysis *a, const haul__profile_event *m);
+
+static inline size_t haul__steady_count(const haul_profile *p, const haul__analysis *a)
+{
+    return haul__step_count(p) - a->steps.warm_ups;
+}
 
 /* Bytes of a device's memory that the event adds or, negative, takes away; 0 for other events, and for pinned memory,
  * which is the host's. */

@@ -1,4 +1,4 @@
-/* profile.json: the summary, the tables, the timeline of a typical step, the memory over it. docs/profile.md describes
+/* profile.json: the summary, the tables, the timeline of the median step, the memory over it. docs/profile.md describes
  * the members. */
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,8 @@ static void write_phases(haul__json_text *t, const haul_profile_summary *s)
         const char *name;
         double      ms;
     } phases[] = {{"data", s->data_ms},           {"forward", s->forward_ms}, {"backward", s->backward_ms},
-                  {"optimizer", s->optimizer_ms}, {"wait", s->wait_ms},       {"other", s->other_ms}};
+                  {"optimizer", s->optimizer_ms}, {"compile", s->compile_ms}, {"wait", s->wait_ms},
+                  {"other", s->other_ms}};
     haul__json_begin(t, "phases", '[');
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         haul__json_begin(t, NULL, '{');
@@ -62,6 +63,9 @@ static void write_summary(haul__json_text *t, const haul_profile *p)
     haul__json_integer(t, "steps", (int64_t)haul__step_count(p));
     haul__json_number(t, "wall_ms", s->wall_ms);
     haul__json_number(t, "step_ms", s->step_ms);
+    haul__json_number(t, "median_ms", s->median_ms);
+    haul__json_number(t, "steady_ms", s->steady_ms);
+    haul__json_integer(t, "warm_ups", s->warm_ups);
     haul__json_number(t, "step_joules", s->step_joules);
     haul__json_integer(t, "events", s->events);
     haul__json_integer(t, "lost", s->lost);
@@ -146,7 +150,7 @@ static void write_table(haul__json_text *t, const char *name, const haul__table 
     haul__json_end(t, ']');
 }
 
-/* ---- the timeline of a typical step ---- */
+/* ---- the timeline of the median step ---- */
 
 typedef struct window {
     int64_t begin, end;
@@ -305,7 +309,7 @@ static void write_memory(haul__json_text *t, const haul_profile *p, window w)
 void haul__write_tables(haul__json_text *t, const haul_profile *p)
 {
     const haul__table *tables = p->analysis->tables;
-    const size_t       step = haul__typical_step(p);
+    const size_t       step = p->analysis->steps.typical;
     const window       w = {haul__step_begin(p, step), haul__step_end(p, step)};
     haul__json_begin(t, NULL, '{');
     write_summary(t, p);

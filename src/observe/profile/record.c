@@ -15,7 +15,8 @@ enum { USUAL_MOST = 4 << 20 };
 
 static const uint32_t RECORDED = HAUL_EVENT_OPERATION_END | HAUL_EVENT_COMMAND_DONE | HAUL_EVENT_COPY |
                                  HAUL_EVENT_WAITED | HAUL_EVENT_MEMORY_ALLOCATED | HAUL_EVENT_MEMORY_FREED |
-                                 HAUL_EVENT_CALL_END | HAUL_EVENT_LABEL_END | HAUL_EVENT_WORK_END;
+                                 HAUL_EVENT_CALL_END | HAUL_EVENT_LABEL_END | HAUL_EVENT_WORK_END |
+                                 HAUL_EVENT_DRIVER_CALLED;
 
 /* ---- taking ---- */
 
@@ -98,24 +99,33 @@ static void note_data(haul_profile *p, haul__profile_event *m, const haul_event 
 static void note_gap(haul_profile *p, haul__profile_event *m)
 {
     enum { LONG = 20000 };
-    void         *frames[HAUL__STACK_FRAMES];
-    const bool    asks = m->kind == HAUL_EVENT_WORK_END && !strcmp(haul__profile_text(p, m->text), "next batch");
+    void      *frames[HAUL__STACK_FRAMES];
+    const bool asks = m->kind == HAUL_EVENT_DRIVER_CALLED ||
+                      (m->kind == HAUL_EVENT_WORK_END && !strcmp(haul__profile_text(p, m->text), "next batch"));
     const int64_t gap = m->begin - p->last_end;
     if (m->thread != p->thread || !haul__is_span(m))
         return;
     if (p->call_sites && !m->stack && (gap > LONG || asks))
         m->stack = haul__stacks_number(&p->stacks, frames, haul__take_frames(frames, HAUL__STACK_FRAMES), m->operation);
-    if (gap > LONG && m->stack && haul__grow(&p->gaps, &p->gap_room, (size_t)m->stack + 1, sizeof *p->gaps)) {
-        for (; p->gap_count <= m->stack; p->gap_count++)
-            p->gaps[p->gap_count] = 0;
-        p->gaps[m->stack] += gap;
-    }
+    m->gap = gap > LONG && m->stack ? gap : 0;
     p->last_end = m->end > p->last_end ? m->end : p->last_end;
+}
+
+/* Of the calls of drivers only these are kept: what a program that runs for longer does once. */
+static bool gets_ready(const haul_event *e)
+{
+    static const char *const ready[] = {"was compiled", "was compiled for its first run", "planned a convolution"};
+    bool                     found = false;
+    for (size_t i = 0; i < sizeof ready / sizeof *ready; i++)
+        found = found || !strcmp(e->text, ready[i]);
+    return found;
 }
 
 static void take(const haul_event *e, void *context)
 {
     haul_profile *p = context;
+    if (e->kind == HAUL_EVENT_DRIVER_CALLED && !gets_ready(e))
+        return;
     if (!p->everywhere && e->thread != p->thread && !(e->kind & HAUL_EVENT_MEMORY)) /* memory is the device's */
         return;
     if (p->count >= p->most || !haul__grow(&p->events, &p->room, p->count + 1, sizeof *p->events)) {
@@ -164,7 +174,6 @@ static void destroy(void *object)
         haul__free(p->earlier[i].blocks);
     haul__free(p->earlier);
     haul__free(p->peaks);
-    haul__free(p->gaps);
     haul__energy_close(&p->energy);
     haul__free(p->copied);
     haul__stacks_close(&p->stacks);

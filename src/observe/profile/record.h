@@ -25,6 +25,7 @@ typedef struct haul__profile_event {
     bool               unchanged;                      /* of a copy: the same bytes went to the device before */
     const haul_device *device, *other;
     int64_t            begin, end, submitted;
+    int64_t            gap; /* of a span: time that the program took before it, if `stack` says where */
     int64_t            bytes;
     int64_t            planned; /* of a copy: ns that HAUL_PLACE_AUTO counted; 0: the program asked for it */
     uint64_t           number;  /* of the command, storage or node */
@@ -76,8 +77,6 @@ struct haul_profile {
     size_t                 earlier_count, earlier_room;
     haul__peak            *peaks;
     size_t                 peak_count, peak_room;
-    int64_t               *gaps; /* by stack: time of the main thread before spans with this stack, the program's own */
-    size_t                 gap_count, gap_room;
     int64_t                last_end; /* of a span of the main thread */
     struct haul__analysis *analysis; /* NULL until the profile is read */
     struct haul__findings *findings;

@@ -148,14 +148,32 @@ static double joules_of(const builder *b, const haul__profile_event *m)
     return haul__joules_between(haul__energy_of(&b->p->energy, m->device), m->begin, m->end);
 }
 
-/* The gradient's own time is the pass's. */
-static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, uint32_t call, uint32_t backward)
+/* The numbers of names of rows that stand for no operation. */
+typedef struct row_names {
+    uint32_t call, backward, compilation, waiting, program;
+} row_names;
+
+static row_names name_rows(haul__texts *texts)
 {
+    return (row_names){.call = haul__texts_number(texts, "haul_call"),
+                       .backward = haul__texts_number(texts, "haul_backward"),
+                       .compilation = haul__texts_number(texts, "(compilation)"),
+                       .waiting = haul__texts_number(texts, "(waiting)"),
+                       .program = haul__texts_number(texts, "(program)")};
+}
+
+/* The gradient's own time is the pass's. */
+static haul_profile_row *row_of_span(builder *b, const haul__profile_event *m, const row_names *n)
+{
+    if (m->kind == HAUL_EVENT_WAITED)
+        return find(b, (key){.name = n->waiting});
+    if (m->kind == HAUL_EVENT_DRIVER_CALLED)
+        return find(b, (key){.name = n->compilation, .device = m->device});
     if (m->kind == HAUL_EVENT_CALL_END)
-        return find(b, (key){.name = call});
+        return find(b, (key){.name = n->call});
     if (m->kind == HAUL_EVENT_WORK_END) {
         const bool gradient = !strcmp(haul__profile_text(b->p, m->text), "gradient");
-        return find(b, (key){.name = gradient ? backward : m->operation});
+        return find(b, (key){.name = gradient ? n->backward : m->operation});
     }
     return find(b, (key){.name = m->operation, .device = m->device});
 }
@@ -167,13 +185,13 @@ static bool is_part(const haul_profile *p, const haul__profile_event *m)
     return m->kind == HAUL_EVENT_WORK_END && (!strcmp(text, "gradient") || !strcmp(text, "batch made"));
 }
 
-static void add_span(builder *b, size_t i, uint32_t call, uint32_t backward)
+static void add_span(builder *b, size_t i, const row_names *n)
 {
     const haul__profile_event *m = &b->p->events[i];
     const haul__span_info     *span = &b->a->spans[i];
     if (span->phase == HAUL__PHASE_LOADING)
         return;
-    haul_profile_row *row = row_of_span(b, m, call, backward);
+    haul_profile_row *row = row_of_span(b, m, n);
     if (!row)
         return;
     row->calls += !is_part(b->p, m);
@@ -195,15 +213,16 @@ static double other_joules(const builder *b)
     return joules;
 }
 
-static void add_other_time(builder *b)
+/* After the last step the main thread waits until all commands of the steps are done. */
+static void add_other_time(builder *b, const row_names *n)
 {
     const int64_t     tail = b->a->wall - b->a->host_end;
-    haul_profile_row *row = find(b, (key){.name = haul__texts_number(&b->p->texts, "(program)")});
+    haul_profile_row *row = find(b, (key){.name = n->program});
     if (row) {
         row->host_ms += b->a->summary.other_ms;
         row->joules += other_joules(b);
     }
-    row = tail ? find(b, (key){.name = haul__texts_number(&b->p->texts, "haul_profile_end")}) : NULL;
+    row = tail ? find(b, (key){.name = n->waiting}) : NULL;
     if (row) {
         row->host_ms += (double)tail / 1e6;
         row->joules += haul__joules_between(haul__energy_of(&b->p->energy, haul_cpu()), b->a->host_end, b->a->wall);
@@ -256,22 +275,20 @@ static bool is_made(const haul_profile *p, const haul__profile_event *m)
 
 static bool find_operations(haul_profile *p, haul__analysis *a)
 {
-    builder      b;
-    haul__texts *texts = &p->texts;
+    builder b;
     if (!open(&b, p, a))
         return false;
-    const uint32_t call = haul__texts_number(texts, "haul_call");
-    const uint32_t backward = haul__texts_number(texts, "haul_backward");
+    const row_names names = name_rows(&p->texts);
     for (size_t i = 0; i < p->count; i++) {
         const haul__profile_event *m = &p->events[i];
         if (!haul__is_in_stretch(a, m))
             continue;
         if (haul__is_span(m))
-            add_span(&b, i, call, backward);
+            add_span(&b, i, &names);
         else if (m->kind == HAUL_EVENT_COMMAND_DONE || is_made(p, m))
             add_to_operation(&b, m);
     }
-    add_other_time(&b);
+    add_other_time(&b, &names);
     add_peaks(&b, false);
     for (size_t i = 0; i < b.count; i++) {
         haul_profile_row *row = &b.rows[i];

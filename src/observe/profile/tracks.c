@@ -60,6 +60,8 @@ const char *haul__bar_kind(const haul_profile *p, const haul__profile_event *m)
         return "label";
     if (m->kind == HAUL_EVENT_WAITED)
         return "wait";
+    if (m->kind == HAUL_EVENT_DRIVER_CALLED)
+        return "compile";
     if (m->kind != HAUL_EVENT_WORK_END)
         return "operation";
     return !strcmp(text, "next batch") || !strcmp(text, "batch made") ? "data"
