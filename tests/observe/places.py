@@ -30,7 +30,7 @@ static void say(const haul_sync_event *e, void *context)
 static void train(haul_tensor *x)
 {
     haul_tensor *y = haul_call(net, x);                      // call
-    haul_backward(haul_mean(haul_square(y)), HAUL_NONE);     // backward
+    haul_backward(haul_mean(haul_square(y)));                // backward
 }
 static void multiply(haul_tensor *a, haul_tensor *b, haul_profile *profile)
 {
