@@ -8,8 +8,6 @@
 #include "cli/options/row.h"
 #include "cli/shared/cli.h"
 
-enum { MOST_NAMES = 64 };
-
 /* ---- given options ---- */
 
 static void mark_given(option_values *o, const option *row)
@@ -35,6 +33,7 @@ static int set_value(option_values *o, const option *row, const char *text)
     char expected[300];
     if (option_take_text(row, (char *)o->values + row->offset, text)) {
         mark_given(o, row);
+        o->texts[row - o->command->options] = text;
         return -1;
     }
     option_expected(row, expected, sizeof expected);
@@ -76,7 +75,7 @@ static const char *const elsewhere[][2] = {{"batch-size", "batch"},
 /* The option of the command that was probably meant; NULL if none is near. */
 static const char *probable_option(const command *c, const char *name)
 {
-    const char *names[MOST_NAMES + 2] = {NULL};
+    const char *names[MOST_OPTIONS + 2] = {NULL};
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (!strcmp(name, elsewhere[i][0]) && option_named(c, elsewhere[i][1], strcspn(elsewhere[i][1], " ")))
             return elsewhere[i][1];

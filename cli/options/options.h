@@ -94,23 +94,30 @@ typedef struct command {
     const char         *usage;       /* what follows the name: "[OPTION...]" */
     const char         *description; /* a paragraph */
     const option       *options;
-    int                 option_count; /* at most 64 */
+    int                 option_count; /* at most MOST_OPTIONS */
     option_operand      operand;
     const help_example *examples; /* ended by a NULL line */
     command_main       *run;
 } command;
 
+enum { MOST_OPTIONS = 64 };
+
 /* The values of a subcommand's options, and which of them were on the command line. */
 typedef struct option_values {
     const command *command;
-    void          *values; /* the subcommand's struct */
-    uint64_t       given;  /* a bit for each row */
+    void          *values;              /* the subcommand's struct */
+    uint64_t       given;               /* a bit for each row */
+    const char    *texts[MOST_OPTIONS]; /* of given rows, as typed */
 } option_values;
 
 /* Defaults first, then argv. -1: go on; else the exit code to end with (help was printed, or a complaint). */
 int options_parse(option_values *o, const command *command, void *values, int argc, char **argv);
 
 bool option_given(const option_values *o, const char *name);
+
+/* The options that were given, as words of a shell's command line: " --model resnet18 --lr 0.1". Those whose names are
+ * in `without` (ended by NULL) are left out. To free; NULL when memory is exhausted. */
+char *options_line(const option_values *o, const char *const *without);
 
 /* ---- in files ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "cli/options/memory_limit.h"
 #include "cli/plan/allowance.h"
 #include "cli/shared/cli.h"
 #include "cli/train/planner.h"
@@ -67,14 +68,18 @@ static haul_status record(void *context, const haul__choose_way *way, haul__segm
 /* As the options have it. */
 static haul_status record_plain(void *context, haul__segments *segments, haul__fit_step *out)
 {
-    const allowance *a = context;
-    return record(context, &(haul__choose_way){a->t->options->batch, 1, false}, segments, out);
+    const allowance     *a = context;
+    const train_options *o = a->t->options;
+    return record(context, &(haul__choose_way){o->batch, o->accumulate, false}, segments, out);
 }
 
-/* A percentage is of the device's peak without a limit. */
+/* A percentage is of the device's peak without a limit. A size has what the driver takes in it, as for haul train. */
 static haul_status find_limit(allowance *a, haul__choose_request *r)
 {
     const haul__plan_request *p = &a->request->plan;
+    haul_memory_stats         memory = {.overhead = 0};
+    if (!haul_memory_stats_get(a->t->device, &memory))
+        a->overhead = memory.overhead;
     a->limit = p->limit[1] ? p->limit[1] : p->machine->devices[p->devices[1]].memory_bytes;
     if (p->percent[1] > 0) {
         haul__keep        free;
@@ -86,10 +91,10 @@ static haul_status find_limit(allowance *a, haul__choose_request *r)
                                                    &free);
         if (status)
             return status;
-        a->limit = (int64_t)(p->percent[1] / 100 * (double)free.free_peak);
+        a->limit = (int64_t)(p->percent[1] / 100 * (double)free.free_peak) + a->overhead;
         haul__keep_free(&free);
     }
-    r->limit = larger(a->limit, 1);
+    r->limit = larger(a->limit - a->overhead, 1);
     return HAUL_OK;
 }
 
@@ -118,7 +123,7 @@ static haul_status try_split(allowance *a)
     if (status)
         return status;
     request.ahead = true;
-    request.limit[1] = a->limit;
+    request.limit[1] = larger(a->limit - a->overhead, 1);
     request.percent[1] = 0;
     a->request->plan.machine = NULL; /* the plan takes it over */
     a->split = haul__plan_new(&program, &request, "haul plan");
@@ -142,6 +147,7 @@ static haul_status choose(allowance *a)
                                    .allowed = a->allowed,
                                    .batch = a->t->options->batch,
                                    .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),
+                                   .parts = a->t->options->accumulate,
                                    .host_limit = p->limit[0],
                                    .machine = p->machine,
                                    .number = p->devices[1]};
@@ -168,10 +174,37 @@ static int refuse(const allowance *a)
     return EXIT_MEMORY;
 }
 
+/* -1, or an exit code after a complaint. */
+static int check(const allowance *a)
+{
+    const train_options      *o = a->t->options;
+    const haul__plan_request *p = &a->request->plan;
+    if (p->percent[0] > 0) {
+        complain(
+            "--memory-limit %s=%g%% is for what --allow spill puts into host memory, of which there is no whole; a "
+            "size is expected, for example %s=8G",
+            p->names[0], p->percent[0], p->names[0]);
+        return EXIT_USAGE;
+    }
+    if (!memory_limit_suits_batch(p->percent[1], o->batch))
+        return EXIT_USAGE;
+    if (o->resume && a->allowed & ~(unsigned)(HAUL__ALLOW_RECOMPUTE | HAUL__ALLOW_SPILL)) {
+        complain("a run that goes on may change only --allow recompute,spill; the rest needs another run: haul plan "
+                 "--run %s",
+                 o->run);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
 int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
 {
-    allowance a = {.t = t, .request = request, .allowed = allowed};
-    int       code = EXIT_FAILED;
+    allowance a = {.t = t, .request = request, .allowed = allowed, .spilled = t->options->spill};
+    int       code = check(&a);
+    if (code >= 0)
+        return code;
+    t->options->spill = false; /* the plan says whether it spills */
+    code = EXIT_FAILED;
     if (!planner_open(t))
         return EXIT_FAILED;
     if (choose(&a)) {

@@ -9,13 +9,18 @@ typedef struct allowance {
     trainer       *t;
     study_request *request;
     unsigned       allowed;
-    int64_t        limit; /* of the device, in bytes */
+    bool           spilled;  /* the training has --spill on by itself */
+    int64_t        limit;    /* of the device, in bytes */
+    int64_t        overhead; /* of these, what the device takes for other things than tensors */
     haul__chosen   chosen;
     haul_plan     *split; /* the placement that took the place of `chosen`; NULL: none did */
 } allowance;
 
 /* What other limits would change; "" for a placement. */
 const char *allowance_words(const allowance *a, char *out, size_t size);
+
+/* The command that trains as planned; NULL: the plan is a placement, or memory is exhausted. To free. */
+char *allowance_command(const allowance *a);
 
 /* For people. False after a complaint, as with JSON. */
 bool show_allowance(const allowance *a);

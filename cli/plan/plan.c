@@ -1,6 +1,5 @@
 /* haul plan: where the parts of a training step should run. */
 #include "cli/options/commands.h"
-#include "cli/options/memory_limit.h"
 #include "cli/options/options.h"
 #include "cli/plan/allow.h"
 #include "cli/plan/check.h"
@@ -28,12 +27,13 @@ typedef struct planning {
 
 static bool has_step(const plan_options *o)
 {
-    return o->step.model || o->step.run;
+    return o->step.model || o->step.run || o->step.train.count;
 }
 
 static int check(const plan_options *o)
 {
-    if ((has_step(o) || !o->verify) && !one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M or --run DIR"))
+    if ((has_step(o) || !o->verify) &&
+        !one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M, --run DIR, or -- and options of haul train"))
         return EXIT_USAGE;
     if (o->verify && (o->measure || o->svg || o->certificate || o->json)) {
         complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");
@@ -120,8 +120,6 @@ static int run(planning *p)
         complain("--allow plans the memory of one device; name the host and one other device in --devices");
         return EXIT_USAGE;
     }
-    if (!memory_limit_suits_batch(p->request.plan.percent[1], o->step.batch))
-        return EXIT_USAGE;
     one_step step = o->step;
     if (o->allow)
         step.device = allow_device(&p->request, o->texts.machine);
@@ -222,12 +220,13 @@ static const help_example plan_lines[] = {{"haul plan --model simplecnn --batch 
                                           {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
                                           {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
                                           {"haul plan --verify plan.json --run runs/first", NULL},
+                                          {"haul plan --allow spill --memory-limit 2G -- --batch 512", NULL},
                                           {NULL, NULL}};
 
 const command plan_command = {
     .name = "plan",
     .summary = "Find the devices where the parts of a training step are fastest",
-    .usage = "[OPTION...]",
+    .usage = "[OPTION...] [-- TRAIN_OPTION...]",
     .description =
         "Finds for each operation of a training step the device, of the host and up to eight others, with which the "
         "step is fastest, and says why. Nothing is computed: the times are those of the machine, and operations and "
@@ -237,6 +236,10 @@ const command plan_command = {
         "devices and without limits no other one is faster.",
     .options = plan_rows,
     .option_count = sizeof plan_rows / sizeof *plan_rows,
+    .operand = {.name = "TRAIN_OPTION",
+                .help = "Options of haul train, whose step is planned, instead of --model and --run",
+                .offset = offsetof(plan_options, step.train),
+                .several = true},
     .examples = plan_lines,
     .run = plan_main,
 };

@@ -1,6 +1,6 @@
 /* What haul plan --allow chose, for people. */
-#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/plan/allowance.h"
 #include "cli/plan/show.h"
@@ -41,27 +41,13 @@ static void print_techniques(const allowance *a)
                text_count(c->keep.schedule.count));
 }
 
-/* The command that trains so, in one line, so that it can be copied. A placement has a file that says how. */
+/* The command in one line, so that it can be copied. A placement has a file that says how. */
 static void print_next(const allowance *a)
 {
-    char                quoted[200];
-    const haul__chosen *c = &a->chosen;
-    if (a->split)
-        return;
-    if (a->t->run.config)
-        printf("next       haul train --config %s", shell_text(quoted, sizeof quoted, a->t->run.config));
-    else
-        printf("next       haul train --model %s", a->t->options->model);
-    printf(" --device %s --batch %" PRId64, a->request->plan.names[1], c->batch / c->accumulate);
-    if (c->accumulate > 1)
-        printf(" --accumulate %" PRId64, c->accumulate);
-    if (c->bf16)
-        printf(" --precision bf16");
-    if (haul__segments_count_on(&c->keep.segments))
-        printf(" --recompute auto");
-    if (c->keep.schedule.count)
-        printf(" --spill on");
-    printf(" --memory-limit %" PRId64 "\n", a->limit);
+    char *line = allowance_command(a);
+    if (line)
+        printf("next       %s\n", line);
+    free(line);
 }
 
 bool show_allowance(const allowance *a)

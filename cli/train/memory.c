@@ -1,6 +1,7 @@
 /* Sentences about memory that does not suffice: the request, the needed memory by operation, and settings that would
  * fit. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
@@ -55,6 +56,8 @@ static void tell_need(const trainer *t)
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",
                   is_epoch ? "the change from one epoch to the next" : "a training step", text_count(t->options->batch),
                   segments, size_of(d->peak).text);
+    if (most && d->follows) /* a followed step has its tensors in one arena; a recorded one has the same by itself */
+        most = haul__fit_device(&d->first, t->device);
     if (most)
         tell_origins(most);
 }
@@ -125,18 +128,26 @@ static void tell_spill(trainer *t, int64_t limit)
             "With --spill on, a step does not fit either, by the estimate: one of its operations needs more.");
 }
 
-/* The command that looks for ways to fit. */
+/* The command that looks for ways to fit, for the training with all its options. A run that goes on keeps the sums of
+ * its mini-batches. */
 static void tell_plan(const trainer *t, int64_t bound)
 {
-    const train_options *o = t->options;
-    char                 limit[64], quoted[200];
+    static const char *const without[] = {"device", "devices", "place", "plan", "memory-limit", "estimate", NULL};
+    const train_options     *o = t->options;
+    const bool               named = option_given(t->values, "model") || o->resume;
+    char                     limit[64], *given;
     if (t->device == haul_cpu())
         return;
-    snprintf(limit, sizeof limit, "%lld", (long long)bound);
-    complain_more("To find the fastest way to train that fits: haul plan %s %s --batch %lld --devices cpu,%s --allow "
-                  "recompute,spill,accumulate,bf16 --memory-limit %s",
-                  o->resume ? "--run" : "--model", shell_text(quoted, sizeof quoted, o->resume ? o->run : o->model),
-                  (long long)o->batch, haul_device_name(t->device), o->memory_limit ? o->memory_limit : limit);
+    given = options_line(t->values, without);
+    snprintf(limit, sizeof limit, "%lld", (long long)(bound + t->expected.overhead));
+    if (given) {
+        complain_more("To find the fastest way to train that fits:");
+        complain_more("haul plan --devices cpu,%s --allow recompute,spill%s --memory-limit %s --%s%s%s",
+                      haul_device_name(t->device), o->resume ? "" : ",accumulate",
+                      t->plans.limit.bytes ? o->memory_limit : limit, named ? "" : " --model ", named ? "" : o->model,
+                      given);
+    }
+    free(given);
 }
 
 static void tell_limit(const trainer *t, bool exhausted, int64_t bound)

@@ -8,48 +8,77 @@
 
 bool one_step_is_named(const one_step *s, const char *both, const char *how)
 {
-    if (!s->model != !s->run)
+    const int named = (s->model != NULL) + (s->run != NULL) + (s->train.count > 0);
+    if (named == 1)
         return true;
-    if (s->run)
+    if (s->train.count && named)
+        complain("%s leaves no room for options of haul train, which begin with '%s'; name the model or the run there",
+                 s->model ? "--model" : "--run", s->train.items[0]);
+    else if (named)
         complain("%s were given; one of them is expected", both);
     else
         complain("which step? Give %s", how);
     return false;
 }
 
-/* The options of haul train that decide on a step. */
-static bool take_options(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
+/* Options of haul train, as given. -1, or an exit code. */
+static int parse_train(const one_step *s, option_values *values, train_options *o)
+{
+    char     *none[] = {"train"};
+    const int code = s->train.count ? options_parse(values, &train_command, o, s->train.count + 1, s->train.items - 1)
+                                    : options_parse(values, &train_command, o, 1, none);
+    if (code >= 0 || !o->resume || o->run)
+        return code;
+    complain("--resume needs --run DIR, the folder of the run to continue");
+    return EXIT_USAGE;
+}
+
+/* Options that were not given come from the run or from --config. False after a complaint. */
+static bool take_stored(const one_step *s, trainer *t, option_values *values, cJSON **stored)
+{
+    const train_options *o = t->options;
+    const char          *folder = s->run ? s->run : o->resume ? o->run : NULL, *file = o->config;
+    if (!run_name(&t->run, folder))
+        return false;
+    if (folder)
+        file = run_look(&t->run) == RUN_NONE ? NULL : t->run.config;
+    if (folder && !file)
+        return false;
+    *stored = file ? config_read(file) : NULL;
+    return !file || (*stored && options_from_json(values, *stored, file));
+}
+
+/* The options of haul train that decide on a step. -1, or an exit code. */
+static int take_options(const one_step *s, const char *subcommand, trainer *t, option_values *values, cJSON **stored)
 {
     train_options *o = t->options;
-    char          *train[] = {"train"};
-    if (options_parse(values, &train_command, o, 1, train) >= 0)
-        return false;
+    const int      code = parse_train(s, values, o);
+    if (code >= 0)
+        return code;
     complain_as(subcommand);
-    if (s->run) {
-        *stored = run_look(&t->run) == RUN_NONE ? NULL : config_read(t->run.config);
-        if (!*stored || !options_from_json(values, *stored, t->run.config))
-            return false;
-    }
+    if (!take_stored(s, t, values, stored))
+        return EXIT_FAILED;
     o->model = s->model ? s->model : o->model;
     o->device = s->device ? s->device : o->device;
     o->precision = s->precision ? s->precision : o->precision;
-    o->batch = s->batch_given || !s->run ? s->batch : o->batch;
+    o->batch = s->batch_given || s->model ? s->batch : o->batch;
     o->threads = s->threads;
-    o->place = o->plan = NULL;
+    o->place = o->plan = o->devices = NULL;
     o->workers = 0;
-    if (!o->batch && !s->finds_batch)
-        complain("the run finds its batch by itself (--batch auto); give --batch N");
-    return o->batch || s->finds_batch;
+    if (o->batch || s->finds_batch)
+        return -1;
+    return complain("the training finds its batch by itself (--batch auto); give --batch N");
 }
 
 static int open_and_use(const one_step *s, const char *subcommand, trainer *t, one_step_use *use, void *context)
 {
     option_values values = {.values = t->options};
     cJSON        *stored = NULL; /* has the texts of the options as long as they are used */
-    int           code = EXIT_FAILED;
-    if (run_name(&t->run, s->run) && take_options(s, subcommand, t, &values, &stored) &&
-        memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t))
-        code = use(t, context);
+    int           code = take_options(s, subcommand, t, &values, &stored);
+    t->values = &values;
+    if (code < 0)
+        code = memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) ? use(t, context)
+                                                                                                     : EXIT_FAILED;
     cJSON_Delete(stored);
     return code;
 }

@@ -1,4 +1,5 @@
-/* One step of a training, for subcommands that look at it: of a model as haul train has it, or of a run. */
+/* One step of a training, for subcommands that look at it: of a model as haul train has it, of a run, or of haul train
+ * with any options. */
 #ifndef CLI_TRAIN_ONE_STEP_H
 #define CLI_TRAIN_ONE_STEP_H
 
@@ -7,13 +8,14 @@
 #include "cli/train/trainer.h"
 
 typedef struct one_step {
-    const char *model, *run; /* one of them; the other is NULL */
-    const char *device;      /* NULL: that of the run, or the best one */
-    const char *precision;   /* NULL: that of the run, or f32 */
-    int64_t     batch;       /* of a run only if it was given */
-    bool        batch_given;
-    bool        finds_batch; /* a batch of 0 is one that the subcommand finds */
-    int64_t     threads;
+    const char  *model, *run; /* one of them; the other is NULL; both, if `train` has options */
+    operand_list train;       /* options of haul train */
+    const char  *device;      /* NULL: that of the run, or the best one */
+    const char  *precision;   /* NULL: that of the run, or f32 */
+    int64_t      batch;       /* of a run, or with `train`, only if it was given */
+    bool         batch_given;
+    bool         finds_batch; /* a batch of 0 is one that the subcommand finds */
+    int64_t      threads;
 } one_step;
 
 /* Rows of the options for a step. It is the member `step` of the subcommand's struct. */
@@ -36,8 +38,8 @@ typedef struct one_step {
         .low = 1, .high = MOST_BATCH                                                                                   \
     }
 
-/* True if a model or a run is given, and not both. Otherwise complains: `both` names the two, and `how` says how one of
- * them is given. */
+/* True if a model, a run or options of haul train are given, and only one of them. Otherwise complains: `both` names
+ * the two, and `how` says how one of them is given. */
 #define ONE_STEP_BOTH "--model and --run"
 bool one_step_is_named(const one_step *s, const char *both, const char *how);
 

@@ -31,10 +31,10 @@ static int64_t time_of_updates(const haul__choose_request *r, const haul__keep *
     return sum;
 }
 
-static unsigned techniques_of(const haul__chosen *c)
+static unsigned techniques_of(const haul__choose_request *r, const haul__chosen *c)
 {
     unsigned used = c->bf16 ? HAUL__ALLOW_BF16 : 0;
-    used |= c->accumulate > 1 ? HAUL__ALLOW_ACCUMULATE : 0;
+    used |= c->accumulate > r->parts ? HAUL__ALLOW_ACCUMULATE : 0;
     used |= haul__segments_count_on(&c->keep.segments) ? HAUL__ALLOW_RECOMPUTE : 0;
     return used | (c->keep.schedule.count ? HAUL__ALLOW_SPILL : 0);
 }
@@ -73,7 +73,7 @@ static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_
     out->free_ps = parts * out->keep.free_ps - saved;
     out->free_peak = out->keep.free_peak;
     out->moved = parts * out->keep.moved;
-    out->used = techniques_of(out);
+    out->used = techniques_of(r, out);
     return HAUL_OK;
 }
 
@@ -108,14 +108,24 @@ static void keep_better(haul__chosen *now, haul__chosen *best)
     }
 }
 
-/* In one part, and in two, four and so on, until a step takes no more time than without a limit. */
+/* The smallest divisor of the batch that is at least so large; 0: there is none up to MOST_PARTS. */
+static int64_t divisor_from(int64_t batch, int64_t least)
+{
+    for (int64_t d = least; d <= MOST_PARTS && d <= batch; d++)
+        if (batch % d == 0)
+            return d;
+    return 0;
+}
+
+/* With the training's mini-batches, and with smaller ones, at most half as large each time, until a step takes no more
+ * time than without a limit. */
 static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool bf16, int64_t limit, haul__chosen *best)
 {
     haul_status status = HAUL_OK;
     bool        free = false;
-    for (int64_t parts = 1; !status && !free && parts <= MOST_PARTS && batch % parts == 0; parts *= 2) {
+    for (int64_t parts = 1; !status && !free && parts; parts = divisor_from(batch, 2 * parts)) {
         haul__chosen now;
-        status = find_way(r, batch, parts, bf16, limit, &now);
+        status = find_way(r, batch * r->parts, parts * r->parts, bf16, limit, &now);
         if (status)
             break;
         free = now.fits && now.keep.ps == now.keep.free_ps;
@@ -126,6 +136,7 @@ static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool 
     return status;
 }
 
+/* Of a mini-batch of so many examples, which accumulation may divide. */
 static haul_status choose_for(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out)
 {
     *out = (haul__chosen){.fits = false};
@@ -185,7 +196,7 @@ static haul_status choose_batch(const haul__choose_request *r, haul__chosen *out
 /* The largest batch below this one for which something fits. */
 static haul_status find_largest(const haul__choose_request *r, haul__chosen *out)
 {
-    int64_t     low = 0, high = out->batch;
+    int64_t     low = 0, high = out->batch / r->parts;
     haul_status status = HAUL_OK;
     for (int i = 0; i < MOST_SIZES && !status && high - low > 1; i++) {
         haul__chosen  now;
@@ -210,7 +221,7 @@ static haul_status try_limit(const haul__choose_request *r, haul__chosen *c, int
     *out = (haul__choose_other){.bytes = 0};
     if (bytes <= 0 || limit <= 0)
         return HAUL_OK;
-    const haul_status status = choose_for(r, c->batch, limit, &now);
+    const haul_status status = choose_for(r, c->batch / r->parts, limit, &now);
     if (status)
         return status;
     *out = (haul__choose_other){.bytes = bytes, .fits = now.fits, .ps = now.ps};

@@ -27,8 +27,9 @@ typedef struct haul__choose_request {
     haul_status (*record)(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out);
     void                *context;
     unsigned             allowed;    /* techniques */
-    int64_t              batch;      /* examples in a step; 0: the batch that trains most examples in a second */
+    int64_t              batch;      /* examples in a mini-batch; 0: the one that trains most examples in a second */
     int64_t              most_batch; /* that is tried for 0 */
+    int64_t              parts;      /* mini-batches in a step, before ACCUMULATE makes smaller ones */
     int64_t              limit;      /* bytes on the training's device */
     int64_t              host_limit; /* bytes of host memory that spilled tensors may take; 0: none */
     const haul__machine *machine;
@@ -42,17 +43,17 @@ typedef struct haul__choose_other {
     int64_t ps; /* of a step */
 } haul__choose_other;
 
-/* A step of `accumulate` mini-batches with the plan of the last one. All zero is empty. */
+/* A step of `batch` examples in `accumulate` mini-batches, with the plan of the last one. All zero is empty. */
 typedef struct haul__chosen {
     bool               fits;
     unsigned           used; /* techniques */
     int64_t            batch, accumulate;
     bool               bf16;
     haul__keep         keep;               /* of a mini-batch */
-    int64_t            ps, bound, free_ps; /* of a step; the last in the training's precision, in one part */
+    int64_t            ps, bound, free_ps; /* of a step; the last in the training's own precision and parts */
     int64_t            free_peak;          /* likewise */
     int64_t            moved;              /* bytes that are spilled in a step */
-    int64_t            largest;            /* the largest batch that was found to fit if this one does not; 0: none */
+    int64_t            largest; /* mini-batch that was found to fit if that of the request does not; 0: none */
     haul__choose_other more, less;
 } haul__chosen;
 

@@ -148,6 +148,7 @@ static haul_status fit(fitting *f, haul_fit_result *out)
                               .allowed = o->allow & ~never,
                               .batch = o->batch,
                               .most_batch = o->most_batch ? o->most_batch : MOST_BATCH,
+                              .parts = 1,
                               .host_limit = o->host_limit,
                               .machine = speeds.machine,
                               .number = speeds.number};

@@ -110,8 +110,8 @@ def too_little():
     _, told = train(4, *SMALL, "--memory-limit", "10%")
     check("says what does not help", "With --spill on, a step does not fit either" in told, told)
     check("says what looks for more", re.search(
-        rf"To find the fastest way to train that fits: haul plan --model \w+ --batch \d+ --devices cpu,{DEVICE} --allow "
-        r"recompute,spill,accumulate,bf16 --memory-limit 10%$", told, re.M), told)
+        rf"To find the fastest way to train that fits:\n  haul plan --devices cpu,{DEVICE} --allow "
+        r"recompute,spill,accumulate --memory-limit \d+ -- .*--model \w+ .*--batch \d+", told), told)
     train(0, *SMALL, "--memory-limit", share, "--spill", "on", "--run", "run")
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
