@@ -130,6 +130,55 @@ static void test_fit__finds_the_batch(void **state)
     assert_true(more.batch > r.batch && more.used == HAUL_FIT_SPILL && more.spilled_bytes > 0);
 }
 
+/* A mini-batch of a step. */
+static haul_status part_of_step(void *context, int64_t batch, const haul_step_part *part)
+{
+    training    *t = context;
+    haul_scope  *inner = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(batch, WIDTH)), *y = haul_zeros(HAUL_F32, HAUL_SHAPE(batch, 1));
+    haul_status  status = haul_train_begin(t->sgd, part);
+    if (!status)
+        status = haul_train_step(t->sgd, haul_bce_with_logits(haul_call(t->net, x), y), .part = part);
+    haul_scope_pop(inner);
+    return status;
+}
+
+/* The peak and the time of the second step. */
+static void run_parts(training *t, const haul_fit_result *r, int64_t *peak, int64_t *ps)
+{
+    haul_memory_stats stats;
+    for (int i = 0; i < 2; i++) {
+        haul_device_sync(gpu);
+        haul_memory_reset_peak(gpu);
+        *ps = haul__clock_ps();
+        for (int64_t k = 0; k < r->accumulate; k++)
+            assert_int_equal(part_of_step(t, r->batch / r->accumulate,
+                                          &(haul_step_part){k == 0, k == r->accumulate - 1, 1 / (double)r->accumulate}),
+                             HAUL_OK);
+        haul_device_sync(gpu);
+    }
+    *ps = haul__clock_ps() - *ps;
+    assert_int_equal(haul_memory_stats_get(gpu, &stats), HAUL_OK);
+    *peak = stats.peak_allocated;
+}
+
+static void test_fit__accumulates(void **state)
+{
+    training       *t = *state;
+    haul_fit_result r;
+    int64_t         peak, ps;
+    assert_int_equal(haul_fit(NULL, t, &r, .module = t->net, .batch = BATCH, .part = part_of_step), HAUL_OK);
+    assert_true(!r.used && r.accumulate == 1 && r.batch == BATCH);
+    const int64_t limit = r.unlimited_peak_bytes / 10 * 4;
+    assert_int_equal(haul_fit(NULL, t, &r, .module = t->net, .batch = BATCH, .part = part_of_step,
+                              .memory_limit = limit, .allow = HAUL_FIT_ACCUMULATE),
+                     HAUL_OK);
+    assert_true(r.used == HAUL_FIT_ACCUMULATE && r.accumulate > 1 && r.batch == BATCH && r.peak_bytes <= limit);
+    run_parts(t, &r, &peak, &ps);
+    assert_int_equal(peak, r.peak_bytes);
+    assert_in_range(ps, picoseconds(0.95 * r.step_ms), picoseconds(r.step_ms));
+}
+
 static void test_fit__refuses_what_nothing_fits(void **state)
 {
     training       *t = *state;
@@ -160,6 +209,9 @@ static void test_fit__errors(void **state)
     assert_int_equal(haul_fit(step, t, &r, .batch = -1), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_fit(step, t, &r, .memory_limit = -1, .batch = 1), HAUL_INVALID_ARGUMENT);
     assert_int_equal(haul_fit(step, t, &r, .allow = 1, .batch = 1), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "haul_plan_new divides a step among devices"));
+    assert_int_equal(haul_fit(step, t, &r, .allow = HAUL_FIT_ACCUMULATE, .batch = 4), HAUL_INVALID_ARGUMENT);
+    assert_non_null(strstr(haul_error_message(), "HAUL_FIT_ACCUMULATE needs .part"));
     assert_int_equal(haul_fit(fail_step, t, &r, .module = t->net, .batch = 3), HAUL_UNSUPPORTED);
     assert_non_null(strstr(haul_error_message(), "not with 3"));
     assert_true(!r.batch && !t->steps);
@@ -172,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fit__a_step_takes_what_was_predicted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fit__changes_nothing_without_apply, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fit__finds_the_batch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_fit__accumulates, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fit__refuses_what_nothing_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fit__errors, setup, teardown),
     };

@@ -15,6 +15,7 @@
 static const char operation[] = "haul_fit";
 
 _Static_assert((int)HAUL_FIT_RECOMPUTE == (int)HAUL__ALLOW_RECOMPUTE && (int)HAUL_FIT_SPILL == (int)HAUL__ALLOW_SPILL &&
+                   (int)HAUL_FIT_ACCUMULATE == (int)HAUL__ALLOW_ACCUMULATE &&
                    (int)HAUL_FIT_BF16 == (int)HAUL__ALLOW_BF16,
                "the techniques of programs are those of the planner");
 
@@ -26,26 +27,39 @@ typedef struct fitting {
     haul__segments          after; /* of the module, with those on that run again from now on */
     /* of the dry run under way: */
     const haul__choose_way *way;
+    haul_step_part          part;
     haul__fit_step         *out;
 } fitting;
 
 /* ---- the step in dry runs ---- */
 
-static haul_status run_step(void *context)
+static haul_status run_part(void *context)
 {
     const fitting *f = context;
-    return f->step(f->context, f->way->batch);
+    return f->options->part ? f->options->part(f->context, f->way->batch, &f->part)
+                            : f->step(f->context, f->way->batch);
 }
 
-/* The first step makes gradients and the optimizer's state. */
+/* The first mini-batch of a step, the last one, or both. */
+static haul_status call_part(fitting *f, bool first, bool last)
+{
+    f->part = (haul_step_part){.first = first, .last = last, .weight = 1 / (double)f->way->parts};
+    return haul__dry_function_call(run_part, f, operation);
+}
+
+/* The first step makes gradients and the optimizer's state. Of the second one the last mini-batch is recorded. */
 static haul_status record_second(fitting *f)
 {
     haul__dry_function call;
+    const bool         whole = f->way->parts == 1;
     if (haul__dry_function_begin(&call, operation))
         return haul_error_status();
-    haul_status status = haul__dry_function_call(run_step, f, operation);
+    haul_status status = call_part(f, true, true);
+    if (!status && !whole)
+        status = call_part(f, true, false);
+    f->part = (haul_step_part){.first = whole, .last = true, .weight = 1 / (double)f->way->parts};
     if (!status)
-        status = haul__program_record_residency(run_step, f, f->device, &f->out->program, &f->out->residency);
+        status = haul__program_record_residency(run_part, f, f->device, &f->out->program, &f->out->residency);
     haul__dry_function_end(&call);
     return status;
 }
@@ -85,6 +99,7 @@ static haul_status record(void *context, const haul__choose_way *way, haul__segm
 static void describe(const haul__chosen *c, haul_fit_result *out)
 {
     *out = (haul_fit_result){.batch = c->batch,
+                             .accumulate = c->accumulate,
                              .used = c->used,
                              .step_ms = (double)c->ps * 1e-9,
                              .bound_ms = (double)c->bound * 1e-9,
@@ -112,11 +127,11 @@ static haul_status refuse(const haul__chosen *c, const fitting *f, int64_t limit
 
 static haul_status check(haul_fit_step *step, const haul_fit_options *o, const haul_fit_result *out)
 {
-    const unsigned all = HAUL_FIT_RECOMPUTE | HAUL_FIT_SPILL | HAUL_FIT_BF16;
-    if (!step)
-        return haul__fail_no_function(operation, "step");
+    const unsigned all = HAUL_FIT_RECOMPUTE | HAUL_FIT_SPILL | HAUL_FIT_ACCUMULATE | HAUL_FIT_BF16;
     if (!out || !o)
         return haul__fail_null(operation, out ? "options" : "out");
+    if (!step && !o->part)
+        return haul__fail_no_function(operation, "step");
     if (o->memory_limit < 0 || o->host_limit < 0 || o->batch < 0 || o->most_batch < 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "options",
                           "limits and batches are %" PRId64 ", %" PRId64 ", %" PRId64 " and %" PRId64
@@ -124,8 +139,14 @@ static haul_status check(haul_fit_step *step, const haul_fit_options *o, const h
                           o->memory_limit, o->host_limit, o->batch, o->most_batch);
     if (o->allow & ~all)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "allow",
-                          "allow is %#x; expected are some of HAUL_FIT_RECOMPUTE, HAUL_FIT_SPILL and HAUL_FIT_BF16",
+                          "allow is %#x; expected are some of HAUL_FIT_RECOMPUTE, HAUL_FIT_SPILL, HAUL_FIT_ACCUMULATE "
+                          "and HAUL_FIT_BF16; haul_plan_new divides a step among devices",
                           o->allow);
+    if (o->allow & HAUL_FIT_ACCUMULATE && !o->part)
+        return haul__fail(
+            HAUL_INVALID_ARGUMENT, operation, "allow",
+            "HAUL_FIT_ACCUMULATE needs .part, which makes one mini-batch of a step; the step makes all of "
+            "it");
     return HAUL_OK;
 }
 
