@@ -170,7 +170,10 @@ static int refuse(const allowance *a)
         complain_more("The largest batch that fits is --batch %" PRId64 ".", c->largest);
     else if (c->batch > 1)
         complain_more("No smaller batch fits.");
-    complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak);
+    complain_more("What fits: --memory-limit %s=%" PRId64 ".", a->request->plan.names[1], c->keep.peak + a->overhead);
+    if (a->limit - a->overhead < c->least)
+        complain_more("That nothing fits is proven: by the model no allowed way needs less than %s.",
+                      text_bytes(c->least));
     return EXIT_MEMORY;
 }
 

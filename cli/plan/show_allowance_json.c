@@ -1,5 +1,6 @@
 /* What haul plan --allow chose, as JSON. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/plan/allowance.h"
 #include "cli/plan/show.h"
@@ -44,6 +45,7 @@ bool show_allowance_json(const allowance *a)
     char                      text[300];
     const haul__chosen       *c = &a->chosen;
     const haul__plan_request *p = &a->request->plan;
+    char                     *next = allowance_command(a);
     cJSON                    *object = cJSON_CreateObject();
     json_bool(object, "fits", c->fits);
     put_techniques(object, "allowed", a->allowed);
@@ -60,6 +62,7 @@ bool show_allowance_json(const allowance *a)
     json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->moved));
     json_number(peaks, p->names[1], (double)c->keep.peak);
     json_number(object, "spilled_bytes", (double)c->moved);
+    json_number(object, "least_bytes", (double)c->least);
     json_number(object, "unlimited_step_ms", plan_ms(c->free_ps));
     json_number(object, "unlimited_peak_bytes", (double)c->free_peak);
     json_segments(object, "recomputed", &c->keep.segments);
@@ -68,5 +71,7 @@ bool show_allowance_json(const allowance *a)
     put_other(object, "less", &c->less);
     json_text(object, "words", allowance_words(a, text, sizeof text));
     json_number(object, "largest_batch", c->fits ? (double)c->batch : (double)c->largest);
+    json_text(object, "next", c->fits && next ? next : "");
+    free(next);
     return json_print(object);
 }

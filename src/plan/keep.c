@@ -136,7 +136,7 @@ static haul_status try_limit(planning *p, int64_t limit, haul__segments *before,
     if (!p->out->program.operation_count) {
         p->out->free_ps = haul__memory_time(&s.model);
         p->out->bound = s.plan.bound;
-        p->out->least = s.plan.least;
+        p->out->least = haul__memory_step_least(&of, &s.model);
     }
     free_solved(&s);
     const bool repeats = p->out->program.operation_count && haul__segments_equal(&segments, before);

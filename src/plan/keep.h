@@ -29,7 +29,7 @@ typedef struct haul__keep {
     int64_t              free_ps, free_peak; /* without a limit: ps and bytes */
     int64_t              ps, peak;
     int64_t              bound; /* ps: nothing that is allowed and keeps the limit takes less, by the model */
-    int64_t              least; /* bytes: nothing that is allowed needs less, by the model */
+    int64_t              least; /* bytes: nothing that is allowed needs less; each tensor has one gap */
     int64_t              moved; /* bytes that are spilled in a step */
 } haul__keep;
 

@@ -72,6 +72,7 @@ static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_
     out->bound = parts * out->keep.bound - saved;
     out->free_ps = parts * out->keep.free_ps - saved;
     out->free_peak = out->keep.free_peak;
+    out->least = out->keep.least;
     out->moved = parts * out->keep.moved;
     out->used = techniques_of(r, out);
     return HAUL_OK;
@@ -92,11 +93,12 @@ static bool is_better(const haul__chosen *a, const haul__chosen *b)
     return a->fits ? a->ps < b->ps : a->keep.peak < b->keep.peak;
 }
 
-/* Keeps the better one of two ways of a batch. The bound holds for both. */
+/* Keeps the better one of two ways of a batch. The bounds hold for both. */
 static void keep_better(haul__chosen *now, haul__chosen *best)
 {
     if (best->batch) {
         now->bound = best->bound = smaller(now->bound, best->bound);
+        now->least = best->least = smaller(now->least, best->least);
         now->free_ps = best->free_ps;
         now->free_peak = best->free_peak;
     }

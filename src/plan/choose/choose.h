@@ -52,6 +52,7 @@ typedef struct haul__chosen {
     haul__keep         keep;               /* of a mini-batch */
     int64_t            ps, bound, free_ps; /* of a step; the last in the training's own precision and parts */
     int64_t            free_peak;          /* likewise */
+    int64_t            least;              /* bytes on the device: no allowed way needs less, by the model */
     int64_t            moved;              /* bytes that are spilled in a step */
     int64_t            largest; /* mini-batch that was found to fit if that of the request does not; 0: none */
     haul__choose_other more, less;

@@ -269,6 +269,11 @@ int64_t haul__memory_crossing_bound(const haul__memory_relaxed *r)
 
 /* ---- bytes ---- */
 
+bool haul__memory_may_be_away(const haul__memory_tensor *t, int operation)
+{
+    return t->in >= 0 && holds(gap_of(t), operation);
+}
+
 int64_t haul__memory_least(const haul__memory_model *m)
 {
     int64_t most = 0;
@@ -277,7 +282,7 @@ int64_t haul__memory_least(const haul__memory_model *m)
         for (int k = 0; k < m->tensor_count; k++) {
             const haul__memory_tensor *t = &m->tensors[k];
             const bool                 lives = t->from <= i && i <= t->until;
-            const bool goes = (t->in >= 0 && holds(gap_of(t), i)) || (t->segment >= 0 && holds(dropped(m, t), i));
+            const bool goes = haul__memory_may_be_away(t, i) || (t->segment >= 0 && holds(dropped(m, t), i));
             bytes += lives && !goes ? t->bytes : 0;
         }
         most = larger(most, bytes);

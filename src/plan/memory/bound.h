@@ -47,6 +47,9 @@ int64_t haul__memory_bound(haul__memory_relaxed *r, const haul__memory_prices *p
  * back after it, and no byte is copied faster than by the fastest copy. 0 without overlap. */
 int64_t haul__memory_crossing_bound(const haul__memory_relaxed *r);
 
+/* True if the tensor is not on the device at the operation if it is spilled. */
+bool haul__memory_may_be_away(const haul__memory_tensor *t, int operation);
+
 /* No choice needs less than so many bytes. */
 int64_t haul__memory_least(const haul__memory_model *m);
 

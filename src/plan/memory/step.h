@@ -29,6 +29,9 @@ enum { HAUL__MEMORY_TENSORS = 192 };
  *   The model has only these. */
 haul_status haul__memory_model_of(const haul__memory_step *step, haul__memory_model *out);
 
+/* Bytes: no step with spilled tensors or other segments running again needs less, one gap for each tensor. */
+int64_t haul__memory_step_least(const haul__memory_step *step, const haul__memory_model *m);
+
 /* The plan's spilling as moves of the program's stores. The caller must haul__free(out->moves). */
 haul_status haul__memory_schedule(const haul__memory_step *step, const haul__memory_model *m,
                                   const haul__memory_plan *p, haul__spill_schedule *out);

@@ -6,12 +6,13 @@ import json, sys
 p = json.load(open(sys.argv[1]))
 names = {"fits", "allowed", "techniques", "batch", "accumulate", "precision", "device", "limit_bytes", "step_ms",
          "bound_ms", "gap", "peak_bytes", "spilled_bytes", "unlimited_step_ms", "unlimited_peak_bytes", "recomputed",
-         "spilled", "more", "less", "words", "largest_batch"}
+         "spilled", "more", "less", "words", "largest_batch", "least_bytes", "next"}
 assert set(p) == names, set(p) ^ names
 assert set(p["techniques"]) <= set(p["allowed"])
 if p["fits"]:
     assert p["bound_ms"] <= p["step_ms"] and 0 <= p["gap"] < 1
-    assert p["peak_bytes"][p["device"]] <= p["limit_bytes"]
+    assert p["least_bytes"] <= p["peak_bytes"][p["device"]] <= p["limit_bytes"]
+assert p["fits"] == bool(p["next"]) or "split" in p["techniques"]
 assert ("recompute" in p["techniques"]) == bool(p["recomputed"])
 assert ("spill" in p["techniques"]) == bool(p["spilled"]) == (p["spilled_bytes"] > 0)
 assert all(s["after"] < s["before"] and s["bytes"] > 0 for s in p["spilled"])
@@ -71,6 +72,7 @@ run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --a
 check "the limit and the need" grep -q 'nothing that is allowed fits in 7.6 MiB on cuda:0: with batch 64 a step needs' err
 check "a batch that fits" grep -Eq 'The largest batch that fits is --batch [0-9]+' err
 check "a limit that fits" grep -Eq 'What fits: --memory-limit cuda:0=[0-9]+' err
+check "the proof" grep -q 'That nothing fits is proven: by the model no allowed way needs less than' err
 fitting=$(sed -n 's/.*The largest batch that fits is --batch \([0-9]*\).*/\1/p' err)
 run 0 plan --model char_gpt --batch "$fitting" --machine laptop-4g --memory-limit 8M --allow recompute
 run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute --json
