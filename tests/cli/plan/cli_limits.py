@@ -1,0 +1,87 @@
+"""Trainings within many limits, as haul plan --allow plans them: each stays within its limit, and has the losses of the
+training without one if it has its mini-batches; what is refused is proven not to fit. HAUL_TEST_LIMITS=20 tries 20 limits
+of four networks on two devices, and prints a table."""
+# ctest: labels=slow
+import collections
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+HAUL = os.environ["HAUL"]
+COUNT = int(os.environ.get("HAUL_TEST_LIMITS", "0"))
+LIMITS = COUNT or 3
+LEAST, MOST = 20, 90  # per cent of the peak without a limit
+NETWORKS = {"char_gpt": "--data sentences:32 --batch 16", "mlp": "--data blobs:128 --batch 64",
+            "unet": "--data scenes:8 --batch 4", "resnet18": "--data shapes:16 --batch 8"}
+DEVICES = os.environ.get("HAUL_TEST_LIMITS_ON", "sim:laptop-4g,opencl:0").split(",")
+WAYS = ("recompute,spill", "recompute,spill,accumulate")
+failed = []
+
+
+def haul(*arguments):
+    done = subprocess.run([HAUL, *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def train(words):
+    """Exit status, losses, peak in bytes, complaint."""
+    code, out, err = haul(*words, "--json", "--log-every", "1")
+    events = [json.loads(line) for line in out.splitlines()]
+    losses = [e["loss"] for e in events if e["event"] == "batch"]
+    ends = [e["test_loss"] for e in events if e["event"] == "epoch"]
+    return code, losses + ends, events[-1].get("peak_bytes") if events else None, err
+
+
+def plan(step, device, limit, allow):
+    code, out, err = haul("plan", "--json", "--allow", allow, "--devices", f"cpu,{device}", "--memory-limit", str(limit),
+                          "--", *step)
+    if code not in (0, 4) or not out:
+        raise SystemExit(f"haul plan ended with {code}: {err}")
+    return json.loads(out)
+
+
+def verdict(step, device, limit, allow, plain):
+    """What became of a limit: "kept", "proven" or "open"; anything else is a failure."""
+    p = plan(step, device, limit, allow)
+    if not p["fits"]:
+        return "proven" if limit < p["least_bytes"] else "open", p
+    code, losses, peak, err = train(shlex.split(p["next"])[1:])
+    if code:
+        return f"planned, but ended with {code}: {err.strip()}", p
+    if peak > limit:
+        return f"took {peak} bytes", p
+    if p["accumulate"] == 1 and losses != plain:
+        return f"other losses: {losses}, not {plain}", p
+    return "kept", p
+
+
+def hold(device, network):
+    step = ["--model", network, *NETWORKS[network].split(), "--epochs", "1", "--workers", "0"]
+    code, plain, _, err = train(["train", *step, "--device", device])
+    if code:
+        raise SystemExit(f"haul train ended with {code}: {err}")
+    peak = plan(step, device, 1 << 40, "recompute")["unlimited_peak_bytes"]
+    counts, slower = collections.Counter(), []
+    for i in range(LIMITS):
+        percent = LEAST + (MOST - LEAST) * (i + (LIMITS == 1)) / max(LIMITS - 1, 1)
+        limit = int(peak * percent / 100)
+        found, p = verdict(step, device, limit, WAYS[i % len(WAYS)], plain)
+        if p["fits"]:
+            slower.append(p["step_ms"] / p["unlimited_step_ms"])
+        counts[found if found in ("kept", "proven", "open") else "failed"] += 1
+        fine = found in ("kept", "proven") or (COUNT and found == "open")
+        print(f"{'ok    ' if fine else 'FAILED'} {network} on {device} in {percent:.0f} % ({limit}), {WAYS[i % len(WAYS)]}: "
+              f"{found}; {'+'.join(p['techniques'])}", flush=True)
+        if not fine:
+            failed.append(found)
+    return f"| {network} | {device} | {counts['kept']} | {counts['proven']} | {counts['open']} | {counts['failed']} | " + \
+        (f"{max(slower):.2f} |" if slower else "- |")
+
+
+if "opencl:0" in DEVICES and "opencl:0" not in haul("devices")[1]:
+    DEVICES.remove("opencl:0")
+rows = [hold(device, network) for device in DEVICES for network in (NETWORKS if COUNT else ["char_gpt"])]
+print("| network | device | within the limit | refused, proven | refused, open | failed | slowest |", *rows, sep="\n")
+sys.exit(bool(failed))
