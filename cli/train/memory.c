@@ -8,6 +8,7 @@
 #include "cli/train/log/summary.h"
 #include "cli/train/planner.h"
 #include "cli/train/trainer.h"
+#include "device/device.h"
 
 typedef struct size {
     char text[64];
@@ -81,6 +82,13 @@ static void tell_batch(trainer *t, int64_t limit)
         complain_more("No smaller batch fits: a batch of one example needs more, too.");
 }
 
+static const char *fit_text(const haul__batch_need *need, int64_t limit)
+{
+    return need->bytes <= limit ? "fits"
+           : need->fits         ? "fits if a part of it goes to host memory"
+                                : "does not fit either";
+}
+
 static void tell_recompute(trainer *t, int64_t limit)
 {
     haul__batch_need    need;
@@ -89,10 +97,19 @@ static void tell_recompute(trainer *t, int64_t limit)
     if (trainer_recomputes(t) || haul__batch_find_need(&request, t->options->batch, &need, NULL))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
-                  size_of(need.bytes).text,
-                  need.bytes <= limit ? "fits"
-                  : need.fits         ? "fits if a part of it goes to host memory"
-                                      : "does not fit either");
+                  size_of(need.bytes).text, fit_text(&need, limit));
+}
+
+static void tell_offload(trainer *t, int64_t limit)
+{
+    haul__batch_need    need;
+    haul__batch_request request = planner_batches(t->planner, limit);
+    request.training = planner_offload(t->planner);
+    if (!strcmp(t->options->offload, "optimizer") || !haul__device_is_apart(t->device) ||
+        haul__batch_find_need(&request, t->options->batch, &need, NULL))
+        return;
+    complain_more("With --offload optimizer, batch %s needs %s, which %s.", text_count(t->options->batch),
+                  size_of(need.bytes).text, fit_text(&need, limit));
 }
 
 /* What makes room for spilled tensors. */
@@ -192,6 +209,7 @@ int trainer_tell_memory(trainer *t, bool exhausted)
     tell_need(t);
     tell_batch(t, bound);
     tell_recompute(t, bound);
+    tell_offload(t, bound);
     tell_spill(t, bound);
     tell_plan(t, bound);
     return EXIT_MEMORY;

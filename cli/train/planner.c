@@ -14,6 +14,7 @@ struct planner {
     haul__training training;
     haul__training varied;    /* of planner_vary, */
     const char    *precision; /* with this precision */
+    const char    *offload;   /* of the next copy; NULL: that of the options */
 };
 
 static haul_status build_with(planner *p, int64_t batch, const char *precision, bool follows,
@@ -22,6 +23,7 @@ static haul_status build_with(planner *p, int64_t batch, const char *precision, 
     p->options = *p->of->options;
     p->options.batch = batch;
     p->options.precision = precision;
+    p->options.offload = p->offload ? p->offload : p->of->options->offload;
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
@@ -40,6 +42,16 @@ static haul_status build_varied(void *context, int64_t batch, bool follows, haul
 {
     planner *p = context;
     return build_with(p, batch, p->precision, follows, out);
+}
+
+static haul_status build_offloading(void *context, int64_t batch, bool follows, haul__training_objects *out)
+{
+    planner    *p = context;
+    const char *before = p->offload;
+    p->offload = "optimizer";
+    const haul_status status = build(context, batch, follows, out);
+    p->offload = before;
+    return status;
 }
 
 static haul_status step(void *context, const haul_batch *batch, const haul_step_part *part)
@@ -105,6 +117,13 @@ const haul__training *planner_vary(planner *p, int64_t accumulate, const char *p
     p->varied.accumulate = accumulate;
     p->varied.build = build_varied;
     p->precision = precision ? precision : p->of->options->precision;
+    return &p->varied;
+}
+
+const haul__training *planner_offload(planner *p)
+{
+    p->varied = p->training;
+    p->varied.build = build_offloading;
     return &p->varied;
 }
 

@@ -32,6 +32,9 @@ haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *
  * machine, also on failure. NULL: the error is recorded. */
 haul_plan *planner_place(planner *p, int64_t batch, haul__plan_request *request, const char *operation);
 
+/* The training with --offload optimizer. Valid until the next call, as the one below. */
+const haul__training *planner_offload(planner *p);
+
 /* The training with so many mini-batches in a step, and in that precision; NULL: in its own. Valid until the next call.
  */
 const haul__training *planner_vary(planner *p, int64_t accumulate, const char *precision);

@@ -490,6 +490,16 @@ static const option train_rows[] = {
      .help = "The most that the file in --spill-folder takes; without it, as much as the disk has",
      .flags = CHANGES},
     {.group = "Machine",
+     .name = "offload",
+     OPTION_TEXT_AT(train_options, offload),
+     .argument = "none|optimizer",
+     .help =
+         "With optimizer, the optimizer's state is in host memory, and comes to the device for each update. The result "
+         "has the same bits",
+     .initial = "none",
+     .choices = OPTION_CHOICES("none", "optimizer"),
+     .flags = CHANGES},
+    {.group = "Machine",
      .name = "recompute",
      OPTION_TEXT_AT(train_options, recompute),
      .argument = "auto|off",
@@ -549,7 +559,8 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, resume),
      .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
              "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
-             "--recompute, --workers, --threads, --log-every and --save-every may differ, and so may --data if its "
+             "--offload, --recompute, --workers, --threads, --log-every and --save-every may differ, and so may --data "
+             "if its "
              "folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",
      .name = "allow-changed-data",

@@ -127,6 +127,8 @@ haul_status trainer_build(trainer *t)
     if (t->net && place_modules(&t->places, t->net, t->device))
         return haul_error_status();
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
+    if (t->optimizer && haul_optimizer_set_offload(t->optimizer, !strcmp(o->offload, "optimizer")))
+        return haul_error_status();
     network_sums(t->metrics, &t->window_loss, &t->epoch_hits);
     t->window_finite = haul_zeros_like(t->epoch_hits);
     if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||

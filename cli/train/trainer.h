@@ -24,6 +24,7 @@ typedef struct train_options {
     const char *schedule, *augment;       /* augment: NULL for none */
     const char *memory_limit, *recompute; /* NULL: none */
     const char *spill_host, *spill_folder, *spill_file;
+    const char *offload; /* "none" or "optimizer" */
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
     const char *devices;      /* to choose among; NULL: --device */

@@ -178,6 +178,16 @@ HAUL_API int haul_optimizer_parameters(haul_optimizer *optimizer, int group, hau
 
 /* ---- State, which checkpoints hold ---- */
 
+/* Keep the state in host memory, pinned if possible, between the steps; or, with false, next to the parameters again.
+ * For parameters on a device with memory of its own: those on the CPU have their state there anyway. State that exists
+ * moves in the next step. Off at first.
+ *
+ * A step updates parameters on their device, so they have the same bits. Their state comes to the device in pieces of
+ * 256 Ki elements, each ahead of its update, and leaves behind it, through two buffers that are free outside of steps.
+ * So the memory of Adam's state, twice that of the parameters, is needed on the host instead of the device, and each
+ * step moves it over the link, both ways. A step that has no room for the buffers fails and changes nothing. */
+HAUL_API haul_status haul_optimizer_set_offload(haul_optimizer *optimizer, bool on);
+
 /* The state of an optimizer: tensors named "PARAMETER.momentum", "PARAMETER.exp_avg" and so on, and for Adam
  * "PARAMETER.step". Returns how many there are, none before the first step, or -1 on failure, and fills at most
  * `capacity` entries of `out`. The tensors belong to the optimizer and must be used before its next step and before its

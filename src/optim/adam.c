@@ -170,9 +170,9 @@ static haul_status update(const double *values, const haul__update *updates, int
                        .from = guarded ? updates->guard.from : 0};
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
-        in[PARAMETER] = u->entry->parameter;
-        in[EXP_AVG] = u->entry->states[0];
-        in[EXP_AVG_SQ] = u->entry->states[1];
+        in[PARAMETER] = u->parameter;
+        in[EXP_AVG] = u->states[0];
+        in[EXP_AVG_SQ] = u->states[1];
         in[MADE] = guarded ? u->guard.made : HAUL_NONE;
         in[GRAD] = u->grad;
         in[FOUND] = guarded ? u->guard.found : HAUL_NONE;

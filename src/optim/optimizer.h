@@ -37,9 +37,9 @@ typedef struct haul__optimizer_entry {
  * floating dtype and device. entry->steps already counts this step. */
 typedef struct haul__update {
     haul__optimizer_entry *entry;
-    haul_tensor           *grad;
-    bool                   first; /* the states were allocated for this step */
-    haul__guard            guard; /* found == NULL: the step is never skipped */
+    haul_tensor           *parameter, *grad, *states[HAUL__MAX_STATES]; /* the entry's, or views of a part of each */
+    bool                   first;                                       /* the states were allocated for this step */
+    haul__guard            guard;                                       /* found == NULL: the step is never skipped */
 } haul__update;
 
 /* A number that each group has: at least `low`, below `high`. A flag is 0 or 1. */
@@ -85,6 +85,7 @@ struct haul_optimizer {
     haul__optimizer_group      *groups;
     int                         group_count;
     double                      defaults[HAUL__MAX_SETTINGS]; /* the settings it was made with */
+    bool                        offloads;                     /* it keeps its state in host memory (optim/offload.h) */
 
     haul_grad_scaler *scaler;                        /* holds a reference; NULL: none yet */
     haul_grad_scaler *former_scaler;                 /* holds a reference; the one before that, NULL: none */

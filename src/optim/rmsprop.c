@@ -169,9 +169,9 @@ static haul_status update(const double *values, const haul__update *updates, int
                                 .weight_decay = values[WEIGHT_DECAY]};
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
-        in[PARAMETER] = u->entry->parameter;
+        in[PARAMETER] = u->parameter;
         for (int k = 0; k < 3; k++)
-            in[SQUARE_AVG + k] = used & 1u << k ? u->entry->states[k] : HAUL_NONE;
+            in[SQUARE_AVG + k] = used & 1u << k ? u->states[k] : HAUL_NONE;
         in[GRAD] = u->grad;
         in[FOUND] = u->guard.found ? u->guard.found : HAUL_NONE;
     }

@@ -193,8 +193,8 @@ static haul_status update(const double *values, const haul__update *updates, int
     s.from = guarded ? updates->guard.from : 0;
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
-        in[PARAMETER] = u->entry->parameter;
-        in[VELOCITY] = momentum ? u->entry->states[0] : HAUL_NONE;
+        in[PARAMETER] = u->parameter;
+        in[VELOCITY] = momentum ? u->states[0] : HAUL_NONE;
         in[MADE] = momentum && guarded ? u->guard.made : HAUL_NONE;
         in[GRAD] = u->grad;
         in[FOUND] = guarded ? u->guard.found : HAUL_NONE;

@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "engine/placement/placement.h"
+#include "optim/offload.h"
 #include "optim/optimizer.h"
 
 /* ---- reading ---- */
@@ -126,7 +127,7 @@ static haul_status take_state(const haul_optimizer *o, const haul__optimizer_ent
                           haul__tensor_text(p, want, sizeof want));
     haul_tensor *detached = haul_detach(t->tensor);
     haul_tensor *ordered = haul__failed(detached) ? NULL : haul__copy_to_order_of(detached, p);
-    *out = haul_to(ordered, p->storage->device);
+    *out = haul__failed(ordered) ? NULL : haul__state_home(o, e, ordered);
     return haul__status_of(*out);
 }
 

@@ -17,6 +17,7 @@
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/spill/spill.h"
+#include "optim/offload.h"
 #include "optim/optimizer.h"
 
 /* ---- operations ---- */
@@ -66,6 +67,8 @@ typedef struct prepared {
     haul_tensor *grad;                     /* in the parameter's layout; NULL: the parameter does not change */
     haul_tensor *states[HAUL__MAX_STATES]; /* new or moved states; NULL: the entry's own */
     haul_tensor *found, *made;             /* if the step may be skipped: on the parameter's device; else NULL */
+    int64_t      steps;                    /* those before this one */
+    bool         first;                    /* its state begins with this step */
 } prepared;
 
 static haul_status check_grad(const haul__optimizer_entry *e, const haul_tensor *g)
@@ -93,20 +96,15 @@ static const double *values_of(const haul_optimizer *o, const haul__optimizer_en
 }
 
 /* State follows its parameter: device, layout and dtype, even after the module was moved or cast, or its memory format
- * changed. */
+ * changed. In host memory it follows the layout and the dtype. */
 static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer_entry *e, prepared *out)
 {
-    haul_tensor *p = e->parameter;
-    haul_device *device = p->storage->device;
-    unsigned     used = o->kind->states(values_of(o, e));
+    unsigned used = o->kind->states(values_of(o, e));
     for (int i = 0; i < o->kind->state_count; i++) {
         haul_tensor *s = e->states[i];
-        if (!(used & 1u << i))
+        if (!(used & 1u << i) || (s && haul__state_is_home(o, e, s)))
             continue;
-        if (s && s->storage->device == device && s->dtype == p->dtype && haul__tensor_same_layout(s, p))
-            continue;
-        s = s ? haul_to(s, device, .dtype = p->dtype) : haul_zeros_like(p);
-        out->states[i] = haul__failed(s) ? NULL : haul__to_order_of(s, p);
+        out->states[i] = haul__state_home(o, e, s);
         if (haul__failed(out->states[i]))
             return haul_error_status();
     }
@@ -141,6 +139,8 @@ static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_ten
     haul_tensor *g = e->parameter->grad;
     if (!g)
         return HAUL_OK;
+    out->steps = e->steps;
+    out->first = o->kind->state_count && !e->states[0];
     haul_status status = check_grad(e, g);
     if (!status)
         status = prepare_states(o, e, out);
@@ -190,47 +190,105 @@ static void adopt(haul_tensor **place, haul_tensor *t)
     *place = t;
 }
 
-/* True if its state begins with this step. */
-static bool is_first(const haul_optimizer *o, const haul__optimizer_entry *e)
-{
-    return o->kind->state_count && !e->states[0];
-}
-
 /* The entry takes over the prepared work, and counts the step. */
-static haul__update take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
+static void take(const haul_optimizer *o, haul__optimizer_entry *e, const prepared *found)
 {
-    haul__update u = {.entry = e,
-                      .grad = found->grad,
-                      .first = is_first(o, e),
-                      .guard = {.found = found->found, .made = found->made, .from = (int)(e->steps & 1)}};
     for (int i = 0; i < o->kind->state_count; i++)
         adopt(&e->states[i], found->states[i]);
     adopt(&e->made, found->made);
-    e->steps++;
-    return u;
+    e->steps = found->steps + 1;
 }
 
-static bool is_alike(const haul_optimizer *o, const haul__update *u, const haul__optimizer_entry *e,
-                     const prepared *found)
+static bool is_alike(const haul_optimizer *o, int first, int other, const prepared *found)
 {
-    const haul_tensor *a = u->entry->parameter, *b = e->parameter;
-    return found->grad && a->storage->device == b->storage->device && a->dtype == b->dtype &&
-           u->entry->steps == e->steps + 1 && u->first == is_first(o, e) && u->entry->group == e->group &&
-           !u->guard.found == !found->found;
+    const haul__optimizer_entry *x = &o->entries[first], *y = &o->entries[other];
+    const haul_tensor           *a = x->parameter, *b = y->parameter;
+    return found[other].grad && a->storage->device == b->storage->device && a->dtype == b->dtype &&
+           found[first].steps == found[other].steps && found[first].first == found[other].first &&
+           x->group == y->group && !found[first].found == !found[other].found;
 }
 
-/* The entries, beginning with the first, that one operation can change; returns how many there are. */
-static int update(haul_optimizer *o, int first, const prepared *found, haul_status *status)
+/* A step of the optimizer. */
+typedef struct stepping {
+    haul_optimizer *o;
+    prepared       *found;
+    haul__offload   offload; /* without buffers if nothing is in host memory */
+    int             next;    /* the entry that is updated next, */
+    int64_t         at;      /* from this element on */
+} stepping;
+
+/* Updates that one operation makes. */
+typedef struct batch {
+    int                 count, part; /* part: of the buffers */
+    haul__update        updates[HAUL__MAX_UPDATES];
+    haul__offload_piece pieces[HAUL__MAX_UPDATES]; /* of state in host memory; else their `count` is 0 */
+} batch;
+
+static haul_tensor *state_of(const stepping *x, int entry, int k)
 {
-    haul__update updates[HAUL__MAX_UPDATES];
-    int          count = 0;
-    for (int i = first; i < o->count && count < HAUL__MAX_UPDATES; i++, count++) {
-        if (count && !is_alike(o, updates, &o->entries[i], &found[i]))
-            break;
-        updates[count] = take(o, &o->entries[i], &found[i]);
+    haul_tensor *fresh = x->found[entry].states[k];
+    return fresh ? fresh : x->o->entries[entry].states[k];
+}
+
+/* Adds an update of the next entry, or of a piece of it. */
+static haul_status add_update(stepping *x, batch *b, int64_t count, int64_t place)
+{
+    const int              i = x->next;
+    haul__optimizer_entry *e = &x->o->entries[i];
+    const prepared        *found = &x->found[i];
+    haul_tensor           *home[HAUL__MAX_STATES] = {NULL};
+    haul__update          *u = &b->updates[b->count];
+    haul__offload_piece   *piece = &b->pieces[b->count++];
+    for (int k = 0; k < x->o->kind->state_count; k++)
+        home[k] = state_of(x, i, k);
+    *u = (haul__update){.entry = e,
+                        .parameter = e->parameter,
+                        .grad = found->grad,
+                        .first = found->first,
+                        .guard = {.found = found->found, .made = found->made, .from = (int)(found->steps & 1)}};
+    memcpy(u->states, home, sizeof home);
+    *piece = (haul__offload_piece){.first = x->at, .count = count, .at = place};
+    x->at += count;
+    if (!count || x->at == e->parameter->count) {
+        x->next++;
+        x->at = 0;
     }
-    *status = o->kind->update(values_of(o, &o->entries[first]), updates, count);
-    return count;
+    return count ? haul__offload_bring(x->o, &x->offload, b->part, home, piece, u) : HAUL_OK;
+}
+
+/* The updates that come next. What they need of state in host memory comes to the device. */
+static haul_status prepare_batch(stepping *x, int part, batch *b)
+{
+    haul_optimizer *o = x->o;
+    haul_status     status = HAUL_OK;
+    int64_t         used = 0;
+    b->count = 0;
+    b->part = part;
+    while (x->next < o->count && !x->found[x->next].grad)
+        x->next++;
+    for (const int first = x->next; x->next < o->count && b->count < HAUL__MAX_UPDATES && !status;) {
+        const haul__optimizer_entry *e = &o->entries[x->next];
+        const int64_t                room = haul__offload_room(&x->offload, e);
+        const int64_t                count = room ? haul__offload_count(o, e, x->at) : 0;
+        const int64_t                need = haul__offload_need(o, e, count);
+        if (b->count && (!is_alike(o, first, x->next, x->found) || used + need > room))
+            break;
+        status = add_update(x, b, count, used);
+        used += need;
+    }
+    return status;
+}
+
+/* Changes the entries, and copies states back to host memory. */
+static haul_status update(const stepping *x, const batch *b)
+{
+    haul_optimizer *o = x->o;
+    for (int i = 0; i < b->count; i++)
+        take(o, b->updates[i].entry, &x->found[b->updates[i].entry - o->entries]);
+    haul_status status = o->kind->update(values_of(o, b->updates->entry), b->updates, b->count);
+    for (int i = 0; i < b->count && !status; i++)
+        status = haul__offload_leave(&b->pieces[i], &b->updates[i]);
+    return status;
 }
 
 /* Brings back what the next updates use, while the device computes the one that was just submitted. */
@@ -246,26 +304,41 @@ static void return_ahead(const haul_optimizer *o, int first)
     }
 }
 
+/* The second pass. States come to the device one batch ahead of the updates. */
+static haul_status change_all(stepping *x)
+{
+    batch       turns[2];
+    int         part = 0;
+    haul_status status = prepare_batch(x, part, &turns[part]);
+    for (; !status && turns[part].count; part = !part) {
+        status = prepare_batch(x, !part, &turns[!part]);
+        if (!status)
+            status = update(x, &turns[part]);
+        if (haul__may_spill())
+            return_ahead(x->o, x->next);
+    }
+    return status;
+}
+
 static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 {
     haul_status  status = HAUL_OK;
     const size_t bytes = (size_t)o->count * sizeof(prepared);
-    prepared    *found = haul__small_alloc(bytes);
-    if (!found)
+    stepping     x = {.o = o, .found = haul__small_alloc(bytes)};
+    if (!x.found)
         return haul__fail_memory("haul_optimizer_step", bytes);
-    memset(found, 0, bytes);
+    memset(x.found, 0, bytes);
     for (int i = 0; i < o->count && !status; i++)
-        status = prepare(o, &o->entries[i], may_skip, &found[i]);
+        status = prepare(o, &o->entries[i], may_skip, &x.found[i]);
+    if (!status && o->offloads)
+        status = haul__offload_begin(o, &x.offload);
     if (!status && haul__is_trial())
-        status = keep_all_in_dry_run(o, found);
+        status = keep_all_in_dry_run(o, x.found);
     if (!status)
         o->steps++;
-    for (int i = 0; i < o->count && !status;) {
-        i += found[i].grad ? update(o, i, found, &status) : 1;
-        if (haul__may_spill())
-            return_ahead(o, i);
-    }
-    haul__small_free(found, bytes);
+    if (!status)
+        status = change_all(&x);
+    haul__small_free(x.found, bytes);
     return status;
 }
 

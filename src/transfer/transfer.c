@@ -213,13 +213,14 @@ static haul_status landing_end(const landing *l, const crossing *x, haul__region
     return status;
 }
 
-/* In a dry run: plans the memory that the copy would need on its way, and counts the bytes that would cross. */
-static haul_status plan(const haul__copy *c, haul__region to, haul_device *from, size_t bytes)
+/* In a dry run: plans the memory that the copy would need on its way, and counts the bytes that would cross. pinned:
+ * one end is pinned host memory, which needs none. */
+static haul_status plan(const haul__copy *c, haul__region to, haul_device *from, bool pinned, size_t bytes)
 {
     landing        l;
     haul_device   *device = to.storage->device;
     const crossing x = {.copy = c};
-    const bool     staged = haul__device_pins(device) || haul__device_pins(from);
+    const bool     staged = !pinned && (haul__device_pins(device) || haul__device_pins(from));
     if (staged && landing_begin(&l, c, to, bytes))
         landing_end(&l, &x, to, bytes, HAUL_OK);
     haul__dry_run_copied(device, from, bytes);
@@ -274,7 +275,7 @@ static haul_status from_host(const haul__copy *c)
     if (c->bytes == 0 || !haul__device_computes(device))
         return HAUL_OK;
     if (haul__is_dry())
-        return plan(c, c->to, haul_cpu(), c->bytes);
+        return plan(c, c->to, haul_cpu(), false, c->bytes);
     if (haul__device_is_host(device))
         return write_from(c, 0);
     crossing_begin(&x, c, c->bytes);
@@ -481,7 +482,8 @@ static haul_status between(const haul__copy *c, const haul__copy_ranges *ranges)
         return status;
     if (!haul__device_computes(from))
         return refuse_meta(c);
-    return to != from ? plan(c, first->to, from, bytes) : copy_ranges(c, ranges);
+    const bool pinned = haul__storage_pinned(first->from.storage) || haul__storage_pinned(first->to.storage);
+    return to != from ? plan(c, first->to, from, pinned, bytes) : copy_ranges(c, ranges);
 }
 
 static haul_status by_kernel(const haul__copy *c)
