@@ -34,18 +34,64 @@ haul_status trainer_make_schedule(trainer *t)
 
 /* ---- a step ---- */
 
-/* The step function of the recording. Nothing here waits for the device. Gradients end with the update, so that a
- * followed step has them in its arena. A step that fails ends the training, so it may leave gradients that are not
- * complete. */
+/* A mini-batch, or a micro-batch of it. */
+typedef struct micro_batch {
+    haul_tensor *x, *y, *logits;
+    double       share; /* its examples, as a share of those of the first one */
+} micro_batch;
+
+/* Micro-batches of as many examples each; the last one may have fewer. */
+static int divide(const trainer *t, const haul_batch *batch, micro_batch out[MOST_PIPELINE])
+{
+    const int64_t size = haul__ceil_div(batch->size, t->options->pipeline);
+    int           count = 0;
+    if (size >= batch->size) {
+        out[0] = (micro_batch){.x = batch->x, .y = batch->y, .share = 1};
+        return 1;
+    }
+    for (int64_t first = 0; first < batch->size; first += size, count++) {
+        const int64_t end = smaller(first + size, batch->size);
+        out[count] = (micro_batch){.x = haul_slice(batch->x, 0, first, end, 1),
+                                   .y = haul_slice(batch->y, 0, first, end, 1),
+                                   .share = (double)(end - first) / (double)size};
+    }
+    return count;
+}
+
+/* The loss, with the logits and the targets where it is computed. */
+static haul_tensor *loss_of(trainer *t, micro_batch *m)
+{
+    m->logits = haul_call(t->net, m->x);
+    network_bring(t->metrics, &m->logits, &m->y);
+    haul_tensor *loss = network_loss(&t->data.spec, m->logits, m->y);
+    return m->share < 1 ? haul_mul_scalar(loss, m->share) : loss;
+}
+
+/* The mean loss of the mini-batch. Its micro-batches are scaled together: the gradient of a scaling brings its number
+ * to the device, and would wait there for each of them. */
+static haul_tensor *mean_loss(trainer *t, micro_batch *parts, int count)
+{
+    haul_tensor *loss = loss_of(t, &parts[0]);
+    double       shares = 1;
+    for (int i = 1; i < count; i++) {
+        loss = haul_add(loss, loss_of(t, &parts[i]));
+        shares += parts[i].share;
+    }
+    return count > 1 ? haul_mul_scalar(loss, 1 / shares) : loss;
+}
+
+/* The step function of the recording. The backward pass is that of all micro-batches: it begins when their forward
+ * passes are submitted, so no device waits for one micro-batch to return. Nothing here waits for the device. Gradients
+ * end with the update, so that a followed step has them in its arena. A step that fails ends the training, so it may
+ * leave gradients that are not complete. */
 static haul_status learn(void *context)
 {
     trainer            *t = context;
-    const haul_batch   *batch = t->batch;
+    micro_batch         parts[MOST_PIPELINE];
+    const int           count = divide(t, t->batch, parts);
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_tensor        *logits = haul_call(t->net, batch->x), *y = batch->y;
-    network_bring(t->metrics, &logits, &y);
-    haul_tensor *loss = network_loss(&t->data.spec, logits, y);
-    haul_status  status = haul_autocast_end(before);
+    haul_tensor        *loss = mean_loss(t, parts, count);
+    haul_status         status = haul_autocast_end(before);
     if (!status)
         status = haul_train_step(t->optimizer, loss, .part = &t->part, .scaler = t->scaler);
     if (!status && t->part.last)
@@ -54,8 +100,8 @@ static haul_status learn(void *context)
         status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
     if (!status)
         status = haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
-    if (!status)
-        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, y));
+    for (int i = 0; i < count && !status; i++)
+        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, parts[i].logits, parts[i].y));
     return status;
 }
 

@@ -64,6 +64,16 @@ static int check(const train_options *o)
     return -1;
 }
 
+/* An exit code, or -1. */
+static int check_pipeline(const train_options *o)
+{
+    if (o->pipeline == 1 || o->place || o->plan || o->devices)
+        return -1;
+    complain("--pipeline %s keeps several devices busy; give --place, --plan or --devices to split the network",
+             text_count(o->pipeline));
+    return EXIT_USAGE;
+}
+
 /* Where --spill on puts tensors. An exit code, or -1. */
 static int read_tiers(const train_options *o, train_plans *plans)
 {
@@ -95,7 +105,8 @@ static int read_plans(const option_values *values, const train_options *o, train
     }
     if (!memory_limit_suits_batch(plans->limit.percent, o->batch))
         return EXIT_USAGE;
-    return read_tiers(o, plans);
+    const int code = check_pipeline(o);
+    return code < 0 ? read_tiers(o, plans) : code;
 }
 
 /* ---- going on ---- */
@@ -329,6 +340,16 @@ static const option train_rows[] = {
      .initial = "1",
      .low = 1,
      .high = 1e6,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "pipeline",
+     OPTION_INTEGER_AT(train_options, pipeline),
+     .argument = "N",
+     .help = "Divide each mini-batch into N micro-batches, so that the devices of a network that --place, --plan or "
+             "--devices splits work at the same time, each on another micro-batch",
+     .initial = "1",
+     .low = 1,
+     .high = MOST_PIPELINE,
      .flags = KEPT},
     {.group = "Training",
      .name = "optimizer",

@@ -19,6 +19,8 @@
 
 #define MOST_BATCH 1e6
 
+enum { MOST_PIPELINE = 64 };
+
 typedef struct train_options {
     const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
     const char *schedule, *augment;       /* augment: NULL for none */
@@ -31,6 +33,7 @@ typedef struct train_options {
     int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
+    int64_t     pipeline;   /* micro-batches of a mini-batch */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */

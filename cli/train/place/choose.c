@@ -35,6 +35,7 @@ const char *choose_excluded(const train_options *o)
                    {o->spill, "--spill"},
                    {o->recompute != NULL, "--recompute"},
                    {o->accumulate > 1, "--accumulate"},
+                   {o->pipeline > 1, "--pipeline"},
                    {!o->batch, "--batch auto"},
                    {o->estimate, "--estimate"},
                    {o->resume, "--resume"}};
