@@ -11,7 +11,8 @@ assert set(p) == names, set(p) ^ names
 assert set(p["techniques"]) <= set(p["allowed"])
 if p["fits"]:
     assert p["bound_ms"] <= p["step_ms"] and 0 <= p["gap"] < 1
-    assert p["least_bytes"] <= p["peak_bytes"][p["device"]] <= p["limit_bytes"]
+    assert p["peak_bytes"][p["device"]] <= p["limit_bytes"]
+assert p["least_bytes"] <= p["peak_bytes"][p["device"]]
 assert p["fits"] == bool(p["next"]) or "split" in p["techniques"]
 assert ("recompute" in p["techniques"]) == bool(p["recomputed"])
 assert ("spill" in p["techniques"]) == bool(p["spilled"]) == (p["spilled_bytes"] > 0)
@@ -77,6 +78,8 @@ fitting=$(sed -n 's/.*The largest batch that fits is --batch \([0-9]*\).*/\1/p' 
 run 0 plan --model char_gpt --batch "$fitting" --machine laptop-4g --memory-limit 8M --allow recompute
 run 4 plan --model char_gpt --batch 64 --machine laptop-4g --memory-limit 8M --allow recompute --json
 check "as JSON, too" "$HAUL_PYTHON" check.py out
+run 4 plan --model resnet18 --batch 8 --machine laptop-4g --memory-limit 20% --allow spill --json
+check "parameters can be away after the update" "$HAUL_PYTHON" check.py out
 
 # Bad input.
 run 2 plan "${step[@]}" --allow recompute,magic

@@ -39,7 +39,11 @@ def plan(step, device, limit, allow):
                           "--", *step)
     if code not in (0, 4) or not out:
         raise SystemExit(f"haul plan ended with {code}: {err}")
-    return json.loads(out)
+    p = json.loads(out)
+    if p["least_bytes"] > p["peak_bytes"][p["device"]]:
+        failed.append("a bound")
+        print(f"FAILED {step[1]} on {device} in {limit}, {allow}: a plan needs less than the bound: {p}")
+    return p
 
 
 def verdict(step, device, limit, allow, plain):
