@@ -357,6 +357,8 @@ static int record(trainer *t, void *context)
 
 void page_arena(page *p)
 {
+    if (p->runs[0].program)
+        return;
     const double batch = number_of(p->runs[0].start, "batch");
     const bool   has_batch = batch >= 1 && batch <= MOST_BATCH;
     char         why[900] = "memory is exhausted";

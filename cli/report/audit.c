@@ -29,7 +29,7 @@ static void write_finding(html *h, const cJSON *finding, int number, const cJSON
     html_put(h, "</p>");
     if (*document_text(finding, "fix"))
         html_add(h, "<pre tabindex=\"0\"><code>%s</code></pre>", document_text(finding, "fix"));
-    html_add(h, "</div><p class=\"cost\"><b>%s</b> a step", say_ms(cost));
+    html_add(h, "</div><p class=\"cost\"><b>%s</b> a step", say_time(cost));
     if (step > 0)
         html_add(h, "<small>%s of the step</small>", say_share(cost / step));
     if (bytes > 0)
@@ -61,7 +61,7 @@ static void write_lead(html *h, const cJSON *audit, const cJSON *profile)
         return;
     }
     html_add(h, "<p>%s. %s costs %s a step", page_plural(count, "finding"), count == 1 ? "It" : "The dearest",
-             say_ms(page_finding_cost(dearest)));
+             say_time(page_finding_cost(dearest)));
     if (step > 0)
         html_add(h, ", %s of a step", say_share(page_finding_cost(dearest) / step));
     html_put(h, ".</p><p class=\"note\">Costs are measured. They overlap: fixing one finding may also reduce the cost "

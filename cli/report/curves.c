@@ -274,8 +274,18 @@ static void write_key(html *h, const page *p)
     html_put(h, "</p>");
 }
 
+static bool has_curves(const page *p)
+{
+    bool has = false;
+    for (int i = 0; i < p->run_count; i++)
+        has = has || !p->runs[i].program;
+    return has;
+}
+
 void page_curves(page *p)
 {
+    if (!has_curves(p))
+        return;
     html *h = page_begin(p, "learning", "Learning");
     write_lead(h, &p->runs[0]);
     write_key(h, p);

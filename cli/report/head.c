@@ -55,7 +55,7 @@ static double speed_of(const page_run *run)
 
 static double step_of(const page_run *run)
 {
-    double ms = number_of(run->done, "step_ms");
+    double ms = run->program ? number_of(run->profile, "median_ms") : number_of(run->done, "step_ms");
     return ms > 0 ? ms : (double)NAN;
 }
 
@@ -111,8 +111,8 @@ static void write_findings(html *h, const page_run *run)
     if (!dearest)
         return;
     html_add(h, " The audit has <a href=\"#audit\">%s</a>: %s costs %s", page_plural(count, "finding"),
-             count == 1 ? "it" : "the dearest", say_ms(page_finding_cost(dearest)));
-    html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_ms(step) : "");
+             count == 1 ? "it" : "the dearest", say_time(page_finding_cost(dearest)));
+    html_add(h, isfinite(step) ? " of a step of %s." : " a step.%s", isfinite(step) ? say_time(step) : "");
 }
 
 static void write_sentence(html *h, const page *p)
@@ -120,8 +120,12 @@ static void write_sentence(html *h, const page *p)
     const page_run   *run = &p->runs[0];
     const page_epoch *best = page_run_best(run);
     html_put(h, "<p class=\"verdict\">");
-    write_end(h, run);
-    if (best)
+    if (!run->program)
+        write_end(h, run);
+    if (run->program)
+        html_add(h, "A program saved this profile of %s on %s.", page_plural(number_of(run->profile, "steps"), "step"),
+                 document_text(run->profile, "device"));
+    else if (best)
         html_add(h, "The network of epoch %.0f reaches %s on %s data.", best->epoch, say_share(accuracy_of(run)),
                  accuracy_data(run));
     else
@@ -169,7 +173,7 @@ static void write_figures(html *h, const page *p)
     const char       *data = accuracy_data(run);
     char              epoch[80] = "", copies[80] = "";
     if (best)
-        snprintf(epoch, sizeof epoch, "%s data, epoch %.0f", data, best->epoch);
+        snprintf(epoch, sizeof epoch, "%s, epoch %.0f", data, best->epoch);
     double count = number_of(run->ledger, "copies");
     if (isfinite(count))
         snprintf(copies, sizeof copies, "%s %s", say_count(count), count == 1 ? "copy" : "copies");
@@ -218,37 +222,6 @@ void page_head(page *p)
         write_facts(h, run);
     write_sentence(h, p);
     write_figures(h, p);
-}
-
-/* ---- several runs ---- */
-
-void page_compare(page *p)
-{
-    if (p->run_count < 2)
-        return;
-    html *h = page_begin(p, "runs", "Runs");
-    html_put(h, "<p>Each line is a run, in the order of the command.</p>");
-    page_body(p);
-    page_table(h, "Results of the runs", "Run|Device|Epochs|#Loss|#Accuracy|On|#Step|#Examples/s|#Peak memory|#Time");
-    for (int i = 0; i < p->run_count; i++) {
-        const page_run *run = &p->runs[i];
-        html_add(h, "<tr><th scope=\"row\"><i class=\"key r%d\"></i>", i < 4 ? i : 4);
-        html_name(h, run->name);
-        html_put(h, "</th><td>");
-        page_device(h, document_text(run->start, "device"));
-        html_put(h, "</td>");
-        page_number(h, say_count((double)run->epoch_count));
-        page_number(h, say_loss(loss_of(run)));
-        page_number(h, say_share(accuracy_of(run)));
-        html_add(h, "<td>%s data</td>", accuracy_data(run));
-        page_number(h, say_ms(step_of(run)));
-        page_number(h, say_count(speed_of(run)));
-        page_number(h, say_bytes(peak_of(run)));
-        page_number(h, say_seconds(seconds_of(run)));
-        html_put(h, "</tr>\n");
-    }
-    page_table_end(h);
-    page_end(p);
 }
 
 /* ---- options ---- */
@@ -321,15 +294,20 @@ static void write_list(html *h, const page_run *run)
     html_put(h, "</dl>\n");
 }
 
-static void write_table(html *h, const page *p)
+static void begin_table(html *h, const page *p, const char *caption)
 {
-    char         heads[700] = "Option";
-    const cJSON *item;
+    char heads[700] = "Option";
     for (int i = 0; i < p->run_count && i < 8; i++) {
         size_t used = strlen(heads);
         snprintf(heads + used, sizeof heads - used, "|%.70s", p->runs[i].name);
     }
-    page_table(h, "Options of the runs", heads);
+    page_table(h, caption, heads);
+}
+
+static void write_table(html *h, const page *p)
+{
+    const cJSON *item;
+    begin_table(h, p, "Options of the runs");
     cJSON_ArrayForEach(item, p->runs[0].start)
     {
         if (is_option(item))
@@ -351,5 +329,73 @@ void page_options(page *p)
         write_table(h, p);
     else
         write_list(h, &p->runs[0]);
+    page_end(p);
+}
+
+/* ---- several runs ---- */
+
+/* Not of interest in a comparison: when each run was. */
+static bool is_compared(const cJSON *item)
+{
+    return is_option(item) && strcmp(item->string, "time") != 0;
+}
+
+static void write_differences(html *h, const page *p)
+{
+    const cJSON *item;
+    int          count = 0;
+    cJSON_ArrayForEach(item, p->runs[0].start)
+    {
+        if (!is_compared(item) || !differs(p, item->string))
+            continue;
+        if (!count++)
+            begin_table(h, p, "Options in which the runs differ");
+        write_option(h, p, item->string);
+    }
+    if (count)
+        page_table_end(h);
+    else
+        html_put(h, "<p>The runs have the same options.</p>\n");
+}
+
+static void write_commands(html *h, const page *p)
+{
+    char quoted[4096];
+    html_put(h, "<h3>Commands that repeat the runs</h3><pre tabindex=\"0\"><code>");
+    for (int i = 0; i < p->run_count; i++)
+        if (!p->runs[i].program)
+            html_add(h, "haul train --config %s/config.json --run NEW\n",
+                     shell_text(quoted, sizeof quoted, p->runs[i].path));
+    html_put(h, "</code></pre>\n");
+}
+
+void page_compare(page *p)
+{
+    if (p->run_count < 2)
+        return;
+    html *h = page_begin(p, "runs", "Runs");
+    html_put(h, "<p>Each line of the results is a run, in the order of the command.</p>");
+    page_body(p);
+    write_differences(h, p);
+    page_table(h, "Results of the runs", "Run|Device|Epochs|#Loss|#Accuracy|On|#Step|#Examples/s|#Peak memory|#Time");
+    for (int i = 0; i < p->run_count; i++) {
+        const page_run *run = &p->runs[i];
+        html_add(h, "<tr><th scope=\"row\" class=\"w\"><i class=\"key r%d\"></i>", i < 4 ? i : 4);
+        html_name(h, run->name);
+        html_put(h, "</th><td>");
+        page_device(h, document_text(run->start, "device"));
+        html_put(h, "</td>");
+        page_number(h, say_count((double)run->epoch_count));
+        page_number(h, say_loss(loss_of(run)));
+        page_number(h, say_share(accuracy_of(run)));
+        html_add(h, "<td>%s data</td>", accuracy_data(run));
+        page_number(h, say_ms(step_of(run)));
+        page_number(h, say_count(speed_of(run)));
+        page_number(h, say_bytes(peak_of(run)));
+        page_number(h, say_seconds(seconds_of(run)));
+        html_put(h, "</tr>\n");
+    }
+    page_table_end(h);
+    write_commands(h, p);
     page_end(p);
 }

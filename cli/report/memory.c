@@ -1,4 +1,4 @@
-/* Memory on the page: live bytes over a typical step, the live memory at its peak, and the end of the run. */
+/* Memory on the page: live bytes over the median step, the live memory at its peak, and the end of the run. */
 #include <math.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static void write_area(html *h, const area *a, const char *device)
     const double step = axis_step(a->ms / 6);
     const int    levels = axis_ticks(a->high, a->step);
     html_add(h,
-             "<figure><figcaption><b>Live on %s</b> <small>during a typical step</small></figcaption><div "
+             "<figure><figcaption><b>Live on %s</b> <small>during the median step</small></figcaption><div "
              "class=\"chart tall\" role=\"img\" aria-label=\"Live memory on %s over %s. The peak is %s, at %s.\"><div "
              "class=\"plot\" data-x=\"0 %.17g\" data-y=\"0 %.17g\" data-scale=\"linear\"><svg viewBox=\"0 0 1000 "
              "1000\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><path class=\"grid\" d=\"",

@@ -104,8 +104,8 @@ static void write_operation(html *h, const cJSON *profile, const cJSON *o, doubl
     html_add(h, "<td class=\"n words\">%s</td>", say_number(number_of(o, "calls") / steps));
     page_bar(h, number_of(o, "share") / most, *device ? page_device_class(device) : "g");
     page_number(h, say_share(number_of(o, "share")));
-    page_number(h, say_ms(number_of(o, "host_ms") / steps));
-    page_number(h, say_ms(number_of(o, "device_ms") / steps));
+    page_number(h, say_time(number_of(o, "host_ms") / steps));
+    page_number(h, say_time(number_of(o, "device_ms") / steps));
     page_number(h, rate_or_dash(number_of(o, "gflops")));
     page_number(h, rate_or_dash(number_of(o, "gbps")));
     page_number(h, roof > 0 ? say_share(roof) : "-");
@@ -135,9 +135,9 @@ static void write_operations(html *h, const cJSON *profile, const cJSON *list)
              page_plural(count, "operation"));
     html_add(h, "<td class=\"n words\">%s</td>", say_number(sum_of(list, "calls") / steps));
     html_put(h, "<td class=\"barred\"></td>");
-    page_number(h, say_share(sum_of(list, "share")));
-    page_number(h, say_ms(sum_of(list, "host_ms") / steps));
-    page_number(h, say_ms(sum_of(list, "device_ms") / steps));
+    html_put(h, "<td></td>"); /* shares overlap: a device computes while the host goes on */
+    page_number(h, say_time(sum_of(list, "host_ms") / steps));
+    page_number(h, say_time(sum_of(list, "device_ms") / steps));
     html_put(h, "<td></td><td></td><td></td>");
     write_energy(h, profile, sum_of(list, "joules"));
     html_put(h, "<td></td></tr></tfoot><tbody>");
@@ -175,8 +175,8 @@ static void write_module(html *h, const cJSON *profile, const cJSON *m, double m
     html_add(h, "</th><td class=\"words\">%s</td>", document_text(m, "kind"));
     page_number(h, say_number(number_of(m, "calls") / steps));
     write_halves(h, m, most);
-    page_number(h, say_ms(number_of(m, "forward_ms") / steps));
-    page_number(h, say_ms(number_of(m, "backward_ms") / steps));
+    page_number(h, say_time(number_of(m, "forward_ms") / steps));
+    page_number(h, say_time(number_of(m, "backward_ms") / steps));
     page_number(h, say_share(number_of(m, "share")));
     page_number(h, say_bytes(number_of(m, "made_bytes") / steps));
     page_number(h, say_bytes(number_of(m, "peak_bytes")));
@@ -215,8 +215,8 @@ static void write_modules(html *h, const cJSON *profile, const cJSON *list)
              "</tbody><tfoot><tr><th scope=\"row\">%s</th><td class=\"words\"></td><td></td><td "
              "class=\"barred\"></td>",
              page_plural(count, "module"));
-    page_number(h, say_ms(sum_of(list, "forward_ms") / steps));
-    page_number(h, say_ms(sum_of(list, "backward_ms") / steps));
+    page_number(h, say_time(sum_of(list, "forward_ms") / steps));
+    page_number(h, say_time(sum_of(list, "backward_ms") / steps));
     page_number(h, say_share(sum_of(list, "share")));
     html_put(h, "<td></td><td></td>");
     write_energy(h, profile, sum_of(list, "joules"));
@@ -246,7 +246,7 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
         page_number(h, say_number(number_of(k, "calls") / steps));
         page_bar(h, number_of(k, "share") / most, page_device_class(document_text(k, "device")));
         page_number(h, say_share(number_of(k, "share")));
-        page_number(h, say_ms(number_of(k, "ms") / steps));
+        page_number(h, say_time(number_of(k, "ms") / steps));
         page_number(h, rate_or_dash(number_of(k, "gbps")));
         html_put(h, "</tr>\n");
     }
@@ -255,12 +255,18 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
 
 /* ---- the section ---- */
 
+/* Rows in brackets stand for other time: the program's own, waits, compilation. */
+static bool is_operation(const cJSON *row)
+{
+    return *document_text(row, "name") != '(';
+}
+
 static const cJSON *first_by_share(const cJSON *list)
 {
     const cJSON *item, *first = NULL;
     cJSON_ArrayForEach(item, list)
     {
-        if (!first || positive(number_of(item, "share")) > positive(number_of(first, "share")))
+        if (is_operation(item) && (!first || positive(number_of(item, "share")) > positive(number_of(first, "share"))))
             first = item;
     }
     return first;
@@ -276,7 +282,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list)
     }
     html_put(h, "<p class=\"note\">Host time: the calling thread itself. Device time: commands. ");
     if (sum_of(list, "share") > 1.005)
-        html_put(h, "They overlap, so the shares add up to more than 100 %. ");
+        html_put(h, "They overlap, so the shares have no sum. ");
     cJSON_ArrayForEach(peak, document_list(profile, "peaks"))
     {
         html_name(h, document_text(peak, "device"));

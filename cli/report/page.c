@@ -42,6 +42,15 @@ static void put_part(html *h, const html *part)
         html_put(h, part->text);
 }
 
+static void write_unprofiled(html *h, const page *p)
+{
+    if (!p->unprofiled.text)
+        return;
+    html_put(h, "<li>");
+    put_part(h, &p->unprofiled);
+    html_put(h, ": train with <code>haul train --profile 20 --run DIR</code>, which measures 20 steps</li>\n");
+}
+
 static void assemble(html *h, const page *p)
 {
     write_document_head(h, p);
@@ -51,8 +60,9 @@ static void assemble(html *h, const page *p)
     put_part(h, &p->links);
     html_put(h, "</ul></nav>\n<main id=\"main\">\n");
     put_part(h, &p->sections);
-    if (p->missing.text) {
+    if (p->missing.text || p->unprofiled.text) {
         html_put(h, "<section id=\"missing\"><header><h2>Not in this report</h2></header><div class=\"body\"><ul>\n");
+        write_unprofiled(h, p);
         put_part(h, &p->missing);
         html_put(h, "</ul></div></section>\n");
     }
@@ -115,6 +125,7 @@ static void page_free(page *p)
     html_free(&p->links);
     html_free(&p->sections);
     html_free(&p->missing);
+    html_free(&p->unprofiled);
 }
 
 /* A run without a log is complained of, and the others are compared. */
@@ -202,7 +213,9 @@ const command report_command = {
     .usage = "[--output FILE] RUN...",
     .description =
         "Writes one HTML file about a run: its curves, where the time of a step goes, memory, copies between devices, "
-        "the network, predictions and the confusion matrix. The file loads nothing and has no script. Several runs are "
+        "the network, predictions and the confusion matrix. The file loads nothing and has no script. Of a folder that "
+        "a "
+        "program wrote with haul_profile_save it shows what the profile has. Several runs are "
         "drawn into the same charts; the other sections are about the first. A section whose file is missing is left "
         "out, and the page says which option makes the file.",
     .options = page_rows,

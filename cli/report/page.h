@@ -12,7 +12,8 @@ typedef struct page {
     page_run *runs; /* the first is the page's; others are compared with it */
     int       run_count;
     html      head, links, sections, missing;
-    bool      failed; /* something was complained of */
+    html      unprofiled; /* names of sections that need a profile */
+    bool      failed;     /* something was complained of */
 } page;
 
 /* ---- sections, in their order on the page ---- */
@@ -40,7 +41,7 @@ void  page_end(page *p);
 /* A line that names what the report lacks, and the option that adds it. */
 void page_lacks(page *p, const char *what, const char *why);
 
-/* The same for what --profile makes. */
+/* The same for what --profile makes: one line for all of them. */
 void page_lacks_profile(page *p, const char *what);
 
 /* A table that is shown on demand, or at once; it scrolls sideways where it is wider than the page. `heads` are

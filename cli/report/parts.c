@@ -25,14 +25,13 @@ void page_end(page *p)
 
 void page_lacks(page *p, const char *what, const char *why)
 {
-    html_add(&p->missing, "<li><b>%s</b>: %s</li>\n", what, why);
+    if (!p->runs[0].program) /* a program has no run */
+        html_add(&p->missing, "<li><b>%s</b>: %s</li>\n", what, why);
 }
 
 void page_lacks_profile(page *p, const char *what)
 {
-    html_add(&p->missing,
-             "<li><b>%s</b>: train with <code>haul train --profile 20 --run DIR</code>, which measures 20 steps</li>\n",
-             what);
+    html_add(&p->unprofiled, "%s<b>%s</b>", p->unprofiled.text ? ", " : "", what);
 }
 
 /* ---- tables ---- */

@@ -173,6 +173,8 @@ static void write_pictures(html *h, const page_answers *a)
 
 void page_predictions(page *p)
 {
+    if (p->runs[0].program)
+        return;
     page_answers a;
     char         why[900] = "memory is exhausted";
     bool         exhausted = true;

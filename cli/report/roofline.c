@@ -46,9 +46,22 @@ static void add_mark(roofline *r, const mark *m)
     qsort(r->marks, (size_t)r->count, sizeof *r->marks, by_share);
 }
 
+static double sum_of_shares(const cJSON *operations)
+{
+    const cJSON *o;
+    double       sum = 0;
+    cJSON_ArrayForEach(o, operations)
+    {
+        sum += *document_text(o, "name") != '(' ? fmax(0, number_of(o, "share")) : 0;
+    }
+    return sum;
+}
+
+/* Operations that take less than a hundredth of the time of all would only stretch the axes. */
 static void read_marks(roofline *r, const cJSON *operations)
 {
     const cJSON *o;
+    const double least = 0.01 * sum_of_shares(operations);
     cJSON_ArrayForEach(o, operations)
     {
         mark m = {.name = document_text(o, "name"),
@@ -56,7 +69,7 @@ static void read_marks(roofline *r, const cJSON *operations)
                   .gflops = number_of(o, "gflops"),
                   .share = number_of(o, "share")};
         if (!strcmp(document_text(o, "device"), r->device) && m.intensity > 1e-6 && m.intensity < 1e9 &&
-            m.gflops > 1e-6 && m.gflops < 1e9 && m.share > 0)
+            m.gflops > 1e-6 && m.gflops < 1e9 && m.share > least)
             add_mark(r, &m);
     }
 }

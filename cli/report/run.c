@@ -208,6 +208,14 @@ static void count_batches(page_run *run)
     run->epoch_batches = count;
 }
 
+static bool has_file(const page_run *run, const char *name)
+{
+    char      *path = join(run->path, name);
+    const bool has = path && !access(path, F_OK);
+    free(path);
+    return has;
+}
+
 static bool read_log(page_run *run)
 {
     file_text f;
@@ -217,8 +225,8 @@ static bool read_log(page_run *run)
         take_lines(run, &f);
         count_batches(run);
     } else if (!run->damaged) {
-        complain("%s holds no run: there is no log.jsonl. To make one: haul train --run %s", run->path,
-                 shell_text(quoted, sizeof quoted, run->path));
+        complain("%s holds no run: there is neither log.jsonl nor profile.json. To make one: haul train --run %s",
+                 run->path, shell_text(quoted, sizeof quoted, run->path));
     }
     if (there && !run->start && !run->epoch_count && !run->batch_count) {
         complain("%s has no event of a training", f.path);
@@ -252,14 +260,15 @@ bool page_run_read(page_run *run, const char *path)
         complain("memory is exhausted");
         return false;
     }
-    if (!read_log(run))
+    run->program = !has_file(run, "log.jsonl") && has_file(run, "profile.json");
+    if (!run->program && !read_log(run))
         return false;
     run->profile = read_json(run, "profile.json", cJSON_IsObject, "an object",
                              "where the time of a step goes, the timeline, operations and memory over a step");
     run->audit = read_json(run, "audit.json", cJSON_IsArray, "an array", "the audit");
     run->ledger = read_json(run, "ledger.json", cJSON_IsObject, "an object", "the transfers");
     run->memory = read_json(run, "memory.json", cJSON_IsObject, "an object", "the memory at the end of the run");
-    return true;
+    return !run->program || run->profile;
 }
 
 void page_run_free(page_run *run)

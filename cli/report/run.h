@@ -30,9 +30,11 @@ typedef struct page_run {
     double      epoch_batches; /* mini-batches of an epoch */
     bool        validation;    /* epochs were measured on validation data, not on test data */
     bool        damaged;       /* something was complained of */
+    bool        program;       /* no run of haul train: a program saved a profile */
 } page_run;
 
-/* False after a complaint: the folder has no log that can be read. page_run_free is needed in either case. */
+/* False after a complaint: the folder has neither a log that can be read nor a profile. page_run_free is needed in
+ * either case. */
 bool page_run_read(page_run *run, const char *path);
 void page_run_free(page_run *run);
 

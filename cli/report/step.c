@@ -94,12 +94,12 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
         const char *name = document_text(phase, "name"), *label = label_of(name, &number);
         html_add(h, "<tr><th scope=\"row\"><i class=\"swatch f%d\"></i>%s</th><td class=\"words\">%s</td>", number,
                  name, label);
-        page_number(h, say_ms(ms_of(phase) / steps));
+        page_number(h, say_time(ms_of(phase) / steps));
         page_number(h, say_share(ms_of(phase) / wall));
         html_put(h, "</tr>\n");
     }
     html_put(h, "</tbody><tfoot><tr><th scope=\"row\">one step</th><td class=\"words\"></td>");
-    page_number(h, say_ms(sum_of(list) / steps));
+    page_number(h, say_time(sum_of(list) / steps));
     page_number(h, say_share(sum_of(list) / wall));
     html_put(h, "</tr></tfoot><tbody>");
     page_table_end(h);
@@ -108,8 +108,14 @@ static void write_table(html *h, const cJSON *list, double wall, double steps)
 static void write_lead(html *h, const cJSON *profile, const cJSON *list, double wall, double steps)
 {
     const cJSON *longest = longest_of(list);
-    html_add(h, "<p>A step takes %s, in the mean of %s that took %s.</p>", say_ms(wall / steps),
-             page_plural(steps, "step"), say_time(wall));
+    const double warm_ups = number_of(profile, "warm_ups");
+    if (warm_ups > 0)
+        html_add(h, "<p>A step takes %s, in the mean without %s of warm-up; all %s took %s.</p>",
+                 say_time(number_of(profile, "steady_ms")), page_plural(warm_ups, "step"), page_plural(steps, "step"),
+                 say_time(wall));
+    else
+        html_add(h, "<p>A step takes %s, in the mean of %s that took %s.</p>", say_time(wall / steps),
+                 page_plural(steps, "step"), say_time(wall));
     if (longest)
         html_add(h, "<p>The training thread spends most of the time, %s, in the phase %s.</p>",
                  say_share(ms_of(longest) / wall), document_text(longest, "name"));
@@ -122,7 +128,7 @@ static void write_lead(html *h, const cJSON *profile, const cJSON *list, double 
         html_add(h, "<p class=\"bad\">%s of %s were not recorded: the figures are incomplete.</p>",
                  say_count(number_of(profile, "lost")), page_plural(number_of(profile, "events"), "event"));
     if (fabs(sum_of(list) - wall) > 0.01 * wall)
-        html_add(h, "<p class=\"bad\">The phases add up to %s, not to %s.</p>", say_ms(sum_of(list)), say_ms(wall));
+        html_add(h, "<p class=\"bad\">The phases add up to %s, not to %s.</p>", say_time(sum_of(list)), say_time(wall));
 }
 
 void page_step(page *p)

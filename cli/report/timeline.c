@@ -132,21 +132,18 @@ void page_timeline_lead(html *h, const cJSON *profile)
             html_add(h, " Its longest gap is %s, from %s on.", say_ms(i.gap), say_ms(i.gap_begin));
         html_put(h, "</p>");
     }
-    html_add(h,
-             "<p class=\"note\">The timeline is step %s. trace.json has all measured steps; ui.perfetto.dev opens "
-             "it.</p>",
-             say_count(number_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "step")));
+    html_put(h, "<p class=\"note\">trace.json has all measured steps; ui.perfetto.dev opens it.</p>");
 }
 
 /* ---- drawing ---- */
 
-typedef enum look { ACCELERATOR, CPU, COPY, HOST, MODULE, DATA, WAIT, IDLE, LOOKS } look;
+typedef enum look { ACCELERATOR, CPU, COPY, HOST, MODULE, DATA, COMPILE, WAIT, IDLE, LOOKS } look;
 
 static const struct {
     const char *class_name, *words;
 } looks[] = {{"a", "accelerator computes"}, {"c", "CPU computes"},  {"copy", "copy"},
              {"host", "host calls"},        {"call", "module"},     {"data", "data"},
-             {"wait", "host waits"},        {"idle", "device idle"}};
+             {"compile", "compilation"},    {"wait", "host waits"}, {"idle", "device idle"}};
 
 typedef struct drawing {
     html         tracks;
@@ -187,6 +184,8 @@ static look look_of(const cJSON *profile, const cJSON *track, const span *s)
     const char *kind = document_text(s->from, "kind");
     if (!strcmp(kind, "wait"))
         return WAIT;
+    if (!strcmp(kind, "compile"))
+        return COMPILE;
     if (!strcmp(kind, "copy"))
         return COPY;
     if (!strcmp(kind, "data"))
@@ -421,11 +420,13 @@ void page_timeline(html *h, const cJSON *profile, const cJSON *audit)
         return;
     d.least = least_drawn(tracks, d.length, &left_out);
     int count = write_sorted(&d);
-    html_add(h, "<h3>Timeline of a typical step <small>%s</small></h3>\n", say_ms(d.length));
+    html_add(h, "<h3>Timeline of step %s <small>%s, the median of %s</small></h3>\n",
+             say_count(number_of(cJSON_GetObjectItemCaseSensitive(profile, "timeline"), "step")), say_ms(d.length),
+             page_plural(number_of(profile, "steps"), "step"));
     write_keys(h, &d);
     if (strstr(d.tracks.text ? d.tracks.text : "", "class=\"mark\""))
         html_put(h, "<p class=\"note\">Letters are <a href=\"#audit\">findings of the audit</a>.</p>\n");
-    html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of a typical step\"><div "
+    html_put(h, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline of the median step\"><div "
                 "class=\"lanes\">\n");
     h->failed = h->failed || d.tracks.failed;
     if (d.tracks.text)

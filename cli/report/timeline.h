@@ -1,4 +1,4 @@
-/* The timeline of a typical step on the page: threads and streams as tracks. */
+/* The timeline of the median step on the page: threads and streams as tracks. */
 #ifndef CLI_REPORT_TIMELINE_H
 #define CLI_REPORT_TIMELINE_H
 

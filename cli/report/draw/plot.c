@@ -212,6 +212,20 @@ static void write_dots(html *h, const plot *p, const axis *a, const plot_line *l
     html_put(h, "\"/>");
 }
 
+/* What a pointer over a point says. */
+static void write_titles(html *h, const plot *p, const axis *a, const plot_line *line)
+{
+    enum { MOST_TITLES = 200 };
+    for (size_t i = 0; i < line->count && line->count <= MOST_TITLES; i++) {
+        const chart_point *point = &line->points[i];
+        if (!isfinite(point->y))
+            continue;
+        html_add(h, "<path class=\"hit\" d=\"M%.2f %.2fh0\"><title>%s, epoch %.4g: %s</title></path>",
+                 UNITS * point->x / p->x_max, place(a, point->y), line->name ? line->name : line->what, point->x,
+                 p->say(point->y));
+    }
+}
+
 /* Where a value is not finite, a mark at the upper edge; at most so many. */
 static void write_gaps(html *h, const plot *p)
 {
@@ -305,6 +319,7 @@ void plot_write(html *h, plot *p, const char *sentence)
             if (p->lines[i].form == (plot_form)form) {
                 write_line(h, p, &a, &p->lines[i]);
                 write_dots(h, p, &a, &p->lines[i]);
+                write_titles(h, p, &a, &p->lines[i]);
             }
     html_put(h, "</svg>");
     write_ticks(h, p, &a);

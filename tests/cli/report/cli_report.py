@@ -407,6 +407,20 @@ def missing_files():
     page = read("bare/report.html")
     check("only a log", page.sections() == ["learning", "run", "missing"], f"{page.sections()}")
     compare_curves(page, 0, "bare")
+    lines = [li["text"] for li in page.find("li") if "--profile 20" in li["text"]]
+    check("one line for all that a profile makes", len(lines) == 1 and "Audit, " in lines[0], f"{lines}")
+    os.mkdir("program")  # as haul_profile_save leaves it
+    for file in ("profile.json", "audit.json"):
+        shutil.copy(os.path.join("cl", file), "program")
+    haul("report", "program")
+    page = read("program/report.html")
+    check("the profile of a program", page.sections() == ["step", "audit", "operations", "memory"], f"{page.sections()}")
+    haul("report", "cl", "bare", "--output", "two.html")
+    page = read("two.html")
+    said = " ".join(c["text"] for c in page.find("caption"))
+    check("differing options come first", "Options in which the runs differ" in said, said)
+    check("commands that repeat runs", any("haul train --config cl/config.json --run NEW" in c["text"] for c in page.find("code")))
+    check("points have values", any(", epoch 2: " in t["text"] for t in page.find("title")), f"{page.find('title')[:3]}")
     os.mkdir("empty")
     told = haul("report", "empty", code=1).stderr
     check("no run", "empty holds no run" in told and "haul train --run empty" in told, told)

@@ -1,4 +1,4 @@
-"""The page of haul report in Chromium, where it is installed: at seven widths, light and dark, nothing is wider than
+"""The page of haul report in Chromium, where it is installed: at nine widths, light and dark, nothing is wider than
 the window, no label covers another, and nothing is complained of."""
 # ctest: labels=slow
 import html
@@ -11,21 +11,26 @@ import subprocess
 HAUL = os.environ["HAUL"]
 SAMPLES = os.path.join(os.environ["HAUL_SOURCE"], "tests/cli/report")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-WIDTHS = (320, 360, 430, 560, 800, 1080, 1440)
+WIDTHS = (320, 360, 430, 560, 800, 1080, 1280, 1440, 1920)
 if not BROWSER:
     print("skipped: there is no Chromium")
     raise SystemExit(77)
 failures = []
 
-# What a page finds out about itself. Boxes of text are compared, without the padding of their elements. Names in labels
-# and below figures are cut where there is no room.
+# What a page finds out about itself. Boxes of text are compared, without the padding of their elements. Names at the ends of lines
+# are cut where there is no room.
 SCRIPT = """<script>addEventListener('load', () => {
 const box = e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect(); };
-const found = {width: innerWidth, scroll: document.documentElement.scrollWidth, wide: [], over: [],
+const found = {width: innerWidth, scroll: document.documentElement.scrollWidth, wide: [], over: [], cut: [],
     paper: getComputedStyle(document.body).backgroundColor, loaded: performance.getEntriesByType('resource').length};
 for (const e of document.querySelectorAll('body *'))
-    if (e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, nav, pre, svg, .ends b, .figures small'))
+    if (e.getBoundingClientRect().right > innerWidth + 1 && !e.closest('.scroll, nav, pre, svg, .ends b'))
         found.wide.push(e.tagName + ' ' + e.textContent.slice(0, 40));
+for (const e of document.querySelectorAll('body *:not(svg *)')) // what is hidden is cut, and a table scrolls on narrow screens only
+    if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth && getComputedStyle(e).display != 'inline' &&
+        !e.closest('.ends, .plot, .lanes, pre, .whole, .confusion .up') &&
+        (getComputedStyle(e).overflowX != 'visible') && (!e.matches('.scroll, nav ul') || innerWidth >= 1280 && !e.querySelector('.lanes')))
+        found.cut.push(e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 40));
 for (const chart of document.querySelectorAll('.chart')) {
     const labels = [...chart.querySelectorAll('span')].filter(e => e.textContent.trim() && !e.matches('.gap'));
     labels.forEach((e, i) => labels.slice(0, i).forEach(f => {
@@ -36,8 +41,8 @@ for (const chart of document.querySelectorAll('.chart')) {
 }
 parent.postMessage(JSON.stringify(found), '*');
 });</script></body>"""
-OUTER = """<!doctype html><title>frames</title><body><pre id="out"></pre>%s<script>
-addEventListener('message', e => { out.textContent += e.data + '\\n'; });</script>"""
+OUTER = """<!doctype html><title>frames</title><body><pre id="out"></pre><script>
+addEventListener('message', e => { out.textContent += e.data + '\\n'; });</script>%s"""
 
 
 def check(name, fine, what=""):
@@ -67,6 +72,7 @@ def look(page, theme):
         name = f"{page}, {theme}, {f['width']} px"
         check(f"{name}: no wider than the window", f["scroll"] == f["width"] and not f["wide"], f"{f['wide'][:4]}")
         check(f"{name}: no label covers another", not f["over"], f"{f['over'][:4]}")
+        check(f"{name}: nothing is cut", not f["cut"], f"{f['cut'][:4]}")
         check(f"{name}: nothing is loaded", f["loaded"] == 0)
         red = int(re.search(r"\d+", f["paper"]).group())
         check(f"{name}: the paper is {theme}", (red < 60) == (theme == "dark"), f["paper"])
@@ -80,18 +86,23 @@ def log(epochs, scale=1.0):
     return "".join(json.dumps(e) + "\n" for e in [start, *events])
 
 
-subprocess.run([HAUL, "train", "--data", "shapes:320", "--epochs", "2", "--batch", "32", "--quiet", "--device", "cpu",
+subprocess.run([HAUL, "train", "--data", "shapes:320", "--epochs", "2", "--batch", "32", "--quiet", "--device", "cpu", "--validation", "0.2",
                 "--run", "run"], check=True)
 for sample in ("profile.json", "audit.json"):
     shutil.copy(os.path.join(SAMPLES, sample), "run")
+os.mkdir("program")  # what haul_profile_save writes
+for sample in ("profile.json", "audit.json"):
+    shutil.copy(os.path.join(SAMPLES, sample), "program")
 names = ["n" * 40, "a name with words", "\u05e9\u05dc\u05d5\u05dd", "two"]
 for i, name in enumerate(names):
     os.mkdir(name)
     open(name + "/log.jsonl", "w").write(log(200 if i == 0 else 2, 1 + 1e-4 * i))
 subprocess.run([HAUL, "report", "run"], check=True)
+subprocess.run([HAUL, "report", "program"], check=True)
 subprocess.run([HAUL, "report", *names, "--output", "names.html"], check=True)
 for theme in ("light", "dark"):
     look("run/report.html", theme)
+    look("program/report.html", theme)
     look("names.html", theme)
 print(f"{len(failures)} failures: {failures}" if failures else "all fine")
 raise SystemExit(1 if failures else 0)
