@@ -70,6 +70,10 @@ typedef struct HAUL__DESIGNATED haul_plan_options {
     int                    limit_count; /* the number of `limits` */
     const haul_plan_pin   *pins;        /* modules that stay on a device */
     int                    pin_count;   /* the number of `pins` */
+    /* the network in stages of about the same time: consecutive modules on each device but the CPU, in their order. For
+     * steps that make one backward pass over several micro-batches, in which all devices work at the same time; the
+     * plan is then not the cheapest one under the model */
+    bool stages;
 } haul_plan_options;
 
 /* Plan the step: haul_plan_new(step, context, .module = net, .devices = "cpu,cuda:0"). The function is called several

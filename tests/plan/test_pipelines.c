@@ -161,10 +161,55 @@ static void test_pipelines__overlap(void **state)
     assert_true(overlap(&t, step, &t) >= 0.6);
 }
 
+/* ---- as planned ---- */
+
+/* Without the names of devices. */
+static haul_status step_as_planned(void *context)
+{
+    training     *t = context;
+    const int64_t size = BATCH / t->parts;
+    haul_scope   *inner = haul_scope_push();
+    haul_tensor  *loss = NULL;
+    haul_optimizer_zero_grad(t->sgd);
+    for (int64_t first = 0; first < BATCH; first += size) {
+        haul_tensor *x = haul_slice(t->x, 0, first, first + size, 1), *y = haul_slice(t->y, 0, first, first + size, 1);
+        haul_tensor *part = haul_cross_entropy(haul_call(t->net, x), y);
+        loss = loss ? haul_add(loss, part) : part;
+    }
+    haul_status status = haul_backward(haul_mul_scalar(loss, 1.0 / t->parts));
+    if (!status)
+        status = haul_optimizer_step(t->sgd);
+    haul_scope_pop(inner);
+    return status;
+}
+
+/* Each half of the network is a stage. */
+static void test_pipelines__are_planned_in_stages(void **state)
+{
+    (void)state;
+    training t = make(4);
+    t.x = haul_to(t.x, haul_cpu());
+    t.y = haul_to(t.y, haul_cpu());
+    haul_plan *plan =
+        haul_plan_new(step_as_planned, &t, .module = t.net, .devices = "cpu,sim:h200,sim:h200:1", .stages = true);
+    if (!plan)
+        fail_msg("%s", haul_error_message());
+    haul_plan_row rows[400];
+    const int     count = haul_plan_rows(plan, rows, 400);
+    assert_in_range(count, 50, 400);
+    for (int i = 0; i < count; i++)
+        if (*rows[i].module)
+            assert_string_equal(rows[i].device, *rows[i].module == '0' ? "sim:h200:0" : "sim:h200:1");
+    assert_int_equal(haul_plan_apply(plan, t.net), HAUL_OK);
+    assert_int_equal(step_as_planned(&t), HAUL_OK);
+    assert_true(overlap(&t, step_as_planned, &t) >= 0.6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_pipelines__overlap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pipelines__are_planned_in_stages, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,6 @@ const char *choose_excluded(const train_options *o)
                    {o->spill, "--spill"},
                    {o->recompute != NULL, "--recompute"},
                    {o->accumulate > 1, "--accumulate"},
-                   {o->pipeline > 1, "--pipeline"},
                    {!o->batch, "--batch auto"},
                    {o->estimate, "--estimate"},
                    {o->resume, "--resume"}};
@@ -75,7 +74,8 @@ static haul_status find_plan(choosing *c, const char *devices)
     haul__plan_request request;
     progress_say(&c->bar, "Planning");
     haul_status status =
-        haul__plan_choose(&(haul_plan_options){.devices = devices}, c->t->options->devices, NULL, operation, &request);
+        haul__plan_choose(&(haul_plan_options){.devices = devices, .stages = c->t->options->pipeline > 1},
+                          c->t->options->devices, NULL, operation, &request);
     if (status)
         return status;
     c->plan = planner_place(c->t->planner, c->t->options->batch, &request, operation);
@@ -89,7 +89,8 @@ static bool is_shorter(double a, double b)
     return a < (1 - NOISE) * b;
 }
 
-/* Which ways are tried: those that may be the fastest, and the plan if it is better than one device by the model. */
+/* Which ways are tried: those that may be the fastest, and the plan if it is better than one device by the model, which
+ * knows nothing of devices that work at the same time. */
 static int find_wanted(const choosing *c, bool wanted[HAUL__PLAN_CANDIDATES])
 {
     const haul_plan      *p = c->plan;
@@ -101,7 +102,8 @@ static int find_wanted(const choosing *c, bool wanted[HAUL__PLAN_CANDIDATES])
     for (int i = 0; i < haul__plan_way_count(p); i++) {
         const haul__plan_way *w = &p->ways[i];
         const double          ps = (double)w->figures.ps, least = best ? (double)best->figures.ps : INFINITY;
-        wanted[i] = !*w->why_not && (w->device < 0 ? is_shorter(ps, least) : ps <= UNCERTAINTY * least);
+        wanted[i] =
+            !*w->why_not && (w->device < 0 ? p->request.stages || is_shorter(ps, least) : ps <= UNCERTAINTY * least);
         count += wanted[i];
     }
     return count;
@@ -182,6 +184,7 @@ static bool take(choosing *c)
         c->plan = NULL;
         return place_list_modules(&t->places);
     }
+    t->options->pipeline = 1;
     t->device = device_use(c->plan->request.names[c->single->device]);
     if (t->device)
         t->options->device = haul_device_name(t->device);

@@ -58,10 +58,13 @@ static haul_status time_steps(trainer *t, const used *u, double *median)
 
 static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w, const used *u)
 {
-    trainer     trial = *t;
-    haul_scope *scope = haul_scope_push();
-    bool        fine = scope != NULL;
+    trainer       trial = *t;
+    train_options options = *t->options;
+    haul_scope   *scope = haul_scope_push();
+    bool          fine = scope != NULL;
     trial.places = (place_list){.plan = w->device < 0 ? plan : NULL}; /* without a reference */
+    options.pipeline = w->device < 0 ? options.pipeline : 1;
+    trial.options = &options;
     trial.device = u->devices[w->device < 0 ? 0 : w->device];
     trial.follows = !t->options->eager;
     if (!scope || (fine && time_steps(&trial, u, &w->measured))) {

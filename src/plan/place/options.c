@@ -285,7 +285,7 @@ static haul_status check_lists(const haul_plan_options *o, const char *operation
 haul_status haul__plan_choose(const haul_plan_options *o, bool measures, haul__place_pin *room, const char *operation,
                               haul__plan_request *out)
 {
-    *out = (haul__plan_request){.pins = room};
+    *out = (haul__plan_request){.pins = room, .stages = o->stages};
     haul_status status = check_lists(o, operation);
     if (!status)
         status = choose_devices(o, measures, operation, out);

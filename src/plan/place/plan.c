@@ -137,6 +137,8 @@ haul_status haul__plan_solve(haul_plan *p)
         return status;
     haul__placement_free(p->best);
     *p->best = best;
+    if (p->request.stages && haul__plan_stage(p))
+        return haul_error_status();
     find_ways(p);
     return HAUL_OK;
 }

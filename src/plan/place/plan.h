@@ -23,8 +23,9 @@ typedef struct haul__plan_request {
     int64_t        limit[HAUL__PLACE_DEVICES];   /* 0: the machine's memory */
     const haul__place_pin *pins;                 /* the caller's, as long as the request is used */
     int                    pin_count;
-    bool                  *held;  /* of the program's stores, as in haul__place_step; a plan takes it over; or NULL */
-    bool                   ahead; /* the loader copies the data ahead (plan/place/step.h) */
+    bool                  *held;   /* of the program's stores, as in haul__place_step; a plan takes it over; or NULL */
+    bool                   ahead;  /* the loader copies the data ahead (plan/place/step.h) */
+    bool                   stages; /* consecutive modules on each device but the host, for micro-batches */
 } haul__plan_request;
 
 /* What a candidate takes: by the model, or by a rehearsal. */
@@ -63,8 +64,12 @@ struct haul_plan {
  * is recorded. */
 haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, const char *operation);
 
-/* Finds the best placement within the graph's limits. */
+/* Finds the best placement within the graph's limits, in stages if the request wants them. */
 haul_status haul__plan_solve(haul_plan *p);
+
+/* Replaces the best placement by the best one in stages, of which the longest is as short as it can be. The bound stays
+ * that of all placements. */
+haul_status haul__plan_stage(haul_plan *p);
 
 /* The graph of this or another step with the plan's devices and pins, without limits. */
 haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, haul__place_graph *out);

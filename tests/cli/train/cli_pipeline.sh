@@ -65,6 +65,11 @@ assert overlap("six") >= 0.6, overlap("six")
 assert step_ms("six") < 0.95 * step_ms("one"), (step_ms("six"), step_ms("one"))
 END
 
+# ---- a split that is found ----
+run 0 train --model simplecnn --data shapes:4096 --batch 2048 --workers 0 --epochs 1 --devices cpu,sim:laptop-4g,sim:jetson --pipeline 4 --run found
+check "it was tried against each device alone" grep -Eq '^chosen  all on sim:laptop-4g:0; .* a step in a short run, [0-9.]+ ms split as planned' out
+check "which has no micro-batches" grep -q '"pipeline": 1' found/config.json
+
 # ---- where it does not apply ----
 net=(--model simplecnn --data shapes:64 --epochs 1)
 run 2 train "${net[@]}" --pipeline 4
