@@ -51,7 +51,7 @@ static haul_status step(void *context)
 {
     training    *t = context;
     haul_tensor *loss = haul_mse_loss(haul_call(t->net, t->x), t->y);
-    if (haul_backward(loss, HAUL_NONE) || haul_optimizer_step(t->optimizer))
+    if (haul_backward(loss) || haul_optimizer_step(t->optimizer))
         return haul_error_status();
     return haul_optimizer_zero_grad(t->optimizer);
 }
@@ -263,7 +263,7 @@ static void test_optim_offload__a_step_without_memory_changes_nothing(void **sta
         training t = make_training(make_adamw);
         haul_optimizer_set_offload(t.optimizer, true);
         assert_int_equal(step(&t), HAUL_OK);
-        assert_int_equal(haul_backward(haul_mse_loss(haul_call(t.net, t.x), t.y), HAUL_NONE), HAUL_OK);
+        assert_int_equal(haul_backward(haul_mse_loss(haul_call(t.net, t.x), t.y)), HAUL_OK);
         read_weights(t.net, &before);
         haul_memory_release_cached(devices[d]);
         assert_int_equal(haul_memory_set_tensor_limit(devices[d], stats_of(devices[d]).reserved + WIDTH), HAUL_OK);
