@@ -413,7 +413,8 @@ spilled_bytes trainer_spilled(const trainer *t)
     haul_memory_stats stats = {.spilled_total = 0};
     haul_memory_stats_get(t->device, &stats);
     return (spilled_bytes){.all = stats.spilled_total - t->spilled_before.all,
-                           .to_file = stats.spilled_to_file_total - t->spilled_before.to_file};
+                           .to_file = stats.spilled_to_file_total - t->spilled_before.to_file,
+                           .file_ns = stats.spill_file_nanoseconds - t->spilled_before.file_ns};
 }
 
 void trainer_count_anew(trainer *t)
@@ -466,6 +467,7 @@ static int finish(trainer *t, double began)
                                .limit_bytes = t->expected.limit + t->expected.overhead,
                                .spilled_bytes = spilled.all,
                                .spilled_to_file_bytes = spilled.to_file,
+                               .spill_file_seconds = (double)spilled.file_ns / 1e9,
                                .waits = haul_sync_count() - t->waits_before,
                                .step_peak_bytes = t->step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,

@@ -60,6 +60,7 @@ typedef struct samples {
 /* What went to host memory and to a file, and of this what went to the file. */
 typedef struct spilled_bytes {
     int64_t all, to_file;
+    int64_t file_ns; /* that the training waited for the file */
 } spilled_bytes;
 
 /* Of a resumed run: whether its data is that of its checkpoint. */

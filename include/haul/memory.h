@@ -41,6 +41,9 @@ typedef struct haul_memory_stats {
     int64_t spilled_to_file, spilled_to_file_total;
     int64_t spill_host; /* bytes of host memory with spilled elements, also with those that are kept after a return */
     int64_t spill_file; /* bytes that the file takes on its disk */
+    /* time that threads waited for reads and writes of the file since the start: with a slow disk, most of a step. In
+     * the virtual time of simulated devices it is 0 */
+    int64_t spill_file_nanoseconds;
     /* bytes that the driver took for its context, streams, compiled kernels and libraries, as far as it is known: on
      * NVIDIA GPUs from the free memory before and after, with OpenCL the size of the compiled kernels. 0 for the CPU
      * and other devices whose memory is the host's. */

@@ -119,6 +119,7 @@ typedef struct report_done {
     int64_t      limit_bytes;                 /* 0: none */
     int64_t      spilled_bytes;               /* moved to host memory or a file for lack of room */
     int64_t      spilled_to_file_bytes;       /* of these: to the file */
+    double       spill_file_seconds;          /* that the training waited for the file */
     int64_t      followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
     const char  *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
     int64_t      waits;                       /* how often the training thread came to wait for a device */

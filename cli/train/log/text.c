@@ -373,7 +373,8 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
         print_fact("  spilled", END, "%s to host memory, for lack of room",
                    text_bytes(d->spilled_bytes - d->spilled_to_file_bytes));
     if (d->spilled_to_file_bytes)
-        print_fact("  spilled", END, "%s to a file, for lack of host memory", text_bytes(d->spilled_to_file_bytes));
+        print_fact("  spilled", END, "%s to a file, for lack of host memory; steps waited %s for it",
+                   text_bytes(d->spilled_to_file_bytes), text_seconds(d->spill_file_seconds));
     print_moved(moved, d->device == haul_cpu() && moved->h2d_count ? "other devices" : device);
     if (*d->audit)
         print_fact("  audit", END, "%s", d->audit);

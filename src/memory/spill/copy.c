@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/system/clock.h"
 #include "device/residency.h"
 #include "events/events.h"
 #include "memory/report/origins.h"
@@ -177,6 +178,19 @@ static haul_status submit(haul__stream_choice stream, haul__storage *of_device, 
     return status;
 }
 
+/* Reads or writes a piece of the file, and counts the time. */
+static haul_status transfer(const haul__spill_copy *copy, bool out, int64_t at, void *memory, int64_t bytes)
+{
+    struct haul__allocator *a = copy->of;
+    const int64_t           start = haul__now_ns();
+    const haul_status       status = out ? haul__spill_part_write(copy->part, at, memory, bytes)
+                                         : haul__spill_part_read(copy->part, at, memory, bytes);
+    haul__spin_lock(&a->lock);
+    a->stats.spill_file_nanoseconds += haul__now_ns() - start;
+    haul__spin_unlock(&a->lock);
+    return status;
+}
+
 /* Copies one piece after the other. The host waits for each. */
 static haul_status pass(haul__spill_copy *copy, haul__storage *storage, haul__storage *between,
                         haul__stream_choice stream)
@@ -189,13 +203,13 @@ static haul_status pass(haul__spill_copy *copy, haul__storage *storage, haul__st
         if (!out)
             status = haul__host_before(between, true, origin);
         if (!status && !out)
-            status = haul__spill_part_read(copy->part, at, memory, bytes);
+            status = transfer(copy, false, at, memory, bytes);
         if (!status)
             status = submit(stream, storage, between, (size_t)at, (size_t)bytes);
         if (!status && out)
             status = haul__host_before(between, false, origin);
         if (!status && out)
-            status = haul__spill_part_write(copy->part, at, memory, bytes);
+            status = transfer(copy, true, at, memory, bytes);
     }
     return status;
 }

@@ -135,6 +135,8 @@ static const statistic table[] = {
      MEMORY(spilled_to_file_total)},
     {"memory." DEVICE ".spill_host", "bytes", "Host memory that copies of spilled tensors take.", MEMORY(spill_host)},
     {"memory." DEVICE ".spill_file", "bytes", "Bytes that the file for spilled tensors takes.", MEMORY(spill_file)},
+    {"memory." DEVICE ".spill_file_nanoseconds", "ns", "Time that threads waited for that file.",
+     MEMORY(spill_file_nanoseconds)},
     {"memory." DEVICE ".pinned", "bytes", "Of allocated: bytes that haul_memory_pin keeps from being spilled.",
      MEMORY(pinned)},
     {"memory." DEVICE ".live_blocks", "blocks", "Blocks that tensors hold now.", MEMORY(live_blocks)},

@@ -53,7 +53,7 @@ def same_bits(shares, within, *net):
     """Steps move what was estimated, up to this part of it."""
     events, _ = train(0, *NET, *net)
     plain, done = losses(events), last(events)
-    check("nothing is spilled without need", done["spilled_bytes"] == 0 and done["limit_bytes"] == 0)
+    check("nothing is spilled without need", done["spilled_bytes"] == 0 and done["spill_file_seconds"] == 0 and done["limit_bytes"] == 0)
     for share in shares:
         spilling = [*NET, *net, "--memory-limit", f"{share}%", "--spill", "on"]
         events, _ = train(0, *spilling)
@@ -161,12 +161,17 @@ def tiers():
         check("the same losses by a file", losses(events) == plain and len(plain) > 2, f"{losses(events)} {plain}")
         check("within the limit", done["peak_bytes"] <= done["limit_bytes"], f"{done}")
         check("a part goes to the file", 0 < done["spilled_to_file_bytes"] <= done["spilled_bytes"] and
-              (done["spilled_to_file_bytes"] == done["spilled_bytes"]) == (host == "0"), f"{done}")
+              (done["spilled_to_file_bytes"] == done["spilled_bytes"]) == (host == "0") and
+              done["spill_file_seconds"] > 0, f"{done}")
         check("nothing is left there", not os.listdir("disk"))
         dry = last(train(0, *limited, "--spill-host", host, "--spill-folder", "disk", "--estimate")[0])
         check("the file is estimated", 0 < dry["spilled_to_file_bytes"] <= dry["spilled_bytes"] and
               (dry["spilled_to_file_bytes"] == dry["spilled_bytes"]) == (host == "0") and
               (dry["spill_host_bytes"] > 0) == (host != "0") and dry["spill_file_bytes"] > 0, f"{dry}")
+    told = subprocess.run([HAUL, "train", *limited, "--spill-host", "0", "--spill-folder", "disk"], capture_output=True,
+                          text=True).stdout
+    check("the summary names the file alone", re.search(r"to a file, for lack of host memory;\s+steps\s+waited", told) and
+          "to host memory, for" not in told, told)
     _, told = train(4, *limited, "--spill-host", "200k")
     check("host memory is named", ("host memory for spilled tensors of " + DEVICE if NVIDIA else
                                    "host memory for spilled tensors has no room for") in told, told)
