@@ -70,7 +70,7 @@ static bool measure(haul_plan *plan, const trainer *t)
     bool wanted[HAUL__PLAN_CANDIDATES];
     for (int i = 0; i < haul__plan_way_count(plan); i++)
         wanted[i] = !*plan->ways[i].why_not;
-    return trial_measure(t, plan, wanted);
+    return trial_measure(t, plan, wanted, NULL);
 }
 
 static bool show(const planning *p, study *s, trainer *t, const char *title)

@@ -49,6 +49,10 @@ static int check(const train_options *o)
     }
     if (o->devices && !check_devices(o))
         return EXIT_USAGE;
+    if (o->machine && !o->devices) {
+        complain("--machine has times for choosing among --devices; give both, or leave it out");
+        return EXIT_USAGE;
+    }
     if (o->tensorboard && !o->run) {
         complain("--tensorboard writes into the folder of a run; name one with --run DIR");
         return EXIT_USAGE;
@@ -447,6 +451,13 @@ static const option train_rows[] = {
      .argument = "LIST",
      .help = "Choose among the CPU, one other device, and a plan that uses both, by short runs, for example "
              "cpu,cuda:0. --device auto does so with the fastest device, if this is not the CPU"},
+    {.group = "Machine",
+     .name = "machine",
+     OPTION_TEXT_AT(train_options, machine),
+     .argument = "FILE",
+     .help = "With --devices, plan with the times in this machine's description, which names the devices as they are "
+             "named here; a plan whose operations take other times is made again with these",
+     .complete = COMPLETE_FILE},
     {.group = "Machine",
      .name = "place",
      OPTION_TEXT_AT(train_options, place),

@@ -30,6 +30,7 @@ typedef struct train_options {
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
     const char *devices;      /* to choose among; NULL: --device */
+    const char *machine;      /* whose times count for `devices`; NULL: this computer's */
     int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */

@@ -3,20 +3,27 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/progress.h"
 #include "cli/train/place/trial.h"
 #include "cli/train/planner.h"
 #include "plan/place/options.h"
+#include "record/work.h"
 
 /* A plan must be so much better than the best single device. Predictions may be wrong by so much. */
 #define NOISE       0.03
 #define UNCERTAINTY 1.5
+/* A plan is made again if the operations of a device differ by a larger share of their predicted times. */
+#define TOLERANCE 0.2
 
 typedef struct choosing {
     trainer        *t;
     haul_plan      *plan;
     haul__plan_way *single, *planned; /* the fastest device, and the plan; NULL: it is not tried */
+    haul__machine  *learnt;           /* that of the plan with the measured times of operations; NULL: none were */
+    char            device[HAUL__MACHINE_NAME]; /* of `off` */
+    double          off; /* how much operations of a device differ from its prediction, as a share of it */
     progress_bar    bar;
 } choosing;
 
@@ -67,15 +74,21 @@ bool choose_is_decided(const trainer *t)
 
 /* ---- the plan ---- */
 
+static const char operation[] = "haul train";
+
 /* For --devices, those that were not measured are, which takes seconds. */
+static haul_status find_request(const choosing *c, const char *devices, haul__plan_request *out)
+{
+    const train_options *o = c->t->options;
+    return haul__plan_choose(&(haul_plan_options){.devices = devices, .machine = o->machine, .stages = o->pipeline > 1},
+                             o->devices, NULL, operation, out);
+}
+
 static haul_status find_plan(choosing *c, const char *devices)
 {
-    static const char  operation[] = "haul train";
     haul__plan_request request;
     progress_say(&c->bar, "Planning");
-    haul_status status =
-        haul__plan_choose(&(haul_plan_options){.devices = devices, .stages = c->t->options->pipeline > 1},
-                          c->t->options->devices, NULL, operation, &request);
+    haul_status status = find_request(c, devices, &request);
     if (status)
         return status;
     c->plan = planner_place(c->t->planner, c->t->options->batch, &request, operation);
@@ -116,8 +129,12 @@ static bool try_ways(choosing *c)
     bool fine = true;
     progress_say(&c->bar, "Timing steps");
     haul_sync_report(false);
-    if (find_wanted(c, wanted) > 1)
-        fine = trial_measure(c->t, c->plan, wanted);
+    if (find_wanted(c, wanted) > 1) {
+        c->learnt = haul__malloc(sizeof *c->learnt);
+        if (c->learnt)
+            *c->learnt = *c->plan->request.machine;
+        fine = trial_measure(c->t, c->plan, wanted, c->learnt);
+    }
     haul_sync_report(c->t->options->sync_report);
     trainer_count_anew(c->t);
     for (int i = 0; i < haul__plan_way_count(c->plan); i++) {
@@ -127,6 +144,102 @@ static bool try_ways(choosing *c)
         else if (wanted[i] && (!c->single || w->measured < c->single->measured))
             c->single = w;
     }
+    return fine;
+}
+
+/* ---- planning again ---- */
+
+/* The times of the operations of one device that were measured: the sum of their differences from the predicted ones,
+ * as a share of these. */
+static double difference(const choosing *c, int device)
+{
+    const haul_plan    *p = c->plan;
+    const haul_program *program = &p->program;
+    const int           number = p->request.devices[device];
+    double              predicted = 0, sum = 0;
+    for (int64_t i = 0; i < program->operation_count; i++) {
+        const haul__machine_work    w = haul__program_work_of(program, &program->operations[i]);
+        const haul__machine_learnt *l = w.commands ? haul__machine_learnt_of(c->learnt, number, &w) : NULL;
+        const double                ps = l ? (double)haul__machine_time(p->request.machine, number, &w) : 0;
+        predicted += ps;
+        sum += l ? fabs((double)l->ps - ps) : 0;
+    }
+    return predicted > 0 ? sum / predicted : 0;
+}
+
+static void compare_times(choosing *c)
+{
+    for (int d = 0; d < haul__plan_device_count(c->plan); d++) {
+        const double now = difference(c, d);
+        if (now <= c->off)
+            continue;
+        c->off = now;
+        snprintf(c->device, sizeof c->device, "%s", c->plan->request.names[d]);
+    }
+}
+
+/* The second plan takes the place of the first one. What the devices take alone is known from the trials of the first.
+ */
+static void take_second(choosing *c, haul_plan *second, haul__plan_way *planned)
+{
+    haul__plan_way *single = NULL;
+    for (int i = 0; i < haul__plan_way_count(second); i++) {
+        haul__plan_way *w = &second->ways[i];
+        if (c->single && w->device == c->single->device) {
+            w->measured = c->single->measured;
+            single = w;
+        }
+    }
+    haul__object_release(c->plan);
+    c->plan = second;
+    c->planned = planned;
+    c->single = single;
+}
+
+/* Tries it, and keeps it if its steps are shorter than those of the first plan. */
+static bool try_second(choosing *c, haul_plan *second)
+{
+    bool            wanted[HAUL__PLAN_CANDIDATES] = {false};
+    haul__plan_way *planned = NULL;
+    for (int i = 0; i < haul__plan_way_count(second); i++)
+        if (second->ways[i].device < 0 && !*second->ways[i].why_not) {
+            planned = &second->ways[i];
+            wanted[i] = true;
+        }
+    if (!planned || !trial_measure(c->t, second, wanted, NULL)) {
+        haul__object_release(second);
+        return planned == NULL;
+    }
+    if (!c->planned || planned->measured < c->planned->measured)
+        take_second(c, second, planned);
+    else
+        haul__object_release(second);
+    return true;
+}
+
+/* Plans once more with the measured times of operations, if they differ much from the predicted ones. */
+static bool plan_again(choosing *c, const char *devices)
+{
+    haul__plan_request request;
+    if (c->learnt)
+        compare_times(c);
+    if (c->off <= TOLERANCE)
+        return true;
+    progress_say(&c->bar, "Planning again");
+    if (find_request(c, devices, &request)) {
+        complain_error();
+        return false;
+    }
+    *request.machine = *c->learnt;
+    haul_plan *second = planner_place(c->t->planner, c->t->options->batch, &request, operation);
+    if (!second) {
+        complain_error();
+        return false;
+    }
+    haul_sync_report(false);
+    const bool fine = try_second(c, second);
+    haul_sync_report(c->t->options->sync_report);
+    trainer_count_anew(c->t);
     return fine;
 }
 
@@ -168,6 +281,10 @@ static void describe(choosing *c, bool split)
     if (!isnan(other) && used < size)
         used += (size_t)snprintf(out + used, size - used, ", %s %s", text_seconds(other),
                                  split ? c->single->name : "split as planned");
+    if (c->off > TOLERANCE && used < size)
+        used += (size_t)snprintf(out + used, size - used,
+                                 "; planned again, since operations on %s differ by %.0f %% from what was predicted",
+                                 c->device, 100 * c->off);
     if (used < size)
         snprintf(out + used, size - used, ". haul plan explains; another run may choose differently, %s",
                  split ? "--plan FILE does not" : "--device does not");
@@ -223,11 +340,12 @@ bool choose_devices(trainer *t)
         progress_clear();
         fine = give_up(t);
     } else {
-        fine = try_ways(&c);
+        fine = try_ways(&c) && plan_again(&c, devices);
         progress_clear();
         fine = fine && take(&c);
     }
     haul__object_release(c.plan);
+    haul__free(c.learnt);
     planner_free(t->planner); /* it is for one device */
     t->planner = NULL;
     return fine;

@@ -4,8 +4,9 @@
 
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
+#include "observe/learn/learn.h"
 
-enum { WARM_UP = 4, TIMED = 9 }; /* the first steps are recorded, and kernels are compiled */
+enum { WARM_UP = 4, TIMED = 9, PROFILED = 3 }; /* the first steps are recorded, and kernels are compiled */
 
 static bool find_devices(const haul_plan *plan, haul_device *out[HAUL__PLACE_DEVICES])
 {
@@ -23,9 +24,43 @@ static bool find_devices(const haul_plan *plan, haul_device *out[HAUL__PLACE_DEV
 
 /* The devices of the plan. */
 typedef struct used {
-    haul_device *devices[HAUL__PLACE_DEVICES];
-    int          count;
+    haul_device     *devices[HAUL__PLACE_DEVICES];
+    int              count;
+    const haul_plan *plan;
+    haul__machine   *learns;
 } used;
+
+/* ---- single operations ---- */
+
+static void take_times(const haul_device *device, const haul__machine_learnt *times, int count, void *context)
+{
+    const used *u = context;
+    for (int d = 0; d < u->count; d++)
+        for (int i = 0; u->devices[d] == device && i < count; i++)
+            haul__machine_learn(&u->learns->devices[u->plan->request.devices[d]], &times[i]);
+}
+
+/* Steps in a profile, in which operations run one by one. */
+static haul_status learn_times(trainer *t, const haul_batch *batch, used *u)
+{
+    haul_scope   *scope = haul_scope_push();
+    haul_profile *profile = haul_profile_begin(.everywhere = true);
+    haul_status   status = profile ? HAUL_OK : haul_error_status();
+    for (int i = 0; !status && i < PROFILED; i++) {
+        status = one_step_follow(t, batch);
+        if (!status)
+            status = haul_profile_step(profile);
+    }
+    if (profile && haul_profile_end(profile) && !status)
+        status = haul_error_status();
+    const haul__analysis *a = status ? NULL : haul__profile_analysis(profile, "haul train");
+    if (a)
+        haul__profile_learn_into(profile, a, take_times, u);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* ---- steps ---- */
 
 static haul_status time_step(trainer *t, const haul_batch *batch, const used *u, double *seconds)
 {
@@ -38,7 +73,7 @@ static haul_status time_step(trainer *t, const haul_batch *batch, const used *u,
 }
 
 /* The network is on t->device, or where the plan in t->places has it. */
-static haul_status time_steps(trainer *t, const used *u, double *median)
+static haul_status time_steps(trainer *t, used *u, double *median)
 {
     samples           times = {0};
     const haul_batch *batch;
@@ -51,12 +86,14 @@ static haul_status time_steps(trainer *t, const used *u, double *median)
         if (i >= WARM_UP)
             samples_add(&times, seconds);
     }
+    if (!status && u->learns)
+        status = learn_times(t, batch, u);
     *median = samples_median(&times);
     free(times.values);
     return status;
 }
 
-static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w, const used *u)
+static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w, used *u)
 {
     trainer       trial = *t;
     train_options options = *t->options;
@@ -75,9 +112,9 @@ static bool measure(const trainer *t, haul_plan *plan, haul__plan_way *w, const 
     return fine;
 }
 
-bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES])
+bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES], haul__machine *learns)
 {
-    used u = {.count = haul__plan_device_count(plan)};
+    used u = {.count = haul__plan_device_count(plan), .plan = plan, .learns = learns};
     bool fine = find_devices(plan, u.devices);
     for (int i = 0; fine && i < haul__plan_way_count(plan); i++)
         if (wanted[i])

@@ -5,8 +5,9 @@
 #include "cli/train/trainer.h"
 #include "plan/place/plan.h"
 
-/* Sets `measured` of the plan's ways that are wanted: the median time of a step. The trainer stays as it is. False
- * after a complaint. */
-bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES]);
+/* Sets `measured` of the plan's ways that are wanted: the median time of a step. The trainer stays as it is. The
+ * devices of `learns`, a copy of the plan's machine, get the times that single operations took; NULL: they are not
+ * measured. False after a complaint. */
+bool trial_measure(const trainer *t, haul_plan *plan, const bool wanted[HAUL__PLAN_CANDIDATES], haul__machine *learns);
 
 #endif

@@ -15,6 +15,7 @@ typedef struct sample {
     const haul__profile_event *event;
     uint32_t                   index;
     int64_t                    host, commands; /* ns */
+    int                        found, given;   /* commands of this call and of the same calls before it, at one time */
 } sample;
 
 typedef struct samples {
@@ -38,11 +39,11 @@ static bool is_copy(const char *operation)
     return !strcmp(operation, "haul_to") || !strcmp(operation, "haul_pin") || !strcmp(operation, "haul_copy_into");
 }
 
-static bool is_learnt(const haul_profile *p, const haul__analysis *a, size_t i)
+static bool is_call(const haul_profile *p, const haul__analysis *a, size_t i)
 {
     const haul__profile_event *m = &p->events[i];
     return m->kind == HAUL_EVENT_OPERATION_END && m->thread == p->thread && m->device && haul__is_in_stretch(a, m) &&
-           is_large(m) && m->dtype != HAUL_DTYPE_END && a->spans[i].phase != HAUL__PHASE_LOADING &&
+           m->dtype != HAUL_DTYPE_END && a->spans[i].phase != HAUL__PHASE_LOADING &&
            !is_copy(haul__profile_text(p, m->operation));
 }
 
@@ -51,18 +52,21 @@ static int by_beginning(const void *x, const void *y)
     const sample *a = x, *b = y;
     if (a->event->begin != b->event->begin)
         return a->event->begin < b->event->begin ? -1 : 1;
-    return (a->event->depth > b->event->depth) - (a->event->depth < b->event->depth);
+    if (a->event->depth != b->event->depth)
+        return a->event->depth < b->event->depth ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 static bool find_calls(const haul_profile *p, const haul__analysis *a, samples *out)
 {
     for (size_t i = 0; i < p->count; i++) {
-        if (!is_learnt(p, a, i))
+        if (!is_call(p, a, i))
             continue;
         if (!haul__grow(&out->items, &out->room, out->count + 1, sizeof *out->items))
             return false;
         const haul__profile_event *m = &p->events[i];
-        out->items[out->count++] = (sample){m->device, m, (uint32_t)i, a->spans[i].self, 0};
+        out->items[out->count++] =
+            (sample){.device = m->device, .event = m, .index = (uint32_t)i, .host = a->spans[i].self};
     }
     if (out->count)
         qsort(out->items, out->count, sizeof *out->items, by_beginning);
@@ -90,14 +94,40 @@ static sample *call_of(const samples *s, const haul__profile_event *command)
     return NULL;
 }
 
+static sample *call_of_event(const haul_profile *p, const samples *s, size_t i)
+{
+    const haul__profile_event *m = &p->events[i];
+    const bool                 later = m->kind == HAUL_EVENT_COMMAND_DONE && !haul__device_is_synchronous(m->device);
+    return later && m->thread == p->thread ? call_of(s, m) : NULL;
+}
+
+/* The virtual clock stands still while the program submits commands. Of the same calls at one time, each has as many
+ * commands as the others, in their order. NULL: that cannot be. */
+static sample *next_of(const samples *s, sample *last)
+{
+    int calls = 0;
+    for (const sample *c = last; c >= s->items && c->event->begin == last->event->begin; c--)
+        calls += c->event->operation == last->event->operation && c->device == last->device;
+    if (last->found % calls)
+        return NULL;
+    int behind = calls - 1 - last->given++ / (last->found / calls);
+    for (sample *c = last; c >= s->items; c--)
+        if (c->event->operation == last->event->operation && c->device == last->device && behind-- == 0)
+            return c;
+    return NULL;
+}
+
 static void add_commands(const haul_profile *p, samples *s)
 {
     for (size_t i = 0; i < p->count; i++) {
-        const haul__profile_event *m = &p->events[i];
-        const bool later = m->kind == HAUL_EVENT_COMMAND_DONE && !haul__device_is_synchronous(m->device);
-        sample    *call = later && m->thread == p->thread ? call_of(s, m) : NULL;
+        sample *call = call_of_event(p, s, i);
         if (call)
-            call->commands += m->end - m->begin;
+            call->found++;
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        sample *call = call_of_event(p, s, i);
+        if (call && (call = next_of(s, call)) != NULL)
+            call->commands += p->events[i].end - p->events[i].begin;
     }
 }
 
@@ -145,31 +175,49 @@ static haul__machine_learnt median_of(const haul_profile *p, const sample *s, si
     return l;
 }
 
+typedef struct taker {
+    haul__learn_take     *take;
+    void                 *context;
+    haul__machine_learnt *room; /* for the times of a device */
+} taker;
+
 /* The samples of one device. */
-static void learn_device(const haul_profile *p, const sample *s, size_t count, haul__machine_learnt *room)
+static void learn_device(const haul_profile *p, const sample *s, size_t count, const taker *t)
 {
     int found = 0;
     for (size_t i = 0, end; i < count && found < HAUL__MACHINE_LEARNT; i = end) {
         for (end = i + 1; end < count && by_kind(&s[i], &s[end]) == 0;)
             end++;
-        room[found++] = median_of(p, &s[i], end - i);
+        t->room[found] = median_of(p, &s[i], end - i);
+        found += is_large(s[i].event) && t->room[found].ps > 0;
     }
-    haul__speeds_learn(s->device, room, found);
+    t->take(s->device, t->room, found, t->context);
 }
 
-void haul__profile_learn(const haul_profile *p, const haul__analysis *a)
+void haul__profile_learn_into(const haul_profile *p, const haul__analysis *a, haul__learn_take *take, void *context)
 {
-    samples               s = {0};
-    haul__machine_learnt *room = haul__calloc(HAUL__MACHINE_LEARNT, sizeof *room);
-    if (room && find_calls(p, a, &s) && s.count) {
+    samples     s = {0};
+    const taker t = {take, context, haul__calloc(HAUL__MACHINE_LEARNT, sizeof *t.room)};
+    if (t.room && find_calls(p, a, &s) && s.count) {
         add_commands(p, &s);
         qsort(s.items, s.count, sizeof *s.items, by_kind_and_time);
         for (size_t i = 0, end; i < s.count; i = end) {
             for (end = i + 1; end < s.count && s.items[end].device == s.items[i].device;)
                 end++;
-            learn_device(p, &s.items[i], end - i, room);
+            learn_device(p, &s.items[i], end - i, &t);
         }
     }
-    haul__free(room);
+    haul__free(t.room);
     haul__free(s.items);
+}
+
+static void keep(const haul_device *device, const haul__machine_learnt *times, int count, void *context)
+{
+    (void)context;
+    haul__speeds_learn(device, times, count);
+}
+
+void haul__profile_learn(const haul_profile *p, const haul__analysis *a)
+{
+    haul__profile_learn_into(p, a, keep, NULL);
 }

@@ -47,6 +47,37 @@ check "the same weights by --plan" cmp -s whole/weights.safetensors fixed/weight
 run 0 train --config whole/config.json --run again
 check "the same weights by --config" cmp -s whole/weights.safetensors again/weights.safetensors
 
+# ---- times that are wrong ----
+# A machine on which gradients of convolutions are said to take ten times as long on the GPU: the first plan has them on
+# the CPU. In a short run operations show their times, and the second plan is that of the right machine.
+"$HAUL" devices --machines --json >machines.json
+"$HAUL_PYTHON" - <<'END'
+import json
+machine = next(m for m in json.load(open("machines.json"))["machines"] if m["name"] == "h200")
+for name, slower in (("right", 1), ("wrong", 10)):
+    m = json.loads(json.dumps(machine).replace('"cuda:0"', '"sim:h200:0"'))
+    for rate in m["devices"][1]["rates"]:
+        if rate["class"] == "narrow_conv_backward":
+            rate["points"] = [[work, speed // slower] for work, speed in rate["points"]]
+    json.dump(m, open(f"{name}.json", "w"))
+END
+cat >placement.py <<'END'
+import json, sys
+print([(o["name"], o["device"]) for o in json.load(open(sys.argv[1]))["operations"]])
+END
+placement() { "$HAUL_PYTHON" placement.py "$1"; }
+run 0 plan --model simplecnn --batch 16 --devices cpu,sim:h200:0 --machine wrong.json --certificate first.json
+run 0 train "${net[@]}" --epochs 1 --devices cpu,sim:h200:0 --machine right.json --run right
+check "right times are not planned again" test "$(grep -c 'planned again' out)" -eq 0
+run 0 train "${net[@]}" --epochs 1 --devices cpu,sim:h200:0 --machine wrong.json --run wrong
+check "wrong times are, and the line says so" grep -Eq \
+    'planned again, since operations on sim:h200:0 differ by [0-9]+ % from what was predicted' out
+check "the first plan was another one" test "$(placement first.json)" != "$(placement right/plan.json)"
+check "the run keeps the second plan" test "$(placement wrong/plan.json)" = "$(placement right/plan.json)"
+check "its steps take the same time" test "$(value wrong/log.jsonl done step_ms)" = "$(value right/log.jsonl done step_ms)"
+run 2 train "${net[@]}" --machine right.json
+complains '--machine has times for choosing among --devices'
+
 # ---- one device is the fastest ----
 run 0 train --model simplecnn --data shapes:512 --batch 256 --workers 0 --epochs 1 --devices cpu,sim:laptop-4g --run one
 check "one device" grep -q '^chosen  all on sim:laptop-4g:0' out
