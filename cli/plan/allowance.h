@@ -19,7 +19,8 @@ typedef struct allowance {
 /* What other limits would change; "" for a placement. */
 const char *allowance_words(const allowance *a, char *out, size_t size);
 
-/* The command that trains as planned; NULL: the plan is a placement, or memory is exhausted. To free. */
+/* The command that trains as planned, or makes the file with which haul train --plan does. To free; NULL when memory is
+ * exhausted. */
 char *allowance_command(const allowance *a);
 
 /* For people. False after a complaint, as with JSON. */

@@ -73,17 +73,31 @@ static void put_plan(const allowance *a, char *out, size_t size)
     put_number(out, size, "memory-limit", a->limit);
 }
 
+/* What comes before the options of the training and after them. A placement on both devices is kept in a file first,
+ * which haul train --plan reads. */
+static void put_placement(const allowance *a, char *before, char *after, size_t size)
+{
+    const haul__plan_request *p = &a->request->plan;
+    after[0] = '\0';
+    if (a->chosen.keep.peak)
+        snprintf(before, size, "plan --devices %s,%s --memory-limit %" PRId64 " --certificate plan.json --",
+                 p->names[0], p->names[1], a->limit);
+    else
+        snprintf(after, size, " --device %s", p->names[0]);
+    put_number(after, size, "batch", a->chosen.batch);
+}
+
 char *allowance_command(const allowance *a)
 {
-    char plan[400], *given, *out = NULL;
+    enum { SIZE = 400 };
+    char  before[SIZE] = "train", after[SIZE], *given = a->t->values->given ? given_options(a) : named_options(a);
+    char *out = given ? malloc(strlen(given) + 2 * SIZE + 8) : NULL;
     if (a->split)
-        return NULL;
-    put_plan(a, plan, sizeof plan);
-    given = a->t->values->given ? given_options(a) : named_options(a);
-    if (given)
-        out = malloc(strlen(given) + sizeof plan + 16);
+        put_placement(a, before, after, SIZE);
+    else
+        put_plan(a, after, SIZE);
     if (out)
-        snprintf(out, strlen(given) + sizeof plan + 16, "haul train%s%s", given, plan);
+        snprintf(out, strlen(given) + 2 * SIZE + 8, "haul %s%s%s", before, given, after);
     free(given);
     return out;
 }

@@ -25,8 +25,8 @@ static void print_techniques(const allowance *a)
 {
     const haul__chosen *c = &a->chosen;
     if (a->split) {
-        printf("split      %s; haul plan without --allow lists the operations\n",
-               c->keep.peak ? "between the devices" : "nothing runs on the device");
+        printf("split      ");
+        print_wrapped(c->keep.peak ? "operations run on both devices" : "all operations run on the CPU", 11, 11);
         return;
     }
     if (!c->used)
@@ -41,13 +41,20 @@ static void print_techniques(const allowance *a)
                text_count(c->keep.schedule.count));
 }
 
-/* The command in one line, so that it can be copied. A placement has a file that says how. */
+/* The command in one line, so that it can be copied. */
 static void print_next(const allowance *a)
 {
     char *line = allowance_command(a);
     if (line)
         printf("next       %s\n", line);
     free(line);
+}
+
+/* " (4.8 % less)"; "" for less than a tenth of a per cent. */
+static const char *gap_text(double gap, char *out, size_t size)
+{
+    snprintf(out, size, gap >= 0.001 ? " (%.1f %% less)" : "", 100 * gap);
+    return out;
 }
 
 bool show_allowance(const allowance *a)
@@ -61,8 +68,8 @@ bool show_allowance(const allowance *a)
     print_wrapped(text, 0, 2);
     print_techniques(a);
     printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps(c->free_ps));
-    printf("bound      %s: no allowed way takes less by the model (%.1f %% less)\n", text_ps(c->bound),
-           100 * plan_gap(c->ps, c->bound));
+    printf("bound      %s%s: no allowed way takes less, by the model\n", text_ps(c->bound),
+           gap_text(plan_gap(c->ps, c->bound), text, sizeof text));
     printf("peak       %s on %s; without a limit %s\n", text_bytes(c->keep.peak), p->names[1],
            text_bytes(c->free_peak));
     print_next(a);
