@@ -12,10 +12,12 @@ static const struct form {
     const char *text;
 } forms[] = {
     {"HAUL_UNARY", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
+    {"HAUL_UNARY1", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_UNARY2", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_UNARY_TO_BOOL", NULL, "EXPAND(pointwise1, %1, U8, PUT_BOOL, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_BINARY", NULL,
      "EXPAND(pointwise2, %1, T, STORE, %2)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2, %3)\n"},
+    {"HAUL_INTERNAL", NULL, "EXPAND(pointwise2, %1, T, STORE, %2)\n"},
     {"HAUL_COMPARE", "ANY",
      "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2, %3)\n"},
 };

@@ -61,7 +61,6 @@ HAUL_API haul_status  haul_embedding_into_with(haul_tensor *out, haul_tensor *we
 /* For each index a row of zeros with a 1 at the index, as i64. The result has the shape of `index` and one more
  * dimension, `classes`, at the end. */
 HAUL_API haul_tensor *haul_one_hot(haul_tensor *index, int64_t classes);
-HAUL_API haul_status  haul_one_hot_into(haul_tensor *out, haul_tensor *index, int64_t classes);
 
 /* ---- Sorting and extremes ---- */
 
@@ -88,14 +87,11 @@ HAUL_API haul_status haul_min_with_indices_into(haul_tensor *values, haul_tensor
  * - descending: the largest first
  * - values, indices: get the results */
 HAUL_API haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **values, haul_tensor **indices);
-HAUL_API haul_status haul_sort_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis,
-                                    bool descending);
 
 /* The indices that haul_sort gives, alone.
  *
  * - descending: the largest first */
 HAUL_API haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending);
-HAUL_API haul_status  haul_argsort_into(haul_tensor *out, haul_tensor *x, int axis, bool descending);
 
 /* The k largest elements along an axis, or the k smallest, best first, and their indices (i64). Of equal elements the
  * first comes first. NaN counts as the largest. Gradients flow through *values. On failure both results are failed
@@ -106,8 +102,6 @@ HAUL_API haul_status  haul_argsort_into(haul_tensor *out, haul_tensor *x, int ax
  * - values, indices: get the results */
 HAUL_API haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values,
                                haul_tensor **indices);
-HAUL_API haul_status haul_topk_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int64_t k, int axis,
-                                    bool largest);
 
 HAUL_END
 

@@ -44,11 +44,7 @@ typedef struct HAUL__DESIGNATED haul_cross_entropy_options {
  * -sum(weight y log_softmax(logits)), the mean divides by the number of rows, and .ignore_index is refused. */
 #define haul_cross_entropy(logits, ...)                                                                                \
     haul_cross_entropy_with(logits, HAUL__OPTIONS(haul_cross_entropy_options, .y = __VA_ARGS__))
-#define haul_cross_entropy_into(out, logits, ...)                                                                      \
-    haul_cross_entropy_into_with(out, logits, HAUL__OPTIONS(haul_cross_entropy_options, .y = __VA_ARGS__))
 HAUL_API haul_tensor *haul_cross_entropy_with(haul_tensor *logits, const haul_cross_entropy_options *o);
-HAUL_API haul_status  haul_cross_entropy_into_with(haul_tensor *out, haul_tensor *logits,
-                                                   const haul_cross_entropy_options *o);
 
 typedef struct HAUL__DESIGNATED haul_nll_loss_options {
     haul_tensor *y; /* class indices; positional */
@@ -62,10 +58,7 @@ typedef struct HAUL__DESIGNATED haul_nll_loss_options {
  *
  * - log_p: logarithms of the probabilities of the classes, in the shapes of logits */
 #define haul_nll_loss(log_p, ...) haul_nll_loss_with(log_p, HAUL__OPTIONS(haul_nll_loss_options, .y = __VA_ARGS__))
-#define haul_nll_loss_into(out, log_p, ...)                                                                            \
-    haul_nll_loss_into_with(out, log_p, HAUL__OPTIONS(haul_nll_loss_options, .y = __VA_ARGS__))
 HAUL_API haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o);
-HAUL_API haul_status  haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const haul_nll_loss_options *o);
 
 /* ---- Losses of pairs of elements ----
  * x and target have the same shape; with HAUL_REDUCE_NONE the loss has it, too. Operands are promoted; integers and
@@ -78,17 +71,11 @@ typedef struct HAUL__DESIGNATED haul_loss_options {
 
 /* The mean squared error: (x - target)^2. */
 #define haul_mse_loss(x, ...) haul_mse_loss_with(x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
-#define haul_mse_loss_into(out, x, ...)                                                                                \
-    haul_mse_loss_into_with(out, x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_mse_loss_with(haul_tensor *x, const haul_loss_options *o);
-HAUL_API haul_status  haul_mse_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_loss_options *o);
 
 /* The mean absolute error: |x - target|. The gradient is 0 where they are equal. */
 #define haul_l1_loss(x, ...) haul_l1_loss_with(x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
-#define haul_l1_loss_into(out, x, ...)                                                                                 \
-    haul_l1_loss_into_with(out, x, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_l1_loss_with(haul_tensor *x, const haul_loss_options *o);
-HAUL_API haul_status  haul_l1_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_smooth_l1_loss_options {
     haul_tensor *target; /* of x's shape; positional */
@@ -100,11 +87,7 @@ typedef struct HAUL__DESIGNATED haul_smooth_l1_loss_options {
 /* The smooth L1 loss (Girshick 2015): d^2 / (2 beta) if d = |x - target| is below beta, else d - beta / 2. */
 #define haul_smooth_l1_loss(x, ...)                                                                                    \
     haul_smooth_l1_loss_with(x, HAUL__OPTIONS(haul_smooth_l1_loss_options, .target = __VA_ARGS__))
-#define haul_smooth_l1_loss_into(out, x, ...)                                                                          \
-    haul_smooth_l1_loss_into_with(out, x, HAUL__OPTIONS(haul_smooth_l1_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_smooth_l1_loss_with(haul_tensor *x, const haul_smooth_l1_loss_options *o);
-HAUL_API haul_status  haul_smooth_l1_loss_into_with(haul_tensor *out, haul_tensor *x,
-                                                    const haul_smooth_l1_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_huber_loss_options {
     haul_tensor *target; /* of x's shape; positional */
@@ -115,10 +98,7 @@ typedef struct HAUL__DESIGNATED haul_huber_loss_options {
 
 /* The Huber loss (Huber 1964): d^2 / 2 if d = |x - target| is at most delta, else delta (d - delta / 2). */
 #define haul_huber_loss(x, ...) haul_huber_loss_with(x, HAUL__OPTIONS(haul_huber_loss_options, .target = __VA_ARGS__))
-#define haul_huber_loss_into(out, x, ...)                                                                              \
-    haul_huber_loss_into_with(out, x, HAUL__OPTIONS(haul_huber_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_huber_loss_with(haul_tensor *x, const haul_huber_loss_options *o);
-HAUL_API haul_status  haul_huber_loss_into_with(haul_tensor *out, haul_tensor *x, const haul_huber_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_kl_div_options {
     haul_tensor *target; /* of log_p's shape: probabilities, or with .log_target their logarithms; positional */
@@ -132,20 +112,14 @@ typedef struct HAUL__DESIGNATED haul_kl_div_options {
  *
  * - log_p: logarithms of probabilities */
 #define haul_kl_div(log_p, ...) haul_kl_div_with(log_p, HAUL__OPTIONS(haul_kl_div_options, .target = __VA_ARGS__))
-#define haul_kl_div_into(out, log_p, ...)                                                                              \
-    haul_kl_div_into_with(out, log_p, HAUL__OPTIONS(haul_kl_div_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_kl_div_with(haul_tensor *log_p, const haul_kl_div_options *o);
-HAUL_API haul_status  haul_kl_div_into_with(haul_tensor *out, haul_tensor *log_p, const haul_kl_div_options *o);
 
 /* Binary cross-entropy of probabilities: -(target log(p) + (1 - target) log(1 - p)), with logarithms of at least -100,
  * as in PyTorch. haul_bce_with_logits is more exact.
  *
  * - p: probabilities */
 #define haul_bce_loss(p, ...) haul_bce_loss_with(p, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
-#define haul_bce_loss_into(out, p, ...)                                                                                \
-    haul_bce_loss_into_with(out, p, HAUL__OPTIONS(haul_loss_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_bce_loss_with(haul_tensor *p, const haul_loss_options *o);
-HAUL_API haul_status  haul_bce_loss_into_with(haul_tensor *out, haul_tensor *p, const haul_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_bce_with_logits_options {
     haul_tensor *target; /* in [0, 1], of the shape of the logits; positional */
@@ -161,11 +135,7 @@ typedef struct HAUL__DESIGNATED haul_bce_with_logits_options {
  * infinity. The mean divides by the number of elements. */
 #define haul_bce_with_logits(logits, ...)                                                                              \
     haul_bce_with_logits_with(logits, HAUL__OPTIONS(haul_bce_with_logits_options, .target = __VA_ARGS__))
-#define haul_bce_with_logits_into(out, logits, ...)                                                                    \
-    haul_bce_with_logits_into_with(out, logits, HAUL__OPTIONS(haul_bce_with_logits_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_bce_with_logits_with(haul_tensor *logits, const haul_bce_with_logits_options *o);
-HAUL_API haul_status  haul_bce_with_logits_into_with(haul_tensor *out, haul_tensor *logits,
-                                                     const haul_bce_with_logits_options *o);
 
 HAUL_END
 

@@ -45,6 +45,9 @@ HAUL_BEGIN
     HAUL_API haul_tensor *haul_##name(haul_tensor *x);                                                                 \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x);
 #define HAUL_UNARY_TO_BOOL(name, ...) HAUL_UNARY(name, __VA_ARGS__)
+#define HAUL_UNARY1(name, ...)                                                                                         \
+    HAUL_API haul_tensor *haul_##name(haul_tensor *x, double s);                                                       \
+    HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x, double s);
 #define HAUL_UNARY2(name, ...)                                                                                         \
     HAUL_API haul_tensor *haul_##name(haul_tensor *x, double s0, double s1);                                           \
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1);
@@ -54,12 +57,15 @@ HAUL_BEGIN
     HAUL_API haul_status  haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b);                        \
     HAUL_API haul_status  haul_##name##_scalar_into(haul_tensor *out, haul_tensor *a, double s);
 #define HAUL_COMPARE(name, ...) HAUL_BINARY(name, __VA_ARGS__)
+#define HAUL_INTERNAL(...)
 #include <haul/pointwise.def>
 #undef HAUL_UNARY
 #undef HAUL_UNARY_TO_BOOL
+#undef HAUL_UNARY1
 #undef HAUL_UNARY2
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
+#undef HAUL_INTERNAL
 
 /* a where `condition` is true, else b. All three broadcast; a and b promote.
  *
@@ -73,15 +79,6 @@ HAUL_API haul_status  haul_where_into(haul_tensor *out, haul_tensor *condition, 
  * - value: a value of x's dtype */
 HAUL_API haul_tensor *haul_masked_fill(haul_tensor *x, haul_tensor *mask, double value);
 HAUL_API haul_status  haul_masked_fill_into(haul_tensor *out, haul_tensor *x, haul_tensor *mask, double value);
-
-/* g where a > b, g / 2 where a == b, else 0. The gradient of haul_maximum and haul_minimum. */
-HAUL_API haul_tensor *haul_select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b);
-HAUL_API haul_status  haul_select_ge_into(haul_tensor *out, haul_tensor *g, haul_tensor *a, haul_tensor *b);
-
-/* g where low <= x <= high, else 0. The gradient of haul_clamp. */
-HAUL_API haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high);
-HAUL_API haul_status  haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, haul_tensor *x, double low,
-                                               double high);
 
 /* Set every element of `out` to `value`, or to 0. While gradients are recorded, an `out` that requires one is refused
  * with HAUL_GRAPH, as in all `_into` forms: fill a parameter with recording off (haul_set_grad_enabled).
@@ -129,9 +126,7 @@ HAUL_API haul_tensor *haul_scalar_with(const haul_scalar_options *options);
  * For an integer dtype haul_arange refuses a start, stop or step of 2^53 or more, because doubles cannot represent all
  * whole numbers there. haul_arange_i64 makes i64 from every i64. */
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step);
-HAUL_API haul_status  haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step);
 HAUL_API haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step);
-HAUL_API haul_status  haul_arange_i64_into(haul_tensor *out, int64_t start, int64_t stop, int64_t step);
 
 /* A tensor with x's shape, dtype and device, and the same order of dimensions in memory: of zeros, of ones, of `value`,
  * or with elements that are not set.

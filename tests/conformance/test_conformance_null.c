@@ -132,6 +132,8 @@ static haul_tensor *call(const haul__row *row, haul_tensor *a, haul_tensor *b)
 {
     if (row->form == HAUL__BINARY || row->form == HAUL__COMPARE)
         return ((haul_tensor * (*)(haul_tensor *, haul_tensor *)) row->call)(a, b);
+    if (row->form == HAUL__UNARY1)
+        return ((haul_tensor * (*)(haul_tensor *, double)) row->call)(a, 0.5);
     if (row->form == HAUL__UNARY2)
         return ((haul_tensor * (*)(haul_tensor *, double, double)) row->call)(a, 0.5, 1.5);
     return ((haul_tensor * (*)(haul_tensor *)) row->call)(a);

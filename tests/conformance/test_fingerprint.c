@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ops/pointwise/internal.h"
 #include "support/conformance/conformance.h"
 #include "support/conformance/fingerprint.h"
 #include "support/conformance/samples.h"
@@ -104,10 +105,12 @@ static void add_gradients(const place *p, const char *first, const char *second,
 /* ---- pointwise rows ---- */
 
 typedef haul_tensor *unary_fn(haul_tensor *x);
+typedef haul_tensor *unary1_fn(haul_tensor *x, double s);
 typedef haul_tensor *unary2_fn(haul_tensor *x, double s0, double s1);
 typedef haul_tensor *binary_fn(haul_tensor *a, haul_tensor *b);
 typedef haul_tensor *scalar_fn(haul_tensor *a, double s);
 typedef haul_status  unary_into_fn(haul_tensor *out, haul_tensor *x);
+typedef haul_status  unary1_into_fn(haul_tensor *out, haul_tensor *x, double s);
 typedef haul_status  unary2_into_fn(haul_tensor *out, haul_tensor *x, double s0, double s1);
 typedef haul_status  binary_into_fn(haul_tensor *out, haul_tensor *a, haul_tensor *b);
 typedef haul_status  scalar_into_fn(haul_tensor *out, haul_tensor *a, double s);
@@ -119,6 +122,8 @@ typedef struct row {
     /* of its form, NULL of others */
     unary_fn       *unary;
     unary_into_fn  *unary_into;
+    unary1_fn      *unary1;
+    unary1_into_fn *unary1_into;
     unary2_fn      *unary2;
     unary2_into_fn *unary2_into;
     binary_fn      *binary;
@@ -128,14 +133,18 @@ typedef struct row {
 } row;
 
 #define ONE(op)                                                .unary = haul_##op, .unary_into = haul_##op##_into
+#define FIVE(op)                                               .unary1 = haul_##op, .unary1_into = haul_##op##_into
 #define SIX(op)                                                .unary2 = haul_##op, .unary2_into = haul_##op##_into
 #define TWO(op)                                                .binary = haul_##op, .binary_into = haul_##op##_into
 #define FIXED(op)                                              .scalar = haul_##op##_scalar, .scalar_into = haul_##op##_scalar_into
 #define HAUL_UNARY(op, dtypes, formula, saves, gx, low, high)  {"haul_" #op, #dtypes[0], low, high, ONE(op)},
 #define HAUL_UNARY_TO_BOOL(op, dtypes, formula, low, high)     {"haul_" #op, #dtypes[0], low, high, ONE(op)},
+#define HAUL_UNARY1(op, dtypes, formula, saves, gx, low, high) {"haul_" #op, #dtypes[0], low, high, FIVE(op)},
 #define HAUL_UNARY2(op, dtypes, formula, saves, gx, low, high) {"haul_" #op, #dtypes[0], low, high, SIX(op)},
 #define HAUL_BINARY(op, dtypes, formula, saves, ga, gb, low, high)                                                     \
     {"haul_" #op, #dtypes[0], low, high, TWO(op), FIXED(op)},
+#define HAUL_INTERNAL(op, dtypes, formula, saves, ga, gb, low, high)                                                   \
+    {"haul_" #op, #dtypes[0], low, high, .binary = haul__##op},
 #define HAUL_COMPARE(op, formula) {"haul_" #op, 'A', -4, 4, TWO(op), FIXED(op)},
 static const row rows[] = {
 #include <haul/pointwise.def>
@@ -143,12 +152,16 @@ static const row rows[] = {
 
 static haul_tensor *call(const row *r, haul_tensor *a, haul_tensor *b)
 {
-    return r->binary ? r->binary(a, b) : r->unary2 ? r->unary2(a, -1, 2) : r->unary(a);
+    if (r->binary)
+        return r->binary(a, b);
+    return r->unary1 ? r->unary1(a, -1) : r->unary2 ? r->unary2(a, -1, 2) : r->unary(a);
 }
 
 static haul_status call_into(const row *r, haul_tensor *out, haul_tensor *a, haul_tensor *b)
 {
-    return r->binary ? r->binary_into(out, a, b) : r->unary2 ? r->unary2_into(out, a, -1, 2) : r->unary_into(out, a);
+    if (r->binary)
+        return r->binary_into(out, a, b);
+    return r->unary1 ? r->unary1_into(out, a, -1) : r->unary2 ? r->unary2_into(out, a, -1, 2) : r->unary_into(out, a);
 }
 
 static void row_on_shape(const row *r, const place *p, const char *kind, haul_shape shape, layout how)
@@ -160,6 +173,8 @@ static void row_on_shape(const row *r, const place *p, const char *kind, haul_sh
 
 static void row_into(const row *r, const place *p, haul_tensor *a, haul_tensor *b)
 {
+    if (r->binary && !r->binary_into)
+        return;
     haul_tensor *like = call(r, a, b), *out = haul_zeros_like(like);
     add_tensor(p, "into", call_into(r, out, a, b) ? NULL : out);
     if (!r->scalar)

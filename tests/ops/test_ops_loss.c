@@ -274,21 +274,6 @@ static void test_loss__gradients_of_transposed_operands(void **state)
     on_devices(transposed);
 }
 
-static haul_status cross_entropy_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_cross_entropy_into(out, in[0], in[1]);
-}
-
-static haul_status nll_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_nll_loss_into(out, in[0], in[1]);
-}
-
-static haul_status bce_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_bce_with_logits_into(out, in[0], in[1]);
-}
-
 static haul_status softmax_into(haul_tensor *out, haul_tensor *const *in)
 {
     return haul_softmax_into(out, in[0], -1);
@@ -299,23 +284,11 @@ static haul_status log_softmax_into(haul_tensor *out, haul_tensor *const *in)
     return haul_log_softmax_into(out, in[0], 0);
 }
 
-static haul_status mse_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_mse_loss_into(out, in[0], in[1]);
-}
-
 static void into_targets(haul_device *device)
 {
-    int64_t      y[ROWS];
     haul_tensor *x = sample_tensor(device, HAUL_F32, HAUL_SHAPE(ROWS, 10), 1, NULL);
-    haul_tensor *classes[] = {x, labels(device, HAUL_I64, 10, y)};
-    haul_tensor *pair[] = {x, sample_tensor(device, HAUL_F32, HAUL_SHAPE(ROWS, 10), 2, NULL)};
-    assert_into("cross_entropy", cross_entropy_into, haul_cross_entropy(x, classes[1]), classes, 2, 0);
-    assert_into("nll_loss", nll_into, haul_nll_loss(x, classes[1]), classes, 2, 0);
-    assert_into("bce_with_logits", bce_into, haul_bce_with_logits(x, pair[1]), pair, 2, 1);
-    assert_into("mse_loss", mse_into, haul_mse_loss(x, pair[1]), pair, 2, 0);
-    assert_into("softmax", softmax_into, haul_softmax(x, -1), pair, 1, 0);
-    assert_into("log_softmax", log_softmax_into, haul_log_softmax(x, 0), pair, 1, 0);
+    assert_into("softmax", softmax_into, haul_softmax(x, -1), &x, 1, 0);
+    assert_into("log_softmax", log_softmax_into, haul_log_softmax(x, 0), &x, 1, 0);
 }
 
 static void test_loss__into_a_target(void **state)

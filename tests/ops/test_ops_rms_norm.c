@@ -134,7 +134,7 @@ static void test_rms_norm__layers_are_their_operations(void **state)
     layer(haul_nn_rms_norm(6, .eps = 0.5), x, haul_rms_norm(x, .eps = 0.5), 1);
     layer(haul_nn_rms_norm(6, .no_weight = true), x, haul_rms_norm(x), 0);
     layer(haul_nn_silu(), x, haul_silu(x), 0);
-    layer(haul_nn_leaky_relu(0.2), x, haul_leaky_relu(x, 0.2, 0), 0);
+    layer(haul_nn_leaky_relu(0.2), x, haul_leaky_relu(x, 0.2), 0);
     layer(haul_nn_softmax(0), x, haul_softmax(x, 0), 0);
     layer(haul_nn_log_softmax(-1), x, haul_log_softmax(x, -1), 0);
     haul_scope_pop(scope);

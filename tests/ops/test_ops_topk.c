@@ -131,36 +131,6 @@ static void test_topk__gradients(void **state)
     haul_scope_pop(scope);
 }
 
-static haul_status values_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_topk_into(out, haul_to(haul_zeros(HAUL_I64, HAUL_SHAPE(3, 2)), haul_tensor_device(in[0])), in[0], 2, 1,
-                          true);
-}
-
-static haul_status indices_into(haul_tensor *out, haul_tensor *const *in)
-{
-    return haul_topk_into(haul_to(haul_zeros(HAUL_I64, HAUL_SHAPE(3, 2)), haul_tensor_device(in[0])), out, in[0], 2, 1,
-                          true);
-}
-
-static void into(haul_device *device)
-{
-    haul_tensor *x = haul_cast(sample_tensor(device, HAUL_F32, HAUL_SHAPE(3, 5), 1, NULL), HAUL_I64), *values, *indices;
-    assert_succeeded(haul_topk(x, 2, 1, true, &values, &indices), "topk");
-    haul_tensor *out = haul_full_like(values, 7), *at = haul_full_like(indices, 7);
-    assert_succeeded(haul_topk_into(out, at, x, 2, 1, true), "both targets");
-    assert_equal_bits(out, values, "the values' target");
-    assert_equal_bits(at, indices, "the indices' target");
-    assert_into("values", values_into, values, &x, 1, 0);
-    assert_into("indices", indices_into, indices, &x, 1, 0);
-}
-
-static void test_topk__into(void **state)
-{
-    (void)state;
-    on_devices(into);
-}
-
 static void test_topk__errors(void **state)
 {
     (void)state;
@@ -191,7 +161,6 @@ int main(void)
         cmocka_unit_test(test_topk__is_the_beginning_of_a_sort),
         cmocka_unit_test(test_topk__long_rows),
         cmocka_unit_test(test_topk__gradients),
-        cmocka_unit_test(test_topk__into),
         cmocka_unit_test(test_topk__errors),
     };
     return cmocka_run_group_tests_name("ops_topk", tests, NULL, NULL);

@@ -511,7 +511,7 @@ def read_header(name, text):
     return Reader(name, text).read()
 
 
-ROW = re.compile(r"^HAUL_(UNARY|UNARY_TO_BOOL|UNARY2|BINARY|COMPARE) *\((.*)\)\s*$")
+ROW = re.compile(r"^HAUL_(UNARY|UNARY_TO_BOOL|UNARY1|UNARY2|BINARY|COMPARE|INTERNAL) *\((.*)\)\s*$")
 
 
 def read_rows(name, text):
@@ -527,6 +527,9 @@ def read_rows(name, text):
         row = ROW.match(body)
         if not row:
             raise HeaderError(f"{name}:{line}: a row that is not known: {body}")
+        if row[1] == "INTERNAL":
+            comment = None
+            continue
         cells = [squeeze(c) for c in split_top(row[2])]
         items.append(operation_item(row[1], cells, line, comment))
         comment = None

@@ -68,7 +68,7 @@ def generated_functions(row):
     """The functions of one row of pointwise.def, as ops.h declares them: [(name, signature)]."""
     name, tensor = "haul_" + row["id"], "haul_tensor *"
     operands = ", ".join(tensor + o for o in row["operands"])
-    numbers = ", double s0, double s1" if row["kind"] == "UNARY2" else ""
+    numbers = {"UNARY1": ", double s", "UNARY2": ", double s0, double s1"}.get(row["kind"], "")
     out = [(name, f"{tensor}{name}({operands}{numbers})")]
     if row["kind"] in ("BINARY", "COMPARE"):
         out.append((name + "_scalar", f"{tensor}{name}_scalar({tensor}a, double s)"))

@@ -22,7 +22,7 @@ ACTIVATION(silu)
 
 static haul_tensor *leaky_relu_forward(haul_module *m, haul_args *args)
 {
-    return haul_leaky_relu(args->x[0], *(const double *)haul_module_state(m), 0);
+    return haul_leaky_relu(args->x[0], *(const double *)haul_module_state(m));
 }
 
 haul_module *haul_nn_leaky_relu(double slope)

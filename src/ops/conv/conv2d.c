@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/option.h"
+#include "ops/pointwise/internal.h"
 
 /* ---- infer ---- */
 
@@ -174,7 +175,7 @@ static void gradient_of_forward(haul__gradient *c)
     haul__conv2d_attributes at = *(const haul__conv2d_attributes *)c->attributes;
     haul_tensor            *g = c->results[0];
     if (at.relu)
-        g = haul_relu_backward(g, c->saved_results[0]);
+        g = haul__relu_backward(g, c->saved_results[0]);
     at.relu = false;
     if (haul__wanted(c, 0))
         c->operands[0] = HAUL__APPLY(conv2d_backward_data, &at, g, c->saved[1]);

@@ -74,8 +74,3 @@ haul_tensor *haul_one_hot(haul_tensor *index, int64_t classes)
 {
     return HAUL__APPLY(one_hot, &(one_hot_attributes){classes}, index);
 }
-
-haul_status haul_one_hot_into(haul_tensor *out, haul_tensor *index, int64_t classes)
-{
-    return HAUL__APPLY_INTO(out, one_hot, &(one_hot_attributes){classes}, index);
-}

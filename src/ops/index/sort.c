@@ -395,18 +395,7 @@ haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **v
                             values, indices);
 }
 
-haul_status haul_sort_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int axis, bool descending)
-{
-    return haul__apply_into((haul_tensor *[]){values, indices}, &haul__operation_sort,
-                            (&(sort_attributes){.axis = axis, .descending = descending}), HAUL__OPERANDS(x));
-}
-
 haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending)
 {
     return HAUL__APPLY(argsort, (&(sort_attributes){.axis = axis, .descending = descending}), x);
-}
-
-haul_status haul_argsort_into(haul_tensor *out, haul_tensor *x, int axis, bool descending)
-{
-    return HAUL__APPLY_INTO(out, argsort, (&(sort_attributes){.axis = axis, .descending = descending}), x);
 }

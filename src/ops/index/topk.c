@@ -174,10 +174,3 @@ haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_te
     topk_attributes a = {.k = k, .axis = axis, .largest = largest};
     return haul__apply_pair(&haul__operation_topk, &a, x, values, indices);
 }
-
-haul_status haul_topk_into(haul_tensor *values, haul_tensor *indices, haul_tensor *x, int64_t k, int axis, bool largest)
-{
-    topk_attributes a = {.k = k, .axis = axis, .largest = largest};
-    haul_tensor    *outs[] = {values, indices};
-    return haul__apply_into(outs, &haul__operation_topk, &a, HAUL__OPERANDS(x));
-}

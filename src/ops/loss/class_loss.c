@@ -562,12 +562,6 @@ haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options 
     return o ? HAUL__APPLY(nll_loss, ATTRIBUTES(o, 0), log_p, INPUTS(o)) : haul__no_options(&haul__operation_nll_loss);
 }
 
-haul_status haul_nll_loss_into_with(haul_tensor *out, haul_tensor *log_p, const haul_nll_loss_options *o)
-{
-    return o ? HAUL__APPLY_INTO(out, nll_loss, ATTRIBUTES(o, 0), log_p, INPUTS(o))
-             : haul__fail_null("haul_nll_loss", "options");
-}
-
 /* True if the target of cross entropy holds probabilities of classes rather than indices. */
 static bool are_probabilities(const haul_tensor *logits, const haul_tensor *y)
 {
@@ -584,13 +578,4 @@ haul_tensor *haul_cross_entropy_with(haul_tensor *logits, const haul_cross_entro
     if (are_probabilities(logits, o->y))
         return haul__cross_entropy_of_probabilities(logits, o);
     return HAUL__APPLY(cross_entropy, ATTRIBUTES(o, SMOOTHING(o)), logits, INPUTS(o));
-}
-
-haul_status haul_cross_entropy_into_with(haul_tensor *out, haul_tensor *logits, const haul_cross_entropy_options *o)
-{
-    if (!o)
-        return haul__fail_null("haul_cross_entropy", "options");
-    if (are_probabilities(logits, o->y))
-        return haul__cross_entropy_of_probabilities_into(out, logits, o);
-    return HAUL__APPLY_INTO(out, cross_entropy, ATTRIBUTES(o, SMOOTHING(o)), logits, INPUTS(o));
 }

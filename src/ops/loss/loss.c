@@ -4,6 +4,7 @@
 
 #include "core/option.h"
 #include "engine/copy.h"
+#include "ops/pointwise/internal.h"
 
 /* ---- what losses share ---- */
 
@@ -117,13 +118,6 @@ haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const hau
     return HAUL__APPLY(cross_entropy_probabilities, PROBABILITY_ATTRIBUTES(o), logits, o->y, haul__optional(o->weight));
 }
 
-haul_status haul__cross_entropy_of_probabilities_into(haul_tensor *out, haul_tensor *logits,
-                                                      const haul_cross_entropy_options *o)
-{
-    return HAUL__APPLY_INTO(out, cross_entropy_probabilities, PROBABILITY_ATTRIBUTES(o), logits, o->y,
-                            haul__optional(o->weight));
-}
-
 /* ---- binary cross-entropy of logits ---- */
 
 enum { LOGITS, TARGET, WEIGHT, POS_WEIGHT };
@@ -153,7 +147,7 @@ static haul_status bce_with_logits(haul__call *c)
         losses = haul_add(weighted_softplus(haul_mul(target, haul__widened(c->operands[POS_WEIGHT])), haul_neg(x)),
                           weighted_softplus(haul_affine(target, -1, 1), x));
     else
-        losses = haul_bce_elements(x, target);
+        losses = haul__bce_elements(x, target);
     if (haul__has(c, WEIGHT))
         losses = haul_mul(losses, haul__widened(c->operands[WEIGHT]));
     return give_reduced(c, reduction, losses);
@@ -175,10 +169,4 @@ haul_tensor *haul_bce_with_logits_with(haul_tensor *logits, const haul_bce_with_
 {
     return o ? HAUL__APPLY(bce_with_logits, &o->reduction, logits, BCE_INPUTS(o))
              : haul__no_options(&haul__operation_bce_with_logits);
-}
-
-haul_status haul_bce_with_logits_into_with(haul_tensor *out, haul_tensor *logits, const haul_bce_with_logits_options *o)
-{
-    return o ? HAUL__APPLY_INTO(out, bce_with_logits, &o->reduction, logits, BCE_INPUTS(o))
-             : haul__fail_null("haul_bce_with_logits", "options");
 }

@@ -15,7 +15,5 @@ haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, h
 
 /* Cross entropy of logits and probabilities of classes. */
 haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const haul_cross_entropy_options *o);
-haul_status  haul__cross_entropy_of_probabilities_into(haul_tensor *out, haul_tensor *logits,
-                                                       const haul_cross_entropy_options *o);
 
 #endif

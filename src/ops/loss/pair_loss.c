@@ -275,29 +275,18 @@ static haul_tensor *apply(const haul__operation *operation, pair_kind kind, haul
     return haul__apply1(operation, &(pair_attributes){kind, reduction, number}, HAUL__OPERANDS(x, target));
 }
 
-static haul_status apply_into(haul_tensor *out, const haul__operation *operation, pair_kind kind, haul_tensor *x,
-                              haul_tensor *target, haul_reduction reduction, double number)
-{
-    return haul__apply_into(&out, operation, &(pair_attributes){kind, reduction, number}, HAUL__OPERANDS(x, target));
-}
-
-/* The functions of a loss, for options o. */
-#define FUNCTIONS(name, options, kind, number)                                                                         \
+/* The function of a loss, for options o. */
+#define FUNCTION(name, options, kind, number)                                                                          \
     haul_tensor *haul_##name##_with(haul_tensor *x, const options *o)                                                  \
     {                                                                                                                  \
         return o ? apply(&haul__operation_##name, kind, x, o->target, o->reduction, number)                            \
                  : haul__no_options(&haul__operation_##name);                                                          \
-    }                                                                                                                  \
-    haul_status haul_##name##_into_with(haul_tensor *out, haul_tensor *x, const options *o)                            \
-    {                                                                                                                  \
-        return o ? apply_into(out, &haul__operation_##name, kind, x, o->target, o->reduction, number)                  \
-                 : haul__fail_null("haul_" #name, "options");                                                          \
     }
 
-FUNCTIONS(mse_loss, haul_loss_options, MSE, 0)
-FUNCTIONS(l1_loss, haul_loss_options, L1, 0)
-FUNCTIONS(bce_loss, haul_loss_options, BCE, 0)
-FUNCTIONS(huber_loss, haul_huber_loss_options, HUBER, haul__option(o->delta, 1))
-FUNCTIONS(kl_div, haul_kl_div_options, o->log_target ? KL_DIV_LOG : KL_DIV, 0)
+FUNCTION(mse_loss, haul_loss_options, MSE, 0)
+FUNCTION(l1_loss, haul_loss_options, L1, 0)
+FUNCTION(bce_loss, haul_loss_options, BCE, 0)
+FUNCTION(huber_loss, haul_huber_loss_options, HUBER, haul__option(o->delta, 1))
+FUNCTION(kl_div, haul_kl_div_options, o->log_target ? KL_DIV_LOG : KL_DIV, 0)
 /* With a beta of zero it is l1_loss. */
-FUNCTIONS(smooth_l1_loss, haul_smooth_l1_loss_options, o->beta == HAUL_ZERO ? L1 : SMOOTH_L1, haul__option(o->beta, 1))
+FUNCTION(smooth_l1_loss, haul_smooth_l1_loss_options, o->beta == HAUL_ZERO ? L1 : SMOOTH_L1, haul__option(o->beta, 1))

@@ -4,6 +4,7 @@
 
 #include "engine/copy.h"
 #include "ops/matmul/gemm.h"
+#include "ops/pointwise/internal.h"
 #include "ops/reduce/reduce.h"
 
 /* ---- operands as matrices ---- */
@@ -390,7 +391,7 @@ static void linear_gradient(haul__gradient *c)
     const haul_shape        *x_shape = haul__operand_shape(c, 0);
     haul_tensor             *g = c->results[0], *x = c->saved[0];
     if (at->relu)
-        g = haul_relu_backward(g, c->saved_results[0]);
+        g = haul__relu_backward(g, c->saved_results[0]);
     g = fold_rows(c, g);
     if (!haul__is_none(x))
         x = fold_rows(c, x);

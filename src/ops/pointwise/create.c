@@ -353,20 +353,8 @@ haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step)
     return haul__apply1(&haul__operation_arange_i64, &(arange_i64_attributes){NULL, start, stop, step}, NULL, 0);
 }
 
-haul_status haul_arange_i64_into(haul_tensor *out, int64_t start, int64_t stop, int64_t step)
-{
-    return haul__apply_into(&out, &haul__operation_arange_i64, &(arange_i64_attributes){NULL, start, stop, step}, NULL,
-                            0);
-}
-
 haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step)
 {
     const arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
     return haul__apply1(&haul__operation_arange, &a, NULL, 0);
-}
-
-haul_status haul_arange_into(haul_tensor *out, haul_dtype dtype, double start, double stop, double step)
-{
-    const arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
-    return haul__apply_into(&out, &haul__operation_arange, &a, NULL, 0);
 }

@@ -4,6 +4,7 @@
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/pointwise/internal.h"
 #include "ops/pointwise/numbers.h"
 
 /* ---- gradients: the rows' expressions as functions ---- */
@@ -58,6 +59,7 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
     {                                                                                                                  \
         CONTEXT_UNARY return gx;                                                                                       \
     }
+#define HAUL_UNARY1(name, ...) HAUL_UNARY(name, __VA_ARGS__)
 #define HAUL_UNARY2(name, ...) HAUL_UNARY(name, __VA_ARGS__)
 #define HAUL_UNARY_TO_BOOL(...)
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
@@ -69,13 +71,16 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
     {                                                                                                                  \
         CONTEXT_BINARY return gb;                                                                                      \
     }
+#define HAUL_INTERNAL(name, ...) HAUL_BINARY(name, __VA_ARGS__)
 #define HAUL_COMPARE(...)
 #include <haul/pointwise.def>
 #undef HAUL_UNARY
+#undef HAUL_UNARY1
 #undef HAUL_UNARY2
 #undef HAUL_UNARY_TO_BOOL
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
+#undef HAUL_INTERNAL
 
 /* ---- the table ---- */
 
@@ -83,6 +88,9 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
     {"haul_" #name, #formula,        HAUL__UNARY, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,          \
      high,          FN(haul_##name), NULL,        FN(haul_##name##_into)},
+#define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high)                                                       \
+    {"haul_" #name, #formula,        HAUL__UNARY1, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,         \
+     high,          FN(haul_##name), NULL,         FN(haul_##name##_into)},
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     {"haul_" #name, #formula,        HAUL__UNARY2, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,         \
      high,          FN(haul_##name), NULL,         FN(haul_##name##_into)},
@@ -101,6 +109,18 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
      FN(haul_##name),                                                                                                  \
      FN(haul_##name##_scalar),                                                                                         \
      FN(haul_##name##_into)},
+#define HAUL_INTERNAL(name, dtypes, formula, saves, ga, gb, low, high)                                                 \
+    {"haul_" #name,                                                                                                    \
+     #formula,                                                                                                         \
+     HAUL__BINARY,                                                                                                     \
+     HAUL__ROW_##dtypes,                                                                                               \
+     saves,                                                                                                            \
+     {gradient_a_##name, gradient_b_##name},                                                                           \
+     low,                                                                                                              \
+     high,                                                                                                             \
+     FN(haul__##name),                                                                                                 \
+     NULL,                                                                                                             \
+     NULL},
 #define HAUL_COMPARE(name, formula)                                                                                    \
     {"haul_" #name,                                                                                                    \
      #formula,                                                                                                         \
@@ -120,23 +140,29 @@ const haul__row haul__rows[] = {
 const int haul__row_count = sizeof haul__rows / sizeof haul__rows[0];
 
 #undef HAUL_UNARY
+#undef HAUL_UNARY1
 #undef HAUL_UNARY2
 #undef HAUL_UNARY_TO_BOOL
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
+#undef HAUL_INTERNAL
 
 enum row_index {
 #define HAUL_UNARY(name, ...)         ROW_##name,
+#define HAUL_UNARY1(name, ...)        ROW_##name,
 #define HAUL_UNARY2(name, ...)        ROW_##name,
 #define HAUL_UNARY_TO_BOOL(name, ...) ROW_##name,
 #define HAUL_BINARY(name, ...)        ROW_##name,
 #define HAUL_COMPARE(name, ...)       ROW_##name,
+#define HAUL_INTERNAL(name, ...)      ROW_##name,
 #include <haul/pointwise.def>
 #undef HAUL_UNARY
+#undef HAUL_UNARY1
 #undef HAUL_UNARY2
 #undef HAUL_UNARY_TO_BOOL
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
+#undef HAUL_INTERNAL
 };
 
 /* ---- calls ---- */
@@ -351,6 +377,17 @@ static void gradient(haul__gradient *g)
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, NOTHING, NULL, true, 0, ROW_OPERAND("x", NOTHING, A))                                  \
     UNARY_FUNCTIONS(name)
+#define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high)                                                       \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
+    haul_tensor *haul_##name(haul_tensor *x, double s)                                                                 \
+    {                                                                                                                  \
+        return HAUL__APPLY(name, (&(row_attributes){s, 0}), x);                                                        \
+    }                                                                                                                  \
+    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s)                                         \
+    {                                                                                                                  \
+        return HAUL__APPLY_INTO(out, name, (&(row_attributes){s, 0}), x);                                              \
+    }
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
@@ -371,4 +408,11 @@ static void gradient(haul__gradient *g)
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
     BINARY_OPERATIONS(name, dtypes, saves, gradient, false)
 #define HAUL_COMPARE(name, formula) BINARY_OPERATIONS(name, ANY, NOTHING, NULL, true)
+#define HAUL_INTERNAL(name, dtypes, formula, saves, ga, gb, low, high)                                                 \
+    ROW_FORM(name, name, false)                                                                                        \
+    ROW_OPERATION(name, dtypes, saves, gradient, false, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))     \
+    haul_tensor *haul__##name(haul_tensor *a, haul_tensor *b)                                                          \
+    {                                                                                                                  \
+        return HAUL__APPLY(name, NULL, a, b);                                                                          \
+    }
 #include <haul/pointwise.def>

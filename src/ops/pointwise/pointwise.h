@@ -7,6 +7,7 @@
 typedef enum haul__row_form {
     HAUL__UNARY,
     HAUL__UNARY_TO_BOOL,
+    HAUL__UNARY1,
     HAUL__UNARY2,
     HAUL__BINARY,
     HAUL__COMPARE
@@ -35,9 +36,9 @@ typedef struct haul__row {
     unsigned            saves;       /* HAUL__SAVE_A | ... */
     haul__row_gradient *gradient[2]; /* of a and b; NULL: the result is not differentiable */
     double              low, high;   /* samples */
-    void (*call)(void);              /* haul_NAME, for tests; cast it according to the form */
-    void (*call_scalar)(void);       /* haul_NAME_scalar */
-    void (*call_into)(void);         /* haul_NAME_into */
+    void (*call)(void);              /* haul_NAME or haul__NAME, for tests; cast it according to the form */
+    void (*call_scalar)(void);       /* haul_NAME_scalar, or NULL */
+    void (*call_into)(void);         /* haul_NAME_into; NULL: the library alone calls it */
 } haul__row;
 
 enum { HAUL__SAVE_A = 1, HAUL__SAVE_B = 2, HAUL__SAVE_Y = 4 };

@@ -3,6 +3,7 @@
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/pointwise/internal.h"
 #include "ops/pointwise/masked_fill.h"
 
 // clang-format off
@@ -181,7 +182,7 @@ static haul_status select_ge_compute(haul__call *c)
 static void select_ge_gradient(haul__gradient *c)
 {
     if (haul__wanted(c, 0))
-        c->operands[0] = haul_select_ge(c->results[0], c->saved[1], c->saved[2]);
+        c->operands[0] = haul__select_ge(c->results[0], c->saved[1], c->saved[2]);
 }
 
 HAUL__OPERATION(select_ge) = {
@@ -198,14 +199,9 @@ HAUL__OPERATION(select_ge) = {
     .flops = 2,
 };
 
-haul_tensor *haul_select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b)
+haul_tensor *haul__select_ge(haul_tensor *g, haul_tensor *a, haul_tensor *b)
 {
     return HAUL__APPLY(select_ge, NULL, g, a, b);
-}
-
-haul_status haul_select_ge_into(haul_tensor *out, haul_tensor *g, haul_tensor *a, haul_tensor *b)
-{
-    return HAUL__APPLY_INTO(out, select_ge, NULL, g, a, b);
 }
 
 /* ---- clamp_backward ---- */
@@ -240,12 +236,7 @@ HAUL__OPERATION(clamp_backward) = {
     .flops = 2,
 };
 
-haul_tensor *haul_clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high)
+haul_tensor *haul__clamp_backward(haul_tensor *g, haul_tensor *x, double low, double high)
 {
     return HAUL__APPLY(clamp_backward, (&(clamp_attributes){low, high}), g, x);
-}
-
-haul_status haul_clamp_backward_into(haul_tensor *out, haul_tensor *g, haul_tensor *x, double low, double high)
-{
-    return HAUL__APPLY_INTO(out, clamp_backward, (&(clamp_attributes){low, high}), g, x);
 }
