@@ -1,4 +1,4 @@
-/* haul ops: every operation of the library, what it takes and gives. */
+/* haul ops: the operations of the library, how they are called, what they take and give. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +7,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/show/calls.h"
 
 enum { PREFIX = 5 /* "haul_" */, TEXT = 256 };
 
@@ -86,17 +87,27 @@ static const char *dtypes_text(const haul_operation_info *info, char *text)
     return dtype_names(info, text);
 }
 
+/* The description of an operation that programs call; of the others what they take. */
+static const char *description_text(const haul_operation_info *info, char *text)
+{
+    const operation_call *call = operation_call_of(short_name(info));
+    if (call)
+        return call->description;
+    char operands[TEXT];
+    snprintf(text, TEXT, "internal: %s", operands_text(info, operands));
+    return text;
+}
+
 /* ---- the table ---- */
 
-typedef enum column { NAME, RESULTS, DTYPES, GRADIENT, FIXED } column;
+typedef enum column { NAME, DTYPES, GRADIENT, FIXED } column;
 
-/* Operands come last: they may be many, and wrap. Columns that a narrow terminal has no room for have width 0. */
-static const char *const heads[FIXED] = {"operation", "results", "dtypes", "grad"};
+/* The description comes last: it wraps. Columns that a narrow terminal has no room for have width 0. */
+static const char *const heads[FIXED] = {"operation", "dtypes", "grad"};
 
 static void row_texts(const haul_operation_info *info, char texts[FIXED][TEXT])
 {
     snprintf(texts[NAME], TEXT, "%s", short_name(info));
-    results_text(info, texts[RESULTS]);
     dtypes_text(info, texts[DTYPES]);
     snprintf(texts[GRADIENT], TEXT, "%s", info->differentiable ? "yes" : "no");
 }
@@ -120,8 +131,8 @@ static int fit_name(const int widths[FIXED], int room)
 /* Columns as wide as their widest texts, as far as the terminal has room. */
 static void measure(const haul_operation_info *all, int count, int widths[FIXED])
 {
-    enum { LEAST_OPERANDS = 18, LEAST_RESULTS = 15 };
-    static const column leaving[] = {DTYPES, GRADIENT, RESULTS};
+    enum { LEAST_DESCRIPTION = 30 };
+    static const column leaving[] = {DTYPES, GRADIENT};
     char                texts[FIXED][TEXT];
     for (int c = 0; c < FIXED; c++)
         widths[c] = (int)strlen(heads[c]);
@@ -130,15 +141,13 @@ static void measure(const haul_operation_info *all, int count, int widths[FIXED]
         for (int c = 0; c < FIXED; c++)
             widths[c] = (int)strlen(texts[c]) > widths[c] ? (int)strlen(texts[c]) : widths[c];
     }
-    if (line_width(widths) + LEAST_OPERANDS > output_room() && widths[RESULTS] > LEAST_RESULTS)
-        widths[RESULTS] = LEAST_RESULTS;
     for (size_t i = 0; i < sizeof leaving / sizeof *leaving; i++)
-        if (line_width(widths) + LEAST_OPERANDS > output_room())
+        if (line_width(widths) + LEAST_DESCRIPTION > output_room())
             widths[leaving[i]] = 0;
-    widths[NAME] = fit_name(widths, output_room() - LEAST_OPERANDS);
+    widths[NAME] = fit_name(widths, output_room() - LEAST_DESCRIPTION);
 }
 
-static void print_row(const int widths[FIXED], const char *const texts[FIXED], const char *operands)
+static void print_row(const int widths[FIXED], const char *const texts[FIXED], const char *description)
 {
     int spaces = 0;
     for (int c = 0; c < FIXED; c++)
@@ -151,22 +160,22 @@ static void print_row(const int widths[FIXED], const char *const texts[FIXED], c
             }
             spaces += widths[c] - shown + 2;
         }
-    printf("%*s", *operands ? spaces : 0, "");
-    print_wrapped(operands, line_width(widths), line_width(widths));
+    printf("%*s", *description ? spaces : 0, "");
+    print_wrapped(description, line_width(widths), line_width(widths));
 }
 
 static void print_table(const haul_operation_info *all, int count)
 {
     int  widths[FIXED];
-    char texts[FIXED][TEXT], operands[TEXT];
+    char texts[FIXED][TEXT], description[TEXT];
     measure(all, count, widths);
     set_style(STYLE_DIM);
-    print_row(widths, heads, "operands");
+    print_row(widths, heads, "description");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < count; i++) {
         row_texts(&all[i], texts);
-        print_row(widths, (const char *const[FIXED]){texts[0], texts[1], texts[2], texts[3]},
-                  operands_text(&all[i], operands));
+        print_row(widths, (const char *const[FIXED]){texts[0], texts[1], texts[2]},
+                  description_text(&all[i], description));
     }
 }
 
@@ -180,10 +189,31 @@ static void print_fact(const char *name, const char *text)
     print_wrapped(text, INDENT, INDENT);
 }
 
+/* Each option with its meaning and default. */
+static void print_options(const char *operation)
+{
+    enum { INDENT = 34 };
+    const call_option *o = NULL;
+    for (bool first = true; (o = call_option_after(operation, o)); first = false) {
+        char text[TEXT];
+        printf("  %-16s%-15s ", first ? "options" : "", o->name);
+        snprintf(text, sizeof text, "%s%s%s", o->meaning, *o->value ? "; default " : "", o->value);
+        print_wrapped(text, strlen(o->name) > 15 ? INDENT + (int)strlen(o->name) - 15 : INDENT, INDENT);
+    }
+}
+
 static void print_operation(const haul_operation_info *info)
 {
-    char text[TEXT];
+    char                  text[TEXT];
+    const operation_call *call = operation_call_of(short_name(info));
     printf("%s\n", info->name);
+    if (call) {
+        print_fact("prototype", call->prototype);
+        print_fact("description", call->description);
+        print_options(short_name(info));
+    } else {
+        print_fact("internal", "the library calls it; programs cannot");
+    }
     for (int i = 0; i < info->operand_count; i++) {
         const haul_operation_operand *o = &info->operands[i];
         snprintf(text, sizeof text, "%s%s%s%s", o->name, info->variadic ? ", any number of tensors" : "",
@@ -239,6 +269,27 @@ static bool add_implementations(cJSON *object, const haul_operation_info *info, 
     return true;
 }
 
+/* "public", and of an operation that programs call how they do it. */
+static void add_call(cJSON *object, const char *operation)
+{
+    const operation_call *call = operation_call_of(operation);
+    json_bool(object, "public", call != NULL);
+    if (!call)
+        return;
+    json_text(object, "prototype", call->prototype);
+    json_text(object, "description", call->description);
+    cJSON             *options = json_array(object, "options");
+    const call_option *o = NULL;
+    while ((o = call_option_after(operation, o))) {
+        cJSON *one = cJSON_CreateObject();
+        json_text(one, "name", o->name);
+        json_text(one, "type", o->type);
+        json_text(one, "default", o->value);
+        json_text(one, "meaning", o->meaning);
+        json_push(options, one);
+    }
+}
+
 static cJSON *operation_json(const haul_operation_info *info)
 {
     cJSON *object = cJSON_CreateObject();
@@ -257,6 +308,7 @@ static cJSON *operation_json(const haul_operation_info *info)
     for (int i = 0; i < info->dtype_count; i++)
         json_push(dtypes, cJSON_CreateString(haul_dtype_name(info->dtypes[i])));
     json_bool(object, "differentiable", info->differentiable);
+    add_call(object, short_name(info));
     return object;
 }
 
@@ -304,7 +356,7 @@ static const haul_operation_info *find(const haul_operation_info *all, int count
 
 typedef struct ops_options {
     const char *name;
-    bool        json, names;
+    bool        all, json, names;
 } ops_options;
 
 /* All of them, or with a name the one that has it. */
@@ -335,6 +387,10 @@ static int show(const haul_operation_info *all, int count, const ops_options *o)
 }
 
 static const option ops_rows[] = {
+    {.group = "Options",
+     .name = "all",
+     OPTION_FLAG_AT(ops_options, all),
+     .help = "List also the operations that only the library calls, such as gradients"},
     {.group = "Options", .name = "json", OPTION_FLAG_AT(ops_options, json), .help = "Print one JSON array instead"},
     {.group = "Options",
      .name = "names",
@@ -356,23 +412,29 @@ static int ops_main(int argc, char **argv)
     haul_operation_info *all = calloc((size_t)count, sizeof *all);
     if (!all)
         return complain("memory is exhausted");
+    int shown = 0;
     for (int i = 0; i < count && code < 0; i++)
-        if (haul_operation_describe(i, &all[i]))
+        if (haul_operation_describe(i, &all[shown]))
             code = complain_error();
+        else if (o.all || o.json || o.name || operation_call_of(short_name(&all[shown])))
+            shown++;
     if (code < 0)
-        code = show(all, count, &o);
+        code = show(all, shown, &o);
     free(all);
     return code;
 }
 
-static const help_example ops_lines[] = {{"haul ops", NULL}, {"haul ops softmax", NULL}, {NULL, NULL}};
+static const help_example ops_lines[] = {
+    {"haul ops", NULL}, {"haul ops conv2d", NULL}, {"haul ops --all --names", NULL}, {NULL, NULL}};
 
 const command ops_command = {
     .name = "ops",
-    .summary = "List the operations of the library, their operands and results",
-    .usage = "[--json | --names] [NAME]",
-    .description = "Lists every operation of the library: its operands (optional ones in brackets), its results, the "
-                   "dtypes it accepts, and whether gradients flow through it.",
+    .summary = "List the operations of the library and how to call them",
+    .usage = "[--all] [--json | --names] [NAME]",
+    .description = "Lists the operations that a program can call: the dtypes they accept, whether gradients flow "
+                   "through them, and what they compute. With a NAME it shows the prototype, the options with their "
+                   "defaults, operands and results. --json lists all operations; those that only the library calls "
+                   "have \"public\": false.",
     .options = ops_rows,
     .option_count = sizeof ops_rows / sizeof *ops_rows,
     .operand = {.name = "NAME",

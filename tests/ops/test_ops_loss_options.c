@@ -1,4 +1,4 @@
-/* Options of losses: what the samples do not reach. Layouts, ignored rows, empty batches, infinities, targets, errors.
+/* Options of losses: what the samples do not reach. Layouts, ignored rows, empty batches, infinities, errors.
  *
  * ctest: cuda */
 #include "support/into.h"
@@ -418,52 +418,6 @@ static void test_loss_options__gradients_of_targets_and_weights(void **state)
     haul_scope_pop(scope);
 }
 
-/* ---- into targets ---- */
-
-#define NO_REDUCTION .reduction = HAUL_REDUCE_NONE
-#define INTO(name, ...)                                                                                                \
-    static haul_status name##_into(haul_tensor *out, haul_tensor *const *in)                                           \
-    {                                                                                                                  \
-        return haul_##name##_into(out, in[0], in[1], __VA_ARGS__);                                                     \
-    }                                                                                                                  \
-    static haul_tensor *name(haul_tensor *const *in)                                                                   \
-    {                                                                                                                  \
-        return haul_##name(in[0], in[1], __VA_ARGS__);                                                                 \
-    }
-INTO(cross_entropy, .weight = in[2], .label_smoothing = 0.1, NO_REDUCTION)
-INTO(nll_loss, .weight = in[2], .ignore_index = 3)
-INTO(bce_with_logits, .weight = in[2], .pos_weight = in[2], NO_REDUCTION)
-INTO(bce_loss, NO_REDUCTION)
-INTO(mse_loss, NO_REDUCTION)
-INTO(l1_loss, NO_REDUCTION)
-INTO(smooth_l1_loss, .beta = 2, NO_REDUCTION)
-INTO(huber_loss, .delta = 2, NO_REDUCTION)
-INTO(kl_div, .reduction = HAUL_REDUCE_BATCH_MEAN)
-
-static void into_targets(haul_device *device)
-{
-    haul_tensor *x = haul_sigmoid(sample_tensor(device, HAUL_F32, HAUL_SHAPE(9, 10), 1, NULL));
-    haul_tensor *t = haul_sigmoid(sample_tensor(device, HAUL_F32, HAUL_SHAPE(9, 10), 2, NULL));
-    haul_tensor *weight = haul_exp(sample_tensor(device, HAUL_F32, HAUL_SHAPE(10), 3, NULL));
-    haul_tensor *classes[] = {x, labels(device, HAUL_SHAPE(9), 10), weight}, *soft[] = {x, t, weight};
-    assert_into("cross_entropy", cross_entropy_into, cross_entropy(classes), classes, 3, 0);
-    assert_into("cross_entropy, probabilities", cross_entropy_into, cross_entropy(soft), soft, 3, 1);
-    assert_into("nll_loss", nll_loss_into, nll_loss(classes), classes, 3, 0);
-    assert_into("bce_with_logits", bce_with_logits_into, bce_with_logits(soft), soft, 3, 1);
-    assert_into("bce_loss", bce_loss_into, bce_loss(soft), soft, 2, 0);
-    assert_into("mse_loss", mse_loss_into, mse_loss(soft), soft, 2, 1);
-    assert_into("l1_loss", l1_loss_into, l1_loss(soft), soft, 2, 0);
-    assert_into("smooth_l1_loss", smooth_l1_loss_into, smooth_l1_loss(soft), soft, 2, 1);
-    assert_into("huber_loss", huber_loss_into, huber_loss(soft), soft, 2, 0);
-    assert_into("kl_div", kl_div_into, kl_div(soft), soft, 2, 0);
-}
-
-static void test_loss_options__into_a_target(void **state)
-{
-    (void)state;
-    on_devices(into_targets);
-}
-
 /* ---- errors ---- */
 
 static void test_loss_options__errors(void **state)
@@ -511,7 +465,6 @@ int main(void)
         cmocka_unit_test(test_loss_options__infinities_and_edges),
         cmocka_unit_test(test_loss_options__beta_zero_is_l1),
         cmocka_unit_test(test_loss_options__gradients_of_targets_and_weights),
-        cmocka_unit_test(test_loss_options__into_a_target),
         cmocka_unit_test(test_loss_options__errors),
     };
     return cmocka_run_group_tests_name("ops_loss_options", tests, NULL, NULL);

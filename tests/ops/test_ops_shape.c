@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/pointwise/internal.h"
 #include "support/into.h"
 #include "support/linalg.h"
 

@@ -1,4 +1,4 @@
-/* Sorting: order, stability, NaN and zeros, long rows, axes, gradients, targets.
+/* Sorting: order, stability, NaN and zeros, long rows, axes, gradients.
  *
  * ctest: cuda */
 #include "support/failure.h"

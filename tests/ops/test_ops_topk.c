@@ -1,4 +1,4 @@
-/* The largest and smallest elements along an axis: order, ties, NaN, gradients, targets and errors.
+/* The largest and smallest elements along an axis: order, ties, NaN, gradients and errors.
  *
  * ctest: cuda */
 #include "support/failure.h"

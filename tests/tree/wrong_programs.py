@@ -86,6 +86,8 @@ LINES = [
     ("haul_bce_with_logits(s->x, s->b, s->w)", "haul_bce_with_logits(s->x, s->b, .weight = s->w)"),
     ("haul_to(s->x, s->device, HAUL_F32)", "haul_to(s->x, s->device, .dtype = HAUL_F32)"),
     ("haul_backward(s->x, HAUL_NONE)", "haul_backward(s->x)"),
+    ("haul_relu_backward(s->x, s->w)", "haul_relu(s->x)"),
+    ("haul_leaky_relu(s->x, 0.01, 0)", "haul_leaky_relu(s->x, 0.01)"),
     ("haul_backward(s->x, s->w)", "haul_backward(s->x, .seed = s->w, .keep = true)"),
     ("haul_grad(s->x, s->all, 1, s->all, s->w)", "haul_grad(s->x, s->all, 1, s->all, .seed = s->w)"),
     ("haul_grad_check(s->f, s->all, 1, NULL, 1e-6)", "haul_grad_check(s->f, s->all, 1, NULL, .step = 1e-6)"),

@@ -3,7 +3,7 @@
 python3 tools/reference --out build/docs              write it, and check it
 python3 tools/reference --check                       check only
 python3 tools/reference --facts build/haul --check    also compare docs/operations.json with the library
-python3 tools/reference --facts build/haul --update   rewrite docs/operations.json
+python3 tools/reference --facts build/haul --update   rewrite docs/operations.json and cli/show/prototypes.def
 """
 
 import argparse
@@ -14,6 +14,7 @@ import sys
 
 import check
 import model
+import prototypes
 import render
 from headers import HeaderError
 
@@ -33,7 +34,7 @@ def main():
     parser.add_argument("--out", help="the folder to write to")
     parser.add_argument("--check", action="store_true", help="check the comments, write nothing")
     parser.add_argument("--facts", metavar="HAUL", help="the haul command, which knows the operations")
-    parser.add_argument("--update", action="store_true", help="write docs/operations.json from --facts")
+    parser.add_argument("--update", action="store_true", help="write docs/operations.json from --facts, and the prototypes")
     parser.add_argument("--include", default=os.path.join(root, "include", "haul"), help="the folder of the headers")
     options = parser.parse_args()
 
@@ -46,9 +47,12 @@ def main():
     try:
         facts = model.read_operations(facts_file)
         reference = model.build(options.include, facts)
+        if options.update:
+            prototypes.write(reference, root)
     except HeaderError as error:
         sys.exit(f"tools/reference: {error}")
-    problems = check.check(reference, root) + (check.check_facts(facts, told) if told is not None else [])
+    problems = check.check(reference, root) + prototypes.check(reference, root)
+    problems += check.check_facts(facts, told) if told is not None else []
     if options.out and not problems:
         count = render.Renderer(reference, root, os.path.abspath(options.out)).write()
         problems = check.check_links(options.out)

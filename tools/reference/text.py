@@ -151,6 +151,6 @@ def head_in(item, names):
 def first_sentence(text):
     for kind, content in blocks(text):
         if kind == "text":
-            sentence = re.match(r"^.*?[.:](?=\s|$)", content)
+            sentence = re.match(r"^.*?(?<!et al)(?<!\.\.)[.:](?=\s|$)", content)
             return re.sub(r":$", ".", (sentence.group() if sentence else content)[:160])
     return ""

@@ -4,12 +4,26 @@ unset HAUL_WITHOUT # the list is about what it leaves out
 
 # ---- for people ----
 run 0 ops
-check "a line for softmax" grep -Eq '^softmax +y +all +yes +x$' out
-check "a line for sub" grep -Eq '^sub +y +numbers +yes +a b$' out
-check "a line for lt" grep -Eq '^lt +y +all +no +a b$' out
-check "a line for each" test "$(grep -c '^[a-z]' out)" -eq "$(wc -l <out)"
+check "a line for softmax" grep -Eq '^softmax +all +yes +exp\(x\) / sum\(exp\(x\)\) along an axis' out
+check "a line for sub" grep -Eq '^sub +numbers +yes +a - b\.' out
+check "a line for lt" grep -Eq '^lt +all +no +True where a is less than b\.' out
+check "no gradients of rows" test "$(grep -c '_backward' out)" -eq 0
 check "no space at the end" test "$(grep -c ' $' out)" -eq 0
 cp out table
+run 0 ops --all
+check "gradients of rows are internal" grep -Eq '^relu_backward +floats +yes +internal: a b$|^relu_backward +all +yes +internal: a b$' out
+cp out whole
+run 0 ops --names
+check "names of what a program can call" test "$(grep -c '_backward' out)" -eq 0
+run 0 ops --all --names
+check "all names" grep -qx relu_backward out
+
+run 0 ops conv2d
+check "the prototype" grep -Fq 'haul_tensor *haul_conv2d(haul_tensor *x, haul_tensor *weight, ...)' out
+check "an option with its default" grep -Eq '\.stride +step of the window, \{vertical, horizontal\}; default \{1, 1\}' out
+check "an optional tensor" grep -Eq '\.bias +\[C_out\]; default zeros' out
+run 0 ops relu_backward
+check "internal" grep -Eq '^  internal +the library calls it' out
 
 run 0 ops softmax
 check "the full name first" test "$(head -1 out)" = haul_softmax
@@ -44,7 +58,10 @@ ops = {o["name"]: o for o in listed}
 names = [o["name"] for o in listed]
 assert names == sorted(set(names)), "sorted, each once"
 for o in listed:
-    assert list(o) == ["name", "operands", "results", "dtypes", "differentiable", "implementations"], o
+    called = ["prototype", "description", "options"] if o["public"] else []
+    assert list(o) == ["name", "operands", "results", "dtypes", "differentiable", "public", *called, "implementations"], o
+    assert not o["public"] or o["name"] + "(" in o["prototype"] and o["description"], o
+    assert all(list(p) == ["name", "type", "default", "meaning"] and all(p[k] for k in p if k != "default") for p in o.get("options", [])), o
     assert re.fullmatch(r"haul_\w+", o["name"]), o
     assert all(list(p) == ["name", "optional"] and p["name"] and p["optional"] in (True, False) for p in o["operands"]), o
     assert all(isinstance(r, str) and r for r in o["results"]), o
@@ -57,9 +74,10 @@ for o in listed:
 def expect(name, operands, dtypes, differentiable):
     """Operands in brackets are optional."""
     wanted = [{"name": p.strip("[]"), "optional": p[0] == "["} for p in operands.split()]
-    assert set(map(tuple, ops[name].pop("implementations").values())) == {("kernel",)}, name
-    assert ops[name] == {"name": name, "operands": wanted, "results": ["y"], "dtypes": dtypes,
-                         "differentiable": differentiable}, ops[name]
+    one = {k: v for k, v in ops[name].items() if k not in ("prototype", "description", "options")}
+    assert set(map(tuple, one.pop("implementations").values())) == {("kernel",)}, name
+    assert one == {"name": name, "operands": wanted, "results": ["y"], "dtypes": dtypes,
+                   "differentiable": differentiable, "public": True}, one
 
 
 expect("haul_softmax", "x", ALL, True)
@@ -72,9 +90,14 @@ expect("haul_lt", "a b", ALL, False)
 assert ops["haul_matmul"]["implementations"]["cpu"] == ["tiles", "kernel_tiles", "kernel"]
 assert ops["haul_conv2d"]["implementations"]["cpu"][-2:] == ["direct", "kernel"]
 assert ops["haul_transpose"]["implementations"]["cpu"] == ["view"]
-assert len(open("table").readlines()) > len(listed)  # and the head
-rows = {line.split()[0] for line in open("table") if not line.startswith(" ")}
-assert rows == {name[len("haul_"):] for name in names} | {"operation"}, "the table has the same"
+def rows(file):
+    return {line.split()[0] for line in open(file) if not line.startswith(" ")}
+
+
+assert rows("whole") == {name[len("haul_"):] for name in names} | {"operation"}, "the table of all has the same"
+assert rows("table") == {o["name"][len("haul_"):] for o in listed if o["public"]} | {"operation"}
+assert not ops["haul_relu_backward"]["public"] and not ops["haul_adam"]["public"]
+assert {"name": ".bias", "type": "haul_tensor *", "default": "zeros", "meaning": "[C_out]"} in ops["haul_conv2d"]["options"]
 END
 
 # A descriptor that no line announces would be in the library, but not in the list.

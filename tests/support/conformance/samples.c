@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "ops/pointwise/internal.h"
 #include "support/conformance/conformance.h"
 
 /* One of the results of haul_topk. */
