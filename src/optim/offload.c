@@ -18,17 +18,6 @@ static haul_device *device_of(const haul__optimizer_entry *e)
     return e->parameter->storage->device;
 }
 
-bool haul__is_offloaded(const haul_optimizer *o, const haul__optimizer_entry *e)
-{
-    return o->offloads && haul__device_is_apart(device_of(e));
-}
-
-bool haul__state_is_home(const haul_optimizer *o, const haul__optimizer_entry *e, const haul_tensor *s)
-{
-    haul_device *home = haul__is_offloaded(o, e) ? haul_cpu() : device_of(e);
-    return s->storage->device == home && s->dtype == e->parameter->dtype && haul__tensor_same_layout(s, e->parameter);
-}
-
 /* In pinned memory, because it moves in each step. */
 static haul_tensor *to_host(const haul__optimizer_entry *e, haul_tensor *s)
 {

@@ -4,6 +4,8 @@
 #ifndef HAUL_OPTIM_OFFLOAD_H
 #define HAUL_OPTIM_OFFLOAD_H
 
+#include "core/tensor.h"
+#include "device/device.h"
 #include "optim/optimizer.h"
 
 /* The buffers for parameters of a device and a dtype. */
@@ -22,14 +24,22 @@ typedef struct haul__offload {
 } haul__offload;
 
 /* True if the state of the parameter is kept in host memory, apart from it. */
-bool haul__is_offloaded(const haul_optimizer *o, const haul__optimizer_entry *e);
+static inline bool haul__is_offloaded(const haul_optimizer *o, const haul__optimizer_entry *e)
+{
+    return o->offloads && haul__device_is_apart(e->parameter->storage->device);
+}
+
+/* True if state `s` of the parameter is where the optimizer keeps it. */
+static inline bool haul__state_is_home(const haul_optimizer *o, const haul__optimizer_entry *e, const haul_tensor *s)
+{
+    const haul_tensor *p = e->parameter;
+    const haul_device *home = haul__is_offloaded(o, e) ? haul_cpu() : p->storage->device;
+    return s->storage->device == home && s->dtype == p->dtype && haul__tensor_same_layout(s, p);
+}
 
 /* State `s` of the parameter where the optimizer keeps it, with the parameter's dtype and layout; NULL: zeros. Returns
  * a temporary; NULL on failure. */
 haul_tensor *haul__state_home(const haul_optimizer *o, const haul__optimizer_entry *e, haul_tensor *s);
-
-/* True if it is there already. */
-bool haul__state_is_home(const haul_optimizer *o, const haul__optimizer_entry *e, const haul_tensor *s);
 
 /* Allocates the buffers for a step of all parameters with a gradient. */
 haul_status haul__offload_begin(const haul_optimizer *o, haul__offload *out);

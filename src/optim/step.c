@@ -230,30 +230,50 @@ static haul_tensor *state_of(const stepping *x, int entry, int k)
     return fresh ? fresh : x->o->entries[entry].states[k];
 }
 
-/* Adds an update of the next entry, or of a piece of it. */
-static haul_status add_update(stepping *x, batch *b, int64_t count, int64_t place)
+/* The update of an entry as a whole. */
+static void describe(const stepping *x, int entry, haul__update *u)
 {
-    const int              i = x->next;
-    haul__optimizer_entry *e = &x->o->entries[i];
-    const prepared        *found = &x->found[i];
-    haul_tensor           *home[HAUL__MAX_STATES] = {NULL};
-    haul__update          *u = &b->updates[b->count];
-    haul__offload_piece   *piece = &b->pieces[b->count++];
+    const prepared *found = &x->found[entry];
+    u->entry = &x->o->entries[entry];
+    u->parameter = u->entry->parameter;
+    u->grad = found->grad;
+    u->first = found->first;
+    u->guard = (haul__guard){.found = found->found, .made = found->made, .from = (int)(found->steps & 1)};
     for (int k = 0; k < x->o->kind->state_count; k++)
-        home[k] = state_of(x, i, k);
-    *u = (haul__update){.entry = e,
-                        .parameter = e->parameter,
-                        .grad = found->grad,
-                        .first = found->first,
-                        .guard = {.found = found->found, .made = found->made, .from = (int)(found->steps & 1)}};
-    memcpy(u->states, home, sizeof home);
+        u->states[k] = state_of(x, entry, k);
+}
+
+/* Turns the update of the next entry into that of its next piece, whose state has a place in the buffer. */
+static haul_status bring_piece(stepping *x, batch *b, int64_t count, int64_t place)
+{
+    haul__update        *u = &b->updates[b->count];
+    haul__offload_piece *piece = &b->pieces[b->count];
+    haul_tensor         *home[HAUL__MAX_STATES];
+    memcpy(home, u->states, sizeof home);
     *piece = (haul__offload_piece){.first = x->at, .count = count, .at = place};
+    return haul__offload_bring(x->o, &x->offload, b->part, home, piece, u);
+}
+
+/* The elements of the next piece, if the state of the next entry is in host memory; else 0. Sets *fits to false if its
+ * states do not fit next to `used` elements of the buffer. */
+static int64_t count_piece(const stepping *x, int64_t used, bool *fits)
+{
+    const haul__optimizer_entry *e = &x->o->entries[x->next];
+    const int64_t                room = x->offload.count ? haul__offload_room(&x->offload, e) : 0;
+    if (!room)
+        return 0;
+    const int64_t count = haul__offload_count(x->o, e, x->at);
+    *fits = used + haul__offload_need(x->o, e, count) <= room;
+    return count;
+}
+
+static void advance(stepping *x, int64_t count)
+{
     x->at += count;
-    if (!count || x->at == e->parameter->count) {
+    if (!count || x->at == x->o->entries[x->next].parameter->count) {
         x->next++;
         x->at = 0;
     }
-    return count ? haul__offload_bring(x->o, &x->offload, b->part, home, piece, u) : HAUL_OK;
 }
 
 /* The updates that come next. What they need of state in host memory comes to the device. */
@@ -266,15 +286,17 @@ static haul_status prepare_batch(stepping *x, int part, batch *b)
     b->part = part;
     while (x->next < o->count && !x->found[x->next].grad)
         x->next++;
-    for (const int first = x->next; x->next < o->count && b->count < HAUL__MAX_UPDATES && !status;) {
-        const haul__optimizer_entry *e = &o->entries[x->next];
-        const int64_t                room = haul__offload_room(&x->offload, e);
-        const int64_t                count = room ? haul__offload_count(o, e, x->at) : 0;
-        const int64_t                need = haul__offload_need(o, e, count);
-        if (b->count && (!is_alike(o, first, x->next, x->found) || used + need > room))
+    for (const int first = x->next; x->next < o->count && b->count < HAUL__MAX_UPDATES && !status; b->count++) {
+        bool          fits = true;
+        const int64_t count = count_piece(x, used, &fits);
+        if (b->count && (!fits || !is_alike(o, first, x->next, x->found)))
             break;
-        status = add_update(x, b, count, used);
-        used += need;
+        describe(x, x->next, &b->updates[b->count]);
+        b->pieces[b->count].count = count;
+        if (count)
+            status = bring_piece(x, b, count, used);
+        used += count ? haul__offload_need(o, &o->entries[x->next], count) : 0;
+        advance(x, count);
     }
     return status;
 }
@@ -286,8 +308,9 @@ static haul_status update(const stepping *x, const batch *b)
     for (int i = 0; i < b->count; i++)
         take(o, b->updates[i].entry, &x->found[b->updates[i].entry - o->entries]);
     haul_status status = o->kind->update(values_of(o, b->updates->entry), b->updates, b->count);
-    for (int i = 0; i < b->count && !status; i++)
-        status = haul__offload_leave(&b->pieces[i], &b->updates[i]);
+    for (int i = 0; i < b->count && !status && x->offload.count; i++)
+        if (b->pieces[i].count)
+            status = haul__offload_leave(&b->pieces[i], &b->updates[i]);
     return status;
 }
 
@@ -324,7 +347,11 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 {
     haul_status  status = HAUL_OK;
     const size_t bytes = (size_t)o->count * sizeof(prepared);
-    stepping     x = {.o = o, .found = haul__small_alloc(bytes)};
+    stepping     x;
+    x.o = o;
+    x.found = haul__small_alloc(bytes);
+    x.offload.count = x.next = 0;
+    x.at = 0;
     if (!x.found)
         return haul__fail_memory("haul_optimizer_step", bytes);
     memset(x.found, 0, bytes);
