@@ -1,8 +1,9 @@
 /* Collects kernel text at build time: embed [--configured] OUT FILE...
  *
  * From each FILE ending in .c it takes the lines between the marker lines BEGIN and END (any number of regions), from
- * each FILE ending in .h everything, and from each FILE ending in .def its pointwise rows (embed_rows.c). A text has
- * the name of its file, but FOLDER/prelude.h is called prelude_FOLDER, and a row pointwise_NAME. It writes
+ * each FILE ending in .h everything, and from each FILE ending in .def its pointwise rows and their faster forms
+ * (embed_rows.c). A text has the name of its file, but FOLDER/prelude.h is called prelude_FOLDER, and a row
+ * pointwise_NAME. It writes
  *
  * - OUT/kernels/NAME.k.h: the text;
  * - OUT/kernels/NAME.functions.h: the functions that it uses, out of the FILEs that are headers of functions
@@ -10,8 +11,11 @@
  * - OUT/kernels/kernels.def: the list of the kernels (embed_kernels.c);
  * - OUT/kernels/units/NAME_DTYPE.c: what the CPU backend compiles, a text for each dtype that it has kernels for; rows
  *   are put together in groups;
- * - OUT/kernels_text.c: every text as an array of numbers (C11 promises string literals of 4095 characters only), and
- *   the table of src/kernels/text.h.
+ * - OUT/kernels_text.c: every text that a compiler at run time needs as an array of numbers (C11 promises string
+ * literals of 4095 characters only), and the table of src/kernels/text.h.
+ *
+ * A unit also has the CPU's own text of its kernels, backends/cpu/text/NAME.h, if there is one. GROUPSn(kernel, ...) at
+ * the start of a line takes whole groups of that kernel's items (src/backends/cpu/text/groups.h).
  *
  * A text may include headers of src, and a FILE ending in .h those of its own folder by their names alone; they become
  * a part of it. Templates in the texts are expanded (embed_templates.c). A #line directive before each piece makes
@@ -27,8 +31,9 @@
 
 #include "embed.h"
 
-#define BEGIN "/* kernel text begins */"
-#define END   "/* kernel text ends */"
+#define BEGIN   "/* kernel text begins */"
+#define END     "/* kernel text ends */"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
 enum { IN_ANY = 1 << ANY, IN_NUMBER = IN_ANY | 1 << NUMBER, IN_FLOAT = IN_NUMBER | 1 << FLOAT };
 static const struct {
@@ -191,7 +196,8 @@ static void take(unit_list *list, const char *path)
         take_header_of_functions(path, &source);
     else
         take_file(list, path, &source, strcmp(ending, ".h") == 0);
-    free(source.data);
+    if (strcmp(ending, ".def") != 0) /* rows refer to their file */
+        free(source.data);
 }
 
 /* Run-time compilers differ in what they make of other characters. */
@@ -222,6 +228,11 @@ static void write_array(buffer *out, const unit *u)
     append(out, "\n0};\n", 5);
 }
 
+static bool is_of_cpu(const unit *u)
+{
+    return strstr(u->path, "backends/cpu/") != NULL;
+}
+
 static void write_texts(const char *folder, const unit_list *list)
 {
     char   path[4096];
@@ -229,12 +240,12 @@ static void write_texts(const char *folder, const unit_list *list)
     size_t rows = 0;
     appendf(&out, "/* Written by tools/embed.c. */\n#include \"kernels/text.h\"\n");
     for (size_t i = 0; i < list->count; i++)
-        if (!list->units[i].empty)
+        if (!list->units[i].empty && !is_of_cpu(&list->units[i]))
             write_array(&out, &list->units[i]);
     appendf(&out, "\nconst haul__kernel_text haul__kernel_texts[] = {\n");
     for (size_t i = 0; i < list->count; i++) {
         const unit *u = &list->units[i];
-        if (u->empty)
+        if (u->empty || is_of_cpu(u))
             continue;
         appendf(&out, "    {\"%s\", haul__kernel_text_%s},\n", u->name, u->name);
         rows++;
@@ -284,6 +295,45 @@ static bool has_kernel(const kernel_list *list, const unit *u, int dtype)
     return false;
 }
 
+/* The CPU's own text of a unit's kernels, or NULL. */
+static const unit *own_text(const unit_list *list, const unit *u)
+{
+    static const char suffix[] = "_cpu";
+    const size_t      size = strlen(u->name);
+    for (size_t i = 0; i < list->count; i++) {
+        const unit *own = &list->units[i];
+        if (is_of_cpu(own) && strncmp(own->name, u->name, size) == 0 && strcmp(own->name + size, suffix) == 0)
+            return own;
+    }
+    return NULL;
+}
+
+/* Declares what takes groups of a kernel's items: the prelude looks for HAUL_GROUPS_kernel. */
+static void declare_groups(buffer *out, const unit *own)
+{
+    static const char word[] = "\nGROUPS";
+    for (const char *at = own->text.data; (at = strstr(at, word));) {
+        at += strlen(word) + 1;
+        const int size = (int)strspn(at + 1, LETTERS);
+        if (*at == '(')
+            appendf(out, "#define HAUL_GROUPS_%.*s ~, haul_groups_%.*s\nstatic haul_groups haul_groups_%.*s;\n", size,
+                    at + 1, size, at + 1, size, at + 1);
+    }
+}
+
+static void include_text(buffer *out, const unit_list *list, const unit *u)
+{
+    const unit *own = own_text(list, u);
+    if (own) {
+        append(out, "#if HAS_GROUPS\n", strlen("#if HAS_GROUPS\n"));
+        declare_groups(out, own);
+        append(out, "#endif\n", strlen("#endif\n"));
+    }
+    appendf(out, "#include \"kernels/%s.k.h\"\n", u->name);
+    if (own)
+        appendf(out, "#if HAS_GROUPS\n#include \"kernels/%s.k.h\"\n#endif\n", own->name);
+}
+
 typedef struct unit_files {
     const char *folder;
     buffer      names; /* of those that were written, each with a newline on both sides */
@@ -320,7 +370,7 @@ static void write_functions(const char *folder, const char *name, const unit_lis
     for (size_t i = 0; i < list->count; i++) {
         const unit *u = &list->units[i];
         const bool  before = strcmp(u->name, "prelude_cpu") == 0 || strcmp(u->name, "pointwise") == 0;
-        if (before || u == only || (group >= 0 && u->group == group))
+        if (before || u == only || (only && u == own_text(list, only)) || (group >= 0 && u->group == group))
             use_functions_of(u->text.data, u->text.size);
     }
     append_used(&out);
@@ -350,7 +400,7 @@ static void write_text_units(unit_files *files, const unit_list *list, const ker
         for (int d = 0; d < (int)(sizeof dtypes / sizeof dtypes[0]) && u->group < 0; d++) {
             buffer includes = {0};
             if (has_kernel(kernels, u, d))
-                appendf(&includes, "#include \"kernels/%s.k.h\"\n", u->name);
+                include_text(&includes, list, u);
             write_unit(files, u->name, d, false, &includes);
             free(includes.data);
         }

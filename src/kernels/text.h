@@ -2,10 +2,10 @@
  *
  * tools/embed.c collects it at build time. A C file with kernels contributes the lines between the two marker lines
  * "kernel text begins" and "kernel text ends" (each a comment of its own, inside #if 0 if the host compiler must not
- * see the text). The headers of all kernels (constants.h, common.h, custom.h, pointwise.h, and each backend's prelude.h
- * and text/NAME.h) are embedded whole, with element.h, functions.h and shared.h as parts of common.h. Rows of
- * pointwise.def are texts, too. Templates are expanded. Texts are C strings, sorted by name, with #line directives, so
- * that a compiler's message names the source file. */
+ * see the text). The headers of all kernels (constants.h, common.h, custom.h, pointwise.h, and prelude.h and
+ * text/NAME.h of each backend but the CPU's) are embedded whole, with element.h, functions.h and shared.h as parts of
+ * common.h. Rows of pointwise.def are texts, too. Templates are expanded. Texts are C strings, sorted by name, with
+ * #line directives, so that a compiler's message names the source file. */
 #ifndef HAUL_KERNELS_TEXT_H
 #define HAUL_KERNELS_TEXT_H
 

@@ -297,6 +297,24 @@ printf '/* kernel text begins */\n#if IS_BITS\nKERNEL1(moves, P, T, out)\n#endif
 [ "$(ls apart/classes/kernels/units | xargs)" = "moves_bool.c moves_i16.c moves_i32.c moves_i64.c moves_u8.c" ] ||
     fail "the units are $(ls apart/classes/kernels/units | xargs)"
 
+# The CPU's own text of a unit follows it, and takes groups of items of the kernels that it names. Other devices do not get it.
+mkdir -p apart/own backends/cpu/text
+printf '/* kernel text begins */\n#if IS_FLOAT\nKERNEL1(rows, P, T, out)\n#endif\n/* kernel text ends */\n' >ops/own.c
+printf 'GROUPS1(rows, P, T, out)\n' >backends/cpu/text/own.h
+"$embed" apart/own ops/own.c backends/cpu/text/own.h || fail "embed failed with a text of the CPU"
+cat >wanted <<'END'
+#if HAS_GROUPS
+#define HAUL_GROUPS_rows ~, haul_groups_rows
+static haul_groups haul_groups_rows;
+#endif
+#include "kernels/own.k.h"
+#if HAS_GROUPS
+#include "kernels/own_cpu.k.h"
+#endif
+END
+tail -n 8 apart/own/kernels/units/own_f32.c | cmp - wanted || fail "a unit with a text of the CPU differs"
+grep -q own_cpu apart/own/kernels_text.c && fail "the text of the CPU is an array"
+
 printf '/* kernel text begins */\nx\n' >ops/open.c
 refused 'open.c: kernel text begins but does not end' ops/open.c
 printf 'x\n/* kernel text ends */\n' >ops/close.c

@@ -16,7 +16,15 @@
 #define PRIVATE
 #define FUNC       static inline
 #define INLINE     static inline __attribute__((always_inline))
+/* A function that is rarely called: its callers keep their registers, as it is not made a part of them. */
+#define RARE_FUNC  static __attribute__((noinline))
 #define CHUNKED    1
+/* 0 at the level for processors from before 2013, whose kernels do without vectors of integers and larger blocks. */
+#ifdef __AVX2__
+#define HAS_VECTORS 1
+#else
+#define HAS_VECTORS 0
+#endif
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
 /* Begins to load the cache line at p, for later. */
 #define FETCH_AHEAD(p) __builtin_prefetch(p)
@@ -107,40 +115,22 @@
 #define HAUL_PASS_BLOCKS(found, j, n, condition) /* shorter code */
 #endif
 
-/* Short rows side by side, where HAS_SIDES is 1: the trees of SIDE_ROWS rows have all their steps in common. FOR_SIDES(i)
- * runs over groups of SIDE_ROWS items, of which i is the first; FOR_ROWS behind it gets what remains. EACH_SIDE(l) runs over
- * the SIDE_ROWS elements of a vector. Loops over one vector keep it in a register; over all lanes compilers do not. At
- * SIDE_TREE(V, s, STEP), s[r][l] is what lanes l and l + SIDE_ROWS of row r have together. Behind it, s[0][r] is the
- * result of row r, from the same steps as a LANE_TREE. V has 4 bytes. */
-#if defined(__AVX512F__) && (defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f16) || defined(HAUL_KERNEL_DTYPE_bf16))
-#define HAS_SIDES    1
-#define FOR_SIDES(i) for (I64 i = haul_first; i + SIDE_ROWS <= haul_last; haul_first = i += SIDE_ROWS)
-#define EACH_SIDE(l) BLOCK_LOOP for (int l = 0; l < SIDE_ROWS; l++)
-typedef U32 haul_side __attribute__((vector_size(4 * SIDE_ROWS), aligned(4), may_alias));
-/* Two vectors a and b become two others. Where l & w is 0, the first has element l of a and the second element l + w; where
- * it is w, they have elements l - w and l of b. So one step over both is a level of either vector's tree, of width w. */
-#define HAUL_SIDE_FIRST(w, l)  ((l) & (w) ? (l) - (w) + SIDE_ROWS : (l))
-#define HAUL_SIDE_SECOND(w, l) ((l) & (w) ? (l) + SIDE_ROWS : (l) + (w))
-#define HAUL_SIDE_4(PICK, w, l) PICK(w, l), PICK(w, (l) + 1), PICK(w, (l) + 2), PICK(w, (l) + 3)
-#define HAUL_SIDE_16(PICK, w)                                                                                          \
-    HAUL_SIDE_4(PICK, w, 0), HAUL_SIDE_4(PICK, w, 4), HAUL_SIDE_4(PICK, w, 8), HAUL_SIDE_4(PICK, w, 12)
-#define HAUL_SIDE_LEVEL(V, s, STEP, w)                                                                                 \
-    for (int haul_r = 0; haul_r < w; haul_r++) {                                                                       \
-        V haul_near[SIDE_ROWS], haul_far[SIDE_ROWS];                                                                   \
-        const haul_side haul_a = *(const haul_side *)(s)[haul_r], haul_b = *(const haul_side *)(s)[haul_r + w];        \
-        *(haul_side *)haul_near = __builtin_shufflevector(haul_a, haul_b, HAUL_SIDE_16(HAUL_SIDE_FIRST, w));           \
-        *(haul_side *)haul_far = __builtin_shufflevector(haul_a, haul_b, HAUL_SIDE_16(HAUL_SIDE_SECOND, w));           \
-        EACH_SIDE(haul_l) (s)[haul_r][haul_l] = STEP(haul_near[haul_l], haul_far[haul_l]);                             \
-    }
-#define SIDE_TREE(V, s, STEP)                                                                                          \
-    HAUL_SIDE_LEVEL(V, s, STEP, 8) HAUL_SIDE_LEVEL(V, s, STEP, 4) HAUL_SIDE_LEVEL(V, s, STEP, 2) HAUL_SIDE_LEVEL(V, s, STEP, 1)
-#else
-#define HAS_SIDES 0
-#endif
-
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)
 #define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
+
+/* Where HAS_GROUPS, kernels may have a text of their own in the folder text: it takes whole groups of items, and the kernel
+ * the others. A unit defines HAUL_GROUPS_name for each of these kernels; without it a kernel takes all items. */
+#if defined(__AVX512F__) && (defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f16) || defined(HAUL_KERNEL_DTYPE_bf16))
+#define HAS_GROUPS 1
+#else
+#define HAS_GROUPS 0
+#endif
+typedef I64 haul_groups(void *const *buffers, const void *params, I64 first, I64 last); /* the first item that remains */
+#define HAUL_SECOND_(a, b, ...) b
+#define HAUL_SECOND(...)        HAUL_SECOND_(__VA_ARGS__)
+#define HAUL_NO_GROUPS(buffers, params, first, last) first
+#define HAUL_AFTER_GROUPS(name) HAUL_SECOND(HAUL_GROUPS_##name, HAUL_NO_GROUPS, ~)(haul_buffers, haul_params, haul_first, haul_last)
 
 /* The entry unpacks the buffers; the body is the text that follows. A body has a copy of its params, since a compiler
  * keeps what it finds in one in registers. Rows of pointwise operations, whose params are large and whose runs may be
@@ -154,7 +144,8 @@ typedef U32 haul_side __attribute__((vector_size(4 * SIDE_ROWS), aligned(4), may
 #endif
 #define HAUL_BODY(name, P, ...)                                                                                        \
     static inline void CAT(NAME(name), body)(__VA_ARGS__, HAUL_TAKE(P), I64 haul_first, I64 haul_last)
-#define HAUL_CALL(name, P, ...) { CAT(NAME(name), body)(__VA_ARGS__, HAUL_GIVE(P), haul_first, haul_last); }
+#define HAUL_CALL(name, P, ...)                                                                                        \
+    { CAT(NAME(name), body)(__VA_ARGS__, HAUL_GIVE(P), HAUL_AFTER_GROUPS(name), haul_last); }
 #define KERNEL_ENTRY(name, P, args, ...)                                                                               \
     HAUL_BODY(name, P, __VA_ARGS__);                                                                                   \
     haul__cpu_fn NAME(name);                                                                                           \

@@ -32,6 +32,8 @@ typedef double             F64;
 #define PRIVATE
 #define FUNC     static __device__ __forceinline__
 #define INLINE   FUNC
+#define RARE_FUNC FUNC
+#define HAS_VECTORS 1
 #define VECTOR_LOOP
 #define FETCH_AHEAD(p) (void)0
 #define LOADS_IN_ORDER (void)0
@@ -97,9 +99,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define OWN_TRANSPOSE
 
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
-#if SUM_LANES != 32
-#error "a warp has 32 threads, and each has to be one of the lanes of a sum"
-#endif
+typedef char haul_a_lane_is_a_thread[SUM_LANES == 32 ? 1 : -1]; /* of a warp */
 #define HAUL_LANE            ((int)(threadIdx.x & 31u))
 #define FOR_ROWS(i)          for (I64 i = ITEMS_BEGIN / 32, haul_step = ITEMS_STEP(1) / 32; i < p.items; i += haul_step)
 #define LANE_VALUES(V, s)    V s
@@ -120,7 +120,6 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
 #define LANES_ARE_THREADS    1
-#define HAS_SIDES            0
 #ifdef __CUDACC__
 #define LANE_UNROLL          _Pragma("unroll 16")
 #define PACK_LOOP            _Pragma("unroll")

@@ -23,6 +23,12 @@ typedef float  F32;
 #define PRIVATE  __private
 #define FUNC     static inline
 #define INLINE   static inline
+#if CHUNKED && defined(__GNUC__)
+#define RARE_FUNC static __attribute__((noinline))
+#else
+#define RARE_FUNC FUNC
+#endif
+#define HAS_VECTORS 1
 /* clang makes vectors of 32 bytes where 64 are possible, unless a pragma gives the elements of a vector. That also
  * allows it to change the order of additions, so a loop with it must not add floats up. */
 #if CHUNKED && defined(__clang__) && defined(__AVX512F__) &&                                                           \
@@ -77,7 +83,6 @@ typedef float  F32;
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
 #define LANES_ARE_THREADS 0
-#define HAS_SIDES         0
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \

@@ -130,12 +130,6 @@ FUNC void copy_apart(GLOBAL T *o, GLOBAL const T *v, I64 to_step, I64 step, I64 
         LOADS_IN_ORDER;
     }
 }
-/* The CPU's level for old processors, whose kernels have no vectors, takes elements one by one. */
-#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
-#define COPY_VECTORS 0
-#else
-#define COPY_VECTORS 1
-#endif
 /* Every second element, in whole lines past the caches. */
 #define COPY_LINE (64 / (int)sizeof(T))
 FUNC void copy_every_second(GLOBAL T *o, GLOBAL const T *v, I64 row)
@@ -165,7 +159,7 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         GLOBAL const T *v = x + at[1];
         if (PAST_CACHES && step == 1) {
             PUT_LINES(T, o, v, row);
-        } else if (COPY_VECTORS && PAST_CACHES && step == 2) {
+        } else if (HAS_VECTORS && PAST_CACHES && step == 2) {
             copy_every_second(o, v, row);
         } else if (PAST_CACHES) {
             LINES_FOR(T, q, o, 1)
@@ -174,9 +168,9 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
             PUT_LINES(T, o, q, row);
         } else if (to_step == 1 && step == 1) {
             copy_row(o, v, 1, row);
-        } else if (COPY_VECTORS && to_step == 1 && step == 2) {
+        } else if (HAS_VECTORS && to_step == 1 && step == 2) {
             copy_row(o, v, 2, row);
-        } else if (COPY_VECTORS && to_step == 1 && step == 0) {
+        } else if (HAS_VECTORS && to_step == 1 && step == 0) {
             copy_row(o, v, 0, row);
         } else {
             copy_apart(o, v, to_step, step, row);

@@ -25,7 +25,7 @@ typedef struct batch_norm_params {
     I32 has_weight, has_bias, training, reserved;
 } batch_norm_params;
 
-#define BATCH_NORM_WIDTH 64 /* neighbouring channels that are taken side by side */
+enum { BATCH_NORM_WIDTH = 64 }; /* neighbouring channels that are taken side by side */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 
@@ -67,13 +67,13 @@ FUNC A batch_norm_sum_column(GLOBAL const T *v, const batch_norm_params p, I64 f
 /* The mean and the sum of squared deviations of channel k of a chunk, where one of both left the range, and that of mended
  * ones, which is the result. SUM is one of the two above. */
 TEMPLATE(batch_norm_mended, NAME, SUM)
-RANGE_RARE A NAME(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, PRIVATE A *mean, PRIVATE A *m2)
+RARE_FUNC A NAME(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, PRIVATE A *mean, PRIVATE A *m2)
 {
     const A one = LOAD(v, (first * p.channels + k) * p.inner);
     const A lower = SUM(v, p, first, end, k, one, RANGE_LOWER, 0) / (A)((end - first) * p.inner);
-    *mean = IS_FINITE(*mean) ? *mean : one + lower / RANGE_LOWER;
+    *mean = is_finite(*mean) ? *mean : one + lower / RANGE_LOWER;
     *m2 = SUM(v, p, first, end, k, *mean, LIT(1.0), 1);
-    return SUM(v, p, first, end, k, *mean, RANGE_FACTOR(*m2), 1);
+    return SUM(v, p, first, end, k, *mean, range_factor(*m2), 1);
 }
 END_TEMPLATE
 EXPAND(batch_norm_mended, batch_norm_mend_row, batch_norm_sum)
@@ -101,7 +101,7 @@ KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
         EXPAND(batch_norm_each, OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         LANE_TREE(A, t, SUM_OF)
         A m2 = OF_FIRST_LANE(t);
-        if (IS_OUTSIDE(m2, BATCH_NORM_LEAST)) {
+        if (is_outside(m2, BATCH_NORM_LEAST)) {
             const A mended = batch_norm_mend_row(v, p, first, end, k, &mean, &m2);
             if (IS_FIRST_LANE) squares[p.chunks * p.channels + i] = mended;
         }
@@ -137,7 +137,7 @@ KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
         for (int l = 0; l < width; l++) means[i + l] = mean[l];
         for (int l = 0; l < width; l++) squares[i + l] = m2[l];
         for (int l = 0; l < width; l++) {
-            if (!IS_OUTSIDE(squares[i + l], BATCH_NORM_LEAST)) continue;
+            if (!is_outside(squares[i + l], BATCH_NORM_LEAST)) continue;
             A one_mean = means[i + l], one_m2 = squares[i + l];
             squares[p.chunks * p.channels + i + l] = batch_norm_mend_column(v, p, first, end, k + l, &one_mean, &one_m2);
             means[i + l] = one_mean;
@@ -164,7 +164,7 @@ END_TEMPLATE
 /* The mended squares of a chunk: plain ones times the factor's square, if they are within the range. */
 FUNC A batch_norm_mended_part(GLOBAL const ACC *squares, const batch_norm_params p, I64 at, A factor)
 {
-    return factor > 1 || !IS_FINITE(squares[at]) ? squares[p.chunks * p.channels + at] : squares[at] * factor * factor;
+    return factor > 1 || !is_finite(squares[at]) ? squares[p.chunks * p.channels + at] : squares[at] * factor * factor;
 }
 
 /* Merge the chunks of a channel: deviations from the mean of all are those within the chunks and those of their means. */
@@ -177,15 +177,15 @@ KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
         const A one = means[k], count = (A)(p.images * p.inner);
         EXPAND(batch_norm_chunks, s, (means[c * p.channels + k] - one) * (A)n)
         A mean = one + OF_FIRST_LANE(s) / (A)p.images;
-        if (!IS_FINITE(mean)) {
+        if (!is_finite(mean)) {
             EXPAND(batch_norm_chunks, lower, (means[c * p.channels + k] - one) * RANGE_LOWER * (A)n)
             mean = one + OF_FIRST_LANE(lower) / (A)p.images / RANGE_LOWER;
         }
         EXPAND(batch_norm_chunks, t, squares[c * p.channels + k] + BATCH_NORM_D * BATCH_NORM_D * (A)(n * p.inner))
         const A m2 = OF_FIRST_LANE(t);
         A var = m2 / count, scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
-        if (IS_OUTSIDE(m2, BATCH_NORM_LEAST)) {
-            const A factor = RANGE_FACTOR(m2);
+        if (is_outside(m2, BATCH_NORM_LEAST)) {
+            const A factor = range_factor(m2);
             EXPAND(batch_norm_chunks, u, batch_norm_mended_part(squares, p, c * p.channels + k, factor) + BATCH_NORM_SCALED * BATCH_NORM_SCALED * (A)(n * p.inner))
             const A mended = OF_FIRST_LANE(u) / count;
             var = mended / factor / factor;

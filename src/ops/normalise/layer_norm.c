@@ -14,117 +14,59 @@ typedef struct layer_norm_params {
     U64 eps;
 } layer_norm_params;
 #if defined(HAUL_KERNEL) && IS_FLOAT
-/* MEAN, that of TERM, an expression of j, over a row. S is what the lanes have. */
-TEMPLATE(layer_norm_mean, MEAN, S, TERM)
-        LANE_VALUES(A, S);
-        EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
-        for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
-            EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
-        EACH_REST(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(S, l) = IN_REST(l, p.n % SUM_LANES, OF_LANE(S, l) + TERM, OF_LANE(S, l)); }
-        LANE_TREE(A, S, SUM_OF)
-        const A MEAN = OF_FIRST_LANE(S) / (A)p.n;
-END_TEMPLATE
-
-#define LAYER_NORM_SCALED ((LOAD(v, j) - *mean) * factor)
-/* The scale of row v with this plain mean, and its mean, where one of both is outside of the range. */
-RANGE_RARE A layer_norm_mended(GLOBAL const T *v, const layer_norm_params p, PRIVATE A *mean)
-{
-    EXPAND(layer_norm_mean, lower, s, LOAD(v, j) * RANGE_LOWER)
-    *mean = IS_FINITE(*mean) ? *mean : lower / RANGE_LOWER;
-    A factor = LIT(1.0);
-    EXPAND(layer_norm_mean, plain, t, LAYER_NORM_SCALED * LAYER_NORM_SCALED)
-    factor = IS_OUTSIDE(plain + SCALAR(p.eps), SQUARES_LEAST) ? RANGE_FACTOR(plain) : factor;
-    EXPAND(layer_norm_mean, var, u, LAYER_NORM_SCALED * LAYER_NORM_SCALED)
-    return factor / M_SQRT(var + SCALAR(p.eps) * factor * factor);
-}
-
-/* SUMS[0], the sums of TERM over each of SIDE_ROWS rows, which may use `mean`, the row's MEAN. */
-TEMPLATE(layer_norm_sides, SUMS, MEAN, TERM)
-        A SUMS[SIDE_ROWS][SIDE_ROWS];
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            GLOBAL const T *v = x + p.at[2] + (i + r) * p.n;
-            const A mean = MEAN;
-            A low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = 0;
-            EACH_SIDE(l) high[l] = 0;
-            for (I64 k = 0; k < whole; k += SUM_LANES) {
-                EACH_SIDE(l) { const I64 j = k + l; low[l] += TERM; }
-                EACH_SIDE(l) { const I64 j = k + l + SIDE_ROWS; high[l] += TERM; }
-            }
-            if (rest) {
-                EACH_SIDE(l) { const I64 j = whole + l; low[l] = l < rest ? low[l] + TERM : low[l]; }
-                EACH_SIDE(l) { const I64 j = whole + l + SIDE_ROWS; high[l] = l + SIDE_ROWS < rest ? high[l] + TERM : high[l]; }
-            }
-            EACH_SIDE(l) SUMS[r][l] = low[l] + high[l];
-            (void)mean;
-        }
-        SIDE_TREE(A, SUMS, SUM_OF)
-END_TEMPLATE
+FUNC A layer_norm_weight(GLOBAL const T *w, I64 at, I64 j) { return at < 0 ? LIT(1.0) : LOAD(w, at + j); }
+FUNC A layer_norm_bias(GLOBAL const T *bias, I64 at, I64 j, A d) { return at < 0 ? d : d + LOAD(bias, at + j); }
 
 /* 1 if the variance and eps of this scale are outside of the range. */
-#define LAYER_NORM_IS_LOST(scale) ((I32) !((scale) > 0) | (I32) !((scale) * (scale) <= LIT(1.0) / SQUARES_LEAST))
-#define LAYER_NORM_NORMAL ((LOAD(v, j) - mean) * scale)
-/* Row I, whose mean and scale are known. */
-TEMPLATE(layer_norm_put, I)
-            EACH_OF_ROW(j, p.n) {
-                const A d = LAYER_NORM_NORMAL * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j));
-                STORE(y, p.at[0] + (I) * p.n + j, p.at[4] < 0 ? d : d + LOAD(bias, p.at[4] + j));
-            }
-            if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * (I)] = mean; stats[p.at[1] + 2 * (I) + 1] = scale; }
-END_TEMPLATE
+FUNC I32 layer_norm_is_lost(A scale) { return (I32) !(scale > 0) | (I32) !(scale * scale <= LIT(1.0) / SQUARES_LEAST); }
 
-#if HAS_SIDES
-/* Groups of short rows; where the rest begins. A function of its own, as longer rows become slower in one with it. */
-__attribute__((noinline)) static I64 layer_norm_short(T *y, ACC *stats, const T *x, const T *w, const T *bias, const layer_norm_params p, I64 haul_first, I64 haul_last)
+FUNC A layer_norm_square(A e, A mean, A factor) { return (e - mean) * factor * ((e - mean) * factor); }
+/* The scale of row v with this plain mean, and its mean, where one of both is outside of the range. */
+RARE_FUNC A layer_norm_mended(GLOBAL const T *v, const layer_norm_params p, PRIVATE A *mean)
 {
-    const I64 whole = p.n - p.n % SUM_LANES;
-    const int rest = (int)(p.n - whole);
-    FOR_SIDES(i) {
-        A means[SIDE_ROWS], scales[SIDE_ROWS];
-        EXPAND(layer_norm_sides, sums, 0, LOAD(v, j))
-        EACH_SIDE(r) means[r] = sums[0][r] / (A)p.n;
-        EXPAND(layer_norm_sides, squares, means[r], (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
-        EACH_SIDE(r) scales[r] = LIT(1.0) / M_SQRT(squares[0][r] / (A)p.n + SCALAR(p.eps));
-        int lost = 0;
-        EACH_SIDE(r) lost |= LAYER_NORM_IS_LOST(scales[r]);
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            GLOBAL const T *v = x + p.at[2] + (i + r) * p.n;
-            A mean = means[r], scale = scales[r];
-            if (lost && LAYER_NORM_IS_LOST(scale)) scale = layer_norm_mended(v, p, &mean);
-            EXPAND(layer_norm_put, i + r)
+    EXPAND(row_sum, lower, p.n, LOAD(v, j) * RANGE_LOWER)
+    *mean = is_finite(*mean) ? *mean : lower / (A)p.n / RANGE_LOWER;
+    EXPAND(row_sum, plain, p.n, layer_norm_square(LOAD(v, j), *mean, LIT(1.0)))
+    const A factor = is_outside(plain / (A)p.n + SCALAR(p.eps), SQUARES_LEAST) ? range_factor(plain / (A)p.n) : LIT(1.0);
+    EXPAND(row_sum, squares, p.n, layer_norm_square(LOAD(v, j), *mean, factor))
+    return factor / M_SQRT(squares / (A)p.n + SCALAR(p.eps) * factor * factor);
+}
+
+/* y = (x - mean) scale weight + bias, where scale = 1 / sqrt(variance + eps). */
+KERNEL5(layer_norm, layer_norm_params, T, out, ACC, stats, const T, in, const T, w, const T, bias)
+{
+    FOR_ROWS(i) {
+        GLOBAL const T *x = in + p.at[2] + i * p.n;
+        GLOBAL T *y = out + p.at[0] + i * p.n;
+        EXPAND(row_sum, sum, p.n, LOAD(x, j))
+        const A plain = sum / (A)p.n;
+        EXPAND(row_sum, squares, p.n, (LOAD(x, j) - plain) * (LOAD(x, j) - plain))
+        A mean = plain, scale = LIT(1.0) / M_SQRT(squares / (A)p.n + SCALAR(p.eps));
+        if (layer_norm_is_lost(scale)) scale = layer_norm_mended(x, p, &mean);
+        EACH_OF_ROW(j, p.n) {
+            const A normal = (LOAD(x, j) - mean) * scale;
+            STORE(y, j, layer_norm_bias(bias, p.at[4], j, normal * layer_norm_weight(w, p.at[3], j)));
         }
-    }
-    return haul_first;
-}
-#endif
-
-KERNEL5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w, const T, bias)
-{
-#if HAS_SIDES
-    if (p.n < SHORT_ROW) haul_first = layer_norm_short(y, stats, x, w, bias, p, haul_first, haul_last);
-#endif
-    FOR_ROWS(i) {
-        GLOBAL const T *v = x + p.at[2] + i * p.n;
-        EXPAND(layer_norm_mean, plain, s, LOAD(v, j))
-        EXPAND(layer_norm_mean, var, t, (LOAD(v, j) - plain) * (LOAD(v, j) - plain))
-        A mean = plain, scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
-        if (LAYER_NORM_IS_LOST(scale)) scale = layer_norm_mended(v, p, &mean);
-        EXPAND(layer_norm_put, i)
+        if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * i] = mean; stats[p.at[1] + 2 * i + 1] = scale; }
     }
 }
 
-/* dx = scale (h - mean(h) - x^ mean(h x^)), where h = g weight and x^ is the normalised x; gx = g x^. */
-#define LAYER_NORM_H (LOAD(u, j) * (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j)))
-KERNEL6(layer_norm_backward, layer_norm_params, T, dx, ACC, gx, const T, x, const T, w, const T, g, const ACC, stats)
+/* With h = g weight and the normalised x^: dx = scale (h - mean(h) - x^ mean(h x^)), and gx = g x^. */
+KERNEL6(layer_norm_backward, layer_norm_params, T, out, ACC, gx, const T, in, const T, w, const T, in_g, const ACC, stats)
 {
     FOR_ROWS(i) {
-        GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
+        GLOBAL const T *x = in + p.at[2] + i * p.n, *g = in_g + p.at[4] + i * p.n;
+        GLOBAL T *dx = out + p.at[0] + i * p.n;
         const A mean = stats[p.at[5] + 2 * i], scale = stats[p.at[5] + 2 * i + 1];
-        EXPAND(layer_norm_mean, plain, s, LAYER_NORM_H)
-        EXPAND(layer_norm_mean, along, t, LAYER_NORM_H * LAYER_NORM_NORMAL)
-        EACH_OF_ROW(j, p.n) STORE(dx, p.at[0] + i * p.n + j, scale * (LAYER_NORM_H - plain - LAYER_NORM_NORMAL * along));
+        EXPAND(row_sum, sum, p.n, LOAD(g, j) * layer_norm_weight(w, p.at[3], j))
+        EXPAND(row_sum, product, p.n, LOAD(g, j) * layer_norm_weight(w, p.at[3], j) * ((LOAD(x, j) - mean) * scale))
+        const A mean_h = sum / (A)p.n, mean_product = product / (A)p.n;
+        EACH_OF_ROW(j, p.n) {
+            const A h = LOAD(g, j) * layer_norm_weight(w, p.at[3], j), normal = (LOAD(x, j) - mean) * scale;
+            STORE(dx, j, scale * (h - mean_h - normal * mean_product));
+        }
         if (p.at[1] >= 0)
-            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(u, j) * LAYER_NORM_NORMAL;
+            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(g, j) * ((LOAD(x, j) - mean) * scale);
     }
 }
 #endif

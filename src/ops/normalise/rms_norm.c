@@ -14,53 +14,45 @@ typedef struct rms_norm_params {
     U64 eps;
 } rms_norm_params;
 #if defined(HAUL_KERNEL) && IS_FLOAT
-/* MEAN, that of TERM, an expression of j, over a row. */
-TEMPLATE(rms_norm_mean, MEAN, TERM)
-        LANE_VALUES(A, s);
-        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
-        for (I64 k = 0; k + SUM_LANES <= p.n; k += SUM_LANES)
-            EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(s, l) += TERM; }
-        EACH_REST(l, p.n % SUM_LANES) { const I64 j = p.n - p.n % SUM_LANES + l; OF_LANE(s, l) = IN_REST(l, p.n % SUM_LANES, OF_LANE(s, l) + TERM, OF_LANE(s, l)); }
-        LANE_TREE(A, s, SUM_OF)
-        const A MEAN = OF_FIRST_LANE(s) / (A)p.n;
-END_TEMPLATE
+FUNC A rms_norm_weight(GLOBAL const T *w, I64 at, I64 j) { return at < 0 ? LIT(1.0) : LOAD(w, at + j); }
 
-#define RMS_NORM_SCALED (LOAD(v, j) * factor)
-/* The scale of row v, whose mean square and eps make this total, which is outside of the range. */
-RANGE_RARE A rms_norm_mended(GLOBAL const T *v, const rms_norm_params p, const A total)
+/* The scale of row x, whose mean square and eps make this total, which is outside of the range. */
+RARE_FUNC A rms_norm_mended(GLOBAL const T *x, const rms_norm_params p, const A total)
 {
-    const A factor = RANGE_FACTOR(total);
-    EXPAND(rms_norm_mean, square, RMS_NORM_SCALED * RMS_NORM_SCALED)
-    return factor / M_SQRT(square + SCALAR(p.eps) * factor * factor);
+    const A factor = range_factor(total);
+    EXPAND(row_sum, squares, p.n, LOAD(x, j) * factor * (LOAD(x, j) * factor))
+    return factor / M_SQRT(squares / (A)p.n + SCALAR(p.eps) * factor * factor);
 }
 
-#define RMS_NORM_WEIGHT (p.at[3] < 0 ? LIT(1.0) : LOAD(w, p.at[3] + j))
-KERNEL4(rms_norm, rms_norm_params, T, y, ACC, scales, const T, x, const T, w)
+/* y = x scale weight, where scale = 1 / sqrt(mean square + eps). */
+KERNEL4(rms_norm, rms_norm_params, T, out, ACC, scales, const T, in, const T, w)
 {
     FOR_ROWS(i) {
-        GLOBAL const T *v = x + p.at[2] + i * p.n;
-        EXPAND(rms_norm_mean, square, LOAD(v, j) * LOAD(v, j))
-        const A total = square + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
-        const A scale = IS_OUTSIDE(total, SQUARES_LEAST) ? rms_norm_mended(v, p, total) : plain;
-        EACH_OF_ROW(j, p.n) STORE(y, p.at[0] + i * p.n + j, LOAD(v, j) * scale * RMS_NORM_WEIGHT);
+        GLOBAL const T *x = in + p.at[2] + i * p.n;
+        GLOBAL T *y = out + p.at[0] + i * p.n;
+        EXPAND(row_sum, squares, p.n, LOAD(x, j) * LOAD(x, j))
+        const A total = squares / (A)p.n + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
+        const A scale = is_outside(total, SQUARES_LEAST) ? rms_norm_mended(x, p, total) : plain;
+        EACH_OF_ROW(j, p.n) STORE(y, j, LOAD(x, j) * scale * rms_norm_weight(w, p.at[3], j));
         if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
     }
 }
 
-/* dx = scale (h - x^ mean(h x^)), where h = g weight and x^ is the normalised x; gx = g x^. */
-#define RMS_NORM_H (LOAD(u, j) * RMS_NORM_WEIGHT)
-KERNEL6(rms_norm_backward, rms_norm_params, T, dx, ACC, gx, const T, x, const T, w, const T, g, const ACC, scales)
+/* With h = g weight and the normalised x^: dx = scale (h - x^ mean(h x^)), and gx = g x^. */
+KERNEL6(rms_norm_backward, rms_norm_params, T, out, ACC, gx, const T, in, const T, w, const T, in_g, const ACC, scales)
 {
     FOR_ROWS(i) {
-        GLOBAL const T *v = x + p.at[2] + i * p.n, *u = g + p.at[4] + i * p.n;
+        GLOBAL const T *x = in + p.at[2] + i * p.n, *g = in_g + p.at[4] + i * p.n;
+        GLOBAL T *dx = out + p.at[0] + i * p.n;
         const A scale = scales[p.at[5] + i];
-        EXPAND(rms_norm_mean, along, RMS_NORM_H * (LOAD(v, j) * scale))
+        EXPAND(row_sum, product, p.n, LOAD(g, j) * rms_norm_weight(w, p.at[3], j) * (LOAD(x, j) * scale))
+        const A mean_product = product / (A)p.n;
         EACH_OF_ROW(j, p.n) {
-            const A normal = LOAD(v, j) * scale;
-            STORE(dx, p.at[0] + i * p.n + j, scale * (RMS_NORM_H - normal * along));
+            const A h = LOAD(g, j) * rms_norm_weight(w, p.at[3], j), normal = LOAD(x, j) * scale;
+            STORE(dx, j, scale * (h - normal * mean_product));
         }
         if (p.at[1] >= 0)
-            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(u, j) * (LOAD(v, j) * scale);
+            EACH_OF_ROW(j, p.n) gx[p.at[1] + i * p.n + j] = LOAD(g, j) * (LOAD(x, j) * scale);
     }
 }
 #endif

@@ -16,161 +16,129 @@ typedef struct softmax_params {
     I64 zeros;         /* softmax of rows along the innermost axis: without a finite element they are zeros, not NaN */
 } softmax_params;
 
-#define SOFTMAX_WIDTH 256 /* neighbouring rows that are taken side by side */
+enum { SOFTMAX_WIDTH = 256 }; /* neighbouring rows that are taken side by side */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
-/* With y the result: dx = y (g - sum(g y)), and for the logarithm g - exp(y) sum(g). */
-FUNC A softmax_part(A g, A y, int is_log) { return is_log ? g : g * y; }
-FUNC A softmax_dx(A g, A y, A sum, int is_log) { return is_log ? g - M_EXP(y) * sum : y * (g - sum); }
 /* A largest element of -infinity becomes 0, so that all exponentials are 0, and then their sum becomes 1. */
-FUNC A softmax_top(A most, I64 zeros) { return zeros && most < 0 && most - most != 0 ? LIT(0.0) : most; }
-FUNC A softmax_sum(A sum, I64 zeros) { return zeros && sum == 0 ? LIT(1.0) : sum; }
+FUNC A softmax_max(A m, I64 zeros) { return zeros && m < 0 && m - m != 0 ? LIT(0.0) : m; }
+FUNC A softmax_sum(A s, I64 zeros) { return zeros && s == 0 ? LIT(1.0) : s; }
 
-TEMPLATE(softmax, NAME, IS_LOG)
-/* Rows along the innermost axis. */
-KERNEL2(NAME, softmax_params, T, out, const T, x)
+/* y = exp(x - m), and the sum of that. */
+FUNC A softmax_powers(GLOBAL T *y, GLOBAL const T *x, I64 n, A m)
+{
+    EACH_OF_ROW(j, n) STORE(y, j, EXP_BELOW(LOAD(x, j) - m));
+    return ROW_SUM(y, n) + NAN_IF_NOT_FINITE(m);
+}
+
+/* Rows along the innermost axis: m = max x, s = sum exp(x - m), y = exp(x - m) / s. The exponentials stay in y until their
+ * sum is known, except in half precision, which would round them. */
+KERNEL2(softmax, softmax_params, T, out, const T, in)
 {
     const I64 n = p.length;
-#if HAS_SIDES
-    const I64 whole = n - n % SUM_LANES;
-    const int rest = (int)(n - whole);
-    if (n < SHORT_ROW) FOR_SIDES(i) {
-        GLOBAL const T *rows = x + p.offsets[1] + i * n;
-        A sides[SIDE_ROWS][SIDE_ROWS], most[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            GLOBAL const T *v = rows + r * n;
-            A low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = LOAD(v, 0);
-            EACH_SIDE(l) high[l] = LOAD(v, 0);
-            for (I64 k = 0; k < whole; k += SUM_LANES) {
-                EACH_SIDE(l) low[l] = M_MAX(low[l], LOAD(v, k + l));
-                EACH_SIDE(l) high[l] = M_MAX(high[l], LOAD(v, k + l + SIDE_ROWS));
-            }
-            if (rest) {
-                EACH_SIDE(l) low[l] = l < rest ? M_MAX(low[l], LOAD(v, whole + l)) : low[l];
-                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? M_MAX(high[l], LOAD(v, whole + l + SIDE_ROWS)) : high[l];
-            }
-            EACH_SIDE(l) sides[r][l] = M_MAX(low[l], high[l]);
-        }
-        SIDE_TREE(A, sides, M_MAX)
-        EACH_SIDE(r) most[r] = softmax_top(sides[0][r], p.zeros);
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            GLOBAL const T *v = rows + r * n;
-            const A top = most[r];
-            A low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = 0;
-            EACH_SIDE(l) high[l] = 0;
-            for (I64 k = 0; k < n; k += SIDE_ROWS) { /* the zeros behind a row change no sum */
-                const int left = (int)(n - k);
-                EACH_SIDE(l) {
-                    const A power = EXP_BELOW((l < left ? LOAD(v, k + l) : top) - top);
-                    powers[r][k + l] = l < left ? power : 0;
-                }
-            }
-            for (I64 k = 0; k < n; k += SUM_LANES) EACH_SIDE(l) low[l] += powers[r][k + l];
-            for (I64 k = SIDE_ROWS; k < n; k += SUM_LANES) EACH_SIDE(l) high[l] += powers[r][k + l];
-            EACH_SIDE(l) sides[r][l] = low[l] + high[l];
-        }
-        SIDE_TREE(A, sides, SUM_OF)
-        EACH_SIDE(r) sum[r] = softmax_sum(sides[0][r] + NAN_IF_NOT_FINITE(most[r]), p.zeros);
-        if (IS_LOG) EACH_SIDE(r) sum[r] = M_LOG(sum[r]);
-        for (int r = 0; r < SIDE_ROWS; r++) {
-            GLOBAL const T *v = rows + r * n;
-            GLOBAL T *o = out + p.offsets[0] + (i + r) * n;
-            const A top = most[r], all = sum[r];
-            EACH_OF_ROW(j, n) STORE(o, j, IS_LOG ? LOAD(v, j) - top - all : powers[r][j] / all);
-        }
-    }
-#endif
     FOR_ROWS(i) {
-        GLOBAL const T *v = x + p.offsets[1] + i * n;
-        GLOBAL T *o = out + p.offsets[0] + i * n;
-        const A most = softmax_top(ROW_MAX(v, n), p.zeros);
-        if (!IS_LOG && !IS_HALF) { /* the exponentials stay in the result, until their sum is known */
-            EACH_OF_ROW(j, n) STORE(o, j, EXP_BELOW(LOAD(v, j) - most));
-            const A sum = softmax_sum(ROW_SUM(o, n) + NAN_IF_NOT_FINITE(most), p.zeros);
-            EACH_OF_ROW(j, n) STORE(o, j, LOAD(o, j) / sum);
-            continue;
-        }
-        const A sum = softmax_sum(ROW_EXP_SUM(v, n, most), p.zeros), log_sum = IS_LOG ? M_LOG(sum) : 0;
-        EACH_OF_ROW(j, n) {
-            const A d = LOAD(v, j) - most;
-            STORE(o, j, IS_LOG ? d - log_sum : EXP_BELOW(d) / sum);
-        }
+        GLOBAL const T *x = in + p.offsets[1] + i * n;
+        GLOBAL T *y = out + p.offsets[0] + i * n;
+        const A m = softmax_max(ROW_MAX(x, n), p.zeros);
+        const A s = softmax_sum(IS_HALF ? ROW_EXP_SUM(x, n, m) : softmax_powers(y, x, n, m), p.zeros);
+        EACH_OF_ROW(j, n) STORE(y, j, (IS_HALF ? EXP_BELOW(LOAD(x, j) - m) : LOAD(y, j)) / s);
     }
 }
 
-/* Rows along another axis, side by side. */
-KERNEL2(NAME##_columns, softmax_params, T, out, const T, x)
+/* y = x - m - log s. */
+KERNEL2(log_softmax, softmax_params, T, out, const T, in)
+{
+    const I64 n = p.length;
+    FOR_ROWS(i) {
+        GLOBAL const T *x = in + p.offsets[1] + i * n;
+        GLOBAL T *y = out + p.offsets[0] + i * n;
+        const A m = ROW_MAX(x, n), log_s = M_LOG(ROW_EXP_SUM(x, n, m));
+        EACH_OF_ROW(j, n) STORE(y, j, LOAD(x, j) - m - log_s);
+    }
+}
+
+/* dx = y (g - sum(g y)). */
+KERNEL3(softmax_backward, softmax_params, T, out, const T, in0, const T, in1)
+{
+    const I64 n = p.length;
+    FOR_ROWS(i) {
+        GLOBAL const T *g = in0 + p.offsets[1] + i * n, *y = in1 + p.offsets[2] + i * n;
+        GLOBAL T *dx = out + p.offsets[0] + i * n;
+        EXPAND(row_sum, sum, n, LOAD(g, j) * LOAD(y, j))
+        EACH_OF_ROW(j, n) STORE(dx, j, LOAD(y, j) * (LOAD(g, j) - sum));
+    }
+}
+
+/* dx = g - exp(y) sum(g). */
+KERNEL3(log_softmax_backward, softmax_params, T, out, const T, in0, const T, in1)
+{
+    const I64 n = p.length;
+    FOR_ROWS(i) {
+        GLOBAL const T *g = in0 + p.offsets[1] + i * n, *y = in1 + p.offsets[2] + i * n;
+        GLOBAL T *dx = out + p.offsets[0] + i * n;
+        EXPAND(row_sum, sum, n, LOAD(g, j))
+        EACH_OF_ROW(j, n) STORE(dx, j, LOAD(g, j) - M_EXP(LOAD(y, j)) * sum);
+    }
+}
+
+/* Rows along another axis, `step` apart, side by side: the same, with the elements of each row in order. RESULT is an
+ * expression of d = x - m and s. */
+TEMPLATE(softmax_columns, NAME, RESULT)
+KERNEL2(NAME, softmax_params, T, out, const T, in)
 {
     const I64 n = p.length, step = p.inner;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
-        GLOBAL const T *v = x + p.offsets[1] + at;
-        GLOBAL T *o = out + p.offsets[0] + at;
-        A most[CHUNKED ? SOFTMAX_WIDTH : 1], sum[CHUNKED ? SOFTMAX_WIDTH : 1];
+        GLOBAL const T *x = in + p.offsets[1] + at;
+        GLOBAL T *y = out + p.offsets[0] + at;
+        A maxima[CHUNKED ? SOFTMAX_WIDTH : 1], sums[CHUNKED ? SOFTMAX_WIDTH : 1];
         const int width = NEIGHBOURS(step - side, ITEMS_END - i, SOFTMAX_WIDTH);
-        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);
+        for (int l = 0; l < width; l++) maxima[l] = LOAD(x, l);
         for (I64 j = 1; j < n; j++)
-            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));
-        for (int l = 0; l < width; l++) sum[l] = 0;
-        for (I64 j = 0; j < n; j++)
-            for (int l = 0; l < width; l++) sum[l] += M_EXP(LOAD(v, j * step + l) - most[l]);
-        for (I64 j = 0; j < n; j++)
-            VECTOR_LOOP for (int l = 0; l < width; l++) {
-                const A d = LOAD(v, j * step + l) - most[l];
-                STORE(o, j * step + l, IS_LOG ? d - M_LOG(sum[l]) : M_EXP(d) / sum[l]);
-            }
-        i += ITEMS_STEP(width);
-    }
-}
-
-KERNEL3(NAME##_backward, softmax_params, T, out, const T, g, const T, y)
-{
-    const I64 n = p.length, whole = n - n % SUM_LANES;
-    FOR_ROWS(i) {
-        GLOBAL const T *v = g + p.offsets[1] + i * n;
-        GLOBAL const T *w = y + p.offsets[2] + i * n;
-        GLOBAL T *o = out + p.offsets[0] + i * n;
-        LANE_VALUES(A, s);
-        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
-        for (I64 j = 0; j < whole; j += SUM_LANES)
-            EACH_LANE(l, SUM_LANES) OF_LANE(s, l) += softmax_part(LOAD(v, j + l), LOAD(w, j + l), IS_LOG);
-        EACH_REST(l, n - whole) OF_LANE(s, l) = IN_REST(l, n - whole, OF_LANE(s, l) + softmax_part(LOAD(v, whole + l), LOAD(w, whole + l), IS_LOG), OF_LANE(s, l));
-        LANE_TREE(A, s, SUM_OF)
-        const A sum = OF_FIRST_LANE(s);
-        EACH_OF_ROW(j, n) {
-            const A b = LOAD(v, j), c = LOAD(w, j);
-            STORE(o, j, softmax_dx(b, c, sum, IS_LOG));
-        }
-    }
-}
-
-KERNEL3(NAME##_backward_columns, softmax_params, T, out, const T, g, const T, y)
-{
-    const I64 n = p.length, step = p.inner;
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
-        GLOBAL const T *v = g + p.offsets[1] + at;
-        GLOBAL const T *w = y + p.offsets[2] + at;
-        GLOBAL T *o = out + p.offsets[0] + at;
-        A sums[CHUNKED ? SOFTMAX_WIDTH : 1];
-        const int width = NEIGHBOURS(step - side, ITEMS_END - i, SOFTMAX_WIDTH);
+            for (int l = 0; l < width; l++) maxima[l] = M_MAX(maxima[l], LOAD(x, j * step + l));
         for (int l = 0; l < width; l++) sums[l] = 0;
         for (I64 j = 0; j < n; j++)
-            for (int l = 0; l < width; l++) sums[l] += softmax_part(LOAD(v, j * step + l), LOAD(w, j * step + l), IS_LOG);
+            for (int l = 0; l < width; l++) sums[l] += M_EXP(LOAD(x, j * step + l) - maxima[l]);
         for (I64 j = 0; j < n; j++)
             VECTOR_LOOP for (int l = 0; l < width; l++) {
-                const A b = LOAD(v, j * step + l), c = LOAD(w, j * step + l);
-                STORE(o, j * step + l, softmax_dx(b, c, sums[l], IS_LOG));
+                const A d = LOAD(x, j * step + l) - maxima[l], s = sums[l];
+                STORE(y, j * step + l, RESULT);
             }
         i += ITEMS_STEP(width);
     }
 }
 END_TEMPLATE
+EXPAND(softmax_columns, softmax_columns, M_EXP(d) / s)
+EXPAND(softmax_columns, log_softmax_columns, d - M_LOG(s))
 
-EXPAND(softmax, softmax, 0)
-EXPAND(softmax, log_softmax, 1)
+/* TERM and RESULT are expressions of elements a of g and b of y, and the latter of the sum of TERM. */
+TEMPLATE(softmax_backward_columns, NAME, TERM, RESULT)
+KERNEL3(NAME, softmax_params, T, out, const T, in0, const T, in1)
+{
+    const I64 n = p.length, step = p.inner;
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
+        GLOBAL const T *g = in0 + p.offsets[1] + at, *y = in1 + p.offsets[2] + at;
+        GLOBAL T *dx = out + p.offsets[0] + at;
+        A sums[CHUNKED ? SOFTMAX_WIDTH : 1];
+        const int width = NEIGHBOURS(step - side, ITEMS_END - i, SOFTMAX_WIDTH);
+        for (int l = 0; l < width; l++) sums[l] = 0;
+        for (I64 j = 0; j < n; j++)
+            for (int l = 0; l < width; l++) {
+                const A a = LOAD(g, j * step + l), b = LOAD(y, j * step + l);
+                (void)b; /* a sum of g alone does not need it */
+                sums[l] += TERM;
+            }
+        for (I64 j = 0; j < n; j++)
+            VECTOR_LOOP for (int l = 0; l < width; l++) {
+                const A a = LOAD(g, j * step + l), b = LOAD(y, j * step + l), sum = sums[l];
+                STORE(dx, j * step + l, RESULT);
+            }
+        i += ITEMS_STEP(width);
+    }
+}
+END_TEMPLATE
+EXPAND(softmax_backward_columns, softmax_backward_columns, a * b, b * (a - sum))
+EXPAND(softmax_backward_columns, log_softmax_backward_columns, a, a - M_EXP(b) * sum)
 #endif
 /* kernel text ends */
 // clang-format on

@@ -23,16 +23,11 @@
 #define RANGE_LOWER   1.90109156629516e-211   /* 2^-700 */
 #define RANGE_RAISE   6.668014432879854e+240  /* 2^800 */
 #endif
-#if CHUNKED && defined(__GNUC__)
-#define RANGE_RARE __attribute__((noinline)) static /* so that plain sums keep their registers */
-#else
-#define RANGE_RARE FUNC
-#endif
-#define IS_FINITE(s)        ((s) - (s) == 0)
-/* Not in [least, RANGE_MOST], or NaN. */
-#define IS_OUTSIDE(s, least) ((I32) !((s) >= (least)) | (I32) !((s) <= RANGE_MOST))
+FUNC I32 is_finite(ACC s) { return s - s == 0; }
+/* True if s is not in [least, RANGE_MOST], or NaN. */
+FUNC I32 is_outside(ACC s, ACC least) { return (I32) !(s >= least) | (I32) !(s <= RANGE_MOST); }
 /* The factor with which a sum that left the range is added again. */
-FUNC ACC RANGE_FACTOR(ACC s) { return IS_FINITE(s) ? RANGE_RAISE : RANGE_LOWER; }
+FUNC ACC range_factor(ACC s) { return is_finite(s) ? RANGE_RAISE : RANGE_LOWER; }
 #endif
 // clang-format on
 

@@ -18,6 +18,7 @@
 // clang-format off
 /* kernel text begins */
 #include "ops/reduce/range_kernel.h"
+#include "ops/reduce/steps_kernel.h"
 
 typedef struct reduce_params {
     I64 items; /* outputs times chunks */
@@ -32,28 +33,17 @@ typedef struct reduce_params {
     I64 centre;        /* offset of the numbers, one for each output, from which elements are measured */
     I64 parts, out_parts; /* how far behind a partial sum of x, or of out, is the one of mended terms; 0: there is none */
     I32 kept, reduced; /* dims other than the run */
-    I32 finish;
+    I32 finish;        /* HAUL__FINISH_NONE ... */
     I32 narrow; /* a sum of f32 is stored as: itself, f16 (1), bf16 (2) */
-    I32 mends, reserved;
+    I32 mends, reserved; /* mends: HAUL__MENDS_NOTHING ... Several passes leave two partial sums each, a plain one and,
+                          * where that left the range, one of mended terms. */
 } reduce_params;
 
-/* The last step on a sum s: nothing; s / divisor; the square root of that; log(s) + centre. */
-#define FINISH_NONE   0
-#define FINISH_DIVIDE 1
-#define FINISH_ROOT   2
-#define FINISH_LOG    3
-
-/* The sums that are mended: none; sums; sums of x - first; of squares; of squared deviations. Several passes leave two
- * partial sums each, a plain one and, where that left the range, one of mended terms. */
-#define MENDS_NOTHING    0
-#define MENDS_SUM        1
-#define MENDS_OFFSETS    2
-#define MENDS_SQUARES    3
-#define MENDS_DEVIATIONS 4
-
-#define REDUCE_WIDTH 256 /* neighbouring outputs that are taken side by side */
-#define REDUCE_SIDE  16  /* the same, of rows of few elements */
-#define REDUCE_LONGEST 1024 /* elements of a row that is taken side by side with others */
+enum {
+    REDUCE_WIDTH = 256, /* neighbouring outputs that are taken side by side */
+    REDUCE_SIDE = 16,   /* the same, of rows of few elements */
+    REDUCE_BLOCK = 64   /* so many steps are added on their own: rounding errors grow with their number */
+};
 
 #ifdef HAUL_KERNEL
 /* The offset of element i of these dims. */
@@ -68,146 +58,88 @@ FUNC I64 reduce_at(const I64 *dims, const I64 *strides, I32 count, I64 i)
     return count ? at + i * strides[0] : at;
 }
 
-#define REDUCE_BLOCK   64 /* so many steps are added on their own: rounding errors grow with their number */
 #if IS_FLOAT
 /* An infinite centre measures nothing: exp(x - centre) would be NaN. */
 FUNC ACC reduce_finite(ACC c) { return c - c == 0 ? c : (ACC)0; }
 FUNC ACC reduce_square(ACC d) { return d * d; }
 FUNC ACC reduce_finish(ACC s, ACC divisor, ACC centre, I32 finish)
 {
-    if (finish == FINISH_LOG) return M_LOG(s) + reduce_finite(centre);
-    return finish == FINISH_ROOT ? M_SQRT(s / divisor) : s / divisor;
+    if (finish == HAUL__FINISH_LOG) return M_LOG(s) + reduce_finite(centre);
+    return finish == HAUL__FINISH_ROOT ? M_SQRT(s / divisor) : s / divisor;
 }
-#define REDUCE_CENTRE(k)      centre[p.centre + (k)]
-#define REDUCE_FINISHED(k, v) (p.finish == FINISH_NONE ? (v) : reduce_finish(v, SCALAR(p.divisor), p.finish == FINISH_LOG ? REDUCE_CENTRE(k) : (ACC)0, p.finish))
 #endif
+/* A sum is stored in the dtype of sums, or in that of f16 or bf16. */
 #if A_IS_F32
-#define REDUCE_SUM_STORE(k, v) reduce_sum_store(out, p.out_offset + (k), REDUCE_FINISHED(k, v), p.narrow)
-FUNC void reduce_sum_store(GLOBAL F32 *out, I64 i, F32 v, I32 narrow)
+FUNC void reduce_store(GLOBAL F32 *out, I64 i, F32 s, I32 narrow)
 {
-    if (narrow == 0) out[i] = v;
-    else ((GLOBAL U16 *)out)[i] = narrow == 1 ? F32_TO_F16(v) : F32_TO_BF16(v);
+    if (narrow == 0) out[i] = s;
+    else ((GLOBAL U16 *)out)[i] = narrow == 1 ? F32_TO_F16(s) : F32_TO_BF16(s);
 }
-#elif IS_FLOAT
-#define REDUCE_SUM_STORE(k, v) (out[p.out_offset + (k)] = REDUCE_FINISHED(k, v))
+/* It is of f32 or bf16: no sum of f16 leaves the range of f32, so none is looked at again. */
+FUNC F32 reduce_stored(GLOBAL const F32 *out, I64 i, I32 narrow)
+{
+    return narrow ? BF16_TO_F32(((GLOBAL const U16 *)out)[i]) : out[i];
+}
 #else
-#define REDUCE_SUM_STORE(k, v) (out[p.out_offset + (k)] = (v))
+FUNC void reduce_store(GLOBAL ACC *out, I64 i, ACC s, I32 narrow) { out[i] = s; (void)narrow; }
+FUNC ACC reduce_stored(GLOBAL const ACC *out, I64 i, I32 narrow) { (void)narrow; return out[i]; }
 #endif
-#define REDUCE_PUT(k, v)      STORE(out, p.out_offset + (k), v)
-#define REDUCE_PUT_BOOL(k, v) (out[p.out_offset + (k)] = (U8)(v))
-
-/* What an element e gives, of output k, whose first element is f. */
-#define REDUCE_SELF(e, f, k)      (e)
-#define REDUCE_ABS(e, f, k)       M_ABS(e)
-#define REDUCE_SQUARE(e, f, k)    reduce_square(e)
-#define REDUCE_OFFSET(e, f, k)    ((e) - (f))
-#define REDUCE_DEVIATION(e, f, k) reduce_square(((e) - (f)) - 2 * REDUCE_CENTRE(k)) /* the centre is halved, so it is finite */
-#define REDUCE_EXP(e, f, k)       M_EXP((e) - reduce_finite(REDUCE_CENTRE(k)))
-#define PRODUCT_OF(a, b)          ((a) * (b))
-#define ANY_OF(a, b)              ((a) | (b))
-#define BOTH_OF(a, b)             ((a) & (b))
-
-/* What element k of a row gives, whose elements are `step` apart. */
-#define REDUCE_ONE(k, V, TERM, step) (V)TERM(LOAD(v, (k) * (step)), LOAD(base, 0), o)
+FUNC void reduce_put_sum(GLOBAL ACC *out, I64 i, ACC s, GLOBAL const ACC *c, U64 divisor, I32 finish, I32 narrow)
+{
+#if IS_FLOAT
+    if (finish != HAUL__FINISH_NONE) s = reduce_finish(s, SCALAR(divisor), finish == HAUL__FINISH_LOG ? *c : (ACC)0, finish);
+#endif
+    (void)c, (void)divisor, (void)finish; /* sums of integers have no last step */
+    reduce_store(out, i, s, narrow);
+}
+/* How kernels store output k: a sum, with the last step, or an element. */
+#define REDUCE_PUT_SUM(k, s) reduce_put_sum(out, p.out_offset + (k), s, centre + p.centre + (k), p.divisor, p.finish, p.narrow)
+#define REDUCE_PUT(k, e)     STORE(out, p.out_offset + (k), e)
 
 #include "ops/reduce/reduce_mend_kernel.h"
 
-/* PUT_FOURS_TOGETHER for one vector, from `at` on. */
-#define REDUCE_SIDE_FOUR(V, STEP, TERM, s, at)                                                                         \
-    EACH_SIDE(l) a[l] = STEP(REDUCE_ONE((at) + l, V, TERM, 1), REDUCE_ONE((at) + l + SUM_LANES, V, TERM, 1));          \
-    EACH_SIDE(l) b[l] = STEP(REDUCE_ONE((at) + l + 2 * SUM_LANES, V, TERM, 1), REDUCE_ONE((at) + l + 3 * SUM_LANES, V, TERM, 1)); \
-    EACH_SIDE(l) a[l] = STEP(a[l], b[l]);                                                                              \
-    EACH_SIDE(l) s[l] = STEP(s[l], a[l]);
-/* Rows at equal distances, SIDE_ROWS of them side by side: the same sums. HAS_FOURS: they have SHORT_ROW elements or more.
- * HAS_REST: their number need not be a multiple of SUM_LANES. Lanes behind a row then keep their value: even START, met
- * again, would change the sign of a maximum that is 0. Loops run at least once, so that low and high stay in registers. */
-TEMPLATE(reduce_sides, V, STEP, TERM, PUT, MEND, START, HAS_FOURS, HAS_REST)
-        FOR_SIDES(i) {
-            V sides[SIDE_ROWS][SIDE_ROWS];
-            for (int r = 0; r < SIDE_ROWS; r++) {
-                const I64 o = i + r;
-                GLOBAL const T *base = x + p.x_offset + o * p.kept_strides[0], *v = base;
-                const A first = LOAD(base, 0);
-                V low[SIDE_ROWS], high[SIDE_ROWS], a[SIDE_ROWS], b[SIDE_ROWS];
-                I64 j = 0;
-                EACH_SIDE(l) low[l] = START;
-                EACH_SIDE(l) high[l] = START;
-                if (HAS_FOURS) do {
-                    REDUCE_SIDE_FOUR(V, STEP, TERM, low, j)
-                    REDUCE_SIDE_FOUR(V, STEP, TERM, high, j + SIDE_ROWS)
-                } while ((j += 4 * SUM_LANES) + 4 * SUM_LANES <= p.run);
-                if (!HAS_REST) do {
-                    EACH_SIDE(l) low[l] = STEP(low[l], REDUCE_ONE(j + l, V, TERM, 1));
-                    EACH_SIDE(l) high[l] = STEP(high[l], REDUCE_ONE(j + l + SIDE_ROWS, V, TERM, 1));
-                } while ((j += SUM_LANES) < p.run);
-                if (HAS_REST) do {
-                    const int left = (int)(p.run - j);
-                    EACH_SIDE(l) {
-                        const A e = l < left ? LOAD(v, j + l) : first;
-                        const V term = (V)TERM(e, first, o);
-                        low[l] = l < left ? STEP(low[l], term) : low[l];
-                    }
-                    EACH_SIDE(l) {
-                        const A e = l + SIDE_ROWS < left ? LOAD(v, j + l + SIDE_ROWS) : first;
-                        const V term = (V)TERM(e, first, o);
-                        high[l] = l + SIDE_ROWS < left ? STEP(high[l], term) : high[l];
-                    }
-                } while ((j += SUM_LANES) < p.run);
-                EACH_SIDE(l) sides[r][l] = STEP(low[l], high[l]);
-                (void)o; /* not all terms depend on the output */
-            }
-            SIDE_TREE(V, sides, STEP)
-            EACH_SIDE(r) PUT(i + r, sides[0][r]);
-        }
-END_TEMPLATE
+/* What element k of a row gives, whose elements are `step` apart. */
+#define REDUCE_ONE(k, V, TERM, step) TERM(LOAD(v, (k) * (step)), f, c)
 
-/* STEP puts two values of type V together, which are the TERM of elements, from START on: in columns from START_AT, an
- * expression of the column l, in rows side by side from START_SIDE. A maximum starts from an element, the first one of
- * its output, which changes nothing when it is met again. Rows of up to LONGEST elements are taken side by side. MEND is
- * REDUCE_MEND or REDUCE_LEAVE. */
-TEMPLATE(reduce, NAME, R, V, STEP, TERM, PUT, MEND, START, START_AT, START_SIDE, LONGEST)
+/* A reduction. STEP puts two values a and b of type V together. TERM is what an element e gives; f is the first element
+ * of its output, and c points to the output's centre. START is the value to begin with: a maximum starts from f, which
+ * changes nothing when it is met again. PUT stores an output. MENDS is 1 for sums that are mended.
+ *
+ * The kernel NAME takes rows, in lanes. A row of one piece without gaps takes fewer steps for the same result. */
+TEMPLATE(reduce, NAME, R, V, STEP, TERM, START, PUT, MENDS)
+FUNC V NAME##_step(V a, V b) { return STEP; }
+FUNC V NAME##_term(A e, A f, GLOBAL const ACC *c) { (void)f, (void)c; return (V)(TERM); }
+FUNC V NAME##_start(A f) { (void)f; return START; }
 KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
-    (void)centre; /* not all terms measure from one */
-#if HAS_SIDES
-    const int is_plain = p.units == 1 && stride == 1 && p.kept == 1;
-    const I64 begin = haul_first;
-    (void)begin; /* not all sums are mended */
-    if (is_plain && p.run < SHORT_ROW && p.run % SUM_LANES == 0) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 0)
-    } else if (is_plain && p.run < SHORT_ROW) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 0, 1)
-    } else if (is_plain && p.run <= LONGEST) {
-        EXPAND(reduce_sides, V, STEP, TERM, PUT, MEND, START, 1, 1)
-    }
-#endif
-#if HAS_SIDES
-    MEND(is_plain && p.mends, reduce_mend_range(out, x, centre, p, begin, haul_first, FORM_ROWS))
-#endif
     FOR_ROWS(i) {
         const I64 o = p.chunks == 1 ? i : QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk;
         const I64 end = M_MIN_OF(first + p.chunk, p.units);
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
-        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) { /* fewer steps, the same sums */
+        GLOBAL const ACC *c = centre + p.centre + o;
+        const A f = LOAD(base, 0);
+        if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) {
             GLOBAL const T *v = base;
             const I64 whole = p.run - p.run % SUM_LANES;
             LANE_VALUES(V, r);
-            EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = START;
+            EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = NAME##_start(f);
             for (I64 j = 0; j < whole; j += SUM_LANES)
-                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = STEP(OF_LANE(r, l), REDUCE_ONE(j + l, V, TERM, 1));
-            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, STEP(OF_LANE(r, l), (V)TERM(LOAD(v, whole + l), LOAD(base, 0), o)), OF_LANE(r, l));
-            LANE_TREE(V, r, STEP)
+                EACH_LANE(l, SUM_LANES) OF_LANE(r, l) = NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(v, j + l), f, c));
+            EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(v, whole + l), f, c)), OF_LANE(r, l));
+            LANE_TREE(V, r, NAME##_step)
             const V row = OF_FIRST_LANE(r);
             if (IS_FIRST_LANE) PUT(i, row);
-            MEND(REDUCE_IS_LOST(row), reduce_mend_row(out, x, centre, p, i, row))
+#if MENDS
+            if (reduce_is_lost(row, p.mends)) reduce_mend_row(out, x, centre, p, i, row);
+#endif
             continue;
         }
         I64 steps = 0;
         LANE_VALUES(V, s);
         LANE_VALUES(V, t);
-        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = START;
-        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+        EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = NAME##_start(f);
+        EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_start(f);
         for (I64 u = first; u < end; u++) {
             const I64 r = p.pieces == 1 ? u : QUOTIENT(u, p.pieces), skip = (u - r * p.pieces) * p.piece;
             const I64 n = M_MIN_OF(p.piece, p.run - skip), whole = n - n % SUM_LANES;
@@ -216,29 +148,31 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             I64 j = 0;
             if (stride == 1) {
                 LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, 1)
+                    PUT_FOURS_TOGETHER(V, NAME##_step, t, j, REDUCE_ONE, NAME##_term, 1)
                 }
                 for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, 1));
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, j + l), f, c));
             } else {
                 for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, STEP, t, j, REDUCE_ONE, TERM, stride)
+                    PUT_FOURS_TOGETHER(V, NAME##_step, t, j, REDUCE_ONE, NAME##_term, stride)
                 }
                 for (; j < whole; j += SUM_LANES)
-                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = STEP(OF_LANE(t, l), REDUCE_ONE(j + l, V, TERM, stride));
+                    EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, (j + l) * stride), f, c));
             }
-            EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, STEP(OF_LANE(t, l), (V)TERM(LOAD(v, (whole + l) * stride), LOAD(base, 0), o)), OF_LANE(t, l));
+            EACH_REST(l, n - whole) OF_LANE(t, l) = IN_REST(l, n - whole, NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, (whole + l) * stride), f, c)), OF_LANE(t, l));
             steps += whole / SUM_LANES + 1;
             if (steps >= REDUCE_BLOCK || u + 1 == end) {
-                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = STEP(OF_LANE(s, l), OF_LANE(t, l));
-                EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = START;
+                EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = NAME##_step(OF_LANE(s, l), OF_LANE(t, l));
+                EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_start(f);
                 steps = 0;
             }
         }
-        LANE_TREE(V, s, STEP)
+        LANE_TREE(V, s, NAME##_step)
         const V all = OF_FIRST_LANE(s);
         if (IS_FIRST_LANE) PUT(i, all);
-        MEND(REDUCE_IS_LOST(all), reduce_mend_row(out, x, centre, p, i, all))
+#if MENDS
+        if (reduce_is_lost(all, p.mends)) reduce_mend_row(out, x, centre, p, i, all);
+#endif
     }
 }
 
@@ -247,89 +181,92 @@ KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
     I64 i = ITEMS_BEGIN;
-    (void)centre; /* not all terms measure from one */
     if (CHUNKED && p.kept == 1) {
         const I64 step = p.kept_strides[0];
         for (; i + REDUCE_SIDE <= ITEMS_END; i += REDUCE_SIDE) {
             GLOBAL const T *base = x + p.x_offset + i * step;
+            GLOBAL const ACC *c = centre + p.centre + i;
             V s[REDUCE_SIDE];
-            for (int l = 0; l < REDUCE_SIDE; l++) s[l] = START_SIDE;
+            for (int l = 0; l < REDUCE_SIDE; l++) s[l] = NAME##_start(LOAD(base, l * step));
             for (I64 j = 0; j < p.run; j++)
                 for (int l = 0; l < REDUCE_SIDE; l++)
-                    s[l] = STEP(s[l], (V)TERM(LOAD(base, l * step + j * stride), LOAD(base, l * step), i + l));
+                    s[l] = NAME##_step(s[l], NAME##_term(LOAD(base, l * step + j * stride), LOAD(base, l * step), c + l));
             for (int l = 0; l < REDUCE_SIDE; l++) PUT(i + l, s[l]);
         }
-        MEND(p.mends, reduce_mend_range(out, x, centre, p, ITEMS_BEGIN, i, FORM_FEW))
+#if MENDS
+        if (p.mends) reduce_mend_range(out, x, centre, p, ITEMS_BEGIN, i, REDUCE_FORM_FEW);
+#endif
     }
     for (; i < ITEMS_END; i += ITEMS_STEP(1)) {
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, i);
-        V s = START;
-        for (I64 j = 0; j < p.run; j++) s = STEP(s, (V)TERM(LOAD(base, j * stride), LOAD(base, 0), i));
+        GLOBAL const ACC *c = centre + p.centre + i;
+        const A f = LOAD(base, 0);
+        V s = NAME##_start(f);
+        for (I64 j = 0; j < p.run; j++) s = NAME##_step(s, NAME##_term(LOAD(base, j * stride), f, c));
         PUT(i, s);
-        MEND(REDUCE_IS_LOST(s), reduce_mend_column(out, x, centre, p, i, s, FORM_FEW))
+#if MENDS
+        if (reduce_is_lost(s, p.mends)) reduce_mend_column(out, x, centre, p, i, s, REDUCE_FORM_FEW);
+#endif
     }
 }
 
+/* Columns: neighbouring outputs side by side, each in order. */
 KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
 {
     const I64 stride = p.stride;
-    (void)centre; /* not all terms measure from one */
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
-        const I64 c = QUOTIENT(i, p.outputs), o = i - c * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;
+        const I64 chunk = QUOTIENT(i, p.outputs), o = i - chunk * p.outputs, k = QUOTIENT(o, p.run), column = o - k * p.run;
         const int width = NEIGHBOURS(p.run - column, ITEMS_END - i, REDUCE_WIDTH);
-        const I64 first = c * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);
+        const I64 first = chunk * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);
         GLOBAL const T *base =
             x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;
+        GLOBAL const ACC *c = centre + p.centre + o;
         V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];
-        for (int l = 0; l < width; l++) s[l] = START_AT;
+        for (int l = 0; l < width; l++) s[l] = NAME##_start(LOAD(base, l * stride));
         for (I64 u = first; u < end;) {
             const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);
-            for (int l = 0; l < width; l++) t[l] = START_AT;
+            for (int l = 0; l < width; l++) t[l] = NAME##_start(LOAD(base, l * stride));
             if (!CHUNKED && p.reduced == 1)
-                LANE_UNROLL for (; u < stop; u++) t[0] = STEP(t[0], (V)TERM(LOAD(base, u * p.reduced_strides[0]), LOAD(base, 0), o));
+                LANE_UNROLL for (; u < stop; u++) t[0] = NAME##_step(t[0], NAME##_term(LOAD(base, u * p.reduced_strides[0]), LOAD(base, 0), c));
             for (; u < stop; u++) {
                 GLOBAL const T *v = base + reduce_at(p.reduced_dims, p.reduced_strides, p.reduced, u);
                 if (stride == 1)
-                    VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)TERM(LOAD(v, l), LOAD(base, l), o + l));
+                    VECTOR_LOOP for (int l = 0; l < width; l++) t[l] = NAME##_step(t[l], NAME##_term(LOAD(v, l), LOAD(base, l), c + l));
                 else
-                    for (int l = 0; l < width; l++) t[l] = STEP(t[l], (V)TERM(LOAD(v, l * stride), LOAD(base, l * stride), o + l));
+                    for (int l = 0; l < width; l++) t[l] = NAME##_step(t[l], NAME##_term(LOAD(v, l * stride), LOAD(base, l * stride), c + l));
             }
-            for (int l = 0; l < width; l++) s[l] = STEP(s[l], t[l]);
+            for (int l = 0; l < width; l++) s[l] = NAME##_step(s[l], t[l]);
         }
         for (int l = 0; l < width; l++) PUT(i + l, s[l]);
-        MEND(CHUNKED && p.mends, reduce_mend_range(out, x, centre, p, i, i + width, FORM_COLUMNS))
-        MEND(!CHUNKED && REDUCE_IS_LOST(s[0]), reduce_mend_column(out, x, centre, p, i, s[0], FORM_COLUMNS))
+#if MENDS
+        if (CHUNKED && p.mends) reduce_mend_range(out, x, centre, p, i, i + width, REDUCE_FORM_COLUMNS);
+        if (!CHUNKED && reduce_is_lost(s[0], p.mends)) reduce_mend_column(out, x, centre, p, i, s[0], REDUCE_FORM_COLUMNS);
+#endif
         i += ITEMS_STEP(width);
     }
 }
 END_TEMPLATE
 
-EXPAND(reduce, sum, ACC, ACC, SUM_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, max, T, A, M_MAX, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
-EXPAND(reduce, min, T, A, M_MIN, REDUCE_SELF, REDUCE_PUT, REDUCE_LEAVE, LOAD(base, 0), LOAD(base, l * stride), LOAD(base, l * step), REDUCE_LONGEST)
-EXPAND(reduce, prod, ACC, ACC, PRODUCT_OF, REDUCE_SELF, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)1, (ACC)1, (ACC)1, REDUCE_LONGEST)
+EXPAND(reduce, sum, ACC, ACC, a + b, e, 0, REDUCE_PUT_SUM, IS_FLOAT)
+EXPAND(reduce, max, T, A, M_MAX(a, b), e, f, REDUCE_PUT, 0)
+EXPAND(reduce, min, T, A, M_MIN(a, b), e, f, REDUCE_PUT, 0)
+EXPAND(reduce, prod, ACC, ACC, a * b, e, 1, REDUCE_PUT_SUM, 0)
 #if defined(HAUL_KERNEL_DTYPE_bool)
-EXPAND(reduce, any, U8, I32, ANY_OF, REDUCE_SELF, REDUCE_PUT_BOOL, REDUCE_LEAVE, 0, 0, 0, REDUCE_LONGEST)
-EXPAND(reduce, all, U8, I32, BOTH_OF, REDUCE_SELF, REDUCE_PUT_BOOL, REDUCE_LEAVE, 1, 1, 1, REDUCE_LONGEST)
+EXPAND(reduce, any, U8, I32, a | b, e, 0, REDUCE_PUT, 0)
+EXPAND(reduce, all, U8, I32, a & b, e, 1, REDUCE_PUT, 0)
 #endif
 #if IS_FLOAT
-EXPAND(reduce, sum_abs, ACC, ACC, SUM_OF, REDUCE_ABS, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_squares, ACC, ACC, SUM_OF, REDUCE_SQUARE, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_offsets, ACC, ACC, SUM_OF, REDUCE_OFFSET, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_deviations, ACC, ACC, SUM_OF, REDUCE_DEVIATION, REDUCE_SUM_STORE, REDUCE_MEND, (ACC)0, (ACC)0, (ACC)0, REDUCE_LONGEST)
-EXPAND(reduce, sum_exponentials, ACC, ACC, SUM_OF, REDUCE_EXP, REDUCE_SUM_STORE, REDUCE_LEAVE, (ACC)0, (ACC)0, (ACC)0, SHORT_ROW - 1)
-EXPAND(reduce, max_abs, T, A, M_MAX, REDUCE_ABS, REDUCE_PUT, REDUCE_LEAVE, M_ABS(LOAD(base, 0)), M_ABS(LOAD(base, l * stride)), M_ABS(LOAD(base, l * step)), REDUCE_LONGEST)
+EXPAND(reduce, sum_abs, ACC, ACC, a + b, M_ABS(e), 0, REDUCE_PUT_SUM, 0)
+EXPAND(reduce, sum_squares, ACC, ACC, a + b, e * e, 0, REDUCE_PUT_SUM, 1)
+EXPAND(reduce, sum_offsets, ACC, ACC, a + b, e - f, 0, REDUCE_PUT_SUM, 1)
+/* The centre is halved, so it is finite. */
+EXPAND(reduce, sum_deviations, ACC, ACC, a + b, reduce_square(e - f - 2 * *c), 0, REDUCE_PUT_SUM, 1)
+EXPAND(reduce, sum_exponentials, ACC, ACC, a + b, M_EXP(e - reduce_finite(*c)), 0, REDUCE_PUT_SUM, 0)
+EXPAND(reduce, max_abs, T, A, M_MAX(a, b), M_ABS(e), M_ABS(f), REDUCE_PUT, 0)
 #endif
 #endif
 /* kernel text ends */
 // clang-format on
-
-_Static_assert((int)HAUL__FINISH_DIVIDE == FINISH_DIVIDE && (int)HAUL__FINISH_ROOT == FINISH_ROOT, "one list");
-_Static_assert((int)HAUL__FINISH_LOG == FINISH_LOG && (int)HAUL__FINISH_NONE == FINISH_NONE, "one list");
-
-_Static_assert((int)HAUL__MENDS_SUM == MENDS_SUM && (int)HAUL__MENDS_OFFSETS == MENDS_OFFSETS, "one list");
-_Static_assert((int)HAUL__MENDS_SQUARES == MENDS_SQUARES && (int)HAUL__MENDS_NOTHING == MENDS_NOTHING, "one list");
-_Static_assert((int)HAUL__MENDS_DEVIATIONS == MENDS_DEVIATIONS, "one list");
 
 const haul__reduction haul__reduce_sum = {HAUL__K_sum, .adds = true, .mends = HAUL__MENDS_SUM};
 const haul__reduction haul__reduce_max = {.kernel = HAUL__K_max};

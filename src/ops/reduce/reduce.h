@@ -4,6 +4,7 @@
 
 #include "engine/attribute_shape.h"
 #include "engine/operation.h"
+#include "ops/reduce/steps_kernel.h"
 
 /* ---- passes, for compute ---- */
 
@@ -12,15 +13,7 @@ typedef struct haul__reduction haul__reduction;
 struct haul__reduction {
     int  kernel;
     bool adds; /* in the dtype of sums, may have a final step */
-    /* Sums that leave the range of their dtype are computed again if the final step may bring them back: sums, sums of
-     * differences to the first element, of squares, of squared deviations. */
-    enum {
-        HAUL__MENDS_NOTHING,
-        HAUL__MENDS_SUM,
-        HAUL__MENDS_OFFSETS,
-        HAUL__MENDS_SQUARES,
-        HAUL__MENDS_DEVIATIONS
-    } mends;
+    int  mends; /* HAUL__MENDS_NOTHING or another of steps_kernel.h */
     const haul__reduction *then; /* combines partial results; NULL: the same one */
 };
 
@@ -31,9 +24,9 @@ extern const haul__reduction haul__reduce_sum, haul__reduce_max, haul__reduce_mi
 extern const haul__reduction haul__reduce_abs, haul__reduce_squares, haul__reduce_offsets, haul__reduce_deviations,
     haul__reduce_exponentials, haul__reduce_max_abs;
 
-/* The final step for a sum s: nothing; s / divisor; the square root of that; log(s) + centre. */
+/* The final step for a sum. */
 typedef struct haul__finish {
-    enum { HAUL__FINISH_NONE, HAUL__FINISH_DIVIDE, HAUL__FINISH_ROOT, HAUL__FINISH_LOG } what;
+    int          what; /* HAUL__FINISH_NONE or another of steps_kernel.h */
     double       divisor;
     haul_tensor *centre; /* row-major, a number of the dtype of sums for each element of the result; or NULL */
 } haul__finish;

@@ -5,33 +5,33 @@
 
 // clang-format off
 #if IS_FLOAT
+FUNC I32 reduce_is_lost(ACC s, I32 mends)
+{
+    return mends && is_outside(s, mends < HAUL__MENDS_SQUARES ? -RANGE_MOST : SQUARES_LEAST);
+}
 /* Element `at` of v, of an output whose first element is f and whose centre is c, as a term of a mended sum. */
 FUNC ACC reduce_mended_term(GLOBAL const T *v, I64 at, ACC f, ACC c, ACC factor, const I32 mends, const I64 parts)
 {
     const ACC e = LOAD(v, at), scaled = e * factor;
-    if (parts) return !IS_FINITE(e) || factor > 1 ? LOAD(v, at + parts) : mends >= MENDS_SQUARES ? scaled * factor : scaled;
-    if (mends == MENDS_SQUARES || mends == MENDS_SUM) return mends == MENDS_SUM ? scaled : scaled * scaled;
+    if (parts) return !is_finite(e) || factor > 1 ? LOAD(v, at + parts) : mends >= HAUL__MENDS_SQUARES ? scaled * factor : scaled;
+    if (mends == HAUL__MENDS_SQUARES || mends == HAUL__MENDS_SUM) return mends == HAUL__MENDS_SUM ? scaled : scaled * scaled;
     const ACC d = factor > 1 ? (e - f - 2 * c) * factor : scaled - f * factor - 2 * factor * c; /* equal ones make 0 */
-    return mends == MENDS_OFFSETS ? d : d * d;
+    return mends == HAUL__MENDS_OFFSETS ? d : d * d;
 }
 /* Stores sum k, of terms with this factor, which is a power of two. */
 FUNC void reduce_put_mended(GLOBAL ACC *out, const reduce_params p, I64 k, ACC s, ACC factor)
 {
-    const ACC back = LIT(1.0) / factor, mean = p.finish == FINISH_NONE ? s : s / SCALAR(p.divisor);
-    const ACC root = p.finish == FINISH_ROOT ? M_SQRT(mean) : p.mends >= MENDS_SQUARES ? mean * back : mean;
+    const ACC back = LIT(1.0) / factor, mean = p.finish == HAUL__FINISH_NONE ? s : s / SCALAR(p.divisor);
+    const ACC root = p.finish == HAUL__FINISH_ROOT ? M_SQRT(mean) : p.mends >= HAUL__MENDS_SQUARES ? mean * back : mean;
     if (p.out_parts) out[p.out_offset + p.out_parts + k] = s;
-#if A_IS_F32
-    else reduce_sum_store(out, p.out_offset + k, root * back, p.narrow);
-#else
-    else out[p.out_offset + k] = root * back;
-#endif
+    else reduce_store(out, p.out_offset + k, root * back, p.narrow);
 }
 /* Adds item i of the rows form again, in lanes, whose plain sum left the range. */
-RANGE_RARE void reduce_mend_row(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, ACC plain)
+RARE_FUNC void reduce_mend_row(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, ACC plain)
 {
     const I64 o = QUOTIENT(i, p.chunks), first = (i - o * p.chunks) * p.chunk, end = M_MIN_OF(first + p.chunk, p.units);
     GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
-    const ACC factor = RANGE_FACTOR(plain), c = p.mends == MENDS_DEVIATIONS && !p.parts ? REDUCE_CENTRE(o) : (ACC)0;
+    const ACC factor = range_factor(plain), c = p.mends == HAUL__MENDS_DEVIATIONS && !p.parts ? centre[p.centre + o] : (ACC)0;
     LANE_VALUES(ACC, s);
     LANE_VALUES(ACC, t);
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
@@ -49,17 +49,15 @@ RANGE_RARE void reduce_mend_row(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const
     if (IS_FIRST_LANE) reduce_put_mended(out, p, i, all, factor);
 }
 /* The same in one thread, of columns or of rows of few elements. */
-#define FORM_ROWS    0
-#define FORM_FEW     1
-#define FORM_COLUMNS 2
-RANGE_RARE void reduce_mend_column(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, ACC plain, const int form)
+enum { REDUCE_FORM_ROWS, REDUCE_FORM_FEW, REDUCE_FORM_COLUMNS };
+RARE_FUNC void reduce_mend_column(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, ACC plain, const int form)
 {
-    const int few = form == FORM_FEW;
+    const int few = form == REDUCE_FORM_FEW;
     const I64 chunk = QUOTIENT(i, p.outputs), o = i - chunk * p.outputs;
     const I64 k = few ? o : QUOTIENT(o, p.run), column = few ? 0 : o - k * p.run;
     const I64 first = chunk * p.chunk, end = few ? p.run : M_MIN_OF(first + p.chunk, p.units);
     GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * p.stride;
-    const ACC factor = RANGE_FACTOR(plain), c = p.mends == MENDS_DEVIATIONS && !p.parts ? REDUCE_CENTRE(o) : (ACC)0;
+    const ACC factor = range_factor(plain), c = p.mends == HAUL__MENDS_DEVIATIONS && !p.parts ? centre[p.centre + o] : (ACC)0;
     ACC s = 0;
     for (I64 u = first; u < end;) {
         ACC t = 0;
@@ -71,36 +69,24 @@ RANGE_RARE void reduce_mend_column(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL co
     }
     reduce_put_mended(out, p, i, s, factor);
 }
-/* A result, of f32, bf16 or f64: no sum of f16 leaves the range of f32. */
-#if A_IS_F32
-#define REDUCE_STORED(i) (p.narrow ? BF16_TO_F32(((GLOBAL const U16 *)out)[p.out_offset + (i)]) : out[p.out_offset + (i)])
-#else
-#define REDUCE_STORED(i) out[p.out_offset + (i)]
-#endif
 /* Looks at the results of items i .. end, which were taken side by side, and mends them. */
-RANGE_RARE void reduce_mend_range(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, const I64 end, const int form)
+RARE_FUNC void reduce_mend_range(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, const I64 end, const int form)
 {
-    const ACC root = p.finish == FINISH_NONE ? SQUARES_LEAST : reduce_finish(SQUARES_LEAST, SCALAR(p.divisor), 0, p.finish);
-    const ACC least = p.mends < MENDS_SQUARES ? -RANGE_MOST : root;
+    const ACC root = p.finish == HAUL__FINISH_NONE ? SQUARES_LEAST : reduce_finish(SQUARES_LEAST, SCALAR(p.divisor), 0, p.finish);
+    const ACC least = p.mends < HAUL__MENDS_SQUARES ? -RANGE_MOST : root;
     for (; i < end; i += REDUCE_WIDTH) {
         const int n = (int)M_MIN_OF(end - i, (I64)REDUCE_WIDTH);
         int lost = 0;
-        for (int l = 0; l < n; l++) lost |= IS_OUTSIDE(REDUCE_STORED(i + l), least);
+        for (int l = 0; l < n; l++) lost |= is_outside(reduce_stored(out, p.out_offset + i + l, p.narrow), least);
         for (int l = 0; lost && l < n; l++) {
-            const ACC v = REDUCE_STORED(i + l);
-            if (!IS_OUTSIDE(v, least)) continue;
-            if (form == FORM_ROWS) reduce_mend_row(out, x, centre, p, i + l, v);
+            const ACC v = reduce_stored(out, p.out_offset + i + l, p.narrow);
+            if (!is_outside(v, least)) continue;
+            if (form == REDUCE_FORM_ROWS) reduce_mend_row(out, x, centre, p, i + l, v);
             else reduce_mend_column(out, x, centre, p, i + l, v, form);
         }
     }
 }
-/* MEND(condition, call) in the kernels is REDUCE_MEND where sums are mended, elsewhere REDUCE_LEAVE. */
-#define REDUCE_IS_LOST(s) (p.mends && IS_OUTSIDE(s, p.mends < MENDS_SQUARES ? -RANGE_MOST : SQUARES_LEAST))
-#define REDUCE_MEND(condition, call) if (condition) call;
-#else
-#define REDUCE_MEND(condition, call)
 #endif
-#define REDUCE_LEAVE(condition, call)
 // clang-format on
 
 #endif

@@ -1,0 +1,62 @@
+/* Kernel text of softmax that only this backend has, behind that of src/ops/normalise/softmax.c: groups of short
+ * rows. */
+// clang-format off
+#include "kernels/groups_cpu.k.h"
+TEMPLATE(softmax_groups, NAME, IS_LOG)
+GROUPS2(NAME, softmax_params, T, out, const T, x)
+{
+    const I64 n = p.length, whole = n - n % SUM_LANES;
+    const int rest = (int)(n - whole);
+    I64 i = ITEMS_BEGIN;
+    if (n < SHORT_ROW) for (; i + SIDE_ROWS <= ITEMS_END; i += SIDE_ROWS) {
+        const T *rows = x + p.offsets[1] + i * n;
+        A sides[SIDE_ROWS][SIDE_ROWS], max[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            const T *v = rows + r * n;
+            A low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = LOAD(v, 0);
+            EACH_SIDE(l) high[l] = LOAD(v, 0);
+            for (I64 k = 0; k < whole; k += SUM_LANES) {
+                EACH_SIDE(l) low[l] = M_MAX(low[l], LOAD(v, k + l));
+                EACH_SIDE(l) high[l] = M_MAX(high[l], LOAD(v, k + l + SIDE_ROWS));
+            }
+            if (rest) {
+                EACH_SIDE(l) low[l] = l < rest ? M_MAX(low[l], LOAD(v, whole + l)) : low[l];
+                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? M_MAX(high[l], LOAD(v, whole + l + SIDE_ROWS)) : high[l];
+            }
+            EACH_SIDE(l) sides[r][l] = M_MAX(low[l], high[l]);
+        }
+        EXPAND(group_tree, A, sides, M_MAX)
+        EACH_SIDE(r) max[r] = softmax_max(sides[0][r], p.zeros);
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            const T *v = rows + r * n;
+            const A m = max[r];
+            A low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = 0;
+            EACH_SIDE(l) high[l] = 0;
+            for (I64 k = 0; k < n; k += SIDE_ROWS) { /* the zeros behind a row change no sum */
+                const int left = (int)(n - k);
+                EACH_SIDE(l) {
+                    const A power = EXP_BELOW((l < left ? LOAD(v, k + l) : m) - m);
+                    powers[r][k + l] = l < left ? power : 0;
+                }
+            }
+            for (I64 k = 0; k < n; k += SUM_LANES) EACH_SIDE(l) low[l] += powers[r][k + l];
+            for (I64 k = SIDE_ROWS; k < n; k += SUM_LANES) EACH_SIDE(l) high[l] += powers[r][k + l];
+            EACH_SIDE(l) sides[r][l] = low[l] + high[l];
+        }
+        EXPAND(group_tree, A, sides, SUM_OF)
+        EACH_SIDE(r) sum[r] = softmax_sum(sides[0][r] + NAN_IF_NOT_FINITE(max[r]), p.zeros);
+        if (IS_LOG) EACH_SIDE(r) sum[r] = M_LOG(sum[r]);
+        for (int r = 0; r < SIDE_ROWS; r++) {
+            const T *v = rows + r * n;
+            T *o = out + p.offsets[0] + (i + r) * n;
+            const A m = max[r], s = sum[r];
+            EACH_OF_ROW(j, n) STORE(o, j, IS_LOG ? LOAD(v, j) - m - s : powers[r][j] / s);
+        }
+    }
+    return i;
+}
+END_TEMPLATE
+EXPAND(softmax_groups, softmax, 0)
+EXPAND(softmax_groups, log_softmax, 1)
