@@ -24,78 +24,70 @@ typedef struct class_params {
     U32 of_mean, of_rows; /* g is the gradient of the mean; has an element for each row */
 } class_params;
 
-#define CLASS_WIDTH 128 /* neighbouring rows that are taken side by side */
+enum { CLASS_WIDTH = 128 }; /* neighbouring rows that are taken side by side */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
-#define CLASS_ROOM    (CHUNKED ? CLASS_WIDTH : 1)
-#define IS_IGNORED(y) (p.ignores && (y) == p.ignored)
+enum { CLASS_ROOM = CHUNKED ? CLASS_WIDTH : 1 };
 /* The weight of class c; none of a class that is out of range. */
 FUNC A class_weight(GLOBAL const T *weight, I64 at, I64 c) { return at < 0 ? LIT(1.0) : c < 0 ? LIT(0.0) : LOAD(weight, at + c); }
 
-/* SUM, that of TERM, an expression of j, over the classes. S is what the lanes have. */
-TEMPLATE(class_sum, SUM, S, TERM)
-            LANE_VALUES(A, S);
-            EACH_LANE(l, SUM_LANES) OF_LANE(S, l) = 0;
-            for (I64 k = 0; k + SUM_LANES <= p.classes; k += SUM_LANES)
-                EACH_LANE(l, SUM_LANES) { const I64 j = k + l; OF_LANE(S, l) += TERM; }
-            EACH_REST(l, p.classes % SUM_LANES) { const I64 j = p.classes - p.classes % SUM_LANES + l; OF_LANE(S, l) = IN_REST(l, p.classes % SUM_LANES, OF_LANE(S, l) + TERM, OF_LANE(S, l)); }
-            LANE_TREE(A, S, SUM_OF)
-            const A SUM = OF_FIRST_LANE(S);
-END_TEMPLATE
-
-/* loss = w[y] (log(sum(exp(x))) - x[y]); the logarithm is kept. With smoothing s it is (1 - s) of that and s / C of the
- * sum over all classes in place of y. In place of the element of a class that is out of range stands 0. */
-KERNEL6(cross_entropy, class_params, ACC, out, ACC, log_sum, const T, x, const I64, y, const T, weight, U32, fault)
+/* Of a row x with label y: m = max x, log_s = log sum exp(x - m), and loss = w[y] (log_s - (x[y] - m)). With smoothing e it
+ * is (1 - e) of that and e / C of the sum over all classes in place of y. In place of the element of a class that is out of
+ * range stands 0. The backward pass needs log_s + m, the logarithm of sum exp(x). */
+KERNEL6(cross_entropy, class_params, ACC, out, ACC, log_sum, const T, in, const I64, y, const T, weight, U32, fault)
 {
     const A smooth = SCALAR(p.smoothing);
     FOR_ROWS(i) {
         const I64 n = p.classes, label = y[p.at[3] + i];
-        GLOBAL const T *v = x + p.at[2] + i * n;
-        const A most = ROW_MAX(v, n), log_s = M_LOG(ROW_EXP_SUM(v, n, most));
-        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
-        const A own = c < 0 ? LIT(0.0) : LOAD(v, c);
-        A loss = log_s - (own - most);
+        GLOBAL const T *x = in + p.at[2] + i * n;
+        const A m = ROW_MAX(x, n), log_s = M_LOG(ROW_EXP_SUM(x, n, m));
+        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const A own = c < 0 ? LIT(0.0) : LOAD(x, c);
+        A loss = log_s - (own - m);
         if (p.at[4] >= 0) loss *= class_weight(weight, p.at[4], c);
         if (smooth > 0) {
-            EXPAND(class_sum, flat, s, class_weight(weight, p.at[4], j) * (log_s - (LOAD(v, j) - most)))
-            loss = loss * (LIT(1.0) - smooth) + flat * (smooth / (A)n);
+            EXPAND(row_sum, all, n, class_weight(weight, p.at[4], j) * (log_s - (LOAD(x, j) - m)))
+            loss = loss * (LIT(1.0) - smooth) + all * (smooth / (A)n);
         }
         if (IS_FIRST_LANE) {
-            out[p.at[0] + i] = IS_IGNORED(label) ? LIT(0.0) : loss;
-            log_sum[p.at[1] + i] = log_s + most;
+            out[p.at[0] + i] = is_ignored ? LIT(0.0) : loss;
+            log_sum[p.at[1] + i] = log_s + m;
         }
     }
 }
 
-KERNEL6(cross_entropy_columns, class_params, ACC, out, ACC, log_sum, const T, x, const I64, y, const T, weight, U32, fault)
+/* The same for rows whose elements are `step` apart, side by side, each in order. */
+KERNEL6(cross_entropy_columns, class_params, ACC, out, ACC, log_sum, const T, in, const I64, y, const T, weight, U32, fault)
 {
     const A smooth = SCALAR(p.smoothing);
     const I64 n = p.classes, step = p.inner;
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
-        GLOBAL const T *v = x + p.at[2] + at;
-        A most[CLASS_ROOM], log_s[CLASS_ROOM], flat[CLASS_ROOM];
+        GLOBAL const T *x = in + p.at[2] + at;
+        A m[CLASS_ROOM], log_s[CLASS_ROOM], all[CLASS_ROOM];
         const int width = NEIGHBOURS(step - side, ITEMS_END - i, CLASS_WIDTH);
-        for (int l = 0; l < width; l++) most[l] = LOAD(v, l);
+        for (int l = 0; l < width; l++) m[l] = LOAD(x, l);
         for (I64 j = 1; j < n; j++)
-            for (int l = 0; l < width; l++) most[l] = M_MAX(most[l], LOAD(v, j * step + l));
+            for (int l = 0; l < width; l++) m[l] = M_MAX(m[l], LOAD(x, j * step + l));
         for (int l = 0; l < width; l++) log_s[l] = 0;
         for (I64 j = 0; j < n; j++)
-            for (int l = 0; l < width; l++) log_s[l] += M_EXP(LOAD(v, j * step + l) - most[l]);
+            for (int l = 0; l < width; l++) log_s[l] += M_EXP(LOAD(x, j * step + l) - m[l]);
         for (int l = 0; l < width; l++) log_s[l] = M_LOG(log_s[l]);
-        for (int l = 0; l < width; l++) flat[l] = 0;
+        for (int l = 0; l < width; l++) all[l] = 0;
         for (I64 j = 0; j < n && smooth > 0; j++) {
             const A w = class_weight(weight, p.at[4], j);
-            for (int l = 0; l < width; l++) flat[l] += w * (log_s[l] - (LOAD(v, j * step + l) - most[l]));
+            for (int l = 0; l < width; l++) all[l] += w * (log_s[l] - (LOAD(x, j * step + l) - m[l]));
         }
         for (int l = 0; l < width; l++) {
             const I64 label = y[p.at[3] + i + l];
-            const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i + l, label, n);
-            const A own = c < 0 ? LIT(0.0) : LOAD(v, c * step + l);
-            A loss = (log_s[l] - (own - most[l])) * class_weight(weight, p.at[4], c);
-            if (smooth > 0) loss = loss * (LIT(1.0) - smooth) + flat[l] * (smooth / (A)n);
-            out[p.at[0] + i + l] = IS_IGNORED(label) ? LIT(0.0) : loss;
-            log_sum[p.at[1] + i + l] = log_s[l] + most[l];
+            const I32 is_ignored = p.ignores && label == p.ignored;
+            const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i + l, label, n);
+            const A own = c < 0 ? LIT(0.0) : LOAD(x, c * step + l);
+            A loss = (log_s[l] - (own - m[l])) * class_weight(weight, p.at[4], c);
+            if (smooth > 0) loss = loss * (LIT(1.0) - smooth) + all[l] * (smooth / (A)n);
+            out[p.at[0] + i + l] = is_ignored ? LIT(0.0) : loss;
+            log_sum[p.at[1] + i + l] = log_s[l] + m[l];
         }
         i += ITEMS_STEP(width);
     }
@@ -109,15 +101,16 @@ KERNEL5(nll_rows, class_params, ACC, out, const T, log_p, const I64, y, const T,
     FOR_ITEMS(i) {
         const I64 side = step == 1 ? 0 : REMAINDER(i, step), label = y[p.at[2] + i];
         GLOBAL const T *v = log_p + p.at[1] + (i - side) * n + side;
-        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A own = LOAD(v, M_MAX_OF(c, 0) * step);
         A loss = c < 0 ? LIT(0.0) : -own * class_weight(weight, p.at[3], c);
         if (smooth > 0) {
-            A flat = 0;
-            for (I64 j = 0; j < n; j++) flat -= class_weight(weight, p.at[3], j) * LOAD(v, j * step);
-            loss = loss * (LIT(1.0) - smooth) + flat * (smooth / (A)n);
+            A all = 0;
+            for (I64 j = 0; j < n; j++) all -= class_weight(weight, p.at[3], j) * LOAD(v, j * step);
+            loss = loss * (LIT(1.0) - smooth) + all * (smooth / (A)n);
         }
-        out[p.at[0] + i] = IS_IGNORED(label) ? LIT(0.0) : loss;
+        out[p.at[0] + i] = is_ignored ? LIT(0.0) : loss;
     }
 }
 
@@ -126,7 +119,8 @@ KERNEL3(class_weights, class_params, ACC, out, const I64, y, const T, weight)
 {
     FOR_ITEMS(i) {
         const I64 c = y[p.at[1] + i];
-        out[p.at[0] + i] = IS_IGNORED(c) || c < 0 || c >= p.classes ? LIT(0.0) : class_weight(weight, p.at[2], c);
+        const I32 counts = !(p.ignores && c == p.ignored) && c >= 0 && c < p.classes;
+        out[p.at[0] + i] = counts ? class_weight(weight, p.at[2], c) : LIT(0.0);
     }
 }
 
@@ -135,10 +129,10 @@ KERNEL3(class_mean, class_params, T, out, const ACC, sum, const ACC, total)
     FOR_ITEMS(i) STORE(out, p.at[0] + i, sum[p.at[1]] / total[p.at[2]]);
 }
 
-/* dx of a row: IS_SOFT softmax(x) times the sum of t, minus t, where t, times g, is (1 - s) w[y] at y and s / C w[j]
- * everywhere. */
+/* With e for smoothing, t is (1 - e) w[y] at y and e / C w[j] everywhere, times g. dx is IS_SOFT softmax(x) times the sum of
+ * t, minus t; softmax(x) is exp(x - log_sum). Without smoothing it is (softmax(x) - onehot(y)) w[y] g. */
 TEMPLATE(class_backward, NAME, IS_SOFT)
-KERNEL7(NAME, class_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
+KERNEL7(NAME, class_params, T, out, const T, in, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
 {
     const A smooth = SCALAR(p.smoothing);
     const A divisor = p.total >= 0 ? log_sum[p.total] : p.of_mean ? (A)p.items : LIT(1.0);
@@ -147,38 +141,39 @@ KERNEL7(NAME, class_params, T, out, const T, x, const ACC, log_sum, const I64, y
         FOR_ROWS(i) {
             const I64 n = p.classes, c = CHECKED_INDEX(fault, p.check, i, y[p.at[3] + i], n);
             const A shift = IS_SOFT ? log_sum[p.at[2] + i] : 0;
-            GLOBAL const T *v = x + p.at[1] + i * n;
-            GLOBAL T *o = out + p.at[0] + i * n;
+            GLOBAL const T *x = in + p.at[1] + i * n;
+            GLOBAL T *dx = out + p.at[0] + i * n;
             EACH_OF_ROW(j, n)
-                STORE(o, j, IS_SOFT ? (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * first : j == c ? -first : LIT(0.0));
+                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * first : j == c ? -first : LIT(0.0));
         }
         return;
     }
     FOR_ROWS(i) {
         const I64 n = p.classes, label = y[p.at[3] + i];
-        const I64 c = IS_IGNORED(label) ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
+        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A each = p.of_rows ? LOAD(g, p.at[5] + i) / divisor : first;
         const A hard = p.at[4] < 0 ? each : each * class_weight(weight, p.at[4], c);
         const A shift = IS_SOFT ? log_sum[p.at[2] + i] : 0;
-        GLOBAL const T *v = x + p.at[1] + i * n;
-        GLOBAL T *o = out + p.at[0] + i * n;
-        if (IS_IGNORED(label)) {
-            EACH_OF_ROW(j, n) STORE(o, j, LIT(0.0));
+        GLOBAL const T *x = in + p.at[1] + i * n;
+        GLOBAL T *dx = out + p.at[0] + i * n;
+        if (is_ignored) {
+            EACH_OF_ROW(j, n) STORE(dx, j, LIT(0.0));
         } else if (smooth > 0) {
-            EXPAND(class_sum, weights, s, class_weight(weight, p.at[4], j))
-            const A most = hard * (LIT(1.0) - smooth), flat = each * (smooth / (A)n), all = most + flat * weights;
+            EXPAND(row_sum, weights, n, class_weight(weight, p.at[4], j))
+            const A at_y = hard * (LIT(1.0) - smooth), flat = each * (smooth / (A)n), all = at_y + flat * weights;
             EACH_OF_ROW(j, n) {
-                const A t = (j == c ? most : LIT(0.0)) + flat * class_weight(weight, p.at[4], j);
-                STORE(o, j, IS_SOFT ? M_EXP(LOAD(v, j) - shift) * all - t : -t);
+                const A t = (j == c ? at_y : LIT(0.0)) + flat * class_weight(weight, p.at[4], j);
+                STORE(dx, j, IS_SOFT ? M_EXP(LOAD(x, j) - shift) * all - t : -t);
             }
         } else {
             EACH_OF_ROW(j, n)
-                STORE(o, j, IS_SOFT ? (M_EXP(LOAD(v, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * hard : j == c ? -hard : LIT(0.0));
+                STORE(dx, j, IS_SOFT ? (M_EXP(LOAD(x, j) - shift) - (j == c ? LIT(1.0) : LIT(0.0))) * hard : j == c ? -hard : LIT(0.0));
         }
     }
 }
 
-KERNEL7(NAME##_columns, class_params, T, out, const T, x, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
+KERNEL7(NAME##_columns, class_params, T, out, const T, in, const ACC, log_sum, const I64, y, const T, weight, const T, g, U32, fault)
 {
     const A smooth = SCALAR(p.smoothing);
     const A divisor = p.total >= 0 ? log_sum[p.total] : p.of_mean ? (A)p.items : LIT(1.0);
@@ -187,26 +182,26 @@ KERNEL7(NAME##_columns, class_params, T, out, const T, x, const ACC, log_sum, co
     for (I64 j = 0; j < n && smooth > 0; j++) weights += class_weight(weight, p.at[4], j);
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 side = REMAINDER(i, step), at = (i - side) * n + side;
-        GLOBAL const T *v = x + p.at[1] + at;
-        GLOBAL T *o = out + p.at[0] + at;
+        GLOBAL const T *x = in + p.at[1] + at;
+        GLOBAL T *dx = out + p.at[0] + at;
         I32 c[CLASS_ROOM], counts[CLASS_ROOM];
-        A most[CLASS_ROOM], flat[CLASS_ROOM], shift[CLASS_ROOM];
+        A at_y[CLASS_ROOM], flat[CLASS_ROOM], shift[CLASS_ROOM];
         const int width = NEIGHBOURS(step - side, ITEMS_END - i, CLASS_WIDTH);
         for (int l = 0; l < width; l++) {
             const I64 label = y[p.at[3] + i + l];
             const A each = LOAD(g, p.at[5] + (p.of_rows ? i + l : 0)) / divisor;
-            counts[l] = !IS_IGNORED(label);
+            counts[l] = !(p.ignores && label == p.ignored);
             c[l] = counts[l] ? (I32)CHECKED_INDEX(fault, p.check, i + l, label, n) : -1;
-            most[l] = each * class_weight(weight, p.at[4], c[l]) * (LIT(1.0) - smooth);
+            at_y[l] = each * class_weight(weight, p.at[4], c[l]) * (LIT(1.0) - smooth);
             flat[l] = each * (smooth / (A)n);
             shift[l] = IS_SOFT ? log_sum[p.at[2] + i + l] : 0;
         }
         for (I64 j = 0; j < n; j++) {
             const A w = class_weight(weight, p.at[4], j);
             VECTOR_LOOP for (int l = 0; l < width; l++) {
-                const A t = (c[l] == (I32)j ? most[l] : LIT(0.0)) + flat[l] * w;
-                const A s = IS_SOFT ? M_EXP(LOAD(v, j * step + l) - shift[l]) * (most[l] + flat[l] * weights) - t : -t;
-                STORE(o, j * step + l, counts[l] ? s : LIT(0.0));
+                const A t = (c[l] == (I32)j ? at_y[l] : LIT(0.0)) + flat[l] * w;
+                const A s = IS_SOFT ? M_EXP(LOAD(x, j * step + l) - shift[l]) * (at_y[l] + flat[l] * weights) - t : -t;
+                STORE(dx, j * step + l, counts[l] ? s : LIT(0.0));
             }
         }
         i += ITEMS_STEP(width);

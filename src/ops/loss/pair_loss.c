@@ -30,37 +30,39 @@ FUNC A bce_log(A x) { return M_MAX(M_LOG(x), LIT(-100.0)); }
 FUNC A bce_value(A x, A t) { return -(t * bce_log(x) + (LIT(1.0) - t) * bce_log(LIT(1.0) - x)); }
 FUNC A bce_slope(A x, A t) { return (x - t) / M_MAX(x * (LIT(1.0) - x), LIT(1e-12)); }
 
-/* What the formulas are written on: an element, that of the target, their difference, and the loss's number. */
-#define PAIR_X LOAD(x, p.offsets[1] + i)
-#define PAIR_T LOAD(target, p.offsets[2] + i)
-#define PAIR_D (PAIR_X - PAIR_T)
-#define PAIR_S SCALAR(p.number)
-
-/* VALUE is the loss of an element, SLOPE its derivative by x. */
+/* VALUE is the loss of an element, SLOPE its derivative by x: expressions of the element x, that of the target t, their
+ * difference d, and the loss's number s. */
 TEMPLATE(pair_loss, NAME, VALUE, SLOPE)
-KERNEL3(NAME##_losses, pair_params, ACC, out, const T, x, const T, target)
+FUNC A NAME##_of(A x, A t, A s) { const A d = x - t; (void)d, (void)s; return VALUE; }
+FUNC A NAME##_slope_of(A x, A t, A s) { const A d = x - t; (void)d, (void)s; return SLOPE; }
+KERNEL3(NAME##_losses, pair_params, ACC, out, const T, in, const T, target)
 {
-    VECTOR_LOOP FOR_ITEMS(i) out[p.offsets[0] + i] = VALUE;
+    GLOBAL const T *x = in + p.offsets[1], *t = target + p.offsets[2];
+    VECTOR_LOOP FOR_ITEMS(i) out[p.offsets[0] + i] = NAME##_of(LOAD(x, i), LOAD(t, i), SCALAR(p.number));
 }
 
-KERNEL4(NAME##_backward, pair_params, T, out, const T, x, const T, target, const T, g)
+KERNEL4(NAME##_backward, pair_params, T, out, const T, in, const T, target, const T, g)
 {
+    GLOBAL const T *x = in + p.offsets[1], *t = target + p.offsets[2];
     const A all = LOAD(g, p.offsets[3]) * SCALAR(p.scale);
     if (p.each) {
-        VECTOR_LOOP FOR_ITEMS(i) STORE(out, p.offsets[0] + i, LOAD(g, p.offsets[3] + i) * (SLOPE));
+        VECTOR_LOOP FOR_ITEMS(i) {
+            const A slope = NAME##_slope_of(LOAD(x, i), LOAD(t, i), SCALAR(p.number));
+            STORE(out, p.offsets[0] + i, LOAD(g, p.offsets[3] + i) * slope);
+        }
     } else {
-        VECTOR_LOOP FOR_ITEMS(i) STORE(out, p.offsets[0] + i, all * (SLOPE));
+        VECTOR_LOOP FOR_ITEMS(i) STORE(out, p.offsets[0] + i, all * NAME##_slope_of(LOAD(x, i), LOAD(t, i), SCALAR(p.number)));
     }
 }
 END_TEMPLATE
 
-EXPAND(pair_loss, mse, PAIR_D * PAIR_D, PAIR_D * LIT(2.0))
-EXPAND(pair_loss, l1, M_ABS(PAIR_D), M_SIGN(PAIR_D))
-EXPAND(pair_loss, huber, huber_value(PAIR_D, PAIR_S), huber_slope(PAIR_D, PAIR_S))
-EXPAND(pair_loss, smooth_l1, smooth_value(PAIR_D, PAIR_S), smooth_slope(PAIR_D, PAIR_S))
-EXPAND(pair_loss, kl_div, kl_value(PAIR_X, PAIR_T), kl_slope(PAIR_X, PAIR_T))
-EXPAND(pair_loss, kl_div_log, kl_log_value(PAIR_X, PAIR_T), kl_log_slope(PAIR_X, PAIR_T))
-EXPAND(pair_loss, bce, bce_value(PAIR_X, PAIR_T), bce_slope(PAIR_X, PAIR_T))
+EXPAND(pair_loss, mse, d * d, d * LIT(2.0))
+EXPAND(pair_loss, l1, M_ABS(d), M_SIGN(d))
+EXPAND(pair_loss, huber, huber_value(d, s), huber_slope(d, s))
+EXPAND(pair_loss, smooth_l1, smooth_value(d, s), smooth_slope(d, s))
+EXPAND(pair_loss, kl_div, kl_value(x, t), kl_slope(x, t))
+EXPAND(pair_loss, kl_div_log, kl_log_value(x, t), kl_log_slope(x, t))
+EXPAND(pair_loss, bce, bce_value(x, t), bce_slope(x, t))
 #endif
 /* kernel text ends */
 // clang-format on
