@@ -18,7 +18,7 @@
 // clang-format off
 /* kernel text begins */
 /* Up to so many elements of a row are put where their ranks say. */
-#define SORT_FEW 64
+enum { SORT_FEW = 64 };
 
 typedef struct sort_params {
     I64 items;
@@ -31,67 +31,62 @@ typedef struct sort_params {
 } sort_params;
 
 #ifdef HAUL_KERNEL
-/* NaN is the largest element; -0 and 0 are equal. */
+/* NaN is the largest element; -0 and 0 are equal. An item is a key with the element's index. */
 #if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
-#define SORT_DIGITS 8
+enum { SORT_DIGITS = 8 };
 typedef U64 sort_key;
 typedef struct sort_item {
     U64 key, index;
 } sort_item;
-#define SORT_TOP ((U64)1 << 63)
-#define SORT_BITS(x) F64_BITS(x)
-#define SORT_DIGIT(item, d) ((U32)((item).key >> 8 * (d)) & 255u)
-#define SORT_INDEX(item) ((I64)(item).index)
-FUNC sort_item SORT_ITEM(sort_key key, I64 index) { const sort_item item = {key, (U64)index}; return item; }
-FUNC I32 SORT_LESS(sort_item a, sort_item b) { return a.key < b.key || (a.key == b.key && a.index < b.index); }
+FUNC U32 sort_digit(sort_item item, int d) { return (U32)(item.key >> 8 * d) & 255u; }
+FUNC I64 sort_index(sort_item item) { return (I64)item.index; }
+FUNC sort_item sort_item_of(sort_key key, I64 index) { const sort_item item = {key, (U64)index}; return item; }
+FUNC I32 sort_less(sort_item a, sort_item b) { return a.key < b.key || (a.key == b.key && a.index < b.index); }
 #else
-#define SORT_DIGITS 4
+enum { SORT_DIGITS = 4 };
 typedef U32 sort_key;
 typedef U64 sort_item;
-#define SORT_TOP ((U32)1 << 31)
-#define SORT_BITS(x) F32_BITS(x)
-#define SORT_DIGIT(item, d) ((U32)((item) >> (32 + 8 * (d))) & 255u)
-#define SORT_INDEX(item) ((I64)((item) & 0xffffffffu))
-#define SORT_ITEM(key, index) ((U64)(key) << 32 | (U64)(index))
-#define SORT_LESS(a, b) ((a) < (b))
+FUNC U32 sort_digit(sort_item item, int d) { return (U32)(item >> (32 + 8 * d)) & 255u; }
+FUNC I64 sort_index(sort_item item) { return (I64)(item & 0xffffffffu); }
+FUNC sort_item sort_item_of(sort_key key, I64 index) { return (U64)key << 32 | (U64)index; }
+FUNC I32 sort_less(sort_item a, sort_item b) { return a < b; }
 #endif
 
+/* Changes the highest bit, which is the sign of integers. */
+FUNC sort_key sort_sign_changed(sort_key key) { return key ^ (sort_key)1 << (8 * SORT_DIGITS - 1); }
 #if IS_FLOAT
-FUNC sort_key SORT_KEY(A x)
+FUNC sort_key sort_key_of(A x)
 {
-    const sort_key bits = x == 0 ? 0 : (sort_key)SORT_BITS(x);
-    return x != x ? ~(sort_key)0 : bits & SORT_TOP ? ~bits : bits | SORT_TOP;
+#if defined(HAUL_KERNEL_DTYPE_f64)
+    const sort_key bits = x == 0 ? 0 : (sort_key)F64_BITS(x);
+#else
+    const sort_key bits = x == 0 ? 0 : (sort_key)F32_BITS(x);
+#endif
+    return x != x ? ~(sort_key)0 : bits >> (8 * SORT_DIGITS - 1) ? ~bits : sort_sign_changed(bits);
 }
 #else
-#define SORT_KEY(x) ((sort_key)(x) ^ SORT_TOP)
+FUNC sort_key sort_key_of(A x) { return sort_sign_changed((sort_key)x); }
 #endif
 
 /* The rank of an element in its row is the number of those that precede it. Keys with a sign, as not all processors have
  * vectors of numbers without; the index is in them where there is room for both. */
 #if defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)
-#define SORT_RANKED(key, j) ((void)(j), (I64)((key) ^ SORT_TOP))
-#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)) | ((I64)((a) == (b)) & (I64)((k) < (j))))
+FUNC I64 sort_with_index(sort_key key, I64 j) { (void)j; return (I64)sort_sign_changed(key); }
+FUNC I64 sort_precedes(I64 a, I64 k, I64 b, I64 j) { return (I64)(a < b) | ((I64)(a == b) & (I64)(k < j)); }
 #else
-#define SORT_RANKED(key, j) ((I64)((U64)((key) ^ SORT_TOP) << 32 | (U64)(j)))
-#define SORT_PRECEDES(a, k, b, j) ((I64)((a) < (b)))
+FUNC I64 sort_with_index(sort_key key, I64 j) { return (I64)((U64)sort_sign_changed(key) << 32 | (U64)j); }
+FUNC I64 sort_precedes(I64 a, I64 k, I64 b, I64 j) { (void)k, (void)j; return (I64)(a < b); }
 #endif
-#define SORT_LAST 0x7fffffffffffffff
 FUNC I64 sort_ranked(A x, I64 j, I32 descending)
 {
-    const sort_key key = SORT_KEY(x);
-    return SORT_RANKED(descending ? (sort_key)~key : key, j);
+    const sort_key key = sort_key_of(x);
+    return sort_with_index(descending ? (sort_key)~key : key, j);
 }
 #if CHUNKED
-/* The CPU's level for old processors has no vectors of these keys. */
-#if defined(HAUL_KERNEL_LEVEL) && !defined(__AVX2__)
-#define SORT_VECTORS 0
-#else
-#define SORT_VECTORS 1
-#endif
 FUNC void sort_rank(PRIVATE I64 *keys, PRIVATE I64 *ranks, I64 n)
 {
     const I64 padded = (n + 7) & ~(I64)7;
-    for (I64 j = n; j < padded; j++) keys[j] = SORT_LAST;
+    for (I64 j = n; j < padded; j++) keys[j] = 0x7fffffffffffffff;
     for (I64 e = 0; e < padded; e += 8) {
         BLOCK_LOOP for (int l = 0; l < 8; l++) ranks[e + l] = 0;
     }
@@ -101,8 +96,8 @@ FUNC void sort_rank(PRIVATE I64 *keys, PRIVATE I64 *ranks, I64 n)
             PRIVATE const I64 *key = keys + e;
             PRIVATE I64 *rank = ranks + e;
             BLOCK_LOOP for (int l = 0; l < 8; l++)
-                rank[l] += SORT_PRECEDES(a, k, key[l], e + l) + SORT_PRECEDES(b, k + 1, key[l], e + l) +
-                           SORT_PRECEDES(c, k + 2, key[l], e + l) + SORT_PRECEDES(d, k + 3, key[l], e + l);
+                rank[l] += sort_precedes(a, k, key[l], e + l) + sort_precedes(b, k + 1, key[l], e + l) +
+                           sort_precedes(c, k + 2, key[l], e + l) + sort_precedes(d, k + 3, key[l], e + l);
         }
     }
 }
@@ -110,7 +105,7 @@ FUNC void sort_rank_few(PRIVATE const I64 *keys, PRIVATE I64 *ranks, I64 n)
 {
     for (I64 j = 0; j < n; j++) {
         I64 rank = 0;
-        for (I64 k = 0; k < n; k++) rank += SORT_PRECEDES(keys[k], k, keys[j], j);
+        for (I64 k = 0; k < n; k++) rank += sort_precedes(keys[k], k, keys[j], j);
         ranks[j] = rank;
     }
 }
@@ -133,7 +128,7 @@ KERNEL3(sort_few, sort_params, T, values, I64, indices, const T, x)
             BLOCK_LOOP for (int l = 0; l < 8; l++) keys[e + l] = sort_ranked(LOAD(row, e + l), e + l, p.descending);
         }
         for (I64 j = whole; j < n; j++) keys[j] = sort_ranked(LOAD(row, j), j, p.descending);
-        if (SORT_VECTORS && n > 6) sort_rank(keys, ranks, n);
+        if (HAS_VECTORS && n > 6) sort_rank(keys, ranks, n);
         else sort_rank_few(keys, ranks, n);
         for (I64 j = 0; j < n; j++) sort_put(&p, values, indices, row, first, j, ranks[j]);
 #else
@@ -143,7 +138,7 @@ KERNEL3(sort_few, sort_params, T, values, I64, indices, const T, x)
         I64 rank = 0;
         for (I64 k = 0; k < p.length; k++) {
             const I64 key = sort_ranked(LOAD(row, k), k, p.descending);
-            rank += SORT_PRECEDES(key, k, own, j);
+            rank += sort_precedes(key, k, own, j);
         }
         sort_put(&p, values, indices, row, first, j, rank);
 #endif
@@ -159,16 +154,16 @@ FUNC void sort_radix(GLOBAL sort_item *items, GLOBAL sort_item *other, I64 n)
     for (int d = 0; d < SORT_DIGITS; d++)
         for (int k = 0; k < 256; k++) counts[d][k] = 0;
     for (I64 j = 0; j < n; j++)
-        for (int d = 0; d < SORT_DIGITS; d++) counts[d][SORT_DIGIT(items[j], d)]++;
+        for (int d = 0; d < SORT_DIGITS; d++) counts[d][sort_digit(items[j], d)]++;
     for (int d = 0; d < SORT_DIGITS; d++) {
         U32 *place = counts[d], sum = 0;
-        if (place[SORT_DIGIT(from[0], d)] == (U32)n) continue;
+        if (place[sort_digit(from[0], d)] == (U32)n) continue;
         for (int k = 0; k < 256; k++) {
             const U32 count = place[k];
             place[k] = sum;
             sum += count;
         }
-        for (I64 j = 0; j < n; j++) to[place[SORT_DIGIT(from[j], d)]++] = from[j];
+        for (I64 j = 0; j < n; j++) to[place[sort_digit(from[j], d)]++] = from[j];
         GLOBAL sort_item *last = from;
         from = to;
         to = last;
@@ -186,10 +181,10 @@ KERNEL3(sort_blocks, sort_params, sort_item, items, sort_item, other, const T, x
         const I64 n = least(p.length - first, p.run);
         GLOBAL sort_item *own = items + at;
         for (I64 j = 0; j < n; j++) {
-            const sort_key key = SORT_KEY(LOAD(x, p.offsets[0] + at + j));
-            const sort_item item = SORT_ITEM(p.descending ? (sort_key)~key : key, first + j);
+            const sort_key key = sort_key_of(LOAD(x, p.offsets[0] + at + j));
+            const sort_item item = sort_item_of(p.descending ? (sort_key)~key : key, first + j);
             I64 k = j;
-            for (; !CHUNKED && k > 0 && SORT_LESS(item, own[k - 1]); k--) own[k] = own[k - 1];
+            for (; !CHUNKED && k > 0 && sort_less(item, own[k - 1]); k--) own[k] = own[k - 1];
             own[k] = item;
         }
 #if CHUNKED
@@ -210,12 +205,12 @@ KERNEL2(sort_merge, sort_params, sort_item, merged, const sort_item, items)
         I64 low = M_MAX_OF(n - (end - middle), 0), high = least(n, middle - begin);
         while (low < high) { /* finds how many of the first n come from the first run */
             const I64 some = (low + high) / 2;
-            if (SORT_LESS(v[begin + some], v[middle + n - 1 - some])) low = some + 1;
+            if (sort_less(v[begin + some], v[middle + n - 1 - some])) low = some + 1;
             else high = some;
         }
         I64 one = begin + low, two = middle + n - low;
         for (I64 j = first; j < last; j++) {
-            const I32 takes = two >= end || (one < middle && SORT_LESS(v[one], v[two]));
+            const I32 takes = two >= end || (one < middle && sort_less(v[one], v[two]));
             w[j] = v[takes ? one : two];
             one += takes;
             two += !takes;
@@ -227,7 +222,7 @@ KERNEL2(sort_merge, sort_params, sort_item, merged, const sort_item, items)
 KERNEL4(sort_finish, sort_params, T, values, I64, indices, const sort_item, items, const T, x)
 {
     FOR_ITEMS(i) {
-        const I64 index = SORT_INDEX(items[i]);
+        const I64 index = sort_index(items[i]);
         indices[p.offsets[2] + i] = index;
         if (p.values) values[p.offsets[1] + i] = x[p.offsets[0] + QUOTIENT(i, p.length) * p.length + index];
     }

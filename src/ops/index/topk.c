@@ -24,11 +24,11 @@ typedef struct topk_params {
 #ifdef HAUL_KERNEL
 /* True if a is better than b. NaN is the largest, and an element is not better than its equal. */
 #if IS_FLOAT
-#define TOPK_MORE(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
+FUNC I32 topk_more(A a, A b) { return a > b || (a != a && b == b); }
 #else
-#define TOPK_MORE(a, b) ((a) > (b))
+FUNC I32 topk_more(A a, A b) { return a > b; }
 #endif
-FUNC I32 topk_better(A a, A b, I32 largest) { return largest ? TOPK_MORE(a, b) : TOPK_MORE(b, a); }
+FUNC I32 topk_better(A a, A b, I32 largest) { return largest ? topk_more(a, b) : topk_more(b, a); }
 
 KERNEL3(topk, topk_params, T, values, I64, indices, const T, x)
 {

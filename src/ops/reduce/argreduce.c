@@ -29,18 +29,16 @@ FUNC I64 argreduce_at(const I64 *dims, const I64 *strides, I32 ndim, I64 i)
 }
 
 #if IS_FLOAT
-#define ARGREDUCE_SAME(a, b) ((a) == (b) || ((a) != (a) && (b) != (b)))
-#define ARGREDUCE_IS_NAN(a)  ((a) != (a))
+FUNC I32 argreduce_is_nan(A a) { return a != a; }
+FUNC I32 argreduce_same(A a, A b) { return a == b || (a != a && b != b); }
 #else
-#define ARGREDUCE_SAME(a, b) ((a) == (b))
-#define ARGREDUCE_IS_NAN(a)  0
+FUNC I32 argreduce_is_nan(A a) { (void)a; return 0; }
+FUNC I32 argreduce_same(A a, A b) { return a == b; }
 #endif
-#define ARGREDUCE_ABOVE(a, b) ((a) > (b))
-#define ARGREDUCE_BELOW(a, b) ((a) < (b))
 
-#define ARGREDUCE_WIDTH 128 /* neighbouring outputs that are taken side by side */
+enum { ARGREDUCE_WIDTH = 128 }; /* neighbouring outputs that are taken side by side */
 
-/* BEATS says whether an element replaces the one before it; the first NaN stays. */
+/* BEATS is true if an element e replaces the best one before it, b; the first NaN stays. */
 TEMPLATE(argreduce, NAME, STEP, BEATS)
 KERNEL2(NAME, argreduce_params, I64, out, const T, x)
 {
@@ -54,7 +52,7 @@ KERNEL2(NAME, argreduce_params, I64, out, const T, x)
         EACH_REST(l, n - whole) OF_LANE(s, l) = IN_REST(l, n - whole, STEP(OF_LANE(s, l), LOAD(v, whole + l)), OF_LANE(s, l));
         LANE_TREE(A, s, STEP)
         const A best = OF_FIRST_LANE(s);
-        FIND_IN_ROW(found, j, n, ARGREDUCE_SAME(LOAD(v, j), best))
+        FIND_IN_ROW(found, j, n, argreduce_same(LOAD(v, j), best))
         if (IS_FIRST_LANE) out[p.out_offset + i] = found;
     }
 }
@@ -74,10 +72,11 @@ KERNEL2(NAME##_columns, argreduce_params, I64, out, const T, x)
             GLOBAL const T *row = v + j * p.stride;
             VECTOR_LOOP for (int l = 0; l < width; l++) {
                 const A e = LOAD(row, l * step);
-                I32 take = BEATS(e, best[l]) ? 1 : 0;
-                take = ARGREDUCE_IS_NAN(e) ? 1 : take;
-                take = ARGREDUCE_IS_NAN(best[l]) ? 0 : take;
-                best[l] = take ? e : best[l];
+                const A b = best[l];
+                I32 take = BEATS ? 1 : 0;
+                take = argreduce_is_nan(e) ? 1 : take;
+                take = argreduce_is_nan(b) ? 0 : take;
+                best[l] = take ? e : b;
                 found[l] = take ? j : found[l];
             }
         }
@@ -87,8 +86,8 @@ KERNEL2(NAME##_columns, argreduce_params, I64, out, const T, x)
 }
 END_TEMPLATE
 
-EXPAND(argreduce, argmax, M_MAX, ARGREDUCE_ABOVE)
-EXPAND(argreduce, argmin, M_MIN, ARGREDUCE_BELOW)
+EXPAND(argreduce, argmax, M_MAX, e > b)
+EXPAND(argreduce, argmin, M_MIN, e < b)
 #endif
 /* kernel text ends */
 // clang-format on
