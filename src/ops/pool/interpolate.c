@@ -23,8 +23,8 @@ typedef struct interpolate_params {
     I32 bilinear, reserved;
 } interpolate_params;
 
-#define INTERPOLATE_WIDTH 64  /* elements that are taken side by side */
-#define INTERPOLATE_REACH 512 /* elements of a row of y that these may be part of */
+enum { INTERPOLATE_WIDTH = 64 }; /* elements that are taken side by side */
+enum { INTERPOLATE_REACH = 512 }; /* elements of a row of y that these may be part of */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 /* An element of y comes from `first`, and for `share` from `second`. */

@@ -58,8 +58,7 @@ INLINE void pool_sum_pairs(const pool2d_params p, GLOBAL const T *v, PRIVATE A *
 FUNC void pool_sum_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, I64 rows, I64 begin, I64 end)
 {
     const I64 whole = least(end, p.w >> 1);
-#define POOL_SUM_PAIRS(n) pool_sum_pairs(p, v + 2 * o, even + o - begin, odd + o - begin, rows, n);
-    POOL_BLOCKS(begin, whole, POOL_SUM_PAIRS)
+    EXPAND(pool_blocks, begin, whole, pool_sum_pairs(p, v + 2 * o, even + o - begin, odd + o - begin, rows, n))
     if (whole >= end) return;
     A column = LOAD(v, p.w - 1);
     for (I64 r = 1; r < rows; r++) column += LOAD(v, r * p.w + p.w - 1);
@@ -83,21 +82,21 @@ FUNC void pool_average_pairs(const pool2d_params p, PRIVATE const A *even, PRIVA
  * has a pair. `columns`: how many of a window are in the plane, if those alone count. */
 FUNC void pool_average_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, PRIVATE A *even, PRIVATE A *odd, PRIVATE const A *columns, I64 oy, I64 rows, I64 at, I64 outs)
 {
-    const I64 pitch = outs + POOL_BEFORE + POOL_BEHIND, begin = M_MAX_OF(at - POOL_BEFORE, (I64)0);
-    const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
+    const I64 pitch = outs + pool_before(p) + pool_behind(p), begin = M_MAX_OF(at - pool_before(p), (I64)0);
+    const I64 end = least(at + outs + pool_behind(p), (p.w + 1) >> 1);
     const A divisor = p.exclude_padding ? LIT(1.0) : (A)(p.size_h * p.size_w);
     A average[POOL_ROUND + 16];
     for (I64 r = 0; r < rows; r++) {
-        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
-        POOL_FETCH(x + y0 * p.w)
+        const I64 y0 = pool_top(p, oy + r), y1 = pool_bottom(p, oy + r), to = r * pitch + begin - (at - pool_before(p));
+        pool_fetch(p, x + y0 * p.w);
         pool_sum_rows(p, x + y0 * p.w, even + to, odd + to, y1 - y0, begin, end);
     }
-    pool_average_pairs(p, even + POOL_BEFORE, odd + POOL_BEFORE, average, divisor, rows * pitch);
+    pool_average_pairs(p, even + pool_before(p), odd + pool_before(p), average, divisor, rows * pitch);
     for (I64 r = 0; r < rows; r++) {
         GLOBAL T *row = y + r * p.out_w + at;
         PRIVATE const A *from = average + r * pitch;
         if (p.exclude_padding) {
-            const A height = (A)(POOL_BOTTOM(oy + r) - POOL_TOP(oy + r));
+            const A height = (A)(pool_bottom(p, oy + r) - pool_top(p, oy + r));
             VECTOR_LOOP for (I64 o = 0; o < outs; o++) STORE(row, o, from[o] / (height * columns[o]));
         } else {
             VECTOR_LOOP for (I64 o = 0; o < outs; o++) STORE(row, o, from[o]);
@@ -114,7 +113,7 @@ INLINE void pool_average_four(GLOBAL const T *upper, GLOBAL const T *lower, GLOB
 }
 INLINE void pool_average_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 y0, I64 y1, I64 o)
 {
-    const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
+    const I64 x0 = pool_left(p, o), x1 = pool_right(p, o);
     A sum = 0;
     for (I64 c = x0; c < x1; c++) {
         A column = LOAD(x, y0 * p.w + c);
@@ -127,10 +126,10 @@ INLINE void pool_average_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T 
 KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
     POOL_WHOLE_OF_ALL
-    const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
-    const I64 most = POOL_BY_PAIRS && outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
+    const I64 reach = pool_before(p) + pool_behind(p), outs = least(p.out_w, POOL_ROUND - reach);
+    const I64 most = pool_by_pairs(p) && outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
     A even[CHUNKED ? POOL_ROUND + 32 : 1], odd[CHUNKED ? POOL_ROUND + 32 : 1], columns[CHUNKED ? POOL_ROUND : 1];
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && POOL_BY_PAIRS;) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END && pool_by_pairs(p);) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         const I64 rows = least(most, least(p.out_h - oy, ITEMS_END - i));
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
@@ -138,34 +137,29 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
             const I64 some = least(p.out_w - at, outs);
             if (i == ITEMS_BEGIN || outs < p.out_w) {
                 for (int l = 0; l < POOL_ROUND + 32; l++) even[l] = odd[l] = 0;
-                for (I64 o = 0; o < some && p.exclude_padding; o++) columns[o] = (A)(POOL_RIGHT(at + o) - POOL_LEFT(at + o));
+                for (I64 o = 0; o < some && p.exclude_padding; o++) columns[o] = (A)(pool_right(p, at + o) - pool_left(p, at + o));
             }
             pool_average_rows(p, x, out + i * p.out_w, even, odd, columns, oy, rows, at, some);
         }
         i += ITEMS_STEP(rows);
     }
-    if (!POOL_BY_PAIRS) FOR_ITEMS(i) {
+    if (!pool_by_pairs(p)) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;
-        if (POOL_IS_HALVING) {
+        if (pool_is_halving(p)) {
             GLOBAL const T *upper = x + 2 * oy * p.w, *lower = upper + p.w;
-#define POOL_AVERAGE(n) pool_average_four(upper + 2 * o, lower + 2 * o, y + o, n);
-            POOL_BLOCKS((I64)0, p.out_w, POOL_AVERAGE)
+            EXPAND(pool_blocks, (I64)0, p.out_w, pool_average_four(upper + 2 * o, lower + 2 * o, y + o, n))
             continue;
         }
-        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
+        const I64 y0 = pool_top(p, oy), y1 = pool_bottom(p, oy);
         POOL_WHOLE_OF_ROW
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * p.size_w : p.size_h * p.size_w);
         for (I64 o = 0; o < first; o++) pool_average_one(p, x, y, y0, y1, o);
-#define POOL_SUM(n, step) pool_sum_whole(p, v, y + o, y1 - y0, step, divisor, n);
-#define POOL_SUM_STEPS(n)                                                                                              \
-    {                                                                                                                  \
-        GLOBAL const T *v = x + y0 * p.w + o * p.stride_w - p.padding_w;                                               \
-        if (p.stride_w == 1) POOL_SUM(n, 1)                                                                            \
-        else POOL_SUM(n, p.stride_w)                                                                                   \
-    }
-        POOL_BLOCKS(first, last, POOL_SUM_STEPS)
+        EXPAND(pool_blocks, first, last,
+               GLOBAL const T *v = x + y0 * p.w + o * p.stride_w - p.padding_w;
+               if (p.stride_w == 1) pool_sum_whole(p, v, y + o, y1 - y0, 1, divisor, n);
+               else pool_sum_whole(p, v, y + o, y1 - y0, p.stride_w, divisor, n))
         for (I64 o = last; o < p.out_w; o++) pool_average_one(p, x, y, y0, y1, o);
     }
 }
@@ -181,24 +175,25 @@ INLINE void pool_unaverage(GLOBAL const T *g, GLOBAL T *dx, int n)
 /* Where windows are two apart and a column is in two at most, pairs of columns of dx are computed side by side. What a
  * window gives to each of its elements is kept for all rows of dx that need it, as divisions take long: a row of `kept`
  * has window k at POOL_OWN, and is 0 where there is none. */
-#define POOL_KEPT  8   /* rows of windows */
-#define POOL_PAIRS 128 /* of columns */
-#define POOL_OWN   16
-#define POOL_WINDOWS (POOL_PAIRS + 48)
+enum {
+    POOL_KEPT = 8,    /* rows of windows */
+    POOL_PAIRS = 128, /* of columns */
+    POOL_OWN = 16,
+    POOL_WINDOWS = POOL_PAIRS + 48
+};
 #define POOL_SPREADS_PAIRS                                                                                             \
     (CHUNKED && !p.adaptive && p.stride_w == 2 && p.size_w <= 4 && p.size_h <= POOL_KEPT * p.stride_h)
 FUNC void pool_keep(const pool2d_params p, GLOBAL const T *dy, PRIVATE A *kept, PRIVATE const A *columns, I64 row, I64 k)
 {
     const I64 from = M_MAX_OF(k - 1, (I64)0), count = least(k + POOL_PAIRS + 1, p.out_w) - from;
-    const A rows = (A)(POOL_BOTTOM(row) - POOL_TOP(row)), whole = (A)(p.size_h * p.size_w);
+    const A rows = (A)(pool_bottom(p, row) - pool_top(p, row)), whole = (A)(p.size_h * p.size_w);
     GLOBAL const T *g = dy + row * p.out_w + from;
     PRIVATE A *to = kept + POOL_OWN + from - k;
     kept[POOL_OWN - 1] = 0;
-#define POOL_DIVIDE(n) BLOCK_LOOP for (int l = 0; l < n; l++) to[o + l] = LOAD(g, o + l) / whole;
     if (p.exclude_padding) {
         VECTOR_LOOP for (I64 l = 0; l < count; l++) to[l] = LOAD(g, l) / (rows * columns[from - k + 1 + l]);
     } else {
-        POOL_BLOCKS((I64)0, count, POOL_DIVIDE)
+        EXPAND(pool_blocks, (I64)0, count, BLOCK_LOOP for (int l = 0; l < n; l++) to[o + l] = LOAD(g, o + l) / whole)
     }
     to += count;
     BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = 0;
@@ -228,10 +223,10 @@ INLINE void pool_spread_pairs(const pool2d_params p, GLOBAL const T *dy, GLOBAL 
     BLOCK_LOOP for (int l = 0; l < POOL_WINDOWS; l++) none[l] = 0;
     for (I64 k = 0; 2 * k < p.w; k += POOL_PAIRS) {
         const I64 whole = least((p.w >> 1) - k, POOL_PAIRS);
-        for (int l = 0; l < POOL_PAIRS + 2 && p.exclude_padding; l++) columns[l] = (A)(POOL_RIGHT(k - 1 + l) - POOL_LEFT(k - 1 + l));
-        for (I64 o = first; o <= POOL_ROW_TO(r + rows - 1); o++) pool_keep(p, dy, kept[o - first], columns, o, k);
+        for (int l = 0; l < POOL_PAIRS + 2 && p.exclude_padding; l++) columns[l] = (A)(pool_right(p, k - 1 + l) - pool_left(p, k - 1 + l));
+        for (I64 o = first; o <= pool_row_to(p, r + rows - 1); o++) pool_keep(p, dy, kept[o - first], columns, o, k);
         for (I64 j = 0; j < rows; j++) {
-            const I64 o0 = POOL_ROW_FROM(r + j) - first, o1 = POOL_ROW_TO(r + j) - first;
+            const I64 o0 = pool_row_from(p, r + j) - first, o1 = pool_row_to(p, r + j) - first;
             PRIVATE const A *upper = o0 > o1 ? none : kept[o0], *lower = o0 < o1 ? kept[o0 + 1] : none;
             GLOBAL T *to = dx + j * p.w + 2 * k;
             A sum[POOL_WINDOWS];
@@ -242,8 +237,7 @@ INLINE void pool_spread_pairs(const pool2d_params p, GLOBAL const T *dy, GLOBAL 
             }
             const pool_taps even = pool_taps_of(upper, lower, none, (p.padding_w - p.size_w + 2) >> 1, p.padding_w >> 1);
             const pool_taps odd = pool_taps_of(upper, lower, none, (p.padding_w - p.size_w + 3) >> 1, (p.padding_w + 1) >> 1);
-#define POOL_SPREAD_PAIRS(n) pool_spread_block(even, odd, to, o, n);
-            POOL_BLOCKS((I64)0, whole, POOL_SPREAD_PAIRS)
+            EXPAND(pool_blocks, (I64)0, whole, pool_spread_block(even, odd, to, o, n))
             if (2 * (k + whole) == p.w - 1 && whole < POOL_PAIRS) STORE(to, 2 * whole, POOL_TAPPED(even, whole));
         }
     }
@@ -253,10 +247,10 @@ INLINE void pool_column_sums(const pool2d_params p, GLOBAL const T *dy, PRIVATE 
 {
     A columns[16];
     BLOCK_LOOP for (int l = 0; l < n; l++) sum[l] = columns[l] = 0;
-    for (int l = 0; l < n && p.exclude_padding; l++) columns[l] = (A)(POOL_RIGHT(q + l) - POOL_LEFT(q + l));
+    for (int l = 0; l < n && p.exclude_padding; l++) columns[l] = (A)(pool_right(p, q + l) - pool_left(p, q + l));
     for (I64 o = o0; o <= o1; o++) {
         GLOBAL const T *g = dy + o * p.out_w + q;
-        const A rows = (A)(POOL_BOTTOM(o) - POOL_TOP(o)), whole = (A)(p.size_h * p.size_w);
+        const A rows = (A)(pool_bottom(p, o) - pool_top(p, o)), whole = (A)(p.size_h * p.size_w);
         if (p.exclude_padding) {
             BLOCK_LOOP for (int l = 0; l < n; l++) sum[l] += LOAD(g, l) / (rows * columns[l]);
         } else {
@@ -286,7 +280,7 @@ INLINE void pool_spread(const pool2d_params p, GLOBAL const T *dy, GLOBAL T *dx,
         const I64 end = least(p.out_w, q + 16);
         pool_column_sums_16(p, dy, sum, o0, o1, q);
         for (I64 k = q; k < end; k++)
-            for (I64 c = POOL_LEFT(k); c < POOL_RIGHT(k); c++) dx[c] += (T)sum[k - q];
+            for (I64 c = pool_left(p, k); c < pool_right(p, k); c++) dx[c] += (T)sum[k - q];
     }
 }
 
@@ -297,16 +291,15 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
         GLOBAL const T *dy = in0 + p.y_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
         I64 rows = 1;
-        if (POOL_IS_HALVING) {
+        if (pool_is_halving(p)) {
             const I64 row = r >> 1, count = row < p.out_h ? p.out_w : 0;
             GLOBAL const T *g = dy + row * p.out_w;
-#define POOL_UNAVERAGE(n) pool_unaverage(g + o, dx + 2 * o, n);
-            POOL_BLOCKS((I64)0, count, POOL_UNAVERAGE)
+            EXPAND(pool_blocks, (I64)0, count, pool_unaverage(g + o, dx + 2 * o, n))
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
             i += ITEMS_STEP(rows);
             continue;
         }
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        const I64 o0 = pool_row_from(p, r), o1 = pool_row_to(p, r);
         if (POOL_SPREADS_PAIRS) {
             rows = least(least(p.h - r, ITEMS_END - i), (o0 + POOL_KEPT) * p.stride_h - p.padding_h - r);
             pool_spread_pairs(p, dy, dx, r, rows, o0);
@@ -318,10 +311,10 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
                 at = pool_columns_next(p, at, c);
                 A sum = 0;
                 for (I64 q = at.from; q <= at.to; q++) {
-                    const I64 columns = POOL_RIGHT(q) - POOL_LEFT(q);
+                    const I64 columns = pool_right(p, q) - pool_left(p, q);
                     A column = 0;
                     for (I64 o = o0; o <= o1; o++) {
-                        const I64 height = POOL_BOTTOM(o) - POOL_TOP(o);
+                        const I64 height = pool_bottom(p, o) - pool_top(p, o);
                         column += LOAD(dy, o * p.out_w + q) / (A)(p.exclude_padding ? height * columns : p.size_h * p.size_w);
                     }
                     sum += column;
@@ -338,7 +331,7 @@ KERNEL2(avg_pool2d_columns, pool2d_params, T, out, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
+        const I64 y0 = pool_top(p, at.row), y1 = pool_bottom(p, at.row), x0 = pool_left(p, at.column), x1 = pool_right(p, at.column);
         GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * (x1 - x0) : p.size_h * p.size_w);
         A sum[CHUNKED ? POOL_WIDTH : 1], column[CHUNKED ? POOL_WIDTH : 1];
@@ -361,14 +354,14 @@ KERNEL2(avg_pool2d_backward_columns, pool2d_params, T, out, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
-        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
+        const I64 o0 = pool_row_from(p, at.row), o1 = pool_row_to(p, at.row);
+        const I64 q0 = pool_column_from(p, at.column), q1 = pool_column_to(p, at.column);
         A sum[CHUNKED ? POOL_WIDTH : 1], column[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
         for (I64 q = q0; q <= q1; q++) {
             for (int l = 0; l < width; l++) column[l] = 0;
             for (I64 o = o0; o <= o1; o++) {
-                const I64 rows = POOL_BOTTOM(o) - POOL_TOP(o), columns = POOL_RIGHT(q) - POOL_LEFT(q);
+                const I64 rows = pool_bottom(p, o) - pool_top(p, o), columns = pool_right(p, q) - pool_left(p, q);
                 const A divisor = (A)(p.exclude_padding ? rows * columns : p.size_h * p.size_w);
                 GLOBAL const T *g = in0 + p.y_offset + ((at.n * p.out_h + o) * p.out_w + q) * p.channels + at.k;
                 VECTOR_LOOP for (int l = 0; l < width; l++) column[l] += LOAD(g, l) / divisor;

@@ -34,7 +34,7 @@ INLINE void pool_most_four(GLOBAL const T *upper, GLOBAL const T *lower, GLOBAL 
         STORE(y, o, M_MAX(left, M_MAX(LOAD(upper, 2 * o + 1), LOAD(lower, 2 * o + 1))));
     }
 }
-#if CHUNKED && !POOL_NARROW
+#if CHUNKED && HAS_VECTORS
 /* The rows [i, last) of y, behind each of which another row of the same thread comes: a short row is computed as one
  * block of n, of which the next row covers the excess. */
 INLINE void pool_halve_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 i, I64 last, int places, int n)
@@ -57,7 +57,7 @@ INLINE void pool_halve_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *
 #endif
 /* Put the elements at even and at odd places of the `count` that windows two apart need side by side, and so is then what
  * one tap of n windows reads, where columns do not come first (see below). */
-#define POOL_SPLITS(step, n) (POOL_NARROW && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
+#define POOL_SPLITS(step, n) (!HAS_VECTORS && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
 INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int count, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
@@ -163,9 +163,7 @@ INLINE void pool_best_columns(const pool2d_params p, GLOBAL const T *v, pool_bes
 FUNC void pool_best_pairs(const pool2d_params p, GLOBAL const T *x, pool_best to, I64 top, I64 rows, I64 begin, I64 end)
 {
     const I64 whole = least(end, p.w >> 1);
-#define POOL_BEST_COLUMNS(n)                                                                                           \
-    pool_best_columns(p, x + top * p.w + 2 * o, pool_best_from(to, o - begin), (I32)(top * p.w + 2 * o), rows, n);
-    POOL_BLOCKS(begin, whole, POOL_BEST_COLUMNS)
+    EXPAND(pool_blocks, begin, whole, pool_best_columns(p, x + top * p.w + 2 * o, pool_best_from(to, o - begin), (I32)(top * p.w + 2 * o), rows, n))
     if (whole >= end) return;
     A left, right;
     I32 left_at, right_at;
@@ -203,22 +201,21 @@ INLINE void pool_best_windows(const pool2d_params p, pool_best of, GLOBAL T *y, 
 /* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. */
 FUNC void pool_best_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, pool_best best, I64 oy, I64 rows, I64 at, I64 outs)
 {
-    const I64 pitch = outs + POOL_BEFORE + POOL_BEHIND, begin = M_MAX_OF(at - POOL_BEFORE, (I64)0);
-    const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
+    const I64 pitch = outs + pool_before(p) + pool_behind(p), begin = M_MAX_OF(at - pool_before(p), (I64)0);
+    const I64 end = least(at + outs + pool_behind(p), (p.w + 1) >> 1);
     for (I64 r = 0; r < rows; r++) {
-        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
-        POOL_FETCH(x + y0 * p.w)
+        const I64 y0 = pool_top(p, oy + r), y1 = pool_bottom(p, oy + r), to = r * pitch + begin - (at - pool_before(p));
+        pool_fetch(p, x + y0 * p.w);
         pool_best_pairs(p, x, pool_best_from(best, to), y0, y1 - y0, begin, end);
     }
     for (I64 r = 0; r < rows; r++) {
-        const I64 from = r * pitch + POOL_BEFORE, to = r * p.out_w + at;
-#define POOL_BEST_WINDOWS(n) pool_best_windows(p, pool_best_from(best, from + o), y + to + o, found + to + o, n);
-        POOL_BLOCKS((I64)0, outs, POOL_BEST_WINDOWS)
+        const I64 from = r * pitch + pool_before(p), to = r * p.out_w + at;
+        EXPAND(pool_blocks, (I64)0, outs, pool_best_windows(p, pool_best_from(best, from + o), y + to + o, found + to + o, n))
     }
 }
 FUNC void pool_best_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 i, I64 last)
 {
-    const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
+    const I64 reach = pool_before(p) + pool_behind(p), outs = least(p.out_w, POOL_ROUND - reach);
     const I64 most = outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
     A even[POOL_ROUND], odd[POOL_ROUND];
     I32 even_at[POOL_ROUND], odd_at[POOL_ROUND];
@@ -238,7 +235,7 @@ FUNC void pool_best_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T 
 }
 INLINE void pool_max_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, GLOBAL I32 *found, I64 y0, I64 y1, I64 o)
 {
-    const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
+    const I64 x0 = pool_left(p, o), x1 = pool_right(p, o);
     I64 best = y0 * p.w + x0;
     for (I64 r = y0; r < y1; r++)
         for (I64 c = x0; c < x1; c++) {
@@ -252,18 +249,17 @@ INLINE void pool_max_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, 
 /* A row of y a work item. */
 KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
 {
-#if CHUNKED && !POOL_NARROW
-    if (POOL_BY_PAIRS) {
+#if CHUNKED && HAS_VECTORS
+    if (pool_by_pairs(p)) {
         pool_best_by_pairs(p, in0 + p.x_offset, out, index, ITEMS_BEGIN, ITEMS_END);
         return;
     }
 #endif
     POOL_WHOLE_OF_ALL
     I64 first_item = ITEMS_BEGIN;
-#if CHUNKED && !POOL_NARROW
-    if (POOL_IS_HALVING && p.out_w > 1 && ITEMS_END > first_item) {
-#define POOL_HALVE_ROWS(n) pool_halve_rows(p, in0 + p.x_offset, out, index, first_item, ITEMS_END - 1, 1, n);
-        POOL_ONCE(p.out_w, POOL_HALVE_ROWS)
+#if CHUNKED && HAS_VECTORS
+    if (pool_is_halving(p) && p.out_w > 1 && ITEMS_END > first_item) {
+        EXPAND(pool_once, p.out_w, pool_halve_rows(p, in0 + p.x_offset, out, index, first_item, ITEMS_END - 1, 1, n))
         first_item = ITEMS_END - 1;
     }
 #endif
@@ -272,31 +268,26 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
         GLOBAL T *y = out + i * p.out_w;
         GLOBAL I32 *found = index + i * p.out_w;
-        if (POOL_IS_HALVING) {
+        if (pool_is_halving(p)) {
             const I32 at = (I32)(2 * oy * p.w), width = (I32)p.w;
             GLOBAL const T *upper = x + at, *lower = upper + width;
-#define POOL_HALVE(n) pool_halve(upper + 2 * o, lower + 2 * o, y + o, found + o, at + (I32)(2 * o), width, n);
-            POOL_BLOCKS((I64)0, p.out_w, POOL_HALVE)
+            EXPAND(pool_blocks, (I64)0, p.out_w, pool_halve(upper + 2 * o, lower + 2 * o, y + o, found + o, at + (I32)(2 * o), width, n))
             continue;
         }
-        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
+        const I64 y0 = pool_top(p, oy), y1 = pool_bottom(p, oy);
         POOL_WHOLE_OF_ROW
         for (I64 o = 0; o < first; o++) pool_max_one(p, x, y, found, y0, y1, o);
-#define POOL_MAX(n, step) pool_max_whole(p, x + at, y + o, found + o, (I32)at, y1 - y0, step, n);
-#define POOL_MAX_STEPS(n)                                                                                              \
-    {                                                                                                                  \
-        const I64 at = y0 * p.w + o * p.stride_w - p.padding_w;                                                        \
-        if (p.stride_w == 1) POOL_MAX(n, 1)                                                                            \
-        else if (p.stride_w == 2) POOL_MAX(n, 2)                                                                       \
-        else POOL_MAX(n, p.stride_w)                                                                                   \
-    }
-        POOL_BLOCKS(first, last, POOL_MAX_STEPS)
+        EXPAND(pool_blocks, first, last,
+               const I64 at = y0 * p.w + o * p.stride_w - p.padding_w;
+               if (p.stride_w == 1) pool_max_whole(p, x + at, y + o, found + o, (I32)at, y1 - y0, 1, n);
+               else if (p.stride_w == 2) pool_max_whole(p, x + at, y + o, found + o, (I32)at, y1 - y0, 2, n);
+               else pool_max_whole(p, x + at, y + o, found + o, (I32)at, y1 - y0, p.stride_w, n))
         for (I64 o = last; o < p.out_w; o++) pool_max_one(p, x, y, found, y0, y1, o);
     }
 }
 
 /* Where the places are not wanted, the maxima of columns come first, in a line, and then those of the windows in it. */
-#define POOL_LINE 192
+enum { POOL_LINE = 192 };
 INLINE void pool_max_columns(GLOBAL const T *r0, GLOBAL const T *r1, GLOBAL const T *r2, PRIVATE const A *before, PRIVATE A *to, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
@@ -314,12 +305,10 @@ FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to,
 {
     for (I64 r = 0; r < rows && rows != 2; r += 3) {
         GLOBAL const T *r0 = v + r * p.w, *r1 = v + least(r + 1, rows - 1) * p.w, *r2 = v + least(r + 2, rows - 1) * p.w;
-#define POOL_MAX_COLUMNS(n) pool_max_columns(r0 + o, r1 + o, r2 + o, POOL_NARROW || r > 0 ? to + o : none, to + o, n);
-        POOL_BLOCKS((I64)0, count, POOL_MAX_COLUMNS)
+        EXPAND(pool_blocks, (I64)0, count, pool_max_columns(r0 + o, r1 + o, r2 + o, !HAS_VECTORS || r > 0 ? to + o : none, to + o, n))
     }
     if (rows != 2) return;
-#define POOL_MAX_PAIRS(n) pool_max_pairs(v + o, v + p.w + o, to + o, n);
-    POOL_BLOCKS((I64)0, count, POOL_MAX_PAIRS)
+    EXPAND(pool_blocks, (I64)0, count, pool_max_pairs(v + o, v + p.w + o, to + o, n))
 }
 /* `outs` windows of a line. Each step goes through the whole line, as a vector that is loaded from where parts of it were
  * just stored has to wait. */
@@ -362,8 +351,8 @@ FUNC void pool_max_line(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = -(LIT(1.0) / LIT(0.0));
     }
     for (I64 r = 0; r < rows; r++) {
-        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r);
-        const int whole = !POOL_NARROW && rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
+        const I64 y0 = pool_top(p, oy + r), y1 = pool_bottom(p, oy + r);
+        const int whole = HAS_VECTORS && rows > 1 && count < 16 && (y1 - 1) * p.w + 16 <= total;
         pool_max_rows(p, x + y0 * p.w + begin, line + r * p.w + begin - before, none, y1 - y0, whole ? 16 : count);
     }
     pool_max_windows(p, line, y + at, rows * outs);
@@ -387,8 +376,7 @@ INLINE void pool_most_columns(const pool2d_params p, GLOBAL const T *v, PRIVATE 
 FUNC void pool_most_pairs(const pool2d_params p, GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, I64 rows, I64 begin, I64 end)
 {
     const I64 whole = least(end, p.w >> 1);
-#define POOL_MOST_COLUMNS(n) pool_most_columns(p, v + 2 * o, even + o - begin, odd + o - begin, rows, n);
-    POOL_BLOCKS(begin, whole, POOL_MOST_COLUMNS)
+    EXPAND(pool_blocks, begin, whole, pool_most_columns(p, v + 2 * o, even + o - begin, odd + o - begin, rows, n))
     if (whole >= end) return;
     A left, right;
     pool_most_columns(p, v + p.w - 2, &left, &right, rows, 1);
@@ -407,22 +395,21 @@ INLINE void pool_most_windows(const pool2d_params p, PRIVATE const A *even, PRIV
 }
 FUNC void pool_most_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, PRIVATE A *even, PRIVATE A *odd, I64 oy, I64 rows, I64 at, I64 outs)
 {
-    const I64 pitch = outs + POOL_BEFORE + POOL_BEHIND, begin = M_MAX_OF(at - POOL_BEFORE, (I64)0);
-    const I64 end = least(at + outs + POOL_BEHIND, (p.w + 1) >> 1);
+    const I64 pitch = outs + pool_before(p) + pool_behind(p), begin = M_MAX_OF(at - pool_before(p), (I64)0);
+    const I64 end = least(at + outs + pool_behind(p), (p.w + 1) >> 1);
     for (I64 r = 0; r < rows; r++) {
-        const I64 y0 = POOL_TOP(oy + r), y1 = POOL_BOTTOM(oy + r), to = r * pitch + begin - (at - POOL_BEFORE);
-        POOL_FETCH(x + y0 * p.w)
+        const I64 y0 = pool_top(p, oy + r), y1 = pool_bottom(p, oy + r), to = r * pitch + begin - (at - pool_before(p));
+        pool_fetch(p, x + y0 * p.w);
         pool_most_pairs(p, x + y0 * p.w, even + to, odd + to, y1 - y0, begin, end);
     }
     for (I64 r = 0; r < rows; r++) {
-        const I64 from = r * pitch + POOL_BEFORE, to = r * p.out_w + at;
-#define POOL_MOST_WINDOWS(n) pool_most_windows(p, even + from + o, odd + from + o, y + to + o, n);
-        POOL_BLOCKS((I64)0, outs, POOL_MOST_WINDOWS)
+        const I64 from = r * pitch + pool_before(p), to = r * p.out_w + at;
+        EXPAND(pool_blocks, (I64)0, outs, pool_most_windows(p, even + from + o, odd + from + o, y + to + o, n))
     }
 }
 FUNC void pool_most_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T *y, I64 i, I64 last)
 {
-    const I64 reach = POOL_BEFORE + POOL_BEHIND, outs = least(p.out_w, POOL_ROUND - reach);
+    const I64 reach = pool_before(p) + pool_behind(p), outs = least(p.out_w, POOL_ROUND - reach);
     const I64 most = outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
     A even[POOL_ROUND], odd[POOL_ROUND];
     for (int fresh = 1; i < last; fresh = outs < p.out_w) {
@@ -437,7 +424,7 @@ FUNC void pool_most_by_pairs(const pool2d_params p, GLOBAL const T *x, GLOBAL T 
 }
 FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I64 o)
 {
-    const I64 x0 = POOL_LEFT(o), x1 = POOL_RIGHT(o);
+    const I64 x0 = pool_left(p, o), x1 = pool_right(p, o);
     A most = LOAD(x, y0 * p.w + x0);
     for (I64 r = y0; r < y1; r++)
         for (I64 c = x0; c < x1; c++) {
@@ -451,14 +438,13 @@ FUNC A pool_largest(const pool2d_params p, GLOBAL const T *x, I64 y0, I64 y1, I6
 KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
 {
     I64 first_item = ITEMS_BEGIN;
-#if CHUNKED && !POOL_NARROW
-    if (POOL_BY_PAIRS) {
+#if CHUNKED && HAS_VECTORS
+    if (pool_by_pairs(p)) {
         pool_most_by_pairs(p, in0 + p.x_offset, out, ITEMS_BEGIN, ITEMS_END);
         return;
     }
-    if (POOL_IS_HALVING && p.out_w > 1 && ITEMS_END > first_item) {
-#define POOL_HALVE_VALUES(n) pool_halve_rows(p, in0 + p.x_offset, out, (GLOBAL I32 *)0, first_item, ITEMS_END - 1, 0, n);
-        POOL_ONCE(p.out_w, POOL_HALVE_VALUES)
+    if (pool_is_halving(p) && p.out_w > 1 && ITEMS_END > first_item) {
+        EXPAND(pool_once, p.out_w, pool_halve_rows(p, in0 + p.x_offset, out, (GLOBAL I32 *)0, first_item, ITEMS_END - 1, 0, n))
         first_item = ITEMS_END - 1;
     }
 #endif
@@ -483,7 +469,7 @@ KERNEL2(max_pool2d_values, pool2d_params, T, out, const T, in0)
     if (!by_lines) FOR_ITEMS(i) {
         const I64 plane = QUOTIENT(i, p.out_h), oy = i - plane * p.out_h;
         GLOBAL const T *x = in0 + p.x_offset + plane * p.h * p.w;
-        const I64 y0 = POOL_TOP(oy), y1 = POOL_BOTTOM(oy);
+        const I64 y0 = pool_top(p, oy), y1 = pool_bottom(p, oy);
         for (I64 o = 0; o < p.out_w; o++) STORE(out, i * p.out_w + o, pool_largest(p, x, y0, y1, o));
     }
 }
@@ -495,7 +481,7 @@ KERNEL3(max_pool2d_columns, pool2d_params, T, out, I32, index, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
+        const I64 y0 = pool_top(p, at.row), y1 = pool_bottom(p, at.row), x0 = pool_left(p, at.column), x1 = pool_right(p, at.column);
         GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         const I64 first = y0 * p.w + x0;
         A best[CHUNKED ? POOL_WIDTH : 1];
@@ -525,7 +511,7 @@ KERNEL2(max_pool2d_values_columns, pool2d_params, T, out, const T, in0)
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.out_h, p.out_w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 y0 = POOL_TOP(at.row), y1 = POOL_BOTTOM(at.row), x0 = POOL_LEFT(at.column), x1 = POOL_RIGHT(at.column);
+        const I64 y0 = pool_top(p, at.row), y1 = pool_bottom(p, at.row), x0 = pool_left(p, at.column), x1 = pool_right(p, at.column);
         GLOBAL const T *x = in0 + p.x_offset + at.n * p.h * p.w * p.channels + at.k;
         A best[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) best[l] = LOAD(x, (y0 * p.w + x0) * p.channels + l);

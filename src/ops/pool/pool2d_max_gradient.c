@@ -21,7 +21,7 @@ INLINE void pool_unhalve(GLOBAL const T *g, GLOBAL const I32 *from, GLOBAL T *dx
     }
 }
 
-#if CHUNKED && !POOL_NARROW
+#if CHUNKED && HAS_VECTORS
 /* Pairs of rows of dx, the upper ones in [i, last), and the rows in no window between them: short rows as above. Three
  * rows of the same thread come behind, so that there is another row of windows. Returns the row after them. */
 INLINE I64 pool_unhalve_rows(const pool2d_params p, GLOBAL const T *dy, GLOBAL const I32 *found, GLOBAL T *dx, I64 i, I64 last, int n)
@@ -59,10 +59,9 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
 {
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const I64 plane = QUOTIENT(i, p.h), r = i - plane * p.h;
-#if CHUNKED && !POOL_NARROW
-        if (POOL_IS_HALVING && p.out_w > 1 && (r & 1) == 0 && r + 1 < p.h && i + 4 < ITEMS_END) {
-#define POOL_UNHALVE_ROWS(n) i = pool_unhalve_rows(p, in0 + p.y_offset, index + p.index_offset, out, i, ITEMS_END - 4, n);
-            POOL_ONCE(p.out_w, POOL_UNHALVE_ROWS)
+#if CHUNKED && HAS_VECTORS
+        if (pool_is_halving(p) && p.out_w > 1 && (r & 1) == 0 && r + 1 < p.h && i + 4 < ITEMS_END) {
+            EXPAND(pool_once, p.out_w, i = pool_unhalve_rows(p, in0 + p.y_offset, index + p.index_offset, out, i, ITEMS_END - 4, n))
             continue;
         }
 #endif
@@ -70,22 +69,21 @@ KERNEL3(max_pool2d_spread, pool2d_params, T, out, const T, in0, const I32, index
         GLOBAL const I32 *found = index + p.index_offset + plane * p.out_h * p.out_w;
         GLOBAL T *dx = out + i * p.w;
         I64 rows = 1;
-        if (POOL_IS_HALVING) {
+        if (pool_is_halving(p)) {
             /* The last of an odd number of rows or columns is in no window. */
             const I32 at = (I32)(r * p.w);
             const I64 row = r >> 1, count = row < p.out_h ? p.out_w : 0;
             GLOBAL const T *g = dy + row * p.out_w;
             GLOBAL const I32 *from = found + row * p.out_w;
-#define POOL_UNHALVE(n) pool_unhalve(g + o, from + o, dx + 2 * o, at + (I32)(2 * o), n);
-            POOL_BLOCKS((I64)0, count, POOL_UNHALVE)
+            EXPAND(pool_blocks, (I64)0, count, pool_unhalve(g + o, from + o, dx + 2 * o, at + (I32)(2 * o), n))
             for (I64 c = 2 * count; c < p.w; c++) dx[c] = 0;
             i += ITEMS_STEP(rows);
             continue;
         }
-        const I64 o0 = POOL_ROW_FROM(r), o1 = POOL_ROW_TO(r);
+        const I64 o0 = pool_row_from(p, r), o1 = pool_row_to(p, r);
         if (CHUNKED && !IS_HALF) {
             rows = least(p.h - r, ITEMS_END - i);
-            const I64 begin = r * p.w, size = rows * p.w, user_end = (POOL_ROW_TO(r + rows - 1) + 1) * p.out_w;
+            const I64 begin = r * p.w, size = rows * p.w, user_end = (pool_row_to(p, r + rows - 1) + 1) * p.out_w;
             for (I64 k = 0; k < size; k++) dx[k] = 0;
             for (I64 user = o0 * p.out_w; user < user_end; user++) {
                 const I64 k = found[user] - begin;
@@ -113,8 +111,8 @@ KERNEL3(max_pool2d_spread_columns, pool2d_params, T, out, const T, in0, const I3
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         const pool_place at = pool_place_of(i, p.h, p.w, p.channels);
         const int width = NEIGHBOURS(p.channels - at.k, ITEMS_END - i, POOL_WIDTH);
-        const I64 o0 = POOL_ROW_FROM(at.row), o1 = POOL_ROW_TO(at.row);
-        const I64 q0 = POOL_COLUMN_FROM(at.column), q1 = POOL_COLUMN_TO(at.column);
+        const I64 o0 = pool_row_from(p, at.row), o1 = pool_row_to(p, at.row);
+        const I64 q0 = pool_column_from(p, at.column), q1 = pool_column_to(p, at.column);
         const I32 here = (I32)(at.row * p.w + at.column);
         A sum[CHUNKED ? POOL_WIDTH : 1];
         for (int l = 0; l < width; l++) sum[l] = 0;
