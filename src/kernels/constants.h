@@ -1,27 +1,24 @@
-/* Numbers that kernels of several operations share with the host. Those of one operation stand in its kernel text, in
- * front of what only compilers of kernels see. */
+/* Numbers that kernels of several operations share with the host. Those of one operation are in its kernel text. */
+#ifndef HAUL_KERNELS_CONSTANTS_H
 // clang-format off
-
+#define HAUL_KERNELS_CONSTANTS_H
 /* Long sums are kept as SUM_LANES partial sums, element j in lane j % SUM_LANES, which are then added as a tree. Four
  * elements of a lane are added up before they go to its sum. Processors keep lanes in vector registers, and the order is
  * the same on every device. */
-#define SUM_LANES 32
+enum { SUM_LANES = 32 };
 
 /* So many short rows, of fewer than SHORT_ROW elements, may be taken side by side: half the lanes of a sum, one vector. */
-#define SIDE_ROWS 16
-#define SHORT_ROW (4 * SUM_LANES)
+enum { SIDE_ROWS = 16, SHORT_ROW = 4 * SUM_LANES };
 
 /* The record in which kernels note an index out of range, in words of 32 bits: which check it failed (0: nothing is
  * noted), and, as two words each, the lower one first, its position in the tensor of indices, its value, and the number
  * of elements that it may point at. */
-#define FAULT_CHECK    0
-#define FAULT_POSITION 2
-#define FAULT_VALUE    4
-#define FAULT_BOUND    6
-#define FAULT_WORDS    8
+enum { FAULT_CHECK = 0, FAULT_POSITION = 2, FAULT_VALUE = 4, FAULT_BOUND = 6, FAULT_WORDS = 8 };
 
 /* A register tile of matrix products and convolutions has TILE_ROWS rows of TILE_VECTORS vectors. Bytes of a vector: */
 #define TILE_ROWS        6
 #define TILE_VECTORS     4
 #define VECTOR_BYTES_CPU 64
 #define VECTOR_BYTES_GPU 16
+
+#endif

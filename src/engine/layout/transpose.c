@@ -19,7 +19,7 @@ typedef struct transpose_params {
 
 /* On devices whose threads share tiles, TRANSPOSE_TEAM work items copy a tile of TRANSPOSE_SIDE rows and columns: 64 bytes
  * of a line at least, but for small elements. */
-#define TRANSPOSE_TEAM       32
+enum { TRANSPOSE_TEAM = 32 };
 #define TRANSPOSE_SIDE(size) ((size) > 4 ? 16 : 32)
 
 #if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TRANSPOSE) /* of the backend */

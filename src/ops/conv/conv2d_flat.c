@@ -47,7 +47,7 @@ typedef struct conv2d_weight_params {
     I64 step_h, step_w, phases_h, phases_w;
 } conv2d_weight_params;
 
-#define CONV2D_ROWS 4 /* channels of dy, and taps, of an item of conv2d_weight */
+enum { CONV2D_ROWS = 4 }; /* channels of dy, and taps, of an item of conv2d_weight */
 
 #if defined(HAUL_KERNEL) && IS_FLOAT
 KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)

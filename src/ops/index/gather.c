@@ -41,7 +41,7 @@ FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
 }
 
 /* A processor checks this many neighbouring indices at once, and then moves elements without looking at each. */
-#define GATHER_RUN 256
+enum { GATHER_RUN = 256 };
 FUNC I32 all_within(GLOBAL const I64 *index, I64 n, I64 bound)
 {
     U64 wrong = 0; /* its highest bit, if an index or the distance to the last one is negative */

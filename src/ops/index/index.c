@@ -114,7 +114,7 @@ KERNEL4(index_link_sorted, index_params, I64, links, const I64, sorted, const I6
 #endif
 
 #if IS_FLOAT
-#define INDEX_WIDTH (CHUNKED ? 256 : 1)
+enum { INDEX_WIDTH = CHUNKED ? 256 : 1 };
 /* out[o, r, k] = the sum of g[o, i, k] over the list of r, or 0 for the one to be skipped */
 KERNEL3(index_sum, index_params, T, out, const T, g, const I64, links)
 {

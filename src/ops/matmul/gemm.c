@@ -21,8 +21,7 @@ typedef struct gemm_params {
 } gemm_params;
 
 /* Where threads share memory, a tile has GEMM_SIDE x GEMM_SIDE elements of C and GEMM_TEAM threads. */
-#define GEMM_SIDE 64
-#define GEMM_TEAM 64
+enum { GEMM_SIDE = 64, GEMM_TEAM = 64 };
 
 #ifdef HAUL_KERNEL
 #if !defined(HAUL_KERNEL_DTYPE_bool)

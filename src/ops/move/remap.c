@@ -7,6 +7,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/move/ways_kernel.h"
+
 typedef struct remap_params {
     I64 items;
     I64 at[2];                                   /* offsets of the buffers */
@@ -16,25 +18,17 @@ typedef struct remap_params {
     U64 value;
 } remap_params;
 
-#define WAY_PLAIN  0
-#define WAY_FILL   1
-#define WAY_EDGE   2
-#define WAY_MIRROR 3
-#define WAY_WRAP   4
-#define WAY_BACK   5
-#define WAY_EACH   6
-
 #if defined(HAUL_KERNEL) && IS_BITS
 /* The element of x's axis for element c of the result's; -1 for none. */
 FUNC I64 remap_index(I64 way, I64 c, I64 shift, I64 n)
 {
     const I64 s = c + shift;
-    if (way == WAY_FILL) return s >= 0 && s < n ? s : -1;
-    if (way == WAY_EDGE) return s < 0 ? 0 : s < n ? s : n - 1;
-    if (way == WAY_MIRROR) return s < 0 ? -s : s < n ? s : 2 * (n - 1) - s;
-    if (way == WAY_WRAP) return REMAINDER(s, n);
-    if (way == WAY_BACK) return n - 1 - c;
-    return way == WAY_EACH ? QUOTIENT(c, shift) : c;
+    if (way == HAUL__WAY_FILL) return s >= 0 && s < n ? s : -1;
+    if (way == HAUL__WAY_EDGE) return s < 0 ? 0 : s < n ? s : n - 1;
+    if (way == HAUL__WAY_MIRROR) return s < 0 ? -s : s < n ? s : 2 * (n - 1) - s;
+    if (way == HAUL__WAY_WRAP) return REMAINDER(s, n);
+    if (way == HAUL__WAY_BACK) return n - 1 - c;
+    return way == HAUL__WAY_EACH ? QUOTIENT(c, shift) : c;
 }
 
 #if CHUNKED
@@ -45,10 +39,10 @@ FUNC I64 remap_run(I64 way, I64 c, I64 shift, I64 n, I64 most, I64 *step)
     const I64 s = c + shift;
     I64 run = most;
     *step = 1;
-    if (way == WAY_BACK) *step = -1;
-    else if (way == WAY_WRAP) run = n - s % n;
-    else if (way != WAY_PLAIN && way != WAY_EACH) {
-        if (s < 0 || s >= n) *step = way == WAY_MIRROR ? -1 : 0;
+    if (way == HAUL__WAY_BACK) *step = -1;
+    else if (way == HAUL__WAY_WRAP) run = n - s % n;
+    else if (way != HAUL__WAY_PLAIN && way != HAUL__WAY_EACH) {
+        if (s < 0 || s >= n) *step = way == HAUL__WAY_MIRROR ? -1 : 0;
         run = s < 0 ? -s : s < n ? n - s : most;
     }
     return M_MIN_OF(run, most);
@@ -77,7 +71,7 @@ KERNEL2(remap, remap_params, T, y, const T, x)
         step *= p.strides[last];
         if (!found)
             for (I64 j = 0; j < run; j++) STORE(o, j, SCALAR(p.value));
-        else if (p.ways[last] == WAY_EACH) {
+        else if (p.ways[last] == HAUL__WAY_EACH) {
             I64 k = c % p.shifts[last];
             for (I64 j = 0; j < run; j++) {
                 o[j] = x[from];
@@ -103,10 +97,6 @@ KERNEL2(remap, remap_params, T, y, const T, x)
 /* kernel text ends */
 // clang-format on
 
-_Static_assert((int)HAUL__WAY_FILL == WAY_FILL && (int)HAUL__WAY_EDGE == WAY_EDGE, "one list");
-_Static_assert((int)HAUL__WAY_MIRROR == WAY_MIRROR && (int)HAUL__WAY_WRAP == WAY_WRAP, "one list");
-_Static_assert((int)HAUL__WAY_BACK == WAY_BACK && (int)HAUL__WAY_EACH == WAY_EACH, "one list");
-
 enum { GRAIN = 16384 };
 
 /* The axes of y in their order in memory, outermost first. */
@@ -126,7 +116,8 @@ static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride,
     const int64_t last = p->ndim - 1;
     if (map.way == HAUL__WAY_WRAP && size == 1)
         map = (haul__axis_map){HAUL__WAY_EDGE, 0}; /* one long run */
-    if (map.way == HAUL__WAY_PLAIN && last >= 0 && p->ways[last] == WAY_PLAIN && p->strides[last] == stride * size) {
+    if (map.way == HAUL__WAY_PLAIN && last >= 0 && p->ways[last] == HAUL__WAY_PLAIN &&
+        p->strides[last] == stride * size) {
         p->dims[last] *= dim;
         p->sizes[last] *= size;
         p->strides[last] = stride;

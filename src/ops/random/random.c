@@ -70,7 +70,7 @@ KERNEL1(random_integers, random_params, T, out)
 
 #if IS_FLOAT
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define RANDOM_EACH 2
+enum { RANDOM_EACH = 2 };
 #define RANDOM_53(k) ((A)((U64)words[2 * (k)] << 21 | words[2 * (k) + 1] >> 11))
 /* In [0, 1), and in (0, 1] for a logarithm. */
 #define RANDOM_UNIT(k) (RANDOM_53(k) * 1.1102230246251565e-16)
@@ -103,7 +103,7 @@ FUNC A random_log(A x)
     return (A)e * 6.93147180369123816490e-01 + ((A)e * 1.90821492927058770002e-10 + (2.0 * s + 2.0 * s * (z * q)));
 }
 #else
-#define RANDOM_EACH 4
+enum { RANDOM_EACH = 4 };
 /* As many bits as the dtype holds: the largest value is below 1 in it. */
 #if defined(HAUL_KERNEL_DTYPE_f16)
 #define RANDOM_UNIT(k) ((A)(words[k] >> 21) * 4.8828125e-4f)

@@ -11,9 +11,9 @@
 
 // clang-format off
 /* kernel text begins */
-#define CUMSUM_BLOCK 1024
+enum { CUMSUM_BLOCK = 1024 };
 /* Neighbouring lines that an item takes. */
-#define CUMSUM_WIDTH 64
+enum { CUMSUM_WIDTH = 64 };
 
 typedef struct cumsum_params {
     I64 items;
