@@ -58,6 +58,14 @@
 #define M_SIN            HAUL__FORM(M_SIN)
 #define M_COS            HAUL__FORM(M_COS)
 #define M_SILU           HAUL__FORM(M_SILU)
+#define M_ABS            HAUL__FORM(M_ABS)
+#define M_SQRT           HAUL__FORM(M_SQRT)
+#define M_FLOOR          HAUL__FORM(M_FLOOR)
+#define M_CEIL           HAUL__FORM(M_CEIL)
+#define M_RINT           HAUL__FORM(M_RINT)
+#define M_EXPM1          HAUL__FORM(M_EXPM1)
+#define M_LOG1P          HAUL__FORM(M_LOG1P)
+#define M_POW            HAUL__FORM(M_POW)
 #define EXP_NEAR         HAUL__FORM(EXP_NEAR)
 #define EXP_BELOW        HAUL__FORM(EXP_BELOW)
 #define EXP_OF_NEAR      HAUL__FORM(EXP_OF_NEAR)
@@ -108,11 +116,6 @@
 #undef LOAD
 #undef STORE
 #undef NARROW
-#undef M_EXP
-#undef M_LOG
-#undef M_TANH
-#undef M_ERF
-#undef M_FMOD
 #undef EXP_IS_FAR
 #undef LOG_IS_FAR
 #undef GELU_IS_FAR
@@ -127,28 +130,6 @@
 #define M1(function)          function
 #define HAUL_KERNEL_DTYPE_f64 1
 #include "kernel/common.h"
-
-/* In f64 these are the functions of the C library. */
-static inline F64 haul__f64_M_EXP(F64 x)
-{
-    return exp(x);
-}
-static inline F64 haul__f64_M_LOG(F64 x)
-{
-    return log(x);
-}
-static inline F64 haul__f64_M_TANH(F64 x)
-{
-    return tanh(x);
-}
-static inline F64 haul__f64_M_ERF(F64 x)
-{
-    return erf(x);
-}
-static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
-{
-    return fmod(x, y);
-}
 
 /* ---- the words of a kernel, in which A is a type of its function's ---- */
 
@@ -188,18 +169,8 @@ static inline F64 haul__f64_M_FMOD(F64 x, F64 y)
 #undef LOAD
 #undef STORE
 #undef NARROW
-#undef M_EXP
-#undef M_LOG
-#undef M_TANH
-#undef M_ERF
-#undef M_FMOD
 #define HAUL__OF(f32_form, f64_form) _Generic((A)0, F32 : f32_form, F64 : f64_form)
 #define HAUL__FORM(name)             HAUL__OF(haul__f32_##name, haul__f64_##name)
-#define M_EXP                        HAUL__FORM(M_EXP)
-#define M_LOG                        HAUL__FORM(M_LOG)
-#define M_TANH                       HAUL__FORM(M_TANH)
-#define M_ERF                        HAUL__FORM(M_ERF)
-#define M_FMOD                       HAUL__FORM(M_FMOD)
 #define M1(function)                 HAUL__OF(function##f, function)
 #define LIT(x)                       HAUL__OF(x##f, x)
 #define SCALAR(bits)                 HAUL__OF(BITS_F32((U32)(bits)), BITS_F64(bits))

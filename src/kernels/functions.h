@@ -18,15 +18,15 @@ FUNC A M_MIN(A a, A b)
     return a != a ? a : least;
 }
 FUNC A M_SIGN(A x) { return x != x ? x : (A)(x > 0) - (A)(x < 0); }
-#define M_ABS(x)           M1(fabs)(x)
-#define M_SQRT(x)          M1(sqrt)(x)
-#define M_FLOOR(x)         M1(floor)(x)
-#define M_CEIL(x)          M1(ceil)(x)
-#define M_RINT(x)          M1(rint)(x)
-#define M_EXPM1(x)         M1(expm1)(x)
-#define M_LOG1P(x)         M1(log1p)(x)
-#define M_POW(x, y)        M1(pow)(x, y)
-#define M_FMA(x, y, z)     M1(fma)(x, y, z)
+FUNC A M_ABS(A x) { return M1(fabs)(x); }
+FUNC A M_SQRT(A x) { return M1(sqrt)(x); }
+FUNC A M_FLOOR(A x) { return M1(floor)(x); }
+FUNC A M_CEIL(A x) { return M1(ceil)(x); }
+FUNC A M_RINT(A x) { return M1(rint)(x); }
+FUNC A M_EXPM1(A x) { return M1(expm1)(x); }
+FUNC A M_LOG1P(A x) { return M1(log1p)(x); }
+FUNC A M_POW(A x, A y) { return M1(pow)(x, y); }
+#define M_FMA(x, y, z) M1(fma)(x, y, z)
 
 #if A_IS_F32
 /* The functions below have no branches and no calls, so that compilers vectorise them. Fused multiply-adds are written
@@ -275,10 +275,10 @@ FUNC A TRIG_OF_FAR(A x, U32 add)
 FUNC A M_SIN(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 0u) : SIN_OF_NEAR(x); }
 FUNC A M_COS(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 1u) : COS_OF_NEAR(x); }
 #else
-#define M_EXP(x)               M1(exp)(x)
-#define M_LOG(x)               M1(log)(x)
-#define M_TANH(x)              M1(tanh)(x)
-#define M_ERF(x)               M1(erf)(x)
+FUNC A M_EXP(A x) { return M1(exp)(x); }
+FUNC A M_LOG(A x) { return M1(log)(x); }
+FUNC A M_TANH(A x) { return M1(tanh)(x); }
+FUNC A M_ERF(A x) { return M1(erf)(x); }
 #define EXP_IS_FAR             NEVER
 #define LOG_IS_FAR             NEVER
 #define GELU_IS_FAR            NEVER
@@ -340,7 +340,7 @@ FUNC A M_FMOD(A a, A b)
     return (I32)q == 0 ? a : r == 0 ? a * LIT(0.0) : r;
 }
 #else
-#define M_FMOD(a, b) M1(fmod)(a, b)
+FUNC A M_FMOD(A a, A b) { return M1(fmod)(a, b); }
 #endif
 /* The sign of b, as in Python; NaN for b = 0. */
 FUNC A M_MOD(A a, A b)
@@ -360,10 +360,10 @@ FUNC A M_FLOOR_DIV(A a, A b)
 FUNC A M_MAX(A a, A b) { return a > b ? a : b; }
 FUNC A M_MIN(A a, A b) { return a < b ? a : b; }
 FUNC A M_SIGN(A x) { return (x > 0) - (x < 0); }
-#define M_ABS(x)         ((x) < 0 ? -(x) : (x))
-#define M_FLOOR(x)       (x)
-#define M_CEIL(x)        (x)
-#define M_RINT(x)        (x)
+FUNC A M_ABS(A x) { return x < 0 ? -x : x; }
+FUNC A M_FLOOR(A x) { return x; }
+FUNC A M_CEIL(A x) { return x; }
+FUNC A M_RINT(A x) { return x; }
 /* By squaring; wraps around. 1 / a^-b is cut to a whole number for a negative exponent; it is 0 for a = 0. */
 FUNC A M_POW(A a, A b)
 {
