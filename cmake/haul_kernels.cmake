@@ -21,7 +21,7 @@ file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/
 file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
 list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/element.h)
 list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/functions.h src/kernels/shared.h
-    src/kernels/custom.h src/kernels/pointwise.h src/kernels/rows.h include/haul/pointwise.def)
+    src/kernels/custom.h src/kernels/pointwise.h src/kernels/rows.h src/kernels/near.def include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 
 # The tool is compiled and run when the build is configured, because which units there are depends on the text.

@@ -1,5 +1,6 @@
 /* Rows of pointwise operations as kernel text: HAUL_UNARY(neg, NUMBER, -x, ...) expands a template of
- * src/kernels/pointwise.h. A row is a unit of its own, so that run-time compilers get the rows that a program uses. */
+ * src/kernels/pointwise.h. A row is a unit of its own, so that run-time compilers get the rows that a program uses. A
+ * row HAUL_NEAR(exp, ...) of a file before it gives it a faster formula for some x (src/kernels/near.def). */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,15 +23,6 @@ static const struct form {
      "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2, %3)\n"},
 };
 
-/* Formulas with a faster one for an x that is not far. */
-static const struct {
-    const char *formula, *rest;
-} far_formulas[] = {{"M_SIN(x)", "TRIG_IS_FAR, SIN_OF_NEAR(x)"},
-                    {"M_COS(x)", "TRIG_IS_FAR, COS_OF_NEAR(x)"},
-                    {"M_EXP(x)", "EXP_IS_FAR, EXP_OF_NEAR(x)"},
-                    {"M_LOG(x)", "LOG_IS_FAR, LOG_OF_NORMAL(x, LIT(0.0))"},
-                    {"M_GELU(x)", "GELU_IS_FAR, GELU_OF_NEAR(x)"}};
-
 /* The dtypes of a row as a condition. */
 static const struct {
     const char *word, *condition;
@@ -46,6 +38,17 @@ typedef struct span {
     const char *at;
     size_t      size;
 } span;
+
+/* The faster formula of a row. */
+typedef struct near_form {
+    span name, is_far, formula;
+} near_form;
+
+enum { MAX_NEAR = 16 };
+static struct {
+    near_form all[MAX_NEAR];
+    int       count;
+} near_forms;
 
 static bool is(span s, const char *word)
 {
@@ -73,15 +76,26 @@ static const char *condition_of(const char *path, span dtypes)
     fail("%s: %.*s: expected ANY, NUMBER, NUMBER_WIDE, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
 }
 
-static void append_rest(buffer *text, span formula)
+static void take_near(const char *path, const char *arguments)
 {
-    for (size_t i = 0; i < sizeof far_formulas / sizeof far_formulas[0]; i++)
-        if (is(formula, far_formulas[i].formula)) {
-            append(text, far_formulas[i].rest, strlen(far_formulas[i].rest));
-            return;
+    if (near_forms.count == MAX_NEAR)
+        fail("%s: there are more than %d rows HAUL_NEAR", path, (int)MAX_NEAR);
+    near_form *form = &near_forms.all[near_forms.count++];
+    form->name = next_argument(&arguments);
+    form->is_far = next_argument(&arguments);
+    form->formula = next_argument(&arguments);
+}
+
+/* The last arguments of pointwise1: what is far, and the formula elsewhere. */
+static void append_rest(buffer *text, span name, span formula)
+{
+    span is_far = {"NEVER", strlen("NEVER")};
+    for (int i = 0; i < near_forms.count; i++)
+        if (near_forms.all[i].name.size == name.size && strncmp(near_forms.all[i].name.at, name.at, name.size) == 0) {
+            is_far = near_forms.all[i].is_far;
+            formula = near_forms.all[i].formula;
         }
-    append(text, "NEVER, ", 7);
-    append(text, formula.at, formula.size);
+    appendf(text, "%.*s, %.*s", (int)is_far.size, is_far.at, (int)formula.size, formula.at);
 }
 
 static void append_row(buffer *text, const char *form, span name, span formula)
@@ -90,7 +104,7 @@ static void append_row(buffer *text, const char *form, span name, span formula)
         if (*form != '%')
             append(text, form, 1);
         else if (*++form == '3')
-            append_rest(text, formula);
+            append_rest(text, name, formula);
         else
             append(text, *form == '1' ? name.at : formula.at, *form == '1' ? name.size : formula.size);
     }
@@ -130,6 +144,8 @@ void take_rows(unit_list *list, const char *path, const buffer *source)
     for (const char *line = source->data; *line;) {
         size_t size = strcspn(line, "\n");
         number++;
+        if (strncmp(line, "HAUL_NEAR(", strlen("HAUL_NEAR(")) == 0)
+            take_near(path, line + strlen("HAUL_NEAR("));
         for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
             size_t word = strlen(forms[i].macro);
             if (strncmp(line, forms[i].macro, word) == 0 && line[word + strspn(line + word, " ")] == '(')
