@@ -34,7 +34,7 @@ def regions(text):
 
 
 def without_guard(text):
-    return re.sub(r"#ifndef (HAUL_\w+_H)\n#define \1\n", "\n\n", text)
+    return re.sub(r"#ifndef (HAUL_\w+_H)\n([^\n]*\n)?#define \1\n", "\n\n", text)
 
 
 def texts():
@@ -54,7 +54,7 @@ def texts():
 def count(found):
     """Macros by file, and those of src/kernels and the preludes that any kernel text uses."""
     preludes = "\n".join(without_comments(path.read_text()) for path in sorted((SOURCE / "src/backends").glob("*/prelude.h")))
-    shared = "\n".join(without_comments(path.read_text()) for path in SHARED_FILES)
+    shared = "\n".join(without_guard(without_comments(path.read_text())) for path in SHARED_FILES)
     own = {name: set(DEFINITION.findall(text)) for name, text in found.items()}
     of_all = set(DEFINITION.findall(preludes)) | set(DEFINITION.findall(shared))
     used = set(re.findall(r"\w+", shared + "\n".join(found.values()))) & of_all
