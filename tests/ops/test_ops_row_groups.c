@@ -22,7 +22,7 @@ static haul_tensor *log_softmax(haul_tensor *x)
 
 static haul_tensor *layer_norm(haul_tensor *x)
 {
-    return haul_layer_norm(x, HAUL_NONE);
+    return haul_layer_norm(x);
 }
 
 static haul_tensor *sum(haul_tensor *x)
