@@ -252,7 +252,7 @@ static bool print_text(const compare_options *o, const comparison *c, double rou
         return output_works();
     }
     snprintf(text, sizeof text, "%s operations of a training step of %s: %s on %s and %s", text_count(c->operations),
-             o->step.model ? o->step.model : o->step.run, rounding > 0 ? "the same but for rounding" : "the same bits",
+             o->step.model ? o->step.model : o->step.run, rounding > 0 ? "the same but for rounding" : "bit-identical",
              o->a, o->b);
     print_wrapped(text, 0, 2);
     return output_works();

@@ -84,7 +84,7 @@ static void print_bits(const study *s)
     char        text[200];
     const char *bits = haul__plan_bits(s->plan, s->plan->best);
     if (*bits)
-        snprintf(text, sizeof text, "The plan gives the same bits as %s alone.", bits);
+        snprintf(text, sizeof text, "The results are bit-identical to those on %s alone.", bits);
     else
         snprintf(text, sizeof text, "Products run on %s, which round differently: results have the bits of %s alone.",
                  haul__plan_device_count(s->plan) > 2 ? "several devices" : "both devices",

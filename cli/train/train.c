@@ -487,7 +487,7 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, metrics),
      .argument = "device|cpu",
      .help = "Where loss and accuracy are computed: on the device of the last layer, or with cpu on the CPU, to which "
-             "each mini-batch's logits go, and from which their gradient comes back. The result has the same bits",
+             "each mini-batch's logits go, and from which their gradient comes back. Results are bit-identical",
      .initial = "device",
      .choices = OPTION_CHOICES("device", "cpu"),
      .flags = CHANGES},
@@ -497,7 +497,7 @@ static const option train_rows[] = {
      .argument = "on|off",
      .help =
          "With on, tensors that do not fit on the device, or in --memory-limit, go to host memory and return when they "
-         "are used. The result has the same bits; steps take longer",
+         "are used. Results are bit-identical; steps take longer",
      .initial = "off",
      .flags = CHANGES},
     {.group = "Machine",
@@ -525,9 +525,8 @@ static const option train_rows[] = {
      .name = "offload",
      OPTION_TEXT_AT(train_options, offload),
      .argument = "none|optimizer",
-     .help =
-         "With optimizer, the optimizer's state is in host memory, and comes to the device for each update. The result "
-         "has the same bits",
+     .help = "With optimizer, the optimizer's state is in host memory, and comes to the device for each update. "
+             "Results are bit-identical",
      .initial = "none",
      .choices = OPTION_CHOICES("none", "optimizer"),
      .flags = CHANGES},
@@ -537,7 +536,7 @@ static const option train_rows[] = {
      .argument = "auto|off",
      .help = "With auto, parts of the network keep only their results and compute the rest again in the backward pass: "
              "the parts with which a step is fastest and fits --memory-limit; without a limit, those with which it "
-             "needs least. The result has the same bits. Off unless given",
+             "needs least. Results are bit-identical. Off unless given",
      .choices = OPTION_CHOICES("auto", "off"),
      .flags = CHANGES},
     {.group = "Machine",

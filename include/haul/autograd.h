@@ -121,7 +121,7 @@ typedef struct HAUL__DESIGNATED haul_recompute_options {
  *
  *     haul_tensor *in[] = {a, b}, *y = haul_checkpoint(gate, in, 2, NULL);
  *
- * - Gradients have the same bits as those of f(inputs); gradients of gradients, up to rounding. Other tensors that `f`
+ * - Gradients are bit-identical to those of f(inputs); gradients of gradients, up to rounding. Other tensors that `f`
  *   reads, for example parameters, get their gradients, too.
  * - The second run has the random numbers, device, autocast, precision and placement policy of the first one, and
  *   modules that `f` calls have the same modes. haul_batch_norm does not update its running statistics again.

@@ -23,7 +23,7 @@
  * compiled with `-O3 -fno-math-errno -fno-trapping-math`, without which compilers do not vectorise loops over M_EXP and
  * others, and with `-ffp-contract=off -march=x86-64-v3`, or `x86-64-v4` for CPUs with AVX-512. Without `-march`, M_EXP
  * and others call a function for each fused multiply-add and are slow. With `-ffp-contract=off` and without
- * `-ffast-math`, results have the same bits as on other devices. */
+ * `-ffast-math`, results are bit-identical to those on other devices. */
 // clang-format off
 #ifndef HAUL_KERNEL_H
 #define HAUL_KERNEL_H
@@ -203,7 +203,7 @@
  * - `GLOBAL`: stands before pointers to elements, as in GLOBAL const T *row = x + i * n
  * - M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SILU M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR
  *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV: functions of A. In f32 exp, log, tanh, erf, sin, cos,
- *   and functions made of them, give the same bits on every device
+ *   and functions made of them, are bit-identical on every device
  *
  * In a kernel whose items are rows, each row has SUM_LANES lanes, which add up parts of it. On CUDA each lane is a
  * thread, elsewhere a turn of a loop; the sums are the same.

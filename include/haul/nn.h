@@ -130,8 +130,8 @@ HAUL_API haul_status haul_module_train(haul_module *module, bool training);
 HAUL_API bool haul_module_is_training(const haul_module *module);
 
 /* Make the calls of a module keep its inputs and results only, and run forward again in the backward pass, as
- * haul_checkpoint does: less memory, more work, the same bits. Its children are part of that; they can have the setting
- * themselves. Hooks of the module itself run once, those of its children twice. Off unless set. */
+ * haul_checkpoint does: less memory, more work, bit-identical results. Its children are part of that; they can have the
+ * setting themselves. Hooks of the module itself run once, those of its children twice. Off unless set. */
 HAUL_API haul_status haul_module_recompute(haul_module *module, bool on);
 
 /* True if forward of the module runs again in the backward pass. False on failure. */

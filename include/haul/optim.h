@@ -182,7 +182,7 @@ HAUL_API int haul_optimizer_parameters(haul_optimizer *optimizer, int group, hau
  * For parameters on a device with memory of its own: those on the CPU have their state there anyway. State that exists
  * moves in the next step. Off at first.
  *
- * A step updates parameters on their device, so they have the same bits. Their state comes to the device in pieces of
+ * A step updates parameters on their device, so they are bit-identical. Their state comes to the device in pieces of
  * 256 Ki elements, each ahead of its update, and leaves behind it, through two buffers that are free outside of steps.
  * So the memory of Adam's state, twice that of the parameters, is needed on the host instead of the device, and each
  * step moves it over the link, both ways. A step that has no room for the buffers fails and changes nothing. */

@@ -107,7 +107,7 @@ typedef struct haul_plan_candidate {
     /* the highest use of memory of each device, in the order of the plan's devices; 0 for the others */
     int64_t     peak_bytes[HAUL_PLAN_DEVICES];
     double      wait_ms; /* in which operations of a step wait for copies */
-    const char *bits_of; /* the device that gives the same bits, if everything runs there; "": neither does */
+    const char *bits_of; /* the device on which everything would give bit-identical results; "": none */
     bool        fits;    /* the limits are kept */
     const char *why_not; /* "" if it fits */
 } haul_plan_candidate;

@@ -139,7 +139,7 @@ typedef struct haul_training_position {
 
 /* Save or load a checkpoint: a safetensors file with the weights of a module, the state and all settings of its
  * optimizers, the state of schedules and averages, the random state, and the position in the training. Continuing from
- * it gives the same bits as never having stopped:
+ * it is bit-identical to never having stopped:
  *
  *     haul_save_checkpoint("run.checkpoint", net, adam, .position = &position);
  *     haul_load_checkpoint("run.checkpoint", net, adam, .position = &position);

@@ -6,7 +6,7 @@ small=(--model simplecnn --batch 4)
 run 0 compare "${small[@]}" --a cpu --b cpu,threads=1,eager --json
 check "the same bits" grep -Eq '^\{"operations":[0-9]+,"first":null\}$' out
 run 0 compare "${small[@]}" --a cpu --b cpu,threads=1
-check "said so" grep -q '61 operations of a training step of simplecnn: the same bits on cpu and cpu,threads=1' out
+check "said so" grep -q '61 operations of a training step of simplecnn: bit-identical on cpu and cpu,threads=1' out
 run 0 compare "${small[@]}" --a cpu --b cpu,dtype=bf16
 check "other dtypes may round" grep -q 'the same but for rounding' out
 # Biases before batch normalisation have gradients that are all rounding.
@@ -41,7 +41,7 @@ unset HAUL_CUDA_LIBRARIES STANDIN_DEVICES OCL_ICD_VENDORS
 
 run 0 train --model dense --data blobs:64 --batch 8 --device cpu --epochs 1 --optimizer adam --run r
 run 0 compare --run r --a cpu --b cpu,threads=1
-check "of a run" grep -q 'a training step of r: the same bits' out
+check "of a run" grep -q 'a training step of r: bit-identical' out
 
 # Two builds are two commands.
 ln -s "$HAUL" other

@@ -48,7 +48,7 @@ check "the title" grep -q '^one training step of simplecnn, batch 700, sgd, f32,
 check "the memory by role" grep -q '^memory  .* at the peak on one device: parameters .*, gradients .*, optimizer state .*, activations' out
 check "the candidates, the fastest first" test "$(grep -Eo '^(this plan|all on [^ ]+)' out | head -1)" = "this plan"
 check "the waits" grep -Eq '^this plan .* MiB +[0-9.]+ us$' out
-check "the bits" grep -q '^The plan gives the same bits as cuda:0 alone\.$' out
+check "the bits" grep -q '^The results are bit-identical to those on cuda:0 alone\.$' out
 check "the proof" grep -q '^No other placement takes less' out
 check "the batches" grep -Eq '^cuda:0 pays from batch [0-9]+ on; for the whole network from batch [0-9]+ on' out
 check "a reason" grep -Eq '^fc1 stays on cuda:0: [0-9.]+ us here, [0-9.]+ us on cpu, but its input would cost [0-9.]+ us to move' out
