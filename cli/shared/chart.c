@@ -1,6 +1,7 @@
 #include "cli/shared/chart.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,16 @@ typedef struct scale {
     int    decimals; /* of labels; -1: as few digits as %g needs */
 } scale;
 
+/* The dots of a braille character: 2 across, 4 down. */
+enum { ACROSS = 2, DOWN = 4, MOST_DOTS = ACROSS * (MOST_WIDTH + 1) };
+
 typedef struct canvas {
-    scale  y;
-    double x_max;
-    int    width; /* of the part right of the first column */
-    char   cells[MOST_HEIGHT + 1][MOST_WIDTH + 1];
+    scale         y;
+    double        x_max;
+    int           width;                                  /* of the part right of the first column */
+    bool          braille;                                /* else a sign for each cell */
+    char          cells[MOST_HEIGHT + 1][MOST_WIDTH + 1]; /* ' ', '.' or 'o' */
+    unsigned char dots[MOST_HEIGHT + 1][MOST_WIDTH + 1];  /* of the line, as bits of a braille character */
 } canvas;
 
 /* ---- scales ---- */
@@ -117,22 +123,43 @@ static int row(const canvas *v, double y)
     return v->y.height - whole_within(round((y - v->y.low) / v->y.step * v->y.rows), 0, v->y.height);
 }
 
+/* How many points of the line a cell has from left to right. */
+static int fineness(const canvas *v)
+{
+    return v->braille ? ACROSS : 1;
+}
+
+/* `at` counts the points of the line from the left. */
+static void draw_dot(canvas *v, int at, double y)
+{
+    static const unsigned char bits[DOWN][ACROSS] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    const int                  most = DOWN * (v->y.height + 1) - 1;
+    /* a value at the middle of a cell is between its second and its third dot */
+    const double from_top = v->y.height + 0.5 - (y - v->y.low) / v->y.step * v->y.rows;
+    const int    down = whole_within(floor(from_top * DOWN), 0, most);
+    if (v->braille)
+        v->dots[down / DOWN][at / ACROSS] |= bits[down % DOWN][at % ACROSS];
+    else
+        v->cells[row(v, y)][at] = '.';
+}
+
 /* The mean of the points of each column, and a line between those. */
 static void draw_points(canvas *v, const chart *c)
 {
-    double means[MOST_WIDTH + 1] = {0};
-    int    counts[MOST_WIDTH + 1] = {0}, last = -1;
+    double    means[MOST_DOTS] = {0};
+    int       counts[MOST_DOTS] = {0}, last = -1;
+    const int most = fineness(v) * (v->width + 1) - 1;
     for (size_t i = 0; i < c->point_count; i++) {
-        int at = column(v, c->points[i].x);
+        int at = whole_within(c->points[i].x / v->x_max * most, 0, most);
         means[at] += (c->points[i].y - means[at]) / ++counts[at];
     }
-    for (int at = 0; at <= v->width; at++) {
+    for (int at = 0; at <= most; at++) {
         if (!counts[at])
             continue;
         for (int between = last < 0 ? at : last; between <= at; between++) {
             double share = at > last && last >= 0 ? (double)(between - last) / (at - last) : 1;
             double y = share < 1 ? means[last] + share * (means[at] - means[last]) : means[at];
-            v->cells[row(v, y)][between] = '.';
+            draw_dot(v, between, y);
         }
         last = at;
     }
@@ -176,6 +203,28 @@ static void print_epochs(const canvas *v, int margin)
     printf("%*s %s\n%*s %s %s\n", margin, "", axis, margin, "", labels, unit);
 }
 
+/* A character of three bytes from U+2800 on, for the dots; a filled circle for a mark. */
+static void print_cell(const canvas *v, int line, int at)
+{
+    const unsigned dots = v->dots[line][at];
+    if (v->cells[line][at] == 'o') {
+        set_style(STYLE_MARK);
+        fputs("\xe2\x97\x8f", stdout);
+    } else if (dots) {
+        set_style(STYLE_LINE);
+        printf("\xe2%c%c", (int)(0xa0 + (dots >> 6)), (int)(0x80 + (dots & 0x3f)));
+    } else {
+        putchar(' ');
+        return;
+    }
+    set_style(STYLE_PLAIN);
+}
+
+static bool is_blank(const canvas *v, int line, int at)
+{
+    return v->cells[line][at] == ' ' && !v->dots[line][at];
+}
+
 static void print_canvas(canvas *v, int margin)
 {
     for (int i = 0; i <= v->y.height; i++) {
@@ -183,16 +232,41 @@ static void print_canvas(canvas *v, int margin)
         int  length = v->width + 1;
         if ((v->y.height - i) % v->y.rows == 0)
             label_text(&v->y, (v->y.height - i) / v->y.rows, label);
-        while (length && v->cells[i][length - 1] == ' ')
+        while (length && is_blank(v, i, length - 1))
             length--;
-        printf("%*s |%.*s\n", margin, label, length, v->cells[i]);
+        printf("%*s |%.*s", margin, label, v->braille ? 0 : length, v->cells[i]);
+        for (int at = 0; v->braille && at < length; at++)
+            print_cell(v, i, at);
+        putchar('\n');
     }
     print_epochs(v, margin);
 }
 
+static void print_sign(const canvas *v, text_style style, const char *braille, const char *plain)
+{
+    if (v->braille)
+        set_style(style);
+    fputs(v->braille ? braille : plain, stdout);
+    if (v->braille)
+        set_style(STYLE_PLAIN);
+}
+
+/* NULL: there are no marks. */
+static void print_key(const canvas *v, const char *marks)
+{
+    fputs("  ", stdout);
+    print_sign(v, STYLE_LINE, "\xe2\xa0\xa4\xe2\xa0\xa4", ".");
+    fputs(" training", stdout);
+    if (!marks)
+        return;
+    fputs("   ", stdout);
+    print_sign(v, STYLE_MARK, "\xe2\x97\x8f", "o");
+    printf(" %s", marks);
+}
+
 void chart_print(const chart *c, double x_max, const char *marks)
 {
-    canvas v = {.x_max = x_max >= 1 ? x_max : 1};
+    canvas v = {.x_max = x_max >= 1 ? x_max : 1, .braille = terminal_shows_utf8(STDOUT_FILENO)};
     double low = INFINITY, high = -INFINITY;
     int    columns = terminal_width(STDOUT_FILENO), margin;
     if (c->point_count < 2)
@@ -210,7 +284,7 @@ void chart_print(const chart *c, double x_max, const char *marks)
     draw_marks(&v, c);
     printf("\n%*s", margin, "loss");
     if (columns >= 40)
-        printf(c->mark_count ? "  . training   o %s" : "  . training", marks);
+        print_key(&v, c->mark_count ? marks : NULL);
     putchar('\n');
     print_canvas(&v, margin);
 }

@@ -1,6 +1,8 @@
 #include "cli/shared/terminal.h"
 
+#include <langinfo.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,18 @@ bool terminal_moves(int descriptor)
     return isatty(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
 }
 
+bool terminal_shows_utf8(int descriptor)
+{
+    if (!terminal_moves(descriptor))
+        return false;
+    const locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    if (!users)
+        return false;
+    const bool utf8 = !strcmp(nl_langinfo_l(CODESET, users), "UTF-8");
+    freelocale(users);
+    return utf8;
+}
+
 int output_room(void)
 {
     return isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : INT_MAX / 2;
@@ -31,8 +45,8 @@ int output_room(void)
 const char *style_code(int descriptor, text_style style)
 {
     static const char *const codes[] = {
-        [STYLE_PLAIN] = "\033[0m", [STYLE_BOLD] = "\033[1m", [STYLE_DIM] = "\033[2m",
-        [STYLE_GOOD] = "\033[32m", [STYLE_BAD] = "\033[31m",
+        [STYLE_PLAIN] = "\033[0m", [STYLE_BOLD] = "\033[1m",  [STYLE_DIM] = "\033[2m",   [STYLE_GOOD] = "\033[32m",
+        [STYLE_BAD] = "\033[31m",  [STYLE_LINE] = "\033[36m", [STYLE_MARK] = "\033[35m",
     };
     const char *none = getenv("NO_COLOR");
     return (none && *none) || !terminal_moves(descriptor) ? "" : codes[style];

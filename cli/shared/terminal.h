@@ -13,8 +13,19 @@ bool terminal_moves(int descriptor);
 /* The columns of standard output. If it is not a terminal, they are so many that nothing is wrapped or cut. */
 int output_room(void);
 
+/* True if the descriptor is a terminal that can move its cursor, and the locale of the user is one of UTF-8. */
+bool terminal_shows_utf8(int descriptor);
+
 /* Styles only repeat what the text says, and look well on light and on dark backgrounds. */
-typedef enum text_style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD } text_style;
+typedef enum text_style {
+    STYLE_PLAIN,
+    STYLE_BOLD,
+    STYLE_DIM,
+    STYLE_GOOD,
+    STYLE_BAD,
+    STYLE_LINE, /* the line of a chart */
+    STYLE_MARK  /* its marks */
+} text_style;
 
 /* The escape sequence that begins the style on the descriptor; "" unless that is a terminal with colours and NO_COLOR
  * is unset or empty. */

@@ -120,6 +120,19 @@ check("an empty NO_COLOR is none", "\x1b[1m" in empty)
 status, dumb = one_terminal(80, TERM="dumb")
 check("TERM=dumb", status == 0 and "\x1b" not in dumb and not bars(dumb), dumb[-300:])
 
+# ---- the chart: braille where the terminal shows it ----
+
+BRAILLE, CIRCLE = "[\u2801-\u28ff]", "\u25cf"
+status, fine = one_terminal(80, LC_ALL="C.UTF-8")
+check("UTF-8: a line of braille in a colour", re.search("\x1b\\[36m" + BRAILLE, fine), fine[-3000:])
+check("UTF-8: marks in another colour", "\x1b[35m" + CIRCLE in fine, fine[-3000:])
+status, grey = one_terminal(80, LC_ALL="C.UTF-8", NO_COLOR="1")
+check("UTF-8 without colours", re.search(BRAILLE, grey) and not re.search(r"\x1b\[[0-9;]*m", grey), grey[-3000:])
+status, ascii_only = one_terminal(80, LC_ALL="C")
+check("plain signs where not", ascii_only.isascii() and ". training   o test" in ascii_only, ascii_only[-3000:])
+status, piped, silent = separate(TRAIN, 80, False, False, LC_ALL="C.UTF-8")
+check("plain signs in a pipe", piped.isascii(), piped)
+
 # ---- the width changes meanwhile ----
 
 user, program = screen.open_terminal(120)
