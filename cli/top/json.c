@@ -81,6 +81,8 @@ static void put_progress(cJSON *object, const haul_published *g)
     put_known(object, "step_seconds", g->step_seconds);
     put_known(object, "examples_per_second", g->examples_per_second);
     put_known(object, "seconds_left", g->seconds_left);
+    put_known(object, "loss", g->loss);
+    put_known(object, "accuracy", g->accuracy);
     put_known(object, "copies", (double)g->copies);
     put_known(object, "copied_bytes", (double)g->copied_bytes);
     put_known(object, "copies_per_second", g->copies_per_second);

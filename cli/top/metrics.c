@@ -123,6 +123,8 @@ static const process_metric process_metrics[] = {
     {"haul_process_epoch", "The present epoch.", OF_PAGE(epoch), false, false},
     {"haul_process_epochs", "Epochs that there will be.", OF_PAGE(epochs), false, false},
     {"haul_process_left_seconds", "Time until the work is done.", OF_PAGE(seconds_left), true, false},
+    {"haul_process_loss", "Loss in training, in the present epoch.", OF_PAGE(loss), true, false},
+    {"haul_process_accuracy_ratio", "Accuracy in training, in the present epoch.", OF_PAGE(accuracy), true, false},
     {"haul_process_page_age_seconds", "Time since the process published.", OF_PAGE(age), true, false},
 };
 

@@ -154,6 +154,8 @@ static void take_page(top_model *m, const haul_published *page)
     note_stop(m, p);
     add_memory(m, p);
     page = &p->page;
+    top_history_add(&p->history[TOP_LOSS], known(page->loss));
+    top_history_add(&p->history[TOP_ACCURACY], known(page->accuracy));
     top_history_add(&p->history[TOP_EXAMPLES], known(page->examples_per_second));
     top_history_add(&p->history[TOP_STEP], known(page->step_seconds));
     top_history_add(&p->history[TOP_ALLOCATED], p->allocated);

@@ -55,6 +55,16 @@ static void put_epoch(top_canvas *c, const top_model *m, int place, int width)
     canvas_right(c, TOP_PLAIN, width, text);
 }
 
+static void put_loss(top_canvas *c, const top_model *m, int place, int width)
+{
+    canvas_right(c, TOP_PLAIN, width, top_loss(known(page_at(m, place)->loss)));
+}
+
+static void put_accuracy(top_canvas *c, const top_model *m, int place, int width)
+{
+    canvas_right(c, TOP_PLAIN, width, top_percent(known(page_at(m, place)->accuracy)));
+}
+
 static void put_step(top_canvas *c, const top_model *m, int place, int width)
 {
     canvas_right(c, TOP_PLAIN, width, top_number(known(page_at(m, place)->step_seconds) * 1e3));
@@ -109,6 +119,8 @@ static const top_column columns[] = {
     {.title = " RUN", .left = true, .put = put_name},
     {.title = " DEVICE", .width = 10, .from = 100, .left = true, .put = put_device},
     {.title = "EPOCH", .width = 7, .put = put_epoch},
+    {.title = "LOSS", .width = 7, .from = 92, .put = put_loss},
+    {.title = "ACC.", .width = 7, .from = 106, .put = put_accuracy},
     {.title = "STEP ms", .width = 8, .put = put_step},
     {.title = "EX./S", .width = 8, .from = 60, .put = put_examples},
     {.title = "ALLOC", .width = 6, .from = 80, .until = 120, .put = put_allocated},
@@ -184,26 +196,44 @@ void top_put_process(top_canvas *c, const top_model *m, int place, bool selected
 
 /* ---- history ---- */
 
-static void put_graph(top_canvas *c, const char *title, const top_history *h, const char *now, const char *high)
+/* The highest value is at the first of the lines, 0 at the last one, and the newest value behind it. */
+static void put_graph(top_canvas *c, int rows, const char *title, const top_history *h, const char *now,
+                      const char *high)
 {
     enum { TITLE = 10, NUMBER = 10 };
     const int room = c->width - TITLE - NUMBER, columns_used = room < TOP_HISTORY ? room : TOP_HISTORY;
     char      range[64];
     canvas_line(c);
-    canvas_line(c);
-    canvas_left(c, TOP_BOLD, TITLE, title);
-    canvas_left(c, TOP_PLAIN, columns_used, top_spark(h, columns_used, top_history_high(h), c->utf8));
-    canvas_right(c, TOP_PLAIN, NUMBER, now);
+    for (int row = 0; row < rows; row++) {
+        const char *label = row == 0 ? title : row == 1 ? high : row == rows - 1 ? "0" : "";
+        canvas_line(c);
+        canvas_left(c, row ? TOP_DIM : TOP_BOLD, TITLE, label);
+        canvas_left(c, TOP_PLAIN, columns_used,
+                    top_graph_row(h, columns_used, top_history_high(h), row, rows, c->utf8));
+        canvas_right(c, TOP_PLAIN, NUMBER, row == rows - 1 ? now : "");
+    }
+    if (rows > 1)
+        return;
     canvas_line(c);
     canvas_tab(c, TITLE);
     snprintf(range, sizeof range, "0 ... %s", high);
     canvas_put(c, TOP_DIM, range);
 }
 
-void top_put_history(top_canvas *c, const top_model *m, int place)
+/* How many lines each of the graphs has, below one that is empty. */
+static int rows_of(int height, int graphs)
+{
+    enum { LEAST = 3, MOST = 12 };
+    const int rows = (height - 1) / graphs - 1;
+    return rows < LEAST ? 1 : rows < MOST ? rows : MOST;
+}
+
+void top_put_history(top_canvas *c, const top_model *m, int place, int height)
 {
     const top_process *p = process_at(m, place);
     const top_history *h = p->history;
+    const bool         learns = p->page.loss >= 0;
+    const int          rows = rows_of(height, learns ? 6 : 4);
     char               text[192];
     canvas_line(c);
     snprintf(text, sizeof text, "%lld %s on %s", (long long)p->page.pid, *p->page.name ? p->page.name : p->page.command,
@@ -212,8 +242,13 @@ void top_put_history(top_canvas *c, const top_model *m, int place)
     canvas_put(c, TOP_PLAIN, " esc back");
 #define LAST(measure) top_history_last(&h[measure])
 #define HIGH(measure) top_history_high(&h[measure])
-    put_graph(c, "EX./S", &h[TOP_EXAMPLES], top_number(LAST(TOP_EXAMPLES)), top_number(HIGH(TOP_EXAMPLES)));
-    put_graph(c, "STEP ms", &h[TOP_STEP], top_number(LAST(TOP_STEP) * 1e3), top_number(HIGH(TOP_STEP) * 1e3));
-    put_graph(c, "ALLOC", &h[TOP_ALLOCATED], top_bytes(LAST(TOP_ALLOCATED)), top_bytes(HIGH(TOP_ALLOCATED)));
-    put_graph(c, "WAITS/S", &h[TOP_WAITS], top_number(LAST(TOP_WAITS)), top_number(HIGH(TOP_WAITS)));
+    if (learns) {
+        put_graph(c, rows, "LOSS", &h[TOP_LOSS], top_loss(LAST(TOP_LOSS)), top_loss(HIGH(TOP_LOSS)));
+        put_graph(c, rows, "ACCURACY", &h[TOP_ACCURACY], top_percent(LAST(TOP_ACCURACY)),
+                  top_percent(HIGH(TOP_ACCURACY)));
+    }
+    put_graph(c, rows, "EX./S", &h[TOP_EXAMPLES], top_number(LAST(TOP_EXAMPLES)), top_number(HIGH(TOP_EXAMPLES)));
+    put_graph(c, rows, "STEP ms", &h[TOP_STEP], top_number(LAST(TOP_STEP) * 1e3), top_number(HIGH(TOP_STEP) * 1e3));
+    put_graph(c, rows, "ALLOC", &h[TOP_ALLOCATED], top_bytes(LAST(TOP_ALLOCATED)), top_bytes(HIGH(TOP_ALLOCATED)));
+    put_graph(c, rows, "WAITS/S", &h[TOP_WAITS], top_number(LAST(TOP_WAITS)), top_number(HIGH(TOP_WAITS)));
 }

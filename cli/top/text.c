@@ -31,6 +31,16 @@ const char *top_number(double value)
     return out;
 }
 
+/* A loss that falls keeps its digits. */
+const char *top_loss(double value)
+{
+    char *out = next_text();
+    if (isnan(value))
+        return dash();
+    snprintf(out, ROOM, value < 1e-9 ? "0" : value < 1e-3 ? "%.0e" : "%.3g", value);
+    return out;
+}
+
 const char *top_percent(double share)
 {
     char *out = next_text();
@@ -138,16 +148,27 @@ static void append(char *out, const char *text)
     snprintf(out + used, ROOM - used, "%s", text);
 }
 
+enum { LEVELS = 8 }; /* of a cell */
+
+static const char *const level_blocks[LEVELS] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+static const char *const level_letters[LEVELS] = {".", ":", "-", "=", "+", "*", "#", "#"};
+
 const char *top_spark(const top_history *h, int columns, double high, bool utf8)
 {
-    static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    static const char *const letters[] = {".", ":", "-", "=", "+", "*", "#", "#"};
-    char                    *out = next_text();
+    return top_graph_row(h, columns, high, 0, 1, utf8);
+}
+
+/* The lowest level stands for 0, so that a known value is never blank in the lowest line. */
+const char *top_graph_row(const top_history *h, int columns, double high, int row, int rows, bool utf8)
+{
+    const int below = (rows - 1 - row) * LEVELS, most = rows * LEVELS - 1;
+    char     *out = next_text();
     *out = 0;
     for (int i = h->count - columns; i < h->count; i++) {
         const double value = i < 0 ? NAN : h->values[i] / (high > 0 ? high : 1);
-        const int    height = value >= 1 ? 7 : value > 0 ? whole_within(value * 7 + 0.5, 0, 7) : 0;
-        append(out, isnan(value) ? " " : utf8 ? blocks[height] : letters[height]);
+        const int    level = value >= 1 ? most : value > 0 ? whole_within(value * most + 0.5, 0, most) : 0;
+        const int    here = level - below < LEVELS ? level - below : LEVELS - 1;
+        append(out, isnan(value) || here < 0 ? " " : utf8 ? level_blocks[here] : level_letters[here]);
     }
     return out;
 }

@@ -10,7 +10,7 @@
 
 #include "observe/usage/sensors.h"
 
-enum { TOP_DEVICES = 24, TOP_HISTORY = 120, TOP_PROCESSES = 256 };
+enum { TOP_DEVICES = 24, TOP_HISTORY = 200, TOP_PROCESSES = 256 };
 
 /* ---- devices ---- */
 
@@ -22,7 +22,15 @@ typedef struct top_device {
 
 /* ---- Haul processes ---- */
 
-typedef enum top_measure { TOP_EXAMPLES, TOP_STEP, TOP_ALLOCATED, TOP_WAITS, TOP_MEASURES } top_measure;
+typedef enum top_measure {
+    TOP_LOSS,
+    TOP_ACCURACY,
+    TOP_EXAMPLES,
+    TOP_STEP,
+    TOP_ALLOCATED,
+    TOP_WAITS,
+    TOP_MEASURES
+} top_measure;
 
 /* A value for each of the last readings, the newest last. */
 typedef struct top_history {

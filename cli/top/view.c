@@ -390,7 +390,7 @@ void top_view_draw(top_view *v, const top_model *m, top_canvas *c)
     else if (v->help)
         top_put_help(c);
     else if (count)
-        top_put_history(c, m, places[selected_of(v, m, places, count)]);
+        top_put_history(c, m, places[selected_of(v, m, places, count)], v->height);
     else
         draw_all(v, m, c);
 }

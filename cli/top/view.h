@@ -63,6 +63,6 @@ void top_put_process(top_canvas *c, const top_model *m, int place, bool selected
 
 /* Screens in the place of all else. */
 void top_put_help(top_canvas *c);
-void top_put_history(top_canvas *c, const top_model *m, int place);
+void top_put_history(top_canvas *c, const top_model *m, int place, int height);
 
 #endif

@@ -143,6 +143,7 @@ static haul_status describe_epoch(trainer *t, const network_score *measured, rep
                         .wait_seconds = steps > 0 && t->waits ? t->epoch_wait / steps : 0,
                         .seconds = report_elapsed(&t->report) - t->epoch_start,
                         .validation = t->data.validation != NULL};
+    pace_epoch_end(t, e->train_loss, e->train_accuracy);
     t->epoch_loss = 0;
     t->epoch_batches = t->epoch_answers = 0;
     return haul_error_status() ? haul_error_status() : haul_zero_into(t->epoch_hits);

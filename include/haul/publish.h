@@ -41,6 +41,8 @@ typedef struct HAUL__DESIGNATED haul_publish_progress_options {
     int64_t epoch;        /* the present epoch, from 1 */
     int64_t epochs;       /* how many there will be */
     double  seconds_left; /* until the work is done */
+    double  loss;         /* in training, the mean of this epoch; more than 0 */
+    double  accuracy;     /* in training, the share of this epoch's answers that are right; more than 0, at most 1 */
 } haul_publish_progress_options;
 
 /* Say how far the work is: haul_publish_progress(.steps = 12, .epoch = 1, .epochs = 5). Omitted values are published as
@@ -97,6 +99,7 @@ typedef struct haul_published {
     double                waits_per_second;    /* waits for a device */
     double                waiting;             /* share of the time that was spent in waits, 0 to 1 */
     double                seconds_left;        /* until the work is done */
+    double                loss, accuracy;      /* loss: in training, in this epoch; accuracy: the same, 0 to 1 */
     int64_t               copies;              /* copies since the start */
     int64_t               copied_bytes;        /* what they copied */
     int64_t               waits;               /* waits since the start */

@@ -22,7 +22,8 @@ static void progress(int64_t step)
 {
     const haul_published *p;
     do {
-        haul_publish_progress(.steps = step, .examples = 64 * step, .epoch = 2, .epochs = 5, .seconds_left = 90);
+        haul_publish_progress(.steps = step, .examples = 64 * step, .epoch = 2, .epochs = 5, .seconds_left = 90,
+                              .loss = 0.5, .accuracy = 0.75);
         usleep(1000);
         p = page_of(getpid());
     } while (p && p->steps != step);
@@ -46,6 +47,7 @@ static void test_publish__says_how_far_the_work_is(void **state)
     assert_string_equal(p->why, "");
     assert_int_equal(p->state, HAUL_PUBLISHED_RUNNING);
     assert_true(p->steps == 40 && p->examples == 2560 && p->epoch == 2 && p->epochs == 5 && p->seconds_left == 90);
+    assert_true(p->loss == 0.5 && p->accuracy == 0.75);
     assert_true(p->step_seconds > 0.024);
     assert_true(fabs(p->examples_per_second * p->step_seconds - 64) < 1);
     assert_true(p->copies_per_second == 0 && p->waits_per_second == 0 && p->waiting == 0);
@@ -66,6 +68,7 @@ static void test_publish__unknown_is_minus_one_and_the_name_is_the_programs(void
     assert_string_equal(p->name, "test_publish");
     assert_string_equal(p->command, "test_publish");
     assert_true(p->steps == -1 && p->epoch == -1 && p->step_seconds == -1 && p->seconds_left == -1);
+    assert_true(p->loss == -1 && p->accuracy == -1);
     assert_true(p->examples_per_second == -1);
 }
 

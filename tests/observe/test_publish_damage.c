@@ -45,7 +45,7 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     int file = open_file();
     assert_true(haul__page_read(file, &good, why, sizeof why));
     DAMAGE("not a page", true, page.magic[0] = 'h');
-    DAMAGE("version 4, this haul reads 3", true, page.version = 4);
+    DAMAGE("version 5, this haul reads 4", true, page.version = 5);
     DAMAGE("bytes", true, page.size--);
     DAMAGE("not finished", true, page.sequence++);
     DAMAGE("checksum", false, page.steps++);
@@ -56,6 +56,8 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     DAMAGE("step_seconds", true, page.step_seconds = NAN);
     DAMAGE("waiting", true, page.waiting = 1.5);
     DAMAGE("seconds_left", true, page.seconds_left = INFINITY);
+    DAMAGE("loss", true, page.loss = NAN);
+    DAMAGE("accuracy", true, page.accuracy = 1.1);
     DAMAGE("device_count", true, page.device_count = 9);
     DAMAGE("device_count", true, page.device_count = -1);
     DAMAGE("name", true, memset(page.name, 'x', sizeof page.name));
@@ -82,9 +84,11 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
 
 static bool is_sound(const haul_published *p)
 {
-    const double numbers[] = {p->step_seconds,     p->examples_per_second, p->copies_per_second,
-                              p->bytes_per_second, p->waits_per_second,    p->waiting,
-                              p->seconds_left,     (double)p->steps};
+    const double numbers[] = {p->step_seconds,      p->examples_per_second,
+                              p->copies_per_second, p->bytes_per_second,
+                              p->waits_per_second,  p->waiting,
+                              p->seconds_left,      p->loss,
+                              p->accuracy,          (double)p->steps};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!isfinite(numbers[i]) || numbers[i] < -1)
             return false;

@@ -82,11 +82,24 @@ static double seconds_left(const trainer *t, const progress_state *s, int64_t st
     return here > 0 ? s->elapsed / (double)here * (double)(s->epochs * t->report.batches - steps) : 0;
 }
 
-static void publish(const trainer *t, const progress_state *s)
+/* 0 stands for unknown. */
+static double published(double value)
 {
+    const double least = 1e-300;
+    return isfinite(value) ? fmax(value, least) : 0;
+}
+
+static void publish(trainer *t, const progress_state *s)
+{
+    pace         *p = &t->pace;
     const int64_t steps = (s->epoch - 1) * t->report.batches + t->position.batch;
+    if (isfinite(s->loss))
+        p->last_loss = s->loss;
+    if (isfinite(s->accuracy))
+        p->last_accuracy = s->accuracy;
     haul_publish_progress(.steps = steps, .examples = examples_seen(t), .epoch = s->epoch, .epochs = s->epochs,
-                          .seconds_left = seconds_left(t, s, steps));
+                          .seconds_left = seconds_left(t, s, steps), .loss = published(p->last_loss),
+                          .accuracy = published(p->last_accuracy));
 }
 
 /* A training that cannot be shown goes on all the same. */
@@ -123,7 +136,7 @@ static void on_compiled(const haul_event *event, void *context)
 
 haul_status pace_begin(trainer *t)
 {
-    t->pace = (pace){.began = clock_seconds(), .loss = NAN, .accuracy = NAN};
+    t->pace = (pace){.began = clock_seconds(), .loss = NAN, .accuracy = NAN, .last_loss = NAN, .last_accuracy = NAN};
     t->pace.first = (t->position.epoch - 1) * t->report.batches + t->position.batch;
     begin_publishing(t);
     if (!bar_of(t)->on)
@@ -147,6 +160,12 @@ void pace_epoch(trainer *t)
     p->loss = p->accuracy = NAN;
     if (bar_of(t)->on)
         draw(t);
+}
+
+void pace_epoch_end(trainer *t, double loss, double accuracy)
+{
+    t->pace.last_loss = loss;
+    t->pace.last_accuracy = accuracy;
 }
 
 void pace_read(trainer *t, int64_t hits)

@@ -211,13 +211,20 @@ static int64_t known(int64_t value)
     return value > 0 ? value : -1;
 }
 
+static double known_real(double value, double high)
+{
+    return value > 0 && value <= high ? value : -1;
+}
+
 static void fill_progress(haul__page *p, const haul_publish_progress_options *o)
 {
     p->steps = known(o->steps);
     p->examples = known(o->examples);
     p->epoch = known(o->epoch);
     p->epochs = known(o->epochs);
-    p->seconds_left = o->seconds_left > 0 && o->seconds_left <= 1e12 ? o->seconds_left : -1;
+    p->seconds_left = known_real(o->seconds_left, 1e12);
+    p->loss = known_real(o->loss, 1e300);
+    p->accuracy = known_real(o->accuracy, 1);
 }
 
 static sample take_sample(const haul__page *p)

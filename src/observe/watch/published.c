@@ -56,6 +56,8 @@ static void copy_out(haul_published *out, const haul__page *p)
     out->waits_per_second = p->waits_per_second;
     out->waiting = p->waiting;
     out->seconds_left = p->seconds_left;
+    out->loss = p->loss;
+    out->accuracy = p->accuracy;
     out->copies = p->copies;
     out->copied_bytes = p->copied_bytes;
     out->waits = p->waits;
@@ -79,6 +81,8 @@ static void clear(haul_published *out)
                             .waits_per_second = -1,
                             .waiting = -1,
                             .seconds_left = -1,
+                            .loss = -1,
+                            .accuracy = -1,
                             .copies = -1,
                             .copied_bytes = -1,
                             .waits = -1};

@@ -57,6 +57,13 @@ class Screen:
         shutil.rmtree(self.folder)
 
 
+def graphs_of(screen):
+    """The first lines of the graphs of a history; [] unless it has all of them."""
+    titles = ("LOSS ", "ACCURACY ", "EX./S ", "STEP ms ", "ALLOC ", "WAITS/S ")
+    lines = [i for i, line in enumerate(screen.lines()) if line.startswith(titles)]
+    return lines if len(lines) == len(titles) else []
+
+
 def row_of(screen, name):
     return next((line for line in screen.lines() if name in line), "")
 
@@ -118,7 +125,9 @@ try:
     s.shows("paused")
     check("numbers stand still", [line for line in s.lines() if "wide" in line] == first, (clock, first, s.text()))
     s.press("p", "h")
-    check("h shows history", s.shows("EX./S") and s.shows("WAITS/S") and s.shows("0 ... ") and s.shows("esc back"), s.text())
+    check("h shows history", s.shows("EX./S") and s.shows("WAITS/S") and s.shows("esc back"), s.text())
+    check("graphs of loss, accuracy and speeds fill the window", wait_until(lambda: {
+        b - a for a, b in zip(graphs_of(s), graphs_of(s)[1:])} == {(s.height - 1) // 6}), s.text())
     s.press("Escape", "?")
     check("? helps", s.shows("haul top: keys"), s.text())
     s.press("x", "+")
