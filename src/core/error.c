@@ -37,6 +37,7 @@ const char *haul_error_message(void)
     haul__error_record *record = record_now();
     if (record->status)
         record->read = true;
+    haul__tls.bare_read = haul__tls.bare != HAUL_OK;
     return haul__tls.bare ? "host memory is exhausted, also for the message of an error" : text_now(record->message);
 }
 
@@ -82,6 +83,8 @@ void haul__error_settle(void)
     haul__error_record *record = record_now();
     if (record->status && record->read)
         record->settled = true;
+    if (haul__tls.bare_read)
+        haul__tls.bare = HAUL_OK;
 }
 
 /* Replaces the record. */
@@ -89,6 +92,7 @@ static void put(const haul__error_record *fresh)
 {
     haul__context *context = haul__context_get();
     haul__tls.bare = context ? HAUL_OK : fresh->status;
+    haul__tls.bare_read = false;
     if (context)
         context->memory->error = *fresh;
 }

@@ -40,7 +40,8 @@ struct haul__context {
     void              *kept[HAUL__SETTINGS]; /* objects, by haul__thread_keep */
 
     bool                 registered;
-    haul_status          bare;   /* of an error that was recorded without memory for its texts */
+    haul_status          bare;      /* of an error that was recorded without memory for its texts */
+    bool                 bare_read; /* its message was asked for */
     atomic_llong         blocks; /* small blocks taken from this thread's lists, less those put there; only it writes */
     haul__thread_memory *memory; /* haul__no_thread_memory, which is never written, unless the thread is registered */
     haul__context       *next, *prev; /* of all threads */

@@ -196,6 +196,8 @@ static void *fail_without_memory(void *wrong)
     right = right && haul_error_status() == HAUL_SHAPE && haul__fail_within("outer") == HAUL_SHAPE &&
             haul__fail_null("outer", "x") == HAUL_SHAPE;
     haul__error_settle();
+    right = right && haul_error_status() == HAUL_SHAPE && *haul_error_message();
+    haul__error_settle();
     right = right && haul_error_status() == HAUL_OK;
     haul__fault_plan(0, 0);
     haul__fail(HAUL_IO, NULL, NULL, "with memory"); /* registers the thread */

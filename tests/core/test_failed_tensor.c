@@ -47,6 +47,7 @@ static void test_failed_tensor__old_errors_are_not_the_loops(void **state)
 {
     (void)state;
     assert_failed(haul_load_npy("missing.npy"));
+    assert_non_null(strstr(haul_error_message(), "missing.npy"));
     haul_loader *loader = haul_loader_new(haul_blobs(6), .batch = 4);
     assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
     assert_int_equal(haul_loader_status(loader), HAUL_OK);
@@ -64,6 +65,7 @@ static void test_failed_tensor__a_null_module_tells_why_it_is_null(void **state)
     (void)state;
     haul_module *net = haul_nn_linear(0, 3);
     assert_null(net);
+    assert_non_null(strstr(haul_error_message(), "haul_nn_linear"));
     haul_loader *loader = haul_loader_new(haul_blobs(6), .batch = 4);
     assert_int_equal(haul_loader_start(loader, 0), HAUL_OK);
     assert_int_equal(haul_error_status(), HAUL_OK);
