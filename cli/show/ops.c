@@ -189,16 +189,18 @@ static void print_fact(const char *name, const char *text)
     print_wrapped(text, INDENT, INDENT);
 }
 
-/* Each option with its meaning and default. */
+/* Each option with its meaning and default, in columns where the terminal has room for them. */
 static void print_options(const char *operation)
 {
-    enum { INDENT = 34 };
+    enum { NAME_AT = 18, NAME_WIDTH = 16, LEAST_ROOM = 70 };
+    const bool         columns = output_room() >= LEAST_ROOM;
     const call_option *o = NULL;
     for (bool first = true; (o = call_option_after(operation, o)); first = false) {
-        char text[TEXT];
-        printf("  %-16s%-15s ", first ? "options" : "", o->name);
+        const int length = (int)strlen(o->name), width = columns && length < NAME_WIDTH ? NAME_WIDTH : length + 1;
+        char      text[TEXT];
+        printf("  %-16s%-*s", first ? "options" : "", width, o->name);
         snprintf(text, sizeof text, "%s%s%s", o->meaning, *o->value ? "; default " : "", o->value);
-        print_wrapped(text, strlen(o->name) > 15 ? INDENT + (int)strlen(o->name) - 15 : INDENT, INDENT);
+        print_wrapped(text, NAME_AT + width, columns ? NAME_AT + NAME_WIDTH : NAME_AT);
     }
 }
 
@@ -208,7 +210,8 @@ static void print_operation(const haul_operation_info *info)
     const operation_call *call = operation_call_of(short_name(info));
     printf("%s\n", info->name);
     if (call) {
-        print_fact("prototype", call->prototype);
+        printf("  ");
+        print_wrapped(call->prototype, 2, 2);
         print_fact("description", call->description);
         print_options(short_name(info));
     } else {

@@ -337,8 +337,8 @@ static haul_status change_all(stepping *x)
         status = prepare_batch(x, !part, &turns[!part]);
         if (!status)
             status = update(x, &turns[part]);
-        if (haul__may_spill())
-            return_ahead(x->o, x->next);
+        if (haul__may_spill() && turns[!part].count)
+            return_ahead(x->o, (int)(turns[!part].updates->entry - x->o->entries));
     }
     return status;
 }
