@@ -1,6 +1,6 @@
 /* Modules that run again in the backward pass: the same bits as without, less memory, side effects once.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=threads,once */
 #include <haul/haul.h>
 
 #include "support/bits.h"

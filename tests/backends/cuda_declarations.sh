@@ -1,5 +1,6 @@
 # The backend's own declarations of NVIDIA's interfaces (src/backends/cuda/api.h) agree with the toolkit's headers, where
 # those are installed: every function's type, and every constant's value.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/declarations.sh"
 find_headers cuda.h nvrtc.h
 

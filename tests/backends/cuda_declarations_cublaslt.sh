@@ -1,6 +1,7 @@
 # The backend's own declarations of cuBLASLt (src/backends/cuda/cublaslt/api.h) agree with the toolkit's header, where that
 # is installed: types of functions, values of constants, sizes of structs. And the stand-in takes and refuses attributes as
 # the library does, where that is installed: descriptors need no GPU.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/declarations.sh"
 find_headers cublasLt.h
 

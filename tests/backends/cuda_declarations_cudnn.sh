@@ -1,6 +1,7 @@
 # The backend's own declarations of cuDNN (src/backends/cuda/cudnn/api.h) agree with the library's headers, where those
 # are installed: types of functions, values of constants. And the stand-in takes and refuses attributes as the library does,
 # where that is installed: descriptors need no GPU.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/declarations.sh"
 find_headers cudnn.h cuda.h
 

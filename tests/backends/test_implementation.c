@@ -1,5 +1,7 @@
 /* Implementations of matrix products and convolutions: their order, how they are left out, and reports on choices.
- * Settings are read once a process, so each is tried in a process of its own. */
+ * Settings are read once a process, so each is tried in a process of its own.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

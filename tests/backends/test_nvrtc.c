@@ -5,7 +5,7 @@
  * All dtypes are compiled for sm_90, f32 for the others as well; HAUL_TEST_NVRTC_ALL=1 compiles everything for all.
  * Compiled code is taken from the cache of tests. The table goes to <build>/nvrtc.txt.
  *
- * ctest: labels=slow; processors=2 */
+ * ctest: labels=slow,once; processors=2 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,7 @@
 /* The OpenCL backend through its table: kernels, the binary cache, streams and events, memory, and what it says when
- * something is missing. Runs on two devices of PoCL where the environment does not say otherwise. */
+ * something is missing. Runs on two devices of PoCL where the environment does not say otherwise.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

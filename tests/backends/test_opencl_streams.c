@@ -1,5 +1,7 @@
 /* Launches, streams and events of the OpenCL backend: each item is done once, threads do not disturb each other, and
- * what events order stays in order. Two devices of PoCL where the environment does not say otherwise. */
+ * what events order stays in order. Two devices of PoCL where the environment does not say otherwise.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

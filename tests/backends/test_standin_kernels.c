@@ -1,4 +1,6 @@
-/* Kernels on the stand-in for NVIDIA's libraries (tests/standin): compiled and run rightly, also by several threads. */
+/* Kernels on the stand-in for NVIDIA's libraries (tests/standin): compiled and run rightly, also by several threads.
+ *
+ * ctest: labels=once */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

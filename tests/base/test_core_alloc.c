@@ -1,4 +1,6 @@
-/* Host memory: limits, counting, and failures on demand. */
+/* Host memory: limits, counting, and failures on demand.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

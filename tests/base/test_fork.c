@@ -1,4 +1,6 @@
-/* Calls that work in the child of a fork, and calls that are refused there (docs/guide.md, "Fork"). ctest: cuda */
+/* Calls that work in the child of a fork, and calls that are refused there (docs/guide.md, "Fork").
+ *
+ * ctest: cuda */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

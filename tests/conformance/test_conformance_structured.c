@@ -3,7 +3,7 @@
  * On the CPU, contiguous, results and gradients are compared with PyTorch's (golden/samples.json, made by
  * tools/golden/samples.py); everything else with the CPU in f64 on the same values. On meta the shape must be the same.
  *
- * ctest: cuda-only; sim-only; labels=slow */
+ * ctest: cuda-only; sim-only; labels=slow; sim-labels=slow,once */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * the same. HAUL_FINGERPRINT_UPDATE=1   writes the golden file, after both runs gave the same HAUL_FINGERPRINT_DETAIL=1
  * prints all lines HAUL_CASE=haul_add/f32      runs only cases, NAME/DTYPE/DEVICE, whose name contains the text
  *
- * ctest: labels=slow */
+ * ctest: labels=slow,once */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

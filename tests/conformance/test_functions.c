@@ -1,7 +1,7 @@
 /* The functions of f32 that kernel text computes itself: errors against the C library's double precision, over bit
  * patterns of all magnitudes, and the same bits on every device and instruction level.
  *
- * ctest: cuda */
+ * ctest: cuda; ptx */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 # The CPU computes with a stack of 64 KiB, by whatever implementation, and OpenCL's driver with one of 256 KiB.
 # The environment lies on the stack too, and where the stack begins differs by 8 KiB from run to run: so 48 here.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 [ -z "$HAUL_SANITIZE" ] || { echo "sanitizers need more"; exit 77; }

@@ -1,4 +1,6 @@
-/* The thread's error record. */
+/* The thread's error record.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

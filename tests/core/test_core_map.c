@@ -1,4 +1,6 @@
-/* The map from pointers to pointers. */
+/* The map from pointers to pointers.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The thread pool: every piece once, whoever calls, however many threads.
- * ctest: labels=concurrency; processors=2 */
+ * ctest: labels=concurrency,threads; processors=2 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

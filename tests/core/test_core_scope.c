@@ -1,4 +1,6 @@
-/* Objects and the scopes that own them. */
+/* Objects and the scopes that own them.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Objects, scopes, errors and memory used by several threads at once, for ThreadSanitizer above all.
- * ctest: labels=concurrency; processors=2 */
+ * ctest: labels=concurrency,threads; processors=2 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

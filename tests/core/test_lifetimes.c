@@ -1,5 +1,5 @@
 /* HAUL_DEBUG=lifetimes: every wrong use of an object is an error that names it, its scope and the places.
- * ctest: exports */
+ * ctest: exports; labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Settings that a scope has for itself, so that requests of one process do not disturb each other: the generator that
  * its draws come from, and the number of threads.
  *
- * ctest: cuda; labels=concurrency; processors=2 */
+ * ctest: cuda; labels=concurrency,threads; processors=2 */
 #include "base/alloc.h"
 #include "core/pool.h"
 #include "support/linalg.h"

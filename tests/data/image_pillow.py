@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Pictures have the bytes that Pillow gives them: every kind of PNG and JPEG, all EXIF orientations, and resizing as
 torchvision's Resize(n) and CenterCrop(n) do. Damaged files are errors that name the file."""
+# ctest: labels=once
 import ctypes
 import os
 import sys

@@ -1,4 +1,6 @@
-/* Datasets in files: npy, shards; also larger than the memory of the process. */
+/* Datasets in files: npy, shards; also larger than the memory of the process.
+ *
+ * ctest: labels=threads */
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>

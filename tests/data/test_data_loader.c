@@ -1,6 +1,6 @@
 /* The loader: the same batches whatever the workers, errors, early ends, crops and flips.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

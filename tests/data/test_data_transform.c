@@ -1,4 +1,6 @@
-/* Normalisation to the bit, crops and flips, and the random numbers behind them. */
+/* Normalisation to the bit, crops and flips, and the random numbers behind them.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Devices: their names, what invalid ones say, the current device, waiting and marking, the disk cache.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Indices out of range: an error of the call on the CPU, of the next function that waits on other devices, which then
  * go on.
  *
- * ctest: cuda; sim */
+ * ctest: cuda; sim; labels=threads */
 #include <pthread.h>
 
 #include "support/devices/null.h"

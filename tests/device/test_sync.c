@@ -1,6 +1,6 @@
 /* What the host waits for: operations, training steps and the allocator do not; what does is counted once, and reported
  * with its place.
- * ctest: cuda; exports; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; exports; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 """The dtypes of results within autocast are PyTorch's, for the operations that PyTorch's autocast of the CPU has rules
 for: the lower dtype, f32, the widest. (Its rules for softmax, exp and sum are those of CUDA devices only, which cannot be
 asked here.)"""
+# ctest: labels=once
 import ctypes
 import os
 import sys

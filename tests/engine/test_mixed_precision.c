@@ -1,6 +1,6 @@
 /* Training in bf16, and in f16 with its loss scaled, ends close to training in f32.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <haul/haul.h>
 #include <math.h>
 

@@ -1,4 +1,6 @@
-/* Events of commands: submission, start, end, and their subscribers. ctest: cuda; env=POCL_DEVICES=pthread pthread */
+/* Events of commands: submission, start, end, and their subscribers.
+ *
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 
 #include "support/commands.h"

@@ -1,5 +1,5 @@
 /* Subscribers to events: what they may do while they run, which threads they hear, and how they come and go.
- * ctest: cuda; labels=concurrency; processors=2; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; labels=concurrency,threads; processors=2; env=POCL_DEVICES=pthread pthread */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

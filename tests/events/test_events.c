@@ -1,5 +1,6 @@
-/* The stream of events: what arrives, in which order, with which fields; and no work without subscribers. ctest: cuda;
- * env=POCL_DEVICES=pthread pthread */
+/* The stream of events: what arrives, in which order, with which fields; and no work without subscribers.
+ *
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <stdlib.h>
 
 #include "support/failure.h"

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Files go both ways between haul and Python: npy against NumPy, safetensors against its package where that is
 installed and against a reader and writer of a few lines, which follow the format's description, everywhere."""
+# ctest: labels=once
 import ctypes
 import json
 import os

@@ -1,7 +1,7 @@
 /* Derived copies: casts of parameters within autocast are kept with the parameter's storage, counted, outdated by
  * changes, and given back where memory runs short.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <haul/haul.h>
 #include <setjmp.h>
 #include <stdarg.h>

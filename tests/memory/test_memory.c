@@ -1,6 +1,6 @@
 /* The caching allocator: classes, statistics, limits, reports, and reuse of memory that is still being read.
  *
- * ctest: cuda; sim */
+ * ctest: cuda; sim; labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,6 @@
-/* Snapshots at the moment of a failure: what the device held when an allocation failed. */
+/* Snapshots at the moment of a failure: what the device held when an allocation failed.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Snapshots of memory: every block with its origin, and the sums by module.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

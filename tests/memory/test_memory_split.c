@@ -1,5 +1,7 @@
 /* Free blocks that are cut for smaller requests, and join again when their parts are free. All tests run on a device
- * whose buffers are addresses, and on one whose parts need handles, like those of OpenCL. */
+ * whose buffers are addresses, and on one whose parts need handles, like those of OpenCL.
+ *
+ * ctest: labels=threads */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

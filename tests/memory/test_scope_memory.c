@@ -1,6 +1,6 @@
 /* Memory limits of scopes: what counts, for how long, and the message when it is too much.
  *
- * ctest: cuda; labels=concurrency; processors=2 */
+ * ctest: cuda; labels=concurrency,threads; processors=2 */
 #include <pthread.h>
 
 #include "base/alloc.h"

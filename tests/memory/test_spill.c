@@ -1,5 +1,5 @@
 /* Spilling: tensors of a device in host memory, while there is no room for them.
- * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

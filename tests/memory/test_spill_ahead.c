@@ -1,5 +1,5 @@
 /* Spilling ahead of time: the next storages to go are copied before, and the next ones used return before their use.
- * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include "support/devices/spilling.h"
 
 static bool is_copied(const haul_tensor *t)

@@ -1,5 +1,5 @@
 /* Spilling in little memory: a network of many equal layers trains in a half and in a quarter of what it takes.
- * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include "memory/allocator.h"
 #include "support/devices/spilling.h"
 

@@ -1,4 +1,6 @@
-/* Spilling: what stays in device memory, and which tensors make room for scratch memory. */
+/* Spilling: what stays in device memory, and which tensors make room for scratch memory.
+ *
+ * ctest: labels=threads */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Spilling, and what sums, statistics and reports on failures say of it.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include "memory/allocator.h"
 #include "support/devices/spilling.h"
 #include "support/record.h"

@@ -1,7 +1,7 @@
 /* A training that is under way lives from the allocator's cache: after its third step it obtains nothing more from the
  * device, with batches that come from a loader, whatever the number of workers.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include <haul/haul.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* An allocation that finds no memory waits for what another thread is obtaining or giving back. The other thread stops
  * in the device's function until this one waits.
  *
- * ctest: wraps=haul__device_alloc,haul__device_free,sched_yield */
+ * ctest: wraps=haul__device_alloc,haul__device_free,sched_yield; labels=threads */
 #include <pthread.h>
 #include <semaphore.h>
 

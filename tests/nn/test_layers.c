@@ -1,6 +1,8 @@
 /* Layers and networks against PyTorch: results, and gradients of parameters and inputs, in f64 on every device.
  *
- * tests/golden/layers.safetensors has them; tools/golden/layers.py has the computations. ctest: cuda; sim */
+ * tests/golden/layers.safetensors has them; tools/golden/layers.py has the computations.
+ *
+ * ctest: cuda; sim */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

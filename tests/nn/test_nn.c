@@ -1,6 +1,6 @@
 /* Modules: names, scopes, placement, training and evaluation, memory, layers.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; ptx */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

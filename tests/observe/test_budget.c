@@ -1,5 +1,5 @@
 /* Budgets of transfers and waits: what counts, when they fail, and what they say.
- * ctest: cuda; exports; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; exports; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

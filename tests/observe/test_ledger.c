@@ -1,4 +1,6 @@
-/* The ledger of every test program (support/ledger.c): a copy that only one side knows fails the program. */
+/* The ledger of every test program (support/ledger.c): a copy that only one side knows fails the program.
+ *
+ * ctest: labels=threads */
 #include <sys/wait.h>
 #include <unistd.h>
 

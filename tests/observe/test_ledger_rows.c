@@ -1,5 +1,5 @@
 /* The ledger: its rows, what joins them, and device times.
- * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 #include <stdio.h>
 

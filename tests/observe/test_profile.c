@@ -1,5 +1,5 @@
 /* Profiles: what they record, what their tables sum up to, and what they refuse.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
-/* Published pages: what they say, when they go, and whose they are. */
+/* Published pages: what they say, when they go, and whose they are.
+ *
+ * ctest: labels=threads */
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,4 +1,6 @@
-/* Published pages that are damaged, or that a reader finds while they are written: they are never trusted. */
+/* Published pages that are damaged, or that a reader finds while they are written: they are never trusted.
+ *
+ * ctest: labels=threads */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* What a device's hardware does: files of /sys and /proc that the test writes, and NVIDIA's library as the stand-in has
  * it. */
-/* ctest: cuda; env=STANDIN_SENSORS=1 */
+/* ctest: cuda; env=STANDIN_SENSORS=1; labels=threads */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>

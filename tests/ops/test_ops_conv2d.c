@@ -1,6 +1,6 @@
 /* Convolutions and their gradients against plain loops in double, over strides, paddings, dilations and groups.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none; ptx */
 #include "support/failure.h"
 #include "support/linalg.h"
 

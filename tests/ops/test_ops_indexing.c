@@ -1,7 +1,7 @@
 /* gather, scatter_add, embedding, one_hot, extremes with indices: what they compute, order of additions, edges,
  * targets, errors.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none; ptx */
 #include <string.h>
 
 #include "support/failure.h"

@@ -1,6 +1,6 @@
 /* Layer normalisation against its formula written in operations; its gradients, targets, edges and errors.
  *
- * ctest: cuda */
+ * ctest: cuda; ptx */
 #include "support/failure.h"
 #include "support/into.h"
 

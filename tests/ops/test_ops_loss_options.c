@@ -1,6 +1,6 @@
 /* Options of losses: what the samples do not reach. Layouts, ignored rows, empty batches, infinities, errors.
  *
- * ctest: cuda */
+ * ctest: cuda; cuda-labels=once */
 #include "support/into.h"
 
 static haul_tensor *on(haul_device *device, haul_dtype dtype, haul_shape shape, const double *values)

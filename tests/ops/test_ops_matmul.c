@@ -1,6 +1,6 @@
 /* Matrix products against plain loops in double, over sizes at and around the edges of tiles.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none; ptx */
 #include <string.h>
 
 #include "support/failure.h"

@@ -1,6 +1,6 @@
 /* Pooling against plain loops, where the maximum comes from, and gradients.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none */
 #include "support/linalg.h"
 #include "support/random.h"
 

@@ -1,7 +1,7 @@
 /* Random numbers: Philox against a plain version of it and the published vectors, the same on every device; numbers
  * made of its words; the generator's state; dropout.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none */
 #include "base/alloc.h"
 #include "support/linalg.h"
 

@@ -1,7 +1,7 @@
 /* Squares, powers and sums that leave the range of their dtype where the result does not: norms, variances, means and
  * normalisations of very large and very small numbers, with their gradients.
  *
- * ctest: cuda */
+ * ctest: cuda; cuda-labels=once */
 #include <float.h>
 
 #include "support/failure.h"

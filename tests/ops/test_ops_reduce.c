@@ -1,7 +1,7 @@
 /* Reductions against plain loops: every choice of axes, long ones that take several passes, ties, NaN, nothing to
  * reduce.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none; ptx */
 #include <math.h>
 
 #include "support/failure.h"

@@ -1,6 +1,6 @@
 /* Sorting: order, stability, NaN and zeros, long rows, axes, gradients.
  *
- * ctest: cuda */
+ * ctest: cuda; labels=threads; cuda-labels=none */
 #include "support/failure.h"
 #include "support/into.h"
 

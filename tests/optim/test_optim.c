@@ -1,6 +1,6 @@
 /* Optimizers: against PyTorch's numbers on every device, their state, and what a failing step leaves.
  *
- * ctest: cuda; sim */
+ * ctest: cuda; sim; labels=threads; ptx */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Random steps of random calls, between which anything may change: a recorded training keeps the bits of one that runs
  * as it is. HAUL_RECORDING_STEPS: how many steps are made on each device.
  *
- * ctest: cuda; labels=slow */
+ * ctest: cuda; labels=slow; cuda-labels=slow,once */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

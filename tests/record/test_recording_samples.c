@@ -1,7 +1,7 @@
 /* Every structured operation in a followed step: results and gradients have the bits of a step that runs as it is. The
  * values of the operands differ from those with which the step was recorded.
  *
- * ctest: cuda; labels=slow */
+ * ctest: cuda; labels=slow; cuda-labels=slow,once */
 #include <haul/haul.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 """examples/char_gpt.c trains as its PyTorch version does: from the same weights the losses of 50 steps are equal to 1e-5,
 on the CPU and on a second device."""
+# ctest: labels=once
 import json
 import os
 import re

@@ -1,6 +1,6 @@
 /* A network whose layers are on all devices in turn trains as it does on one: the same losses, the same weights.
  *
- * ctest: cuda-random; sim */
+ * ctest: cuda-random; sim; labels=threads */
 #include <haul/haul.h>
 #include <math.h>
 #include <setjmp.h>

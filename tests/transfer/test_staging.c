@@ -1,5 +1,5 @@
 /* Ordinary memory on its way through pinned memory: every size, both directions, short memory, failures, threads.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <pthread.h>
 
 #include "core/object.h"

@@ -1,5 +1,5 @@
 /* Moving: arrays in and out, between devices and dtypes, the ledger.
- * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; sim; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <math.h>
 
 #include "memory/allocator.h"

@@ -1,7 +1,7 @@
 /* Copies that can wait, as those of a loader: copies with a waiter pass them, and the order of accesses to the same
  * memory stays.
  *
- * ctest: cuda; sim */
+ * ctest: cuda; sim; labels=threads */
 #include "core/object.h"
 #include "memory/allocator.h"
 #include "support/moves.h"

@@ -1,5 +1,5 @@
 /* Converting: every pair of dtypes, and copies into tensors that are there.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <math.h>
 
 #include "base/half.h"

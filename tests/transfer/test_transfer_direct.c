@@ -1,6 +1,6 @@
 /* Copies between the CPU and devices that work in host memory, which their kernels do: the right bytes for any layouts
  * and dtypes, one command and one copy each, no wait, and what happens where a kernel cannot reach the memory.
- * ctest: env=POCL_DEVICES=pthread pthread */
+ * ctest: env=POCL_DEVICES=pthread pthread; labels=threads */
 #include <stdio.h>
 #include <sys/mman.h>
 

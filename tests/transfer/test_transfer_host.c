@@ -1,5 +1,5 @@
 /* The host's own memory as a tensor, and a tensor's memory for the host.
- * ctest: cuda; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include "support/failure.h"
 #include "support/moves.h"
 

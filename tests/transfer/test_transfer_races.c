@@ -1,5 +1,5 @@
 /* Moves in which every failure is provoked, and moves that race.
- * ctest: cuda-random; env=POCL_DEVICES=pthread pthread */
+ * ctest: cuda-random; env=POCL_DEVICES=pthread pthread; labels=threads */
 #include "support/moves.h"
 
 /* ---- failures ---- */

@@ -1,6 +1,6 @@
 /* Large copies between devices whose elements are gathered or converted on the way, from the CPU in parts: the right
  * bytes, one copy in all counts, no waits, and failures in any part.
- * ctest: cuda */
+ * ctest: cuda; labels=threads */
 #include "support/moves.h"
 
 enum { ROWS = 1037, COLUMNS = 1031 }; /* 4.3 MB of f32 */

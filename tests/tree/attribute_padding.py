@@ -1,5 +1,6 @@
 """Attributes of calls are compared byte by byte, so no struct in HAUL__ATTRIBUTES has padding: the compiler's -Wpadded
 finds none in it, and none in the structs that it has as members."""
+# ctest: labels=once
 import concurrent.futures
 import glob
 import os

@@ -1,5 +1,6 @@
 # bench/peer_setup.py without a network: stand-ins for libraries that are not there, with their symbols' versions and
 # without; what it refuses and says; and what tools/setup --bench --dry-run announces.
+# ctest: labels=once
 import ctypes, os, shutil, subprocess, sys
 
 SOURCE = os.environ["HAUL_SOURCE"]

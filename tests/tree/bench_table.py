@@ -1,5 +1,6 @@
 # tools/bench-table on made-up results: the figures, the ratio of the fastest peer, the spread and the rule of 10%, the
 # limits, the block of a Markdown file, the picture, and what it refuses; and how tools/bench chooses and limits a peer.
+# ctest: labels=once
 
 import importlib
 import json

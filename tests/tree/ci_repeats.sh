@@ -1,5 +1,6 @@
 # .ci/run repeats tests that failed, once: it goes on if they pass then, and names them. The real script, Makefile and presets
 # run in a tree whose builds are made by a cmake that does nothing, with tests that are lines of shell.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES CTEST CTEST_FLAGS BUILD # of the make that runs this test

@@ -2,6 +2,7 @@
 # source file includes headers, of its own component and of those below it. A folder that is not in the list belongs to
 # the component of the folder around it. A declaration that is written down again hides an arrow from the reader, not from
 # the linker, so the object files of the build are read. No folder of src, cli or tests has more than 30 files of its own.
+# ctest: labels=once
 import collections
 import os
 import pathlib

@@ -1,4 +1,5 @@
 # The tool that collects kernel text: what it writes, what it leaves alone, what it refuses.
+# ctest: labels=once
 set -u
 embed=$HAUL_BUILD/haul_embed
 fail() {

@@ -4,6 +4,7 @@ A block begins with the command. Each line after it must match the next pattern 
 skips any number of patterns, and "..." in the file must be skipped in the block. tests/support/run/run-example holds
 the programs to the same patterns.
 """
+# ctest: labels=once
 import os
 import pathlib
 import re

@@ -1,6 +1,6 @@
 # tools/gpu-check on the stand-in for the CUDA driver: the form of its JSON, that a step that fails or hangs does not
 # stop the next, and that figures of a stand-in are called so and kept out of bench/results.
-# ctest: labels=slow
+# ctest: labels=slow,once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 for needed in bench/gpu/copies tests/standin/libcuda.so.1 tests/CTestTestfile.cmake tests/test_ops_matmul; do

@@ -1,4 +1,5 @@
 # Every public header compiles alone, as C11 and as C++17; the macros with options work in C++20.
+# ctest: labels=once
 status=0
 cxx=$(command -v "${CXX:-c++}" || command -v g++ || command -v clang++)
 [ -n "$cxx" ] || echo "no C++ compiler: only C is checked"

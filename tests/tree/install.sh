@@ -1,4 +1,5 @@
 # An installed Haul works for a program outside the tree.
+# ctest: labels=once
 if [ -n "$HAUL_SANITIZE" ]; then
     echo "skipped: a sanitized library needs a sanitized program"
     exit 77

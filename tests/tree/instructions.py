@@ -4,6 +4,7 @@ The time of a call varies with the machine and its load. The number of instructi
 instruction level of the kernels are the same. Only code of libhaul counts, without the kernels' loops. A count may
 differ from the recorded one by 3%. HAUL_INSTRUCTIONS_UPDATE=1 records anew, after a change that is meant.
 """
+# ctest: labels=once
 import collections
 import glob
 import os

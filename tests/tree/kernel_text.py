@@ -2,6 +2,7 @@
 names no compiler, no instruction set and nothing that belongs to a prelude.
 
 A macro counts where kernel text defines it, or uses one of a prelude or of src/kernels. Guards of headers do not count."""
+# ctest: labels=once
 import os
 import pathlib
 import re

@@ -1,5 +1,6 @@
 # The interface from other languages: examples/train in C11 and C++20, without a warning from gcc and clang, and in
 # Python by ctypes. All train the network, and print the same numbers.
+# ctest: labels=once
 if [ -n "$HAUL_SANITIZE" ]; then
     echo "skipped: a sanitized library needs sanitized programs"
     exit 77

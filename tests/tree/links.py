@@ -2,6 +2,7 @@
 every path in backticks to a file, but in documents about former versions. The rows of a table have as many cells as its
 head, and prose has at most 120 columns. Blocks of code, tables and lines of HTML may be
 longer. The test first checks that it finds mistakes in a small tree of its own."""
+# ctest: labels=once
 import os
 import pathlib
 import re

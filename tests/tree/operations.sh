@@ -1,4 +1,5 @@
 # The tool that collects the list of all operations: what it finds, what it leaves alone, what it refuses.
+# ctest: labels=once
 set -u
 cmake=$(sed -n 's/^CMAKE_COMMAND:INTERNAL=//p' "$HAUL_BUILD/CMakeCache.txt")
 fail() {

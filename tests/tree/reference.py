@@ -1,5 +1,6 @@
 # The reference: every name is described, arguments exist, no page is missing, links lead somewhere, and what it says of
 # operations is what the library says. Then each fault is made in a copy of the headers, and must be found.
+# ctest: labels=once
 import json
 import os
 import re

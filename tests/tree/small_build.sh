@@ -1,6 +1,6 @@
 # With HAUL_SMALL a static, stripped program that trains, saves and loads is smaller than 2 MB, and computes the same as
 # the normal build. What is left out is an error that says so.
-# ctest: labels=slow; processors=2
+# ctest: labels=slow,once; processors=2
 if [ -n "$HAUL_SANITIZE" ]; then
     echo "skipped: a sanitized program is not small"
     exit 77

@@ -13,6 +13,7 @@ before a block changes that:
     <!-- snippet: stale prints --> the same, and uses an object that is gone, which sanitizers would report:
                                   with one it is compiled and not run
 """
+# ctest: labels=once
 import glob
 import os
 import re

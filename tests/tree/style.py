@@ -2,6 +2,7 @@
 function begins with, a status is a condition by itself, and comments state facts: they ask no questions, and do without some words
 that make a fact hard to read.
 Programs for users may write != HAUL_OK."""
+# ctest: labels=once
 import os
 import pathlib
 import re

@@ -1,5 +1,6 @@
 """The shared library exports what the public headers declare, all of it and nothing else; the static library's global
 names begin with haul_."""
+# ctest: labels=once
 import os
 import re
 import subprocess

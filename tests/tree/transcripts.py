@@ -2,7 +2,7 @@
 
 `tools/transcript` brings them up to date.
 """
-# ctest: labels=slow
+# ctest: labels=slow,once
 import difflib
 import glob
 import os

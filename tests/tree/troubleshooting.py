@@ -4,6 +4,7 @@ Each line of a block of text, and each message in a table of the chapter on devi
 sources: a string of C, or a line of CMake or a shell script, with anything in the place of %s and its kind. A comment
 "from: NAME" before a block marks messages of other programs.
 """
+# ctest: labels=once
 import os
 import pathlib
 import re

@@ -5,7 +5,7 @@ written (in a comment of tests/tree/snippets.py as well), <!-- source FOLDER -->
 <!-- install --> for installing it. With HAUL_PREFIX the Haul installed there is used. The part with HAUL_SMALL compiles
 Haul; it is left out with HAUL_TUTORIAL=quick.
 """
-# ctest: labels=slow; processors=2
+# ctest: labels=slow,once; processors=2
 import os
 import pathlib
 import re

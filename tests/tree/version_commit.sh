@@ -1,4 +1,5 @@
 # haul --version names the commit that was built: in a clone and in an archive of one, but not elsewhere.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 command -v git >/dev/null || { echo "skipped: git is not installed"; exit 77; }
 export GIT_CONFIG_GLOBAL=$PWD/gitconfig GIT_CONFIG_SYSTEM=/dev/null

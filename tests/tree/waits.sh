@@ -1,5 +1,6 @@
 # Every wait of the host goes through src/device/wait.c: the backends' hooks that wait, and those in which a driver may
 # wait by itself, are called there and nowhere else, so the events that are emitted there are all there are.
+# ctest: labels=once
 cd "$HAUL_SOURCE" || exit 1
 failed=0
 

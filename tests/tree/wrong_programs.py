@@ -1,6 +1,7 @@
 """Options cannot be misread: gcc and clang refuse each wrong line, as C11 and C++20, with the warnings that they give by
 default as errors; the right spelling compiles with all warnings. Both hold where the headers are installed among the
 system's, in which compilers warn less, so each wrong line is tried with -isystem, too."""
+# ctest: labels=once
 import concurrent.futures
 import os
 import re

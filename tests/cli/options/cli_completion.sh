@@ -1,4 +1,5 @@
 # Completion scripts for shells. Those of zsh and fish are tried where the shell is installed.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 mkdir bin pictures 'pictures/a b' runs
 ln -s "$HAUL" bin/haul

@@ -1,4 +1,5 @@
 # The manual page: what help says is there, and nothing that man complains of.
+# ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 run 0 manual

@@ -1,6 +1,6 @@
 """The page of haul report in Chromium, where it is installed: at nine widths, light and dark, nothing is wider than
 the window, no label covers another, and nothing is complained of."""
-# ctest: labels=slow
+# ctest: labels=slow,once
 import html
 import json
 import os

@@ -66,7 +66,7 @@ try:
     check("memory of the device", sample(metrics, "haul_device_memory_allocated_bytes", device="cpu") > 0)
     check("steps", sample(metrics, "haul_process_steps_total", pid=str(job.pid)) > 0)
     check("the CPU", 0 <= sample(metrics, "haul_device_utilization_ratio", device="cpu") <= 1)
-    check("base units", all(re.search(r"_(bytes|seconds|ratio|celsius|watts|hertz|total|info|state|epochs?|per_second)$", name)
+    check("base units", all(re.search(r"_(bytes|seconds|ratio|celsius|watts|hertz|total|info|state|loss|epochs?|per_second)$", name)
                             for name in metrics), list(metrics))
     try:
         from prometheus_client.parser import text_string_to_metric_families

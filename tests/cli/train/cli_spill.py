@@ -1,5 +1,5 @@
 """haul train --spill: networks that do not fit on a device train there all the same, with the same bits."""
-# ctest: cuda; labels=slow
+# ctest: cuda; labels=slow; cuda-labels=slow,once
 import json
 import os
 import re

@@ -1,5 +1,5 @@
 # Training: it learns, its JSON is what is promised, the same seed gives the same bits.
-# ctest: labels=slow
+# ctest: labels=slow,threads
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
 run 0 train --model dense --data blobs --batch 32 --epochs 3 --lr 0.1 --log-every 10 --device cpu --json --run r
