@@ -62,6 +62,8 @@ typedef struct canvas {
     bool          braille;                                /* else a sign for each cell */
     char          cells[MOST_HEIGHT + 1][MOST_WIDTH + 1]; /* ' ', '.' or 'o' */
     unsigned char dots[MOST_HEIGHT + 1][MOST_WIDTH + 1];  /* of the line, as bits of a braille character */
+    double        means[MOST_DOTS];                       /* of the points of a column */
+    int           counts[MOST_DOTS];                      /* of these */
 } canvas;
 
 /* ---- scales ---- */
@@ -146,19 +148,18 @@ static void draw_dot(canvas *v, int at, double y)
 /* The mean of the points of each column, and a line between those. */
 static void draw_points(canvas *v, const chart *c)
 {
-    double    means[MOST_DOTS] = {0};
-    int       counts[MOST_DOTS] = {0}, last = -1;
+    int       last = -1;
     const int most = fineness(v) * (v->width + 1) - 1;
     for (size_t i = 0; i < c->point_count; i++) {
         int at = whole_within(c->points[i].x / v->x_max * most, 0, most);
-        means[at] += (c->points[i].y - means[at]) / ++counts[at];
+        v->means[at] += (c->points[i].y - v->means[at]) / ++v->counts[at];
     }
     for (int at = 0; at <= most; at++) {
-        if (!counts[at])
+        if (!v->counts[at])
             continue;
         for (int between = last < 0 ? at : last; between <= at; between++) {
             double share = at > last && last >= 0 ? (double)(between - last) / (at - last) : 1;
-            double y = share < 1 ? means[last] + share * (means[at] - means[last]) : means[at];
+            double y = share < 1 ? v->means[last] + share * (v->means[at] - v->means[last]) : v->means[at];
             draw_dot(v, between, y);
         }
         last = at;
@@ -264,27 +265,35 @@ static void print_key(const canvas *v, const char *marks)
     printf(" %s", marks);
 }
 
-void chart_print(const chart *c, double x_max, const char *marks)
+static void print_chart(canvas *v, const chart *c, const char *marks)
 {
-    canvas v = {.x_max = x_max >= 1 ? x_max : 1, .braille = terminal_shows_utf8(STDOUT_FILENO)};
-    double low = INFINITY, high = -INFINITY;
-    int    columns = terminal_width(STDOUT_FILENO), margin;
-    if (c->point_count < 2)
-        return;
+    double    low = INFINITY, high = -INFINITY;
+    const int columns = terminal_width(STDOUT_FILENO);
     include(&low, &high, c->points, c->point_count);
     include(&low, &high, c->marks, c->mark_count);
-    v.y = make_scale(low, high, columns < 60 ? 8 : columns < 120 ? 12 : 16);
-    margin = label_width(&v.y);
+    v->y = make_scale(low, high, columns < 60 ? 8 : columns < 120 ? 12 : 16);
+    int margin = label_width(&v->y);
     margin = margin < 4 ? 4 : margin;
-    int last = snprintf(NULL, 0, "%.0f", v.x_max) / 2; /* what stands right of the axis of its label */
-    v.width = columns - margin - last - (int)sizeof " |  epochs";
-    v.width = v.width < LEAST_WIDTH ? LEAST_WIDTH : v.width > MOST_WIDTH ? MOST_WIDTH : v.width;
-    memset(v.cells, ' ', sizeof v.cells);
-    draw_points(&v, c);
-    draw_marks(&v, c);
+    int last = snprintf(NULL, 0, "%.0f", v->x_max) / 2; /* what stands right of the axis of its label */
+    v->width = columns - margin - last - (int)sizeof " |  epochs";
+    v->width = v->width < LEAST_WIDTH ? LEAST_WIDTH : v->width > MOST_WIDTH ? MOST_WIDTH : v->width;
+    memset(v->cells, ' ', sizeof v->cells);
+    draw_points(v, c);
+    draw_marks(v, c);
     printf("\n%*s", margin, "loss");
     if (columns >= 40)
-        print_key(&v, c->mark_count ? marks : NULL);
+        print_key(v, c->mark_count ? marks : NULL);
     putchar('\n');
-    print_canvas(&v, margin);
+    print_canvas(v, margin);
+}
+
+void chart_print(const chart *c, double x_max, const char *marks)
+{
+    canvas *v = c->point_count < 2 ? NULL : calloc(1, sizeof *v); /* too large for a small stack */
+    if (!v)
+        return;
+    v->x_max = x_max >= 1 ? x_max : 1;
+    v->braille = terminal_shows_utf8(STDOUT_FILENO);
+    print_chart(v, c, marks);
+    free(v);
 }

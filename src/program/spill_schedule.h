@@ -1,5 +1,5 @@
-/* When stores of a program go to host memory, and when they are back, as a plan expects it. A step itself chooses by the
- * next uses (memory/spill/next_use.h); decision 037 compares the two.
+/* When stores of a program go to host memory, and when they are back, as a plan expects it. A step itself chooses by
+ * the next uses (memory/spill/next_use.h); decision 037 compares the two.
  *
  * Numbers are those of a haul_program: of its stores and of its operations. A move says that the elements of a store
  * leave the device after operation `after` has been submitted, and are on it again before operation `before` is. The

@@ -57,7 +57,11 @@ static const struct known {
     {"max", 8, 52},       /* i64, sm_80 */
     {"min", 8, 52},
     {"max_abs", 8, 28},
-    {"sum_deviations", 8, 52}, /* f16, sm_90 */
+    {"sum_deviations", 8, 56}, /* f16, bf16, sm_90 */
+    {"sum_deviations_columns", 8, 68}, /* f16, sm_90 */
+    {"sum_offsets", 8, 68},    /* sm_90 */
+    {"kl_div_log_backward", 8, 16}, /* f64, sm_90 */
+    {"max_pool2d", 16, 180},   /* f32, sm_80 */
     {"cross_entropy_backward", 8, 24}, /* f64, sm_90 */
     {"cross_entropy_backward_columns", 8, 16}, /* f32, sm_80 */
     {"rms_norm_backward", 8, 8}, /* bf16, sm_90 */
