@@ -118,7 +118,7 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         const I64 end = M_MIN_OF(first + p.chunk, p.units);
         GLOBAL const T *base = x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, o);
         GLOBAL const ACC *c = centre + p.centre + o;
-        const A f = LOAD(base, 0);
+        const A f = p.units ? LOAD(base, 0) : (A)0; /* a sum may have no elements */
         if (!LANES_ARE_THREADS && p.units == 1 && stride == 1 && p.run < SHORT_ROW) {
             GLOBAL const T *v = base;
             const I64 whole = p.run - p.run % SUM_LANES;
