@@ -53,7 +53,9 @@ static void print_next(const allowance *a)
 /* " (4.8 % less)"; "" for less than a tenth of a per cent. */
 static const char *gap_text(double gap, char *out, size_t size)
 {
-    snprintf(out, size, gap >= 0.001 ? " (%.1f %% less)" : "", 100 * gap);
+    *out = 0;
+    if (gap >= 0.001)
+        snprintf(out, size, " (%.1f %% less)", 100 * gap);
     return out;
 }
 

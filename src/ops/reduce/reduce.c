@@ -222,7 +222,7 @@ KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
             x + p.x_offset + reduce_at(p.kept_dims, p.kept_strides, p.kept, k) + column * stride;
         GLOBAL const ACC *c = centre + p.centre + o;
         V s[CHUNKED ? REDUCE_WIDTH : 1], t[CHUNKED ? REDUCE_WIDTH : 1];
-        for (int l = 0; l < width; l++) s[l] = NAME##_start(LOAD(base, l * stride));
+        for (int l = 0; l < width; l++) s[l] = NAME##_start(p.units ? LOAD(base, l * stride) : (A)0);
         for (I64 u = first; u < end;) {
             const I64 stop = M_MIN_OF(u + REDUCE_BLOCK, end);
             for (int l = 0; l < width; l++) t[l] = NAME##_start(LOAD(base, l * stride));

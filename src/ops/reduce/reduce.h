@@ -11,10 +11,10 @@
 /* How a pass combines the elements of one output. */
 typedef struct haul__reduction haul__reduction;
 struct haul__reduction {
-    int  kernel;
-    bool adds; /* in the dtype of sums, may have a final step */
-    int  mends; /* HAUL__MENDS_NOTHING or another of steps_kernel.h */
-    const haul__reduction *then; /* combines partial results; NULL: the same one */
+    int                    kernel;
+    bool                   adds;  /* in the dtype of sums, may have a final step */
+    int                    mends; /* HAUL__MENDS_NOTHING or another of steps_kernel.h */
+    const haul__reduction *then;  /* combines partial results; NULL: the same one */
 };
 
 extern const haul__reduction haul__reduce_sum, haul__reduce_max, haul__reduce_min, haul__reduce_prod, haul__reduce_any,
