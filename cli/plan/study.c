@@ -4,12 +4,13 @@
 #include "base/numbers.h"
 #include "cli/shared/cli.h"
 #include "cli/train/planner.h"
+#include "program/role.h"
 
 const char *study_role_name(int role)
 {
-    static const char *const names[HAUL__PLACE_ROLES] = {"parameters",  "gradients", "optimizer state",
-                                                         "activations", "workspace", "data and others"};
-    return names[role];
+    static const haul__role roles[HAUL__PLACE_OTHER] = {HAUL__ROLE_PARAMETER, HAUL__ROLE_GRADIENT, HAUL__ROLE_STATE,
+                                                        HAUL__ROLE_ACTIVATION, HAUL__ROLE_WORKSPACE};
+    return role == HAUL__PLACE_OTHER ? "data and others" : haul__role_name(roles[role]);
 }
 
 const char *study_candidate_name(const haul__plan_way *c, const char *best)

@@ -11,6 +11,7 @@
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
 #include "cli/train/planner.h"
+#include "program/role.h"
 
 /* GROUPS: colours, the last one for all other modules. A store below LEAST of the arena's bytes is not drawn. */
 enum { GROUPS = 8, LISTED = 20, NAME = 80, MOST_GROUPS = 256 };
@@ -196,12 +197,13 @@ static bool is_drawn(const arena *a, const haul_program_store *s)
 static void draw_store(html *h, const arena *a, const haul_program_store *s)
 {
     const int64_t first = first_of(s), last = last_of(a, s);
-    html_add(h,
-             "<path class=\"g%d\" d=\"M%.2f %.2fH%.2fV%.2fH%.2fz\"><title>%s%s%s, %s, operations %lld to %lld</title>"
-             "</path>",
-             group_of(a, s), x_of(a, first), y_of(a, s->offset), x_of(a, last + 1), y_of(a, s->offset + s->bytes),
-             x_of(a, first), s->origin, *s->module ? " in " : "", s->module, say_bytes((double)s->bytes),
-             (long long)first, (long long)last);
+    html_add(
+        h,
+        "<path class=\"g%d\" d=\"M%.2f %.2fH%.2fV%.2fH%.2fz\"><title>%s%s%s, %s of %s, operations %lld to %lld</title>"
+        "</path>",
+        group_of(a, s), x_of(a, first), y_of(a, s->offset), x_of(a, last + 1), y_of(a, s->offset + s->bytes),
+        x_of(a, first), s->origin, *s->module ? " in " : "", s->module, say_bytes((double)s->bytes), s->role,
+        (long long)first, (long long)last);
 }
 
 /* The name of the module, where there is room for it. */
@@ -270,7 +272,8 @@ static void write_row(html *h, const arena *a, const haul_program_store *s)
     html_name(h, *s->module ? s->module : "-");
     html_put(h, "</th><td>");
     html_name(h, s->origin);
-    html_add(h, "</td><td class=\"words\">%lld to %lld</td>", (long long)first_of(s), (long long)last_of(a, s));
+    html_add(h, "</td><td class=\"words\">%s</td><td class=\"words\">%lld to %lld</td>", s->role,
+             (long long)first_of(s), (long long)last_of(a, s));
     page_bar(h, (double)s->bytes / a->peak, "a");
     page_number(h, say_bytes((double)s->bytes));
     page_number(h, say_share((double)s->bytes / a->peak));
@@ -280,13 +283,15 @@ static void write_row(html *h, const arena *a, const haul_program_store *s)
 static void write_table(html *h, const arena *a)
 {
     double listed = 0;
-    page_table(h, "What fills the arena at its peak", "Module|Made by|~Operations|=Bytes|#|#Share");
+    page_table(h, "What fills the arena at its peak", "Module|Made by|~Used for|~Operations|=Bytes|#|#Share");
     for (int64_t i = 0; i < a->peak_count && i < LISTED; i++) {
         listed += (double)a->at_peak[i]->bytes;
         write_row(h, a, a->at_peak[i]);
     }
     if (a->peak_count > LISTED) {
-        html_add(h, "<tr><th scope=\"row\">%s</th><td>-</td><td class=\"words\">-</td>",
+        html_add(h,
+                 "<tr><th scope=\"row\">%s</th><td>-</td><td class=\"words\">-</td><td "
+                 "class=\"words\">-</td>",
                  page_plural((double)(a->peak_count - LISTED), "other store"));
         page_bar(h, (a->peak - listed) / a->peak, "g");
         page_number(h, say_bytes(a->peak - listed));
@@ -294,7 +299,7 @@ static void write_table(html *h, const arena *a)
         html_put(h, "</tr>\n");
     }
     html_put(h, "</tbody><tfoot><tr><th scope=\"row\">the peak</th><td></td><td class=\"words\"></td><td "
-                "class=\"barred\"></td>");
+                "class=\"words\"></td><td class=\"barred\"></td>");
     page_number(h, say_bytes(a->peak));
     page_number(h, say_share(1));
     html_put(h, "</tr></tfoot><tbody>");
@@ -302,6 +307,27 @@ static void write_table(html *h, const arena *a)
 }
 
 /* ---- the section ---- */
+
+/* ", of which 10.0 MiB are activations, 2.0 MiB gradients": what the stores at the peak are used for. */
+static void write_roles(html *h, const arena *a)
+{
+    const char *roles[HAUL__ROLES];
+    double      bytes[HAUL__ROLES] = {0};
+    for (int r = 0; r < HAUL__ROLES; r++)
+        roles[r] = haul__role_name((haul__role)r);
+    for (int64_t i = 0; i < a->peak_count; i++)
+        for (int r = 0; r < HAUL__ROLES; r++)
+            bytes[r] += strcmp(roles[r], a->at_peak[i]->role) ? 0 : (double)a->at_peak[i]->bytes;
+    for (int shown = 0; shown < HAUL__ROLES; shown++) {
+        int most = 0;
+        for (int r = 1; r < HAUL__ROLES; r++)
+            most = bytes[r] > bytes[most] ? r : most;
+        if (!(bytes[most] > 0))
+            return;
+        html_add(h, shown ? ", %s %s" : ", of which %s are %s", say_bytes(bytes[most]), roles[most]);
+        bytes[most] = 0;
+    }
+}
 
 static void write_lead(html *h, const arena *a)
 {
@@ -312,10 +338,12 @@ static void write_lead(html *h, const arena *a)
     html_name(h, o->name);
     html_put(h, *o->module ? " in " : "");
     html_name(h, o->module);
+    html_add(h, ": %s", say_bytes(a->peak));
+    write_roles(h, a);
     html_add(h,
-             ": %s.</p><p class=\"note\">Without parameters and the optimizer's state. Stores below %s are not drawn."
+             ".</p><p class=\"note\">Without parameters and the optimizer's state. Stores below %s are not drawn."
              "</p>",
-             say_bytes(a->peak), say_bytes(LEAST * (double)a->memory.arena_bytes));
+             say_bytes(LEAST * (double)a->memory.arena_bytes));
 }
 
 static bool write_arena(arena *a)

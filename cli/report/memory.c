@@ -1,5 +1,6 @@
 /* Memory on the page: live bytes over the median step, the live memory at its peak, and the end of the run. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/report/page.h"
@@ -151,6 +152,66 @@ static void write_peak(html *h, const cJSON *memory, double peak)
     page_table_end(h);
 }
 
+/* ---- what it is used for ---- */
+
+enum { MOST_ROLES = 16 };
+
+typedef struct use {
+    const char *name;
+    double      bytes, count;
+} use;
+
+static int by_use(const void *a, const void *b)
+{
+    const use *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : strcmp(x->name, y->name);
+}
+
+/* Sums of the list by the text `key`, the largest first; items without it are left out. Returns their number. */
+static int sum_uses(const cJSON *list, const char *key, const char *counts, use out[MOST_ROLES])
+{
+    const cJSON *item;
+    int          count = 0;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *name = document_text(item, key);
+        int         at = 0;
+        while (at < count && strcmp(out[at].name, name) != 0)
+            at++;
+        if (!*name || at == MOST_ROLES)
+            continue;
+        if (at == count)
+            out[count++] = (use){.name = name};
+        out[at].bytes += bytes_of(item);
+        out[at].count += number_of(item, counts);
+    }
+    qsort(out, (size_t)count, sizeof *out, by_use);
+    return count;
+}
+
+static void write_uses(html *h, const char *caption, const char *head, const use *uses, int count, double all)
+{
+    if (!count || !(all > 0))
+        return;
+    page_table(h, caption, head);
+    for (int i = 0; i < count; i++) {
+        html_add(h, "<tr><th scope=\"row\">%s</th>", uses[i].name);
+        page_number(h, say_count(uses[i].count));
+        page_bar(h, uses[i].bytes / all, "a");
+        page_number(h, say_bytes(uses[i].bytes));
+        page_number(h, say_share(uses[i].bytes / all));
+        html_put(h, "</tr>\n");
+    }
+    page_table_end(h);
+}
+
+static void write_peak_uses(html *h, const cJSON *memory, double peak)
+{
+    use       uses[MOST_ROLES];
+    const int count = sum_uses(document_list(memory, "at_peak"), "role", "count", uses);
+    write_uses(h, "What memory was used for at the peak", "Used for|#Tensors|=Bytes|#|#Share", uses, count, peak);
+}
+
 static void write_points(html *h, const area *a)
 {
     const cJSON *point;
@@ -179,6 +240,8 @@ static void write_device(html *h, const cJSON *memory, double length)
     peak = peak > 0 ? peak : a.peak;
     if (drawn)
         write_area(h, &a, document_text(memory, "device"));
+    if (peak > 0)
+        write_peak_uses(h, memory, peak);
     if (peak > 0 && cJSON_GetArraySize(document_list(memory, "at_peak")))
         write_peak(h, memory, peak);
     if (drawn)
@@ -195,6 +258,9 @@ static void write_end(html *h, const cJSON *memory, bool folded)
         return;
     if (folded)
         html_put(h, "<details><summary>Table: what the run still held at its end</summary>");
+    use       uses[MOST_ROLES];
+    const int count = sum_uses(document_list(memory, "by_role"), "name", "blocks", uses);
+    write_uses(h, "What it still held, by use", "Used for|#Blocks|=Bytes|#|#Share", uses, count, all);
     page_table(h, "What the run still held at its end", "Made by|#Blocks|=Bytes|#|#Share");
     cJSON_ArrayForEach(item, list)
     {

@@ -1,5 +1,6 @@
 #include "cli/shared/terminal.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
@@ -11,16 +12,28 @@
 
 #include "cli/shared/cli.h"
 
+/* Looking at a terminal keeps errno, which may say why a text before was not written. */
 int terminal_width(int descriptor)
 {
     struct winsize size;
-    return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col < 1 ? 80 : size.ws_col;
+    const int      before = errno;
+    const int      columns = ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col < 1 ? 80 : size.ws_col;
+    errno = before;
+    return columns;
+}
+
+static bool is_terminal(int descriptor)
+{
+    const int  before = errno;
+    const bool is = isatty(descriptor);
+    errno = before;
+    return is;
 }
 
 bool terminal_moves(int descriptor)
 {
     const char *terminal = getenv("TERM");
-    return isatty(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    return is_terminal(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
 }
 
 bool terminal_shows_utf8(int descriptor)
@@ -37,7 +50,7 @@ bool terminal_shows_utf8(int descriptor)
 
 int output_room(void)
 {
-    return isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : INT_MAX / 2;
+    return is_terminal(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : INT_MAX / 2;
 }
 
 /* ---- styles ---- */

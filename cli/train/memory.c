@@ -22,6 +22,37 @@ static size size_of(int64_t bytes)
     return s;
 }
 
+/* "activations 40.0 MiB, parameters 2.0 MiB": all memory in use at the peak, by what it is used for. */
+static void tell_roles(const haul_estimate_device *d)
+{
+    enum { MOST = 16 };
+    const char *roles[MOST];
+    int64_t     bytes[MOST] = {0};
+    int         count = 0;
+    char        text[1024] = "";
+    size_t      used = 0;
+    for (int i = 0; i < d->origin_count; i++) {
+        int at = 0;
+        while (at < count && strcmp(roles[at], d->origins[i].role) != 0)
+            at++;
+        if (at == MOST)
+            continue;
+        roles[at] = d->origins[i].role;
+        count = at == count ? count + 1 : count;
+        bytes[at] += d->origins[i].bytes;
+    }
+    for (int shown = 0; shown < count && used < sizeof text; shown++) {
+        int most = 0;
+        for (int i = 1; i < count; i++)
+            most = bytes[i] > bytes[most] ? i : most;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", shown ? ", " : "", roles[most],
+                                 text_bytes(bytes[most]));
+        bytes[most] = -1;
+    }
+    if (*text)
+        complain_more("At the peak memory holds: %s.", text);
+}
+
 /* "haul_conv2d in layer1.0.conv1 8.0 MiB, haul_add 4.0 MiB": the largest memory in use at the peak. */
 static void tell_origins(const haul_estimate_device *d)
 {
@@ -34,7 +65,7 @@ static void tell_origins(const haul_estimate_device *d)
                                  *o->module ? " in " : "", o->module, text_bytes(o->bytes));
     }
     if (*text)
-        complain_more("At the peak the largest parts are: %s.", text);
+        complain_more("The largest parts are: %s.", text);
 }
 
 static void tell_need(const trainer *t)
@@ -59,8 +90,10 @@ static void tell_need(const trainer *t)
                   segments, size_of(d->peak).text);
     if (most && d->follows) /* a followed step has its tensors in one arena; a recorded one has the same by itself */
         most = haul__fit_device(&d->first, t->device);
-    if (most)
+    if (most) {
+        tell_roles(most);
         tell_origins(most);
+    }
 }
 
 static void tell_batch(trainer *t, int64_t limit)

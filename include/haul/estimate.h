@@ -43,11 +43,12 @@ typedef struct haul_estimate_operation {
     int64_t      bytes;  /* bytes read and written, each operand and result once */
 } haul_estimate_operation;
 
-/* What one operation allocated in one module. */
+/* What one operation allocated in one module for one purpose. */
 typedef struct haul_estimate_origin {
-    char    name[48];   /* the operation, "haul_conv2d" */
-    char    module[80]; /* path of the module being called; "" outside of modules and in gradients */
-    int64_t bytes;      /* bytes in its blocks */
+    char        name[48];   /* the operation, "haul_conv2d" */
+    char        module[80]; /* path of the module being called; "" outside of modules and in gradients */
+    const char *role;       /* what it is used for, as in haul_memory_by_role; lives as long as the process */
+    int64_t     bytes;      /* bytes in its blocks */
 } haul_estimate_origin;
 
 /* Memory of a device that the function used, in bytes of allocated blocks, as haul_memory_stats.allocated counts. */

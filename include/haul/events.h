@@ -94,7 +94,7 @@ HAUL_BEGIN
  * - HAUL_EVENT_MEMORY_ALLOCATED: a storage got a block: `operation`, `device`, `storage`, `block`, `bytes` of the
  *   block, `requested`, `host` (its memory if it is the host's), `text` as above
  * - HAUL_EVENT_MEMORY_FREED: a storage gave its block back to the allocator: the same, where `operation` is the one
- *   that allocated it
+ *   that allocated it, and `role` (what it was used for)
  * - HAUL_EVENT_MEMORY_RETURNED: the allocator gave a block back to the device: as HAUL_EVENT_MEMORY_OBTAINED
  * - HAUL_EVENT_PLACEMENT: under a policy that moves operands: `operation`, `device` (where it runs), `text` (an
  *   operand), `bytes` (its size), `other`. If `other` is NULL, the operation runs where this operand is; otherwise this
@@ -197,6 +197,7 @@ typedef struct haul_event {
     /* problem: dtype and shapes, or the conversion of a copy, in words; refused: the implementations that were not
      * used, and why */
     const char *problem, *refused;
+    const char *role; /* of memory: what it is used for, as in haul_memory_by_role */
 } haul_event;
 
 /* A subscription to events. The function `take` is called on the thread on which the event happened, before that thread

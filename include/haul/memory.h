@@ -165,9 +165,9 @@ HAUL_API haul_status haul_memory_release_cached(haul_device *device);
 HAUL_API haul_status haul_pinned_stats_get(const haul_device *device, haul_memory_stats *out);
 HAUL_API haul_status haul_pinned_set_limit(haul_device *device, int64_t bytes);
 
-/* One row of haul_memory_by_origin or haul_memory_by_module. */
+/* One row of haul_memory_by_origin, haul_memory_by_module or haul_memory_by_role. */
 typedef struct haul_memory_origin {
-    char    name[80]; /* the operation, "haul_conv2d", or the path of the module, "features.0" */
+    char    name[80]; /* the operation, "haul_conv2d", the path of the module, "features.0", or the role */
     int64_t bytes;    /* bytes in its blocks */
     int64_t blocks;   /* how many blocks */
 } haul_memory_origin;
@@ -191,18 +191,26 @@ HAUL_API haul_status haul_memory_record(bool on);
  * that haul_memory_record did not see is "(not recorded)". */
 HAUL_API int haul_memory_by_module(const haul_device *device, haul_memory_origin *out, int capacity);
 
+/* List live memory by what it is used for, largest first, as haul_memory_by_origin does: "parameters", "gradients" of
+ * leaves, "optimizer state", "activations" (results of operations, and all that is not one of the others), "workspace"
+ * (scratch memory and temporaries of an operation), "data" (batches of loaders, and datasets kept in memory), "step
+ * arena" (gradients, activations and workspace of a step that a recording follows) and "other" (buffers of modules, and
+ * copies of parameters in another form). */
+HAUL_API int haul_memory_by_role(const haul_device *device, haul_memory_origin *out, int capacity);
+
 /* A block of a device's memory. For a cached block, everything but its size is about the tensor that used it last. */
 typedef struct haul_memory_block {
-    char    operation[48]; /* the operation that allocated it, "haul_conv2d" */
-    char    module[80];    /* path of the module being called, "features.0"; "" outside of modules */
-    char    label[48];     /* the innermost label of the thread (haul_label_begin) */
-    int64_t bytes;         /* the size of the block */
-    int64_t requested;     /* bytes that were asked for */
-    int64_t age;           /* blocks that the device's allocator has handed out since */
-    int64_t nanoseconds;   /* time since then */
-    bool    live;          /* a tensor holds it. Else it is cached */
-    bool    spilled;       /* the tensor's elements are in host memory (haul_memory_set_spill) */
-    bool    recorded;      /* haul_memory_record saw it. Else module and label are "", and nanoseconds is 0 */
+    char        operation[48]; /* the operation that allocated it, "haul_conv2d" */
+    char        module[80];    /* path of the module being called, "features.0"; "" outside of modules */
+    char        label[48];     /* the innermost label of the thread (haul_label_begin) */
+    const char *role;          /* what it is used for, as in haul_memory_by_role; lives as long as the process */
+    int64_t     bytes;         /* the size of the block */
+    int64_t     requested;     /* bytes that were asked for */
+    int64_t     age;           /* blocks that the device's allocator has handed out since */
+    int64_t     nanoseconds;   /* time since then */
+    bool        live;          /* a tensor holds it. Else it is cached */
+    bool        spilled;       /* the tensor's elements are in host memory (haul_memory_set_spill) */
+    bool        recorded;      /* haul_memory_record saw it. Else module and label are "", and nanoseconds is 0 */
 } haul_memory_block;
 
 /* List the blocks of a device's memory: live ones first, the oldest at the beginning, then cached ones, the largest at
@@ -210,14 +218,15 @@ typedef struct haul_memory_block {
  * host memory, mapped files and pinned memory are not listed. */
 HAUL_API int haul_memory_snapshot(const haul_device *device, haul_memory_block *out, int capacity);
 
-/* Write a snapshot to `out` as a JSON object: the device's name, statistics, the sums by operation and by module, and
- * all blocks. As haul_stats_json, it writes at most `size` bytes, the last of which is 0, and returns the length of the
- * whole text without the 0; -1 on failure.
+/* Write a snapshot to `out` as a JSON object: the device's name, statistics, the sums by operation, by module and by
+ * role, and all blocks. As haul_stats_json, it writes at most `size` bytes, the last of which is 0, and returns the
+ * length of the whole text without the 0; -1 on failure.
  *
  *     {"device":"cpu","allocated":5120,"reserved":6144,"peak_allocated":5120,"limit":0,"spilled":0,"overhead":0,
  *      "by_operation":[{"name":"haul_ones","bytes":5120,"blocks":1}],
  *      "by_module":[{"name":"(not recorded)","bytes":5120,"blocks":1}],
- *      "blocks":[{"operation":"haul_ones","bytes":5120,"requested":4100,"age":0,"live":true,
+ *      "by_role":[{"name":"activations","bytes":5120,"blocks":1}],
+ *      "blocks":[{"operation":"haul_ones","role":"activations","bytes":5120,"requested":4100,"age":0,"live":true,
  *                  "spilled":false}, ...]}
  *
  * Blocks that were recorded have "module", "label" and "nanoseconds" as well. */
@@ -225,6 +234,8 @@ HAUL_API int64_t haul_memory_snapshot_json(const haul_device *device, char *out,
 
 /* The number of `origins` in a report. */
 enum { HAUL_MEMORY_REPORT_ORIGINS = 8 };
+/* The number of `roles` in a report. */
+enum { HAUL_MEMORY_REPORT_ROLES = 8 };
 
 /* Why an allocation failed. All figures are those of the moment of the failure, after the cache and derived copies were
  * given back. */
@@ -258,6 +269,8 @@ typedef struct haul_memory_report {
     bool               by_module;    /* the origins are modules, because haul_memory_record is on; else operations */
     int                origin_count; /* the number of `origins` */
     haul_memory_origin origins[HAUL_MEMORY_REPORT_ORIGINS]; /* what holds most of the memory, the largest first */
+    int                role_count;                          /* the number of `roles` */
+    haul_memory_origin roles[HAUL_MEMORY_REPORT_ROLES]; /* what the memory is used for, as haul_memory_by_role lists */
 } haul_memory_report;
 
 /* Fill *out with the report on the calling thread's error, after an operation failed with HAUL_OUT_OF_MEMORY. The

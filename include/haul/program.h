@@ -46,6 +46,7 @@ typedef struct haul_program_store {
     int64_t         block_bytes; /* bytes of the allocator's block without an arena; 0 for a store from outside */
     const char     *origin;      /* the operation that allocated it; "" for a store from outside */
     char            module[80];  /* path of the module that was called then, or whose gradient was computed */
+    const char     *role;        /* what it is used for, as in haul_memory_by_role; lives as long as the process */
     int64_t         first, last; /* the first and the last operation that has it as an operand, a result or scratch
                                   * memory; -1: none does */
     int64_t offset;              /* bytes from the start of its device's arena; -1: it is in no arena */

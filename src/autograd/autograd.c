@@ -12,6 +12,7 @@
 #include "engine/follow.h"
 #include "engine/node.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "transfer/move_price.h"
 
 /* ---- leaves ---- */
@@ -122,6 +123,7 @@ haul_status haul_set_grad(haul_tensor *t, haul_tensor *grad)
     }
     haul__object_release(t->grad);
     t->grad = own;
+    haul__set_role(own, HAUL__ROLE_GRADIENT);
     return HAUL_OK;
 }
 
@@ -193,6 +195,7 @@ static void replace_gradient(haul_tensor *leaf, haul_tensor *g)
 {
     haul__object_release(leaf->grad);
     leaf->grad = g;
+    haul__set_role(g, HAUL__ROLE_GRADIENT);
 }
 
 /* The gradients of all leaves change, or none does. */

@@ -57,6 +57,7 @@ struct haul_device {
     _Atomic(struct haul__allocator *)    allocator; /* owned by the memory layer, made with the first tensor */
     _Atomic(struct haul__allocator *)    pinned;    /* the allocator of host memory pinned for this device */
     _Atomic(struct haul__kernel *)      *kernels;   /* [by id][HAUL_DTYPE_END], filled on demand */
+    atomic_uchar                        *foreseen;  /* the same order: 1 for a kernel that a dry run would launch */
     pthread_mutex_t                      kernels_lock;
     _Atomic(struct haul__index_faults *) index_faults; /* made with the first kernel that checks indices */
     atomic_llong                         obtained;     /* bytes of memory that src/device obtained and has not freed */

@@ -61,6 +61,7 @@ static void storage_init(haul__storage *storage, const haul__class *type, haul_d
     storage->buffer = (haul__buffer){NULL, NULL};
     storage->bytes = 0;
     storage->planned = storage->lent = false;
+    atomic_init(&storage->role, 0);
     atomic_init(&storage->version, 0);
     storage->uses = NULL;
     storage->release = NULL;
@@ -291,6 +292,8 @@ void haul__tensor_take_over(haul_tensor *t, const haul_tensor *other)
 {
     haul__storage *old = t->storage;
     haul__object_keep(other->storage);
+    atomic_store_explicit(&other->storage->role, atomic_load_explicit(&old->role, memory_order_relaxed),
+                          memory_order_relaxed);
     t->storage = other->storage;
     t->offset = other->offset;
     t->contiguous = other->contiguous;

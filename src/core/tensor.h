@@ -60,6 +60,7 @@ struct haul__storage {
     size_t        bytes;
     bool          planned;  /* made in a dry run: it has a size but no memory */
     bool          lent;     /* memory of a recording, in which each step puts other elements */
+    atomic_uchar  role;     /* a haul__role (program/role.h); 0 until it is marked */
     atomic_ullong version;  /* counts in-place changes */
     haul__uses   *uses;     /* the block's, or own_uses; NULL: no use is recorded (on meta, or empty) */
     haul__uses    own_uses; /* for storages without a block */
@@ -161,6 +162,7 @@ static inline void haul__storage_revive(haul__storage *storage)
 {
     atomic_store_explicit(&storage->object.refs, 1, memory_order_relaxed);
     atomic_store_explicit(&storage->version, 0, memory_order_relaxed);
+    atomic_store_explicit(&storage->role, 0, memory_order_relaxed);
 }
 
 /* Size of an element in bytes. */

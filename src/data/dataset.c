@@ -17,6 +17,7 @@
 #include "data/transform.h"
 #include "device/device.h"
 #include "memory/allocator.h"
+#include "memory/mark.h"
 
 #define READ_AHEAD_BYTES ((int64_t)512 << 20)
 #define READ_AT_ONCE     8                 /* examples that a thread takes at a time, at most */
@@ -260,6 +261,7 @@ static haul_status allocate_ahead(haul_dataset *d, const char *operation)
         bytes += bytes_of(d, i);
     if (bytes >= KEPT_FROM && !haul__is_dry())
         d->kept = haul__storage_alloc_spare(haul_cpu(), bytes, operation);
+    haul__set_storage_role(d->kept, HAUL__ROLE_DATA);
     if (d->kept && haul__host_before(d->kept, true, operation))
         return haul_error_status();
     if (!d->kept && !(d->own = haul__malloc_large(bytes)))

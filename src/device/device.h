@@ -177,8 +177,16 @@ static inline const haul__kernel *haul__kernel_known(const haul_device *device, 
     return atomic_load_explicit(&device->kernels[(size_t)id * HAUL_DTYPE_END + dtype], memory_order_acquire);
 }
 
+/* The slots of a device's kernels: one for each id and dtype. */
+size_t haul__kernel_slots(void);
+
 /* How many kernels are ready on the device, counting each dtype. */
 int64_t haul__kernels_ready(const haul_device *device);
+
+/* A dry run would launch this kernel. haul__kernels_awaited counts those of them that are not compiled yet; 0 for a
+ * device whose kernels come compiled. */
+void    haul__kernel_foresee(haul_device *device, int id, haul_dtype dtype);
+int64_t haul__kernels_awaited(const haul_device *device);
 
 /* The record that a launch of a kernel that checks indices passes on; NULL if the backend has its own. `operation`
  * names the cause if the record must be made. */

@@ -91,10 +91,30 @@ const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dty
     return kernel;
 }
 
+size_t haul__kernel_slots(void)
+{
+    return (size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END;
+}
+
+void haul__kernel_foresee(haul_device *device, int id, haul_dtype dtype)
+{
+    const haul_dtype compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
+    atomic_store_explicit(&device->foreseen[(size_t)id * HAUL_DTYPE_END + compiled_for], 1, memory_order_relaxed);
+}
+
+int64_t haul__kernels_awaited(const haul_device *device)
+{
+    int64_t awaited = 0;
+    for (size_t i = 0; i < haul__kernel_slots() && !device->backend->precompiled; i++)
+        awaited += atomic_load_explicit(&device->foreseen[i], memory_order_relaxed) &&
+                   !atomic_load_explicit(&device->kernels[i], memory_order_relaxed);
+    return awaited;
+}
+
 int64_t haul__kernels_ready(const haul_device *device)
 {
     int64_t ready = 0;
-    for (size_t i = 0; i < (size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END; i++)
+    for (size_t i = 0; i < haul__kernel_slots(); i++)
         ready += atomic_load_explicit(&device->kernels[i], memory_order_relaxed) != NULL;
     return ready;
 }

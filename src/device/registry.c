@@ -157,9 +157,11 @@ static haul_device *device_new(int b, int index)
     device->properties.driver = device->driver;
     device->properties.libraries = device->libraries;
     device->properties.bus = "";
-    device->kernels =
-        haul__calloc((size_t)(haul__kernel_count + HAUL__KERNELS_ADDED) * HAUL_DTYPE_END, sizeof *device->kernels);
-    if (!device->kernels) {
+    device->kernels = haul__calloc(haul__kernel_slots(), sizeof *device->kernels);
+    device->foreseen = haul__calloc(haul__kernel_slots(), sizeof *device->foreseen);
+    if (!device->kernels || !device->foreseen) {
+        haul__free(device->kernels);
+        haul__free(device->foreseen);
         haul__free(device);
         return NULL;
     }
@@ -171,6 +173,7 @@ static void device_free(haul_device *device)
 {
     pthread_mutex_destroy(&device->kernels_lock);
     haul__free(device->kernels);
+    haul__free(device->foreseen);
     haul__free(device);
 }
 

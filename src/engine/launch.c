@@ -20,8 +20,10 @@ const haul__kernel *haul__kernel_for(haul_device *device, int id, haul_dtype dty
     const haul__kernel *kernel = haul__kernel_known(device, id, dtype);
     if (kernel)
         return kernel;
-    if (haul__is_dry())
+    if (haul__is_dry()) {
+        haul__kernel_foresee(device, id, dtype);
         return &nothing;
+    }
     haul__error_save(&before);
     kernel = haul__kernel_get(device, id, dtype);
     if (!kernel && haul__retry_without_cache(device, haul_error_status(), &before))
@@ -94,8 +96,10 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
     const haul__buffer *record = NULL;
     if (l->items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
-    if (haul__is_dry())
+    if (haul__is_dry()) {
+        haul__kernel_foresee(c->device, l->kernel, l->dtype);
         return haul__launch_dry(c->device, l);
+    }
     const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
     if (!kernel || (l->checks && find_record(c, &record)))
         return haul_error_status();

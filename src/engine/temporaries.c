@@ -2,6 +2,7 @@
 #include "engine/copy.h"
 #include "engine/operation.h"
 #include "memory/allocator.h"
+#include "memory/mark.h"
 #include "memory/planned_scratch.h"
 
 haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, const haul_shape *shape,
@@ -15,6 +16,7 @@ haul_tensor *haul__temporary_strided(const haul__call *c, haul_dtype dtype, cons
     haul__storage *storage = haul__planned_scratch_take(c->device, bytes, &refused);
     if (!storage && !refused)
         storage = haul__storage_alloc(c->device, bytes, c->operation->name);
+    haul__set_storage_role(storage, HAUL__ROLE_WORKSPACE);
     haul_tensor *t = haul__tensor_wrap(storage, dtype, shape, strides, 0);
     haul__object_release(storage);
     return haul__own(t, c->operation->name);

@@ -520,8 +520,8 @@ int haul__event_thread(void)
 
 static void fill_texts(haul_event *event, char *path)
 {
-    const char **const texts[] = {&event->operation, &event->text,    &event->stream, &event->tensor,
-                                  &event->kernel,    &event->problem, &event->refused};
+    const char **const texts[] = {&event->operation, &event->text,    &event->stream,  &event->tensor,
+                                  &event->kernel,    &event->problem, &event->refused, &event->role};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!*texts[i])
             *texts[i] = "";

@@ -19,6 +19,7 @@
 #include "memory/block_events.h"
 #include "memory/derived.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "memory/report/failure.h"
 #include "memory/report/full.h"
 #include "memory/scope_limit.h"
@@ -533,6 +534,7 @@ haul__storage *haul__storage_alloc_apart(haul_device *device, size_t bytes, cons
     *setting = NULL;
     haul__storage *storage = haul__storage_alloc(device, bytes, origin);
     *setting = scope_limit;
+    haul__set_storage_role(storage, HAUL__ROLE_OTHER);
     return storage;
 }
 

@@ -3,6 +3,7 @@
 #include "memory/block_events.h"
 
 #include "events/events.h"
+#include "program/role.h"
 
 static uint64_t next_number(void)
 {
@@ -47,13 +48,15 @@ void haul__emit_block(haul_event_kind kind, haul__block *block, const haul_devic
 void haul__emit_storage(haul_event_kind kind, const haul__storage *storage, const haul_device *device)
 {
     haul__block *block = storage->block;
-    haul__emit(&(haul_event){.kind = kind,
-                             .operation = block->origin,
-                             .text = block->pinned ? "pinned" : "",
-                             .device = device,
-                             .storage = haul__storage_number(storage),
-                             .block = block_number(block),
-                             .host = haul__device_is_host(device) || block->pinned ? block->buffer.host : NULL,
-                             .bytes = (int64_t)block->bytes,
-                             .requested = (int64_t)storage->bytes});
+    haul__emit(
+        &(haul_event){.kind = kind,
+                      .operation = block->origin,
+                      .text = block->pinned ? "pinned" : "",
+                      .device = device,
+                      .storage = haul__storage_number(storage),
+                      .block = block_number(block),
+                      .host = haul__device_is_host(device) || block->pinned ? block->buffer.host : NULL,
+                      .bytes = (int64_t)block->bytes,
+                      .requested = (int64_t)storage->bytes,
+                      .role = kind == HAUL_EVENT_MEMORY_FREED ? haul__role_name(haul__storage_role(storage)) : NULL});
 }

@@ -5,6 +5,7 @@
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "memory/planned_scratch.h"
 #include "memory/scope_limit.h"
 #include "memory/spill/spill.h"
@@ -103,5 +104,6 @@ haul__storage *haul__scratch_alloc(haul_device *device, size_t bytes, haul_tenso
                                             : alloc(haul__allocator_of(device, false), bytes, used, count);
     if (!storage)
         haul__error_restore(&before);
+    haul__set_storage_role(storage, HAUL__ROLE_WORKSPACE);
     return storage;
 }

@@ -159,6 +159,11 @@ int haul_memory_by_origin(const haul_device *device, haul_memory_origin *out, in
     return sum(device, haul__origin_operation, out, capacity, "haul_memory_by_origin");
 }
 
+int haul_memory_by_role(const haul_device *device, haul_memory_origin *out, int capacity)
+{
+    return sum(device, haul__origin_role, out, capacity, "haul_memory_by_role");
+}
+
 int haul_memory_by_module(const haul_device *device, haul_memory_origin *out, int capacity)
 {
     return sum(device, haul__origin_module, out, capacity, "haul_memory_by_module");

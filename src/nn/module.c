@@ -12,6 +12,7 @@
 #include "core/guest.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "memory/mark.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 
@@ -198,6 +199,7 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
     }
     haul__object_keep(tensor);
     module->tensors[module->tensor_count++] = (haul__module_tensor){copy, tensor, is_buffer};
+    haul__set_role(tensor, is_buffer ? HAUL__ROLE_OTHER : HAUL__ROLE_PARAMETER);
     return HAUL_OK;
 }
 
@@ -312,6 +314,7 @@ haul_status haul_module_replace_parameter(haul_module *module, const char *path,
     haul_tensor         *former = place->tensor;
     haul__object_keep(parameter);
     place->tensor = parameter;
+    haul__set_role(parameter, HAUL__ROLE_PARAMETER);
     haul__object_release(former);
     return HAUL_OK;
 }

@@ -16,6 +16,7 @@
 #include "device/device.h"
 #include "engine/copy.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "nn/distribute.h"
 #include "nn/module.h"
 #include "nn/walk.h"
@@ -88,11 +89,13 @@ static haul_status take_over(const move *moves, size_t count, const char *operat
 {
     haul_status status = HAUL_OK;
     for (size_t i = 0; i < count && !status; i++) {
-        haul_tensor *t = moves[i].tensor, *moved = moves[i].moved;
+        haul_tensor     *t = moves[i].tensor, *moved = moves[i].moved;
+        const haul__role role = haul__storage_role(t->storage);
         if (haul__is_dry() && !haul__dry_run_planned(t->storage) && moved->storage != t->storage)
             status = haul__dry_run_house(t, moved, operation);
         else
             haul__tensor_take_over(t, moved);
+        haul__set_role(t, role);
     }
     return status;
 }

@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "engine/copy.h"
 #include "engine/placement/placement.h"
+#include "memory/mark.h"
 #include "optim/offload.h"
 #include "optim/optimizer.h"
 
@@ -207,6 +208,7 @@ static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *sc
             haul__object_keep(in[i].states[k]);
             haul__object_release(e->states[k]);
             e->states[k] = in[i].states[k];
+            haul__set_role(e->states[k], HAUL__ROLE_STATE);
         }
     }
 }

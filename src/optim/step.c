@@ -16,6 +16,7 @@
 #include "engine/placement/placement.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "memory/spill/spill.h"
 #include "optim/offload.h"
 #include "optim/optimizer.h"
@@ -107,6 +108,7 @@ static haul_status prepare_states(const haul_optimizer *o, const haul__optimizer
         out->states[i] = haul__state_home(o, e, s);
         if (haul__failed(out->states[i]))
             return haul_error_status();
+        haul__set_role(out->states[i], HAUL__ROLE_STATE);
     }
     return HAUL_OK;
 }

@@ -11,6 +11,7 @@
 #include "core/tensor.h"
 #include "core/thread.h"
 #include "device/device.h"
+#include "program/role.h"
 
 typedef struct haul__operation haul__operation; /* engine/operation.h */
 
@@ -82,6 +83,7 @@ typedef struct haul__program_store {
     haul_device         *pinned_for;   /* of pinned host memory; else NULL */
     int64_t              bytes, block; /* of its elements, of the allocator's block */
     const char          *origin;
+    haul__role           role;
     haul__program_module module;
     int64_t              born, freed;       /* moments; 0: before the run; INT64_MAX: not yet */
     int                  born_in, freed_in; /* the calls that were under way; -1: none */

@@ -39,9 +39,9 @@ static haul_estimate_origin *find(haul_estimate_origin *origins, int *count, con
     const char           *module = s->module.of_gradient ? "" : s->module.path;
     haul_estimate_origin *o = origins;
     for (; o < origins + *count; o++)
-        if (!strcmp(o->name, s->origin) && !strcmp(o->module, module))
+        if (!strcmp(o->name, s->origin) && !strcmp(o->module, module) && o->role == haul__role_name(s->role))
             return o;
-    *o = (haul_estimate_origin){.bytes = 0};
+    *o = (haul_estimate_origin){.role = haul__role_name(s->role)};
     snprintf(o->name, sizeof o->name, "%s", s->origin);
     snprintf(o->module, sizeof o->module, "%s", module);
     ++*count;

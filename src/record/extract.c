@@ -170,6 +170,7 @@ static void describe_stores(extract *x)
                                                  .bytes = from->bytes,
                                                  .block_bytes = inside ? from->block : 0,
                                                  .origin = inside ? from->origin : "",
+                                                 .role = haul__role_name(from->role),
                                                  .first = -1,
                                                  .last = -1,
                                                  .offset = -1};
@@ -180,6 +181,9 @@ static void describe_stores(extract *x)
     for (int64_t i = 0; i < x->out->value_count; i++)
         if (x->out->values[i].store >= 0 && x->out->stores[x->out->values[i].store].kind == HAUL_STORE_SCRATCH)
             x->out->stores[x->out->values[i].store].kind = HAUL_STORE_INSIDE;
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        if (x->out->stores[i].kind == HAUL_STORE_SCRATCH)
+            x->out->stores[i].role = haul__role_name(HAUL__ROLE_WORKSPACE);
 }
 
 /* ---- lifetimes ---- */

@@ -343,7 +343,9 @@ static const haul_memory_report *example(void)
                              .spill_nanoseconds = 1250000,
                              .by_module = true,
                              .origin_count = 2,
-                             .origins = {{"features.0", 4 * MIB, 2}, {"(no module)", MIB, 1}}};
+                             .origins = {{"features.0", 4 * MIB, 2}, {"(no module)", MIB, 1}},
+                             .role_count = 1,
+                             .roles = {{"activations", 5 * MIB, 3}}};
     return &r;
 }
 
@@ -363,7 +365,9 @@ static void test_memory_report__text(void **state)
         "1.25 ms, an estimate\n"
         "memory by module:\n"
         "  4.0 MiB    features.0, 2 blocks\n"
-        "  1.0 MiB    (no module), 1 block\n";
+        "  1.0 MiB    (no module), 1 block\n"
+        "memory by role:\n"
+        "  5.0 MiB    activations, 3 blocks\n";
     char text[1000];
     (void)state;
     assert_int_equal(haul_memory_report_text(example(), text, sizeof text), sizeof wanted - 1);
@@ -396,7 +400,7 @@ static void test_memory_report__json(void **state)
         "2097152,\"spill_"
         "nanoseconds\":1250000,\"by_module\":true,\"origins\":["
         "{\"name\":\"features.0\",\"bytes\":4194304,\"blocks\":2},{\"name\":\"(no module)\",\"bytes\":1048576,"
-        "\"blocks\":1}]}";
+        "\"blocks\":1}],\"roles\":[{\"name\":\"activations\",\"bytes\":5242880,\"blocks\":3}]}";
     char text[1000];
     (void)state;
     assert_int_equal(haul_memory_report_json(example(), text, sizeof text), sizeof wanted - 1);

@@ -27,7 +27,7 @@ const char *measured_on(bool validation);
 
 /* The same on standard output, for people. */
 void print_start(const report *r, const report_start *s);
-void print_line(const report_line *l);
+void print_line(report *r, const report_line *l);
 void print_epoch(report *r, const report_epoch *e, const char *observation);
 void print_early_stop(const report_early_stop *s);
 void print_stopped(const report *r, int64_t epoch, int64_t batch);

@@ -243,15 +243,15 @@ static void put_known_text(cJSON *event, const char *name, const char *text)
         json_number(event, name, NAN);
 }
 
-static void put_origins(cJSON *event, const haul_memory_report *r)
+static void put_origins(cJSON *event, const char *name, const haul_memory_origin *rows, int count)
 {
-    cJSON *origins = json_array(event, "origins");
-    for (int i = 0; i < r->origin_count; i++) {
+    cJSON *list = json_array(event, name);
+    for (int i = 0; i < count; i++) {
         cJSON *row = cJSON_CreateObject();
-        json_text(row, "name", r->origins[i].name);
-        put_count(row, "bytes", r->origins[i].bytes);
-        put_count(row, "blocks", r->origins[i].blocks);
-        json_push(origins, row);
+        json_text(row, "name", rows[i].name);
+        put_count(row, "bytes", rows[i].bytes);
+        put_count(row, "blocks", rows[i].blocks);
+        json_push(list, row);
     }
 }
 
@@ -281,7 +281,8 @@ static void put_failure(cJSON *event, const haul_memory_report *known)
     put_known(event, "spill_bytes", r->spill_bytes);
     json_number(event, "spill_seconds", r->spill_nanoseconds < 0 ? NAN : (double)r->spill_nanoseconds / 1e9);
     json_bool(event, "by_module", r->by_module);
-    put_origins(event, r);
+    put_origins(event, "origins", r->origins, r->origin_count);
+    put_origins(event, "roles", r->roles, r->role_count);
 }
 
 cJSON *form_memory(double elapsed, const report_memory *m)

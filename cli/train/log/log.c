@@ -92,6 +92,8 @@ static bool add_epoch(report *r, const report_epoch *e)
 bool report_tell_start(report *r, const report_start *s)
 {
     r->classes = s->classes;
+    r->epochs = s->epochs;
+    r->validation = s->validation > 0;
     if (!open_events(r, s) || !tell(r, form_start(report_elapsed(r), s)))
         return false;
     r->started = true;
@@ -112,7 +114,7 @@ bool report_tell_line(report *r, const report_line *l)
     if (!tell(r, form_line(report_elapsed(r), l)) || !add_line(r, l))
         return false;
     if (r->text)
-        print_line(l);
+        print_line(r, l);
     if (isfinite(l->loss))
         r->last_loss = l->loss;
     chart_add(&r->losses, position(r, l->epoch, l->batch), l->loss);

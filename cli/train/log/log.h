@@ -22,7 +22,9 @@ typedef struct report {
     double       last_speed;    /* examples a second, in the last epoch */
     seen_epochs  seen;
     int          classes;
+    int64_t      epochs;
     int64_t      batches;       /* in an epoch */
+    bool         validation;    /* epochs are measured on validation data, not on test data */
     bool         started;       /* the start was logged */
     bool         head_told;     /* the table of epochs has its head */
     bool         writes_events; /* the start opens a file for TensorBoard in the run's folder */

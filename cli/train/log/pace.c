@@ -5,6 +5,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/train/trainer.h"
+#include "device/device.h"
 
 static progress_bar *bar_of(trainer *t)
 {
@@ -61,7 +62,6 @@ static progress_state pass_state(const trainer *t, int64_t done)
 static void draw(trainer *t)
 {
     progress_state s = training_state(t);
-    t->pace.compiled = 0;
     progress_draw(bar_of(t), &s);
 }
 
@@ -121,17 +121,25 @@ static void note(trainer *t, const char *text)
     progress_draw(bar_of(t), &s);
 }
 
+/* "compiling kernels for opencl:0: 12 of about 40". The dry run of a step has said which ones it launches; a few more
+ * are for other work. */
+static void note_kernels(trainer *t, const haul_device *device)
+{
+    const int64_t done = t->pace.compiled, awaited = haul__kernels_awaited(device);
+    char          text[160];
+    snprintf(text, sizeof text,
+             awaited ? "compiling kernels for %s: %lld of about %lld" : "compiling kernels for %s: %lld",
+             haul_device_name(device), (long long)done, (long long)(done + awaited));
+    note(t, text);
+}
+
 static void on_compiled(const haul_event *event, void *context)
 {
     trainer *t = context;
-    char     text[160];
     t->pace.compiled++;
     t->pace.slowed = true;
-    if (!progress_due(bar_of(t)))
-        return;
-    snprintf(text, sizeof text, "compiling kernels for %s, %lld done", haul_device_name(event->device),
-             (long long)t->pace.compiled);
-    note(t, text);
+    if (progress_due(bar_of(t)))
+        note_kernels(t, event->device);
 }
 
 haul_status pace_begin(trainer *t)
@@ -158,7 +166,11 @@ void pace_epoch(trainer *t)
     p->epoch_began = p->known_at = clock_seconds();
     p->epoch_first = p->known = t->position.batch;
     p->loss = p->accuracy = NAN;
-    if (bar_of(t)->on)
+    if (!bar_of(t)->on)
+        return;
+    if (haul__kernels_awaited(t->device))
+        note_kernels(t, t->device);
+    else
         draw(t);
 }
 

@@ -20,7 +20,7 @@ typedef struct pace {
     double      pass_began;
     const char *pass; /* "tests", "validates" */
     int64_t     pass_batches;
-    int64_t     compiled;     /* kernels, since the bar was last drawn without a note */
+    int64_t     compiled;     /* kernels */
     bool        slowed;       /* kernels were compiled since the sums were read */
     int64_t     subscription; /* to compilations */
 } pace;

@@ -126,9 +126,12 @@ static void print_plan(const report_start *s)
 
 static void print_resumed(const report_start *s)
 {
-    if (s->resumed)
-        print_fact("resumed", START, "in epoch %lld after %s mini-batch%s", (long long)s->epoch, text_count(s->done),
-                   s->done == 1 ? "" : "es");
+    if (s->resumed && s->done)
+        print_fact("resumed", START, "in epoch %lld of %s after %s mini-batch%s; Ctrl+C stops and saves it again",
+                   (long long)s->epoch, text_count(s->epochs), text_count(s->done), s->done == 1 ? "" : "es");
+    else if (s->resumed)
+        print_fact("resumed", START, "at the beginning of epoch %lld of %s; Ctrl+C stops and saves it again",
+                   (long long)s->epoch, text_count(s->epochs));
     if (s->resumed && !strcmp(s->data_check, "unknown"))
         print_fact("data", START,
                    "is not compared with that of the training before: an older version of Haul wrote "
@@ -171,32 +174,67 @@ static double unsigned_nan(double value)
     return isnan(value) ? NAN : value;
 }
 
-void print_line(const report_line *l)
-{
-    printf("[Epoch: %lld, Mini-batch: %lld] loss: %.3f\n", (long long)l->epoch, (long long)l->batch,
-           unsigned_nan(l->loss));
-}
+/* One table of epochs, and of the mini-batches whose loss has a line. What a narrow terminal has no room for leaves it:
+ * the time, then the words of the head and the accuracy in training, then the loss in training. */
+enum { WIDE = 80, MEDIUM = 66, NARROW = 40, NARROWEST = 36 };
 
-/* The table of epochs. What a narrow terminal has no room for leaves it: the time, then the words of the head and the
- * accuracy in training, then the loss in training. */
 typedef struct epoch_row {
     char label[64], train_loss[32], train_accuracy[32], loss[32], accuracy[32], seconds[32];
     bool best;
-    char observation[2 * OBSERVATION];
 } epoch_row;
 
-static void print_row(const epoch_row *row)
+static int digits_of(int64_t count)
 {
-    enum { WIDE = 80, MEDIUM = 66, NARROW = 40 };
-    int  room = output_room(), loss = room < MEDIUM ? 6 : 10;
-    bool words = room >= MEDIUM;
-    printf("%s", row->label);
-    if (room >= NARROW)
+    char text[32];
+    return snprintf(text, sizeof text, "%lld", (long long)count);
+}
+
+/* Labels are "Epoch 1/5" and "batch 200", where there is room for words. */
+static bool has_words(void)
+{
+    return output_room() >= NARROW;
+}
+
+static int label_width(const report *r)
+{
+    const int word = has_words() ? 6 : 0, epoch = word + 2 * digits_of(r->epochs) + 1,
+              batch = word + digits_of(r->batches);
+    return epoch > batch ? epoch : batch;
+}
+
+/* What long labels take has the same effect as a narrower terminal. */
+static int row_room(const report *r)
+{
+    enum { USUAL = 9 };
+    const int more = label_width(r) - USUAL;
+    return output_room() - (more > 0 ? more : 0);
+}
+
+static void epoch_label(const report *r, int64_t epoch, char out[64])
+{
+    snprintf(out, 64, "%s%*lld/%lld", has_words() ? "Epoch " : "", digits_of(r->epochs), (long long)epoch,
+             (long long)r->epochs);
+}
+
+/* Below the number of the epoch. */
+static void batch_label(const report *r, int64_t batch, char out[64])
+{
+    snprintf(out, 64, "%s%*lld", has_words() ? "batch " : "", label_width(r) - (has_words() ? 6 : 0), (long long)batch);
+}
+
+/* Nothing stands after the last text. */
+static void print_row(const report *r, const epoch_row *row)
+{
+    int  room = row_room(r), loss = room < MEDIUM ? 6 : 10;
+    bool words = room >= MEDIUM, measured = *row->loss;
+    printf("%-*s", label_width(r), row->label);
+    if (room >= NARROWEST)
         printf("  %*s", loss, row->train_loss);
-    if (words)
+    if (words && measured)
         printf("  %8s", row->train_accuracy);
-    printf("  %*s  %8s", words ? 16 : loss, row->loss, row->accuracy);
-    if (room >= WIDE)
+    if (measured)
+        printf("  %*s  %8s", words ? 16 : loss, row->loss, row->accuracy);
+    if (room >= WIDE && measured)
         printf("  %9s", row->seconds);
     if (row->best) {
         set_style(STYLE_GOOD);
@@ -204,6 +242,13 @@ static void print_row(const epoch_row *row)
         set_style(STYLE_PLAIN);
     }
     putchar('\n');
+}
+
+static void print_dim_row(const report *r, const epoch_row *row)
+{
+    set_style(STYLE_DIM);
+    print_row(r, row);
+    set_style(STYLE_PLAIN);
 }
 
 /* On a line of its own: with it, the row would be wider than most terminals. */
@@ -220,31 +265,20 @@ static void print_observation(const report_epoch *e, const char *observation)
     set_style(STYLE_PLAIN);
 }
 
-/* As many columns as the labels of epochs have: "Epoch 1/5". */
-static void label_text(const report_epoch *e, bool is_head, char out[64])
+/* Once, above the first row. */
+static void print_head(report *r)
 {
-    char last[32];
-    int  digits = snprintf(last, sizeof last, "%lld", (long long)e->epochs);
-    bool word = output_room() >= 40;
-    if (is_head)
-        snprintf(out, 64, "%*s", (word ? 6 : 0) + 2 * digits + 1, "");
-    else
-        snprintf(out, 64, "%s%*lld/%s", word ? "Epoch " : "", digits, (long long)e->epoch, last);
-}
-
-static void print_head(const report_epoch *e)
-{
-    bool      words = output_room() >= 66;
-    epoch_row row = {.best = false};
-    label_text(e, true, row.label);
+    bool      words = row_room(r) >= MEDIUM;
+    epoch_row row = {.label = ""};
+    if (r->head_told)
+        return;
+    r->head_told = true;
     snprintf(row.train_loss, sizeof row.train_loss, words ? "train loss" : "train");
     snprintf(row.train_accuracy, sizeof row.train_accuracy, "accuracy");
-    snprintf(row.loss, sizeof row.loss, words ? "%s loss" : "%.5s", measured_on(e->validation));
+    snprintf(row.loss, sizeof row.loss, words ? "%s loss" : "%.5s", measured_on(r->validation));
     snprintf(row.accuracy, sizeof row.accuracy, "accuracy");
     snprintf(row.seconds, sizeof row.seconds, "time");
-    set_style(STYLE_DIM);
-    print_row(&row);
-    set_style(STYLE_PLAIN);
+    print_dim_row(r, &row);
 }
 
 static void loss_text(double loss, char out[32])
@@ -257,19 +291,28 @@ static void accuracy_text(double accuracy, char out[32])
     snprintf(out, 32, isnan(accuracy) ? "-" : "%.1f %%", 100 * accuracy);
 }
 
+void print_line(report *r, const report_line *l)
+{
+    epoch_row row = {.label = ""};
+    if (row_room(r) < NARROWEST)
+        return;
+    print_head(r);
+    batch_label(r, l->batch, row.label);
+    loss_text(l->loss, row.train_loss);
+    print_dim_row(r, &row);
+}
+
 void print_epoch(report *r, const report_epoch *e, const char *observation)
 {
     epoch_row row = {.best = e->best};
-    if (!r->head_told)
-        print_head(e);
-    r->head_told = true;
-    label_text(e, false, row.label);
+    print_head(r);
+    epoch_label(r, e->epoch, row.label);
     loss_text(e->train_loss, row.train_loss);
     accuracy_text(e->train_accuracy, row.train_accuracy);
     loss_text(e->measured_loss, row.loss);
     accuracy_text(e->measured_accuracy, row.accuracy);
     snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds(e->seconds));
-    print_row(&row);
+    print_row(r, &row);
     print_observation(e, observation);
 }
 
@@ -338,6 +381,14 @@ static void print_moved(const haul_transfer_stats *moved, const char *device)
         print_fact("  moved", END, "nothing: data and network are on %s", device);
 }
 
+/* How to train a run longer that has all its epochs. */
+static void print_longer(const char *run, int64_t epochs)
+{
+    char quoted[4096];
+    print_fact("", END, "haul train --run %s --resume --epochs %lld", shell_text(quoted, sizeof quoted, run),
+               (long long)(2 * epochs));
+}
+
 static void print_saved(const report *r, const report_done *d)
 {
     char quoted[4096];
@@ -349,6 +400,8 @@ static void print_saved(const report *r, const report_done *d)
     print_fact("", END, "%s", r->run->log);
     print_fact("  next", END, "haul predict --run %s", shell_text(quoted, sizeof quoted, r->run->path));
     print_fact("", END, "haul report %s", quoted);
+    if (d->epochs >= r->epochs) /* else it stopped early */
+        print_longer(r->run->path, d->epochs);
 }
 
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)
@@ -385,15 +438,17 @@ void print_finished(const report_end *end, const char *run)
 {
     const char *epochs = text_count(end->epochs);
     char        quoted[4096];
+    shell_text(quoted, sizeof quoted, run);
     print_visible(run, 0);
     if (end->patience)
-        printf(" is finished: it stopped early, after %s epoch%s", epochs, end->epochs == 1 ? "" : "s");
+        printf(" is finished: it stopped early, after %s epoch%s.\n", epochs, end->epochs == 1 ? "" : "s");
     else
-        printf(" is finished: %s epoch%s trained", epochs, end->epochs == 1 ? " is" : "s are");
-    printf(". To train longer: haul train --run ");
-    print_visible(shell_text(quoted, sizeof quoted, run), 0);
+        printf(" is finished: %s epoch%s trained.\n", epochs, end->epochs == 1 ? " is" : "s are");
+    print_fact("  use", END, "haul predict --run %s", quoted);
+    print_fact("  look", END, "haul report %s", quoted);
     if (end->patience)
-        printf(" --resume --patience %lld\n", (long long)(2 * end->patience));
+        print_fact("  go on", END, "haul train --run %s --resume --patience %lld", quoted,
+                   (long long)(2 * end->patience));
     else
-        printf(" --resume --epochs %lld\n", (long long)(2 * end->epochs));
+        print_fact("  go on", END, "haul train --run %s --resume --epochs %lld", quoted, (long long)(2 * end->epochs));
 }

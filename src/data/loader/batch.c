@@ -12,6 +12,7 @@
 #include "core/thread.h"
 #include "device/device.h"
 #include "memory/allocator.h"
+#include "memory/mark.h"
 #include "transfer/copy.h"
 
 #define ORIGIN "haul_loader_next"
@@ -31,6 +32,7 @@ static haul_status renew_host(haul__storage **storage, haul_device *device, size
         return HAUL_OK;
     haul__object_release(*storage);
     *storage = haul__host_alloc_for(device, bytes, ORIGIN);
+    haul__set_storage_role(*storage, HAUL__ROLE_DATA);
     return *storage ? HAUL_OK : haul_error_status();
 }
 
@@ -40,6 +42,7 @@ static haul_status renew_device(haul__storage **storage, haul_device *device, si
         return HAUL_OK;
     haul__object_release(*storage);
     *storage = haul__storage_alloc(device, bytes, ORIGIN);
+    haul__set_storage_role(*storage, HAUL__ROLE_DATA);
     return *storage ? HAUL_OK : haul_error_status();
 }
 

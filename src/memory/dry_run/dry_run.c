@@ -62,6 +62,7 @@ static int outside_store(haul__dry_run *run, const haul__storage *storage)
         &(haul__program_store){.device = storage->device,
                                .pinned_for = block && block->pinned ? haul__block_device(block) : NULL,
                                .bytes = (int64_t)storage->bytes,
+                               .role = haul__storage_role(storage),
                                .block = block ? (int64_t)block->bytes : 0});
 }
 
@@ -218,6 +219,16 @@ void haul__dry_run_pin(const haul__storage *storage)
         return;
     haul__spin_lock(&p->run->lock);
     p->run->program.stores[p->store].stays = true;
+    haul__spin_unlock(&p->run->lock);
+}
+
+void haul__dry_run_mark(const haul__storage *storage, haul__role role)
+{
+    const planned *p = planned_of(storage);
+    if (!p)
+        return;
+    haul__spin_lock(&p->run->lock);
+    p->run->program.stores[p->store].role = role;
     haul__spin_unlock(&p->run->lock);
 }
 

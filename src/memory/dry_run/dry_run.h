@@ -80,6 +80,9 @@ bool           haul__planned_is_pinned(const haul__storage *storage);
 /* What the run planned stays on its device, as haul_memory_pin keeps it. Does nothing for other storages. */
 void haul__dry_run_pin(const haul__storage *storage);
 
+/* What the run planned is used for. Does nothing for other storages. */
+void haul__dry_run_mark(const haul__storage *storage, haul__role role);
+
 /* Notes what a followed step knows of next uses; the storage is NULL for a call. Does nothing for devices that do not
  * spill. */
 void haul__dry_run_foresee(const haul_device *device, const haul__storage *storage,

@@ -15,7 +15,7 @@ typedef struct failure {
     uint64_t           number; /* of its report; 0: nothing has failed yet */
     haul__snapshot     snapshot;
     haul_memory_block  blocks[HAUL_MEMORY_REPORT_BLOCKS];
-    haul_memory_origin origins[2][ORIGINS];
+    haul_memory_origin origins[HAUL__SNAPSHOT_SUMS][ORIGINS];
 } failure;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,7 +30,7 @@ static failure *failure_new(void)
     failure *f = haul__calloc(1, sizeof *f);
     if (f)
         f->snapshot = (haul__snapshot){.blocks = f->blocks,
-                                       .origins = {f->origins[0], f->origins[1]},
+                                       .origins = {f->origins[0], f->origins[1], f->origins[2]},
                                        .block_room = HAUL_MEMORY_REPORT_BLOCKS,
                                        .origin_room = ORIGINS};
     return f;

@@ -23,16 +23,16 @@ static void spilling_text(const haul_memory_stats *stats, const char *refused, c
 
 void haul__fail_full(struct haul__allocator *a, size_t bytes, const char *origin)
 {
-    haul_device       *device = a->device;
-    haul_memory_origin rows[3];
-    char asked[32], used[32], limit[32], who[200], refused[sizeof a->tiers.refused], spilling[400] = "", left[128] = "";
+    haul_device  *device = a->device;
+    haul__holders holders;
+    char asked[32], used[32], limit[32], who[400], refused[sizeof a->tiers.refused], spilling[400] = "", left[128] = "";
     haul__spin_lock(&a->lock);
     haul_memory_stats stats = a->stats;
-    int               count = haul__sum_origins(&a->live, NULL, haul__origin_operation, rows, 3);
+    haul__holders_find(&a->live, NULL, &holders);
     memcpy(refused, a->tiers.refused, sizeof refused);
     *a->tiers.refused = '\0';
     haul__spin_unlock(&a->lock);
-    haul__origins_text(rows, count, who, sizeof who);
+    haul__holders_text(&holders, who, sizeof who);
     haul__size_text((int64_t)bytes, asked, sizeof asked);
     haul__size_text(stats.allocated, used, sizeof used);
     spilling_text(&stats, refused, spilling, sizeof spilling);
@@ -54,11 +54,11 @@ void haul__fail_full(struct haul__allocator *a, size_t bytes, const char *origin
 
 void haul__fail_over(struct haul__allocator *a, const haul__scope_limit *over, size_t bytes, const char *origin)
 {
-    haul_memory_origin rows[3];
-    char               who[200];
+    haul__holders holders;
+    char          who[400];
     haul__spin_lock(&a->lock);
-    int count = haul__sum_origins(&a->live, over, haul__origin_operation, rows, 3);
+    haul__holders_find(&a->live, over, &holders);
     haul__spin_unlock(&a->lock);
-    haul__scope_limit_fail(over, bytes, origin, haul__origins_text(rows, count, who, sizeof who));
+    haul__scope_limit_fail(over, bytes, origin, haul__holders_text(&holders, who, sizeof who));
     haul__report_failure(a, over, bytes, origin);
 }

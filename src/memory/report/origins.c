@@ -7,6 +7,7 @@
 #include "base/text/plain.h"
 #include "base/text/utf8.h"
 #include "memory/report/block_origin.h"
+#include "program/role.h"
 
 const char *haul__origin_operation(const haul__block *block)
 {
@@ -17,6 +18,11 @@ const char *haul__origin_module(const haul__block *block)
 {
     const haul__block_origin *origin = haul__block_origin_of(block);
     return !origin ? "(not recorded)" : *origin->module ? origin->module : "(no module)";
+}
+
+const char *haul__origin_role(const haul__block *block)
+{
+    return haul__role_name(haul__storage_role(&block->own));
 }
 
 const char *haul__size_text(int64_t bytes, char *out, size_t size)
@@ -30,17 +36,39 @@ const char *haul__size_text(int64_t bytes, char *out, size_t size)
     return out;
 }
 
-const char *haul__origins_text(const haul_memory_origin *rows, int count, char *out, size_t size)
+/* "parameters 1.5 MiB, gradients 3.0 KiB", of the first `shown` rows. Returns the length. */
+static size_t list_origins(const haul_memory_origin *rows, int shown, char *out, size_t size)
 {
     char   one[32];
     size_t at = 0;
-    out[0] = 0;
-    for (int i = 0; i < count && i < 3 && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : " (by ", rows[i].name,
+    for (int i = 0; i < shown && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : "", rows[i].name,
                                haul__size_text(rows[i].bytes, one, sizeof one));
-    if (count > 0 && at < size)
-        snprintf(out + at, size - at, count > 3 ? ", ...)" : ")");
+    return at < size ? at : size - 1;
+}
+
+const char *haul__holders_text(const haul__holders *h, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = 0;
+    if (!h->count)
+        return out;
+    at += (size_t)snprintf(out, size, " (by ");
+    at += list_origins(h->rows, h->count < HAUL__HOLDERS ? h->count : HAUL__HOLDERS, out + at, size - at);
+    at += (size_t)snprintf(out + at, size - at, h->count > HAUL__HOLDERS ? ", ..." : "");
+    if (h->role_count > 1 && at < size) {
+        at += (size_t)snprintf(out + at, size - at, "; ");
+        at += at < size ? list_origins(h->roles, h->role_count, out + at, size - at) : 0;
+    }
+    if (at < size)
+        snprintf(out + at, size - at, ")");
     return out;
+}
+
+void haul__holders_find(const haul__block *live, const haul__scope_limit *only, haul__holders *out)
+{
+    out->count = haul__sum_origins(live, only, haul__origin_operation, out->rows, HAUL__HOLDERS);
+    out->role_count = haul__sum_origins(live, only, haul__origin_role, out->roles, HAUL__ROLES);
 }
 
 /* Blocks whose elements are in host memory have no device memory. */

@@ -37,6 +37,8 @@ static void give_lock(void)
 
 HAUL__AT_FORK(HAUL__FORK_REPORTS, .take = take_lock, .give = give_lock);
 
+_Static_assert((int)HAUL__ROLES <= (int)HAUL_MEMORY_REPORT_ROLES, "a report has room for all roles");
+
 static uint64_t keep(const haul_memory_report *report)
 {
     take_lock();
@@ -111,6 +113,7 @@ void haul__report_failure(struct haul__allocator *a, const haul__scope_limit *ov
     r.by_module = is_recorded(&a->live);
     const int count = haul__sum_origins(&a->live, over, r.by_module ? haul__origin_module : haul__origin_operation,
                                         r.origins, HAUL_MEMORY_REPORT_ORIGINS);
+    r.role_count = haul__sum_origins(&a->live, over, haul__origin_role, r.roles, HAUL_MEMORY_REPORT_ROLES);
     haul__spin_unlock(&a->lock);
     r.origin_count = count < HAUL_MEMORY_REPORT_ORIGINS ? count : HAUL_MEMORY_REPORT_ORIGINS;
     r.room = r.limit ? at_least_0(r.limit - r.reserved - r.overhead) : r.free;
@@ -158,6 +161,10 @@ static int64_t refuse(const char *operation, const haul_memory_report *report, c
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "report",
                    "the report has %d origins; expected 0 to %d: pass what haul_memory_report_get filled",
                    report->origin_count, (int)HAUL_MEMORY_REPORT_ORIGINS);
+    else if (report->role_count < 0 || report->role_count > HAUL_MEMORY_REPORT_ROLES)
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "report",
+                   "the report has %d roles; expected 0 to %d: pass what haul_memory_report_get filled",
+                   report->role_count, (int)HAUL_MEMORY_REPORT_ROLES);
     else
         return 0;
     return -1;
@@ -194,6 +201,13 @@ static void append_spill(char *out, size_t size, int64_t *used, const haul_memor
     append(out, size, used, "\n");
 }
 
+static void append_origin(char *out, size_t size, int64_t *used, const haul_memory_origin *o)
+{
+    char text[32];
+    append(out, size, used, "  %-10s %s, %lld block%s\n", haul__size_text(o->bytes, text, sizeof text), o->name,
+           (long long)o->blocks, o->blocks == 1 ? "" : "s");
+}
+
 int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t size)
 {
     static const char operation[] = "haul_memory_report_text";
@@ -226,8 +240,10 @@ int64_t haul_memory_report_text(const haul_memory_report *r, char *out, size_t s
     append_spill(out, size, &used, r);
     append(out, size, &used, "%s\n", r->by_module ? "memory by module:" : "memory by operation:");
     for (int i = 0; i < r->origin_count; i++)
-        append(out, size, &used, "  %-10s %s, %lld block%s\n", haul__size_text(r->origins[i].bytes, text, sizeof text),
-               r->origins[i].name, (long long)r->origins[i].blocks, r->origins[i].blocks == 1 ? "" : "s");
+        append_origin(out, size, &used, &r->origins[i]);
+    append(out, size, &used, "memory by role:\n");
+    for (int i = 0; i < r->role_count; i++)
+        append_origin(out, size, &used, &r->roles[i]);
     return used;
 }
 
@@ -257,6 +273,7 @@ int64_t haul_memory_report_json(const haul_memory_report *r, char *out, size_t s
     haul__json_integer(&t, "spill_nanoseconds", r->spill_nanoseconds);
     haul__json_bool(&t, "by_module", r->by_module);
     haul__json_origins(&t, "origins", r->origins, r->origin_count);
+    haul__json_origins(&t, "roles", r->roles, r->role_count);
     haul__json_end(&t, '}');
     return haul__json_finish(&t);
 }

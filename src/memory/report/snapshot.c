@@ -10,7 +10,8 @@
 static haul_memory_block row_of(const struct haul__allocator *a, const haul__block *block, bool live, int64_t now)
 {
     const haul__block_origin *origin = haul__block_origin_of(block);
-    haul_memory_block         row = {.bytes = (int64_t)block->bytes,
+    haul_memory_block         row = {.role = haul__origin_role(block),
+                                     .bytes = (int64_t)block->bytes,
                                      .requested = (int64_t)block->own.bytes,
                                      .age = a->stats.allocations - block->born,
                                      .nanoseconds = origin && now > origin->time ? now - origin->time : 0,
@@ -60,6 +61,22 @@ int haul_memory_snapshot(const haul_device *device, haul_memory_block *out, int 
     return count;
 }
 
+int haul__live_roles(const haul_device *device, haul__live_role *out, int capacity)
+{
+    struct haul__allocator *a = haul__allocator_of((haul_device *)device, false);
+    int                     count = 0;
+    if (!a)
+        return -1;
+    haul__spin_lock(&a->lock);
+    for (const haul__block *b = a->live.next; b != &a->live; b = b->next) {
+        const uint64_t storage = atomic_load_explicit(&b->storage, memory_order_relaxed);
+        if (storage && count++ < capacity)
+            out[count - 1] = (haul__live_role){storage, haul__storage_role(&b->own)};
+    }
+    haul__spin_unlock(&a->lock);
+    return count;
+}
+
 /* ---- JSON ---- */
 
 static int smaller(int a, int b)
@@ -74,13 +91,14 @@ int haul__snapshot_rows(const haul__snapshot *s)
 
 void haul__snapshot_take(struct haul__allocator *a, haul__snapshot *s)
 {
-    static haul__origin_of *const of[] = {haul__origin_operation, haul__origin_module};
+    static haul__origin_of *const of[HAUL__SNAPSHOT_SUMS] = {haul__origin_operation, haul__origin_module,
+                                                             haul__origin_role};
     haul__spin_lock(&a->lock);
     s->device = a->device;
     s->stats = a->stats;
     s->stats.overhead = (int64_t)atomic_load(&a->device->overhead);
     s->count = take_rows(a, s->blocks, s->block_room);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < HAUL__SNAPSHOT_SUMS; i++)
         s->counts[i] = haul__sum_origins(&a->live, NULL, of[i], s->origins[i], s->origin_room);
     haul__spin_unlock(&a->lock);
 }
@@ -88,8 +106,8 @@ void haul__snapshot_take(struct haul__allocator *a, haul__snapshot *s)
 static void snapshot_free(haul__snapshot *s)
 {
     haul__free(s->blocks);
-    haul__free(s->origins[0]);
-    haul__free(s->origins[1]);
+    for (int i = 0; i < HAUL__SNAPSHOT_SUMS; i++)
+        haul__free(s->origins[i]);
 }
 
 /* Allocates without the lock. The number of blocks may grow meanwhile; there are no more origins than blocks. */
@@ -100,12 +118,12 @@ static haul_status snapshot_make(struct haul__allocator *a, haul__snapshot *s)
     while (s->count > s->block_room) {
         const int room = s->count + s->count / 8 + 8;
         snapshot_free(s);
-        *s = (haul__snapshot){.blocks = haul__calloc((size_t)room, sizeof *s->blocks),
-                              .origins = {haul__calloc((size_t)room, sizeof **s->origins),
-                                          haul__calloc((size_t)room, sizeof **s->origins)},
-                              .block_room = room,
-                              .origin_room = room};
-        if (!s->blocks || !s->origins[0] || !s->origins[1]) {
+        *s = (haul__snapshot){
+            .blocks = haul__calloc((size_t)room, sizeof *s->blocks), .block_room = room, .origin_room = room};
+        bool fine = s->blocks != NULL;
+        for (int i = 0; i < HAUL__SNAPSHOT_SUMS && fine; i++)
+            fine = (s->origins[i] = haul__calloc((size_t)room, sizeof **s->origins)) != NULL;
+        if (!fine) {
             snapshot_free(s);
             return haul__fail_memory("haul_memory_snapshot_json", (size_t)room * sizeof *s->blocks);
         }
@@ -118,6 +136,7 @@ static void put_block(haul__json_text *t, const haul_memory_block *b)
 {
     haul__json_begin(t, NULL, '{');
     haul__json_string(t, "operation", b->operation);
+    haul__json_string(t, "role", b->role);
     if (b->recorded) {
         haul__json_string(t, "module", b->module);
         haul__json_string(t, "label", b->label);
@@ -133,7 +152,7 @@ static void put_block(haul__json_text *t, const haul_memory_block *b)
 
 void haul__snapshot_json(haul__json_text *t, const haul__snapshot *s)
 {
-    static const char *const names[] = {"by_operation", "by_module"};
+    static const char *const names[HAUL__SNAPSHOT_SUMS] = {"by_operation", "by_module", "by_role"};
     haul__json_string(t, "device", s->device->name);
     haul__json_integer(t, "allocated", s->stats.allocated);
     haul__json_integer(t, "reserved", s->stats.reserved);
@@ -141,7 +160,7 @@ void haul__snapshot_json(haul__json_text *t, const haul__snapshot *s)
     haul__json_integer(t, "limit", s->stats.limit);
     haul__json_integer(t, "spilled", s->stats.spilled);
     haul__json_integer(t, "overhead", s->stats.overhead);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < HAUL__SNAPSHOT_SUMS; i++)
         haul__json_origins(t, names[i], s->origins[i], smaller(s->counts[i], s->origin_room));
     haul__json_begin(t, "blocks", '[');
     for (int i = 0; i < haul__snapshot_rows(s); i++)

@@ -109,10 +109,14 @@ static inline size_t haul__steady_count(const haul_profile *p, const haul__analy
  * which is the host's. */
 int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m);
 
-/* The live memory at a device's peak, one entry for each operation, module and label; the largest first. */
+/* Gives allocations their roles, once the profile has ended. Without memory for it they have none. */
+void haul__note_roles(haul_profile *p);
+
+/* The live memory at a device's peak, one entry for each operation, module and role; the largest first. */
 typedef struct haul__holding {
     uint32_t    operation, module; /* numbers of texts; or */
     const char *named, *where;     /* of memory from before the profile; else NULL */
+    const char *role;              /* what it is used for; "" if that is not known */
     int64_t     bytes;
     int         count;
 } haul__holding;

@@ -280,6 +280,7 @@ static void write_holdings(haul__json_text *t, const haul_profile *p, const haul
         haul__json_begin(t, NULL, '{');
         haul__json_string(t, "operation", h->named ? h->named : haul__profile_text(p, h->operation));
         haul__json_string(t, "module", h->named ? h->where : haul__profile_text(p, h->module));
+        haul__json_string(t, "role", h->role);
         haul__json_bool(t, "before", h->named != NULL);
         haul__json_integer(t, "bytes", h->bytes);
         haul__json_integer(t, "count", h->count);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "memory/report/snapshot.h"
 #include "observe/profile/analysis.h"
 
 int64_t haul__memory_change(const haul_profile *p, const haul__profile_event *m)
@@ -72,6 +73,70 @@ bool haul__find_memory(const haul_profile *p, haul__analysis *a)
     return true;
 }
 
+/* ---- what memory is used for ---- */
+
+/* A storage and its role, as a number of a text. */
+typedef struct known_role {
+    uint64_t storage;
+    uint32_t role;
+} known_role;
+
+static int by_storage(const void *a, const void *b)
+{
+    const known_role *x = a, *y = b;
+    return (x->storage > y->storage) - (x->storage < y->storage);
+}
+
+/* Memory has its role when it is freed, or at the end of the profile. */
+static bool add_freed(haul_profile *p, known_role **all, size_t *count, size_t *room)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->events[i].kind != HAUL_EVENT_MEMORY_FREED)
+            continue;
+        if (!haul__grow(all, room, *count + 1, sizeof **all))
+            return false;
+        (*all)[(*count)++] = (known_role){p->events[i].number, p->events[i].detail};
+    }
+    return true;
+}
+
+static bool add_live(haul_profile *p, const haul_device *device, known_role **all, size_t *count, size_t *room)
+{
+    const int        most = haul__live_roles(device, NULL, 0);
+    haul__live_role *live = most > 0 ? haul__calloc((size_t)most, sizeof *live) : NULL;
+    const int        found = live ? haul__live_roles(device, live, most) : 0;
+    bool             fine = most <= 0 || live;
+    for (int i = 0; fine && i < found && i < most; i++) {
+        fine = haul__grow(all, room, *count + 1, sizeof **all);
+        if (fine)
+            (*all)[(*count)++] =
+                (known_role){live[i].storage, haul__texts_number(&p->texts, haul__role_name(live[i].role))};
+    }
+    haul__free(live);
+    return fine;
+}
+
+void haul__note_roles(haul_profile *p)
+{
+    known_role *all = NULL;
+    size_t      count = 0, room = 0;
+    bool        fine = add_freed(p, &all, &count, &room);
+    for (int slot = 0; slot < HAUL__MAX_DEVICES && fine; slot++) {
+        const haul_device *device = haul__device_in_use(slot);
+        fine = !device || !haul__device_computes(device) || add_live(p, device, &all, &count, &room);
+    }
+    if (fine && count)
+        qsort(all, count, sizeof *all, by_storage);
+    for (size_t i = 0; i < p->count && fine && count; i++) {
+        haul__profile_event *m = &p->events[i];
+        const known_role     key = {.storage = m->number};
+        const known_role    *found =
+            m->kind == HAUL_EVENT_MEMORY_ALLOCATED ? bsearch(&key, all, count, sizeof *all, by_storage) : NULL;
+        m->detail = found ? found->role : m->detail;
+    }
+    haul__free(all);
+}
+
 /* ---- live memory at the peak ---- */
 
 typedef struct holdings {
@@ -89,7 +154,7 @@ static bool add(holdings *h, haul__holding what)
     for (size_t i = 0; i < h->count; i++) {
         haul__holding *at = &h->items[i];
         if (at->operation != what.operation || at->module != what.module || !same_text(at->named, what.named) ||
-            !same_text(at->where, what.where))
+            !same_text(at->where, what.where) || strcmp(at->role, what.role) != 0)
             continue;
         at->bytes += what.bytes;
         at->count += what.count;
@@ -108,6 +173,7 @@ static bool add_earlier(holdings *h, const haul__earlier *e, const bool *gone)
         if (!e->blocks[i].spilled && !gone[i] &&
             !add(h, (haul__holding){.named = e->blocks[i].operation,
                                     .where = e->blocks[i].module,
+                                    .role = e->blocks[i].role,
                                     .bytes = e->blocks[i].bytes,
                                     .count = 1}))
             return false;
@@ -186,9 +252,11 @@ haul__holding *haul__find_holdings(const haul_profile *p, const haul__curve *c, 
     fine = fine && remove_freed(p, c, all, n, gone) && add_earlier(&h, c->earlier, gone);
     for (size_t i = 0; fine && i < n; i++)
         if (all[i])
-            fine = add(
-                &h, (haul__holding){
-                        .operation = all[i]->operation, .module = all[i]->module, .bytes = all[i]->bytes, .count = 1});
+            fine = add(&h, (haul__holding){.operation = all[i]->operation,
+                                           .module = all[i]->module,
+                                           .role = haul__profile_text(p, all[i]->detail),
+                                           .bytes = all[i]->bytes,
+                                           .count = 1});
     haul__free(all);
     haul__free(gone);
     if (!fine) {

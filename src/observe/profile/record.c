@@ -27,7 +27,9 @@ static void set_texts(haul_profile *p, haul__profile_event *m, const haul_event 
     m->label = haul__texts_number(&p->texts, e->label);
     m->text = haul__texts_number(&p->texts, e->text);
     m->name = haul__texts_number(&p->texts, e->kind & HAUL_EVENT_COPY ? e->tensor : e->kernel);
-    m->detail = haul__texts_number(&p->texts, e->kind & HAUL_EVENT_COPY ? e->problem : e->stream);
+    m->detail = haul__texts_number(&p->texts, e->kind & HAUL_EVENT_COPY            ? e->problem
+                                              : e->kind == HAUL_EVENT_MEMORY_FREED ? e->role
+                                                                                   : e->stream);
     m->stack = haul__stacks_number(&p->stacks, e->frames, e->frame_count, m->operation);
 }
 
@@ -292,6 +294,7 @@ haul_status haul_profile_end(haul_profile *profile)
     status = wait_for_devices();
     haul__detach(&profile->subscriber);
     haul__energy_read(&profile->energy, haul__now_ns() - profile->began, true);
+    haul__note_roles(profile);
     profile->ended = true;
     return status;
 }

@@ -20,9 +20,9 @@ typedef struct haul__profile_event {
     int                thread, depth, step;
     uint32_t           operation, module, label, text; /* as in the event */
     uint32_t           name;                           /* the kernel of a command; the tensor of a copy */
-    uint32_t           detail;                         /* the stream of a command or wait; the conversion of a copy */
-    uint32_t           stack;                          /* where in the program; of copies and waits */
-    bool               unchanged;                      /* of a copy: the same bytes went to the device before */
+    uint32_t           detail;    /* the stream of a command or wait; the conversion of a copy; the role of memory */
+    uint32_t           stack;     /* where in the program; of copies and waits */
+    bool               unchanged; /* of a copy: the same bytes went to the device before */
     const haul_device *device, *other;
     int64_t            begin, end, submitted;
     int64_t            gap; /* of a span: time that the program took before it, if `stack` says where */

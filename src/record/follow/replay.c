@@ -11,6 +11,7 @@
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/mark.h"
 #include "memory/planned_scratch.h"
 #include "memory/spill/spill.h"
 #include "ops/random/generator.h"
@@ -66,13 +67,19 @@ void haul__arenas_free(haul__arenas *arenas)
     arenas->generation++;
 }
 
+static haul__storage *step_memory(haul__storage *storage)
+{
+    haul__set_storage_role(storage, HAUL__ROLE_STEP);
+    return storage;
+}
+
 /* The storage of an arena, with a reference; `*bytes` is what it needs, and becomes what it has. */
 static haul__storage *arena_memory(const haul__arenas *arenas, const haul_device *device, int64_t *bytes)
 {
     static const char operation[] = "haul_recording_run";
     haul__storage    *given = arenas->given ? arenas->given->storage : NULL;
     if (!given || given->device != device)
-        return haul__storage_alloc((haul_device *)device, (size_t)*bytes, operation);
+        return step_memory(haul__storage_alloc((haul_device *)device, (size_t)*bytes, operation));
     if ((int64_t)given->bytes < *bytes) {
         haul__fail(HAUL_OUT_OF_MEMORY, operation, "arena",
                    "the arena that was given has %zu bytes; %" PRId64 " are needed", given->bytes, *bytes);
@@ -151,6 +158,7 @@ haul_status haul__inside_renew(haul__inside *s, int holders)
                                          : haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
     if (!fresh)
         return haul_error_status();
+    haul__set_storage_role(fresh, HAUL__ROLE_STEP);
     haul__object_release(s->storage);
     s->storage = fresh;
     s->filled = false;
@@ -227,7 +235,7 @@ static haul_status take_apart(haul__inside *s)
 {
     if (is_apart(s))
         return HAUL_OK;
-    haul__storage *fresh = haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run");
+    haul__storage *fresh = step_memory(haul__storage_alloc(s->device, (size_t)s->bytes, "haul_recording_run"));
     if (!fresh)
         return haul_error_status();
     haul__inside_leave(s);

@@ -104,8 +104,20 @@ for columns in (24, 40, 60, 80, 120, 200):
     check(f"{columns}: the chart uses the width", columns - 16 <= wide <= columns, "\n".join(lines))
     if columns >= 40:
         ends = ESCAPES.sub("", BAR.sub("", text)).replace("\r", "").split("\n")
-        longest = max((e for e in ends if not e.startswith("[Epoch")), key=len)
+        longest = max(ends, key=len)
         check(f"{columns}: no line is wider", len(longest) <= columns, longest)
+
+    if columns >= 40:
+        table = [line for line in lines if re.match(r"(Epoch +\d+/3|batch +\d+) ", line)]
+        ends = {re.search(r"\d\.\d{3}", line).end() for line in table}
+        check(f"{columns}: one table of epochs and mini-batches", len(table) == 12 and len(ends) == 1, "\n".join(lines))
+
+# ---- kernels that are compiled ----
+
+if "opencl:0" in subprocess.run([haul, "devices"], capture_output=True, text=True).stdout:
+    status, text = one_terminal(80, [*TRAIN[:-1], "opencl:0"])
+    check("the first epoch says that kernels are compiled",
+          any(re.search(r"Epoch 1/3  ?compiling kernels for opencl:0: \d+ of about \d+", b) for b in bars(text)), bars(text)[:9])
 
 # ---- colours ----
 

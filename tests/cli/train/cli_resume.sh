@@ -23,7 +23,9 @@ same_run later
 # A finished run says that it is, and stays as it is.
 cp -r later before
 run 0 train --run later --resume
-check "nothing is left to do" grep -qx 'later is finished: 3 epochs are trained. To train longer: haul train --run later --resume --epochs 6' out
+check "nothing is left to do" grep -qx 'later is finished: 3 epochs are trained.' out
+check "what to do next" grep -qx '  go on      haul train --run later --resume --epochs 6' out
+check "and with the run" grep -qx '  look       haul report later' out
 run 0 train --run later --resume --json
 check "in JSON too" test "$(value out finished epochs)" = 3
 run 0 train --run later --resume --epochs 2

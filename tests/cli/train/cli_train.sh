@@ -18,9 +18,11 @@ done
 check "parameters" test "$(value out start parameters)" = 193
 check "batches by the line" test "$(grep -c '"event":"batch"' out)" = 9
 
-# For people: the line of the tutorial, a chart, a summary; no bar when this is no terminal.
+# For people: one table of epochs and mini-batches, a chart, a summary; no bar when this is no terminal.
 run 0 train --model dense --data blobs --batch 32 --epochs 2 --lr 0.1 --log-every 10 --device cpu
-check "the line" grep -Eq '^\[Epoch: 1, Mini-batch: 10\] loss: [0-9]+\.[0-9]{3}$' out
+check "a row of the mini-batch" grep -Eqx 'batch  10  +[0-9]+\.[0-9]{3}' out
+check "one head, above all rows" test "$(grep -n 'train loss' out | cut -d: -f1)" -lt "$(grep -nE '^(batch|Epoch)' out | head -1 | cut -d: -f1)"
+check "the losses of one column" test "$(awk '/^(batch|Epoch) / { print match($0, /[0-9]+\.[0-9][0-9][0-9]/) + RLENGTH }' out | sort -u | wc -l)" -eq 1
 check "a chart" grep -q 'epochs$' out
 check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' out)" -le 80
 check "a summary" grep -q '^  test  *[0-9.]* % right' out
