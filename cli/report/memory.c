@@ -191,6 +191,7 @@ static int sum_uses(const cJSON *list, const char *key, const char *counts, use 
 
 static void write_uses(html *h, const char *caption, const char *head, const use *uses, int count, double all)
 {
+    double tensors = 0, bytes = 0;
     if (!count || !(all > 0))
         return;
     page_table(h, caption, head);
@@ -201,7 +202,15 @@ static void write_uses(html *h, const char *caption, const char *head, const use
         page_number(h, say_bytes(uses[i].bytes));
         page_number(h, say_share(uses[i].bytes / all));
         html_put(h, "</tr>\n");
+        tensors += uses[i].count;
+        bytes += uses[i].bytes;
     }
+    html_put(h, "</tbody><tfoot><tr><th scope=\"row\">all</th>");
+    page_number(h, say_count(tensors));
+    html_put(h, "<td class=\"barred\"></td>");
+    page_number(h, say_bytes(bytes));
+    page_number(h, say_share(bytes / all));
+    html_put(h, "</tr></tfoot><tbody>");
     page_table_end(h);
 }
 
@@ -301,12 +310,16 @@ static void write_lead(html *h, const cJSON *list, const page_run *run)
     const cJSON *memory;
     cJSON_ArrayForEach(memory, list)
     {
-        const cJSON *first = largest_of(document_list(memory, "at_peak"));
+        const cJSON *list_of = document_list(memory, "at_peak"), *first = largest_of(list_of);
         double       peak = number_of(memory, "peak_bytes");
+        use          uses[MOST_ROLES];
+        const int    count = sum_uses(list_of, "role", "count", uses);
         html_put(h, "<p>A step needs at most ");
         html_add(h, "%s on %s.", say_bytes(peak), document_text(memory, "device"));
+        if (count && peak > 0)
+            html_add(h, " %s of it is for %s.", say_share(uses[0].bytes / peak), uses[0].name);
         if (first && peak > 0) {
-            html_add(h, " %s of it is from ", say_share(bytes_of(first) / peak));
+            html_add(h, " The largest part, %s, is from ", say_share(bytes_of(first) / peak));
             html_name(h, document_text(first, "operation"));
             html_put(h, *document_text(first, "module") ? " in " : "");
             html_name(h, document_text(first, "module"));

@@ -267,6 +267,8 @@ def sums(page):
     check("the table of phases adds up", abs(parts - all_of) <= 0.03, f"{parts} {all_of}")
     parts, all_of = cell_sum(page, "What was live at the peak", 6)
     check("the peak adds up", all_of == 100 and abs(parts - 100) < 0.6, f"{parts} {all_of}")
+    parts, all_of = cell_sum(page, "What memory was used for at the peak", 4)
+    check("what it is used for adds up", all_of == 100 and abs(parts - 100) < 0.6, f"{parts} {all_of}")
     memory = profile["memory"][0]
     points, fine, _ = area(page)
     wanted = [(x, y) for x, y in memory["points"]]
