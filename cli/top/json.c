@@ -1,4 +1,5 @@
 /* One object with all devices and processes: bytes, seconds and watts without prefixes, null for unknown values. */
+#include <string.h>
 #include <time.h>
 
 #include "cli/shared/cli.h"
@@ -13,7 +14,14 @@ static void put_known(cJSON *object, const char *name, double value)
 
 /* ---- devices ---- */
 
-static cJSON *device_json(const top_device *d)
+static void put_cores(cJSON *object, const top_model *m)
+{
+    cJSON *cores = json_array(object, "cores");
+    for (int i = 0; i < m->core_count; i++)
+        json_push(cores, isnan(m->cores[i]) ? cJSON_CreateNull() : cJSON_CreateNumber(m->cores[i]));
+}
+
+static cJSON *device_json(const top_model *m, const top_device *d)
 {
     const haul__hardware *h = &d->hardware;
     const haul_usage     *now = &h->now;
@@ -25,6 +33,8 @@ static cJSON *device_json(const top_device *d)
     if (*h->why)
         json_text(object, "reason", h->why);
     json_number(object, "utilisation", now->utilisation);
+    if (!strcmp(h->id, "cpu"))
+        put_cores(object, m);
     cJSON *memory = json_object(object, "memory");
     json_number(memory, "total", now->total);
     json_number(memory, "used", now->used);
@@ -127,7 +137,7 @@ bool top_print_json(const top_model *m)
     json_text(object, "host", m->host);
     cJSON *devices = json_array(object, "devices");
     for (int i = 0; i < m->device_count; i++)
-        json_push(devices, device_json(&m->devices[i]));
+        json_push(devices, device_json(m, &m->devices[i]));
     cJSON *processes = json_array(object, "processes");
     for (int i = 0; i < m->process_count; i++)
         json_push(processes, process_json(&m->processes[i]));

@@ -44,6 +44,7 @@ static void read_devices(top_model *m)
 {
     const int gpus = haul__gpus_read(&m->gpus, m->hardware, TOP_DEVICES - 1, m->seconds);
     haul__cpu_sensors_read(&m->cpu, &m->hardware[gpus], m->seconds);
+    m->core_count = haul__cores_read(&m->core_sensors, m->cores);
     m->device_count = gpus + 1;
     for (int i = 0; i < m->device_count; i++) {
         m->devices[i] = (top_device){.hardware = m->hardware[i]};

@@ -228,27 +228,55 @@ static int rows_of(int height, int graphs)
     return rows < LEAST ? 1 : rows < MOST ? rows : MOST;
 }
 
+/* A graph, with the texts of its newest and its highest value. */
+typedef struct graph {
+    const char *title;
+    top_measure measure;
+    const char *(*text)(double value);
+} graph;
+
+static const char *milliseconds(double seconds)
+{
+    return top_number(seconds * 1e3);
+}
+
+/* In the order in which they leave a low window, the last one first. Programs without a loss have no first two. */
+static const graph graphs[] = {{"LOSS", TOP_LOSS, top_loss},        {"ACCURACY", TOP_ACCURACY, top_percent},
+                               {"EX./S", TOP_EXAMPLES, top_number}, {"STEP ms", TOP_STEP, milliseconds},
+                               {"ALLOC", TOP_ALLOCATED, top_bytes}, {"WAITS/S", TOP_WAITS, top_number}};
+enum { GRAPHS = sizeof graphs / sizeof *graphs, OF_LEARNING = 2 };
+
+static void put_graphs(top_canvas *c, const top_process *p, int count, int rows)
+{
+    const int first = p->page.loss >= 0 ? 0 : OF_LEARNING;
+    for (int i = first; i < first + count && i < GRAPHS; i++) {
+        const top_history *h = &p->history[graphs[i].measure];
+        put_graph(c, rows, graphs[i].title, h, graphs[i].text(top_history_last(h)),
+                  graphs[i].text(top_history_high(h)));
+    }
+}
+
+static int graph_count(const top_process *p)
+{
+    return p->page.loss >= 0 ? GRAPHS : GRAPHS - OF_LEARNING;
+}
+
+void top_put_graphs(top_canvas *c, const top_model *m, int place, int lines)
+{
+    enum { USUAL = 5 }; /* lines of a graph, with one that is empty */
+    const top_process *p = process_at(m, place);
+    const int          most = graph_count(p), fit = lines / USUAL, count = fit < 1 ? 1 : fit < most ? fit : most;
+    put_graphs(c, p, count, rows_of(lines + 1, count));
+}
+
 void top_put_history(top_canvas *c, const top_model *m, int place, int height)
 {
     const top_process *p = process_at(m, place);
-    const top_history *h = p->history;
-    const bool         learns = p->page.loss >= 0;
-    const int          rows = rows_of(height, learns ? 6 : 4);
     char               text[192];
     canvas_line(c);
     snprintf(text, sizeof text, "%lld %s on %s", (long long)p->page.pid, *p->page.name ? p->page.name : p->page.command,
              p->device);
     canvas_left(c, TOP_BOLD, c->width - 9, text);
     canvas_put(c, TOP_PLAIN, " esc back");
-#define LAST(measure) top_history_last(&h[measure])
-#define HIGH(measure) top_history_high(&h[measure])
-    if (learns) {
-        put_graph(c, rows, "LOSS", &h[TOP_LOSS], top_loss(LAST(TOP_LOSS)), top_loss(HIGH(TOP_LOSS)));
-        put_graph(c, rows, "ACCURACY", &h[TOP_ACCURACY], top_percent(LAST(TOP_ACCURACY)),
-                  top_percent(HIGH(TOP_ACCURACY)));
-    }
-    put_graph(c, rows, "EX./S", &h[TOP_EXAMPLES], top_number(LAST(TOP_EXAMPLES)), top_number(HIGH(TOP_EXAMPLES)));
-    put_graph(c, rows, "STEP ms", &h[TOP_STEP], top_number(LAST(TOP_STEP) * 1e3), top_number(HIGH(TOP_STEP) * 1e3));
-    put_graph(c, rows, "ALLOC", &h[TOP_ALLOCATED], top_bytes(LAST(TOP_ALLOCATED)), top_bytes(HIGH(TOP_ALLOCATED)));
-    put_graph(c, rows, "WAITS/S", &h[TOP_WAITS], top_number(LAST(TOP_WAITS)), top_number(HIGH(TOP_WAITS)));
+    put_graphs(c, p, graph_count(p), rows_of(height, graph_count(p)));
 }

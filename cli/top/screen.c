@@ -104,6 +104,7 @@ static bool take_key(top_model *m, top_view *v, int key)
     case ENTER:
     case KEY_ENTER: v->history = !v->history; break;
     case ESCAPE: v->history = v->others = false; break;
+    case 'c': v->cores = !v->cores; break;
     case 't': v->others = !v->others; break;
     case '+': change_interval(v, 2); break;
     case '-': change_interval(v, 0.5); break;

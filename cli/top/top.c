@@ -227,8 +227,8 @@ const command top_command = {
     .description =
         "Shows the CPU and the GPUs of the machine (utilisation, memory, temperature, power, clock, traffic on "
         "their links) and the Haul processes of this user: those of haul train, and programs that call "
-        "haul_publish_begin. Keys: arrows select, s sorts, / filters, p pauses, h shows history, t other "
-        "processes, ? help, q quits. A dash means that the value is unknown; an exclamation mark, that "
+        "haul_publish_begin. Keys: arrows select, s sorts, / filters, p pauses, h shows history, c each core, "
+        "t other processes, ? help, q quits. A dash means that the value is unknown; an exclamation mark, that "
         "it needs attention. Sizes are powers of 1024.",
     .options = top_rows,
     .option_count = sizeof top_rows / sizeof *top_rows,

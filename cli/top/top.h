@@ -50,16 +50,19 @@ typedef struct top_process {
 /* ---- everything ---- */
 
 typedef struct top_model {
-    haul__cpu_sensors cpu;
-    haul__gpu_sensors gpus;
-    char              host[64];
-    double            seconds; /* of clock_seconds(), at the last reading */
-    int               readings;
-    top_device        devices[TOP_DEVICES];
-    top_history       busy[TOP_DEVICES]; /* utilisation of each, by its place */
-    int               device_count;
-    top_process       processes[TOP_PROCESSES]; /* those that live, then those that ended less than ten seconds ago */
-    int               process_count, processes_left_out;
+    haul__cpu_sensors  cpu;
+    haul__core_sensors core_sensors;
+    double             cores[HAUL__CORES]; /* utilisation, from 0 to 1; NaN: unknown */
+    int                core_count;
+    haul__gpu_sensors  gpus;
+    char               host[64];
+    double             seconds; /* of clock_seconds(), at the last reading */
+    int                readings;
+    top_device         devices[TOP_DEVICES];
+    top_history        busy[TOP_DEVICES]; /* utilisation of each, by its place */
+    int                device_count;
+    top_process        processes[TOP_PROCESSES]; /* those that live, then those that ended less than ten seconds ago */
+    int                process_count, processes_left_out;
 
     haul__hardware hardware[TOP_DEVICES]; /* as it was read */
     haul_published pages[TOP_PROCESSES];

@@ -190,8 +190,8 @@ static void put_keys(const top_view *v, top_canvas *c)
     }
     put_text(c, TOP_PLAIN,
              c->width >= 110  ? "q quit   arrows select   s sort   / filter   p pause   h history   "
-                                "t other processes   + - interval   ? help"
-             : c->width >= 72 ? "q quit  arrows select  s sort  / filter  p pause  h history  t others  ? help"
+                                "c cores   t others   + - interval   ? help"
+             : c->width >= 72 ? "q quit  arrows select  s sort  / filter  p pause  h history  c cores  ? help"
                               : "q quit  s sort  / filter  h hist  ? help");
 }
 
@@ -258,6 +258,7 @@ void top_put_help(top_canvas *c)
                                         "/          show only names with this text",
                                         "p, space   pause, go on",
                                         "h, enter   history of the process",
+                                        "c          each core, with its number",
                                         "t          other processes on GPUs",
                                         "+ -        update less, more often",
                                         "?          this help; any key ends it",
@@ -274,7 +275,7 @@ void top_put_help(top_canvas *c)
 
 /* How many lines each part gets, and whether parts that may be missing are there. */
 typedef struct layout {
-    int  devices, processes, details;
+    int  devices, processes, details, cores, graphs;
     bool gaps, legend, waste, titles;
 } layout;
 
@@ -286,15 +287,28 @@ static bool take(int *room, int lines)
     return true;
 }
 
-/* What leaves first as the terminal gets lower: empty lines, the legend, details, titles; then the lists are cut. */
+static int take_up_to(int *room, int lines)
+{
+    const int taken = lines < *room ? lines : *room;
+    *room -= taken;
+    return taken;
+}
+
+/* What leaves first as the terminal gets lower: graphs, the line of cores, empty lines, the legend, details, titles;
+ * then the lists are cut. */
 static layout lay_out(const top_view *v, const top_model *m, int width, int count)
 {
-    enum { HEAD = 1, KEYS = 1, LEAST_PROCESSES = 3, DETAILS = 3, GAPS = 3 };
+    enum { HEAD = 1, KEYS = 1, LEAST_PROCESSES = 3, DETAILS = 3, GAPS = 3, LEAST_GRAPHS = 6 };
     const int wanted = count ? count : 4;
     int       room = v->height - HEAD - KEYS;
     layout    l = {.devices = m->device_count, .processes = wanted};
     if (!v->height)
-        return (layout){m->device_count, wanted, 0, true, true, true, true};
+        return (layout){.devices = m->device_count,
+                        .processes = wanted,
+                        .gaps = true,
+                        .legend = true,
+                        .waste = true,
+                        .titles = true};
     if (l.devices > room - LEAST_PROCESSES)
         l.devices = room - LEAST_PROCESSES < 1 ? 1 : room - LEAST_PROCESSES;
     room -= l.devices;
@@ -306,8 +320,13 @@ static layout lay_out(const top_view *v, const top_model *m, int width, int coun
     l.processes = few;
     while (l.processes < wanted && take(&room, 1))
         l.processes++;
+    if (v->cores)
+        l.cores = take_up_to(&room, top_core_lines(m, width, true));
     l.legend = take(&room, 1);
     l.gaps = take(&room, GAPS);
+    if (!v->cores && take(&room, top_core_lines(m, width, false)))
+        l.cores = top_core_lines(m, width, false);
+    l.graphs = count && room >= LEAST_GRAPHS ? room - 1 : 0;
     return l;
 }
 
@@ -372,11 +391,14 @@ static void draw_all(top_view *v, const top_model *m, top_canvas *c)
     if (l.gaps)
         canvas_line(c);
     put_devices(m, c, &l);
+    top_put_cores(c, m, v->cores, l.cores);
     if (l.gaps)
         canvas_line(c);
     put_processes(v, m, c, &l, places, count);
     if (v->others && !put_others(m, c, true) && v->height)
         put_text(c, TOP_PLAIN, tells_processes(m) ? "No other process uses a GPU." : "No GPU reports its processes.");
+    if (l.graphs && !v->others)
+        top_put_graphs(c, m, places[selected_of(v, m, places, count)], l.graphs);
     put_foot(v, m, c, &l, count ? &m->processes[places[selected_of(v, m, places, count)]] : NULL);
 }
 

@@ -24,6 +24,7 @@ typedef struct top_view {
     char     filter[TOP_FILTER]; /* only processes whose name, device or number has this text */
     bool     typing;             /* the filter */
     bool     paused, help, history, others;
+    bool     cores;    /* the grid of cores in place of their line */
     int64_t  selected; /* the number of a process; 0: the first of the list */
     int      first;    /* place in the list of the first process that is shown */
     double   interval; /* seconds */
@@ -60,6 +61,14 @@ void top_put_device(top_canvas *c, const top_model *m, int place);
 /* The same for processes; `selected` marks it. */
 void top_put_process_titles(top_canvas *c);
 void top_put_process(top_canvas *c, const top_model *m, int place, bool selected);
+
+/* The cores of the CPU on so many lines: one column for each core, or a grid of bars. top_core_lines says how many it
+ * takes; 0 if there is one core, or none is known. */
+int  top_core_lines(const top_model *m, int width, bool grid);
+void top_put_cores(top_canvas *c, const top_model *m, bool grid, int lines);
+
+/* Graphs of a process on so many lines, the most important ones first. */
+void top_put_graphs(top_canvas *c, const top_model *m, int place, int lines);
 
 /* Screens in the place of all else. */
 void top_put_help(top_canvas *c);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/text/plain.h"
 #include "observe/usage/sensors.h"
 
@@ -19,23 +20,51 @@ static double value_of(const char *text, const char *key)
     return NAN;
 }
 
-/* "cpu user nice system idle iowait irq softirq steal ...". Time of guests is in user already. */
-static double busy_share(haul__cpu_sensors *c)
+/* The share of the time since the last reading that was not idle, from "user nice system idle iowait irq softirq steal
+ * ..." of a line of /proc/stat. Time of guests is in user already. */
+static double busy_in(const char *line, double *last_total, double *last_idle)
 {
     enum { FIELDS = 8, IDLE = 3, WAITING = 4 };
-    char   text[256], *at = text + 3;
+    char  *at = (char *)line;
     double total = 0, idle = 0;
-    if (!haul__sensor_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
-        return NAN;
     for (int i = 0; i < FIELDS; i++) {
         const double value = haul__strtod(at, &at);
         total += value;
         idle += i == IDLE || i == WAITING ? value : 0;
     }
-    const double share = total > c->total && c->total > 0 ? 1 - (idle - c->idle) / (total - c->total) : NAN;
-    c->total = total;
-    c->idle = idle;
+    const double share = total > *last_total && *last_total > 0 ? 1 - (idle - *last_idle) / (total - *last_total) : NAN;
+    *last_total = total;
+    *last_idle = idle;
     return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static double busy_share(haul__cpu_sensors *c)
+{
+    char text[256];
+    if (!haul__sensor_text(text, sizeof text, "/proc/stat") || strncmp(text, "cpu ", 4) != 0)
+        return NAN;
+    return busy_in(text + 3, &c->total, &c->idle);
+}
+
+/* A core that is off has no line. */
+int haul__cores_read(haul__core_sensors *c, double shares[HAUL__CORES])
+{
+    enum { ROOM = 1 << 18 };
+    char *text = haul__malloc(ROOM), *after;
+    int   count = 0;
+    for (int i = 0; i < HAUL__CORES; i++)
+        shares[i] = NAN;
+    if (text && haul__sensor_text(text, ROOM, "/proc/stat"))
+        for (const char *at = text; (at = strstr(at, "\ncpu"));) {
+            const long core = strtol(at + 4, &after, 10);
+            at += 4;
+            if (after == at || core < 0 || core >= HAUL__CORES)
+                continue;
+            shares[core] = busy_in(after, &c->total[core], &c->idle[core]);
+            count = core >= count ? (int)core + 1 : count;
+        }
+    haul__free(text);
+    return count;
 }
 
 static void read_memory(haul_usage *u)

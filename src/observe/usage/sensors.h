@@ -55,6 +55,17 @@ typedef struct haul__cpu_sensors {
 
 void haul__cpu_sensors_read(haul__cpu_sensors *c, haul__hardware *out, double seconds);
 
+/* What each core did. */
+enum { HAUL__CORES = 1024 };
+
+typedef struct haul__core_sensors {
+    double total[HAUL__CORES], idle[HAUL__CORES]; /* of /proc/stat, at the last reading */
+} haul__core_sensors;
+
+/* The utilisation of each core since the last reading, from 0 to 1; NaN at first, and for a core that is off. Returns
+ * the number of cores, at most HAUL__CORES; 0 if they cannot be read. */
+int haul__cores_read(haul__core_sensors *c, double shares[HAUL__CORES]);
+
 /* Joules of all packages since the first reading; NaN if the processor has no counter that can be read. */
 double haul__cpu_energy(haul__sensor_energy packages[HAUL__CPU_PACKAGES]);
 

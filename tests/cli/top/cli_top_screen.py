@@ -132,6 +132,16 @@ try:
     check("? helps", s.shows("haul top: keys"), s.text())
     s.press("x", "+")
     check("any key ends help; + waits longer", wait_until(lambda: re.search("every 2 s, sorted by NAME|2 s  by NAME", s.text())), s.text())
+    s.press("c")
+    many = os.cpu_count() > 1
+    check("c shows each core", not many or wait_until(lambda: re.search(r"^  0 [█·]+ +\d+ %.*  1 [█·]+ +\d+ %", s.text(), re.M)), s.text())
+    s.press("c")
+    check("else cores have a line", not many or wait_until(lambda: not re.search(r"^  0 [█·]", s.text(), re.M)), s.text())
+    s.resize(80, 50)
+    check("a high window has a line of cores, and graphs", wait_until(lambda: all(
+        re.search(f"^{title}", s.text(), re.M) for title in ("LOSS ", "ACCURACY ", *(["cores "] if many else [])))), s.text())
+    check("and its keys in the last line", s.lines()[-1].startswith("q quit"), s.text())
+    s.resize(80, 24)
     s.press("t")
     check("t without a GPU that tells", s.shows("No GPU reports its processes.") or "cuda:0" in s.text(), s.text())
 
