@@ -5,6 +5,7 @@
 
 #include "cli/options/commands.h"
 #include "cli/record/show.h"
+#include "cli/report/away.h"
 #include "cli/report/page.h"
 #include "cli/report/text.h"
 #include "cli/shared/axis.h"
@@ -34,6 +35,8 @@ typedef struct arena {
     double                     peak;
     const haul_program_store **at_peak; /* the largest first */
     int64_t                    peak_count;
+    away                       spilled; /* of a run that spills */
+    double                     limit;
 } arena;
 
 /* ---- stores ---- */
@@ -206,6 +209,19 @@ static void draw_store(html *h, const arena *a, const haul_program_store *s)
         (long long)first, (long long)last);
 }
 
+/* A veil over a store while it is in host memory. */
+static void draw_away(html *h, const arena *a, const away_time *t)
+{
+    const haul_program_store *s = &a->p->stores[t->store];
+    if (!is_drawn(a, s) || t->to < t->from)
+        return;
+    html_add(h,
+             "<path class=\"away\" d=\"M%.2f %.2fH%.2fV%.2fH%.2fz\"><title>%s%s%s, in host memory, operations %lld to "
+             "%lld</title></path>",
+             x_of(a, t->from), y_of(a, s->offset), x_of(a, t->to + 1), y_of(a, s->offset + s->bytes), x_of(a, t->from),
+             s->origin, *s->module ? " in " : "", s->module, (long long)t->from, (long long)t->to);
+}
+
 /* The name of the module, where there is room for it. */
 static void label_store(html *h, const arena *a, const haul_program_store *s)
 {
@@ -246,6 +262,8 @@ static void write_picture(html *h, const arena *a)
     for (int64_t i = 0; i < a->p->store_count; i++)
         if (is_drawn(a, &a->p->stores[i]))
             draw_store(h, a, &a->p->stores[i]);
+    for (int64_t i = 0; i < a->spilled.count; i++)
+        draw_away(h, a, &a->spilled.times[i]);
     html_add(h, "<path class=\"at-peak\" d=\"M%.2f 0V1000\"/></svg>",
              x_of(a, a->peak_at) + 500.0 / (double)a->p->operation_count);
     for (int64_t i = 0; i < a->p->store_count; i++)
@@ -261,6 +279,8 @@ static void write_picture(html *h, const arena *a)
     for (int i = 0; i < a->group_count && i < GROUPS; i++)
         html_add(h, "<li><i class=\"g%d\"></i>%s</li>", i,
                  i == GROUPS - 1 && a->group_count > GROUPS ? "other modules" : a->groups[i].name);
+    if (a->spilled.count)
+        html_put(h, "<li><i class=\"away-key\"></i>in host memory</li>");
     html_put(h, "</ul></figure>\n");
 }
 
@@ -346,6 +366,30 @@ static void write_lead(html *h, const arena *a)
              say_bytes(LEAST * (double)a->memory.arena_bytes));
 }
 
+/* A run that spilled has a limit. False if memory is exhausted. */
+static bool find_spilled(arena *a)
+{
+    const cJSON *done = a->page->runs[0].done;
+    a->limit = number_of(done, "limit_bytes");
+    if (!(number_of(done, "spilled_bytes") > 0) || !(a->limit > 0))
+        return true;
+    return away_find(a->p, a->device, a->limit, &a->spilled);
+}
+
+static void write_spilled(html *h, const arena *a)
+{
+    const double run = number_of(a->page->runs[0].done, "spilled_bytes");
+    if (!a->spilled.count)
+        return;
+    html_add(
+        h,
+        "<p>The run moved %s to host memory, within its limit of %s. A step that moves what it uses latest first moves "
+        "%s there and %s back: what is pale in the picture is in host memory at that time.</p><p "
+        "class=\"note\">On a device that spills, stores have blocks of their own; the addresses are those of the same "
+        "step without a limit.</p>",
+        say_bytes(run), say_bytes(a->limit), say_bytes(a->spilled.left), say_bytes(a->spilled.returned));
+}
+
 static bool write_arena(arena *a)
 {
     if (!a->memory.arena_bytes || !a->p->operation_count) {
@@ -353,15 +397,19 @@ static bool write_arena(arena *a)
         return true;
     }
     find_groups(a);
-    if (!find_peak(a))
+    if (!find_peak(a) || !find_spilled(a)) {
+        free(a->at_peak);
         return false;
+    }
     html *h = page_begin(a->page, "arena", "Arena");
     write_lead(h, a);
+    write_spilled(h, a);
     page_body(a->page);
     write_picture(h, a);
     write_table(h, a);
     page_end(a->page);
     free(a->at_peak);
+    away_free(&a->spilled);
     return true;
 }
 

@@ -530,6 +530,18 @@ def compare_curves_of_many(run, epochs):
           abs(min(y for _, y in points) - min(losses)) < 0.01 * max(losses))
 
 
+def spilling():
+    """What a step has in host memory is marked in the picture of its arena."""
+    haul("train", "--model", "simplecnn", "--data", "shapes:128", "--batch", "64", "--epochs", "1", "--quiet", "--workers", "0",
+         "--device", "sim:laptop-4g", "--spill", "on", "--memory-limit", "4M", "--run", "spills")
+    haul("report", "spills")
+    page = read("spills/report.html")
+    veils = [e for e in page.find("path") if e.get("class") == "away"]
+    check("stores in host memory are pale", veils and all(", in host memory, operations" in page.inside(e, "title")[0]["text"]
+                                                         for e in veils), f"{len(veils)}")
+    check("the page says how much moved", any(e["text"].startswith("The run moved ") for e in page.find("p")))
+
+
 def luminance(colour):
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
@@ -555,6 +567,7 @@ missing_files()
 damaged_files()
 wrong_values()
 odd_runs()
+spilling()
 contrast()
 print(f"{len(failures)} failures: {failures}" if failures else "all fine")
 raise SystemExit(1 if failures else 0)
