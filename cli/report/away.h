@@ -15,9 +15,9 @@ typedef struct away {
     double     left, returned; /* bytes that move in a step, also of stores from outside */
 } away;
 
-/* Follows the second of two steps within a limit in bytes, by the rule of followed steps: what is used latest goes
- * first. Blocks and copies ahead are not counted, so a run moves somewhat more or less. False if memory is exhausted.
- */
+/* Follows the second of two steps within a limit in bytes, by the rule of followed steps: the store whose next use is
+ * the latest goes first. Blocks and copies ahead are not counted, so a run moves somewhat more or less. False if memory
+ * is exhausted. */
 bool away_find(const haul_program *p, const haul_device *device, double limit, away *out);
 void away_free(away *a);
 
