@@ -12,7 +12,24 @@
  *
  * Idle threads watch the offer for a moment, because the next job of a training step comes within microseconds, and
  * then sleep. A caller that finds the pool taken, by another thread or by itself, works alone: nothing ever waits for
- * the pool. */
+ * the pool.
+ *
+ *     the pool:  free --parallel_for--> taken --offer--> at work --all units are done--> free
+ *
+ *     a worker:  watching --an offer--> working --no share has units left--> watching
+ *                   |  ^
+ *          no offer |  | an offer, or quit
+ *                   v  |
+ *                  asleep
+ *
+ * Invariants:
+ *
+ *   1. Only a thread that took the pool starts and stops workers, and offers jobs.
+ *   2. A member's number is its place in the table. A job has at most as many members as there are threads.
+ *   3. Units are numbered from 0 below the job's number of units, and each is taken once.
+ *   4. Workers report at most the units of the job: done <= units.
+ *   5. When a job ends, no share of it has units left.
+ *   6. The pieces of a unit are within the job's pieces. */
 #include "core/pool.h"
 
 #include <haul/device.h>
@@ -23,6 +40,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "base/system/cores.h"
 #include "base/system/fork.h"
@@ -249,9 +267,11 @@ static bool run_unit(uint64_t job, int members, int number, bool own)
     int64_t count = atomic_load_explicit(&pool.count, memory_order_relaxed);
     int64_t grain = atomic_load_explicit(&pool.grain, memory_order_relaxed);
     int     unit = first_unit(number, units, members) + TAKEN_OF(share) + (own ? 0 : LEFT_OF(share) - 1);
+    HAUL__ASSERT(0 <= unit && unit < units && units <= MOST_UNITS); /* 3 */
     /* Units differ by at most one piece. Pieces / units comes first, because their product could overflow. */
     int64_t pieces = pieces_of(count, grain), each = pieces / units, longer = pieces % units;
     int64_t first = unit * each + (unit < longer ? unit : longer);
+    HAUL__ASSERT(0 <= first && first + each + (unit < longer) <= pieces); /* 6 */
     run_pieces(atomic_load_explicit(&pool.fn, memory_order_relaxed),
                atomic_load_explicit(&pool.context, memory_order_relaxed), count, grain, first,
                first + each + (unit < longer));
@@ -271,7 +291,9 @@ static void report_done(int units)
 {
     if (units == 0)
         return;
-    atomic_fetch_add(&pool.done, units);
+    const int before = atomic_fetch_add(&pool.done, units);
+    HAUL__ASSERT(before >= 0 && before + units <= MOST_UNITS); /* 4 */
+    (void)before;
     if (!atomic_load(&pool.caller_sleeps))
         return;
     pthread_mutex_lock(&lock);
@@ -335,6 +357,7 @@ static int start_thread(pthread_t *thread, void *(*run)(void *), void *context)
 
 static void stop_workers(void)
 {
+    HAUL__ASSERT(atomic_load(&pool.taken)); /* 1 */
     pthread_mutex_lock(&lock);
     atomic_store(&pool.quit, true);
     for (int i = 1; i <= pool.workers; i++)
@@ -388,6 +411,7 @@ static void adjust_workers(int job_threads)
     if (pool.sized_for == process && (pool.workers >= threads - 1 || (pool.failed_at && threads >= pool.failed_at)))
         return;
     pool.sized_for = process;
+    HAUL__ASSERT(atomic_load(&pool.taken) && 1 <= threads && threads <= MOST_THREADS); /* 1 */
     if (pool.workers == threads - 1)
         return;
     haul__fork_watch();
@@ -453,7 +477,9 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     atomic_store_explicit(&pool.units, units, memory_order_relaxed);
     atomic_store_explicit(&pool.done, 0, memory_order_relaxed);
     uint64_t job = JOB_OF(atomic_load_explicit(&pool.offer, memory_order_relaxed)) + 1;
+    HAUL__ASSERT(atomic_load(&pool.taken) && 1 <= members && members <= pool.workers + 1); /* 1, 2 */
     for (int i = 0; i < members; i++) {
+        HAUL__ASSERT(pool.table[i].number == i); /* 2 */
         int share = first_unit(i + 1, units, members) - first_unit(i, units, members);
         atomic_store_explicit(&pool.table[i].share, job << JOB_SHIFT | (uint64_t)share, memory_order_release);
     }
@@ -461,7 +487,10 @@ static void run_job(int64_t count, int64_t grain, int threads, haul__range_fn *f
     wake_workers(members);
     for (int i = 0; i < members; i++)
         units -= run_share(job, members, i, i == 0);
+    HAUL__ASSERT(units >= 0); /* 3 */
     wait_for_units(units);
+    for (int i = 0; HAUL__ASSERTS && i < members; i++)
+        HAUL__ASSERT(LEFT_OF(atomic_load(&pool.table[i].share)) == 0); /* 5 */
 }
 
 void haul__parallel_for(int64_t count, int64_t grain, haul__range_fn *fn, void *context)

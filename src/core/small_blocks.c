@@ -12,7 +12,9 @@ _Static_assert(sizeof(haul__spare) <= HAUL__SMALL_STEP, "the smallest block has 
 #define SANITIZED 1
 #endif
 #endif
-#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
+#ifdef HAUL_HOSTILE
+enum { SPARE_BYTES = 1 }; /* a list keeps one block, so that all lists are full */
+#elif !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SANITIZED)
 enum { SPARE_BYTES = 0 }; /* each freed block returns to malloc at once, so that later uses of it are detected */
 #else
 enum { SPARE_BYTES = 256 << 10 }; /* per size and thread: a scope with a thousand tensors frees that many at once */
@@ -26,7 +28,7 @@ static size_t block_bytes(size_t class)
 
 static int capacity(size_t class)
 {
-    return (int)(SPARE_BYTES / block_bytes(class));
+    return SPARE_BYTES == 1 ? 1 : (int)(SPARE_BYTES / block_bytes(class));
 }
 
 bool haul__small_blocks_wait(void)

@@ -9,6 +9,8 @@
 
 #include "backends/index_check.h"
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "device/stream.h"
 #include "events/events.h"
 
@@ -161,6 +163,7 @@ static int newest(faults *f, uint64_t reached)
         if (older >= 0)
             f->tickets[older] = 0;
     }
+    HAUL__ASSERT(found < COPIES && (found < 0 || (f->tickets[found] && f->tickets[found] <= reached)));
     return found;
 }
 
@@ -168,7 +171,7 @@ static int newest(faults *f, uint64_t reached)
 static int take_copy(faults *f)
 {
     newest(f, reached_of(f));
-    for (int i = 0; i < COPIES; i++)
+    for (int i = 0; i < (haul__is_hostile(HAUL__HOSTILE_CACHES) ? 1 : COPIES); i++)
         if (!f->tickets[i])
             return i;
     return -1;
@@ -179,6 +182,7 @@ static void read_record(faults *f)
     int i = take_copy(f);
     if (i < 0)
         return;
+    HAUL__ASSERT(i < COPIES && f->tickets[i] == 0);
     memset(f->copies[i], 0, RECORD_BYTES);
     f->tickets[i] = give(f, (haul__command){.kind = HAUL__COMMAND_READ, .to_host = f->copies[i]});
     if (f->tickets[i])
@@ -188,6 +192,7 @@ static void read_record(faults *f)
 void haul__index_faults_launched(haul_device *device, uint64_t ticket)
 {
     faults *f = faults_of(device);
+    HAUL__ASSERT(f && ticket > f->launched);
     f->launched = ticket;
     if (!atomic_load(&f->due))
         atomic_store(&f->due, ticket);

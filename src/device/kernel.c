@@ -2,6 +2,8 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "base/system/clock.h"
 #include "device/device.h"
 #include "events/events.h"
@@ -16,6 +18,14 @@ static void compiled(const haul_device *device, const char *kernel, haul_dtype d
                                  .device = device,
                                  .text = haul_dtype_name(dtype),
                                  .duration = haul__now_ns() - start});
+}
+
+/* In a hostile build the compiler refuses every third kernel, so that all callers meet its failure. */
+static haul_status hostile_compiler(const haul_device *device, const char *kernel)
+{
+    if (!haul__is_hostile(HAUL__HOSTILE_COMPILER) || !haul__hostile_turn(3))
+        return HAUL_OK;
+    return haul__fail(HAUL_BACKEND, kernel, NULL, "%s refused to compile (" HAUL__HOSTILE_REFUSAL ")", device->name);
 }
 
 /* Compiles a kernel. The caller holds the device's kernels_lock. */
@@ -34,6 +44,8 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
     if (haul__fault_point(HAUL__FAULT_COMPILE))
         status = haul__fail(HAUL_BACKEND, info->kernel, NULL, "%s refused to compile (a fault injected by a test)",
                             device->name);
+    if (!status)
+        status = hostile_compiler(device, info->kernel);
     if (!status && !device->backend->precompiled) {
         unit.text = text = haul__kernel_unit_text(id);
         if (!text)
@@ -68,6 +80,7 @@ static haul__kernel *publish(haul_device *device, int id, haul_dtype dtype)
     const haul_dtype         compiled_for = haul__kernel_dtype(haul__kernel_info_of(id), dtype);
     _Atomic(haul__kernel *) *shared = slot_of(device, id, compiled_for);
     haul__kernel            *kernel = atomic_load_explicit(shared, memory_order_acquire);
+    HAUL__ASSERT(id >= 0 && dtype < HAUL_DTYPE_END && compiled_for < HAUL_DTYPE_END);
     if (!kernel)
         kernel = compile(device, id, compiled_for);
     atomic_store_explicit(shared, kernel, memory_order_release);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
@@ -122,6 +123,7 @@ HAUL__AT_FORK(HAUL__FORK_DEVICES, .in_child = after_fork_in_child);
 
 static int count_of(int b)
 {
+    HAUL__ASSERT(0 <= b && b < backend_count);
     if (!registry.counted[b]) {
         haul__fork_watch(); /* without memory for it, children are not protected */
         registry.counts[b] = backends[b]->count(registry.why[b], sizeof registry.why[b]);
@@ -217,6 +219,7 @@ static haul_device *open_device(int b, int index)
         device->valid = true;
         if (status)
             not_usable(device, status);
+        HAUL__ASSERT(registry.device_count < HAUL__MAX_DEVICES && device->mark == HAUL__DEVICE_MARK);
         device->slot = registry.device_count;
         registry.devices[registry.device_count++] = device;
     }

@@ -1,7 +1,23 @@
+/* Who moves memory, and who submits commands that use it.
+ *
+ *     open ---------take, stop--------> stopped ---------give--------> open
+ *
+ *     a thread:  outside --enter--> inside --leave--> outside
+ *                   |                  ^
+ *                   +--enter_slowly----+   waits for the lock, brings memory back
+ *
+ * Invariants:
+ *
+ *   1. A thread leaves as often as it entered, so `inside` is never negative.
+ *   2. Only the thread with the lock stops the others and lets them go on. It is not inside: its commands move memory.
+ *   3. The events of a thread that is inside, or has the lock, are held back.
+ *   4. What brings memory back runs under the lock.
+ *   5. All memory of a command is present when its thread is inside. */
 #include "device/residency.h"
 
 #include <sched.h>
 
+#include "base/assert.h"
 #include "base/system/fork.h"
 #include "device/device.h"
 #include "events/events.h"
@@ -23,12 +39,19 @@ bool haul__residency_take(void)
         return false;
     haul__events_hold(); /* their subscribers may need the lock */
     pthread_mutex_lock(&lock);
+    HAUL__ASSERT(!atomic_load(&stopped)); /* 2 */
     has_lock = true;
     return true;
 }
 
+bool haul__residency_is_taken(void)
+{
+    return has_lock;
+}
+
 void haul__residency_give(void)
 {
+    HAUL__ASSERT(has_lock && haul__events_are_held()); /* 2, 3 */
     atomic_store(&stopped, false);
     has_lock = false;
     pthread_mutex_unlock(&lock);
@@ -37,6 +60,7 @@ void haul__residency_give(void)
 
 void haul__residency_stop(void)
 {
+    HAUL__ASSERT(has_lock); /* 2 */
     atomic_store(&stopped, true);
     while (atomic_load(&inside) > 0)
         sched_yield();
@@ -74,8 +98,10 @@ static haul_status enter_slowly(const haul__command *c)
     haul_status status = HAUL_OK;
     haul__residency_take();
     haul__bring_back *bring_back = atomic_load(&bring);
+    HAUL__ASSERT(has_lock && (bring_back || all_present(c))); /* 4 */
     if (!all_present(c))
         status = bring_back(c);
+    HAUL__ASSERT(status || all_present(c)); /* 5 */
     if (!status) {
         haul__events_hold();
         atomic_fetch_add(&inside, 1);
@@ -101,6 +127,8 @@ void haul__residency_leave(void)
 {
     if (has_lock)
         return;
-    atomic_fetch_sub(&inside, 1);
+    const int before = atomic_fetch_sub(&inside, 1);
+    HAUL__ASSERT(before > 0 && haul__events_are_held()); /* 1, 3 */
+    (void)before;
     haul__events_release();
 }

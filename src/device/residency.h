@@ -21,6 +21,7 @@ void                haul__residency_use(haul__bring_back *bring_back);
  * it is given. In a thread that has it this does nothing and returns false: then do not give it. */
 bool haul__residency_take(void);
 void haul__residency_give(void);
+bool haul__residency_is_taken(void); /* by the calling thread */
 
 /* Waits until no thread is submitting a command; none begins until the lock is given. The caller has the lock. */
 void haul__residency_stop(void);

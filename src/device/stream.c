@@ -6,12 +6,29 @@
  * stream keeps its newest events as points, which everybody shares who waits for the same or an earlier ticket.
  *
  * A fault that a wait reports is final: the device is marked as lost, and haul__device_check refuses it from then
- * on. */
+ * on.
+ *
+ * The states of a command, by its ticket:
+ *
+ *     (none) --advance--> submitted --point_record--> covered by a point --wait, query--> completed
+ *                             |                                                              ^
+ *                             +------------------- a wait for the stream -------------------+
+ *
+ * Invariants of a stream:
+ *
+ *   1. completed <= submitted.
+ *   2. A point covers submitted commands only, and a newer point covers all that an older one does.
+ *   3. What a stream runs after was submitted: after[id] <= submitted of that stream.
+ *   4. A use has a ticket from 1 to submitted.
+ *   5. A storage remembers at most one read of each stream, and at most HAUL__MAX_READS.
+ *   6. A point has references until it is freed. */
 #include "device/stream.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "base/spin.h"
 #include "device/index_fault.h"
 #include "device/residency.h"
@@ -34,10 +51,20 @@ static atomic_int stream_count;
 
 static void point_release(struct haul__point *p)
 {
+    HAUL__ASSERT(!p || atomic_load(&p->refs) > 0); /* 6 */
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1)
         return;
     p->device->backend->event_free(p->device, p->event);
     haul__free(p);
+}
+
+/* True if no point of s covers more than `ticket`. The caller holds the lock of s. */
+static bool covers_all(const haul__stream *s, uint64_t ticket)
+{
+    for (int i = 0; i < HAUL__MAX_POINTS; i++)
+        if (s->points[i] && s->points[i]->ticket > ticket)
+            return false;
+    return true;
 }
 
 /* Records an event after everything that was submitted to s, and keeps it as one of its points. The caller holds the
@@ -57,9 +84,10 @@ static haul_status point_record(haul__stream *s, struct haul__point **out)
     p->ticket = atomic_load(&s->submitted);
     p->behind = haul__index_faults_behind(s);
     p->device = s->device;
+    HAUL__ASSERT(0 <= s->next_point && s->next_point < HAUL__MAX_POINTS && covers_all(s, p->ticket)); /* 2 */
     point_release(s->points[s->next_point]);
     s->points[s->next_point] = p;
-    s->next_point = (s->next_point + 1) % HAUL__MAX_POINTS;
+    s->next_point = haul__is_hostile(HAUL__HOSTILE_CACHES) ? 0 : (s->next_point + 1) % HAUL__MAX_POINTS;
     *out = p;
     return HAUL_OK;
 }
@@ -84,7 +112,9 @@ static haul_status point_for(haul__stream *s, uint64_t ticket, struct haul__poin
     struct haul__point *best = point_find(s, ticket);
     if (!best)
         status = point_record(s, &best);
+    HAUL__ASSERT(ticket <= atomic_load(&s->submitted)); /* 4 */
     if (!status) {
+        HAUL__ASSERT(best->ticket >= ticket && best->ticket <= atomic_load(&s->submitted)); /* 2 */
         atomic_fetch_add_explicit(&best->refs, 1, memory_order_relaxed);
         *out = best;
     }
@@ -125,6 +155,7 @@ static haul_status host_wait(haul__stream *s, const struct haul__point *p, const
         haul__timing_drop(s->device);
         return status;
     }
+    HAUL__ASSERT(reached <= atomic_load(&s->submitted)); /* 1 */
     haul__raise_to(&s->completed, reached);
     haul__index_faults_reached(s->device, behind);
     haul__timing_emit(s->device);
@@ -149,6 +180,7 @@ static bool use_reached(haul__use use)
     pthread_mutex_unlock(&use.stream->lock);
     bool reached = p && haul__event_reached(p->device, p->event);
     if (reached) {
+        HAUL__ASSERT(use.ticket <= p->ticket && p->ticket <= atomic_load(&use.stream->submitted)); /* 1, 2 */
         haul__raise_to(&use.stream->completed, p->ticket);
         haul__index_faults_reached(p->device, p->behind);
     }
@@ -196,6 +228,7 @@ haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const cha
     pthread_mutex_lock(&waiter->lock);
     status = backend->event_wait(waiter, p->event);
     pthread_mutex_unlock(&waiter->lock);
+    HAUL__ASSERT(waiter != use.stream && p->ticket <= atomic_load(&use.stream->submitted)); /* 3 */
     if (!status)
         haul__raise_to(&waiter->after[use.stream->id], p->ticket);
     point_release(p);
@@ -227,6 +260,7 @@ static int pending(haul__uses *uses, bool write, haul__use out[1 + HAUL__MAX_REA
             out[count++] = uses->reads[i];
         uses->reads[kept++] = uses->reads[i];
     }
+    HAUL__ASSERT(kept <= uses->read_count && uses->read_count <= HAUL__MAX_READS); /* 5 */
     uses->read_count = kept;
     if (!uses->write.stream && kept == 0 && !atomic_load_explicit(&uses->away, memory_order_relaxed))
         atomic_store_explicit(&uses->any, false, memory_order_release);
@@ -284,6 +318,7 @@ static bool add_read(haul__uses *uses, haul__use use)
             return true;
         }
     }
+    HAUL__ASSERT(0 <= uses->read_count && uses->read_count <= HAUL__MAX_READS); /* 5 */
     if (uses->read_count == HAUL__MAX_READS)
         return false;
     uses->reads[uses->read_count++] = use;
@@ -295,6 +330,7 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
     const uint64_t now = atomic_load_explicit(&haul__residency_clock, memory_order_relaxed);
     if (!uses || !use.stream)
         return;
+    HAUL__ASSERT(use.ticket > 0); /* 4 */
     for (bool added = false; !added;) {
         haul__use first = {0};
         haul__spin_lock(&uses->lock);
@@ -379,8 +415,9 @@ static haul_status stream_open(haul_device *device, bool eager, haul__stream **o
 haul_status haul__streams_open(haul_device *device)
 {
     haul__stream *made[HAUL__DEVICE_STREAMS] = {NULL};
-    bool          one = device->backend->synchronous;
-    haul_status   status = stream_open(device, false, &made[0]);
+    HAUL__ASSERT(!device->compute); /* a device has its streams once */
+    bool        one = device->backend->synchronous;
+    haul_status status = stream_open(device, false, &made[0]);
     for (int i = 1; i < HAUL__DEVICE_STREAMS && !status && !one; i++)
         status = stream_open(device, true, &made[i]);
     if (status) {

@@ -5,6 +5,7 @@
  * concurrently on the calling threads. */
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/trial.h"
 #include "device/index_fault.h"
 #include "device/launch_now.h"
@@ -87,6 +88,7 @@ static haul_status refuse_planned(const haul__command *c)
 
 static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 {
+    HAUL__ASSERT(waiter == NULL || waiter->device == c->device);
     if (!any_uses(c))
         return HAUL_OK;
     if (refuse_planned(c))
@@ -98,6 +100,7 @@ static haul_status wait_all(const haul__command *c, haul__stream *waiter)
 /* Reads first: for memory that is both read and written the mark of the write must stay. */
 static void mark_all(const haul__command *c, haul__use use)
 {
+    HAUL__ASSERT(0 < use.ticket && use.ticket <= atomic_load(&use.stream->submitted));
     atomic_fetch_add_explicit(&haul__residency_clock, 1, memory_order_relaxed);
     for (int i = c->write_count; i < c->buffer_count; i++)
         haul__uses_mark(c->buffers[i].storage->uses, use, false);
@@ -117,6 +120,7 @@ static haul_status hand_over(haul__stream *s, const haul__command *c, const trai
 static haul_status submit_queued(haul__stream *s, const haul__command *c, const traits *kind, haul__use *out)
 {
     haul__use done = {0};
+    HAUL__ASSERT(s->device == c->device && !s->device->backend->synchronous);
     haul__events_hold();
     pthread_mutex_lock(&s->lock);
     haul_status status = hand_over(s, c, kind);
@@ -174,6 +178,7 @@ static haul_status submit(const haul__command *c, const traits *kind)
 {
     haul__stream *s = stream_of(c);
     haul_status   status = check(c, kind);
+    HAUL__ASSERT(0 <= c->write_count && c->write_count <= c->buffer_count);
     if (status)
         return status;
     if (kind->on_host)

@@ -12,6 +12,7 @@
 
 #include "backends/implementation.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/events.h"
@@ -97,6 +98,7 @@ static void forget(const haul__stream *s, timed *t)
 
 static void add(haul__stream *s, timed *t)
 {
+    HAUL__ASSERT(!t->next && t->ticket > atomic_load(&s->completed));
     if (!atomic_load_explicit(&s->timed, memory_order_relaxed))
         atomic_store_explicit(&s->timed, t, memory_order_relaxed);
     else
@@ -187,6 +189,7 @@ static timed *take_done(haul__stream *s)
         if (take)
             atomic_fetch_sub_explicit(&s->timed_count, 1, memory_order_relaxed);
     }
+    HAUL__ASSERT((kept == NULL) == (atomic_load(&s->timed_count) == 0));
     atomic_store_explicit(&s->timed, kept, memory_order_relaxed);
     s->timed_end = kept_end;
     pthread_mutex_unlock(&s->lock);
@@ -231,6 +234,7 @@ static void place(haul__stream *keeper, timed *done)
     for (timed *t = done; t; t = t->next) {
         if (!t->timing)
             continue;
+        HAUL__ASSERT(t->timing != keeper->anchor);
         if (keeper->anchor)
             keeper->device->backend->timing_free(keeper->device, keeper->anchor);
         t->placed = true;

@@ -6,6 +6,7 @@
  * wait brings to the host. */
 #include "device/wait.h"
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/events.h"
@@ -65,6 +66,7 @@ void haul__wait_group_end(haul__wait_group *g)
 {
     if (g->outer)
         return;
+    HAUL__ASSERT(group == g && g->ns >= 0);
     group = NULL;
     if (g->stream)
         note_wait(g->stream, !g->waits, g->operation, g->bytes, g->ns);
@@ -86,7 +88,8 @@ bool haul__event_reached(haul_device *device, void *event)
 
 haul_status haul__wait(haul__stream *s, void *event, const char *operation)
 {
-    bool        ready = event && haul__event_reached(s->device, event);
+    bool ready = event && haul__event_reached(s->device, event);
+    HAUL__ASSERT(s->device->backend->sync != NULL);
     int64_t     start = haul__now_ns();
     haul_status status = s->device->backend->sync(s, event);
     waited(s, ready, haul__now_ns() - start, operation);
@@ -116,7 +119,9 @@ void haul__device_free(haul_device *device, haul__buffer *buffer, size_t bytes, 
 {
     int64_t start = haul__now_ns();
     device->backend->free(device, buffer);
-    atomic_fetch_sub(&device->obtained, (long long)bytes);
+    const long long before = atomic_fetch_sub(&device->obtained, (long long)bytes);
+    HAUL__ASSERT(before >= (long long)bytes);
+    (void)before;
     haul__driver_called(device, operation, "gave memory back", bytes, start);
 }
 

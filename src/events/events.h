@@ -81,6 +81,7 @@ static inline void haul__work_end(const char *operation, const char *text, uint6
  * be emitted, because subscribers may call functions that take those locks. Pairs of calls nest. */
 void haul__events_hold(void);
 void haul__events_release(void);
+bool haul__events_are_held(void); /* those of the calling thread */
 
 /* ---- counts ---- */
 

@@ -2,6 +2,7 @@
 #include "events/label.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "events/events.h"
 
@@ -37,6 +38,7 @@ haul_status haul_label_begin(const char *text)
         new->began = haul__emit_begin(&(haul_event){.kind = HAUL_EVENT_LABEL_BEGIN, .text = text});
     innermost = new;
     depth++;
+    HAUL__ASSERT(depth <= DEEPEST && (depth == 1) == (new->outer == NULL));
     return HAUL_OK;
 }
 
@@ -46,8 +48,10 @@ haul_status haul_label_end(void)
     if (!ended)
         return haul__fail(HAUL_STATE, "haul_label_end", NULL,
                           "no label is open on this thread; expected one haul_label_begin for each haul_label_end");
+    HAUL__ASSERT(depth > 0 && depth <= DEEPEST);
     innermost = ended->outer;
     depth--;
+    HAUL__ASSERT((depth == 0) == (innermost == NULL));
     haul__emit_end(&(haul_event){.kind = HAUL_EVENT_LABEL_END, .text = ended->text}, ended->began);
     haul__free(ended);
     return HAUL_OK;

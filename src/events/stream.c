@@ -5,11 +5,29 @@
  * it: any number of threads may call one, and one that leaves it without returning blocks no other.
  *
  * Each thread has a word with the kinds that both lists want together (core/thread.h); without subscribers nothing else
- * is read. A subscriber that is detached while one runs is unlinked after that one has returned. */
+ * is read. A subscriber that is detached while one runs is unlinked after that one has returned.
+ *
+ * The states of a subscriber:
+ *
+ *     (apart) --enter--> linked --leave--> gone --unlink--> (apart)
+ *                         |  ^              ^
+ *                    call |  | return       | return: its thread unlinks it
+ *                         v  |              |
+ *                        running --leave--> running, gone
+ *
+ * Invariants:
+ *
+ *   1. A subscriber is in a list if it is linked. One that is gone leaves the list when none runs.
+ *   2. A subscriber runs on as many threads as have called it and not returned: `running` is never negative.
+ *   3. A thread that runs a subscriber under the lock is muted, so it does not come here a second time.
+ *   4. Holds and releases, beginnings and ends are pairs.
+ *   5. Events that are held back are a list in order, whose end is known.
+ *   6. A listener has references until it is freed. */
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/call_site.h"
 #include "base/system/fork.h"
 #include "core/error.h"
@@ -78,6 +96,7 @@ static void unlink_gone(haul__subscriber **list)
             list = &s->next;
             continue;
         }
+        HAUL__ASSERT(s->linked && s->running == 0); /* 1, 2 */
         *list = s->next;
         s->linked = false;
         if (s->id)
@@ -87,8 +106,10 @@ static void unlink_gone(haul__subscriber **list)
 
 static void unlink_one(haul__subscriber **list, haul__subscriber *s)
 {
+    HAUL__ASSERT(s->linked && s->gone); /* 1 */
     while (*list && *list != s)
         list = &(*list)->next;
+    HAUL__ASSERT(*list == s); /* 1 */
     if (*list)
         *list = s->next;
     s->linked = false;
@@ -134,6 +155,7 @@ static void enter(haul__subscriber **list, haul__subscriber *s)
 
 void haul__listener_release(haul__listener *listener)
 {
+    HAUL__ASSERT(!listener || atomic_load(&listener->refs) > 0); /* 6 */
     if (listener && atomic_fetch_sub_explicit(&listener->refs, 1, memory_order_acq_rel) == 1)
         haul__free(listener);
 }
@@ -283,6 +305,7 @@ static void end_running(void)
     self.running = NULL;
     if (!s || !s->running)
         return;
+    HAUL__ASSERT(s->program && s->running > 0); /* 2 */
     s->running--;
     if (s->awaited)
         pthread_cond_broadcast(&everywhere.returned);
@@ -488,8 +511,10 @@ static void call_unlocked(haul__subscriber *s, haul_event *event, stack *frames)
 
 static void call_locked(haul__subscriber *s, haul_event *event, stack *frames)
 {
+    HAUL__ASSERT(self.muted && !self.inside && !s->program); /* 3 */
     self.inside = true;
     call(s, event, frames);
+    HAUL__ASSERT(self.inside); /* 3 */
     self.inside = false;
     self.running = NULL;
 }
@@ -574,6 +599,7 @@ static void hold_back(const haul_event *event)
     for (int i = 0; i < TEXTS; end += sizes[i++])
         if (texts[i])
             *kept[i] = memcpy(end, texts[i], sizes[i]);
+    HAUL__ASSERT(self.holds > 0 && (!self.first || !*self.last)); /* 4, 5 */
     *(self.first ? self.last : &self.first) = h;
     self.last = &h->next;
 }
@@ -647,6 +673,7 @@ void haul__emit_end(haul_event *event, int64_t began)
 {
     if (!began)
         return;
+    HAUL__ASSERT(self.depth > 0); /* 4 */
     event->depth = --self.depth;
     event->time = haul__now_ns();
     event->duration = event->time - began;
@@ -675,8 +702,14 @@ void haul__events_hold(void)
     self.holds++;
 }
 
+bool haul__events_are_held(void)
+{
+    return self.holds > 0;
+}
+
 void haul__events_release(void)
 {
+    HAUL__ASSERT(self.holds > 0); /* 4 */
     if (--self.holds || self.muted)
         return;
     for (held *h; (h = self.first);) {

@@ -3,18 +3,39 @@
  * Sizes are rounded up to classes (size_class.h), so that a free block is found at once. A freed block goes to the list
  * of its class together with its uses. Its next owner waits for them with its first command, which costs nothing on the
  * same stream. The most recently freed block is handed out first, because it may still be in the processor's caches.
- * Live blocks are linked in a ring, so that a report can say who made them. */
+ * Live blocks are linked in a ring, so that a report can say who made them.
+ *
+ * The states of a block, and of its memory:
+ *
+ *     device --obtain--> under way --go_live--> live --spilled--> away
+ *        ^                 ^                    | ^                | |
+ *        |             take_free            put | +---returned-----+ |
+ *        |                 |                    v                    | dropped
+ *        +--blocks_free-- free <----------------+      (freed) <-----+
+ *
+ * Invariants, for whoever has the lock; the asserts name them by their numbers, and allocator_check.c walks all lists:
+ *
+ *   1. The ring is closed: the neighbours of a live block name it.
+ *   2. A free block has no `prev`. In the list of a class it has the size of that class.
+ *   3. 0 <= allocated <= reserved. A block that is away counts in neither.
+ *   4. live_blocks is the length of the ring, with the blocks that are away.
+ *   5. Memory that ended being under way had begun to be: ended <= begun.
+ *   6. Pinned memory is counted by no scope's limit.
+ *   7. Without memory under way, the live and free bytes are those that are reserved. */
 #include "memory/allocator.h"
 
 #include <sched.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "base/numbers.h"
 #include "base/system/fork.h"
 #include "core/trial.h"
 #include "device/residency.h"
 #include "events/events.h"
+#include "memory/allocator_check.h"
 #include "memory/allocator_state.h"
 #include "memory/block_events.h"
 #include "memory/derived.h"
@@ -36,6 +57,9 @@ enum { MOST_BUSY = 32, MOST_BUSY_BYTES = 64 << 20 };
 
 /* How often room is looked for although nothing could be moved, because other threads gave memory back. */
 enum { MOST_FUTILE = 4 };
+
+/* In a hostile build every so many allocations move a tensor away. */
+enum { SPILLS_EACH = 5 };
 
 /* ---- the allocator of a device ---- */
 
@@ -87,6 +111,8 @@ static struct haul__allocator *allocator_new(haul_device *device, bool pinned)
     a->pinned = pinned;
     a->stats.limit = pinned && haul__device_pins(device) ? pinned_limit() : 0;
     a->live.next = a->live.prev = &a->live;
+    if (haul__is_hostile(HAUL__HOSTILE_SPILLS) && !pinned && haul__device_is_apart(device))
+        haul__spill_begin(a);
     if (!atomic_compare_exchange_strong(link, &other, a)) {
         haul__free(a);
         return other;
@@ -106,6 +132,7 @@ struct haul__allocator *haul__allocator_of(haul_device *device, bool pinned)
 
 static void ring_insert(struct haul__allocator *a, haul__block *block)
 {
+    HAUL__ASSERT(a->live.prev->next == &a->live && a->live.next->prev == &a->live); /* 1 */
     block->next = &a->live;
     block->prev = a->live.prev;
     block->prev->next = block;
@@ -131,6 +158,7 @@ static bool reserve(struct haul__allocator *a, int64_t bytes, const char *origin
         a->stats.reserved += bytes;
         haul__under_way_begin(a);
     }
+    haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
     haul__blocks_free(taken, origin);
     return fits;
@@ -140,6 +168,7 @@ static void unreserve(struct haul__allocator *a, int64_t bytes)
 {
     haul__spin_lock(&a->lock);
     a->stats.reserved -= bytes;
+    HAUL__ASSERT(a->stats.reserved >= a->stats.allocated); /* 3 */
     haul__spin_unlock(&a->lock);
     haul__under_way_end(a);
 }
@@ -206,6 +235,9 @@ static haul__block *block_new(struct haul__allocator *a, int bin, size_t bytes, 
 static inline void go_live(struct haul__allocator *a, haul__block *block, bool cached, size_t bytes, const char *origin)
 {
     haul_memory_stats *stats = &a->stats;
+    HAUL__ASSERT(block->owner == a && block->bytes >= bytes && block->bytes == haul__bin_bytes(block->bin));
+    HAUL__ASSERT(!block->moving && !block->copy && !block->pins); /* what the last storage left would move this one */
+    HAUL__ASSERT(!a->pinned || !block->scope_limit);              /* 6 */
     block->origin = origin;
     block->own.bytes = bytes;
     block->next_use = a->now;
@@ -222,6 +254,8 @@ static inline void go_live(struct haul__allocator *a, haul__block *block, bool c
         stats->device_allocations++;
         stats->peak_reserved = larger(stats->peak_reserved, stats->reserved);
     }
+    HAUL__ASSERT(0 <= stats->allocated && stats->allocated <= stats->reserved); /* 3 */
+    haul__allocator_check(a);
 }
 
 static bool is_idle(haul__uses *uses)
@@ -251,6 +285,7 @@ static inline haul__block *take_free(struct haul__allocator *a, int bin)
         block = *link;
     }
     if (block) {
+        HAUL__ASSERT(!block->prev && block->bin == bin && block->bytes == haul__bin_bytes(bin)); /* 2 */
         *link = block->next;
         block->prev = block; /* its neighbours must not take it for free (split.c) */
     }
@@ -272,11 +307,12 @@ static haul__block *block_take(struct haul__allocator *a, int bin)
  * that is under way is waited for. The block is under way. */
 static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes, bool needed, const char *origin)
 {
-    haul__error_record before;
-    const bool         can_wait = needed && !a->pinned;
+    haul__error_record       before;
+    haul__under_way_watching watch;
+    const bool               can_wait = needed && !a->pinned;
     haul__error_save(&before);
     if (can_wait)
-        haul__under_way_watch(a);
+        haul__under_way_watch(&watch, a);
     haul__block *block = block_new(a, bin, bytes, needed, origin);
     const bool   again = !block && can_wait;
     if (again && haul__derived_give_back(a->device)) {
@@ -285,17 +321,19 @@ static haul__block *block_make(struct haul__allocator *a, int bin, size_t bytes,
     }
     for (int futile = 0; again && !block && futile < MOST_FUTILE;) {
         const int64_t moved = haul__spill(a, (int64_t)haul__bin_bytes(bin));
-        if (!haul__under_way_wait(a) && moved < 0) {
+        if (!haul__under_way_wait(&watch) && moved < 0) {
             if (haul__spill_was_refused(a))
                 haul__fail_full(a, bytes, origin); /* with the reason */
             break;
         }
         futile += moved <= 0;
         haul__error_restore(&before);
-        haul__under_way_watch(a);
+        haul__under_way_watch_again(&watch);
         block = block_take(a, bin);
         block = block ? block : block_new(a, bin, bytes, needed, origin);
     }
+    if (can_wait)
+        haul__under_way_unwatch(&watch);
     return block;
 }
 
@@ -315,6 +353,8 @@ static bool charge(struct haul__allocator *a, haul__scope_limit *scope_limit, in
 /* The caller holds the lock. */
 static inline void put(struct haul__allocator *a, haul__block *block)
 {
+    HAUL__ASSERT(block->owner == a && !block->moving);
+    HAUL__ASSERT(block->next->prev == block && block->prev->next == block); /* 1 */
     if (__builtin_expect(block->pins != 0, 0))
         haul__pins_end(block);
     haul__ring_remove(block);
@@ -323,6 +363,10 @@ static inline void put(struct haul__allocator *a, haul__block *block)
     a->bins[block->bin] = block;
     a->stats.allocated -= (int64_t)block->bytes;
     a->stats.live_blocks--;
+    HAUL__ASSERT(a->stats.allocated >= 0 && a->stats.live_blocks >= 0);      /* 3, 4 */
+    HAUL__ASSERT((a->stats.live_blocks == 0) == (a->live.next == &a->live)); /* 4 */
+    HAUL__ASSERT(a->ended <= a->begun);                                      /* 5 */
+    haul__allocator_check(a);                                                /* 7, and the others for all blocks */
 }
 
 /* Takes the lock when no thread is moving the block's elements. */
@@ -340,6 +384,7 @@ static void block_put(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
     haul__scope_limit      *scope_limit = block->scope_limit;
+    haul__block            *surplus = NULL;
     const int64_t           bytes = (int64_t)block->bytes; /* as soon as the block is free, another thread may own it */
     lock_for(a, block);
     const bool        away = haul__block_is_away(block);
@@ -348,9 +393,12 @@ static void block_put(haul__block *block)
         block->copy = NULL;
         block->uses.copied = false;
         put(a, block);
+        surplus = haul__is_hostile(HAUL__HOSTILE_CACHES) ? haul__trim_class(a, block->bin) : NULL;
     }
+    HAUL__ASSERT(!away || (!block->buffer.handle && !block->buffer.host)); /* its memory is that of another block */
     haul__spin_unlock(&a->lock);
     haul__spill_copy_free(copy);
+    haul__blocks_free(surplus, NULL);
     if (away)
         haul__spill_drop(block);
     if (__builtin_expect(scope_limit != NULL, 0))
@@ -376,7 +424,7 @@ static void storage_release(haul__storage *storage)
 {
     haul__block            *block = storage->block;
     struct haul__allocator *a = block->owner;
-    if (!is_unwatched() || block->scope_limit || !haul__spin_try(&a->lock)) {
+    if (haul__is_hostile(HAUL__HOSTILE_CACHES) || !is_unwatched() || block->scope_limit || !haul__spin_try(&a->lock)) {
         release_slowly(storage);
         return;
     }
@@ -392,6 +440,7 @@ static void storage_release(haul__storage *storage)
 void haul__block_begin(haul__block *block, haul_device *device)
 {
     haul__storage *storage = &block->own;
+    HAUL__ASSERT(device && block->owner && block->bytes > 0);
     haul__storage_embed(storage, device);
     storage->block = block;
     storage->buffer = block->buffer;
@@ -437,6 +486,8 @@ static haul__block *block_find(struct haul__allocator *a, size_t bytes, bool nee
         else if (!charge(a, scope_limit, bin, bytes, needed, origin))
             return NULL;
     }
+    if (haul__is_hostile(HAUL__HOSTILE_SPILLS) && needed && !a->pinned && haul__hostile_turn(SPILLS_EACH))
+        haul__spill(a, (int64_t)haul__bin_bytes(bin));
     haul__block *block = cached_get(a, bin, bytes, scope_limit, origin);
     if (block)
         return block;
@@ -519,6 +570,7 @@ haul__storage *haul__storage_alloc(haul_device *device, size_t bytes, const char
         haul__spin_unlock(&a->lock);
         return alloc_slowly(device, bytes, origin);
     }
+    HAUL__ASSERT(!block->prev && block->bin == bin); /* 2 */
     a->bins[bin] = block->next;
     block->scope_limit = NULL;
     go_live(a, block, true, bytes, origin ? origin : "?");

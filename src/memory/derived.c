@@ -8,6 +8,8 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "base/system/fork.h"
 #include "core/shape.h"
 #include "memory/allocator.h"
@@ -53,10 +55,12 @@ static void link_to_device(derived *d)
         all[slot]->on_device = &d->next_on_device;
     all[slot] = d;
     bytes[slot] += d->bytes;
+    HAUL__ASSERT(d->bytes >= 0 && d->of && *d->on_device == d);
 }
 
 static void unlink_from_device(derived *d)
 {
+    HAUL__ASSERT(*d->on_device == d && bytes[d->copy->device->slot] >= d->bytes);
     *d->on_device = d->next_on_device;
     if (d->next_on_device)
         d->next_on_device->on_device = d->on_device;
@@ -75,8 +79,10 @@ static derived *take_out(derived **link)
 static derived **link_of(derived *d)
 {
     derived **link = &d->of->first;
-    while (*link != d)
+    while (*link != d) {
+        HAUL__ASSERT(*link); /* a copy on the device is one of its storage, too */
         link = &(*link)->next;
+    }
     return link;
 }
 
@@ -145,6 +151,7 @@ haul__storage *haul__derived_find(const haul_tensor *t, const haul__form *form)
     derived **link = c ? look_up(c, t, form) : NULL;
     if (link && *link && (*link)->version == version_of(t)) {
         found = (*link)->copy;
+        HAUL__ASSERT(found != t->storage && found->device == t->storage->device);
         haul__object_keep(found);
     } else if (link && *link) { /* its memory is then free for its replacement */
         outdated = take_out(link);
@@ -187,6 +194,11 @@ static void keep(const haul_tensor *t, const haul__form *form, haul__storage *co
     if (!c) {
         t->storage->attached[HAUL__DERIVED] = c = fresh;
         fresh = NULL;
+    }
+    while (haul__is_hostile(HAUL__HOSTILE_CACHES) && c->first) {
+        derived *other = take_out(&c->first);
+        other->next = before;
+        before = other;
     }
     derived **link = look_up(c, t, form);
     if (*link) {

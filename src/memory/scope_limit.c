@@ -3,6 +3,7 @@
 
 #include <haul/memory.h>
 
+#include "base/assert.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/small_blocks.h"
@@ -22,6 +23,7 @@ struct haul__scope_limit {
 static void destroy(void *object)
 {
     haul__scope_limit *b = object;
+    HAUL__ASSERT(atomic_load(&b->allocated) == 0); /* each block that it counts has a reference */
     haul__object_release(b->outer);
     haul__small_free(b, sizeof *b);
 }
@@ -59,6 +61,7 @@ haul__scope_limit *haul__scope_limit_charge(haul__scope_limit *innermost, const 
         if (!counts(b, device, dry))
             continue;
         int64_t now = (int64_t)atomic_fetch_add_explicit(&b->allocated, bytes, memory_order_relaxed) + bytes;
+        HAUL__ASSERT(bytes > 0 && now >= bytes);
         b->peak = now > b->peak ? now : b->peak;
     }
     haul__object_keep(innermost);
@@ -68,8 +71,11 @@ haul__scope_limit *haul__scope_limit_charge(haul__scope_limit *innermost, const 
 void haul__scope_limit_discharge(haul__scope_limit *innermost, const haul_device *device, int64_t bytes, bool dry)
 {
     for (haul__scope_limit *b = innermost; b; b = b->outer)
-        if (counts(b, device, dry))
-            atomic_fetch_sub_explicit(&b->allocated, bytes, memory_order_relaxed);
+        if (counts(b, device, dry)) {
+            const long long before = atomic_fetch_sub_explicit(&b->allocated, bytes, memory_order_relaxed);
+            HAUL__ASSERT(before >= bytes); /* each charge is taken back once */
+            (void)before;
+        }
     haul__object_release(innermost);
 }
 

@@ -2,6 +2,7 @@
  *
  * On a device that spills, tensors make room for it, so that a limit does not decide how a call computes. The tensors
  * that the call itself uses stay: they would only have to come back. */
+#include "base/assert.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
@@ -22,8 +23,11 @@ enum { ATTEMPTS = 4 };
 static void hold(haul_tensor *const *used, int count, int by)
 {
     for (int i = 0; i < count; i++)
-        if (used[i]->storage->uses)
-            atomic_fetch_add(&used[i]->storage->uses->fixed, by);
+        if (used[i]->storage->uses) {
+            const int before = atomic_fetch_add(&used[i]->storage->uses->fixed, by);
+            HAUL__ASSERT(before + by >= 0);
+            (void)before;
+        }
 }
 
 static bool is_repeated(haul_tensor *const *used, int i)
@@ -56,6 +60,7 @@ static bool can_fit(struct haul__allocator *a, int64_t bytes, haul_tensor *const
     const haul_memory_stats *s = &a->stats;
     const int64_t            most = s->limit > 0 ? s->limit - haul__limited_overhead(a) : s->reserved;
     const int64_t            room = most - s->allocated + movable;
+    HAUL__ASSERT(movable >= 0 && s->allocated >= 0);
     haul__spin_unlock(&a->lock);
     return room - bytes >= bytes_away(used, count);
 }

@@ -3,6 +3,7 @@
 #ifndef HAUL_MEMORY_SIZE_CLASS_H
 #define HAUL_MEMORY_SIZE_CLASS_H
 
+#include "base/hostile.h"
 #include "device/device.h"
 
 enum { HAUL__MIN_LOG = 6, HAUL__CLASS_STEPS = 4, HAUL__BINS = (63 - HAUL__MIN_LOG) * HAUL__CLASS_STEPS };
@@ -10,9 +11,14 @@ enum { HAUL__MIN_LOG = 6, HAUL__CLASS_STEPS = 4, HAUL__BINS = (63 - HAUL__MIN_LO
 /* The smallest block of pinned memory: drivers pin whole pages. */
 enum { HAUL__LEAST_PINNED = 4096 };
 
+/* The only two sizes up to the second one in hostile builds. */
+enum { HAUL__HOSTILE_SMALL = 64 << 10, HAUL__HOSTILE_LARGE = 4 << 20 };
+
 /* The smallest class that holds `bytes`; -1 if none does. */
 static inline int haul__bin_of(size_t bytes)
 {
+    if (haul__is_hostile(HAUL__HOSTILE_SIZES) && bytes <= HAUL__HOSTILE_LARGE)
+        bytes = bytes <= HAUL__HOSTILE_SMALL ? HAUL__HOSTILE_SMALL : HAUL__HOSTILE_LARGE;
     if (bytes <= (size_t)1 << HAUL__MIN_LOG)
         return 0;
     if (bytes > (size_t)7 << 60)

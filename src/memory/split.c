@@ -1,6 +1,8 @@
 #include "memory/split.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
+#include "memory/allocator_check.h"
 #include "memory/trim.h"
 #include "memory/under_way.h"
 
@@ -17,6 +19,8 @@ static bool is_free(const haul__block *block)
 
 void haul__split_replace(haul__block *to, haul__block *from)
 {
+    HAUL__ASSERT(to->owner == from->owner && !to->before && !to->after);
+    HAUL__ASSERT(to->bytes == from->bytes && to->bin == from->bin);
     to->before = from->before;
     to->after = from->after;
     if (to->before)
@@ -96,6 +100,7 @@ static bool make_handle(haul__block *block)
 {
     haul__sub_buffer  *sub = &block->sub_buffer;
     haul__error_record before;
+    HAUL__ASSERT(block->prev == block && sub->address.handle); /* it is taken, and a part */
     haul__split_drop_handle(block);
     haul__error_save(&before);
     if (haul__device_sub_buffer_alloc(block->owner->device, block->bytes, sub->address, &sub->handle)) {
@@ -120,6 +125,7 @@ static haul__block **home_of(struct haul__allocator *a, haul__block *block)
     haul__block **link = &a->rests;
     while (*link && (*link)->bytes > block->bytes)
         link = &(*link)->next;
+    HAUL__ASSERT(haul__is_piece(block) || block->sub_buffer.address.handle); /* others have a class's size */
     return link;
 }
 
@@ -153,6 +159,7 @@ static bool join(const struct haul__allocator *a, haul__block *block, haul__bloc
     if (!is_free(after) || !last_use(a, &block->uses, &mine) || !last_use(a, &after->uses, &its) ||
         (mine.stream && its.stream && mine.stream != its.stream))
         return false;
+    HAUL__ASSERT(after->before == block && after->owner == block->owner && block->bytes > 0 && after->bytes > 0);
     set_use(&block->uses, later(mine, its));
     block->bytes += after->bytes;
     after->bytes = 0;
@@ -185,6 +192,7 @@ haul__block *haul__split_join(struct haul__allocator *a)
             haul__block *after = piece->after;
             if (join(a, piece, &left_over)) {
                 a->pieces--;
+                HAUL__ASSERT(a->pieces >= 0);
                 continue;
             }
             put_home(a, piece);
@@ -236,6 +244,7 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
 {
     const size_t bytes = haul__bin_bytes(bin);
     haul__use    last;
+    HAUL__ASSERT(block->bytes > bytes && !a->pinned);
     last_use(a, &block->uses, &last);
     set_use(&block->uses, last);
     if (haul__device_has_sub_buffers(a->device) && !haul__is_piece(block))
@@ -258,6 +267,7 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
     block->after = rest;
     block->bytes = bytes;
     a->pieces++;
+    HAUL__ASSERT(rest->bytes > 0 && rest->before == block && (!rest->after || rest->after->before == rest));
     put_home(a, rest);
 }
 
@@ -265,6 +275,7 @@ static void cut(struct haul__allocator *a, haul__block *block, int bin, haul__bl
 static void put_back(struct haul__allocator *a, haul__block *block)
 {
     haul__spin_lock(&a->lock);
+    HAUL__ASSERT(block->prev == block); /* it was taken */
     block->prev = NULL;
     put_home(a, block);
     haul__spin_unlock(&a->lock);
@@ -295,6 +306,8 @@ haul__block *haul__split_get(struct haul__allocator *a, int bin)
         haul__under_way_begin(a);
     }
     const bool ready = !block || use_handle(block);
+    HAUL__ASSERT(!block || block->bytes == haul__bin_bytes(bin));
+    haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
     haul__blocks_free(left_over, NULL);
     haul__free(rest);

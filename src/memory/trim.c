@@ -1,6 +1,7 @@
 #include "memory/trim.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "device/stream.h"
 #include "events/events.h"
@@ -33,6 +34,7 @@ static haul__block *take(struct haul__allocator *a, int64_t wanted, bool only_re
                 link = &block->next;
                 continue;
             }
+            HAUL__ASSERT(!block->prev && block->bin == bin && !haul__is_piece(block));
             *link = block->next;
             a->stats.reserved -= (int64_t)block->bytes;
             haul__under_way_begin(a);
@@ -40,6 +42,25 @@ static haul__block *take(struct haul__allocator *a, int64_t wanted, bool only_re
             block->next = taken;
             taken = block;
         }
+    }
+    HAUL__ASSERT(a->stats.reserved >= a->stats.allocated);
+    return taken;
+}
+
+/* All but the block that was freed last. */
+haul__block *haul__trim_class(struct haul__allocator *a, int bin)
+{
+    haul__block *taken = NULL, *first = a->bins[bin];
+    for (haul__block **link = first ? &first->next : NULL, *block; link && (block = *link);) {
+        if (haul__is_piece(block)) {
+            link = &block->next;
+            continue;
+        }
+        *link = block->next;
+        a->stats.reserved -= (int64_t)block->bytes;
+        haul__under_way_begin(a);
+        block->next = taken;
+        taken = block;
     }
     return taken;
 }
@@ -73,6 +94,7 @@ void haul__blocks_free(haul__block *blocks, const char *origin)
 {
     while (blocks) {
         haul__block *next = blocks->next;
+        HAUL__ASSERT(!blocks->copy && !blocks->moving && !blocks->pins);
         haul__split_drop_handle(blocks);
         if (blocks->bytes > 0)
             give_back(blocks, origin);

@@ -8,6 +8,9 @@
  * that joining left over. The caller holds the lock. */
 haul__block *haul__allocator_take(struct haul__allocator *a, int64_t wanted);
 
+/* Takes all free blocks of a class but the newest one. The caller holds the lock. */
+haul__block *haul__trim_class(struct haul__allocator *a, int bin);
+
 /* Returns a chain of blocks to the device, without the lock. Waits for their uses. Structures of 0 bytes are only
  * freed. */
 void haul__blocks_free(haul__block *blocks, const char *origin);

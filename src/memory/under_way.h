@@ -16,11 +16,21 @@ void haul__under_way_begin(struct haul__allocator *a);
 /* It is in use, free, or back at the device. The caller does not hold the lock. */
 void haul__under_way_end(struct haul__allocator *a);
 
-/* To be called before memory is looked for. */
-void haul__under_way_watch(struct haul__allocator *a);
+/* What a thread watches while it looks for memory. Spilling for one allocation makes others, of host memory, so a
+ * thread may watch several allocators, one within the other. */
+typedef struct haul__under_way_watching {
+    struct haul__allocator          *of;
+    int64_t                          at_first, own; /* how many had ended when it began; of its own since */
+    struct haul__under_way_watching *outer;
+} haul__under_way_watching;
+
+/* To be called before memory is looked for, and again before the next look. haul__under_way_unwatch ends it. */
+void haul__under_way_watch(haul__under_way_watching *w, struct haul__allocator *a);
+void haul__under_way_watch_again(haul__under_way_watching *w);
+void haul__under_way_unwatch(haul__under_way_watching *w);
 
 /* Waits until as many have ended as have begun now. Returns true if memory of another thread has ended being under way
- * since the calling thread's haul__under_way_watch. Nothing of the calling thread is under way. */
-bool haul__under_way_wait(struct haul__allocator *a);
+ * since the watch began. Nothing of the calling thread is under way. */
+bool haul__under_way_wait(const haul__under_way_watching *w);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 
 static bool is_of(const haul__program_store *s, const haul_device *device, bool pinned)
@@ -18,6 +19,7 @@ haul__account haul__account_read(const haul__dry_run *run, const haul_device *de
     const haul__program *p = &run->program;
     haul__account        a = {.peak_at = from};
     int64_t              now = (pinned ? run->pinned : run->bases)[device->slot].start;
+    HAUL__ASSERT(from <= p->change_count);
     for (size_t i = 0; i <= p->change_count; i++) {
         if (i == from)
             a.start = a.peak = now;

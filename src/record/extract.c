@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/shape.h"
 #include "program/arena.h"
 #include "record/constants.h"
@@ -95,7 +96,9 @@ static void take_share(const haul__program *l, const haul__ordered_call *item, h
 static void add_operation(extract *x, const haul__ordered_call *item)
 {
     const haul__program_call *c = &x->log->calls[item->call];
-    haul_program_operation   *o = &x->out->operations[x->out->operation_count++];
+    HAUL__ASSERT(0 <= item->first && 0 <= item->count && item->first + item->count <= c->operand_count);
+    HAUL__ASSERT((size_t)x->out->operation_count < x->order->count);
+    haul_program_operation *o = &x->out->operations[x->out->operation_count++];
     *o = (haul_program_operation){.name = c->name,
                                   .section = section_of(x->log, item->call),
                                   .composite = composite_of(x->log, item->call),
@@ -190,6 +193,7 @@ static void describe_stores(extract *x)
 
 static void use(extract *x, int64_t store, int64_t by)
 {
+    HAUL__ASSERT(0 <= store && store < x->out->store_count && 0 <= by && by < x->out->operation_count);
     haul_program_store *s = &x->out->stores[store];
     s->first = s->first < 0 || by < s->first ? by : s->first;
     s->last = by > s->last ? by : s->last;
@@ -286,6 +290,7 @@ static haul_program_memory *memory_of(haul_program *out, haul_device *device)
     for (int i = 0; i < out->memory_count; i++)
         if (out->memory[i].device == device)
             return &out->memory[i];
+    HAUL__ASSERT(out->memory_count < HAUL__MAX_DEVICES);
     out->memory[out->memory_count] = (haul_program_memory){.device = device};
     return &out->memory[out->memory_count++];
 }
@@ -320,6 +325,9 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device))
             x->out->stores[i].offset = x->out->stores[x->groups[i]].offset;
+    for (int64_t i = 0; HAUL__ASSERTS && i < x->out->store_count && m->arena_bytes >= 0; i++)
+        HAUL__ASSERT(x->out->stores[i].offset < 0 || x->out->stores[i].device != m->device ||
+                     x->out->stores[i].offset + x->out->stores[i].bytes <= m->arena_bytes);
     haul__free(items);
     return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
 }

@@ -7,6 +7,7 @@
 #include "record/order.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/error.h"
 #include "engine/operation.h"
 
@@ -68,6 +69,7 @@ static haul_status make_room(ordering *o)
 /* A call that failed counts for the one before it. */
 static void number_calls(ordering *o)
 {
+    HAUL__ASSERT(o->range->call + o->described == o->log->described_count);
     for (size_t i = 0; i < o->described; i++) {
         const int call = o->log->described[o->range->call + i];
         if (o->log->calls[call].listed)
@@ -109,6 +111,7 @@ static void sort_commands(ordering *o)
     for (size_t i = 0; i < o->commands; i++)
         if (o->of_command[i] >= 0)
             o->by_call[o->first_command[o->of_command[i] + 1]++] = (int64_t)i;
+    HAUL__ASSERT(o->first_command[0] == 0 && o->first_command[o->count] <= (int64_t)o->commands);
 }
 
 static int command_count(const ordering *o, int64_t number)
@@ -290,6 +293,7 @@ static int64_t find_item(const haul__program_order *out, int call, int first)
 
 static void place_commands(ordering *o, const int64_t *last)
 {
+    HAUL__ASSERT(o->out->count <= (size_t)o->count + 2 * o->move_count);
     for (int64_t k = 0; k < o->count; k++) {
         const int  each = o->log->calls[o->calls[k]].operation->repeat;
         const bool apart = has_moves(o, k);

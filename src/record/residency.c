@@ -1,6 +1,7 @@
 #include "record/residency.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "record/dry_function.h"
@@ -59,6 +60,7 @@ static void apply(reading *r, size_t change)
         return;
     const int64_t bytes = r->log->stores[c->store].block;
     r->now += c->freed ? -bytes : bytes;
+    HAUL__ASSERT(bytes >= 0 && r->out->change_count < r->log->change_count - r->from->change);
     if (!c->freed)
         reach(r, operation_of(r, c->store), change + 1);
     r->out->changes[r->out->change_count++] =
@@ -94,6 +96,7 @@ static void fill_gaps(reading *r)
 static int64_t count_before(const reading *r, int64_t moment)
 {
     int64_t low = 0, high = r->program->operation_count;
+    HAUL__ASSERT(moment >= 0);
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
         if ((int64_t)r->moment[middle] < moment)

@@ -3,6 +3,7 @@
 #include "record/spill_plan.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "memory/spill/spill.h"
@@ -58,6 +59,7 @@ static void leave(plan *p, int store)
     movable                   *m = &p->movables[store];
     m->away = true;
     m->place = place_for(p, s->bytes);
+    HAUL__ASSERT(m->live && p->present >= s->block);
     p->held[m->place] += s->bytes;
     p->present -= s->block;
     p->done.spilled += s->bytes;
@@ -72,6 +74,7 @@ static void end_copy(plan *p, int store)
 {
     movable *m = &p->movables[store];
     p->held[m->place] -= m->away ? p->log->stores[store].bytes : 0;
+    HAUL__ASSERT(p->held[m->place] >= 0);
     m->away = false;
 }
 

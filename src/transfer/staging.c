@@ -12,6 +12,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "core/object.h"
 #include "core/pool.h"
 #include "device/device.h"
@@ -19,7 +21,14 @@
 
 /* A chunk is an eighth of the copy, so that little of it is not overlapped, within bounds: each chunk costs the host
  * some microseconds, and chunks above a few MiB gain nothing. Threads share a chunk in pieces. */
-enum { SLOTS = 4, PARTS = 8, LEAST_CHUNK = 512 << 10, MOST_CHUNK = 4 << 20, PIECE = 256 << 10 };
+enum {
+    SLOTS = 4,
+    PARTS = 8,
+    LEAST_CHUNK = 512 << 10,
+    MOST_CHUNK = 4 << 20,
+    PIECE = 256 << 10,
+    HOSTILE_CHUNK = 4 << 10
+};
 
 /* ---- copying between host memories ---- */
 
@@ -80,6 +89,8 @@ typedef struct ring {
 static size_t chunk_of(size_t bytes)
 {
     size_t chunk = (bytes / PARTS + PIECE) / PIECE * PIECE;
+    if (haul__is_hostile(HAUL__HOSTILE_STAGING))
+        return HOSTILE_CHUNK;
     return chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > MOST_CHUNK ? MOST_CHUNK : chunk;
 }
 
@@ -98,6 +109,7 @@ static haul_status ring_open(ring *r, haul_device *device, size_t bytes, bool pi
     haul__error_save(&before);
     while (r->count < SLOTS && r->count < r->chunks && (r->slots[r->count] = get(device, size, origin)))
         r->count++;
+    HAUL__ASSERT((size_t)r->chunks * r->chunk >= bytes && (size_t)(r->chunks - 1) * r->chunk < bytes);
     if (r->count > 0 || pinned)
         haul__error_restore(&before);
     return r->count > 0 ? HAUL_OK : pinned ? HAUL_UNSUPPORTED : haul_error_status();
@@ -111,12 +123,14 @@ static void ring_close(ring *r)
 
 static haul__storage *slot_of(const ring *r, int64_t chunk)
 {
+    HAUL__ASSERT(r->count > 0 && 0 <= chunk && chunk < r->chunks);
     return r->slots[chunk % r->count];
 }
 
 static size_t size_of(const ring *r, int64_t chunk)
 {
     size_t at = (size_t)chunk * r->chunk;
+    HAUL__ASSERT(at < r->bytes);
     return r->bytes - at < r->chunk ? r->bytes - at : r->chunk;
 }
 

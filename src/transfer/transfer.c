@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/system/clock.h"
 #include "core/object.h"
 #include "core/trial.h"
@@ -111,6 +112,8 @@ static haul_status refuse_meta(const haul__copy *copy)
 static haul_status move_by(const haul__copy *copy, uint64_t number, const haul__command *by, haul__command_kind kind,
                            const haul__copy_range *range)
 {
+    HAUL__ASSERT(range->to.storage->planned || range->to.offset + range->bytes <= range->to.storage->bytes);
+    HAUL__ASSERT(range->from.storage->planned || range->from.offset + range->bytes <= range->from.storage->bytes);
     static const haul__stream_choice streams[] = {[HAUL__COMMAND_COPY] = HAUL__STREAM_COMPUTE,
                                                   [HAUL__COMMAND_WRITE] = HAUL__STREAM_UPLOAD,
                                                   [HAUL__COMMAND_READ] = HAUL__STREAM_DOWNLOAD,
@@ -207,6 +210,7 @@ static bool landing_begin(landing *l, const haul__copy *c, haul__region to, size
 
 static haul_status landing_end(const landing *l, const crossing *x, haul__region to, size_t bytes, haul_status status)
 {
+    HAUL__ASSERT(!l->apart || l->to.storage == l->apart);
     if (l->apart && !status)
         status = move(x, HAUL__COMMAND_COPY, to, l->to, bytes);
     haul__object_release(l->apart);
@@ -425,6 +429,7 @@ static haul_status count_copy(const crossing *x, direction way, haul_status stat
         [UP] = HAUL_EVENT_COPY_TO_DEVICE, [DOWN] = HAUL_EVENT_COPY_TO_HOST, [BETWEEN] = HAUL_EVENT_COPY_BETWEEN};
     if (way != ACROSS)
         return counted(x, status, kinds[way], to, from);
+    HAUL__ASSERT(to != from && x->group.bytes > 0);
     const crossing on = {.copy = x->copy,
                          .group = {.operation = x->group.operation, .bytes = x->group.bytes},
                          .number = x->number + 1,
@@ -438,6 +443,7 @@ static haul_status carry_ranges(const haul__copy *c, const haul__copy_ranges *ra
     crossing    x;
     direction   way = UP;
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(ranges->count > 0 && bytes > 0);
     crossing_begin(&x, c, bytes);
     for (int i = 0; i < ranges->count && !status; i++) {
         status = ranges->ready ? ranges->ready(ranges->context, i) : HAUL_OK;

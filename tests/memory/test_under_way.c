@@ -7,6 +7,7 @@
 
 #include "device/wait.h"
 #include "memory/allocator.h"
+#include "memory/under_way.h"
 #include "support/devices/spilling.h"
 
 /* ---- the other thread ---- */
@@ -183,15 +184,49 @@ static void test_under_way__nothing(void **state)
     haul_error_clear();
 }
 
+static void *end_one(void *of)
+{
+    struct haul__allocator *a = of;
+    haul__spin_lock(&a->lock);
+    haul__under_way_begin(a);
+    haul__spin_unlock(&a->lock);
+    haul__under_way_end(a);
+    return NULL;
+}
+
+/* Spilling for an allocation makes another one, of host memory, which watches the host's allocator meanwhile. */
+static void test_under_way__within_another(void **state)
+{
+    struct haul__allocator *a = haul__allocator_of(late_device(0), false),
+                           *host = haul__allocator_of(haul_cpu(), false);
+    haul__under_way_watching outer, inner;
+    pthread_t                thread;
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        end_one(host);
+    haul__under_way_watch(&outer, a);
+    haul__under_way_watch(&inner, host);
+    end_one(host);
+    assert_false(haul__under_way_wait(&inner)); /* it was the thread's own */
+    haul__under_way_unwatch(&inner);
+    end_one(a);
+    assert_false(haul__under_way_wait(&outer));
+    assert_int_equal(pthread_create(&thread, NULL, end_one, a), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(haul__under_way_wait(&outer));
+    haul__under_way_watch_again(&outer);
+    assert_false(haul__under_way_wait(&outer));
+    haul__under_way_unwatch(&outer);
+}
+
 #define UNDER_WAY(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UNDER_WAY(test_under_way__to_be_spilled),
-        UNDER_WAY(test_under_way__back_to_the_device),
-        UNDER_WAY(test_under_way__refused),
-        UNDER_WAY(test_under_way__nothing),
+        UNDER_WAY(test_under_way__to_be_spilled),  UNDER_WAY(test_under_way__back_to_the_device),
+        UNDER_WAY(test_under_way__refused),        UNDER_WAY(test_under_way__nothing),
+        UNDER_WAY(test_under_way__within_another),
     };
     sem_init(&stopped, 0, 0);
     sem_init(&go_on, 0, 0);

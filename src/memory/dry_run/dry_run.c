@@ -2,6 +2,7 @@
 #include "memory/dry_run/dry_run.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/spin.h"
 #include "core/small_blocks.h"
 #include "core/trial.h"
@@ -137,6 +138,7 @@ static void end_store(haul__dry_run *run, int store)
 static void planned_release(haul__storage *storage)
 {
     planned *p = (planned *)storage;
+    HAUL__ASSERT(storage->planned && p->run && p->store >= 0);
     end_store(p->run, p->store);
     if (p->scope_limit)
         haul__scope_limit_discharge(p->scope_limit, storage->device, p->bytes, true);
@@ -250,6 +252,7 @@ int haul__dry_run_store(const haul__storage *storage)
 
 static haul_status note(haul__dry_run *run, const haul__command *c)
 {
+    HAUL__ASSERT(c->write_count <= c->buffer_count);
     haul_status status = haul__program_add_command(&run->program, c->checks);
     for (int i = 0; i < c->buffer_count && !status; i++) {
         const int store = store_of(run, c->buffers[i].storage);
@@ -397,6 +400,7 @@ haul_status haul__dry_run_keep_state(void *owner, void *state, void (*put_back)(
 
 void haul__dry_run_take_changes(haul__dry_run *run, haul__changes *changes)
 {
+    HAUL__ASSERT(&run->changes != changes); /* room was made for them before */
     for (size_t i = 0; i < changes->count; i++) {
         const haul__change *c = &changes->items[i];
         const haul_tensor  *t = c->kind == HAUL__CHANGED_OBJECT ? c->before : NULL;
@@ -424,6 +428,7 @@ haul_status haul__dry_run_let_go(const haul__storage *storage)
     if (!e)
         return storage->block ? haul__fail_memory("haul_estimate", sizeof *e) : HAUL_OK;
     const uintptr_t gone = (uintptr_t)e->value + 1;
+    HAUL__ASSERT(gone <= (uintptr_t)atomic_load(&storage->object.refs)); /* each reference goes once */
     e->value = (void *)gone;
     if (gone == (uintptr_t)atomic_load(&storage->object.refs))
         block_is_free(run, storage);

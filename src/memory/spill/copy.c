@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/system/clock.h"
 #include "device/residency.h"
@@ -20,6 +21,7 @@ static void count_file(struct haul__allocator *a)
 {
     const int64_t bytes = a->tiers.file ? haul__spill_file_bytes(a->tiers.file) : 0;
     haul__spin_lock(&a->lock);
+    HAUL__ASSERT(bytes >= 0);
     a->stats.spill_file = bytes;
     haul__spin_unlock(&a->lock);
 }
@@ -37,6 +39,7 @@ static int drop(struct haul__allocator *a, int tiers, int most)
     for (haul__block *b = a->live.next; b != &a->live && count < most; b = b->next) {
         if (!b->copy || b->moving || haul__block_is_away(b) || !(tiers & (b->copy->part ? IN_FILE : IN_HOST)))
             continue;
+        HAUL__ASSERT(!b->copy->host != !b->copy->part); /* a copy is in one tier */
         b->copy->next = over;
         over = b->copy;
         b->copy = NULL;
@@ -66,6 +69,7 @@ static bool count_host(struct haul__allocator *a, int64_t bytes)
     haul__spin_lock(&a->lock);
     const bool fits = bytes < 0 || !a->tiers.host_is_limited || a->stats.spill_host + bytes <= a->tiers.host_limit;
     a->stats.spill_host += fits ? bytes : 0;
+    HAUL__ASSERT(a->stats.spill_host >= 0); /* each copy is taken back once */
     haul__spin_unlock(&a->lock);
     return fits;
 }
@@ -142,6 +146,7 @@ void haul__spill_copy_free(haul__spill_copy *copy)
 {
     if (!copy)
         return;
+    HAUL__ASSERT(copy->bytes > 0 && !(copy->host && copy->part));
     if (copy->host)
         count_host(copy->of, -copy->bytes);
     haul__object_release(copy->host);
@@ -197,6 +202,7 @@ static haul_status pass(haul__spill_copy *copy, haul__storage *storage, haul__st
 {
     const bool  out = stream == HAUL__STREAM_DOWNLOAD;
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(copy->part && between->bytes >= (size_t)smaller(PIECE, copy->bytes));
     for (int64_t at = 0; at < copy->bytes && !status; at += PIECE) {
         const int64_t bytes = smaller(PIECE, copy->bytes - at);
         void         *memory = between->buffer.host;
@@ -226,6 +232,7 @@ static haul_status pass_through(haul__spill_copy *copy, haul__storage *storage, 
 
 haul_status haul__spill_copy_out(haul__spill_copy *copy, haul__storage *from)
 {
+    HAUL__ASSERT(copy->bytes == (int64_t)from->bytes);
     if (copy->host)
         return submit(HAUL__STREAM_DOWNLOAD, from, copy->host, 0, from->bytes);
     return pass_through(copy, from, HAUL__STREAM_DOWNLOAD);
@@ -234,6 +241,7 @@ haul_status haul__spill_copy_out(haul__spill_copy *copy, haul__storage *from)
 haul_status haul__spill_copy_back(haul__spill_copy *copy, haul__storage *to, bool ahead)
 {
     const haul__stream_choice stream = ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD;
+    HAUL__ASSERT(copy->bytes == (int64_t)to->bytes);
     return copy->host ? submit(stream, to, copy->host, 0, to->bytes) : pass_through(copy, to, stream);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "base/spin.h"
 #include "base/text/plain.h"
@@ -121,6 +122,7 @@ void haul__spill_file_close(haul__spill_file *file)
 {
     if (!file)
         return;
+    HAUL__ASSERT(file->used == 0);
     for (haul__spill_part *p = file->first, *after; p; p = after) {
         after = p->after;
         haul__free(p);
@@ -176,6 +178,7 @@ int64_t haul__spill_file_room(haul__spill_file *file)
 
 static void take(haul__spill_part *p)
 {
+    HAUL__ASSERT(!p->used && p->bytes >= 0);
     p->used = true;
     p->file->used += p->bytes;
 }
@@ -188,6 +191,7 @@ static void insert(haul__spill_file *f, haul__spill_part *p, haul__spill_part *f
     fresh->after = p ? p->after : f->first;
     *(p ? &p->after : &f->first) = fresh;
     *(fresh->after ? &fresh->after->before : &f->last) = fresh;
+    HAUL__ASSERT(fresh->at % ALIGNMENT == 0 && (!p || p->at <= fresh->at));
 }
 
 static haul__spill_part *unlink_part(haul__spill_part *p)
@@ -262,6 +266,7 @@ static haul_status extend(haul__spill_part *p, int64_t bytes, int64_t limit)
     if (grow(f, limit, p->at + p->bytes, more))
         return haul_error_status();
     haul__spin_lock(&f->lock);
+    HAUL__ASSERT(p == f->last && p->used && more > 0 && p->at + p->bytes == f->bytes);
     p->bytes = bytes;
     f->bytes += more;
     f->used += more;
@@ -296,6 +301,7 @@ void haul__spill_part_release(haul__spill_part *part)
     haul__spill_file *f = part->file;
     haul__spill_part *gone[3] = {NULL};
     haul__spin_lock(&f->lock);
+    HAUL__ASSERT(part->used && f->used >= part->bytes);
     part->used = false;
     f->used -= part->bytes;
     if (part->after && !part->after->used) {
@@ -338,6 +344,7 @@ void haul__spill_file_trim(haul__spill_file *file)
 
 haul_status haul__spill_part_write(haul__spill_part *part, int64_t at, const void *from, int64_t bytes)
 {
+    HAUL__ASSERT(part->used && at >= 0 && at + bytes <= part->bytes);
     for (int64_t done = 0; done < bytes;) {
         const size_t  piece = (size_t)smaller(bytes - done, MOST_AT_ONCE);
         const off_t   place = (off_t)(part->at + at + done);
@@ -353,6 +360,7 @@ haul_status haul__spill_part_write(haul__spill_part *part, int64_t at, const voi
 
 haul_status haul__spill_part_read(haul__spill_part *part, int64_t at, void *to, int64_t bytes)
 {
+    HAUL__ASSERT(part->used && at >= 0 && at + bytes <= part->bytes);
     for (int64_t done = 0; done < bytes;) {
         const size_t  piece = (size_t)smaller(bytes - done, MOST_AT_ONCE);
         const off_t   place = (off_t)(part->at + at + done);

@@ -2,7 +2,10 @@
 #include "memory/spill/move.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/thread.h"
+#include "device/residency.h"
+#include "memory/allocator_check.h"
 #include "memory/allocator_state.h"
 #include "memory/spill/copy.h"
 #include "memory/spill/spill.h"
@@ -13,6 +16,7 @@ static const char origin[] = "spill";
 /* The record of uses goes with the memory, which has no other owner. */
 static void take_uses(haul__uses *to, haul__uses *from)
 {
+    HAUL__ASSERT(to != from && 0 <= from->read_count && from->read_count <= HAUL__MAX_READS);
     haul__spin_lock(&to->lock);
     to->write = from->write;
     to->read_count = from->read_count;
@@ -45,6 +49,7 @@ static void count_away(haul__block *block, const haul__spill_copy *copy, int by)
     haul_memory_stats *stats = &block->owner->stats;
     stats->spilled += by * (int64_t)block->bytes;
     stats->spilled_to_file += copy->part ? by * (int64_t)block->bytes : 0;
+    HAUL__ASSERT(0 <= stats->spilled_to_file && stats->spilled_to_file <= stats->spilled);
 }
 
 /* Counts each time that the elements leave, but not those that failed to return. */
@@ -59,6 +64,7 @@ static void count_move(haul__block *block, const haul__spill_copy *copy)
 static void part(haul__block *block, haul__block *rest)
 {
     struct haul__allocator *a = block->owner;
+    HAUL__ASSERT(block->copy && !block->pins && !haul__block_is_away(block) && haul__residency_is_taken());
     *rest = (haul__block){.owner = a,
                           .buffer = block->buffer,
                           .bytes = block->bytes,
@@ -80,6 +86,7 @@ static void part(haul__block *block, haul__block *rest)
     if (block->moving)
         count_move(block, block->copy);
     block->moving = false;
+    haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
 }
 
@@ -97,6 +104,7 @@ static void set_copy(haul__block *block, haul__spill_copy *copy)
 static void end_moving(haul__block *block)
 {
     haul__spin_lock(&block->owner->lock);
+    HAUL__ASSERT(block->moving && !haul__block_is_away(block));
     block->moving = false;
     haul__spin_unlock(&block->owner->lock);
 }
@@ -105,6 +113,7 @@ static void end_moving(haul__block *block)
 static haul_status copy_out(haul__block *block, bool ahead)
 {
     const uint64_t last = block->uses.last;
+    HAUL__ASSERT(block->moving && haul__residency_is_taken());
     if (is_copied(block))
         return HAUL_OK;
     haul__spill_copy *copy = haul__spill_copy_for(block, ahead);
@@ -155,11 +164,13 @@ static haul_status obtain(haul__block *block, bool ahead)
     if (!fresh)
         return ahead ? HAUL_OUT_OF_MEMORY : haul_error_status();
     haul__spin_lock(&a->lock);
+    HAUL__ASSERT(haul__block_is_away(block) && !block->moving && !fresh->copy && !fresh->scope_limit);
     haul__ring_remove(fresh);
     haul__split_replace(block, fresh);
     a->stats.live_blocks--;
     count_away(block, block->copy, -1);
     atomic_store(&block->uses.away, false);
+    haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
     block->buffer = block->own.buffer = fresh->buffer;
     take_uses(&block->uses, &fresh->uses);
@@ -190,9 +201,11 @@ void haul__spill_drop(haul__block *block)
 {
     struct haul__allocator *a = block->owner;
     haul__spin_lock(&a->lock);
+    HAUL__ASSERT(!block->moving && !haul__is_piece(block));
     haul__ring_remove(block);
     a->stats.live_blocks--;
     count_away(block, block->copy, -1);
+    haul__allocator_check(a);
     haul__spin_unlock(&a->lock);
     haul__spill_copy_free(block->copy);
     haul__free(block->recorded);

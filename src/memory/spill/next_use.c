@@ -1,6 +1,7 @@
 /* The order in which memory is spilled. */
 #include "memory/spill/next_use.h"
 
+#include "base/assert.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
 
@@ -20,6 +21,7 @@ void haul__next_use_reach(haul_device *device, uint64_t now, uint64_t end)
                               &(haul__program_foresight){.kind = HAUL__FORESEES_CALL, .position = now, .end = end});
         return;
     }
+    HAUL__ASSERT(now <= end);
     haul__spin_lock(&a->lock);
     a->now = now;
     a->end = end;
@@ -49,6 +51,7 @@ static uint64_t next_use(const haul__block *b)
 
 bool haul__goes_before(const haul__block *a, const haul__block *b)
 {
+    HAUL__ASSERT(a->owner == b->owner && a != b);
     if (a->owner->now && next_use(a) != next_use(b))
         return next_use(a) > next_use(b);
     return a->uses.last < b->uses.last;

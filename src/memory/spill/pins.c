@@ -1,6 +1,7 @@
 /* Pinning memory on its device. */
 #include "memory/spill/pins.h"
 
+#include "base/assert.h"
 #include "core/trial.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
@@ -9,6 +10,7 @@
 
 void haul__pins_end(haul__block *block)
 {
+    HAUL__ASSERT(block->pins > 0 && block->owner->stats.pinned >= (int64_t)block->bytes);
     block->pins = 0;
     block->owner->stats.pinned -= (int64_t)block->bytes;
 }
@@ -21,6 +23,7 @@ static haul_status pin(haul__block *block)
     const haul_status       status = haul__spill_return(block);
     if (!status) {
         haul__spin_lock(&a->lock);
+        HAUL__ASSERT(!haul__block_is_away(block) && !block->moving && block->pins >= 0);
         a->stats.pinned += block->pins++ ? 0 : (int64_t)block->bytes;
         haul__spin_unlock(&a->lock);
     }

@@ -13,12 +13,32 @@
  * Two things happen ahead of time. Whoever makes room also copies what would go next, but leaves it in place: then the
  * next one finds device memory whose copy is under way. Code that knows the next uses, for example a backward pass,
  * brings storages back early. Elements keep their copy until a command writes to them, so that they need no new one
- * when they leave again. */
+ * when they leave again.
+ *
+ * The states of a block's elements. Only the thread with the lock of device/residency.h follows an arrow:
+ *
+ *                   find_oldest, find_next
+ *         present ------------------------> moving --move_away--> away
+ *          ^  ^ ^                            |  |                  |
+ *   write  |  | +----- the copy failed ------+  | copy_ahead       | move_back
+ *          |  +---------------------------------+                  |
+ *          |                                    v                  v
+ *          +-------------------------------- present, with a valid copy
+ *
+ * Invariants:
+ *
+ *   1. Whoever chooses or moves a block has the lock of device/residency.h.
+ *   2. A block that moves is present, has no pins, and belongs to the allocator that spills.
+ *   3. A block that is away has a copy, and no device memory.
+ *   4. The command whose memory is brought back is set only under the lock, and its memory stays.
+ *   5. After a return, all memory of the command is present.
+ *   6. Pinned host memory does not spill: its copy would be in the same memory. */
 #include "memory/spill/spill.h"
 
 #include <haul/memory.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "device/residency.h"
 #include "memory/allocator_state.h"
 #include "memory/dry_run/dry_run.h"
@@ -47,6 +67,11 @@ static bool can_move(const haul__block *block)
            !is_current(&block->own);
 }
 
+static bool has_memory(const haul__block *block)
+{
+    return block->buffer.handle || block->buffer.host;
+}
+
 /* What a search for memory finds. */
 typedef struct found {
     haul__block *block; /* used longest ago, marked as moving; NULL: there is none */
@@ -57,11 +82,14 @@ typedef struct found {
 static found find_oldest(struct haul__allocator *a, int64_t least)
 {
     found f = {NULL, false};
+    HAUL__ASSERT(haul__residency_is_taken() && !a->pinned); /* 1, 6 */
     haul__spin_lock(&a->lock);
     f.free = a->stats.reserved > a->stats.allocated;
     for (haul__block *b = a->live.next; b != &a->live; b = b->next)
         if ((int64_t)b->bytes >= least && can_move(b) && (!f.block || haul__goes_before(b, f.block)))
             f.block = b;
+    HAUL__ASSERT(!f.block ||
+                 (!f.block->moving && !f.block->pins && f.block->owner == a && has_memory(f.block))); /* 2 */
     if (f.block)
         f.block->moving = true;
     haul__spin_unlock(&a->lock);
@@ -71,14 +99,19 @@ static found find_oldest(struct haul__allocator *a, int64_t least)
 static haul_status bring_back(const haul__command *c)
 {
     haul_status status = HAUL_OK;
+    HAUL__ASSERT(haul__residency_is_taken() && !current); /* 1, 4 */
     haul__residency_stop();
     current = c;
     for (int i = 0; i < c->buffer_count && !status; i++) {
         haul__storage *storage = c->buffers[i].storage;
-        if (storage->uses && atomic_load(&storage->uses->away))
-            status = haul__move_back(storage->block, false);
+        if (!storage->uses || !atomic_load(&storage->uses->away))
+            continue;
+        HAUL__ASSERT(storage->block->copy && !has_memory(storage->block)); /* 3 */
+        status = haul__move_back(storage->block, false);
     }
     current = NULL;
+    for (int i = 0; HAUL__ASSERTS && i < c->buffer_count && !status; i++)
+        HAUL__ASSERT(!c->buffers[i].storage->uses || !atomic_load(&c->buffers[i].storage->uses->away)); /* 5 */
     return status;
 }
 
@@ -106,7 +139,8 @@ static bool make_room(struct haul__allocator *a, int64_t wanted, int64_t *moved)
     if (!f.block)
         return f.free;
     const int64_t bytes = (int64_t)f.block->bytes; /* once it has moved, its last reference may go */
-    const bool    works = !haul__move_away(f.block);
+    HAUL__ASSERT(!is_current(&f.block->own));      /* 4 */
+    const bool works = !haul__move_away(f.block);
     note(a, works);
     *moved += works ? bytes : 0;
     return works;
@@ -134,6 +168,8 @@ static haul__block *find_next(struct haul__allocator *a, int64_t enough)
             next = b;
     if (next && copied_before(a, least, next) >= enough)
         next = NULL;
+    HAUL__ASSERT(haul__residency_is_taken());                                       /* 1 */
+    HAUL__ASSERT(!next || (!next->moving && next->owner == a && has_memory(next))); /* 2 */
     if (next)
         next->moving = true;
     haul__spin_unlock(&a->lock);
@@ -294,6 +330,13 @@ void haul__spill_drop_copies(struct haul__allocator *a)
         haul__residency_give();
 }
 
+void haul__spill_begin(struct haul__allocator *a)
+{
+    haul__residency_use(bring_back);
+    atomic_store(&any, true);
+    atomic_store(&a->spills, true);
+}
+
 haul_status haul_memory_set_spill(haul_device *device, bool on)
 {
     static const char operation[] = "haul_memory_set_spill";
@@ -308,9 +351,9 @@ haul_status haul_memory_set_spill(haul_device *device, bool on)
     struct haul__allocator *a = haul__allocator_of(device, false);
     if (!a)
         return haul_error_status();
-    haul__residency_use(bring_back);
     if (on)
-        atomic_store(&any, true);
-    atomic_store(&a->spills, on);
+        haul__spill_begin(a);
+    else
+        atomic_store(&a->spills, false);
     return HAUL_OK;
 }

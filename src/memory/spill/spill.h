@@ -28,6 +28,9 @@ haul_status haul__spill_return(haul__block *block);
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 
+/* What haul_memory_set_spill does to switch it on. */
+void haul__spill_begin(struct haul__allocator *a);
+
 /* True if haul_memory_set_spill is on for the device. */
 bool haul__spills(const haul_device *device);
 

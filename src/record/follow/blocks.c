@@ -2,6 +2,7 @@
 #include "record/follow/blocks.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/numbers.h"
 #include "memory/allocator.h"
 #include "memory/size_class.h"
@@ -43,12 +44,14 @@ static void list_uses(haul__variant *v, const size_t *stores)
             const haul_tensor *t = v->tensors[r->tensors + (size_t)k];
             if (!t || haul__is_none(t))
                 continue;
+            HAUL__ASSERT((size_t)((const haul__handle *)t - v->handles) < v->handle_count);
             const size_t store = stores[(const haul__handle *)t - v->handles];
             if (!is_listed(v, v->first_use[i], store))
                 v->uses[v->use_count++].store = store;
         }
     }
     v->first_use[v->call_count] = v->use_count;
+    HAUL__ASSERT(v->use_count <= v->tensor_count);
 }
 
 /* `next` is scratch: of each store, the call that uses it next, and after the first loop the one that uses it first.
@@ -186,6 +189,7 @@ haul_status haul__blocks_before(haul__variant *v, size_t call)
         haul__inside          *s = u->store < v->inside_count ? &v->insides[u->store] : NULL;
         if (!s || !s->in_block || !u->is_first)
             continue;
+        HAUL__ASSERT(s->bound == s->storage); /* it has no block of an earlier call */
         haul__storage *block = haul__storage_alloc(s->device, (size_t)s->bytes, v->calls[call].operation->name);
         if (!block)
             return haul_error_status();
@@ -198,6 +202,7 @@ haul_status haul__blocks_before(haul__variant *v, size_t call)
 
 static void release(haul__variant *v, haul__inside *s)
 {
+    HAUL__ASSERT(s->bound && s->bound != s->storage);
     haul__handles_bind(v, s->first_handle, s->storage);
     haul__object_release(s->bound);
     s->bound = s->storage;

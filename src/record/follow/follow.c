@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/guest.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -135,6 +136,7 @@ static haul_status follow_call(haul__follower *base, const haul__asked *a)
     if (!status && e->call >= 0 && size)
         memcpy(v->attributes.bytes + v->calls[e->call].form.attributes, a->attributes, size);
     f->failed = status && f->failed == v->entry_count ? f->at : f->failed;
+    HAUL__ASSERT(f->at < v->entry_count);
     f->at++;
     return status;
 }
@@ -395,6 +397,7 @@ haul_status haul__follow(haul__following *f, haul__variant *v, haul__arenas *are
         haul__error_restore(&before);
         return HAUL_OK;
     }
+    HAUL__ASSERT(f->at == v->entry_count); /* the step did all that was recorded */
     *followed = true;
     status = haul__variant_run(v, arenas, f->frozen);
     if (status)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "core/scope.h"
 #include "core/shape.h"
 #include "engine/node.h"
@@ -53,6 +54,7 @@ static bool bind(haul__following *f, haul__outside *o, haul__storage *storage)
 /* The storage of a value in this run; NULL for memory from outside that no call has named yet. */
 static haul__storage *storage_of(const haul__following *f, const haul__made *m)
 {
+    HAUL__ASSERT(m->store >= 0 && (size_t)m->store < f->v->store_count);
     const haul__variant_store *s = &f->v->stores[m->store];
     if (s->inside >= 0)
         return f->v->insides[s->inside].storage;
@@ -65,6 +67,7 @@ static bool is_leaf(haul__following *f, const haul__reference *r, haul_tensor *t
 {
     if (r->leaf < 0)
         return true;
+    HAUL__ASSERT(r->leaf < (int)f->v->leaf_count);
     if (f->leaves[r->leaf] && f->leaves[r->leaf] != t)
         return false;
     f->leaves[r->leaf] = t;
@@ -139,6 +142,7 @@ haul_tensor *haul__follow_make(haul__following *f, uint32_t value)
 {
     const haul__variant *v = f->v;
     const haul__made    *m = &v->made[value];
+    HAUL__ASSERT(0 < value && value < v->made_count);
     if (renew(f, m))
         return NULL;
     const haul_tensor *form = &v->forms[m->form];

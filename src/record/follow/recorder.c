@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/text/plain.h"
 #include "core/map.h"
 #include "core/scope.h"
@@ -268,6 +269,7 @@ static haul_status change_leaf(haul__recorder *base, haul_tensor *leaf, haul_ten
         (gradient != leaf->grad && add_value(r, gradient, &change.value)) ||
         ROOM(v, leaf_changes, leaf_change_count, leaf_change_room, 0))
         return haul_error_status();
+    HAUL__ASSERT(r->pass < v->entry_count && v->entries[r->pass].kind == HAUL__ENTRY_PASS);
     v->leaf_changes[v->leaf_change_count++] = change;
     v->entries[r->pass].leaf_change_count++;
     return HAUL_OK;
@@ -362,6 +364,7 @@ static haul_status end_function(haul__recorder *base, const haul__asked_function
                      .call = -1};
     if (f->outer.ignored)
         return HAUL_OK;
+    HAUL__ASSERT(f->outer.entry < r->v->entry_count && r->v->entries[f->outer.entry].kind == HAUL__ENTRY_FUNCTION);
     r->floor = f->outer.floor;
     r->in_pass = f->outer.in_pass;
     r->in_gradient = f->outer.in_gradient;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "base/hostile.h"
 #include "core/guest.h"
 #include "core/object.h"
 #include "core/scope.h"
@@ -87,7 +89,7 @@ haul_recording *haul_recording_new_with(haul_step_function *function, const haul
     }
     r->function = function;
     r->context = options->context;
-    r->most = options->variants ? options->variants : USUAL_VARIANTS;
+    r->most = options->variants ? options->variants : haul__is_hostile(HAUL__HOSTILE_CACHES) ? 1 : USUAL_VARIANTS;
     r->strict = options->strict;
     r->dry_run = haul__is_dry() ? haul__dry_run_now() : NULL;
     r->frozen = options->frozen;
@@ -131,6 +133,7 @@ static haul_status run_eagerly(haul_recording *r, const char *why)
 static void use(haul_recording *r, int at)
 {
     haul__variant *v = r->variants[at];
+    HAUL__ASSERT(0 <= at && at < r->report.variants && r->report.variants <= r->most);
     memmove(r->variants + 1, r->variants, (size_t)at * sizeof(haul__variant *));
     r->variants[0] = v;
     v->used = r->steps;
@@ -175,6 +178,7 @@ static haul_status record(haul_recording *r, char *why, size_t size)
         haul__variant_free(v);
         return HAUL_OK;
     }
+    HAUL__ASSERT(r->report.variants < r->most && r->most <= MOST_VARIANTS);
     r->variants[r->report.variants++] = v;
     return HAUL_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "core/scope.h"
 #include "engine/driver.h"
 #include "engine/node.h"
@@ -52,6 +53,7 @@ bool haul__arenas_spill(const haul__arenas *arenas)
 
 static void end_arena(haul__arena *a)
 {
+    HAUL__ASSERT(!a->storage || atomic_load(&a->storage->uses->fixed) > 0);
     if (a->storage)
         atomic_fetch_sub(&a->storage->uses->fixed, 1);
     haul__object_release(a->storage);
@@ -114,6 +116,7 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 static haul_status place(haul__inside *s, const haul__storage *arena)
 {
     haul__storage *own = &s->own;
+    HAUL__ASSERT(s->offset >= 0 && (size_t)(s->offset + s->bytes) <= arena->bytes && arena->device == s->device);
     haul__inside_embed(s);
     own->uses = arena->uses;
     own->planned = arena->planned;
@@ -281,8 +284,10 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
 
 void haul__handles_bind(haul__variant *v, int first, haul__storage *storage)
 {
-    for (int i = first; i >= 0; i = v->handles[i].next)
+    for (int i = first; i >= 0; i = v->handles[i].next) {
+        HAUL__ASSERT((size_t)i < v->handle_count);
         v->handles[i].tensor.storage = storage;
+    }
 }
 
 static void bind(haul__variant *v)
@@ -322,6 +327,7 @@ static void draw(haul__variant *v, const haul__replayed *r)
 static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
 {
     haul_tensor *const *tensors = v->tensors + r->tensors;
+    HAUL__ASSERT(r->tensors + (size_t)(r->count + r->result_count) <= v->tensor_count);
     if (r->draws)
         draw(v, r);
     haul__call_begin(c, r->operation, v->attributes.bytes + r->form.attributes, r->count, r->result_count);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "engine/node.h"
 #include "record/extract.h"
 
@@ -140,6 +141,7 @@ static haul_tensor *tensor_of(haul__variant *v, const haul_program_value *value)
     for (int i = *first; i >= 0; i = v->handles[i].next)
         if (is_form(&v->handles[i].tensor, value))
             return &v->handles[i].tensor;
+    HAUL__ASSERT((size_t)value->store < v->store_count);
     haul__handle *h = &v->handles[v->handle_count];
     haul__object_init(&h->tensor.object, &haul__tensor_class);
     haul__tensor_clear(&h->tensor);
@@ -293,6 +295,7 @@ static bool is_before(const haul__variant *v, int a, int b)
 static void add_moved(haul__variant *v, int call)
 {
     size_t at = v->moved_count++;
+    HAUL__ASSERT(v->moved_count <= v->call_count && (size_t)call < v->call_count);
     for (; at && is_before(v, call, v->moved[at - 1]); at--)
         v->moved[at] = v->moved[at - 1];
     v->moved[at] = call;
