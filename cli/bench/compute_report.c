@@ -120,12 +120,20 @@ static void print_bar(const compute_results *r, const compute_group *g, const co
     putchar('\n');
 }
 
+/* A quarter of the rounds is faster than `low`, and a quarter slower than `high`. */
+static bool is_spread(const bench_spread *s)
+{
+    const double most = 0.3;
+    return s->high - s->low > most * s->median;
+}
+
 static void print_size(const compute_results *r, const compute_group *g, const compute_size *s)
 {
     char rate[16];
     printf("%*s", SIZE, text_count(s->size));
     for (int who = 0; who < (r->is_cpu ? 1 : CONTESTANTS); who++)
-        printf("%*s", RATE, bench_rate(rate, s->work / s->times[who].median));
+        printf("%*s%s", RATE - 1, bench_rate(rate, s->work / s->times[who].median),
+               is_spread(&s->times[who]) ? "~" : " ");
     print_bar(r, g, s);
 }
 
@@ -158,9 +166,9 @@ static void print_group(const compute_results *r, const compute_group *g)
 {
     printf("\n");
     print_title(g);
-    printf("%*s%*s", SIZE, g->family->size_name, RATE, "cpu");
+    printf("%*s%*s ", SIZE, g->family->size_name, RATE - 1, "cpu");
     if (!r->is_cpu)
-        printf("%*s%*s", RATE, r->properties.name, RATE, "+copies");
+        printf("%*s %*s", RATE - 1, r->properties.name, RATE - 1, "+copies");
     printf("\n");
     for (int i = 0; i < g->count; i++)
         if (g->sizes[i].rounds)
@@ -171,6 +179,57 @@ static void print_group(const compute_results *r, const compute_group *g)
         if (!g->sizes[i].rounds)
             bench_line("left out", "%s %s%s: %s", g->family->size_name, text_count(g->sizes[i].size),
                        i + 1 < COMPUTE_SIZES && g->family->sizes[i + 1] ? " and above" : "", g->sizes[i].left_out);
+}
+
+/* ---- the conclusion ---- */
+
+static bool any_is_spread(const compute_results *r)
+{
+    bool found = false;
+    for (int i = 0; i < COMPUTE_FAMILIES * COMPUTE_DTYPES; i++)
+        for (int k = 0; k < r->groups[i].count; k++)
+            for (int who = 0; who < (r->is_cpu ? 1 : CONTESTANTS); who++)
+                found = found || (r->groups[i].sizes[k].rounds && is_spread(&r->groups[i].sizes[k].times[who]));
+    return found;
+}
+
+static const char *winner_text(const compute_group *g, char out[32])
+{
+    double       size;
+    const winner w = compute_winner(g, &size);
+    if (w == WINS_FROM || w == WINS_ALWAYS)
+        snprintf(out, 32, "%s", text_count(whole_number(ceil(size))));
+    return w == WINS_NEVER ? "never" : w == WINS_UNKNOWN ? "-" : out;
+}
+
+/* From which size on the device pays, for each operation and dtype. A narrow terminal has no room for the sizes' names.
+ */
+static void print_conclusion(const compute_results *r)
+{
+    const bool wide = bench_columns() >= 76;
+    const int  operation = wide ? 32 : 16, counted = wide ? 10 : 0, dtype = wide ? 11 : 8;
+    char       text[160], size[32];
+    snprintf(text, sizeof text, "%s wins from, transfers included", r->properties.name);
+    printf("\n");
+    set_style(STYLE_BOLD);
+    print_wrapped(text, 0, 2);
+    set_style(STYLE_PLAIN);
+    printf("%-*s%-*.*s", operation, "operation", counted, counted, "size");
+    for (int k = 0; k < COMPUTE_DTYPES; k++)
+        printf("%*s", dtype, haul_dtype_name(compute_dtypes[k]));
+    printf("\n");
+    for (int i = 0; i < COMPUTE_FAMILIES; i++) {
+        const compute_family *f = &compute_families[i];
+        snprintf(text, sizeof text, "%s %s", f->operation, f->detail);
+        char *rest = strstr(text, wide ? " channels," : ", "); /* what tells convolutions apart stays */
+        if (rest)
+            *rest = 0;
+        print_fitted(text, operation - 1);
+        printf(" %-*.*s", counted, counted, f->size_name);
+        for (int k = 0; k < COMPUTE_DTYPES; k++)
+            printf("%*s", dtype, winner_text(&r->groups[i * COMPUTE_DTYPES + k], size));
+        printf("\n");
+    }
 }
 
 void compute_print(const compute_results *r)
@@ -188,4 +247,11 @@ void compute_print(const compute_results *r)
     print_wrapped(text, 0, 0);
     for (int i = 0; i < COMPUTE_FAMILIES * COMPUTE_DTYPES; i++)
         print_group(r, &r->groups[i]);
+    if (!r->is_cpu)
+        print_conclusion(r);
+    if (any_is_spread(r)) {
+        printf("\n");
+        print_wrapped(
+            "~: the times of half of the rounds differ by more than 30 %: something else kept the machine busy", 0, 2);
+    }
 }

@@ -168,6 +168,8 @@ for columns in (40, 80, 200):
             lines = [line.split("\r")[-1].removeprefix("\x1b[K") for line in shown.replace("\r\n", "\n").split("\n")]
             widest = max(map(len, lines))
             check(f"{what} {device} at {columns} columns", status == 0 and widest <= columns, (status, [line for line in lines if len(line) == widest]))
+            check(f"{what} {device} at {columns} columns: a conclusion", ("wins from, transfers included" in shown) ==
+                  (what == "compute" and device != "cpu"), lines[-12:])
             check(f"{what} {device} at {columns} columns: a chart", "##" in shown or columns == 40, lines[:8])
 for device in others[:1]:
     text, err = bench(0, "transfer", "--seconds", "0.2", "--device", device)
