@@ -210,7 +210,7 @@ static bool measure_groups(compute_results *r, double until)
     return true;
 }
 
-/* What the peaks are about, matrix products and x + y in f32, is no faster in the tables. */
+/* The peaks are those of matrix products and of x + y in f32; the tables have no faster ones. */
 static void raise_peaks(compute_results *r)
 {
     const contestant who = r->is_cpu ? ON_CPU : ON_DEVICE;

@@ -221,7 +221,7 @@ static void print_conclusion(const compute_results *r)
     for (int i = 0; i < COMPUTE_FAMILIES; i++) {
         const compute_family *f = &compute_families[i];
         snprintf(text, sizeof text, "%s %s", f->operation, f->detail);
-        char *rest = strstr(text, wide ? " channels," : ", "); /* what tells convolutions apart stays */
+        char *rest = strstr(text, wide ? " channels," : ", "); /* the sizes of pictures are left out */
         if (rest)
             *rest = 0;
         print_fitted(text, operation - 1);

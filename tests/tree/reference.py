@@ -14,6 +14,7 @@ HEADERS = os.path.join(SOURCE, "include", "haul")
 sys.path.insert(0, TOOL)
 sys.dont_write_bytecode = True
 import check  # noqa: E402
+import examples  # noqa: E402
 import model  # noqa: E402
 import text  # noqa: E402
 
@@ -46,6 +47,15 @@ pages = {name: open(os.path.join("docs", name), encoding="utf-8").read() for nam
 found = [line for line in json.loads(pages["names.js"].split("=", 1)[1].rstrip(";\n")) if line[0] == "haul_sgd"]
 say(found and found[0][1] == "optim.html#haul_sgd", "the search knows haul_sgd", str(found))
 say(found and "nesterov" in found[0][4].split(), "the search knows the options of haul_sgd", str(found))
+rows = {line[0]: line for line in json.loads(pages["names.js"].split("=", 1)[1].rstrip(";\n"))}
+for word, name in (("DataLoader", "haul_loader_new"), ("state_dict", "haul_module_tensors"), ("torch.cat", "haul_cat"),
+                   ("to device", "haul_to"), ("nn.Linear", "haul_nn_linear"), ("einsum", "haul_matmul"), ("gpu", "haul_device_get")):
+    say(word in rows[name][5], f"the search finds {name} by {word}", str(rows[name]))
+say(not set(examples.WORDS) - set(rows), "words of PyTorch lead to names that exist", str(set(examples.WORDS) - set(rows)))
+shown = "".join(pages.values()).count('<pre class="example">')
+say(shown > 380, "most functions without an example of their own show a call", str(shown))
+entry = pages["optim.html"].split('<section class="entry" id="haul_adam">')[1].split("</section>")[0]
+say('<pre class="example">' in entry and "(net" in entry, "haul_adam shows how it is called", entry)
 say(not re.search(r'(href|src)="(https?:)?//', "".join(pages.values())), "the pages need no network")
 say(".momentum" in pages["optim.html"] and "<code>1e-8</code>" in pages["optim.html"], "options have their defaults")
 say("sigmoid(x)" in pages["pointwise.html"], "pointwise operations have formulas")
@@ -114,11 +124,11 @@ def split_functions(block):
     return (block, "") if end < 0 else (block[:end], block[end:])
 
 
-examples = {
+blocks_of_headers = {
     block for _, body in check.texts(reference) for kind, block in text.blocks(body) if kind == "code" and ";" in block
 }
-say(len(examples) > 25, "the headers have examples", str(len(examples)))
-for block in examples:
+say(len(blocks_of_headers) > 25, "the headers have examples", str(len(blocks_of_headers)))
+for block in blocks_of_headers:
     functions, statements = split_functions(block)
     local = re.sub(r"^", "    ", statements, flags=re.M)
     source = f"{PREAMBLE}{functions}\nvoid example(void);\nvoid example(void)\n{{\n{local}\n}}\n"

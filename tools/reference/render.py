@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 
+import examples
 import model
 import pages
 import text
@@ -38,6 +39,9 @@ class Renderer:
         self.reference, self.root, self.out = reference, root, out
         self.slug = ""
         self.inline = text.Inline(self.address, self.page_address)
+        with open(os.path.join(root, "docs", "operations.json"), encoding="utf-8") as f:
+            operands = {o["name"]: o["operands"] for o in json.load(f)}
+        self.examples = examples.Examples(root, operands)
         self.of_header = {}
         for page in reference.pages:
             self.of_header.setdefault(page.source.partition(":")[0], page.slug + ".html")
@@ -87,9 +91,25 @@ class Renderer:
             self.members(entry),
             self.facts(entry),
             self.forms(entry),
+            self.example(entry),
             "</section>",
         ]
         return "\n".join(p for p in parts if p)
+
+    def example(self, entry):
+        """A call from the documents or tests, for a function whose comment has no example."""
+        callable_ = any(i.kind in ("function", "macro", "operation") and not self.is_constant(i) for i in entry.items)
+        has_own = any(
+            kind == "code" and ";" in block for c in entry.comments for kind, block in text.blocks(c.text)
+        )
+        names = [entry.anchor] + [i.name for i in entry.items if i.kind != "operation"]
+        call = self.examples.of(names) if callable_ and not has_own else ""
+        rows = [i for i in entry.items if i.kind == "operation"]
+        if rows and (not call or examples.cost(call) > 70):
+            name, signature = model.generated_functions(rows[0].row)[0]
+            given = re.findall(r"(\w+)(?=[,)])", signature)
+            call = f"haul_tensor *result = {name}({', '.join(given)});"
+        return f'<pre class="example">{self.inline.code(call)}</pre>' if call else ""
 
     def signature(self, entry):
         lines = []
@@ -434,9 +454,9 @@ class Renderer:
         for name in sorted(self.reference.where):
             slug, _ = self.reference.where[name]
             self.slug = ""
-            rows.append([name, self.address(name), titles.get(slug, slug), self.summary(name), self.words(name)])
+            rows.append([name, self.address(name), titles.get(slug, slug), self.summary(name), self.words(name), self.examples.words(name)])
         for page in self.reference.pages:
-            rows.append([page.title, page.slug + ".html", page.part, page.lead, ""])
+            rows.append([page.title, page.slug + ".html", page.part, page.lead, "", ""])
         return "var HAUL_NAMES = " + json.dumps(rows, separators=(",", ":")) + ";\n"
 
     def words(self, name):

@@ -13,16 +13,21 @@
 
     /* Smaller is better; -1 is no match. */
     function rank(row, words, whole) {
-        var name = row[0].toLowerCase(), rest = (row[2] + " " + row[3] + " " + row[4]).toLowerCase();
+        var name = row[0].toLowerCase(), rest = (row[2] + " " + row[3] + " " + row[4] + " " + row[5]).toLowerCase();
         var short = name.replace(/^haul_/, ""), form = /_(with|into|into_with|scalar_into|options)$/.test(name);
+        var other = row[5].toLowerCase(), spoken = whole.replace(/_/g, " ");
         if (name === whole || short === whole)
             return 0;
+        /* What PyTorch calls it. Constants and internal gradients come after functions. */
+        if (other && (" " + other.replace(/[_.()]/g, " ") + " ").indexOf(" " + spoken.replace(/[.()]/g, " ").trim() + " ") >= 0)
+            return 1 + name.length / 100;
+        var last = /^HAUL_/.test(row[0]) ? 40 : /_backward$/.test(name) ? 15 : 0;
         var every = words.every(function (w) { return name.indexOf(w) >= 0; });
         if (every)
             return (short.indexOf(words[0]) === 0 ? 10 : short.indexOf("_" + words[0]) >= 0 ? 20 : 30)
-                + name.length / 100 + (form ? 5 : 0) + (/^haul_/.test(name) ? 0 : 3);
+                + name.length / 100 + (form ? 5 : 0) + (/^haul_/.test(name) ? 0 : 3) + last;
         every = words.every(function (w) { return name.indexOf(w) >= 0 || rest.indexOf(w) >= 0; });
-        return every ? 60 + name.length / 100 : -1;
+        return every ? 60 + name.length / 100 + last : -1;
     }
 
     function search() {
