@@ -128,7 +128,7 @@ static void print_rate(double rate)
 static void print_spread(const bench_spread *s)
 {
     char text[32];
-    snprintf(text, sizeof text, "+-%.0f%%", 50 * (s->high - s->low) / s->median);
+    snprintf(text, sizeof text, "+-%.0f %%", 50 * (s->high - s->low) / s->median);
     printf("%*s", SPREAD, text);
 }
 

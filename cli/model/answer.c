@@ -113,7 +113,7 @@ const char *answer_percent(double probability)
     if (isnan(probability))
         snprintf(texts[at], sizeof texts[at], "-");
     else
-        snprintf(texts[at], sizeof texts[at], percent || probability <= 0 ? "%d%%" : "<1%%", percent);
+        snprintf(texts[at], sizeof texts[at], percent || probability <= 0 ? "%d %%" : "<1 %%", percent);
     return texts[at];
 }
 
@@ -137,7 +137,7 @@ static int longest_name(const answer *a, const cJSON *classes)
 
 void answer_print(const answer *a, const cJSON *classes, const char *name, int name_width)
 {
-    enum { BAR = 30, GAPS = 2 + 2 + 4 + 2, LEAST_BAR = 5 };
+    enum { BAR = 30, GAPS = 2 + 2 + 5 + 2, LEAST_BAR = 5 };
     int room = output_room() - name_width - GAPS, class_width = longest_name(a, classes);
     int bar = room - class_width < BAR ? room - class_width : BAR;
     if (bar < LEAST_BAR) {
@@ -150,7 +150,7 @@ void answer_print(const answer *a, const cJSON *classes, const char *name, int n
         set_style(i ? STYLE_PLAIN : STYLE_BOLD);
         print_fitted(answer_name(classes, a->top[i].index), class_width);
         set_style(STYLE_PLAIN);
-        printf("  %4s", answer_percent(a->top[i].probability));
+        printf("  %5s", answer_percent(a->top[i].probability));
         print_bar(a->top[i].probability, bar);
         putchar('\n');
     }

@@ -70,6 +70,9 @@ static const char *const elsewhere[][2] = {{"batch-size", "batch"},
                                            {"weights", "init"},
                                            {"pretrained", "init"},
                                            {"output-dir", "run"},
+                                           {"output", "run"},
+                                           {"save-dir", "run"},
+                                           {"log-interval", "log-every"},
                                            {"o", "output"}};
 
 /* The option of the command that was probably meant; NULL if none is near. */

@@ -134,7 +134,7 @@ static bool print_example(const predictor *p, int64_t index, const answer *a, in
     if (!p->options->json) {
         printf("example %-6lld ", (long long)index);
         print_class(predicted);
-        printf("  %4s  is ", answer_percent(a->top[0].probability));
+        printf("  %5s  is ", answer_percent(a->top[0].probability));
         print_class(name);
         printf("  ");
         set_style(right ? STYLE_GOOD : STYLE_BAD);
@@ -170,7 +170,7 @@ static bool print_share(const predictor *p, int64_t index, int64_t hits, int64_t
 {
     const double accuracy = (double)hits / (double)answers;
     if (!p->options->json) {
-        printf("example %-6lld %5.1f%% of %s %s right\n", (long long)index, 100 * accuracy, text_count(answers),
+        printf("example %-6lld %5.1f %% of %s %s right\n", (long long)index, 100 * accuracy, text_count(answers),
                source_task(&p->spec) == TASK_TOKENS ? "characters" : "pixels");
         return true;
     }
@@ -232,7 +232,7 @@ static bool print_summary(const predictor *p, const confusion *c, const network_
         char        text[512], iou[32] = "";
         if (source_task(&p->spec) == TASK_PIXELS)
             snprintf(iou, sizeof iou, "mean IoU %.3f, ", confusion_mean_iou(c));
-        snprintf(text, sizeof text, "%s%s%s%s, all %s examples on %s: accuracy %.1f%%, %sloss %.3f", name,
+        snprintf(text, sizeof text, "%s%s%s%s, all %s examples on %s: accuracy %.1f %%, %sloss %.3f", name,
                  *part ? ", the " : "", part, *part ? " part" : "", text_count(count), device, 100 * score->accuracy,
                  iou, score->loss);
         printf("%s", c->classes ? "\n" : "");

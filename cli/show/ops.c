@@ -335,12 +335,26 @@ static bool print_json(const haul_operation_info *all, int count)
 
 /* ---- the command ---- */
 
+/* What other libraries call operations. */
+static const char *known_elsewhere(const char *name)
+{
+    static const char *const elsewhere[][2] = {{"gemm", "matmul"},        {"mm", "matmul"},       {"bmm", "matmul"},
+                                               {"dot", "matmul"},         {"dense", "linear"},    {"fc", "linear"},
+                                               {"concat", "cat"},         {"concatenate", "cat"}, {"view", "reshape"},
+                                               {"convolution", "conv2d"}, {"conv", "conv2d"}};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (!strcmp(name, elsewhere[i][0]))
+            return elsewhere[i][1];
+    return NULL;
+}
+
 static int unknown(const haul_operation_info *all, int count, const char *name)
 {
     const char **names = calloc((size_t)count + 1, sizeof *names);
     for (int i = 0; names && i < count; i++)
         names[i] = short_name(&all[i]);
-    const char *near = names ? did_you_mean(name, names) : NULL;
+    const char *near = known_elsewhere(name);
+    near = near || !names ? near : did_you_mean(name, names);
     if (near)
         complain("unknown operation '%s'; did you mean '%s'? (haul ops lists them)", name, near);
     else

@@ -284,9 +284,9 @@ static haul_tensor *restore(const haul__node *node, const haul__saved_tensor *sa
     uint64_t now = atomic_load_explicit(&saved->alias->storage->version, memory_order_relaxed);
     if (now != saved->version) {
         haul__fail(HAUL_GRAPH, node->operation->name, NULL,
-                   "a tensor that the gradient needs was changed in place %llu time(s) since; work on a copy made by "
+                   "a tensor that the gradient needs was changed in place %llu time%s since; work on a copy made by "
                    "haul_clone, or change it after haul_backward",
-                   (unsigned long long)(now - saved->version));
+                   (unsigned long long)(now - saved->version), now - saved->version == 1 ? "" : "s");
         return NULL;
     }
     /* A handle that the node holds is returned as it is, whichever scope owns it: the node outlives this call. */

@@ -33,8 +33,8 @@ assert sum(map(sum, rows)) == s["examples"] == 200, s
 assert abs((rows[0][0] + rows[1][1]) / 200 - s["accuracy"]) < 1e-12, s
 assert s["weights"] == "best" and s["split"] == "test", s'
 run 0 predict --run r --device cpu
-check "a table" test "$(grep -Ec '^[01] +[0-9]+ +[0-9]+% +[0-9.]+ +[0-9.]+$' out)" = 2
-check "the accuracy" grep -Eq '^blobs \(test\), all 200 examples on cpu: accuracy [0-9.]+%, loss [0-9.]+$' out
+check "a table" test "$(grep -Ec '^[01] +[0-9]+ +[0-9]+ % +[0-9.]+ +[0-9.]+$' out)" = 2
+check "the accuracy" grep -Eq '^blobs \(test\), all 200 examples on cpu: accuracy [0-9.]+ %, loss [0-9.]+$' out
 
 run 0 predict --run r --data blobs --device cpu --trace --index 3
 check "stages in order" test "$(awk '/^(input|placement|fc1|relu1|fc2|output|total)/ { printf "%s ", $1 }' out)" = \

@@ -33,7 +33,7 @@ run 2 train --frobnicate
 complains "unknown option --frobnicate (haul train --help lists the options)"
 run 2 train -e 3
 complains "unknown option -e; did you mean --epochs?"
-for option in "--batch-size:--batch" "--learning-rate:--lr" "--gpu:--device gpu" "--num-workers:--workers" "--amp:--precision"; do
+for option in "--batch-size:--batch" "--learning-rate:--lr" "--gpu:--device gpu" "--num-workers:--workers" "--amp:--precision" "--output:--run"; do
     run 2 train "${option%%:*}" 3
     complains "unknown option ${option%%:*}; did you mean ${option#*:}?"
 done
@@ -105,7 +105,11 @@ complains "--run is missing"
 run 2 inspect
 complains "FILE is missing"
 run 2 ops conv
-complains "did you mean 'conv1d'?"
+complains "did you mean 'conv2d'?"
+run 2 ops gemm
+complains "did you mean 'matmul'?"
+run 2 ops dense
+complains "did you mean 'linear'?"
 run 2 ops maxpool
 complains "did you mean 'max_pool"
 run 2 ops softmaxx
