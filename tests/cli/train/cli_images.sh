@@ -53,14 +53,14 @@ run 0 train --data images:plain "${quick[@]}" --validation 0.2 --estimate
 
 pictures new 20,20,200 2 50 30
 run 0 predict --run r --device cpu new/50x30-0.png plain/green/16x16-0.png
-check "blue" grep -Eq '^new/50x30-0.png +blue +[0-9]+%  #+$' out
-check "green" grep -Eq '^plain/green/16x16-0.png +green +[0-9]+%  #+$' out
+check "blue" grep -Eq '^new/50x30-0.png +blue +[0-9]+ %  #+$' out
+check "green" grep -Eq '^plain/green/16x16-0.png +green +[0-9]+ %  #+$' out
 check "three classes each" test "$(grep -c '%' out)" = 6
 cp out text
 run 0 predict --run r --device cpu --json new/50x30-0.png plain/green/16x16-0.png
 check "whole per cent, and 100 only for certainty" "$HAUL_PYTHON" -c '
 import json, re
-shown = re.findall(r"(<?[0-9]+)%", open("text").read())
+shown = re.findall(r"(<?[0-9]+) %", open("text").read())
 known = [t["probability"] for line in open("out") for t in json.loads(line)["top"]]
 for text, p in zip(shown, known, strict=True):
     whole = int(100 * p + 0.5)

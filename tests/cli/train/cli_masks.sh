@@ -40,9 +40,9 @@ check "the size" grep -q '"size":\[32,32\]' out
 
 # ---- a network that was trained ----
 run 0 predict --run r --device cpu --count 1
-check "an example" grep -Eq '^example 0 +[0-9.]+% of 256 pixels right$' out
+check "an example" grep -Eq '^example 0 +[0-9.]+ % of 256 pixels right$' out
 check "the matrix" grep -q '^1 .*2,048\|^1 ' out
-check "all of the data" grep -Eq '^masks \(test\), all 8 examples on cpu: accuracy 9[0-9.]+%, mean IoU 0\.[0-9]+, loss [0-9.]+$' out
+check "all of the data" grep -Eq '^masks \(test\), all 8 examples on cpu: accuracy 9[0-9.]+ %, mean IoU 0\.[0-9]+, loss [0-9.]+$' out
 run 0 predict --run r --device cpu --json
 check "intersection over union" at_least "$(value out summary mean_iou)" 0.9
 check "of the counts" "$HAUL_PYTHON" -c '
@@ -53,7 +53,7 @@ ious = [c[k][k] / (sum(c[k]) + sum(r[k] for r in c) - c[k][k]) for k in range(2)
 assert abs(s["mean_iou"] - sum(ious) / 2) < 1e-12 and sum(map(sum, c)) == 8 * 256'
 mkdir marked
 run 0 predict --run r --device cpu set/test/images/0*.png --masks marked
-check "shares of the classes" grep -Eq '^set/test/images/00.png +0 +[0-9]+%' out
+check "shares of the classes" grep -Eq '^set/test/images/00.png +0 +[0-9]+ %' out
 check "a mask for each picture" test "$(ls marked | wc -l)" = 8
 mkdir round
 cp -r set/test/images round/images

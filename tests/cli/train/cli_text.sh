@@ -63,8 +63,8 @@ complains "--index is for data, and --prompt continues a text"
 run 2 predict --run r --length 3
 complains "--length is for texts that are continued"
 run 0 predict --run r --device cpu --count 1
-check "an example" grep -Eq '^example 0 +[0-9.]+% of 32 characters right$' out
-check "all of the data" grep -Eq '^text \(test\), all 19 examples on cpu: accuracy [0-9.]+%, loss [0-9.]+$' out
+check "an example" grep -Eq '^example 0 +[0-9.]+ % of 32 characters right$' out
+check "all of the data" grep -Eq '^text \(test\), all 19 examples on cpu: accuracy [0-9.]+ %, loss [0-9.]+$' out
 run 0 predict --run r --device cpu --trace --json
 check "a trace" grep -q '"stage":"blocks.1.attention' out
 run 0 report r
