@@ -180,7 +180,7 @@ HAUL_API int haul_memory_by_origin(const haul_device *device, haul_memory_origin
  * devices and threads. An allocation takes about 0.2 microseconds longer meanwhile; while nothing is recorded, it costs
  * what it always does. The records stay with the memory until that is freed and used again.
  *
- * Meanwhile each allocation that fails takes a snapshot: haul_memory_report_snapshot. The recording allocates 1.8 MB of
+ * Meanwhile each allocation that fails takes a snapshot: haul_memory_report_snapshot. The recording allocates 2.0 MB of
  * host memory for it when it begins.
  *
  * Fails with HAUL_OUT_OF_MEMORY if there is no memory for that, or if the system cannot register another thread key. */
