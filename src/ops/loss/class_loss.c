@@ -30,6 +30,8 @@ enum { CLASS_WIDTH = 128 }; /* neighbouring rows that are taken side by side */
 enum { CLASS_ROOM = CHUNKED ? CLASS_WIDTH : 1 };
 /* The weight of class c; none of a class that is out of range. */
 FUNC A class_weight(GLOBAL const T *weight, I64 at, I64 c) { return at < 0 ? LIT(1.0) : c < 0 ? LIT(0.0) : LOAD(weight, at + c); }
+/* True if rows of this class count nothing. */
+FUNC I32 class_is_ignored(const class_params p, I64 label) { return p.ignores && label == p.ignored; }
 
 /* Of a row x with label y: m = max x, log_s = log sum exp(x - m), and loss = w[y] (log_s - (x[y] - m)). With smoothing e it
  * is (1 - e) of that and e / C of the sum over all classes in place of y. In place of the element of a class that is out of
@@ -41,7 +43,7 @@ KERNEL6(cross_entropy, class_params, ACC, out, ACC, log_sum, const T, in, const 
         const I64 n = p.classes, label = y[p.at[3] + i];
         GLOBAL const T *x = in + p.at[2] + i * n;
         const A m = ROW_MAX(x, n), log_s = M_LOG(ROW_EXP_SUM(x, n, m));
-        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I32 is_ignored = class_is_ignored(p, label);
         const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A own = c < 0 ? LIT(0.0) : LOAD(x, c);
         A loss = log_s - (own - m);
@@ -81,7 +83,7 @@ KERNEL6(cross_entropy_columns, class_params, ACC, out, ACC, log_sum, const T, in
         }
         for (int l = 0; l < width; l++) {
             const I64 label = y[p.at[3] + i + l];
-            const I32 is_ignored = p.ignores && label == p.ignored;
+            const I32 is_ignored = class_is_ignored(p, label);
             const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i + l, label, n);
             const A own = c < 0 ? LIT(0.0) : LOAD(x, c * step + l);
             A loss = (log_s[l] - (own - m[l])) * class_weight(weight, p.at[4], c);
@@ -101,7 +103,7 @@ KERNEL5(nll_rows, class_params, ACC, out, const T, log_p, const I64, y, const T,
     FOR_ITEMS(i) {
         const I64 side = step == 1 ? 0 : REMAINDER(i, step), label = y[p.at[2] + i];
         GLOBAL const T *v = log_p + p.at[1] + (i - side) * n + side;
-        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I32 is_ignored = class_is_ignored(p, label);
         const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A own = LOAD(v, M_MAX_OF(c, 0) * step);
         A loss = c < 0 ? LIT(0.0) : -own * class_weight(weight, p.at[3], c);
@@ -119,7 +121,7 @@ KERNEL3(class_weights, class_params, ACC, out, const I64, y, const T, weight)
 {
     FOR_ITEMS(i) {
         const I64 c = y[p.at[1] + i];
-        const I32 counts = !(p.ignores && c == p.ignored) && c >= 0 && c < p.classes;
+        const I32 counts = !class_is_ignored(p, c) && c >= 0 && c < p.classes;
         out[p.at[0] + i] = counts ? class_weight(weight, p.at[2], c) : LIT(0.0);
     }
 }
@@ -150,7 +152,7 @@ KERNEL7(NAME, class_params, T, out, const T, in, const ACC, log_sum, const I64, 
     }
     FOR_ROWS(i) {
         const I64 n = p.classes, label = y[p.at[3] + i];
-        const I32 is_ignored = p.ignores && label == p.ignored;
+        const I32 is_ignored = class_is_ignored(p, label);
         const I64 c = is_ignored ? -1 : CHECKED_INDEX(fault, p.check, i, label, n);
         const A each = p.of_rows ? LOAD(g, p.at[5] + i) / divisor : first;
         const A hard = p.at[4] < 0 ? each : each * class_weight(weight, p.at[4], c);
@@ -190,7 +192,7 @@ KERNEL7(NAME##_columns, class_params, T, out, const T, in, const ACC, log_sum, c
         for (int l = 0; l < width; l++) {
             const I64 label = y[p.at[3] + i + l];
             const A each = LOAD(g, p.at[5] + (p.of_rows ? i + l : 0)) / divisor;
-            counts[l] = !(p.ignores && label == p.ignored);
+            counts[l] = !class_is_ignored(p, label);
             c[l] = counts[l] ? (I32)CHECKED_INDEX(fault, p.check, i + l, label, n) : -1;
             at_y[l] = each * class_weight(weight, p.at[4], c[l]) * (LIT(1.0) - smooth);
             flat[l] = each * (smooth / (A)n);
@@ -335,14 +337,13 @@ static haul_status reduce_rows(const haul__call *c, class_params p, haul_tensor 
                                HAUL__IN(sum, total), HAUL__PARAMS(p), .grain = 1);
 }
 
-/* The tensor for the losses of rows: the result itself if that is all, and if nothing can fail after it is written. */
+/* The tensor for the losses of rows: the result itself if it is nothing else. */
 static haul_tensor *rows_for(const haul__call *c)
 {
     const class_attributes *a = haul__attributes_of(c);
     haul_tensor            *y = c->operands[Y], *loss = c->results[0];
     haul_dtype              dtype = haul__sum_dtype(c->operands[X]->dtype);
-    return a->reduction == HAUL_REDUCE_NONE && loss->dtype == dtype && !c->into ? loss
-                                                                                : haul__temporary(c, dtype, &y->shape);
+    return a->reduction == HAUL_REDUCE_NONE && loss->dtype == dtype ? loss : haul__temporary(c, dtype, &y->shape);
 }
 
 /* ---- gradients ---- */
