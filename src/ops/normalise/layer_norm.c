@@ -7,6 +7,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/normalise/norm_kernel.h"
 #include "ops/reduce/range_kernel.h"
 
 typedef struct layer_norm_params {
@@ -14,7 +15,6 @@ typedef struct layer_norm_params {
     U64 eps;
 } layer_norm_params;
 #if defined(HAUL_KERNEL) && IS_FLOAT
-FUNC A layer_norm_weight(GLOBAL const T *w, I64 at, I64 j) { return at < 0 ? LIT(1.0) : LOAD(w, at + j); }
 FUNC A layer_norm_bias(GLOBAL const T *bias, I64 at, I64 j, A d) { return at < 0 ? d : d + LOAD(bias, at + j); }
 
 /* 1 if the variance and eps of this scale are outside of the range. */
@@ -45,7 +45,7 @@ KERNEL5(layer_norm, layer_norm_params, T, out, ACC, stats, const T, in, const T,
         if (layer_norm_is_lost(scale)) scale = layer_norm_mended(x, p, &mean);
         EACH_OF_ROW(j, p.n) {
             const A normal = (LOAD(x, j) - mean) * scale;
-            STORE(y, j, layer_norm_bias(bias, p.at[4], j, normal * layer_norm_weight(w, p.at[3], j)));
+            STORE(y, j, layer_norm_bias(bias, p.at[4], j, normal * norm_weight(w, p.at[3], j)));
         }
         if (p.at[1] >= 0 && IS_FIRST_LANE) { stats[p.at[1] + 2 * i] = mean; stats[p.at[1] + 2 * i + 1] = scale; }
     }
@@ -58,11 +58,11 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, out, ACC, gx, const T, in, co
         GLOBAL const T *x = in + p.at[2] + i * p.n, *g = in_g + p.at[4] + i * p.n;
         GLOBAL T *dx = out + p.at[0] + i * p.n;
         const A mean = stats[p.at[5] + 2 * i], scale = stats[p.at[5] + 2 * i + 1];
-        EXPAND(row_sum, sum, p.n, LOAD(g, j) * layer_norm_weight(w, p.at[3], j))
-        EXPAND(row_sum, product, p.n, LOAD(g, j) * layer_norm_weight(w, p.at[3], j) * ((LOAD(x, j) - mean) * scale))
+        EXPAND(row_sum, sum, p.n, LOAD(g, j) * norm_weight(w, p.at[3], j))
+        EXPAND(row_sum, product, p.n, LOAD(g, j) * norm_weight(w, p.at[3], j) * ((LOAD(x, j) - mean) * scale))
         const A mean_h = sum / (A)p.n, mean_product = product / (A)p.n;
         EACH_OF_ROW(j, p.n) {
-            const A h = LOAD(g, j) * layer_norm_weight(w, p.at[3], j), normal = (LOAD(x, j) - mean) * scale;
+            const A h = LOAD(g, j) * norm_weight(w, p.at[3], j), normal = (LOAD(x, j) - mean) * scale;
             STORE(dx, j, scale * (h - mean_h - normal * mean_product));
         }
         if (p.at[1] >= 0)

@@ -7,6 +7,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/normalise/norm_kernel.h"
 #include "ops/reduce/range_kernel.h"
 
 typedef struct rms_norm_params {
@@ -14,8 +15,6 @@ typedef struct rms_norm_params {
     U64 eps;
 } rms_norm_params;
 #if defined(HAUL_KERNEL) && IS_FLOAT
-FUNC A rms_norm_weight(GLOBAL const T *w, I64 at, I64 j) { return at < 0 ? LIT(1.0) : LOAD(w, at + j); }
-
 /* The scale of row x, whose mean square and eps make this total, which is outside of the range. */
 RARE_FUNC A rms_norm_mended(GLOBAL const T *x, const rms_norm_params p, const A total)
 {
@@ -33,7 +32,7 @@ KERNEL4(rms_norm, rms_norm_params, T, out, ACC, scales, const T, in, const T, w)
         EXPAND(row_sum, squares, p.n, LOAD(x, j) * LOAD(x, j))
         const A total = squares / (A)p.n + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
         const A scale = is_outside(total, SQUARES_LEAST) ? rms_norm_mended(x, p, total) : plain;
-        EACH_OF_ROW(j, p.n) STORE(y, j, LOAD(x, j) * scale * rms_norm_weight(w, p.at[3], j));
+        EACH_OF_ROW(j, p.n) STORE(y, j, LOAD(x, j) * scale * norm_weight(w, p.at[3], j));
         if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
     }
 }
@@ -45,10 +44,10 @@ KERNEL6(rms_norm_backward, rms_norm_params, T, out, ACC, gx, const T, in, const 
         GLOBAL const T *x = in + p.at[2] + i * p.n, *g = in_g + p.at[4] + i * p.n;
         GLOBAL T *dx = out + p.at[0] + i * p.n;
         const A scale = scales[p.at[5] + i];
-        EXPAND(row_sum, product, p.n, LOAD(g, j) * rms_norm_weight(w, p.at[3], j) * (LOAD(x, j) * scale))
+        EXPAND(row_sum, product, p.n, LOAD(g, j) * norm_weight(w, p.at[3], j) * (LOAD(x, j) * scale))
         const A mean_product = product / (A)p.n;
         EACH_OF_ROW(j, p.n) {
-            const A h = LOAD(g, j) * rms_norm_weight(w, p.at[3], j), normal = LOAD(x, j) * scale;
+            const A h = LOAD(g, j) * norm_weight(w, p.at[3], j), normal = LOAD(x, j) * scale;
             STORE(dx, j, scale * (h - normal * mean_product));
         }
         if (p.at[1] >= 0)

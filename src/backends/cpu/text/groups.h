@@ -38,6 +38,22 @@ TEMPLATE(group_level, V, S, STEP, W)
                 EACH_SIDE(l) S[q][l] = STEP(near[l], far[l]);
             }
 END_TEMPLATE
+/* S[l], of a type V, is what lanes l and l + SIDE_ROWS of a row have together: STEP puts each TERM, an expression of j below
+ * n, to START. The first `whole` elements fill lanes, and `rest` elements remain. */
+TEMPLATE(group_row, V, S, START, STEP, TERM)
+            V low[SIDE_ROWS], high[SIDE_ROWS];
+            EACH_SIDE(l) low[l] = START;
+            EACH_SIDE(l) high[l] = START;
+            for (I64 k = 0; k < whole; k += SUM_LANES) {
+                EACH_SIDE(l) { const I64 j = k + l; low[l] = STEP(low[l], TERM); }
+                EACH_SIDE(l) { const I64 j = k + l + SIDE_ROWS; high[l] = STEP(high[l], TERM); }
+            }
+            if (rest) {
+                EACH_SIDE(l) { const I64 j = whole + l; low[l] = l < rest ? STEP(low[l], TERM) : low[l]; }
+                EACH_SIDE(l) { const I64 j = whole + l + SIDE_ROWS; high[l] = l + SIDE_ROWS < rest ? STEP(high[l], TERM) : high[l]; }
+            }
+            EACH_SIDE(l) S[l] = STEP(low[l], high[l]);
+END_TEMPLATE
 /* S[r][l], of a type V of 4 bytes, is what lanes l and l + SIDE_ROWS of row r have together. Behind it, S[0][r] is the
  * result of row r. */
 TEMPLATE(group_tree, V, S, STEP)

@@ -8,18 +8,7 @@ TEMPLATE(layer_norm_sums, SUMS, TERM)
         for (int r = 0; r < SIDE_ROWS; r++) {
             const T *v = x + p.at[2] + (i + r) * p.n;
             const A mean = means[r];
-            A low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = 0;
-            EACH_SIDE(l) high[l] = 0;
-            for (I64 k = 0; k < whole; k += SUM_LANES) {
-                EACH_SIDE(l) { const I64 j = k + l; low[l] += TERM; }
-                EACH_SIDE(l) { const I64 j = k + l + SIDE_ROWS; high[l] += TERM; }
-            }
-            if (rest) {
-                EACH_SIDE(l) { const I64 j = whole + l; low[l] = l < rest ? low[l] + TERM : low[l]; }
-                EACH_SIDE(l) { const I64 j = whole + l + SIDE_ROWS; high[l] = l + SIDE_ROWS < rest ? high[l] + TERM : high[l]; }
-            }
-            EACH_SIDE(l) SUMS[r][l] = low[l] + high[l];
+            EXPAND(group_row, A, SUMS[r], 0, SUM_OF, TERM)
             (void)mean; /* their own sums do without the means */
         }
         EXPAND(group_tree, A, SUMS, SUM_OF)
@@ -44,7 +33,7 @@ GROUPS5(layer_norm, layer_norm_params, T, y, ACC, stats, const T, x, const T, w,
             if (lost && layer_norm_is_lost(scale)) scale = layer_norm_mended(v, p, &mean);
             EACH_OF_ROW(j, p.n) {
                 const A normal = (LOAD(v, j) - mean) * scale;
-                STORE(o, j, layer_norm_bias(bias, p.at[4], j, normal * layer_norm_weight(w, p.at[3], j)));
+                STORE(o, j, layer_norm_bias(bias, p.at[4], j, normal * norm_weight(w, p.at[3], j)));
             }
             if (p.at[1] >= 0) { stats[p.at[1] + 2 * (i + r)] = mean; stats[p.at[1] + 2 * (i + r) + 1] = scale; }
         }

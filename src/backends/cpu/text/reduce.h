@@ -12,6 +12,14 @@ TEMPLATE(reduce_side_fours, STEP, TERM, S, AT)
                     EACH_SIDE(l) S[l] = STEP(S[l], a[l]);
 END_TEMPLATE
 
+/* The same for those of the `left` elements from j on whose lanes are in S; its first lane is FIRST. */
+TEMPLATE(reduce_side_rest, NAME, V, S, FIRST)
+                    EACH_SIDE(l) {
+                        const V term = NAME##_term(l + FIRST < left ? LOAD(v, j + l + FIRST) : f, f, c);
+                        S[l] = l + FIRST < left ? NAME##_step(S[l], term) : S[l];
+                    }
+END_TEMPLATE
+
 /* HAS_FOURS: rows have SHORT_ROW elements or more. HAS_REST: their number need not be a multiple of SUM_LANES. Lanes behind
  * a row then keep their value: even a START that is an element, met again, would change the sign of a maximum that is 0.
  * Loops run at least once, so that low and high stay in registers. */
@@ -36,14 +44,8 @@ TEMPLATE(reduce_sides, NAME, V, PUT, HAS_FOURS, HAS_REST)
                 } while ((j += SUM_LANES) < p.run);
                 if (HAS_REST) do {
                     const int left = (int)(p.run - j);
-                    EACH_SIDE(l) {
-                        const V term = NAME##_term(l < left ? LOAD(v, j + l) : f, f, c);
-                        low[l] = l < left ? NAME##_step(low[l], term) : low[l];
-                    }
-                    EACH_SIDE(l) {
-                        const V term = NAME##_term(l + SIDE_ROWS < left ? LOAD(v, j + l + SIDE_ROWS) : f, f, c);
-                        high[l] = l + SIDE_ROWS < left ? NAME##_step(high[l], term) : high[l];
-                    }
+                    EXPAND(reduce_side_rest, NAME, V, low, 0)
+                    EXPAND(reduce_side_rest, NAME, V, high, SIDE_ROWS)
                 } while ((j += SUM_LANES) < p.run);
                 EACH_SIDE(l) sides[r][l] = NAME##_step(low[l], high[l]);
             }

@@ -13,18 +13,7 @@ GROUPS2(NAME, softmax_params, T, out, const T, x)
         A sides[SIDE_ROWS][SIDE_ROWS], max[SIDE_ROWS], sum[SIDE_ROWS], powers[SIDE_ROWS][SHORT_ROW];
         for (int r = 0; r < SIDE_ROWS; r++) {
             const T *v = rows + r * n;
-            A low[SIDE_ROWS], high[SIDE_ROWS];
-            EACH_SIDE(l) low[l] = LOAD(v, 0);
-            EACH_SIDE(l) high[l] = LOAD(v, 0);
-            for (I64 k = 0; k < whole; k += SUM_LANES) {
-                EACH_SIDE(l) low[l] = M_MAX(low[l], LOAD(v, k + l));
-                EACH_SIDE(l) high[l] = M_MAX(high[l], LOAD(v, k + l + SIDE_ROWS));
-            }
-            if (rest) {
-                EACH_SIDE(l) low[l] = l < rest ? M_MAX(low[l], LOAD(v, whole + l)) : low[l];
-                EACH_SIDE(l) high[l] = l + SIDE_ROWS < rest ? M_MAX(high[l], LOAD(v, whole + l + SIDE_ROWS)) : high[l];
-            }
-            EACH_SIDE(l) sides[r][l] = M_MAX(low[l], high[l]);
+            EXPAND(group_row, A, sides[r], LOAD(v, 0), M_MAX, LOAD(v, j))
         }
         EXPAND(group_tree, A, sides, M_MAX)
         EACH_SIDE(r) max[r] = softmax_max(sides[0][r], p.zeros);
