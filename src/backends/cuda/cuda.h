@@ -74,8 +74,30 @@ static inline CUdeviceptr haul__cuda_address(const haul__buffer *buffer)
 bool haul__cuda_load_driver(char *why, size_t why_size);
 bool haul__cuda_load_nvrtc(char *why, size_t why_size);
 bool haul__cuda_load_nvml(void);
-/* For libraries with their own list of functions: opens the first of `names` (ended by NULL) that is not a stub. */
+
+/* What loads a library. It is loaded once per process, by a function that opens it, finds the functions, and sets
+ * `usable`, or explains in `text` why not. */
+typedef struct haul__cuda_library {
+    pthread_once_t once; /* PTHREAD_ONCE_INIT */
+    bool           usable;
+    char           text[256];
+} haul__cuda_library;
+
+/* Calls `load` if it was not called before. Copies the text to `why`, which may be NULL if why_size is 0, and returns
+ * `usable`. */
+bool haul__cuda_load(haul__cuda_library *library, void (*load)(void), char *why, size_t why_size);
+/* Opens the first of `names` (ended by NULL) that is found; NULL if none is. */
 void *haul__cuda_open_library(const char *const *names);
+/* A function of a library: where its address goes, and its symbol. */
+typedef struct haul__cuda_symbol {
+    void       *at; /* a pointer to a function */
+    const char *name;
+} haul__cuda_symbol;
+/* A row of functions, as the .def files list them, of a table of functions. */
+#define HAUL__CUDA_SYMBOL(table, name, symbol) {&(table).name, #symbol},
+/* Finds functions. Returns the name of the first one that the library lacks; NULL if it has all. */
+const char *haul__cuda_find(void *opened, const haul__cuda_symbol *symbols, size_t count);
+#define HAUL__CUDA_FIND(opened, symbols) haul__cuda_find(opened, symbols, sizeof(symbols) / sizeof *(symbols))
 /* True if `word` is in the list in an environment variable. */
 bool haul__cuda_names(const char *variable, const char *word);
 int  haul__cuda_driver_version(void); /* 12040 for CUDA 12.4 */

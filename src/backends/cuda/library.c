@@ -11,9 +11,6 @@ haul__cuda_driver haul__cu;
 haul__cuda_nvrtc  haul__nvrtc;
 haul__cuda_nvml   haul__nvml;
 
-/* A function by its symbol; NULL if the library has none. */
-#define FIND(table, name, symbol) (*(void **)&(table).name = dlsym(library, #symbol))
-
 bool haul__cuda_names(const char *variable, const char *word)
 {
     return haul__word_list_has(getenv(variable), word);
@@ -64,27 +61,35 @@ void *haul__cuda_open_library(const char *const *names)
     return NULL;
 }
 
+const char *haul__cuda_find(void *opened, const haul__cuda_symbol *symbols, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        void *function = dlsym(opened, symbols[i].name);
+        if (!function)
+            return symbols[i].name;
+        memcpy(symbols[i].at, &function, sizeof function);
+    }
+    return NULL;
+}
+
+bool haul__cuda_load(haul__cuda_library *library, void (*load)(void), char *why, size_t why_size)
+{
+    pthread_once(&library->once, load);
+    if (why_size > 0)
+        snprintf(why, why_size, "%s", library->text);
+    return library->usable;
+}
+
 /* ---- the driver ---- */
 
-static struct {
-    pthread_once_t once;
-    bool           usable;
-    int            version;
-    char           why[256];
-} driver = {.once = PTHREAD_ONCE_INIT};
+static haul__cuda_library driver = {.once = PTHREAD_ONCE_INIT};
+static int                driver_version;
 
-static bool find_driver_functions(void *library)
-{
-#define X(name, symbol, arguments)                                                                                     \
-    if (!FIND(haul__cu, name, symbol)) {                                                                               \
-        snprintf(driver.why, sizeof driver.why, "the NVIDIA driver has no %s: it is too old; CUDA 12 is needed",       \
-                 #symbol);                                                                                             \
-        return false;                                                                                                  \
-    }
+#define X(name, symbol, arguments) HAUL__CUDA_SYMBOL(haul__cu, name, symbol)
+static const haul__cuda_symbol driver_functions[] = {
 #include "backends/cuda/driver.def"
+};
 #undef X
-    return true;
-}
 
 /* What to do if the driver does not start. */
 static const struct {
@@ -112,24 +117,29 @@ static void explain_init(CUresult code)
     for (size_t i = 0; i < sizeof start_errors / sizeof start_errors[0]; i++)
         if (start_errors[i].code == code)
             advice = start_errors[i].advice;
-    snprintf(driver.why, sizeof driver.why, "cuInit failed: %s (error %d)%s%s", haul__cuda_error_name(code), (int)code,
-             advice ? ": " : "", advice ? advice : "");
+    snprintf(driver.text, sizeof driver.text, "cuInit failed: %s (error %d)%s%s", haul__cuda_error_name(code),
+             (int)code, advice ? ": " : "", advice ? advice : "");
 }
 
 static void load_driver(void)
 {
-    void    *library = haul__cuda_open_library((const char *const[]){"libcuda.so.1", NULL});
-    CUresult code;
+    void       *library = haul__cuda_open_library((const char *const[]){"libcuda.so.1", NULL});
+    const char *missing;
+    CUresult    code;
     if (!library) {
-        snprintf(driver.why, sizeof driver.why, "no NVIDIA driver (libcuda.so.1 was not found%s)",
+        snprintf(driver.text, sizeof driver.text, "no NVIDIA driver (libcuda.so.1 was not found%s)",
                  getenv("HAUL_CUDA_LIBRARIES") ? " in $HAUL_CUDA_LIBRARIES, the only folder that is searched" : "");
         return;
     }
-    if (!find_driver_functions(library))
+    missing = HAUL__CUDA_FIND(library, driver_functions);
+    if (missing) {
+        snprintf(driver.text, sizeof driver.text, "the NVIDIA driver has no %s: it is too old; CUDA 12 is needed",
+                 missing);
         return;
+    }
     if (is_stub(dlsym(library, "cuInit"))) {
         snprintf(
-            driver.why, sizeof driver.why,
+            driver.text, sizeof driver.text,
             "the libcuda.so.1 that was found is the toolkit's stub, not a driver; take the folder \"stubs\" out of "
             "LD_LIBRARY_PATH");
         return;
@@ -139,10 +149,10 @@ static void load_driver(void)
         explain_init(code);
         return;
     }
-    if (haul__cu.DriverGetVersion(&driver.version) != CUDA_SUCCESS || driver.version < HAUL__CUDA_LEAST_DRIVER) {
-        snprintf(driver.why, sizeof driver.why,
+    if (haul__cu.DriverGetVersion(&driver_version) != CUDA_SUCCESS || driver_version < HAUL__CUDA_LEAST_DRIVER) {
+        snprintf(driver.text, sizeof driver.text,
                  "the NVIDIA driver is too old: it is made for CUDA %d.%d, and 12.0 is needed; update the driver",
-                 driver.version / 1000, driver.version % 1000 / 10);
+                 driver_version / 1000, driver_version % 1000 / 10);
         return;
     }
     driver.usable = true;
@@ -150,24 +160,23 @@ static void load_driver(void)
 
 bool haul__cuda_load_driver(char *why, size_t why_size)
 {
-    pthread_once(&driver.once, load_driver);
-    if (!driver.usable)
-        snprintf(why, why_size, "%s", driver.why);
-    return driver.usable;
+    return haul__cuda_load(&driver, load_driver, why, why_size);
 }
 
 int haul__cuda_driver_version(void)
 {
-    return driver.version;
+    return driver_version;
 }
 
 /* ---- the compiler ---- */
 
-static struct {
-    pthread_once_t once;
-    bool           usable;
-    char           why[256];
-} nvrtc = {.once = PTHREAD_ONCE_INIT};
+static haul__cuda_library nvrtc = {.once = PTHREAD_ONCE_INIT};
+
+#define X(name, symbol, arguments) HAUL__CUDA_SYMBOL(haul__nvrtc, name, symbol)
+static const haul__cuda_symbol nvrtc_functions[] = {
+#include "backends/cuda/nvrtc.def"
+};
+#undef X
 
 /* NVRTC opens its second library by name only. If NVRTC itself was opened by a path where the loader does not look, the
  * second one is not found, unless it was opened beforehand. What fails here shows when a kernel is compiled. */
@@ -190,32 +199,31 @@ static void load_nvrtc(void)
 {
     static const char *const of_13[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
     static const char *const of_12[] = {"libnvrtc.so.12", "libnvrtc.so", NULL};
-    int                      newest = driver.version ? driver.version / 1000 : 13, major = 0, minor = 0;
+    int                      newest = driver_version ? driver_version / 1000 : 13, major = 0, minor = 0;
     void                    *library = haul__cuda_open_library(newest >= 13 ? of_13 : of_12);
+    const char              *missing;
     if (!library) {
-        snprintf(nvrtc.why, sizeof nvrtc.why,
+        snprintf(nvrtc.text, sizeof nvrtc.text,
                  "no NVRTC, CUDA's run-time compiler (libnvrtc.so.%d was not found); install the CUDA toolkit, or the "
                  "package cuda-nvrtc, and put its folder in LD_LIBRARY_PATH",
                  newest);
         return;
     }
-#define X(name, symbol, arguments)                                                                                     \
-    if (!FIND(haul__nvrtc, name, symbol)) {                                                                            \
-        snprintf(nvrtc.why, sizeof nvrtc.why, "NVRTC has no %s: it is too old; CUDA 12 is needed", #symbol);           \
-        return;                                                                                                        \
-    }
-#include "backends/cuda/nvrtc.def"
-#undef X
-    if (is_stub(dlsym(library, "nvrtcVersion")) || haul__nvrtc.Version(&major, &minor) != NVRTC_SUCCESS || major < 12) {
-        snprintf(nvrtc.why, sizeof nvrtc.why, "NVRTC %d.%d is too old; 12.0 is needed", major, minor);
+    missing = HAUL__CUDA_FIND(library, nvrtc_functions);
+    if (missing) {
+        snprintf(nvrtc.text, sizeof nvrtc.text, "NVRTC has no %s: it is too old; CUDA 12 is needed", missing);
         return;
     }
-    if (driver.version && major > newest) {
+    if (is_stub(dlsym(library, "nvrtcVersion")) || haul__nvrtc.Version(&major, &minor) != NVRTC_SUCCESS || major < 12) {
+        snprintf(nvrtc.text, sizeof nvrtc.text, "NVRTC %d.%d is too old; 12.0 is needed", major, minor);
+        return;
+    }
+    if (driver_version && major > newest) {
         snprintf(
-            nvrtc.why, sizeof nvrtc.why,
+            nvrtc.text, sizeof nvrtc.text,
             "NVRTC %d.%d is newer than the NVIDIA driver, which is made for CUDA %d.%d and does not load its code; "
             "update the driver, or install NVRTC %d",
-            major, minor, newest, driver.version % 1000 / 10, newest);
+            major, minor, newest, driver_version % 1000 / 10, newest);
         return;
     }
     open_builtins(major, minor);
@@ -224,36 +232,29 @@ static void load_nvrtc(void)
 
 bool haul__cuda_load_nvrtc(char *why, size_t why_size)
 {
-    pthread_once(&nvrtc.once, load_nvrtc);
-    if (!nvrtc.usable)
-        snprintf(why, why_size, "%s", nvrtc.why);
-    return nvrtc.usable;
+    return haul__cuda_load(&nvrtc, load_nvrtc, why, why_size);
 }
 
 /* ---- the management library, for figures that the driver lacks ---- */
 
-static struct {
-    pthread_once_t once;
-    bool           usable;
-} nvml = {.once = PTHREAD_ONCE_INIT};
+static haul__cuda_library nvml = {.once = PTHREAD_ONCE_INIT};
+
+#define X(name, symbol, arguments) HAUL__CUDA_SYMBOL(haul__nvml, name, symbol)
+static const haul__cuda_symbol nvml_functions[] = {
+#include "backends/cuda/nvml.def"
+};
+#undef X
 
 static void load_nvml(void)
 {
     void *library = haul__cuda_names("HAUL_CUDA_WITHOUT", "nvml")
                         ? NULL
                         : haul__cuda_open_library((const char *const[]){"libnvidia-ml.so.1", NULL});
-    if (!library)
-        return;
-#define X(name, symbol, arguments)                                                                                     \
-    if (!FIND(haul__nvml, name, symbol))                                                                               \
-        return;
-#include "backends/cuda/nvml.def"
-#undef X
-    nvml.usable = !is_stub(dlsym(library, "nvmlInit_v2")) && haul__nvml.Init() == 0;
+    nvml.usable = library && !HAUL__CUDA_FIND(library, nvml_functions) && !is_stub(dlsym(library, "nvmlInit_v2")) &&
+                  haul__nvml.Init() == 0;
 }
 
 bool haul__cuda_load_nvml(void)
 {
-    pthread_once(&nvml.once, load_nvml);
-    return nvml.usable;
+    return haul__cuda_load(&nvml, load_nvml, NULL, 0);
 }

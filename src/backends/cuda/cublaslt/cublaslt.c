@@ -1,33 +1,20 @@
 /* Opens cuBLASLt and explains its error codes. */
 #include "backends/cuda/cublaslt/cublaslt.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 
 #include "core/error.h"
 
 haul__cublaslt_functions haul__lt;
 
-static struct {
-    pthread_once_t once;
-    bool           usable;
-    char           text[64]; /* "cuBLASLt 13.1.0", or the reason why it is not used */
-} lt = {.once = PTHREAD_ONCE_INIT};
+/* Its text is "cuBLASLt 13.1.0", or the reason why it is not used. */
+static haul__cuda_library lt = {.once = PTHREAD_ONCE_INIT};
 
-static bool find_functions(void *library)
-{
-#define FIND(name, symbol)                                                                                             \
-    *(void **)&haul__lt.name = dlsym(library, #symbol);                                                                \
-    if (!haul__lt.name)                                                                                                \
-        return false;
-#define X(name, symbol, arguments) FIND(name, symbol)
+#define X(name, symbol, arguments) HAUL__CUDA_SYMBOL(haul__lt, name, symbol)
+static const haul__cuda_symbol functions[] = {
 #include "backends/cuda/cublaslt/cublaslt.def"
+    X(GetVersion, cublasLtGetVersion, (void)) X(GetStatusName, cublasLtGetStatusName, (cublasStatus_t))};
 #undef X
-    FIND(GetVersion, cublasLtGetVersion)
-    FIND(GetStatusName, cublasLtGetStatusName)
-#undef FIND
-    return true;
-}
 
 /* The libraries of a major version need a driver of at least that version. */
 static void load(void)
@@ -44,7 +31,7 @@ static void load(void)
     library = haul__cuda_open_library(haul__cuda_driver_version() >= 13000 ? of_13 : of_12);
     if (!library)
         return;
-    if (!find_functions(library)) {
+    if (HAUL__CUDA_FIND(library, functions)) {
         snprintf(lt.text, sizeof lt.text, "no cuBLASLt (the one found is too old)");
         return;
     }
@@ -57,10 +44,7 @@ static void load(void)
 
 bool haul__cublaslt_load(char *why, size_t why_size)
 {
-    pthread_once(&lt.once, load);
-    if (why_size > 0)
-        snprintf(why, why_size, "%s", lt.text);
-    return lt.usable;
+    return haul__cuda_load(&lt, load, why, why_size);
 }
 
 haul_status haul__cublaslt_check(const haul_device *device, const char *call, cublasStatus_t code)

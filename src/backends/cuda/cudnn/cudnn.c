@@ -10,44 +10,34 @@
 
 haul__cudnn_functions haul__cudnn;
 
-static struct {
-    pthread_once_t once;
-    bool           usable, autotunes, any_order;
-    size_t         version;
-    char           why[256];
-} cudnn = {.once = PTHREAD_ONCE_INIT};
+static haul__cuda_library cudnn = {.once = PTHREAD_ONCE_INIT};
+static bool               autotunes, any_order; /* by HAUL_CUDNN */
+static size_t             version;
 
-static bool find_functions(void *library)
-{
-#define FIND(name, symbol)                                                                                             \
-    if (!(*(void **)&haul__cudnn.name = dlsym(library, #symbol))) {                                                    \
-        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (the one found is too old: it has no %s)", #symbol);           \
-        return false;                                                                                                  \
-    }
-#define X(name, symbol, arguments)       FIND(name, symbol)
-#define Y(type, name, symbol, arguments) FIND(name, symbol)
+#define X(name, symbol, arguments)       HAUL__CUDA_SYMBOL(haul__cudnn, name, symbol)
+#define Y(type, name, symbol, arguments) HAUL__CUDA_SYMBOL(haul__cudnn, name, symbol)
+static const haul__cuda_symbol functions[] = {
 #include "backends/cuda/cudnn/cudnn.def"
+};
 #undef X
-#undef FIND
-    return true;
-}
 
 /* The library that is there instead of version 9. */
 static void say_what_is_missing(void)
 {
     void *old = haul__cuda_open_library((const char *const[]){"libcudnn.so.8", NULL});
-    snprintf(cudnn.why, sizeof cudnn.why, old ? "no cuDNN 9 (version 8 is too old)" : "no cuDNN 9");
+    snprintf(cudnn.text, sizeof cudnn.text, old ? "no cuDNN 9 (version 8 is too old)" : "no cuDNN 9");
     if (old)
         dlclose(old);
 }
 
 static void load_cudnn(void)
 {
-    void *library;
-    cudnn.autotunes = haul__cuda_names("HAUL_CUDNN", "autotune");
-    cudnn.any_order = haul__cuda_names("HAUL_CUDNN", "nondeterministic");
+    void       *library;
+    const char *missing;
+    autotunes = haul__cuda_names("HAUL_CUDNN", "autotune");
+    any_order = haul__cuda_names("HAUL_CUDNN", "nondeterministic");
     if (haul__implementation_left_out(HAUL__BY_cudnn)) {
-        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (HAUL_WITHOUT names it)");
+        snprintf(cudnn.text, sizeof cudnn.text, "no cuDNN (HAUL_WITHOUT names it)");
         return;
     }
     library = haul__cuda_open_library((const char *const[]){"libcudnn.so.9", NULL});
@@ -55,11 +45,14 @@ static void load_cudnn(void)
         say_what_is_missing();
         return;
     }
-    if (!find_functions(library))
+    missing = HAUL__CUDA_FIND(library, functions);
+    if (missing) {
+        snprintf(cudnn.text, sizeof cudnn.text, "no cuDNN (the one found is too old: it has no %s)", missing);
         return;
-    cudnn.version = haul__cudnn.GetVersion();
-    if (cudnn.version < LEAST_VERSION) {
-        snprintf(cudnn.why, sizeof cudnn.why, "no cuDNN (version %zu is too old)", cudnn.version);
+    }
+    version = haul__cudnn.GetVersion();
+    if (version < LEAST_VERSION) {
+        snprintf(cudnn.text, sizeof cudnn.text, "no cuDNN (version %zu is too old)", version);
         return;
     }
     cudnn.usable = true;
@@ -67,25 +60,22 @@ static void load_cudnn(void)
 
 bool haul__cuda_load_cudnn(char *why, size_t why_size)
 {
-    pthread_once(&cudnn.once, load_cudnn);
-    if (!cudnn.usable)
-        snprintf(why, why_size, "%s", cudnn.why);
-    return cudnn.usable;
+    return haul__cuda_load(&cudnn, load_cudnn, why, why_size);
 }
 
 size_t haul__cudnn_version(void)
 {
-    return cudnn.version;
+    return version;
 }
 
 bool haul__cudnn_autotunes(void)
 {
-    pthread_once(&cudnn.once, load_cudnn);
-    return cudnn.autotunes;
+    haul__cuda_load_cudnn(NULL, 0);
+    return autotunes;
 }
 
 bool haul__cudnn_any_order(void)
 {
-    pthread_once(&cudnn.once, load_cudnn);
-    return cudnn.any_order;
+    haul__cuda_load_cudnn(NULL, 0);
+    return any_order;
 }
