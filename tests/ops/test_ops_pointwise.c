@@ -191,12 +191,41 @@ static void test_clamp__bounds_in_the_wrong_order(void **state)
     on_devices(bounds);
 }
 
+/* The gradient of an operation with a number needs the number as a tensor. It is made on the operand's device, and
+ * nothing is copied, whatever device is current. */
+static void numbers_of_gradients(haul_device *device)
+{
+    static haul_tensor *(*const operations[])(haul_tensor *, double) = {haul_mul_scalar, haul_div_scalar,
+                                                                        haul_pow_scalar, haul_maximum_scalar};
+    haul_transfer_stats stats;
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        haul_tensor *x = leaf(device, BASE), *y = haul_sum(operations[i](x, 3));
+        assert_int_equal(haul_set_device(haul_cpu()), HAUL_OK);
+        haul_transfer_stats_reset();
+        assert_int_equal(haul_backward(y), HAUL_OK);
+        assert_int_equal(haul_transfer_stats_get(&stats), HAUL_OK);
+        assert_int_equal(stats.h2d_count + stats.d2h_count + stats.d2d_count, 0);
+        assert_ptr_equal(haul_current_device(), haul_cpu());
+        assert_ptr_equal(haul_tensor_device(haul_tensor_grad(x)), device);
+    }
+}
+
+static void test_numbers__of_gradients_are_made_on_the_device(void **state)
+{
+    (void)state;
+    on_devices(numbers_of_gradients);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pow__gradients_at_zero), cmocka_unit_test(test_pow__gradients_of_fixed_exponents),
-        cmocka_unit_test(test_remainder__is_exact),    cmocka_unit_test(test_steps__have_zero_gradients),
-        cmocka_unit_test(test_logic__gives_bool),      cmocka_unit_test(test_clamp__bounds_in_the_wrong_order),
+        cmocka_unit_test(test_pow__gradients_at_zero),
+        cmocka_unit_test(test_pow__gradients_of_fixed_exponents),
+        cmocka_unit_test(test_remainder__is_exact),
+        cmocka_unit_test(test_steps__have_zero_gradients),
+        cmocka_unit_test(test_logic__gives_bool),
+        cmocka_unit_test(test_clamp__bounds_in_the_wrong_order),
+        cmocka_unit_test(test_numbers__of_gradients_are_made_on_the_device),
     };
     return cmocka_run_group_tests_name("ops_pointwise", tests, NULL, NULL);
 }

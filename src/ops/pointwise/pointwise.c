@@ -85,30 +85,23 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
 /* ---- the table ---- */
 
 #define FN(name) (void (*)(void))(name)
+#define ROW(name, formula, form, dtypes, saves, ga, gb, low, high, scalar)                                             \
+    {"haul_" #name, formula,         form,   HAUL__ROW_##dtypes,    saves, {ga, gb}, low,                              \
+     high,          FN(haul_##name), scalar, FN(haul_##name##_into)},
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
-    {"haul_" #name, #formula,        HAUL__UNARY, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,          \
-     high,          FN(haul_##name), NULL,        FN(haul_##name##_into)},
+    ROW(name, #formula, HAUL__UNARY, dtypes, saves, gradient_##name, NULL, low, high, NULL)
 #define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high)                                                       \
-    {"haul_" #name, #formula,        HAUL__UNARY1, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,         \
-     high,          FN(haul_##name), NULL,         FN(haul_##name##_into)},
+    ROW(name, #formula, HAUL__UNARY1, dtypes, saves, gradient_##name, NULL, low, high, NULL)
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
-    {"haul_" #name, #formula,        HAUL__UNARY2, HAUL__ROW_##dtypes,    saves, {gradient_##name, NULL}, low,         \
-     high,          FN(haul_##name), NULL,         FN(haul_##name##_into)},
+    ROW(name, #formula, HAUL__UNARY2, dtypes, saves, gradient_##name, NULL, low, high, NULL)
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
-    {"haul_" #name,   #formula, HAUL__UNARY_TO_BOOL,   HAUL__ROW_##dtypes, NOTHING, {NULL, NULL}, low, high,           \
-     FN(haul_##name), NULL,     FN(haul_##name##_into)},
+    ROW(name, #formula, HAUL__UNARY_TO_BOOL, dtypes, NOTHING, NULL, NULL, low, high, NULL)
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
-    {"haul_" #name,                                                                                                    \
-     #formula,                                                                                                         \
-     HAUL__BINARY,                                                                                                     \
-     HAUL__ROW_##dtypes,                                                                                               \
-     saves,                                                                                                            \
-     {gradient_a_##name, gradient_b_##name},                                                                           \
-     low,                                                                                                              \
-     high,                                                                                                             \
-     FN(haul_##name),                                                                                                  \
-     FN(haul_##name##_scalar),                                                                                         \
-     FN(haul_##name##_into)},
+    ROW(name, #formula, HAUL__BINARY, dtypes, saves, gradient_a_##name, gradient_b_##name, low, high,                  \
+        FN(haul_##name##_scalar))
+#define HAUL_COMPARE(name, formula)                                                                                    \
+    ROW(name, #formula, HAUL__COMPARE, ANY, NOTHING, NULL, NULL, -2, 2, FN(haul_##name##_scalar))
+/* Private: the library calls haul__NAME, and there is no form with a target. */
 #define HAUL_INTERNAL(name, dtypes, formula, saves, ga, gb, low, high)                                                 \
     {"haul_" #name,                                                                                                    \
      #formula,                                                                                                         \
@@ -121,18 +114,6 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
      FN(haul__##name),                                                                                                 \
      NULL,                                                                                                             \
      NULL},
-#define HAUL_COMPARE(name, formula)                                                                                    \
-    {"haul_" #name,                                                                                                    \
-     #formula,                                                                                                         \
-     HAUL__COMPARE,                                                                                                    \
-     HAUL__ROW_ANY,                                                                                                    \
-     NOTHING,                                                                                                          \
-     {NULL, NULL},                                                                                                     \
-     -2,                                                                                                               \
-     2,                                                                                                                \
-     FN(haul_##name),                                                                                                  \
-     FN(haul_##name##_scalar),                                                                                         \
-     FN(haul_##name##_into)},
 
 const haul__row haul__rows[] = {
 #include <haul/pointwise.def>
@@ -278,6 +259,12 @@ static haul_status compute(haul__call *c)
                                .in_count = c->count, HAUL__PARAMS(p), .grain = HAUL__POINTWISE_GRAIN);
 }
 
+/* Where the gradient is: the current device may be another one. The scope of the gradient restores it. */
+static haul_tensor *number_with(const haul_tensor *g, double value)
+{
+    return haul_set_device(g->storage->device) ? NULL : haul_full(g->dtype, HAUL_SCALAR_SHAPE, value);
+}
+
 static void gradient(haul__gradient *g)
 {
     const row_form       *form = g->operation->extra;
@@ -291,7 +278,7 @@ static void gradient(haul__gradient *g)
                                .s0 = numbers ? at->s0 : 0,
                                .s1 = numbers ? at->s1 : 0};
     if (form->scalar && (row->saves & HAUL__SAVE_B))
-        c.b = haul_to(haul_full(c.g->dtype, HAUL_SCALAR_SHAPE, c.s0), c.g->storage->device);
+        c.b = number_with(c.g, c.s0);
     for (int i = 0; i < g->count; i++)
         if (haul__wanted(g, i))
             g->operands[i] = haul__failed(c.b) ? NULL : row->gradient[i](&c);
@@ -342,69 +329,39 @@ static void gradient(haul__gradient *g)
     }
 #define NUMBERS HAUL__ATTRIBUTES(row_attributes)
 
-#define UNARY_FUNCTIONS(name)                                                                                          \
-    haul_tensor *haul_##name(haul_tensor *x)                                                                           \
+/* haul_NAME and haul_NAME_into. PARAMETERS is a list in parentheses, and the operands come last. */
+#define EACH_OF(...) __VA_ARGS__
+#define FUNCTIONS(name, attributes, PARAMETERS, ...)                                                                   \
+    haul_tensor *haul_##name(EACH_OF PARAMETERS)                                                                       \
     {                                                                                                                  \
-        return HAUL__APPLY(name, NULL, x);                                                                             \
+        return HAUL__APPLY(name, attributes, __VA_ARGS__);                                                             \
     }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x)                                                   \
+    haul_status haul_##name##_into(haul_tensor *out, EACH_OF PARAMETERS)                                               \
     {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, NULL, x);                                                                   \
+        return HAUL__APPLY_INTO(out, name, attributes, __VA_ARGS__);                                                   \
     }
-#define BINARY_FUNCTIONS(name)                                                                                         \
-    haul_tensor *haul_##name(haul_tensor *a, haul_tensor *b)                                                           \
-    {                                                                                                                  \
-        return HAUL__APPLY(name, NULL, a, b);                                                                          \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)                                   \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, NULL, a, b);                                                                \
-    }                                                                                                                  \
-    haul_tensor *haul_##name##_scalar(haul_tensor *a, double s)                                                        \
-    {                                                                                                                  \
-        return HAUL__APPLY(name##_scalar, (&(row_attributes){s, 0}), a);                                               \
-    }                                                                                                                  \
-    haul_status haul_##name##_scalar_into(haul_tensor *out, haul_tensor *a, double s)                                  \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name##_scalar, (&(row_attributes){s, 0}), a);                                     \
-    }
-
-#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)                                                        \
+#define NUMBER_GIVEN (&(row_attributes){s, 0})
+#define UNARY(name, dtypes, saves, last, bools)                                                                        \
     ROW_FORM(name, name, false)                                                                                        \
-    ROW_OPERATION(name, dtypes, saves, gradient, false, 0, ROW_OPERAND("x", saves, A))                                 \
-    UNARY_FUNCTIONS(name)
-#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)                                                           \
-    ROW_FORM(name, name, false)                                                                                        \
-    ROW_OPERATION(name, dtypes, NOTHING, NULL, true, 0, ROW_OPERAND("x", NOTHING, A))                                  \
-    UNARY_FUNCTIONS(name)
+    ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("x", saves, A))                                     \
+    FUNCTIONS(name, NULL, (haul_tensor * x), x)
+#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high) UNARY(name, dtypes, saves, gradient, false)
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)    UNARY(name, dtypes, NOTHING, NULL, true)
 #define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
-    haul_tensor *haul_##name(haul_tensor *x, double s)                                                                 \
-    {                                                                                                                  \
-        return HAUL__APPLY(name, (&(row_attributes){s, 0}), x);                                                        \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s)                                         \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, (&(row_attributes){s, 0}), x);                                              \
-    }
+    FUNCTIONS(name, NUMBER_GIVEN, (haul_tensor * x, double s), x)
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
-    haul_tensor *haul_##name(haul_tensor *x, double s0, double s1)                                                     \
-    {                                                                                                                  \
-        return HAUL__APPLY(name, (&(row_attributes){s0, s1}), x);                                                      \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, haul_tensor *x, double s0, double s1)                             \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, (&(row_attributes){s0, s1}), x);                                            \
-    }
+    FUNCTIONS(name, (&(row_attributes){s0, s1}), (haul_tensor * x, double s0, double s1), x)
 #define BINARY_OPERATIONS(name, dtypes, saves, last, bools)                                                            \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_FORM(name##_scalar, name, true)                                                                                \
     ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))         \
     ROW_OPERATION(name##_scalar, dtypes, saves, last, bools, NUMBERS, ROW_OPERAND("a", saves, A))                      \
-    BINARY_FUNCTIONS(name)
+    FUNCTIONS(name, NULL, (haul_tensor * a, haul_tensor * b), a, b)                                                    \
+    FUNCTIONS(name##_scalar, NUMBER_GIVEN, (haul_tensor * a, double s), a)
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
     BINARY_OPERATIONS(name, dtypes, saves, gradient, false)
 #define HAUL_COMPARE(name, formula) BINARY_OPERATIONS(name, ANY, NOTHING, NULL, true)
