@@ -169,7 +169,7 @@ bool haul__lines_caller(haul__lines *l, void *const *frames, int count, const ch
 /* ---- places ---- */
 
 /* Places that were found before: a program waits and copies in few places, and the search takes milliseconds. */
-enum { KNOWN = 16, FRAMES = 32, TEXT = 256 };
+enum { KNOWN = 16, FRAMES = 32, OPERATION = 64, TEXT = 256 };
 
 static struct {
     pthread_mutex_t lock; /* only tried: whoever does not get it searches, also in the child of a fork */
@@ -177,18 +177,19 @@ static struct {
     struct {
         void *frames[FRAMES];
         int   count;
+        char  operation[OPERATION];
         char  text[TEXT];
     } places[KNOWN];
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool recall(void *const *frames, int count, char *out, size_t size)
+static bool recall(void *const *frames, int count, const char *operation, char *out, size_t size)
 {
     bool found = false;
     if (pthread_mutex_trylock(&known.lock) != 0)
         return false;
     for (int i = 0; i < KNOWN && !found; i++) {
-        found =
-            known.places[i].count == count && !memcmp(known.places[i].frames, frames, (size_t)count * sizeof *frames);
+        found = known.places[i].count == count && !strcmp(known.places[i].operation, operation) &&
+                !memcmp(known.places[i].frames, frames, (size_t)count * sizeof *frames);
         if (found)
             snprintf(out, size, "%s", known.places[i].text);
     }
@@ -196,25 +197,26 @@ static bool recall(void *const *frames, int count, char *out, size_t size)
     return found;
 }
 
-static void remember(void *const *frames, int count, const char *text)
+static void remember(void *const *frames, int count, const char *operation, const char *text)
 {
-    if (strlen(text) >= TEXT || pthread_mutex_trylock(&known.lock) != 0)
+    if (strlen(text) >= TEXT || strlen(operation) >= OPERATION || pthread_mutex_trylock(&known.lock) != 0)
         return;
     const unsigned at = known.next++ % KNOWN;
     memcpy(known.places[at].frames, frames, (size_t)count * sizeof *frames);
     known.places[at].count = count;
+    snprintf(known.places[at].operation, OPERATION, "%s", operation);
     snprintf(known.places[at].text, TEXT, "%s", text);
     pthread_mutex_unlock(&known.lock);
 }
 
 const char *haul__source_place(void *const *frames, int count, const char *operation, char *out, size_t size)
 {
-    if (count <= 0 || count > FRAMES || recall(frames, count, out, size))
+    if (count <= 0 || count > FRAMES || recall(frames, count, operation, out, size))
         return count > 0 && count <= FRAMES ? out : haul__describe_call_site(frames, count, operation, out, size);
     haul__lines *lines = haul__lines_open();
     if (!haul__lines_caller(lines, frames, count, operation, out, size))
         haul__describe_call_site(frames, count, operation, out, size);
     haul__lines_close(lines);
-    remember(frames, count, out);
+    remember(frames, count, operation, out);
     return out;
 }
