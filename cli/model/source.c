@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text/list.h"
 #include "cli/shared/cli.h"
 
 static haul_dataset *open_cifar10(const char *where, bool test, example_size *size)
@@ -119,11 +120,10 @@ static const source *find(const char *text, size_t length)
 /* "cifar10:DIR, images:DIR, ..., sentences" */
 static const char *list_sources(char *out, size_t size)
 {
-    size_t used = 0;
     *out = 0;
-    for (int i = 0; i < SOURCE_COUNT && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s%s%s", i ? ", " : "", sources[i].name,
-                                 sources[i].needs ? ":" : "", sources[i].needs ? sources[i].needs : "");
+    for (int i = 0; i < SOURCE_COUNT; i++)
+        haul__list_add(out, size, "%s%s%s", sources[i].name, sources[i].needs ? ":" : "",
+                       sources[i].needs ? sources[i].needs : "");
     return out;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/numbers.h"
+#include "base/text/list.h"
 #include "plan/graph/place.h"
 #include "plan/place/step.h"
 #include "record/work.h"
@@ -19,18 +20,16 @@ static int64_t launches_of(const haul_program *p, const haul__machine_device *d)
 /* Lists the classes of operations that have no rate, in the order of the classes. */
 static void find_unmeasured(prospect *out, const haul_program *p, int device)
 {
-    bool   lacks[HAUL__WORK_OTHER + 1] = {false};
-    size_t used = 0;
+    bool lacks[HAUL__WORK_OTHER + 1] = {false};
     for (int64_t i = 0; i < p->operation_count; i++) {
         const haul__machine_work w = haul__program_work_of(p, &p->operations[i]);
         const haul__work_class   c = haul__machine_class_of(&w);
         const bool               timed = w.commands && !haul__machine_learnt_of(out->machine, device, &w);
         lacks[c] = lacks[c] || (timed && !haul__machine_measures(out->machine, device, c, w.dtype));
     }
-    for (haul__work_class c = 0; c <= HAUL__WORK_OTHER && used < sizeof out->unmeasured; c++)
+    for (haul__work_class c = 0; c <= HAUL__WORK_OTHER; c++)
         if (lacks[c])
-            used += (size_t)snprintf(out->unmeasured + used, sizeof out->unmeasured - used, "%s%s", used ? ", " : "",
-                                     haul__work_class_name(c));
+            haul__list_add(out->unmeasured, sizeof out->unmeasured, "%s", haul__work_class_name(c));
 }
 
 /* The cost with everything on one side, if the copies of the data are a part of the step. */

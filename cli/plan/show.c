@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "base/text/list.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
 
@@ -127,9 +128,9 @@ static void print_rows(const study *s)
 /* "cuda:0, cuda:1": the devices but the host. */
 static const char *others_of(const study *s, char *out, size_t size)
 {
-    size_t used = 0;
-    for (int d = 1; d < haul__plan_device_count(s->plan) && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", d > 1 ? ", " : "", s->plan->request.names[d]);
+    *out = 0;
+    for (int d = 1; d < haul__plan_device_count(s->plan); d++)
+        haul__list_add(out, size, "%s", s->plan->request.names[d]);
     return out;
 }
 

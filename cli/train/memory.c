@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/list.h"
 #include "cli/shared/cli.h"
 #include "cli/train/log/summary.h"
 #include "cli/train/planner.h"
@@ -57,12 +58,11 @@ static void tell_roles(const haul_estimate_device *d)
 static void tell_origins(const haul_estimate_device *d)
 {
     enum { SHOWN = 5 };
-    char   text[1024] = "";
-    size_t used = 0;
-    for (int i = 0; i < d->origin_count && i < SHOWN && used < sizeof text; i++) {
+    char text[1024] = "";
+    for (int i = 0; i < d->origin_count && i < SHOWN; i++) {
         const haul_estimate_origin *o = &d->origins[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s%s %s", i ? ", " : "", o->name,
-                                 *o->module ? " in " : "", o->module, text_bytes(o->bytes));
+        haul__list_add(text, sizeof text, "%s%s%s %s", o->name, *o->module ? " in " : "", o->module,
+                       text_bytes(o->bytes));
     }
     if (*text)
         complain_more("The largest parts are: %s.", text);

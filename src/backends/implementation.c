@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text/list.h"
 #include "base/text/word_list.h"
 #include "core/error.h"
 
@@ -52,9 +53,9 @@ static void read_list(void)
 /* "onednn, direct, tiles": those that can be left out. */
 static const char *all_names(char *out, size_t size)
 {
-    int used = 0;
-    for (int i = 0; i < HAUL__BY_kernel && used >= 0 && (size_t)used < size; i++)
-        used += snprintf(out + used, size - (size_t)used, "%s%s", i ? ", " : "", names[i]);
+    *out = '\0';
+    for (int i = 0; i < HAUL__BY_kernel; i++)
+        haul__list_add(out, size, "%s", names[i]);
     return out;
 }
 

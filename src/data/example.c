@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/bools.h"
+#include "base/text/list.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/shape.h"
@@ -190,8 +191,8 @@ haul_value *haul_example_field(haul_example *e, const char *name)
     for (int i = 0; i < e->count && i < HAUL_MAX_FIELDS; i++)
         if (strcmp(e->fields[i].name, name) == 0)
             return &e->fields[i];
-    for (int i = 0; i < e->count && i < HAUL_MAX_FIELDS && strlen(names) < 150; i++)
-        strncat(strcat(names, i ? ", " : ""), e->fields[i].name, 40);
+    for (int i = 0; i < e->count && i < HAUL_MAX_FIELDS; i++)
+        haul__list_add(names, sizeof names, "%.40s", e->fields[i].name);
     haul__fail(HAUL_INVALID_ARGUMENT, "haul_example_field", "name", "the example has no field \"%.40s\"; it has %s",
                name, names);
     return NULL;

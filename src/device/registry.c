@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "base/system/fork.h"
 #include "base/text/ascii.h"
+#include "base/text/list.h"
 #include "base/text/plain.h"
 #include "device/device.h"
 #include "device/forked.h"
@@ -273,14 +274,12 @@ static haul_device *invalid(const char *name, const char *format, ...)
 /* "cpu, opencl:0, opencl:1": the devices that can compute. */
 static const char *existing(char *out, size_t size)
 {
-    char   name[sizeof no_room.name];
-    size_t at = 0;
+    char name[sizeof no_room.name];
     out[0] = '\0';
     for (int b = 0; b < backend_count; b++) {
-        for (int i = 0; !backends[b]->no_data && i < count_of(b) && at < size; i++) {
+        for (int i = 0; !backends[b]->no_data && i < count_of(b); i++) {
             name_of(b, i, name, sizeof name);
-            int length = snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
-            at += length > 0 ? (size_t)length : 0;
+            haul__list_add(out, size, "%s", name);
         }
     }
     return out;
@@ -411,10 +410,9 @@ static bool is_kind(const char *word, size_t letters)
 /* "h200, h200:1": the devices of a backend that has names. A number 0 is left out. */
 static const char *list_names(const char *const *names, char *out, size_t size)
 {
-    size_t at = 0;
-    for (out[0] = '\0'; *names && at < size; names++) {
+    for (out[0] = '\0'; *names; names++) {
         const size_t length = strlen(*names), cut = length > 2 && strcmp(*names + length - 2, ":0") == 0 ? 2 : 0;
-        at += (size_t)snprintf(out + at, size - at, "%s%.*s", at ? ", " : "", (int)(length - cut), *names);
+        haul__list_add(out, size, "%.*s", (int)(length - cut), *names);
     }
     return out;
 }

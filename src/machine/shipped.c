@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/list.h"
 #include "core/error.h"
 #include "files/file.h"
 #include "machine/machine.h"
@@ -156,9 +157,9 @@ static haul_status make_shipped(const char *operation, const char *name, haul__m
 static void list_names(char *out, size_t size)
 {
     const char *name;
-    size_t      used = 0;
-    for (int i = 0; (name = haul__machine_shipped(i)) && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", i ? ", " : "", name);
+    *out = '\0';
+    for (int i = 0; (name = haul__machine_shipped(i)); i++)
+        haul__list_add(out, size, "%s", name);
 }
 
 static haul_status load_file(const char *operation, const char *path, haul__machine **out)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/system/stack.h"
+#include "base/text/list.h"
 #include "core/error.h"
 #include "core/guest.h"
 #include "core/scope.h"
@@ -41,15 +42,13 @@ static haul_status check_input(const call *c, const char *operation, int i)
 
 static haul_status wrong_count(const call *c, const char *operation, int given)
 {
-    char               list[200];
-    size_t             used = 0;
+    char               list[200] = "";
     const haul__names *names = &c->module->inputs;
-    list[0] = 0;
-    for (int i = 0; i < names->count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s", i ? ", " : "", names->items[i],
-                                 i < names->required                    ? ""
-                                 : names->open && i == names->count - 1 ? "..."
-                                                                        : "?");
+    for (int i = 0; i < names->count; i++)
+        haul__list_add(list, sizeof list, "%s%s", names->items[i],
+                       i < names->required                    ? ""
+                       : names->open && i == names->count - 1 ? "..."
+                                                              : "?");
     if (given < names->required)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, names->items[given],
                           "the %s needs the input '%s'; it takes: %s", c->module->kind, names->items[given], list);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/list.h"
 #include "base/text/word_list.h"
 #include "core/error.h"
 #include "core/option.h"
@@ -63,10 +64,8 @@ static int find_setting(const haul__optimizer_kind *kind, const char *name, cons
     int  found = haul__optimizer_setting(kind, name);
     if (found >= 0)
         return found;
-    for (int i = 0; i < haul__optimizer_setting_count(kind); i++) {
-        strcat(names, i ? ", " : "");
-        strcat(names, kind->settings[i].name);
-    }
+    for (int i = 0; i < haul__optimizer_setting_count(kind); i++)
+        haul__list_add(names, sizeof names, "%s", kind->settings[i].name);
     haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "this optimizer (%s) has no setting '%s'; it has %s",
                kind->name, name, names);
     return -1;

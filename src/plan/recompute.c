@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "base/text/list.h"
 #include "nn/module.h"
 
 /* ---- finding ---- */
@@ -172,11 +173,10 @@ void haul__segments_take(haul__segments *p, const haul__memory_model *m, const h
 
 const char *haul__segments_names(const haul__segments *p, char *out, size_t size)
 {
-    size_t used = 0;
     *out = '\0';
-    for (int i = 0; i < p->count && used < size; i++)
+    for (int i = 0; i < p->count; i++)
         if (p->items[i].on)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", p->items[i].name);
+            haul__list_add(out, size, "%s", p->items[i].name);
     return out;
 }
 

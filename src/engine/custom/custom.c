@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/text/ascii.h"
+#include "base/text/list.h"
 #include "kernels/kernels.h"
 
 static const char registering[] = "haul_custom_register";
@@ -300,11 +301,9 @@ haul_status haul_custom_register(haul_custom_operation *operation)
 
 static haul_status refuse_count(const haul__custom *custom, int count)
 {
-    char   names[160] = "";
-    size_t at = 0;
-    for (int i = 0; i < custom->operand_count && at < sizeof names; i++)
-        at +=
-            (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", custom->operation.operands[i].name);
+    char names[160] = "";
+    for (int i = 0; i < custom->operand_count; i++)
+        haul__list_add(names, sizeof names, "%s", custom->operation.operands[i].name);
     return haul__fail(HAUL_INVALID_ARGUMENT, custom->operation.name, NULL, "%d operands are given; %s %s expected",
                       count, names, custom->operand_count == 1 ? "is" : "are");
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text/list.h"
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
@@ -124,12 +125,11 @@ static const model models[] = {
 
 static const model *find(const char *name)
 {
-    char   names[200] = "";
-    size_t used = 0;
+    char names[200] = "";
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (!strcmp(models[i].name, name))
             return &models[i];
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", models[i].name);
+        haul__list_add(names, sizeof names, "%s", models[i].name);
     }
     haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "name", "there is no model '%.60s'; there are: %s", name,
                names);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/text/json_text.h"
+#include "base/text/list.h"
 #include "base/text/spelling.h"
 #include "device/device.h"
 #include "events/events.h"
@@ -285,13 +286,13 @@ static int find_near(const char *name, const char *device, candidate out[NEAR])
 /* The beginnings of names, "memory.<device>., sync.": up to the last dot. */
 static void list_groups(char *out, size_t size)
 {
-    size_t used = 0, length = 0;
-    for (const statistic *s = table; s < table + COUNT && used < size; s++) {
+    size_t length = 0;
+    for (const statistic *s = table; s < table + COUNT; s++) {
         const size_t next = (size_t)(strrchr(s->name, '.') - s->name) + 1;
         if (s > table && next == length && strncmp(s->name, s[-1].name, length) == 0)
             continue;
         length = next;
-        used += (size_t)snprintf(out + used, size - used, "%s%.*s", s > table ? ", " : "", (int)length, s->name);
+        haul__list_add(out, size, "%.*s", (int)length, s->name);
     }
 }
 
@@ -303,10 +304,7 @@ static haul_status fail_unknown(const char *name)
     const int count = find_near(name, device, near);
     for (int i = 0; i < count; i++) {
         size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s",
-                 !i              ? ""
-                 : i + 1 < count ? ", "
-                                 : " or ",
+        snprintf(list + used, sizeof list - used, "%s%s", haul__list_separator(i, count, " or "),
                  name_for(near[i].of, device, text));
     }
     if (!count)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/list.h"
 #include "core/error.h"
 #include "plan/graph/many.h"
 #include "plan/graph/search.h"
@@ -109,15 +110,12 @@ static haul_status take_pairs(const haul__place_graph *g, haul__placement *best,
     return status;
 }
 
-/* "100, 200" */
+/* "100 and 200" */
 static const char *limits_of(const haul__place_graph *g, char *out, size_t size)
 {
     size_t used = 0;
     for (int d = 0; d < g->device_count && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, "%s%lld",
-                                 !d                        ? ""
-                                 : d + 1 < g->device_count ? ", "
-                                                           : " and ",
+        used += (size_t)snprintf(out + used, size - used, "%s%lld", haul__list_separator(d, g->device_count, " and "),
                                  (long long)g->limit[d]);
     return out;
 }

@@ -5,6 +5,7 @@
 
 #include "backends/sim/sim.h"
 #include "base/alloc.h"
+#include "base/text/list.h"
 #include "core/error.h"
 #include "device/speeds.h"
 #include "plan/here.h"
@@ -46,9 +47,9 @@ static haul_status split(const char *list, device_list *out, const char *operati
 
 static const char *names_of(const haul__machine *m, char *out, size_t size)
 {
-    size_t used = 0;
-    for (int d = 0; d < m->device_count && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", d ? ", " : "", m->devices[d].name);
+    *out = '\0';
+    for (int d = 0; d < m->device_count; d++)
+        haul__list_add(out, size, "%s", m->devices[d].name);
     return out;
 }
 
@@ -220,10 +221,7 @@ static const char *plan_names(const haul__plan_request *r, char *out, size_t siz
 {
     size_t used = 0;
     for (int d = 0; d < r->device_count && used < size; d++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s",
-                                 !d                        ? ""
-                                 : d + 1 < r->device_count ? ", "
-                                                           : " and ",
+        used += (size_t)snprintf(out + used, size - used, "%s%s", haul__list_separator(d, r->device_count, " and "),
                                  r->names[d]);
     return out;
 }
