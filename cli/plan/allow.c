@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "base/text/list.h"
 #include "cli/options/memory_limit.h"
 #include "cli/plan/allowance.h"
 #include "cli/shared/cli.h"
@@ -14,10 +15,9 @@
 
 static void complain_of_names(const char *name, size_t length)
 {
-    char   names[100];
-    size_t used = 0;
-    for (int i = 0; haul__technique_name(i) && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", haul__technique_name(i));
+    char names[100] = "";
+    for (int i = 0; haul__technique_name(i); i++)
+        haul__list_add(names, sizeof names, "%s", haul__technique_name(i));
     complain("--allow has '%.*s'; expected are some of %s", (int)length, name, names);
 }
 
@@ -116,16 +116,11 @@ static void use_split(allowance *a)
 /* The placement counts if it is faster, or if nothing else fits. */
 static haul_status try_split(allowance *a)
 {
-    haul_program       program;
     haul__plan_request request = a->request->plan;
-    haul_status        status = planner_record(a->t->planner, a->chosen.batch, false, &program);
-    if (status)
-        return status;
-    request.ahead = true;
     request.limit[1] = larger(a->limit - a->overhead, 1);
     request.percent[1] = 0;
     a->request->plan.machine = NULL; /* the plan takes it over */
-    a->split = haul__plan_new(&program, &request, "haul plan");
+    a->split = planner_place(a->t->planner, a->chosen.batch, &request, "haul plan");
     if (!a->split && haul_error_status() != HAUL_OUT_OF_MEMORY)
         return haul_error_status();
     haul_error_clear();
