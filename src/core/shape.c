@@ -95,6 +95,17 @@ static void strides_in_order(const haul_shape *shape, const int *order, int64_t 
     }
 }
 
+void haul__shape_sort_axes(int *axes, int count, const int64_t *strides)
+{
+    for (int i = 1; i < count; i++) {
+        const int axis = axes[i];
+        int       at = i;
+        for (; at > 0 && strides[axes[at - 1]] < strides[axis]; at--)
+            axes[at] = axes[at - 1];
+        axes[at] = axis;
+    }
+}
+
 void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int64_t *strides)
 {
     int order[HAUL_MAX_DIMS], count = 0;
@@ -105,11 +116,9 @@ void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int6
             haul__shape_strides(shape, strides);
             return;
         }
-        int at = count++;
-        for (; at > 0 && like[order[at - 1]] < like[d]; at--)
-            order[at] = order[at - 1];
-        order[at] = d;
+        order[count++] = d;
     }
+    haul__shape_sort_axes(order, count, like);
     for (int d = 0; d < shape->ndim; d++)
         if (shape->dims[d] == 1) /* their strides do not matter */
             order[count++] = d;

@@ -23,6 +23,9 @@ haul_status haul__shape_count(const haul_shape *shape, const char *operation, in
 /* Row-major strides. Size-1 dimensions get the stride they would have (canonical). */
 void haul__shape_strides(const haul_shape *shape, int64_t *strides);
 
+/* Sorts axes by falling stride. Those of equal strides keep their order. */
+void haul__shape_sort_axes(int *axes, int count, const int64_t *strides);
+
 /* Dense strides that keep the order of dimensions of `like` in memory: by falling stride, equal ones in their order.
  * Strides of 0 repeat elements and do not define an order: if there is one, the result is row-major. */
 void haul__shape_strides_like(const haul_shape *shape, const int64_t *like, int64_t *strides);

@@ -118,24 +118,15 @@ haul_status haul__offload_begin(const haul_optimizer *o, haul__offload *out)
 
 /* ---- a step ---- */
 
-/* The dimensions of the parameter, the one with the longest stride first. */
-static void sort_axes(const haul_tensor *p, int *axes)
-{
-    for (int i = 0; i < p->shape.ndim; i++) {
-        int at = i;
-        for (; at > 0 && p->strides[axes[at - 1]] < p->strides[i]; at--)
-            axes[at] = axes[at - 1];
-        axes[at] = i;
-    }
-}
-
 /* Elements of a tensor without gaps, in the order of its memory. */
 static haul_tensor *elements_of(haul_tensor *t, const haul__offload_piece *piece)
 {
     int          axes[HAUL_MAX_DIMS];
     haul_tensor *ordered = t;
     if (!t->contiguous) {
-        sort_axes(t, axes);
+        for (int d = 0; d < t->shape.ndim; d++)
+            axes[d] = d;
+        haul__shape_sort_axes(axes, t->shape.ndim, t->strides);
         ordered = haul_permute(t, axes, t->shape.ndim);
     }
     haul_tensor *flat = haul__failed(ordered) ? NULL : haul_view(ordered, HAUL_SHAPE(t->count));

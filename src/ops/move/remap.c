@@ -99,17 +99,6 @@ KERNEL2(remap, remap_params, T, y, const T, x)
 
 enum { GRAIN = 16384 };
 
-/* The axes of y in their order in memory, outermost first. */
-static void sort_axes(const haul_tensor *y, int *order)
-{
-    for (int d = 0; d < y->shape.ndim; d++) {
-        int at = d;
-        for (; at > 0 && y->strides[order[at - 1]] < y->strides[d]; at--)
-            order[at] = order[at - 1];
-        order[at] = d;
-    }
-}
-
 /* The next axis, merged with the one before it if both are plain and step alike. */
 static void add_axis(remap_params *p, int64_t dim, int64_t size, int64_t stride, haul__axis_map map)
 {
@@ -136,7 +125,9 @@ haul_status haul__remap(const haul__call *c, haul_tensor *y, haul_tensor *x, con
     remap_params p = {.items = y->count, .at = {y->offset, x->offset}, .value = haul__element_bits(y->dtype, value)};
     if (x->count == 0)
         return haul__fill_elements(y, value, c->operation->name);
-    sort_axes(y, order);
+    for (int d = 0; d < y->shape.ndim; d++)
+        order[d] = d;
+    haul__shape_sort_axes(order, y->shape.ndim, y->strides); /* outermost first */
     for (int k = 0; k < y->shape.ndim; k++) {
         const int d = order[k];
         if (y->shape.dims[d] != 1 || x->shape.dims[d] != 1 || maps[d].way == HAUL__WAY_FILL)
