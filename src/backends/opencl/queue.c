@@ -147,12 +147,14 @@ static cl_int await_compiler(haul__stream *s, const haul__command *launch, int64
     if (kernel->compiled || !haul__cl_of(s->device)->platform->is_pocl)
         return CL_SUCCESS;
     kernel->compiled = true;
-    const cl_int code = haul__cl.Finish(queue_of(s));
+    const cl_int  code = haul__cl.Finish(queue_of(s));
+    const int64_t now = haul__now_ns();
     haul__emit_counted(&(haul_event){.kind = HAUL_EVENT_DRIVER_CALLED,
                                      .operation = launch->kernel->name,
                                      .text = "was compiled for its first run",
                                      .device = s->device,
-                                     .duration = haul__now_ns() - start});
+                                     .time = now,
+                                     .duration = now - start});
     return code;
 }
 
