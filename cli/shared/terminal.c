@@ -36,16 +36,19 @@ bool terminal_moves(int descriptor)
     return is_terminal(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
 }
 
-bool terminal_shows_utf8(int descriptor)
+bool locale_is_utf8(void)
 {
-    if (!terminal_moves(descriptor))
-        return false;
     const locale_t users = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
     if (!users)
         return false;
     const bool utf8 = !strcmp(nl_langinfo_l(CODESET, users), "UTF-8");
     freelocale(users);
     return utf8;
+}
+
+bool terminal_shows_utf8(int descriptor)
+{
+    return terminal_moves(descriptor) && locale_is_utf8();
 }
 
 int output_room(void)

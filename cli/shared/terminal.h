@@ -16,6 +16,9 @@ int output_room(void);
 /* True if the descriptor is a terminal that can move its cursor, and the locale of the user is one of UTF-8. */
 bool terminal_shows_utf8(int descriptor);
 
+/* True if the locale of the user is one of UTF-8. */
+bool locale_is_utf8(void);
+
 /* Styles only repeat what the text says, and look well on light and on dark backgrounds. */
 typedef enum text_style {
     STYLE_PLAIN,

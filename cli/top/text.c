@@ -142,10 +142,14 @@ double top_history_last(const top_history *h)
     return h->count ? h->values[h->count - 1] : NAN;
 }
 
-static void append(char *out, const char *text)
+/* Adds a text at `used`, if it fits. Returns where the next one goes. */
+static size_t append(char *out, size_t used, const char *text)
 {
-    const size_t used = strlen(out);
-    snprintf(out + used, ROOM - used, "%s", text);
+    const size_t length = strlen(text);
+    if (length >= ROOM - used)
+        return used;
+    memcpy(out + used, text, length + 1);
+    return used + length;
 }
 
 enum { LEVELS = 8 }; /* of a cell */
@@ -163,12 +167,13 @@ const char *top_graph_row(const top_history *h, int columns, double high, int ro
 {
     const int below = (rows - 1 - row) * LEVELS, most = rows * LEVELS - 1;
     char     *out = next_text();
+    size_t    used = 0;
     *out = 0;
     for (int i = h->count - columns; i < h->count; i++) {
         const double value = i < 0 ? NAN : h->values[i] / (high > 0 ? high : 1);
         const int    level = value >= 1 ? most : value > 0 ? whole_within(value * most + 0.5, 0, most) : 0;
         const int    here = level - below < LEVELS ? level - below : LEVELS - 1;
-        append(out, isnan(value) || here < 0 ? " " : utf8 ? level_blocks[here] : level_letters[here]);
+        used = append(out, used, isnan(value) || here < 0 ? " " : utf8 ? level_blocks[here] : level_letters[here]);
     }
     return out;
 }
@@ -176,14 +181,15 @@ const char *top_graph_row(const top_history *h, int columns, double high, int ro
 const char *top_bar(const top_device *d, int columns, bool utf8)
 {
     static const char *const blocks[] = {"█", "▒", "░", "·"}, *const letters[] = {"#", "=", "-", "."};
-    char *out = next_text();
+    char  *out = next_text();
+    size_t used = 0;
     *out = 0;
     if (isnan(d->hardware.now.used) || !(d->hardware.now.total > 0))
         return out;
     for (int i = 0; i < columns; i++) {
         const double at = d->hardware.now.total * (i + 0.5) / columns;
         const int    part = at < d->allocated ? 0 : at < d->reserved ? 1 : at < d->hardware.now.used ? 2 : 3;
-        append(out, utf8 ? blocks[part] : letters[part]);
+        used = append(out, used, utf8 ? blocks[part] : letters[part]);
     }
     return out;
 }

@@ -1,6 +1,5 @@
 /* haul top: what devices and Haul processes do now, as a screen, a text, JSON or metrics. */
 #include <errno.h>
-#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -136,13 +135,12 @@ static int write_file(top_model *m, const char *path)
 
 static int show_screen(top_model *m, bool utf8)
 {
-    const char *terminal = getenv("TERM");
-    top_view    v = {.utf8 = utf8, .interval = 1};
+    top_view v = {.utf8 = utf8, .interval = 1};
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
         return complain("standard input or output is not a terminal; use haul top --once");
-    if (!terminal || !*terminal || !strcmp(terminal, "dumb"))
+    if (!terminal_moves(STDOUT_FILENO))
         return complain("this terminal (TERM=%s) cannot move its cursor; use haul top --once",
-                        terminal ? terminal : "");
+                        getenv("TERM") ? getenv("TERM") : "");
     return top_screen(m, &v);
 }
 
@@ -150,7 +148,7 @@ static int show_screen(top_model *m, bool utf8)
 
 static int show(top_model *m, const top_options *o)
 {
-    const bool utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+    const bool utf8 = locale_is_utf8();
     top_target target = {.file = NULL};
     if (o->prometheus && !top_target_parse(o->prometheus, &target))
         return EXIT_USAGE;
