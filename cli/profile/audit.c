@@ -5,6 +5,7 @@
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/run_folder/document.h"
+#include "cli/run_folder/finding.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
@@ -18,32 +19,21 @@ static const char maker[] = "haul train --profile 20 --run DIR";
 
 /* ---- text ---- */
 
-/* What steps take: all of them in the mean, and those without the warm-up. 0 if it is not known. */
-typedef struct step_times {
-    double all_ms, steady_ms;
-} step_times;
-
-/* The warm-up is a finding of its own. The others are about the steps after it. */
-static bool is_warm_up(const cJSON *finding)
-{
-    return !strcmp(document_text(finding, "finding"), haul_finding_name(HAUL_FINDING_COMPILATION));
-}
-
 static double total_of(const cJSON *audit)
 {
     const cJSON *finding;
     double       ms = 0;
-    cJSON_ArrayForEach(finding, audit) ms += is_warm_up(finding) ? 0 : document_number(finding, "ms_per_step");
+    cJSON_ArrayForEach(finding, audit) ms += finding_is_warm_up(finding) ? 0 : document_number(finding, "ms_per_step");
     return ms;
 }
 
 /* A finding as a line, with the place on the right side of the cost. */
-static void print_head(const cJSON *finding, const step_times *steps)
+static void print_head(const cJSON *finding, const cJSON *profile)
 {
     char         text[512], place[256];
     const double ms = document_number(finding, "ms_per_step");
     const double bytes = document_number(finding, "bytes_per_step");
-    const double step_ms = is_warm_up(finding) ? steps->all_ms : steps->steady_ms;
+    const double step_ms = finding_step_ms(finding, profile);
     size_t       used;
     visible_text(place, sizeof place, document_text(finding, "place"));
     used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place, text_seconds(ms / 1e3));
@@ -71,35 +61,31 @@ static void print_fix(const char *fix)
     }
 }
 
-static void print_finding(const cJSON *finding, const step_times *steps)
+static void print_finding(const cJSON *finding, const cJSON *profile)
 {
-    print_head(finding, steps);
+    print_head(finding, profile);
     printf("  ");
     print_wrapped(document_text(finding, "what"), 2, 2);
     print_fix(document_text(finding, "fix"));
 }
 
-/* Without profile.json the shares are left out. */
-static step_times steps_of(const char *run)
+/* To delete. NULL if there is none. */
+static cJSON *profile_of(const char *run)
 {
     char unheard[256];
     complain_into(unheard, sizeof unheard);
     cJSON *profile = run_document(run, "profile.json", false, maker);
     complain_into(NULL, 0);
     haul_error_clear();
-    step_times steps = {document_number(profile, "step_ms"), document_number(profile, "steady_ms")};
-    if (!(steps.steady_ms > 0)) /* profiles of older versions */
-        steps.steady_ms = steps.all_ms;
-    cJSON_Delete(profile);
-    return steps;
+    return profile;
 }
 
-static void print_audit(const cJSON *audit, const char *run)
+/* Without a profile the shares are left out. */
+static void print_audit(const cJSON *audit, const cJSON *profile)
 {
-    const int        count = cJSON_GetArraySize(audit);
-    const step_times steps = steps_of(run);
-    const double     total = total_of(audit);
-    const cJSON     *finding;
+    const int    count = cJSON_GetArraySize(audit);
+    const double step_ms = finding_step_ms(NULL, profile), total = total_of(audit);
+    const cJSON *finding;
     if (count == 0) {
         printf("No findings.\n");
         return;
@@ -107,13 +93,13 @@ static void print_audit(const cJSON *audit, const char *run)
     printf("%d finding%s", count, count == 1 ? "" : "s");
     if (total > 0)
         printf(": %s a step", text_seconds(total / 1e3));
-    if (total > 0 && steps.steady_ms > 0)
-        printf(" of %s (%.1f %%)", text_seconds(steps.steady_ms / 1e3), 100 * total / steps.steady_ms);
+    if (total > 0 && step_ms > 0)
+        printf(" of %s (%.1f %%)", text_seconds(step_ms / 1e3), 100 * total / step_ms);
     putchar('\n');
     cJSON_ArrayForEach(finding, audit)
     {
         putchar('\n');
-        print_finding(finding, &steps);
+        print_finding(finding, profile);
     }
 }
 
@@ -134,7 +120,9 @@ static int audit_main(int argc, char **argv)
         return EXIT_FAILED;
     if (o.json)
         return json_print(audit) ? EXIT_OK : EXIT_FAILED;
-    print_audit(audit, o.run);
+    cJSON *profile = profile_of(o.run);
+    print_audit(audit, profile);
+    cJSON_Delete(profile);
     cJSON_Delete(audit);
     return EXIT_OK;
 }

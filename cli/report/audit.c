@@ -5,6 +5,7 @@
 #include "cli/report/finding.h"
 #include "cli/report/page.h"
 #include "cli/report/text.h"
+#include "cli/run_folder/finding.h"
 
 static bool is_found(const cJSON *audit, const char *name)
 {
@@ -19,7 +20,7 @@ static bool is_found(const cJSON *audit, const char *name)
 
 static void write_finding(html *h, const cJSON *finding, int number, const cJSON *profile)
 {
-    const double step = page_finding_step(finding, profile);
+    const double step = finding_step_ms(finding, profile);
     double       cost = page_finding_cost(finding), bytes = number_of(finding, "bytes_per_step");
     html_add(h, "<li id=\"finding-%s\"><span class=\"letter\">%s</span>", page_letter(number), page_letter(number));
     html_add(h, "<div><h3>%s</h3><p><code>", page_finding_title(finding));
@@ -54,7 +55,7 @@ static void write_clean(html *h, const cJSON *audit)
 static void write_lead(html *h, const cJSON *audit, const cJSON *profile)
 {
     const cJSON *dearest = page_dearest(audit);
-    const double step = page_finding_step(dearest, profile);
+    const double step = finding_step_ms(dearest, profile);
     const int    count = cJSON_GetArraySize(audit);
     if (!count) {
         html_put(h, "<p>No findings.</p>");

@@ -29,17 +29,6 @@ double page_finding_cost(const cJSON *finding)
     return ms > 0 ? ms : 0;
 }
 
-double page_finding_step(const cJSON *finding, const cJSON *profile)
-{
-    const double steady = number_of(profile, "steady_ms");
-    return steady > 0 && !page_finding_is_warm_up(finding) ? steady : number_of(profile, "step_ms");
-}
-
-bool page_finding_is_warm_up(const cJSON *finding)
-{
-    return !strcmp(document_text(finding, "finding"), haul_finding_name(HAUL_FINDING_COMPILATION));
-}
-
 const cJSON *page_dearest(const cJSON *audit)
 {
     const cJSON *finding, *dearest = NULL;

@@ -19,11 +19,6 @@ extern const page_finding_kind page_finding_kinds[PAGE_FINDING_KINDS];
 /* What a finding costs in ms a step; 0 if it is not known. */
 double page_finding_cost(const cJSON *finding);
 
-/* The time of a step, of which that is a part: without the warm-up, unless the finding is about it. NaN if it is not
- * known. */
-double page_finding_step(const cJSON *finding, const cJSON *profile);
-bool   page_finding_is_warm_up(const cJSON *finding);
-
 /* The dearest one: costs overlap, so there is no sum. NULL: there is none. */
 const cJSON *page_dearest(const cJSON *audit);
 

@@ -6,6 +6,7 @@
 #include "cli/report/finding.h"
 #include "cli/report/page.h"
 #include "cli/report/text.h"
+#include "cli/run_folder/finding.h"
 #include "cli/shared/cli.h"
 
 /* ---- results ---- */
@@ -38,19 +39,13 @@ static double loss_of(const page_run *run)
 /* The median over epochs. */
 static double speed_of(const page_run *run)
 {
-    double values[101];
-    int    count = 0;
-    for (size_t i = run->epoch_count > 101 ? run->epoch_count - 101 : 0; i < run->epoch_count; i++) {
-        double speed = run->epochs[i].speed;
-        int    at = count;
-        if (!(speed > 0))
-            continue;
-        for (; at && values[at - 1] > speed; at--)
-            values[at] = values[at - 1];
-        values[at] = speed;
-        count++;
-    }
-    return count ? values[count / 2] : (double)NAN;
+    enum { MOST = 101 };
+    double values[MOST];
+    size_t count = 0;
+    for (size_t i = run->epoch_count > MOST ? run->epoch_count - MOST : 0; i < run->epoch_count; i++)
+        if (run->epochs[i].speed > 0)
+            values[count++] = run->epochs[i].speed;
+    return count ? median_of(values, count) : (double)NAN;
 }
 
 static double step_of(const page_run *run)
@@ -106,7 +101,7 @@ static void write_others(html *h, const page *p)
 static void write_findings(html *h, const page_run *run)
 {
     const cJSON *dearest = page_dearest(run->audit);
-    const double step = page_finding_step(dearest, run->profile);
+    const double step = finding_step_ms(dearest, run->profile);
     const int    count = cJSON_GetArraySize(run->audit);
     if (!dearest)
         return;
@@ -361,12 +356,17 @@ static void write_differences(html *h, const page *p)
 static void write_commands(html *h, const page *p)
 {
     char quoted[4096];
-    html_put(h, "<h3>Commands that repeat the runs</h3><pre tabindex=\"0\"><code>");
-    for (int i = 0; i < p->run_count; i++)
-        if (!p->runs[i].program)
-            html_add(h, "haul train --config %s/config.json --run NEW\n",
-                     shell_text(quoted, sizeof quoted, p->runs[i].path));
-    html_put(h, "</code></pre>\n");
+    bool begun = false;
+    for (int i = 0; i < p->run_count; i++) {
+        if (p->runs[i].program)
+            continue;
+        if (!begun)
+            html_put(h, "<h3>Commands that repeat the runs</h3><pre tabindex=\"0\"><code>");
+        begun = true;
+        html_add(h, "haul train --config %s/config.json --run NEW\n",
+                 shell_text(quoted, sizeof quoted, p->runs[i].path));
+    }
+    html_put(h, begun ? "</code></pre>\n" : "");
 }
 
 void page_compare(page *p)

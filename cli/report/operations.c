@@ -255,18 +255,13 @@ static void write_kernels(html *h, const cJSON *profile, const cJSON *list)
 
 /* ---- the section ---- */
 
-/* Rows in brackets stand for other time: the program's own, waits, compilation. */
-static bool is_operation(const cJSON *row)
-{
-    return *document_text(row, "name") != '(';
-}
-
 static const cJSON *first_by_share(const cJSON *list)
 {
     const cJSON *item, *first = NULL;
     cJSON_ArrayForEach(item, list)
     {
-        if (is_operation(item) && (!first || positive(number_of(item, "share")) > positive(number_of(first, "share"))))
+        if (page_is_operation(item) &&
+            (!first || positive(number_of(item, "share")) > positive(number_of(first, "share"))))
             first = item;
     }
     return first;

@@ -52,7 +52,7 @@ static double sum_of_shares(const cJSON *operations)
     double       sum = 0;
     cJSON_ArrayForEach(o, operations)
     {
-        sum += *document_text(o, "name") != '(' ? fmax(0, number_of(o, "share")) : 0;
+        sum += page_is_operation(o) ? fmax(0, number_of(o, "share")) : 0;
     }
     return sum;
 }

@@ -161,3 +161,8 @@ double number_of(const cJSON *object, const char *name)
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
     return cJSON_IsNumber(value) && isfinite(value->valuedouble) ? value->valuedouble : NAN;
 }
+
+bool page_is_operation(const cJSON *row)
+{
+    return *document_text(row, "name") != '(';
+}

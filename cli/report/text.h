@@ -24,4 +24,8 @@ const char *say_join(const char *before, const char *after);
 /* A number in an object from a file, as document_number; NaN where it is missing or of another type. */
 double number_of(const cJSON *object, const char *name);
 
+/* True for a row of an operation. Rows whose names are in brackets stand for other time: the program's own, waits,
+ * compilation. */
+bool page_is_operation(const cJSON *row);
+
 #endif

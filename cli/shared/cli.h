@@ -68,6 +68,9 @@ const char *text_shape(const haul_shape *shape); /* "[64,3,32,32]" */
 int64_t whole_number(double value);
 int     whole_within(double value, int low, int high);
 
+/* The median of at least one value, which it sorts; of an even number the larger one of the two in the middle. */
+double median_of(double *values, size_t count);
+
 double clock_seconds(void); /* of the clock of the process: virtual while a simulated device is in use */
 
 /* Ctrl-C, SIGTERM and SIGHUP ask to stop; a second Ctrl-C or SIGTERM ends the program at once. A reader of standard

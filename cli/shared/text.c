@@ -262,6 +262,18 @@ int whole_within(double value, int low, int high)
     return nearest <= low ? low : nearest >= high ? high : (int)nearest;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median_of(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
 double clock_seconds(void)
 {
     return 1e-9 * (double)haul__now_ns();

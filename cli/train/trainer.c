@@ -28,18 +28,9 @@ void samples_add(samples *s, double value)
     s->values[s->count++] = value;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double samples_median(samples *s)
 {
-    if (!s->count)
-        return 0;
-    qsort(s->values, s->count, sizeof *s->values, by_value);
-    return s->values[s->count / 2];
+    return s->count ? median_of(s->values, s->count) : 0;
 }
 
 /* ---- opening ---- */
