@@ -17,7 +17,7 @@ ALL_LEVELS := $(shell grep -qs '^HAUL_CPU_LEVELS:[A-Z]*=native$$' $(BUILD)/CMake
 LEVELS     ?= $(ALL_LEVELS)
 VERSION    := $(shell sed -n 's/^\#define HAUL_VERSION_STRING "\(.*\)"$$/\1/p' include/haul/base.h)
 
-.PHONY: all configure demo test check ptx bench gpu-check install uninstall dist deb format docs clean help
+.PHONY: all configure demo test check ptx hostile coverage bench gpu-check install uninstall dist deb format docs clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -45,6 +45,18 @@ ptx:
 	@$(MAKE) --no-print-directory configure CMAKE_FLAGS="-DHAUL_TESTS=ON $(CMAKE_FLAGS)"
 	@cmake --build $(BUILD) -j $(JOBS)
 	@cd $(BUILD) && ctest -C ptx -L ptx --output-on-failure -j $(JOBS) $(CTEST_FLAGS)
+
+# The whole suite on a build in which mistakes show (src/base/hostile.h). FIFTH=commit runs a fifth of it, which the hash chooses.
+FIFTH ?=
+hostile:
+	@tools/setup --test
+	@cmake --preset hostile $(CMAKE_FLAGS) >build-hostile.log 2>&1 || { cat build-hostile.log >&2; exit 1; }
+	@rm -f build-hostile.log
+	@tests/support/run/run-hostile $(FIFTH)
+
+# Which lines and branches no test reaches; TESTS chooses some of them.
+coverage:
+	@tools/coverage $(TESTS)
 
 bench: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target haul_cli benches
@@ -88,6 +100,8 @@ help:
 	@echo "make demo       install what is missing, build, and train a network on what this machine has"
 	@echo "make test       install what is missing, build, and run all tests"
 	@echo "make ptx        run the CUDA backend's tests on the PTX that NVIDIA's compiler makes, without a GPU"
+	@echo "make hostile    run all tests on a build with asserts, tiny caches, spilling and a compiler that fails"
+	@echo "make coverage   list the branches that no test takes, file by file"
 	@echo "make bench      run the benchmarks"
 	@echo "make gpu-check  build, test and measure on an NVIDIA GPU, within eight minutes"
 	@echo "make install    install into PREFIX ($(PREFIX)), below DESTDIR"

@@ -24,7 +24,8 @@ target_link_libraries(haul_private INTERFACE haul_warnings)
 # Settings of the targets that end up in libhaul.
 function(haul_is_library_code target)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
-    target_compile_definitions(${target} PRIVATE $<$<CONFIG:Release>:NDEBUG>)
+    set(asserts $<BOOL:$<TARGET_PROPERTY:${target},HAUL_ASSERTS>>)
+    target_compile_definitions(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<NOT:${asserts}>>:NDEBUG>)
     # A static program takes only the functions that it uses, no tables for debuggers, and no bytes that only bring a jump's
     # target to a round address.
     if(HAUL_SMALL)

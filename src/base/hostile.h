@@ -1,7 +1,7 @@
 /* What a hostile build does (the CMake preset hostile), so that mistakes show that other builds forgive.
  *
- * Elsewhere all of this is false when the code is compiled. A test whose subject is one of these figures names it in
- * the environment variable HAUL_CALM, for example HAUL_CALM=sizes,spills. */
+ * Elsewhere all of this is false when the code is compiled. The environment variable HAUL_CALM lists what a program is
+ * spared, for example HAUL_CALM=sizes,spills: tests/support/run/bears-all lists the tests that run with all. */
 #ifndef HAUL_BASE_HOSTILE_H
 #define HAUL_BASE_HOSTILE_H
 
