@@ -198,6 +198,30 @@ HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *opti
     haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
 HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);
 
+typedef struct HAUL__DESIGNATED haul_unfold_options {
+    int64_t size; /* size of a square window, or its height if .size_w is given; positional */
+    HAUL__GUARD(size_w)
+    int64_t size_w;      /* width of a window that is not square; default the height */
+    int64_t stride[2];   /* step of the window, {vertical, horizontal}; default 1 */
+    int64_t padding[2];  /* rows and columns of zeros on each side; default none; {1, HAUL_ZERO} pads rows only */
+    int64_t dilation[2]; /* distance between the elements of a window; default 1 */
+} haul_unfold_options;
+
+/* The windows of pictures as columns: haul_unfold(x, 3, .padding = {1, 1}). The result is [N, C size_h size_w,
+ * windows]; a column has the elements of a window, those of the first channel first.
+ *
+ * - x: [N, C, H, W] */
+#define haul_unfold(x, ...) haul_unfold_with(x, HAUL__OPTIONS(haul_unfold_options, .size = __VA_ARGS__))
+HAUL_API haul_tensor *haul_unfold_with(haul_tensor *x, const haul_unfold_options *options);
+
+/* Pictures from columns as haul_unfold gives them: [N, C, height, width]. Each element is the sum of its copies in the
+ * columns, in a fixed order. haul_fold(x, height, width, 3, .padding = {1, 1}).
+ *
+ * - x: [N, C size_h size_w, windows] */
+#define haul_fold(x, height, width, ...)                                                                               \
+    haul_fold_with(x, height, width, HAUL__OPTIONS(haul_unfold_options, .size = __VA_ARGS__))
+HAUL_API haul_tensor *haul_fold_with(haul_tensor *x, int64_t height, int64_t width, const haul_unfold_options *options);
+
 HAUL_END
 
 #endif

@@ -128,6 +128,15 @@ HAUL_API haul_tensor *haul_scalar_with(const haul_scalar_options *options);
 HAUL_API haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step);
 HAUL_API haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step);
 
+/* `count` evenly spaced numbers from `start` to `stop`, both exact: linspace(0, 1, 5) is 0, 0.25, 0.5, 0.75, 1. One
+ * number is `start`.
+ *
+ * - dtype: a floating dtype */
+HAUL_API haul_tensor *haul_linspace(haul_dtype dtype, double start, double stop, int64_t count);
+
+/* A matrix of zeros with ones on its main diagonal. */
+HAUL_API haul_tensor *haul_eye(haul_dtype dtype, int64_t rows, int64_t columns);
+
 /* A tensor with x's shape, dtype and device, and the same order of dimensions in memory: of zeros, of ones, of `value`,
  * or with elements that are not set.
  *
@@ -311,6 +320,32 @@ HAUL_API haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_
  */
 HAUL_API haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index);
 
+/* A view of a diagonal of two axes, which becomes the last axis: haul_diagonal(matrix, 0, -2, -1).
+ *
+ * - offset: 0 is the main diagonal, 1 the one above it, -1 the one below it; others may be empty
+ * - rows, columns: the two axes */
+HAUL_API haul_tensor *haul_diagonal(haul_tensor *x, int64_t offset, int rows, int columns);
+
+/* Matrices of zeros with the rows of x, its last axis, on a diagonal: [.., n] becomes [.., m, m], where m is n plus the
+ * distance of the diagonal from the main one.
+ *
+ * - offset: as for haul_diagonal */
+HAUL_API haul_tensor *haul_diag_embed(haul_tensor *x, int64_t offset);
+
+/* The elements of windows of an axis: window i has the elements i step to i step + size - 1, and is at index i of the
+ * axis; the elements of a window are along a new last axis. Windows that do not fit are left out. A copy.
+ *
+ * - size: from 1 to the length of the axis
+ * - step: at least 1 */
+HAUL_API haul_tensor *haul_windows(haul_tensor *x, int axis, int64_t size, int64_t step);
+
+/* Views of vectors as coordinates of a grid: grid i has the elements of vector i along axis i, and repeats them along
+ * the others (`indexing="ij"` of PyTorch). On failure every grid is a failed tensor.
+ *
+ * - xs: `count` tensors of at most one dimension
+ * - grids: gets `count` tensors */
+HAUL_API haul_status haul_meshgrid(haul_tensor *const *xs, int count, haul_tensor **grids);
+
 /* Cut x along an axis into `count` parts, which are views. On failure every part is a failed tensor.
  *
  * - sizes: the sizes of the parts; they add up to the length of the axis
@@ -417,6 +452,12 @@ HAUL_API haul_status  haul_stack_into(haul_tensor *out, haul_tensor *const *xs, 
 /* ---- Linear algebra: products and attention ----
  * On the CPU a product runs on all threads; on NVIDIA GPUs it runs in cuBLASLt if that is installed.
  * haul_set_matmul_precision trades precision for speed there. */
+
+/* The products of each element of a and each element of b: haul_outer of [n] and [m] is [n, m]; haul_kron has a copy of
+ * b, times that element, in place of each element of a (the Kronecker product; at most 4 dimensions). Dtypes promote.
+ */
+HAUL_API haul_tensor *haul_outer(haul_tensor *a, haul_tensor *b);
+HAUL_API haul_tensor *haul_kron(haul_tensor *a, haul_tensor *b);
 
 /* The matrix product of the last two axes: [..., m, k] times [..., k, n] gives [..., m, n]. Leading axes broadcast. An
  * operand of one dimension is treated as in NumPy. Dtypes promote; bool is refused.

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 
-typedef enum target { AXIS, CLASSES } target;
+typedef enum target { AXIS, CLASSES, BINS, SOURCE } target;
 
 typedef struct check {
     const char *operation, *operand;
@@ -38,7 +38,13 @@ haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
     long long    bound = get(record + FAULT_BOUND);
     const char  *plural = bound == 1 ? "" : "s";
     char         text[96];
-    if (c->of == CLASSES)
+    if (c->of == SOURCE) /* counted, not read */
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand,
+                          "%s has %lld true elements, but source has %lld", c->operand, get(record + FAULT_POSITION),
+                          bound);
+    if (c->of == BINS)
+        snprintf(text, sizeof text, "there are %lld counts, of numbers from 0 on", bound);
+    else if (c->of == CLASSES)
         snprintf(text, sizeof text, "there %s %lld class%s", bound == 1 ? "is" : "are", bound, bound == 1 ? "" : "es");
     else
         snprintf(text, sizeof text, "axis %d has %lld element%s", (int)(record[FAULT_CHECK] >> AXIS_SHIFT), bound,

@@ -15,6 +15,34 @@ def pad(x, sizes, mode):
     """F.pad, by way of float64 for the dtypes that it does not pad."""
     return F.pad(x.double(), sizes, mode).to(x.dtype)
 
+def padded(y, size, fill):
+    """The first rows of y, with a fixed number of them."""
+    rest = torch.full((max(size - len(y), 0), *y.shape[1:]), float(fill)).to(y.dtype)
+    return torch.cat([y[:size], rest])
+
+
+def last_scattered(x, i, s):
+    """x.scatter(1, i, s), of which the last of equal indices wins, element by element."""
+    y = x.clone()
+    for a in range(i.shape[0]):
+        for b in range(i.shape[1]):
+            for c in range(i.shape[2]):
+                y = y.index_put((torch.tensor(a), i[a, b, c], torch.tensor(c)), s[a, b, c])
+    return y
+
+
+def last_copied(x, i, s):
+    """x.index_copy(1, i, s), of which the last of equal indices wins."""
+    for n, at in enumerate(i):
+        x = x.index_copy(1, at.reshape(1), s[:, n:n + 1])
+    return x
+
+
+def unfold(x, size, padding):
+    """F.unfold, by way of float64 for the dtypes that it does not take."""
+    return F.unfold(x.double(), size, padding=padding).to(x.dtype)
+
+
 
 EXPRESSIONS = {
     "sum_all": lambda x: x.sum(),
@@ -243,6 +271,58 @@ EXPRESSIONS = {
     "cumsum_axis_0": lambda x: x.cumsum(0),
     "cumsum_long": lambda x: x.cumsum(1),
     "cumsum_long_columns": lambda x: x.cumsum(0),
+    "nonzero": lambda x: padded(x.nonzero(), 40, -1),
+    "nonzero_line": lambda x: padded(x.nonzero(), 9, 0),
+    "masked_select": lambda x, m: padded(x.masked_select(m), 70, 0),
+    "masked_select_broadcast": lambda x, m: padded(x.masked_select(m), 20, 0),
+    "masked_scatter": lambda x, m, s: x.masked_scatter(m, s),
+    "masked_scatter_broadcast": lambda x, m, s: x.masked_scatter(m, s),
+    "unique": lambda x: padded(x.unique(), 30, x.unique()[-1]),
+    "unique_inverse": lambda x: x.unique(return_inverse=True)[1],
+    "unique_counts": lambda x: padded(x.unique(return_counts=True)[1], 30, 0),
+    "unique_consecutive": lambda x: padded(x.unique_consecutive(), 50, x[-1]),
+    "unique_consecutive_inverse": lambda x: x.unique_consecutive(return_inverse=True)[1],
+    "isin": lambda x, of: (x[..., None] == of.flatten()).any(-1),
+    "searchsorted": lambda s, v: torch.searchsorted(s, v),
+    "searchsorted_rows": lambda s, v: torch.searchsorted(s.cumsum(-1), v, right=True),
+    "bucketize": lambda x, e: torch.bucketize(x, torch.ones_like(e).cumsum(0), right=True),
+    "bincount": lambda x: x.flatten().bincount(minlength=12),
+    "bincount_weights": lambda x, w: torch.zeros(9, dtype=w.dtype).scatter_add(0, x, w),
+    "histogram": lambda x: x.detach().histogram(7)[0].long(),
+    "histogram_limits": lambda x: x.detach().histogram(5, range=(-2, 3))[0].long(),
+    "histogram_edges": lambda x, e: x.detach().histogram(torch.ones_like(e).cumsum(0))[0].long(),
+    "scatter": last_scattered,
+    "scatter_part": lambda x, s: x.scatter(0, s.sort(dim=0, stable=True)[1], s),
+    "scatter_mean": lambda x, i, s: x.scatter_reduce(1, i, s, "mean"),
+    "scatter_mean_alone": lambda x, i, s: x.scatter_reduce(1, i, s, "mean", include_self=False),
+    "scatter_prod": lambda x, i, s: x.scatter_reduce(0, i, s, "prod"),
+    "scatter_prod_alone": lambda x, i, s: x.scatter_reduce(0, i, s, "prod", include_self=False),
+    "scatter_max": lambda x, i, s: x.scatter_reduce(1, i, s, "amax"),
+    "scatter_max_alone": lambda x, i, s: x.scatter_reduce(1, i, s, "amax", include_self=False),
+    "scatter_min": lambda x, i, s: x.scatter_reduce(1, i, s, "amin"),
+    "scatter_sum": lambda x, i, s: x.scatter_reduce(1, i, s, "sum", include_self=False),
+    "index_add": lambda x, i, s: x.index_add(1, i, s),
+    "index_copy": lambda x, i, s: last_copied(x, i, s),
+    "index_fill": lambda x, i: x.index_fill(1, i, 1),
+    "linspace": lambda x: torch.linspace(-2, 3, 11, dtype=x.dtype),
+    "eye": lambda x: torch.eye(3, 5, dtype=x.dtype),
+    "diagonal": lambda x: x.diagonal(1, -2, -1),
+    "diagonal_axes": lambda x: x.diagonal(-2, 2, 0),
+    "diag_embed": lambda x: x.diag_embed(-1),
+    "windows": lambda x: x.unfold(1, 3, 2),
+    "outer": torch.outer,
+    "kron": torch.kron,
+    "meshgrid": lambda a, b: torch.meshgrid(a, b, indexing="ij")[1],
+    "unfold": lambda x: unfold(x, 3, padding=1),
+    "unfold_uneven": lambda x: F.unfold(x, (2, 3), (1, 2), (1, 0), (2, 1)),
+    "fold": lambda x: F.fold(x.double(), (5, 6), 3, padding=1).to(x.dtype),
+    "fold_uneven": lambda x: F.fold(x, (5, 6), (2, 3), (1, 2), (1, 0), (2, 1)),
+    "index_view": lambda x: x[:, None, 0:-1:2, 3],
+    "index_back": lambda x: x.flip(-1)[..., :5:2],
+    "index_tensors": lambda x, i, j: x[:, i, j],
+    "index_apart": lambda x, i: x[i, 1:, i],
+    "index_put": lambda x, v: x.index_put((torch.tensor([4, 2, 0]), torch.tensor(1)), v),
+    "index_put_add": lambda x, i, v: x.index_put((torch.arange(3)[:, None], i), v, accumulate=True),
 }
 
 KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}

@@ -3,6 +3,7 @@
  * Each is the gradient of the other. In a scatter one work item handles one line along the axis and adds its elements
  * in the order of the indices, so no two items write the same element. If there are few lines, GPUs sort the indices,
  * and an item adds the elements of one index, in the same order. */
+#include "ops/index/gather.h"
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
@@ -13,33 +14,9 @@
 
 // clang-format off
 /* kernel text begins */
-typedef struct gather_params {
-    I64 items;
-    I64 length, size;  /* elements along the axis: of index, and of the tensor into which it points */
-    I64 dims[8];       /* of index: all of them, or all but the axis */
-    struct { I64 of[8]; } strides[3]; /* of the tensor into which the indices point (0 along the axis), of index, and of the third */
-    I64 along[3];      /* their strides along the axis */
-    I64 offsets[3];
-    I32 ndim;  /* at least 1 */
-    U32 check; /* haul__index_check */
-} gather_params;
+#include "ops/index/gather_kernel.h"
 
 #ifdef HAUL_KERNEL
-/* Where item i is in each tensor, and how many items from there on are in one innermost row. */
-FUNC I64 gather_at(const gather_params *p, I64 i, I64 *at)
-{
-    const int last = p->ndim - 1;
-    I64 room = 0;
-    for (int k = 0; k < 3; k++) at[k] = p->offsets[k];
-    for (int d = last; d >= 0; d--) {
-        const I64 next = QUOTIENT(i, p->dims[d]), c = i - next * p->dims[d];
-        if (d == last) room = p->dims[d] - c;
-        for (int k = 0; k < 3; k++) at[k] += c * p->strides[k].of[d];
-        i = next;
-    }
-    return room;
-}
-
 /* A processor checks this many neighbouring indices at once, and then moves elements without looking at each. */
 enum { GATHER_RUN = 256 };
 FUNC I32 all_within(GLOBAL const I64 *index, I64 n, I64 bound)
@@ -200,64 +177,9 @@ KERNEL5(scatter_runs, gather_params, T, y, const I64, sorted, const I64, order, 
 /* kernel text ends */
 // clang-format on
 
-/* FEW_LINES of more than FEW elements keep a GPU busy. */
-enum { GRAIN = 8192, FEW_LINES = 8192, FEW = 64 };
+enum { GRAIN = 8192 };
 
 /* ---- launches ---- */
-
-/* True if a dimension continues where the last one ends, in all tensors, so that both can be merged. */
-static bool joins(const gather_params *p, int64_t dim, const int64_t strides[3])
-{
-    bool whole = p->ndim > 0;
-    for (int k = 0; k < 3 && whole; k++)
-        whole = p->strides[k].of[p->ndim - 1] == strides[k] * dim;
-    return whole;
-}
-
-/* Adds a dimension, the innermost so far, or merges it into the last one. */
-static void add_dimension(gather_params *p, int64_t dim, const int64_t strides[3])
-{
-    bool joined = joins(p, dim, strides);
-    int  d = joined ? p->ndim - 1 : p->ndim++;
-    p->dims[d] = joined ? p->dims[d] * dim : dim; /* a part of index's count */
-    for (int k = 0; k < 3; k++)
-        p->strides[k].of[d] = strides[k];
-}
-
-/* `into` is the tensor that the indices point into; `other` has index's shape. `lines`: an item is a line along the
- * axis, else an element of index. */
-static gather_params describe(const haul_tensor *into, const haul_tensor *index, const haul_tensor *other, int axis,
-                              bool lines)
-{
-    const haul_tensor *all[] = {into, index, other};
-    gather_params      p = {.items = index->count, .length = 1, .size = 1};
-    for (int d = 0; d < index->shape.ndim; d++) {
-        const int64_t strides[] = {d == axis ? 0 : into->strides[d], index->strides[d], other->strides[d]};
-        if ((lines && d == axis) || index->shape.dims[d] == 1)
-            continue;
-        add_dimension(&p, index->shape.dims[d], strides);
-    }
-    if (!p.ndim)
-        add_dimension(&p, 1, (int64_t[]){0, 0, 0});
-    for (int k = 0; k < 3; k++) {
-        p.offsets[k] = all[k]->offset;
-        p.along[k] = index->shape.ndim ? all[k]->strides[axis] : 0;
-    }
-    if (index->shape.ndim) {
-        p.length = index->shape.dims[axis];
-        p.size = into->shape.dims[axis];
-    }
-    if (lines && p.length)
-        p.items /= p.length;
-    return p;
-}
-
-/* With too few rows to fill a GPU, the indices are sorted. */
-static bool has_few_lines(const haul__call *c, const gather_params *p)
-{
-    return c->device->strided && p->along[1] == 1 && p->items < FEW_LINES && p->length > FEW &&
-           p->length <= HAUL__SORT_MOST;
-}
 
 static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, gather_params p)
 {
@@ -274,9 +196,9 @@ static haul_status add_runs(haul__call *c, haul_tensor *y, haul_tensor *index, h
 static haul_status add_to(haul__call *c, haul_tensor *y, haul_tensor *index, haul_tensor *source, int axis,
                           uint32_t check)
 {
-    gather_params p = describe(y, index, source, axis, true);
+    gather_params p = haul__gather_describe(y, index, source, axis, true);
     p.check = check;
-    if (has_few_lines(c, &p))
+    if (haul__has_few_lines(c, &p))
         return add_runs(c, y, index, source, p);
     return haul__launch_kernel(c, HAUL__K_scatter_add, y->dtype, HAUL__OUT(y), HAUL__IN(index, source), HAUL__PARAMS(p),
                                .grain = 1 + GRAIN / (p.length + 1), .checks = true);
@@ -294,25 +216,6 @@ static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, ha
         add_to(c, sum, index, source, axis, check))
         return haul_error_status();
     return sum == y ? HAUL_OK : haul__copy_elements(y, sum, name);
-}
-
-/* ---- checks ---- */
-
-/* An axis of x that index may point along: index has as many dimensions as x, and none of them except the axis is
- * larger than x's. */
-static haul_status check_shapes(haul__call *c, int *axis)
-{
-    const haul_shape *x = &c->operands[0]->shape, *index = &c->operands[1]->shape;
-    if (haul__call_axis(c, 0, axis))
-        return haul_error_status();
-    bool fits = index->ndim == x->ndim;
-    for (int d = 0; d < x->ndim && fits; d++)
-        fits = d == *axis || index->dims[d] <= x->dims[d];
-    if (!fits)
-        return haul__refuse_shape(c, 1, "as many dimensions as x are expected, none larger than x's but the axis");
-    if (c->operands[1]->count > 0 && x->ndim && x->dims[*axis] == 0)
-        return haul__fail(HAUL_SHAPE, c->operation->name, "index", "no index is valid: that axis has no elements");
-    return HAUL_OK;
 }
 
 /* ---- the gradient of gather: g among zeros ---- */
@@ -338,7 +241,7 @@ static haul_status backward_compute(haul__call *c)
     uint32_t                 check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
     if (!a->unique)
         return scatter_sum(c, dx, NULL, index, g, a->axis, check);
-    gather_params p = describe(dx, index, g, a->axis, false);
+    gather_params p = haul__gather_describe(dx, index, g, a->axis, false);
     p.check = check;
     if (haul__fill_elements(dx, 0, c->operation->name))
         return haul_error_status();
@@ -373,7 +276,7 @@ haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index,
 static haul_status infer(haul__call *c)
 {
     gather_attributes *a = haul__attributes(c);
-    if (check_shapes(c, &a->axis))
+    if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     haul__shape_to_attribute(&a->shape, &c->operands[0]->shape);
     return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[1]->shape);
@@ -383,7 +286,7 @@ static haul_status compute(haul__call *c)
 {
     const gather_attributes *a = haul__attributes(c);
     haul_tensor             *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
-    gather_params            p = describe(x, index, y, a->axis, false);
+    gather_params            p = haul__gather_describe(x, index, y, a->axis, false);
     p.check = haul__index_check(HAUL__CHECK_gather, a->axis);
     if (haul__check_indices(c, index, p.size, p.check))
         return haul_error_status();
@@ -441,7 +344,7 @@ enum { X, INDEX, SOURCE };
 static haul_status scatter_infer(haul__call *c)
 {
     gather_attributes *a = haul__attributes(c);
-    if (check_shapes(c, &a->axis))
+    if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     if (!haul__shape_equal(&c->operands[SOURCE]->shape, &c->operands[INDEX]->shape))
         return haul__refuse_shape(c, SOURCE, "the shape of index is expected");

@@ -33,6 +33,21 @@ static haul_tensor *pair(haul_status (*call)(haul_tensor *, int, bool, haul_tens
     return call(x, axis, flag, &results[0], &results[1]) ? NULL : results[which];
 }
 
+/* The inverse (1) or the counts (2) of haul_unique, with a fixed size. */
+static haul_tensor *unique(haul_tensor *x, bool consecutive, int which)
+{
+    haul_tensor *inverse, *counts;
+    haul_tensor *y = haul_unique(x, .consecutive = consecutive, .size = 30, .inverse = &inverse, .counts = &counts);
+    return haul_tensor_is_valid(y) ? which == 1 ? inverse : counts : NULL;
+}
+
+/* One of the grids of two vectors. */
+static haul_tensor *meshgrid(haul_tensor *a, haul_tensor *b, int which)
+{
+    haul_tensor *grids[2];
+    return haul_meshgrid((haul_tensor *const[]){a, b}, 2, grids) ? NULL : grids[which];
+}
+
 #define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
     static haul_tensor *run_##name(haul_tensor *const *in)                                                             \
     {                                                                                                                  \
