@@ -35,7 +35,12 @@
 #define END     "/* kernel text ends */"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-enum { IN_ANY = 1 << ANY, IN_NUMBER = IN_ANY | 1 << NUMBER, IN_FLOAT = IN_NUMBER | 1 << FLOAT };
+enum {
+    IN_ANY = 1 << ANY,
+    IN_NUMBER = IN_ANY | 1 << NUMBER,
+    IN_FLOAT = IN_NUMBER | 1 << FLOAT,
+    IN_WHOLE = IN_FLOAT | 1 << WHOLE
+};
 static const struct {
     const char *name;
     unsigned    classes; /* bits: those that it is of */
@@ -48,8 +53,8 @@ static const struct {
     {"i64", IN_NUMBER | 1 << BITS},
     {"f16", IN_FLOAT},
     {"bf16", IN_FLOAT},
-    {"f32", IN_FLOAT},
-    {"f64", IN_FLOAT},
+    {"f32", IN_WHOLE},
+    {"f64", IN_WHOLE},
 };
 
 unit *add_unit(unit_list *list, const char *path)

@@ -1,16 +1,17 @@
 /* The kernels in texts.
  *
  * A kernel begins with KERNELn(name, ...) at the start of a line, or with a macro that passes its first parameter on as
- * that name. It has n buffers. It is for floats under an #if that asks for IS_FLOAT, for numbers under one that
- * excludes bool, for sizes of elements under one that asks for IS_BITS, for bool under one that asks for that, and for
- * all dtypes elsewhere. It has the lanes form (src/backends/cpu/prelude.h) if FOR_ROWS stands in it or in its macro. */
+ * that name. It has n buffers. It is for floats under an #if that asks for IS_FLOAT, for f32 and f64 if that also
+ * excludes IS_HALF, for numbers under one that excludes bool, for sizes of elements under one that asks for IS_BITS,
+ * for bool under one that asks for that, and for all dtypes elsewhere. It has the lanes form
+ * (src/backends/cpu/prelude.h) if FOR_ROWS stands in it or in its macro. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "embed.h"
 
-const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "BITS", "ONCE"};
+const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "WHOLE", "BITS", "ONCE"};
 
 enum { MAX_DEPTH = 16 };
 
@@ -70,7 +71,7 @@ static size_t whole_line(const char *line)
 static dtype_class condition_of(const char *line, size_t size)
 {
     if (holds(line, size, "IS_FLOAT") && !holds(line, size, "!IS_FLOAT"))
-        return FLOAT;
+        return holds(line, size, "!IS_HALF") ? WHOLE : FLOAT;
     if (holds(line, size, "IS_BITS"))
         return BITS;
     if (holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)"))

@@ -62,7 +62,8 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         haul__free(kernel);
         return NULL;
     }
-    bool named = info->dtypes == HAUL__KERNEL_NUMBER || info->dtypes == HAUL__KERNEL_FLOAT;
+    bool named =
+        info->dtypes == HAUL__KERNEL_NUMBER || info->dtypes == HAUL__KERNEL_FLOAT || info->dtypes == HAUL__KERNEL_WHOLE;
     snprintf(kernel->name, sizeof kernel->name, "%s%s%s", info->kernel, named ? "_" : "",
              named ? haul_dtype_name(dtype) : "");
     return kernel;

@@ -13,8 +13,10 @@
 
 #define DECLARE(name, dtype, level) extern haul__cpu_fn FN(name, dtype, level);
 #if defined(HAUL_SMALL)
+#define DECLARE_WHOLE(name, level) DECLARE(name, f32, level)
 #define DECLARE_FLOAT(name, level) DECLARE(name, f32, level)
 #else
+#define DECLARE_WHOLE(name, level) DECLARE(name, f32, level) DECLARE(name, f64, level)
 #define DECLARE_FLOAT(name, level)                                                                                     \
     DECLARE(name, f16, level) DECLARE(name, bf16, level) DECLARE(name, f32, level) DECLARE(name, f64, level)
 #endif
@@ -43,8 +45,10 @@
 /* ---- the table ---- */
 
 #if defined(HAUL_SMALL)
-#define FLOAT(name, level) [HAUL_F32] = FN(name, f32, level)
+#define WHOLE(name, level) [HAUL_F32] = FN(name, f32, level)
+#define FLOAT(name, level) WHOLE(name, level)
 #else
+#define WHOLE(name, level) [HAUL_F32] = FN(name, f32, level), [HAUL_F64] = FN(name, f64, level)
 #define FLOAT(name, level)                                                                                             \
     [HAUL_F16] = FN(name, f16, level), [HAUL_BF16] = FN(name, bf16, level), [HAUL_F32] = FN(name, f32, level),         \
     [HAUL_F64] = FN(name, f64, level)
