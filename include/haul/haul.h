@@ -23,6 +23,7 @@
 #include <haul/io.h>
 #include <haul/layers.h>
 #include <haul/ledger.h>
+#include <haul/linalg.h>
 #include <haul/loss.h>
 #include <haul/memory.h>
 #include <haul/nn.h>

@@ -1,11 +1,11 @@
-/* The table of checks of indices, and their errors. */
+/* The table of checks of indices and matrices, and their errors. */
 #include "backends/index_check.h"
 
 #include <stdio.h>
 
 #include "core/error.h"
 
-typedef enum target { AXIS, CLASSES, BINS, SOURCE } target;
+typedef enum target { AXIS, CLASSES, BINS, SOURCE, SINGULAR, RANK, POSITIVE } target;
 
 typedef struct check {
     const char *operation, *operand;
@@ -31,6 +31,25 @@ static long long get(const uint32_t *words)
     return (long long)(words[0] | (uint64_t)words[1] << 32);
 }
 
+/* A matrix that cannot be factored: what it is, and what helps. */
+static haul_status fail_matrix(const check *c, long long matrix, long long column, long long count)
+{
+    static const char *const is[] = {
+        [SINGULAR] = "is singular", [RANK] = "has not full rank", [POSITIVE] = "is not positive definite"};
+    static const char *const helps[] = {
+        [SINGULAR] =
+            "haul_lstsq solves tall systems, and a small multiple of the identity added to the matrix makes it "
+            "regular",
+        [RANK] = "leave out columns that depend on others, or add a small multiple of the identity",
+        [POSITIVE] = "see whether it is symmetric and has no NaN, or add a small multiple of the identity",
+    };
+    char which[64] = "the matrix";
+    if (count > 1)
+        snprintf(which, sizeof which, "matrix %lld of %lld (from 0)", matrix, count);
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand, "%s in %s %s: column %lld has no %s pivot; %s",
+                      which, c->operand, is[c->of], column, c->of == POSITIVE ? "positive" : "nonzero", helps[c->of]);
+}
+
 haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
 {
     uint32_t     id = record[FAULT_CHECK] & ((1u << AXIS_SHIFT) - 1);
@@ -38,6 +57,8 @@ haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
     long long    bound = get(record + FAULT_BOUND);
     const char  *plural = bound == 1 ? "" : "s";
     char         text[96];
+    if (c->of >= SINGULAR)
+        return fail_matrix(c, get(record + FAULT_POSITION), -1 - get(record + FAULT_VALUE), bound);
     if (c->of == SOURCE) /* counted, not read */
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand,
                           "%s has %lld true elements, but source has %lld", c->operand, get(record + FAULT_POSITION),

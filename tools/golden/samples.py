@@ -44,6 +44,31 @@ def unfold(x, size, padding):
 
 
 
+def regular(x):
+    return x + (x.shape[-1] + 2) * torch.eye(*x.shape[-2:], dtype=x.dtype)
+
+
+def positive(x):
+    return x @ x.mT + x.shape[-1] * torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def apart(x):
+    steps = 4 * torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+    return x + torch.eye(*x.shape[-2:], dtype=x.dtype) * steps
+
+
+def symmetric(x):
+    return apart((x + x.mT) / 4)
+
+
+def eigh_product(w, v):
+    return (v * (w / 8).sin()[..., None, :]) @ v.mT
+
+
+def svd_product(u, s, vt):
+    return (u * s.sin()[..., None, :]) @ vt
+
+
 EXPRESSIONS = {
     "sum_all": lambda x: x.sum(),
     "sum_axes_02": lambda x: x.sum((0, 2)),
@@ -129,6 +154,58 @@ EXPRESSIONS = {
     "matmul_dot": torch.matmul,
     "linear": F.linear,
     "linear_3d": F.linear,
+    "solve": lambda a, b: torch.linalg.solve(regular(a), b),
+    "solve_vector": lambda a, b: torch.linalg.solve(regular(a), b[:, None])[..., 0],
+    "solve_broadcast": lambda a, b: torch.linalg.solve(regular(a), b),
+    "solve_matrices": lambda a, b: torch.linalg.solve(regular(a), b),
+    "solve_large": lambda a, b: torch.linalg.solve(regular(a), b),
+    "solve_lower": lambda a, b: torch.linalg.solve_triangular(regular(a).tril(), b, upper=False),
+    "solve_upper": lambda a, b: torch.linalg.solve_triangular(regular(a), b, upper=True),
+    "solve_transposed": lambda a, b: torch.linalg.solve_triangular(regular(a).mT.tril(), b[:, None], upper=False)[..., 0],
+    "solve_unit": lambda a, b: torch.linalg.solve_triangular(a, b, upper=False, unitriangular=True),
+    "solve_triangular_large": lambda a, b: torch.linalg.solve_triangular(regular(a).mT.triu(), b, upper=True),
+    "inverse": lambda a: torch.linalg.inv(regular(a)),
+    "det": torch.linalg.det,
+    "det_one": lambda a: torch.linalg.det(regular(a)),
+    "slogdet_sign": lambda a: torch.linalg.slogdet(a)[0],
+    "slogdet_log": lambda a: torch.linalg.slogdet(a)[1],
+    "cholesky": lambda a: torch.linalg.cholesky(positive(a)),
+    "cholesky_large": lambda a: torch.linalg.cholesky(positive(a)),
+    "lu": lambda a: torch.linalg.lu_factor(a)[0],
+    "lu_order": lambda a: torch.linalg.lu(a)[0].argmax(-2),
+    "qr_q": lambda a: torch.linalg.qr(a)[0],
+    "qr_r": lambda a: torch.linalg.qr(a)[1],
+    "qr_square": lambda a: torch.linalg.qr(regular(a))[0] * torch.linalg.qr(regular(a))[1].exp(),
+    "qr_wide_q": lambda a: torch.linalg.qr(a)[0],
+    "qr_wide_r": lambda a: torch.linalg.qr(a)[1],
+    "qr_large": lambda a: torch.linalg.qr(regular(a))[0],
+    "lstsq": lambda a, b: torch.linalg.lstsq(a, b).solution,
+    "lstsq_wide": lambda a, b: torch.linalg.lstsq(a, b).solution,
+    "lstsq_vector": lambda a, b: torch.linalg.lstsq(regular(a), b[:, None]).solution[:, 0],
+    "matrix_power": lambda a: torch.linalg.matrix_power(a, 5),
+    "matrix_power_one": lambda a: torch.linalg.matrix_power(a, 1).clone(),
+    "matrix_power_inverse": lambda a: torch.linalg.matrix_power(regular(a), -2),
+    "eigh_values": lambda x: torch.linalg.eigh(symmetric(x))[0],
+    "eigh_product": lambda x: eigh_product(*torch.linalg.eigh(symmetric(x))),
+    "svd_values": lambda x: torch.linalg.svd(apart(x), False)[1],
+    "svd_tall": lambda x: svd_product(*torch.linalg.svd(apart(x), False)),
+    "svd_wide": lambda x: svd_product(*torch.linalg.svd(apart(x), False)),
+    "svd_square": lambda x: svd_product(*torch.linalg.svd(apart(x), False)),
+    "pinv_tall": lambda x: torch.linalg.pinv(apart(x)),
+    "pinv_wide": lambda x: torch.linalg.pinv(apart(x)),
+    "trace": lambda x: x.diagonal(dim1=-2, dim2=-1).sum(-1),
+    "trace_tall": lambda x: x.trace(),
+    "einsum_product": lambda *xs: torch.einsum("bij,bjk->bik", *xs),
+    "einsum_transpose": lambda *xs: torch.einsum("ij->ji", *xs),
+    "einsum_diagonal": lambda *xs: torch.einsum("bii->bi", *xs),
+    "einsum_implied": lambda *xs: torch.einsum("ba,bBc", *xs),
+    "einsum_ellipsis": lambda *xs: torch.einsum("...ij,...jk->...ik", *xs),
+    "einsum_dots": lambda *xs: torch.einsum("bi,bi->b", *xs),
+    "einsum_outer": lambda *xs: torch.einsum("i,j->ij", *xs),
+    "einsum_bilinear": lambda *xs: torch.einsum("bn,anm,bm->ba", *xs),
+    "einsum_sums": lambda *xs: torch.einsum("ijk,jl->l", *xs),
+    "tensordot": lambda a, b: torch.tensordot(a, b, ([1, -1], [0, 1])),
+    "tensordot_none": lambda a, b: torch.tensordot(a, b, 0),
     "conv2d": F.conv2d,
     "conv2d_5x5": F.conv2d,
     "conv2d_stride": lambda x, w: F.conv2d(x, w, stride=2, padding=1),
@@ -325,7 +402,7 @@ EXPRESSIONS = {
     "index_put_add": lambda x, i, v: x.index_put((torch.arange(3)[:, None], i), v, accumulate=True),
 }
 
-KINDS = {"F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
+KINDS = {"W": ["f64"], "F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
 TORCH = {"f64": torch.float64, "i64": torch.int64, "u8": torch.uint8, "bool": torch.bool}
 
 

@@ -21,6 +21,7 @@ PARTS = [
             "ops.h: Reductions",
             "ops.h: Shape and layout",
             "ops.h: Linear algebra",
+            "linalg.h",
             "conv.h",
             "ops.h: Normalisation and dropout",
             "indexing.h",

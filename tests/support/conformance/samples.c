@@ -48,6 +48,72 @@ static haul_tensor *meshgrid(haul_tensor *a, haul_tensor *b, int which)
     return haul_meshgrid((haul_tensor *const[]){a, b}, 2, grids) ? NULL : grids[which];
 }
 
+/* The identity, of the shape of x. */
+static haul_tensor *identity(haul_tensor *x)
+{
+    return haul_triu(haul_tril(haul_ones_like(x), 0), 0);
+}
+
+/* x made regular, by its diagonal. */
+static haul_tensor *regular(haul_tensor *x)
+{
+    const int64_t n = haul_tensor_dim(x, -1);
+    return haul_add(x, haul_mul_scalar(identity(x), (double)n + 2));
+}
+
+/* x made symmetric and positive definite. */
+static haul_tensor *positive(haul_tensor *x)
+{
+    haul_tensor *square = haul_matmul(x, haul_transpose(x, -1, -2));
+    return haul_add(square, haul_mul_scalar(identity(square), (double)haul_tensor_dim(x, -1)));
+}
+
+/* One of the results of haul_qr and the like. */
+static haul_tensor *of_matrix(haul_status (*call)(haul_tensor *, haul_tensor **, haul_tensor **), haul_tensor *x,
+                              int which)
+{
+    haul_tensor *results[2];
+    return call(x, &results[0], &results[1]) ? NULL : results[which];
+}
+
+/* x made to have distinct singular values, by its diagonal. */
+static haul_tensor *apart(haul_tensor *x)
+{
+    haul_tensor *steps = haul_arange(haul_tensor_dtype(x), 0, (double)haul_tensor_dim(x, -1), 1);
+    return haul_add(x, haul_mul(identity(x), haul_mul_scalar(haul_add_scalar(steps, 1), 4)));
+}
+
+/* The same, symmetric. */
+static haul_tensor *symmetric(haul_tensor *x)
+{
+    return apart(haul_mul_scalar(haul_add(x, haul_transpose(x, -1, -2)), 0.25));
+}
+
+/* v diag(sin(w / 8)) v^T, which does not depend on the signs of v. */
+static haul_tensor *eigh_product(haul_tensor *x)
+{
+    haul_tensor *w, *v;
+    if (haul_eigh(x, &w, &v))
+        return NULL;
+    return haul_matmul(haul_mul(v, haul_unsqueeze(haul_sin(haul_mul_scalar(w, 0.125)), -2)), haul_transpose(v, -1, -2));
+}
+
+/* Singular values, or u diag(sin(s)) vt. */
+static haul_tensor *svd_part(haul_tensor *x, bool values)
+{
+    haul_tensor *u, *s, *vt;
+    if (haul_svd(x, &u, &s, &vt))
+        return NULL;
+    return values ? s : haul_matmul(haul_mul(u, haul_unsqueeze(haul_sin(s), -2)), vt);
+}
+
+/* Both results of haul_qr, so that both have gradients. */
+static haul_tensor *qr_product(haul_tensor *x)
+{
+    haul_tensor *q, *r;
+    return haul_qr(x, &q, &r) ? NULL : haul_mul(q, haul_exp(r));
+}
+
 #define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \
     static haul_tensor *run_##name(haul_tensor *const *in)                                                             \
     {                                                                                                                  \
@@ -96,6 +162,8 @@ const int sample_count = sizeof samples / sizeof samples[0];
 
 bool sample_takes(const sample *s, haul_dtype dtype)
 {
+    if (s->dtypes == 'W')
+        return dtype == HAUL_F32 || dtype == HAUL_F64;
     return haul_dtype_is_float(dtype) || s->dtypes == 'A' || (s->dtypes == 'N' && dtype != HAUL_BOOL);
 }
 

@@ -16,7 +16,7 @@ typedef struct input_spec {
 
 typedef struct sample {
     const char *name;
-    char        dtypes; /* F, N, A */
+    char        dtypes; /* W, F, N, A */
     bool        differentiable;
     haul_tensor *(*run)(haul_tensor *const *in);
     int        count;
