@@ -20,7 +20,8 @@ file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/eng
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h src/backends/*/text/*.h)
 file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
 list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/element.h)
-list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/functions.h src/kernels/shared.h
+list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/functions.h src/kernels/elementary.h
+    src/kernels/shared.h
     src/kernels/custom.h src/kernels/pointwise.h src/kernels/rows.h src/kernels/near.def include/haul/pointwise.def)
 set(HAUL_KERNEL_TEXTS ${HAUL_GENERATED}/kernels_text.c)
 

@@ -39,18 +39,19 @@ enum {
     IN_ANY = 1 << ANY,
     IN_NUMBER = IN_ANY | 1 << NUMBER,
     IN_FLOAT = IN_NUMBER | 1 << FLOAT,
-    IN_WHOLE = IN_FLOAT | 1 << WHOLE
+    IN_WHOLE = IN_FLOAT | 1 << WHOLE,
+    IN_INTEGER = IN_NUMBER | 1 << BITWISE | 1 << INTEGER
 };
 static const struct {
     const char *name;
     unsigned    classes; /* bits: those that it is of */
 } dtypes[] = {
-    {"bool", IN_ANY | 1 << ONCE},
-    {"u8", IN_NUMBER | 1 << BITS},
-    {"i8", IN_NUMBER},
-    {"i16", IN_NUMBER | 1 << BITS},
-    {"i32", IN_NUMBER | 1 << BITS},
-    {"i64", IN_NUMBER | 1 << BITS},
+    {"bool", IN_ANY | 1 << BITWISE | 1 << ONCE},
+    {"u8", IN_INTEGER | 1 << BITS},
+    {"i8", IN_INTEGER},
+    {"i16", IN_INTEGER | 1 << BITS},
+    {"i32", IN_INTEGER | 1 << BITS},
+    {"i64", IN_INTEGER | 1 << BITS},
     {"f16", IN_FLOAT},
     {"bf16", IN_FLOAT},
     {"f32", IN_WHOLE},

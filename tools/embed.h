@@ -47,7 +47,7 @@ unit *add_unit(unit_list *list, const char *path);
 
 /* ---- embed_rows.c ---- */
 
-enum { ROW_GROUPS = 4 }; /* CPU units of pointwise rows for each dtype */
+enum { ROW_GROUPS = 8 }; /* CPU units of pointwise rows for each dtype */
 
 /* Adds a unit for each row of a .def file. */
 void take_rows(unit_list *list, const char *path, const buffer *source);
@@ -73,7 +73,7 @@ void expand_templates(unit_list *units);
 
 /* The dtypes that a kernel is compiled for, by the conditions around it; of two conditions the later one here counts.
  */
-typedef enum dtype_class { ANY, NUMBER, FLOAT, WHOLE, BITS, ONCE } dtype_class;
+typedef enum dtype_class { ANY, NUMBER, FLOAT, WHOLE, BITWISE, INTEGER, BITS, ONCE } dtype_class;
 
 extern const char *const class_words[];
 

@@ -1,6 +1,7 @@
 /* Rows of pointwise operations as kernel text: HAUL_UNARY(neg, NUMBER, -x, ...) expands a template of
  * src/kernels/pointwise.h. A row is a unit of its own, so that run-time compilers get the rows that a program uses. A
- * row HAUL_NEAR(exp, ...) of a file before it gives it a faster formula for some x (src/kernels/near.def). */
+ * row HAUL_NEAR(exp, ...) of a file before it gives it a faster formula for some x, and a row
+ * HAUL_LEAN(tan) short code (src/kernels/near.def). */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,8 @@ static const struct {
     {"NUMBER_WIDE", "#if !defined(HAUL_KERNEL_DTYPE_bool)\n"},
     {"FLOAT", "#if IS_FLOAT\n"},
     {"WIDE", "#if IS_FLOAT\n"},
+    {"BITWISE", "#if !IS_FLOAT\n"},
+    {"INTEGER", "#if !IS_FLOAT && !defined(HAUL_KERNEL_DTYPE_bool)\n"},
 };
 
 typedef struct span {
@@ -44,11 +47,17 @@ typedef struct near_form {
     span name, is_far, formula;
 } near_form;
 
-enum { MAX_NEAR = 16 };
+enum { MAX_NEAR = 16, MAX_LEAN = 128 };
 static struct {
     near_form all[MAX_NEAR];
     int       count;
 } near_forms;
+
+/* The names of the rows with short code. */
+static struct {
+    span all[MAX_LEAN];
+    int  count;
+} lean;
 
 static bool is(span s, const char *word)
 {
@@ -73,7 +82,8 @@ static const char *condition_of(const char *path, span dtypes)
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++)
         if (is(dtypes, conditions[i].word))
             return conditions[i].condition;
-    fail("%s: %.*s: expected ANY, NUMBER, NUMBER_WIDE, FLOAT or WIDE", path, (int)dtypes.size, dtypes.at);
+    fail("%s: %.*s: expected ANY, NUMBER, NUMBER_WIDE, FLOAT, WIDE, BITWISE or INTEGER", path, (int)dtypes.size,
+         dtypes.at);
 }
 
 static void take_near(const char *path, const char *arguments)
@@ -84,6 +94,21 @@ static void take_near(const char *path, const char *arguments)
     form->name = next_argument(&arguments);
     form->is_far = next_argument(&arguments);
     form->formula = next_argument(&arguments);
+}
+
+static void take_lean(const char *path, const char *arguments)
+{
+    if (lean.count == MAX_LEAN)
+        fail("%s: there are more than %d rows HAUL_LEAN", path, (int)MAX_LEAN);
+    lean.all[lean.count++] = next_argument(&arguments);
+}
+
+static bool is_lean(span name)
+{
+    for (int i = 0; i < lean.count; i++)
+        if (lean.all[i].size == name.size && strncmp(lean.all[i].at, name.at, name.size) == 0)
+            return true;
+    return false;
 }
 
 /* The last arguments of pointwise1: what is far, and the formula elsewhere. */
@@ -132,8 +157,12 @@ static void take_row(unit_list *list, const char *path, long number, const struc
     u->group = group_of(name);
     if (condition)
         append(&u->text, condition, strlen(condition));
+    if (is_lean(name))
+        appendf(&u->text, "#pragma push_macro(\"IN_BLOCKS\")\n#undef IN_BLOCKS\n#define IN_BLOCKS(R, S, o, row) 0\n");
     appendf(&u->text, "#line %ld \"%s\"\n", number, path);
     append_row(&u->text, form->text, name, formula);
+    if (is_lean(name))
+        appendf(&u->text, "#pragma pop_macro(\"IN_BLOCKS\")\n");
     if (condition)
         append(&u->text, "#endif\n", 7);
 }
@@ -146,6 +175,8 @@ void take_rows(unit_list *list, const char *path, const buffer *source)
         number++;
         if (strncmp(line, "HAUL_NEAR(", strlen("HAUL_NEAR(")) == 0)
             take_near(path, line + strlen("HAUL_NEAR("));
+        if (strncmp(line, "HAUL_LEAN(", strlen("HAUL_LEAN(")) == 0)
+            take_lean(path, line + strlen("HAUL_LEAN("));
         for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
             size_t word = strlen(forms[i].macro);
             if (strncmp(line, forms[i].macro, word) == 0 && line[word + strspn(line + word, " ")] == '(')

@@ -14,6 +14,7 @@
 #include <haul/device.h>
 #include <haul/dlpack.h>
 #include <haul/dtype.h>
+#include <haul/elementwise.h>
 #include <haul/error.h>
 #include <haul/estimate.h>
 #include <haul/events.h>

@@ -87,6 +87,46 @@
 #define M_FMOD           HAUL__FORM(M_FMOD)
 #define M_MOD            HAUL__FORM(M_MOD)
 #define M_FLOOR_DIV      HAUL__FORM(M_FLOOR_DIV)
+#define M_TRUNC          HAUL__FORM(M_TRUNC)
+#define M_TRUNC_DIV      HAUL__FORM(M_TRUNC_DIV)
+#define M_COPYSIGN       HAUL__FORM(M_COPYSIGN)
+#define M_SIGNBIT        HAUL__FORM(M_SIGNBIT)
+#define M_EXP2           HAUL__FORM(M_EXP2)
+#define LOG_IN_BASE      HAUL__FORM(LOG_IN_BASE)
+#define M_LOG2           HAUL__FORM(M_LOG2)
+#define M_LOG10          HAUL__FORM(M_LOG10)
+#define LOG1P_POSITIVE   HAUL__FORM(LOG1P_POSITIVE)
+#define EXP_HALF         HAUL__FORM(EXP_HALF)
+#define M_SINH           HAUL__FORM(M_SINH)
+#define M_COSH           HAUL__FORM(M_COSH)
+#define M_ASINH          HAUL__FORM(M_ASINH)
+#define M_ACOSH          HAUL__FORM(M_ACOSH)
+#define M_ATANH          HAUL__FORM(M_ATANH)
+#define ASIN_NEAR        HAUL__FORM(ASIN_NEAR)
+#define M_ASIN           HAUL__FORM(M_ASIN)
+#define M_ACOS           HAUL__FORM(M_ACOS)
+#define ATAN_NEAR        HAUL__FORM(ATAN_NEAR)
+#define M_ATAN           HAUL__FORM(M_ATAN)
+#define M_ATAN2          HAUL__FORM(M_ATAN2)
+#define TAN_NEAR         HAUL__FORM(TAN_NEAR)
+#define TAN_OF_NEAR      HAUL__FORM(TAN_OF_NEAR)
+#define M_TAN            HAUL__FORM(M_TAN)
+#define M_HYPOT          HAUL__FORM(M_HYPOT)
+#define PHI_NEAR         HAUL__FORM(PHI_NEAR)
+#define M_ERFC           HAUL__FORM(M_ERFC)
+#define M_ERFINV         HAUL__FORM(M_ERFINV)
+#define LGAMMA_NEAR      HAUL__FORM(LGAMMA_NEAR)
+#define STIRLING         HAUL__FORM(STIRLING)
+#define LGAMMA_POSITIVE  HAUL__FORM(LGAMMA_POSITIVE)
+#define M_LGAMMA         HAUL__FORM(M_LGAMMA)
+#define ZETA_POSITIVE    HAUL__FORM(ZETA_POSITIVE)
+#define M_DIGAMMA        HAUL__FORM(M_DIGAMMA)
+#define M_POLYGAMMA      HAUL__FORM(M_POLYGAMMA)
+#define M_NEXTAFTER      HAUL__FORM(M_NEXTAFTER)
+#define M_LOGADDEXP      HAUL__FORM(M_LOGADDEXP)
+#define M_XLOGY          HAUL__FORM(M_XLOGY)
+#define M_SOFTPLUS_BETA  HAUL__FORM(M_SOFTPLUS_BETA)
+#define M_GELU_TANH      HAUL__FORM(M_GELU_TANH)
 #define least            HAUL__FORM(least)
 #define NEIGHBOURS       HAUL__FORM(NEIGHBOURS)
 #define PUT_I64          HAUL__FORM(PUT_I64)
@@ -158,6 +198,18 @@
 #undef TRIG_OF_NEAR
 #undef TRIG_OF_FAR
 #undef PHI_BELOW
+#undef LOG_IN_BASE
+#undef LOG1P_POSITIVE
+#undef EXP_HALF
+#undef ASIN_NEAR
+#undef ATAN_NEAR
+#undef TAN_NEAR
+#undef TAN_OF_NEAR
+#undef PHI_NEAR
+#undef LGAMMA_NEAR
+#undef STIRLING
+#undef LGAMMA_POSITIVE
+#undef ZETA_POSITIVE
 #undef two_over_pi
 #undef philox
 #undef M1
@@ -202,8 +254,10 @@
  * - `U8`, `I8` ... `I64`, `F32`, `F64`: types of a fixed size
  * - `GLOBAL`: stands before pointers to elements, as in GLOBAL const T *row = x + i * n
  * - M_EXP M_LOG M_TANH M_ERF M_SIGMOID M_SILU M_SOFTPLUS M_GELU M_SQRT M_ABS M_POW M_SIN M_COS M_EXPM1 M_LOG1P M_FLOOR
- *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV: functions of A. In f32 exp, log, tanh, erf, sin, cos,
- *   and functions made of them, are bit-identical on every device
+ *   M_CEIL M_RINT M_SIGN M_MIN M_MAX M_FMOD M_MOD M_FLOOR_DIV M_EXP2 M_LOG2 M_LOG10 M_TAN M_ASIN M_ACOS M_ATAN M_ATAN2
+ *   M_SINH M_COSH M_ASINH M_ACOSH M_ATANH M_HYPOT M_TRUNC M_TRUNC_DIV M_COPYSIGN M_SIGNBIT M_ERFC M_ERFINV M_LGAMMA
+ *   M_DIGAMMA M_POLYGAMMA M_LOGADDEXP M_XLOGY M_GELU_TANH: functions of A, as the operations of these names. In f32 all
+ *   but M_POW, M_EXPM1, M_LOG1P and M_POLYGAMMA are bit-identical on every device
  *
  * In a kernel whose items are rows, each row has SUM_LANES lanes, which add up parts of it. On CUDA each lane is a
  * thread, elsewhere a turn of a loop; the sums are the same.

@@ -22,6 +22,8 @@ static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
         return "a floating dtype is expected; convert it with haul_cast";
     if (dtypes == HAUL__INTEGERS)
         return "indices are integers: i64, i32 or u8";
+    if (dtypes == (HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL)))
+        return "integers are expected; convert it with haul_cast";
     if (dtypes == HAUL__ONLY(HAUL_BOOL))
         return "a bool is expected, as comparisons give";
     if (dtypes == HAUL__NUMBERS)

@@ -3,5 +3,6 @@
 #include "element.h"
 /* after the types */
 #include "functions.h"
+#include "elementary.h"
 /* after the mathematics */
 #include "shared.h"

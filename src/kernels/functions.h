@@ -174,21 +174,25 @@ FUNC A M_SILU_BACKWARD(A g, A x)
     return g * (s * (1.0f + t * (1.0f - s)));
 }
 /* Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) for t >= 0, Phi the normal distribution, and u = (t - 2) / (t + 2), so the
- * relative error is small for large t, too. The square's rounding is made up for. e is exp(-t^2 / 2) 2^more, and q is
- * q(u) / (t + 2). */
+ * relative error is small for large t, too. The square's rounding is made up for. PHI_NEAR is q(u). In
+ * PHI_FACTORS e is exp(-t^2 / 2) 2^more, and q is q(u) / (t + 2). */
+FUNC A PHI_NEAR(A u)
+{
+    A q = -7.02015604e-5f;
+    q = M_FMA(q, u, 4.33066671e-5f);
+    q = M_FMA(q, u, 7.19409436e-4f);
+    q = M_FMA(q, u, 8.65332899e-4f);
+    q = M_FMA(q, u, -1.890652e-3f);
+    q = M_FMA(q, u, -6.74138777e-3f);
+    q = M_FMA(q, u, -4.82784933e-4f);
+    q = M_FMA(q, u, 3.67193632e-2f);
+    q = M_FMA(q, u, 2.87984125e-2f);
+    q = M_FMA(q, u, -0.331404418f);
+    return M_FMA(q, u, 0.672407985f);
+}
 #define PHI_FACTORS(t, more, e, q)                                                                                     \
-    const A phi_d = 1.0f / (t + 2.0f), phi_u = M_FMA(phi_d, -4.0f, 1.0f), phi_s = t * t, phi_h = -0.5f * phi_s;        \
-    A       q = -7.02015604e-5f;                                                                                       \
-    q = M_FMA(q, phi_u, 4.33066671e-5f);                                                                               \
-    q = M_FMA(q, phi_u, 7.19409436e-4f);                                                                               \
-    q = M_FMA(q, phi_u, 8.65332899e-4f);                                                                               \
-    q = M_FMA(q, phi_u, -1.890652e-3f);                                                                                \
-    q = M_FMA(q, phi_u, -6.74138777e-3f);                                                                              \
-    q = M_FMA(q, phi_u, -4.82784933e-4f);                                                                              \
-    q = M_FMA(q, phi_u, 3.67193632e-2f);                                                                               \
-    q = M_FMA(q, phi_u, 2.87984125e-2f);                                                                               \
-    q = M_FMA(q, phi_u, -0.331404418f);                                                                                \
-    q = M_FMA(q, phi_u, 0.672407985f) * phi_d;                                                                         \
+    const A phi_d = 1.0f / (t + 2.0f), phi_s = t * t, phi_h = -0.5f * phi_s;                                           \
+    const A q = PHI_NEAR(M_FMA(phi_d, -4.0f, 1.0f)) * phi_d;                                                           \
     EXP_SPLIT(phi_h, phi_z, phi_r)                                                                                     \
     phi_r = M_FMA(M_FMA(t, t, -phi_s), -0.5f, phi_r);                                                                  \
     const A e = EXP_TIMES(EXP_NEAR(phi_r), F32_BITS(phi_z), more);

@@ -13,33 +13,68 @@
 /* ---- the reference: formulas as functions on doubles, with the C library's mathematics ---- */
 
 typedef double A;
-#define LIT(x)                (x)
-#define M_ABS(x)              fabs(x)
-#define M_SIGN(x)             ((x) > 0 ? 1.0 : (x) < 0 ? -1.0 : (x) != (x) ? (x) : 0.0)
-#define M_EXP                 exp
-#define M_EXPM1               expm1
-#define M_LOG                 log
-#define M_LOG1P               log1p
-#define M_SQRT                sqrt
-#define M_SIN                 sin
-#define M_COS                 cos
-#define M_TANH                tanh
-#define M_ERF                 erf
-#define M_POW                 pow
-#define M_FLOOR               floor
-#define M_CEIL                ceil
-#define M_RINT                rint
-#define M_SIGMOID(x)          (1 / (1 + exp(-(x))))
-#define M_SILU(x)             ((x) == -INFINITY ? -0.0 : (x)*M_SIGMOID(x))
-#define M_SOFTPLUS(x)         ((x) > 700 ? (x) : log1p(exp(x)))
-#define M_GELU(x)             ((x) == -INFINITY ? -0.0 : (x)*0.5 * erfc(-(x)*0.70710678118654752))
-#define M_MAX(a, b)           ((a) != (a) || (a) > (b) ? (a) : (b))
-#define M_MIN(a, b)           ((a) != (a) || (a) < (b) ? (a) : (b))
-#define M_MOD(a, b)           host_mod(a, b)
-#define M_FLOOR_DIV(a, b)     host_floor_div(a, b)
-#define M_BCE(x, target)      host_bce(x, target)
-#define M_SILU_BACKWARD(g, x) host_silu_backward(g, x)
-#define M_GELU_BACKWARD(g, x) host_gelu_backward(g, x)
+#define LIT(x)                              (x)
+#define M_ABS(x)                            fabs(x)
+#define M_SIGN(x)                           ((x) > 0 ? 1.0 : (x) < 0 ? -1.0 : (x) != (x) ? (x) : 0.0)
+#define M_EXP                               exp
+#define M_EXPM1                             expm1
+#define M_LOG                               log
+#define M_LOG1P                             log1p
+#define M_SQRT                              sqrt
+#define M_SIN                               sin
+#define M_COS                               cos
+#define M_TANH                              tanh
+#define M_ERF                               erf
+#define M_POW                               pow
+#define M_FLOOR                             floor
+#define M_CEIL                              ceil
+#define M_RINT                              rint
+#define M_SIGMOID(x)                        (1 / (1 + exp(-(x))))
+#define M_SILU(x)                           ((x) == -INFINITY ? -0.0 : (x)*M_SIGMOID(x))
+#define M_SOFTPLUS(x)                       ((x) > 700 ? (x) : log1p(exp(x)))
+#define M_GELU(x)                           ((x) == -INFINITY ? -0.0 : (x)*0.5 * erfc(-(x)*0.70710678118654752))
+#define M_MAX(a, b)                         ((a) != (a) || (a) > (b) ? (a) : (b))
+#define M_MIN(a, b)                         ((a) != (a) || (a) < (b) ? (a) : (b))
+#define M_MOD(a, b)                         host_mod(a, b)
+#define M_FLOOR_DIV(a, b)                   host_floor_div(a, b)
+#define M_BCE(x, target)                    host_bce(x, target)
+#define M_SILU_BACKWARD(g, x)               host_silu_backward(g, x)
+#define M_GELU_BACKWARD(g, x)               host_gelu_backward(g, x)
+#define M_TRUNC                             trunc
+#define M_TRUNC_DIV(a, b)                   trunc((a) / (b))
+#define M_FMOD                              fmod
+#define M_TAN                               tan
+#define M_ASIN                              asin
+#define M_ACOS                              acos
+#define M_ATAN                              atan
+#define M_ATAN2                             atan2
+#define M_SINH                              sinh
+#define M_COSH                              cosh
+#define M_ASINH                             asinh
+#define M_ACOSH                             acosh
+#define M_ATANH                             atanh
+#define M_EXP2                              exp2
+#define M_LOG2                              log2
+#define M_LOG10                             log10
+#define M_HYPOT                             hypot
+#define M_COPYSIGN                          copysign
+#define M_SIGNBIT                           signbit
+#define M_NEXTAFTER                         nextafter
+#define M_ERFC                              erfc
+#define M_ERFINV(x)                         host_erfinv(x)
+#define M_LGAMMA                            host_lgamma
+#define M_DIGAMMA(x)                        host_digamma(x)
+#define M_POLYGAMMA(n, x)                   host_polygamma(n, x)
+#define M_LOGADDEXP(a, b)                   host_logaddexp(a, b)
+#define M_XLOGY(a, b)                       ((b) != (b) ? (b) : (a) == 0 ? 0 : (a)*log(b))
+#define M_SOFTPLUS_BETA(x, beta, threshold) ((x) * (beta) > (threshold) ? (x) : M_SOFTPLUS((x) * (beta)) / (beta))
+#define M_GELU_TANH(x)                      ((x) == -INFINITY ? -0.0 : (x)*M_SIGMOID(1.5957691216057308 * (x) * (1 + 0.044715 * (x) * (x))))
+#define M_BITS_AND(a, b)                    (double)((int64_t)(a) & (int64_t)(b))
+#define M_BITS_OR(a, b)                     (double)((int64_t)(a) | (int64_t)(b))
+#define M_BITS_XOR(a, b)                    (double)((int64_t)(a) ^ (int64_t)(b))
+#define M_BITS_NOT(x)                       host_bits_not(x)
+#define M_SHIFT_LEFT(a, b)                  ((b) < 0 ? 0 : (a)*exp2(b))
+#define M_SHIFT_RIGHT(a, b)                 floor((b) < 0 ? ((a) < 0 ? -1 : 0) : (a)*exp2(-(b)))
 
 static double host_mod(double a, double b)
 {
@@ -72,6 +107,67 @@ static double host_silu_backward(double g, double x)
 static double host_gelu_backward(double g, double x)
 {
     return g * (0.5 * erfc(-x * 0.70710678118654752) + x * exp(-x * x / 2) / sqrt(2 * acos(-1)));
+}
+
+/* The next two by halving an interval and by a recurrence, for comparison. */
+static double host_erfinv(double x)
+{
+    double low = 0, high = 8, a = fabs(x);
+    if (!(a < 1))
+        return a == 1 ? x * INFINITY : NAN;
+    for (int i = 0; i < 100; i++) {
+        double middle = (low + high) / 2;
+        if (a < 0.5 ? erf(middle) < a : erfc(middle) > 1 - a)
+            low = middle;
+        else
+            high = middle;
+    }
+    return copysign((low + high) / 2, x);
+}
+
+static double host_lgamma(double x)
+{
+    return x == -INFINITY ? INFINITY : lgamma(x);
+}
+
+static double host_digamma(double x)
+{
+    const double pi = 3.14159265358979323846;
+    double       below = 0;
+    if (x == 0 || x == INFINITY)
+        return x == 0 ? -1 / x : x;
+    if (x < 0)
+        return x == rint(x) ? NAN : host_digamma(1 - x) - pi / tan(pi * (x - rint(x)));
+    for (; x < 30; x++)
+        below += 1 / x;
+    double s = 1 / (x * x);
+    return log(x) - 0.5 / x - s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s / 240))) - below;
+}
+
+/* The sum of its terms, and the integral of those from 4,000 on with two corrections. */
+static double host_polygamma(double n, double x)
+{
+    double sum = 0, factor = 1;
+    if (!(n >= 1) || n != floor(n))
+        return NAN;
+    for (int k = 3999; k >= 0; k--) /* the smallest first */
+        sum += pow(x + k, -n - 1);
+    x += 4000;
+    sum += pow(x, -n) / n + pow(x, -n - 1) / 2 + (n + 1) * pow(x, -n - 2) / 12;
+    for (double k = 2; k <= n; k++)
+        factor *= k;
+    return fmod(n, 2) != 0 ? factor * sum : -factor * sum;
+}
+
+static double host_logaddexp(double a, double b)
+{
+    double most = fmax(a, b);
+    return a != a || b != b ? NAN : a == b ? a + log(2) : most + log1p(exp(-fabs(a - b)));
+}
+
+static double host_bits_not(double x)
+{
+    return (double)~(int64_t)x;
 }
 
 #define UNUSED (void)x, (void)a, (void)b, (void)s0, (void)s1;
@@ -175,9 +271,23 @@ typedef struct point {
     double           a[MAX_ELEMENTS], b[MAX_ELEMENTS], got[MAX_ELEMENTS];
 } point;
 
+/* Of integers only. */
+static bool is_of_bits(const haul__row *row)
+{
+    return row->dtypes == HAUL__ROW_BITWISE || row->dtypes == HAUL__ROW_INTEGER;
+}
+
 static bool accepts(const haul__row *row, haul_dtype dtype)
 {
+    if (is_of_bits(row))
+        return !haul_dtype_is_float(dtype) && (dtype != HAUL_BOOL || row->dtypes == HAUL__ROW_BITWISE);
     return !((row->dtypes == HAUL__ROW_NUMBER || row->dtypes == HAUL__ROW_NUMBER_WIDE) && dtype == HAUL_BOOL);
+}
+
+/* The reference steps in f64. tests/ops/test_ops_elementwise.c has the steps of halves. */
+static bool steps_of_halves(const haul__row *row, haul_dtype dtype)
+{
+    return (dtype == HAUL_F16 || dtype == HAUL_BF16) && strcmp(row->name, "haul_nextafter") == 0;
 }
 
 /* The dtype the row computes in for tensors of `dtype` (and scalars that are whole numbers). */
@@ -211,6 +321,8 @@ static double expected(const point *p, int64_t i)
     haul_dtype dtype = computes_in(p->row, p->dtype, p->f);
     double     b = p->f == FORM_SCALAR ? p->s0 : p->b[i];
     double     want = references[p->index](p->a[i], b, p->s0, p->s1);
+    if (p->row->form == HAUL__UNARY && is_of_bits(p->row) && dtype == HAUL_BOOL)
+        return p->a[i] == 0;
     return gives_bool(p->row) ? want : haul_dtype_is_float(dtype) ? want : wrapped(want, dtype);
 }
 
@@ -292,6 +404,19 @@ static void run_point(point *p)
     haul_scope_pop(scope);
 }
 
+/* The first number of a row that takes some: a whole one that the dtype holds where it is a term. */
+static double number_for(const haul__row *row, haul_dtype dtype)
+{
+    static const char *const terms[] = {"haul_rsub", "haul_rpow", "haul_rremainder", "haul_rfloor_div",
+                                        "haul_nan_to_num"};
+    if (strcmp(row->name, "haul_polygamma") == 0)
+        return 2;
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+        if (dtype == HAUL_U8 && strcmp(row->name, terms[i]) == 0)
+            return 2;
+    return -1;
+}
+
 static void sample(point *p)
 {
     p->count = 1;
@@ -299,12 +424,15 @@ static void sample(point *p)
         p->count *= p->shape.dims[d];
     sample_values(p->a, p->count, p->dtype, p->row->low, p->row->high, 1);
     sample_values(p->b, p->count, p->dtype, p->row->low, p->row->high, 2);
+    for (int64_t i = 0; i < p->count && !haul_dtype_is_float(p->dtype); i++) /* integers have no -0 */
+        p->a[i] += 0, p->b[i] += 0;
     /* divisors are not zero: what integers give then is checked by test_conformance_limits.c */
     if (strcmp(p->row->name, "haul_remainder") == 0 || strcmp(p->row->name, "haul_div") == 0 ||
-        strcmp(p->row->name, "haul_floor_div") == 0)
+        strcmp(p->row->name, "haul_floor_div") == 0 || strcmp(p->row->name, "haul_trunc_div") == 0 ||
+        strcmp(p->row->name, "haul_fmod") == 0)
         for (int64_t i = 0; i < p->count; i++)
             p->b[i] = p->b[i] == 0 ? 1 : p->b[i];
-    p->s0 = has_numbers(p->row) ? -1 : 2;
+    p->s0 = has_numbers(p->row) ? number_for(p->row, p->dtype) : 2;
     p->s1 = 2;
 }
 
@@ -323,9 +451,9 @@ static void values(haul_device *device)
                         p.how = (layout)how;
                         p.f = (form)f;
                         bool flat = p.shape.ndim == 0 || p.shape.dims[1] == 0;
-                        if (!accepts(p.row, p.dtype) || (p.f == FORM_SCALAR && !p.row->call_scalar) ||
-                            (p.f == FORM_INTO && !p.row->call_into) || (flat && how != LAYOUT_contiguous) ||
-                            (p.shape.ndim != 4 && how == LAYOUT_channels_last))
+                        if (!accepts(p.row, p.dtype) || steps_of_halves(p.row, p.dtype) ||
+                            (p.f == FORM_SCALAR && !p.row->call_scalar) || (p.f == FORM_INTO && !p.row->call_into) ||
+                            (flat && how != LAYOUT_contiguous) || (p.shape.ndim != 4 && how == LAYOUT_channels_last))
                             continue;
                         if (!begin_case("%s/%s/%s/%s/%dd/%s", p.row->name, form_names[f], haul_dtype_name(p.dtype),
                                         layout_names[how], p.shape.ndim, haul_device_name(device)))
@@ -345,9 +473,9 @@ static const double specials[] = {NAN,   INFINITY, -INFINITY, 0.0, -0.0, 1,  -1,
  * agreed value: the formula says what they give, and f32 gives it with f32's range. */
 static bool specials_differ(const haul__row *row)
 {
-    static const char *const rows[] = {"haul_tanh_backward", "haul_sigmoid_backward",
-                                       "haul_silu_backward", "haul_gelu_backward",
-                                       "haul_sin",           "haul_cos"};
+    static const char *const rows[] = {
+        "haul_tanh_backward", "haul_sigmoid_backward", "haul_silu_backward", "haul_gelu_backward", "haul_sin",
+        "haul_cos",           "haul_polygamma",        "haul_nextafter"};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(row->name, rows[i]) == 0)
             return true;
@@ -360,7 +488,7 @@ static void special_values(haul_device *device, haul_dtype dtype)
     p = (point){.device = device, .dtype = dtype, .shape = HAUL_SHAPE(SPECIALS * SPECIALS), .f = FORM_PLAIN};
     for (p.index = 0; p.index < haul__row_count; p.index++) {
         p.row = &haul__rows[p.index];
-        if (specials_differ(p.row) ||
+        if (specials_differ(p.row) || is_of_bits(p.row) ||
             !begin_case("%s/specials/%s/%s", p.row->name, haul_dtype_name(dtype), haul_device_name(device)))
             continue;
         p.count = SPECIALS * SPECIALS;
@@ -381,7 +509,8 @@ static void special_values(haul_device *device, haul_dtype dtype)
 static haul_tensor *apply(haul_tensor *const *in, int count, void *context)
 {
     const haul__row *row = context;
-    return call(row, FORM_PLAIN, in[0], count > 1 ? in[1] : NULL, 0.5, 1.5);
+    const double     s0 = strcmp(row->name, "haul_polygamma") == 0 ? 1 : 0.5; /* which has whole orders */
+    return call(row, FORM_PLAIN, in[0], count > 1 ? in[1] : NULL, s0, 1.5);
 }
 
 static haul_tensor *apply_scalar(haul_tensor *const *in, int count, void *context)
@@ -406,7 +535,7 @@ static haul_tensor *first_gradient(haul_tensor *const *in, int count, void *cont
 
 static bool has_gradient(const haul__row *row)
 {
-    return row->gradient[0] && row->form != HAUL__COMPARE && row->form != HAUL__UNARY_TO_BOOL;
+    return row->gradient[0] && !is_of_bits(row) && row->form != HAUL__COMPARE && row->form != HAUL__UNARY_TO_BOOL;
 }
 
 /* Away from where a formula has a kink. */
@@ -436,15 +565,24 @@ static void gradient(const haul__row *row, haul_device *device, haul_function *f
     haul_scope_pop(scope);
 }
 
+/* The gradient is zero where it exists. */
+static bool is_piecewise_constant(const haul__row *row)
+{
+    static const char *const names[] = {"haul_sign",  "haul_floor",     "haul_ceil",      "haul_round",
+                                        "haul_trunc", "haul_floor_div", "haul_trunc_div", "haul_rfloor_div"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(row->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void gradients(haul_device *device)
 {
     for (int i = 0; i < haul__row_count; i++) {
         const haul__row *row = &haul__rows[i];
         bool             binary = is_binary(row);
-        if (!has_gradient(row) || strcmp(row->name, "haul_sign") == 0 || strcmp(row->name, "haul_floor_div") == 0 ||
-            strcmp(row->name, "haul_floor") == 0 || strcmp(row->name, "haul_ceil") == 0 ||
-            strcmp(row->name, "haul_round") == 0)
-            continue; /* piecewise constant: the gradient is zero where it exists */
+        if (!has_gradient(row) || is_piecewise_constant(row))
+            continue;
         gradient(row, device, apply, "gradient", binary ? 2 : 1);
         gradient(row, device, first_gradient, "second", binary ? 2 : 1);
         if (row->call_scalar)
@@ -472,7 +610,8 @@ static void errors(haul_device *device)
             continue;
         haul_scope *scope = haul_scope_push();
         haul_set_device(device);
-        haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *odd = haul_ones(HAUL_F32, HAUL_SHAPE(4));
+        haul_dtype   dtype = is_of_bits(row) ? HAUL_I32 : HAUL_F32;
+        haul_tensor *x = haul_ones(dtype, HAUL_SHAPE(2, 3)), *odd = haul_ones(dtype, HAUL_SHAPE(4));
         haul_error_clear();
         expect_error(call(row, FORM_PLAIN, NULL, x, 1, 2), HAUL_INVALID_ARGUMENT, row->name);
         expect_error(call(row, FORM_PLAIN, HAUL_NONE, x, 1, 2), HAUL_INVALID_ARGUMENT, row->name);
@@ -488,7 +627,7 @@ static void errors(haul_device *device)
             expect_error(call(row, FORM_PLAIN, flags, flags, 1, 2), HAUL_DTYPE, "bool");
         if (is_binary(row) && device != haul_cpu()) {
             haul_set_device(haul_cpu());
-            haul_tensor *elsewhere = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3));
+            haul_tensor *elsewhere = haul_ones(dtype, HAUL_SHAPE(2, 3));
             expect_error(call(row, FORM_PLAIN, x, elsewhere, 1, 2), HAUL_PLACEMENT, "haul_to(");
         }
         haul_scope_pop(scope);

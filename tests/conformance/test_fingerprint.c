@@ -150,18 +150,30 @@ static const row rows[] = {
 #include <haul/pointwise.def>
 };
 
+/* The first number of rows that take some: one that all their dtypes hold, and an order of haul_polygamma. */
+static double number_of(const row *r)
+{
+    static const char *const negative[] = {"haul_leaky_relu", "haul_clamp", "haul_threshold", "haul_affine"};
+    for (size_t i = 0; i < sizeof negative / sizeof negative[0]; i++)
+        if (strcmp(r->name, negative[i]) == 0)
+            return -1;
+    return 2;
+}
+
 static haul_tensor *call(const row *r, haul_tensor *a, haul_tensor *b)
 {
     if (r->binary)
         return r->binary(a, b);
-    return r->unary1 ? r->unary1(a, -1) : r->unary2 ? r->unary2(a, -1, 2) : r->unary(a);
+    return r->unary1 ? r->unary1(a, number_of(r)) : r->unary2 ? r->unary2(a, number_of(r), 2) : r->unary(a);
 }
 
 static haul_status call_into(const row *r, haul_tensor *out, haul_tensor *a, haul_tensor *b)
 {
     if (r->binary)
         return r->binary_into(out, a, b);
-    return r->unary1 ? r->unary1_into(out, a, -1) : r->unary2 ? r->unary2_into(out, a, -1, 2) : r->unary_into(out, a);
+    if (r->unary2)
+        return r->unary2_into(out, a, number_of(r), 2);
+    return r->unary1 ? r->unary1_into(out, a, number_of(r)) : r->unary_into(out, a);
 }
 
 static void row_on_shape(const row *r, const place *p, const char *kind, haul_shape shape, layout how)
@@ -485,6 +497,8 @@ static void run_case(void (*run)(const void *what, const place *p), const void *
 
 static bool row_takes(const row *r, haul_dtype dtype)
 {
+    if (r->dtypes == 'B' || r->dtypes == 'I') /* of bits */
+        return !haul_dtype_is_float(dtype) && (r->dtypes == 'B' || dtype != HAUL_BOOL);
     return !(r->dtypes == 'N' && dtype == HAUL_BOOL);
 }
 

@@ -61,6 +61,19 @@ static const struct function {
     {"silu", haul_silu, silu, 2.3, 2.3},
     {"softplus", haul_softplus, softplus, 1.6, 1.6},
     {"gelu", haul_gelu, gelu, 4.6, 4.6},
+    {"exp2", haul_exp2, exp2, 0.9, 0.9},
+    {"log2", haul_log2, log2, 1.8, 1.8},
+    {"log10", haul_log10, log10, 1.9, 1.9},
+    {"tan", haul_tan, tan, 2.5, 4.1},
+    {"asin", haul_asin, asin, 1.9, 1.9},
+    {"acos", haul_acos, acos, 1.2, 1.2},
+    {"atan", haul_atan, atan, 1.3, 1.3},
+    {"sinh", haul_sinh, sinh, 1.6, 1.6},
+    {"cosh", haul_cosh, cosh, 1.4, 1.4},
+    {"asinh", haul_asinh, asinh, 2.0, 2.0},
+    {"acosh", haul_acosh, acosh, 1.8, 1.8},
+    {"atanh", haul_atanh, atanh, 2.1, 2.1},
+    {"erfc", haul_erfc, erfc, 4.0, 4.0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
 
@@ -97,7 +110,7 @@ static double error_in_ulps(float got, double want)
         return (got != got) == (want != want) ? 0 : INFINITY;
     const float near = fabsf((float)want);
     if (isinf(near) || isinf(got))
-        return (double)got == want || (isinf(near) && isinf(got) && signbit(got) == signbit(want)) ? 0 : INFINITY;
+        return (double)got == want || (isinf(near) && isinf(got) && !signbit(got) == !signbit(want)) ? 0 : INFINITY;
     return fabs((double)got - want) / (double)(nextafterf(near, INFINITY) - near);
 }
 

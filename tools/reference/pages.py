@@ -16,6 +16,7 @@ PARTS = [
         "Everything that can be computed. The same call works on every device.",
         [
             "ops.h: Pointwise operations",
+            "elementwise.h",
             "ops.h: Creating tensors",
             "random.h",
             "ops.h: Reductions",

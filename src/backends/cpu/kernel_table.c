@@ -23,8 +23,9 @@
 #define DECLARE_INTEGER(name, level)                                                                                   \
     DECLARE(name, u8, level)                                                                                           \
     DECLARE(name, i8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
-#define DECLARE_NUMBER(name, level) DECLARE_FLOAT(name, level) DECLARE_INTEGER(name, level)
-#define DECLARE_ANY(name, level)    DECLARE_NUMBER(name, level) DECLARE(name, bool, level)
+#define DECLARE_NUMBER(name, level)  DECLARE_FLOAT(name, level) DECLARE_INTEGER(name, level)
+#define DECLARE_ANY(name, level)     DECLARE_NUMBER(name, level) DECLARE(name, bool, level)
+#define DECLARE_BITWISE(name, level) DECLARE_INTEGER(name, level) DECLARE(name, bool, level)
 #define DECLARE_BITS(name, level)                                                                                      \
     DECLARE(name, u8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
 #define DECLARE_ONCE(name, level) DECLARE(name, bool, level)
@@ -56,8 +57,9 @@
 #define INTEGER(name, level)                                                                                           \
     [HAUL_U8] = FN(name, u8, level), [HAUL_I8] = FN(name, i8, level), [HAUL_I16] = FN(name, i16, level),               \
     [HAUL_I32] = FN(name, i32, level), [HAUL_I64] = FN(name, i64, level)
-#define NUMBER(name, level) FLOAT(name, level), INTEGER(name, level)
-#define ANY(name, level)    NUMBER(name, level), [HAUL_BOOL] = FN(name, bool, level)
+#define NUMBER(name, level)  FLOAT(name, level), INTEGER(name, level)
+#define ANY(name, level)     NUMBER(name, level), [HAUL_BOOL] = FN(name, bool, level)
+#define BITWISE(name, level) INTEGER(name, level), [HAUL_BOOL] = FN(name, bool, level)
 #define BITS(name, level)                                                                                              \
     [HAUL_U8] = FN(name, u8, level), [HAUL_I16] = FN(name, i16, level), [HAUL_I32] = FN(name, i32, level),             \
     [HAUL_I64] = FN(name, i64, level)

@@ -1,6 +1,9 @@
 /* Pointwise operations: a row of pointwise.def becomes a descriptor, or two if the second operand may be a scalar. */
 #include "ops/pointwise/pointwise.h"
 
+#include <math.h>
+
+#include "engine/copy.h"
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -37,6 +40,42 @@ static haul_tensor *haul__pow_by_exponent(haul_tensor *a, haul_tensor *b, haul_t
 {
     haul_tensor *flat = haul_logical_and(haul_eq_scalar(a, 0), haul_ge_scalar(b, 0));
     return haul_where(flat, haul_zeros_like(y), haul_mul(y, haul_log(a)));
+}
+
+/* d/dx s^x = s^x log(s), and 0 at s = 0 where x is not negative. */
+static haul_tensor *haul__rpow_slope(haul_tensor *g, haul_tensor *x, haul_tensor *y, double s)
+{
+    haul_tensor *slope = haul_mul_scalar(haul_mul(g, y), log(s));
+    return s == 0 ? haul_masked_fill(slope, haul_ge_scalar(x, 0), 0) : slope;
+}
+
+/* d/dx of gelu_tanh: with s = sigmoid(2 u) it is s + x s (1 - s) 2 u'. Beyond the bounds s is 0 or 1. */
+static haul_tensor *haul__gelu_tanh_slope(haul_tensor *x)
+{
+    haul_tensor *t = haul_clamp(haul__widened(x), -30, 30), *square = haul_square(t);
+    haul_tensor *s = haul_sigmoid(haul_mul(t, haul_affine(square, 0.044715 * 1.5957691216057308, 1.5957691216057308)));
+    haul_tensor *inner = haul_mul(t, haul_affine(square, 3 * 0.044715 * 1.5957691216057308, 1.5957691216057308));
+    return haul_add(s, haul_mul(haul_mul(s, haul_affine(s, -1, 1)), inner));
+}
+
+/* g sigmoid(beta x), and g beyond the threshold. */
+static haul_tensor *haul__softplus_beta_slope(haul_tensor *g, haul_tensor *x, double beta, double threshold)
+{
+    haul_tensor *steep = haul_mul_scalar(x, beta);
+    return haul_where(haul_gt_scalar(steep, threshold), g, haul_mul(g, haul_sigmoid(steep)));
+}
+
+/* of / (a^2 + b^2). */
+static haul_tensor *haul__atan2_slope(haul_tensor *of, haul_tensor *a, haul_tensor *b)
+{
+    return haul_div(of, haul_add(haul_square(a), haul_square(b)));
+}
+
+/* g log(b), and 0 where a is 0 and b is not positive. */
+static haul_tensor *haul__xlogy_slope(haul_tensor *g, haul_tensor *a, haul_tensor *b)
+{
+    haul_tensor *flat = haul_logical_and(haul_eq_scalar(a, 0), haul_le_scalar(b, 0));
+    return haul_masked_fill(haul_xlogy(g, b), flat, 0);
 }
 
 #define NOTHING 0
@@ -211,7 +250,7 @@ static haul_dtype common_dtype(const haul__call *c)
         dtype = HAUL_I64;
     if (numbers && haul__check_numbers(c, use_of(row), dtype, s))
         return HAUL_DTYPE_NONE;
-    if (dtype == HAUL_BOOL && row->dtypes != HAUL__ROW_ANY) {
+    if (dtype == HAUL_BOOL && row->dtypes != HAUL__ROW_ANY && row->dtypes != HAUL__ROW_BITWISE) {
         const char *name = c->operation->operands[0].name;
         haul__fail(HAUL_DTYPE, c->operation->name, name,
                    "bool operands are not accepted; cast them first, or use haul_logical_not and friends");
@@ -292,17 +331,30 @@ static void gradient(haul__gradient *g)
 #define AUTOCAST_NUMBER_WIDE HAUL__WIDE
 #define AUTOCAST_FLOAT       HAUL__KEEP
 #define AUTOCAST_WIDE        HAUL__WIDE
+#define AUTOCAST_BITWISE     HAUL__KEEP
+#define AUTOCAST_INTEGER     HAUL__KEEP
 /* A scalar makes bool operands integers. */
-#define DTYPES_ANY(size)         HAUL__ALL
-#define DTYPES_NUMBER(size)      ((size) ? HAUL__ALL : HAUL__NUMBERS)
-#define DTYPES_NUMBER_WIDE(size) DTYPES_NUMBER(size)
-#define DTYPES_FLOAT(size)       HAUL__FLOATS
-#define DTYPES_WIDE(size)        HAUL__FLOATS
-#define RULE_ANY                 HAUL__PROMOTED
-#define RULE_NUMBER              HAUL__PROMOTED
-#define RULE_NUMBER_WIDE         HAUL__PROMOTED
-#define RULE_FLOAT               HAUL__FLOATED
-#define RULE_WIDE                HAUL__FLOATED
+#define DTYPES_ANY(size)           HAUL__ALL
+#define DTYPES_NUMBER(size)        ((size) ? HAUL__ALL : HAUL__NUMBERS)
+#define DTYPES_NUMBER_WIDE(size)   DTYPES_NUMBER(size)
+#define DTYPES_FLOAT(size)         HAUL__FLOATS
+#define DTYPES_WIDE(size)          HAUL__FLOATS
+#define DTYPES_BITWISE(size)       (HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL))
+#define DTYPES_INTEGER(size)       DTYPES_BITWISE(size) /* common_dtype refuses bool */
+#define RULE_ANY                   HAUL__PROMOTED
+#define RULE_NUMBER                HAUL__PROMOTED
+#define RULE_NUMBER_WIDE           HAUL__PROMOTED
+#define RULE_FLOAT                 HAUL__FLOATED
+#define RULE_WIDE                  HAUL__FLOATED
+#define RULE_BITWISE               HAUL__PROMOTED
+#define RULE_INTEGER               HAUL__PROMOTED
+#define GRADIENT_ANY(last)         last
+#define GRADIENT_NUMBER(last)      last
+#define GRADIENT_NUMBER_WIDE(last) last
+#define GRADIENT_FLOAT(last)       last
+#define GRADIENT_WIDE(last)        last
+#define GRADIENT_BITWISE(last)     NULL
+#define GRADIENT_INTEGER(last)     NULL
 
 #define ROW_FORM(id, row_id, is_scalar) static const row_form form_##id = {&haul__rows[ROW_##row_id], is_scalar};
 #define ROW_OPERATION(id, kind, saves, last, bools, size, ...)                                                         \
@@ -321,7 +373,7 @@ static void gradient(haul__gradient *g)
                            .common_dtype = common_dtype,                                                               \
                            .infer = infer,                                                                             \
                            .compute = compute,                                                                         \
-                           .gradient = last,                                                                           \
+                           .gradient = GRADIENT_##kind(last),                                                          \
                            .flops = 1};
 #define ROW_OPERAND(name, saves, which)                                                                                \
     {                                                                                                                  \

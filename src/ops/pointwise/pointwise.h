@@ -17,7 +17,9 @@ typedef enum haul__row_dtypes {
     HAUL__ROW_NUMBER,
     HAUL__ROW_NUMBER_WIDE,
     HAUL__ROW_FLOAT,
-    HAUL__ROW_WIDE
+    HAUL__ROW_WIDE,
+    HAUL__ROW_BITWISE,
+    HAUL__ROW_INTEGER
 } haul__row_dtypes;
 
 /* What a gradient can read. a is x in unary rows. */

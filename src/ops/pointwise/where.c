@@ -171,6 +171,56 @@ haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tenso
     return HAUL__APPLY_INTO(out, where, NULL, condition, a, b);
 }
 
+/* ---- where_scalar ---- */
+
+typedef struct where_scalar_attributes {
+    double s;
+} where_scalar_attributes;
+
+static haul_status where_scalar_infer(haul__call *c)
+{
+    const double s = ((const where_scalar_attributes *)haul__attributes(c))->s;
+    haul_dtype   dtype = c->operands[1]->dtype;
+    if (!haul__dtype_holds(dtype, s))
+        return haul__refuse_number(c->operation->name, "s", dtype, s, "cast a to another dtype with haul_cast");
+    return haul__describe_pointwise(c, dtype);
+}
+
+static haul_status where_scalar_compute(haul__call *c)
+{
+    return haul__fill_where(c, c->operands[1], c->operands[0], false,
+                            ((const where_scalar_attributes *)haul__attributes(c))->s);
+}
+
+static void where_scalar_gradient(haul__gradient *c)
+{
+    branch to = BRANCH_A;
+    if (haul__wanted(c, 1))
+        c->operands[1] = HAUL__APPLY(where_backward, &to, c->results[0], c->saved[0]);
+}
+
+HAUL__OPERATION(where_scalar) = {
+    .name = "haul_where_scalar",
+    .operands = {{"condition", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL), .saved_for = HAUL__FOR_1},
+                 {"a", .layout = HAUL__ANY_STRIDES}},
+    .results = {{"y"}},
+    .elementwise = true,
+    .attributes_size = HAUL__ATTRIBUTES(where_scalar_attributes),
+    .infer = where_scalar_infer,
+    .compute = where_scalar_compute,
+    .gradient = where_scalar_gradient,
+};
+
+haul_tensor *haul_where_scalar(haul_tensor *condition, haul_tensor *a, double s)
+{
+    return HAUL__APPLY(where_scalar, &(where_scalar_attributes){s}, condition, a);
+}
+
+haul_status haul_where_scalar_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, double s)
+{
+    return HAUL__APPLY_INTO(out, where_scalar, &(where_scalar_attributes){s}, condition, a);
+}
+
 /* ---- select_ge ---- */
 
 static haul_status select_ge_compute(haul__call *c)
