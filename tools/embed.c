@@ -51,11 +51,11 @@ static const struct {
     {"i8", IN_INTEGER},
     {"i16", IN_INTEGER | 1 << BITS},
     {"i32", IN_INTEGER | 1 << BITS},
-    {"i64", IN_INTEGER | 1 << BITS},
+    {"i64", IN_INTEGER | 1 << SUM | 1 << BITS},
     {"f16", IN_FLOAT},
     {"bf16", IN_FLOAT},
-    {"f32", IN_WHOLE},
-    {"f64", IN_WHOLE},
+    {"f32", IN_WHOLE | 1 << SUM},
+    {"f64", IN_WHOLE | 1 << SUM},
 };
 
 unit *add_unit(unit_list *list, const char *path)

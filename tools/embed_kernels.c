@@ -3,8 +3,8 @@
  * A kernel begins with KERNELn(name, ...) at the start of a line, or with a macro that passes its first parameter on as
  * that name. It has n buffers. It is for floats under an #if that asks for IS_FLOAT, for f32 and f64 if that also
  * excludes IS_HALF, for integers and bool under one that asks for !IS_FLOAT, for numbers, or integers then, under one
- * that excludes bool, for sizes of elements under one that asks for IS_BITS, for bool under one that asks for that, and
- * for all dtypes elsewhere. It has the lanes form
+ * that excludes bool, for the dtypes of sums under one that asks for f32, f64 and i64, for sizes of elements under one
+ * that asks for IS_BITS, for bool under one that asks for that, and for all dtypes elsewhere. It has the lanes form
  * (src/backends/cpu/prelude.h) if FOR_ROWS stands in it or in its macro. */
 #include <ctype.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "embed.h"
 
-const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "WHOLE", "BITWISE", "INTEGER", "BITS", "ONCE"};
+const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "WHOLE", "BITWISE", "INTEGER", "SUM", "BITS", "ONCE"};
 
 enum { MAX_DEPTH = 16 };
 
@@ -73,6 +73,8 @@ static dtype_class condition_of(const char *line, size_t size)
 {
     if (holds(line, size, "IS_FLOAT") && !holds(line, size, "!IS_FLOAT"))
         return holds(line, size, "!IS_HALF") ? WHOLE : FLOAT;
+    if (holds(line, size, "defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)"))
+        return SUM;
     if (holds(line, size, "!IS_FLOAT"))
         return holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)") ? INTEGER : BITWISE;
     if (holds(line, size, "IS_BITS"))

@@ -41,6 +41,7 @@
 #include <haul/schedule.h>
 #include <haul/scope.h>
 #include <haul/speed.h>
+#include <haul/statistics.h>
 #include <haul/stats.h>
 #include <haul/sync.h>
 #include <haul/tensor.h>

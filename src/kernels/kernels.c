@@ -26,8 +26,8 @@ bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype)
 {
     if (info->dtypes == HAUL__KERNEL_FLOAT)
         return haul_dtype_is_float(dtype);
-    if (info->dtypes == HAUL__KERNEL_WHOLE)
-        return dtype == HAUL_F32 || dtype == HAUL_F64;
+    if (info->dtypes == HAUL__KERNEL_WHOLE || info->dtypes == HAUL__KERNEL_SUM)
+        return dtype == HAUL_F32 || dtype == HAUL_F64 || (dtype == HAUL_I64 && info->dtypes == HAUL__KERNEL_SUM);
     if (info->dtypes == HAUL__KERNEL_BITWISE || info->dtypes == HAUL__KERNEL_INTEGER)
         return haul_dtype_is_integer(dtype) || (dtype == HAUL_BOOL && info->dtypes == HAUL__KERNEL_BITWISE);
     return haul__kernel_dtype(info, dtype) == dtype && (info->dtypes != HAUL__KERNEL_NUMBER || dtype != HAUL_BOOL);

@@ -23,6 +23,7 @@ typedef enum haul__kernel_dtypes {
     HAUL__KERNEL_WHOLE, /* f32 and f64 */
     HAUL__KERNEL_BITWISE, /* integers and bool */
     HAUL__KERNEL_INTEGER,
+    HAUL__KERNEL_SUM,  /* f32, f64 and i64, in which sums are computed */
     HAUL__KERNEL_BITS, /* an integer dtype of each size, for all dtypes of that size: it moves elements */
     HAUL__KERNEL_ONCE  /* bool, for all dtypes: its buffers have dtypes of their own */
 } haul__kernel_dtypes;

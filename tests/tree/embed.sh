@@ -179,7 +179,7 @@ cmp wanted text || fail "the template's text is: $(cat text)"
 ls list/kernels/units | grep -c '^rows_' | grep -qx 10 || fail "the units of rows.c are: $(ls list/kernels/units)"
 [ -e list/kernels/units/pointwise_3_u8.c ] && [ ! -e list/kernels/units/pointwise_3_bool.c ] ||
     fail "the units of rows are: $(ls list/kernels/units)"
-[ -e list/kernels/units/pointwise_1_bool.c ] || fail "the row lt is not for bool"
+[ -e list/kernels/units/pointwise_5_bool.c ] || fail "the row lt is not for bool"
 cat >wanted <<'END'
 /* Written by tools/embed.c. */
 #define HAUL_KERNEL_DTYPE_f16 1

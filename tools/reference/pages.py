@@ -20,6 +20,7 @@ PARTS = [
             "ops.h: Creating tensors",
             "random.h",
             "ops.h: Reductions",
+            "statistics.h",
             "ops.h: Shape and layout",
             "ops.h: Linear algebra",
             "linalg.h",

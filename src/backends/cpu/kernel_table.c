@@ -20,6 +20,7 @@
 #define DECLARE_FLOAT(name, level)                                                                                     \
     DECLARE(name, f16, level) DECLARE(name, bf16, level) DECLARE(name, f32, level) DECLARE(name, f64, level)
 #endif
+#define DECLARE_SUM(name, level) DECLARE_WHOLE(name, level) DECLARE(name, i64, level)
 #define DECLARE_INTEGER(name, level)                                                                                   \
     DECLARE(name, u8, level)                                                                                           \
     DECLARE(name, i8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
@@ -54,6 +55,7 @@
     [HAUL_F16] = FN(name, f16, level), [HAUL_BF16] = FN(name, bf16, level), [HAUL_F32] = FN(name, f32, level),         \
     [HAUL_F64] = FN(name, f64, level)
 #endif
+#define SUM(name, level) WHOLE(name, level), [HAUL_I64] = FN(name, i64, level)
 #define INTEGER(name, level)                                                                                           \
     [HAUL_U8] = FN(name, u8, level), [HAUL_I8] = FN(name, i8, level), [HAUL_I16] = FN(name, i16, level),               \
     [HAUL_I32] = FN(name, i32, level), [HAUL_I64] = FN(name, i64, level)

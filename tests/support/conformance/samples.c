@@ -25,6 +25,14 @@ static haul_tensor *chunk(haul_tensor *x, int axis, int which)
     return haul_chunk(x, axis, 3, parts) ? NULL : parts[which];
 }
 
+/* One of the results of haul_cummax and haul_cummin. */
+static haul_tensor *running(haul_status (*call)(haul_tensor *, int, haul_tensor **, haul_tensor **), haul_tensor *x,
+                            int axis, int which)
+{
+    haul_tensor *results[2];
+    return call(x, axis, &results[0], &results[1]) ? NULL : results[which];
+}
+
 /* One of the results of haul_max_with_indices and the like. */
 static haul_tensor *pair(haul_status (*call)(haul_tensor *, int, bool, haul_tensor **, haul_tensor **), haul_tensor *x,
                          int axis, bool flag, int which)
