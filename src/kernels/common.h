@@ -3,6 +3,7 @@
 #include "element.h"
 /* after the types */
 #include "functions.h"
+/* after the functions */
 #include "elementary.h"
 /* after the mathematics */
 #include "shared.h"
