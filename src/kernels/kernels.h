@@ -20,7 +20,7 @@ typedef enum haul__kernel_dtypes {
     HAUL__KERNEL_ANY,
     HAUL__KERNEL_NUMBER,
     HAUL__KERNEL_FLOAT,
-    HAUL__KERNEL_WHOLE, /* f32 and f64 */
+    HAUL__KERNEL_WHOLE,   /* f32 and f64 */
     HAUL__KERNEL_BITWISE, /* integers and bool */
     HAUL__KERNEL_INTEGER,
     HAUL__KERNEL_SUM,  /* f32, f64 and i64, in which sums are computed */
