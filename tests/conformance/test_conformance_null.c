@@ -141,6 +141,9 @@ static haul_tensor *call(const haul__row *row, haul_tensor *a, haul_tensor *b)
 
 static bool takes(const haul__row *row, haul_dtype dtype)
 {
+    const bool is_whole = !haul_dtype_is_float(dtype);
+    if (row->dtypes == HAUL__ROW_BITWISE || row->dtypes == HAUL__ROW_INTEGER)
+        return is_whole && (dtype != HAUL_BOOL || row->dtypes == HAUL__ROW_BITWISE);
     return dtype != HAUL_BOOL || (row->dtypes != HAUL__ROW_NUMBER && row->dtypes != HAUL__ROW_NUMBER_WIDE);
 }
 

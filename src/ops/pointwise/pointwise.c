@@ -340,7 +340,7 @@ static void gradient(haul__gradient *g)
 #define DTYPES_FLOAT(size)         HAUL__FLOATS
 #define DTYPES_WIDE(size)          HAUL__FLOATS
 #define DTYPES_BITWISE(size)       (HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL))
-#define DTYPES_INTEGER(size)       DTYPES_BITWISE(size) /* common_dtype refuses bool */
+#define DTYPES_INTEGER(size)       ((size) ? HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL) : HAUL__INTEGERS)
 #define RULE_ANY                   HAUL__PROMOTED
 #define RULE_NUMBER                HAUL__PROMOTED
 #define RULE_NUMBER_WIDE           HAUL__PROMOTED

@@ -111,7 +111,7 @@ if command -v zsh >/dev/null; then
     zsh_completes "haul top --prometheus opt" "haul top --prometheus options.json "
     zsh_completes "haul train --est" "haul train --estimate "
     zsh_completes "haul predict --split te" "haul predict --split test "
-    zsh_completes "haul ops softplu" "haul ops softplus "
+    zsh_completes "haul ops leaky_re" "haul ops leaky_relu "
     zsh_completes "haul completion z" "haul completion zsh "
     zsh -f "$HAUL_SOURCE/tests/support/complete.zsh" completion.zsh "${lines[@]}" >completed.txt
     mapfile -t completed <completed.txt
