@@ -27,11 +27,12 @@ tests() {
     done
 }
 
+on_ci= # not empty: as on a machine that runs nothing else
 # ci CODE STAGE...: .ci/run must end with that code; what it says is in the file out.
 ci() {
     local want=$1 got
     shift
-    env -u CTEST_PARALLEL_LEVEL PATH="$PWD/stubs:$PATH" XDG_CACHE_HOME="$PWD/cache" HAUL_TEST_DATA=none \
+    env -u CTEST_PARALLEL_LEVEL CI="$on_ci" PATH="$PWD/stubs:$PATH" XDG_CACHE_HOME="$PWD/cache" HAUL_TEST_DATA=none \
         "$tree/.ci/run" "$@" >out 2>&1
     got=$?
     check ".ci/run $* ends with $want" test $got -eq "$want" || cat out >&2
@@ -89,6 +90,15 @@ ci 1 asan
 tests build "unsteady $once"
 (cd "$tree" && PATH="$OLDPWD/stubs:$PATH" make --no-print-directory test >../out 2>&1)
 check "make test repeats nothing" test $? -ne 0 -a "$(grep -c '^flaky' out)" -eq 0
+
+# Where nobody works in the tree, a build of a stage is gone after it, and the one that later stages need stays.
+tests build "good true"
+tests build-asan "good true"
+on_ci=true
+ci 0 test asan
+on_ci=
+check "the build of asan is gone" test ! -e "$tree/build-asan"
+check "the build is there" test -e "$tree/build"
 
 # Only the newest runs are kept.
 tests build "good true"
