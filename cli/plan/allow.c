@@ -60,9 +60,8 @@ const char *allow_device(const study_request *r, const char *machine)
 
 static haul_status record(void *context, const haul__choose_way *way, haul__segments *segments, haul__fit_step *out)
 {
-    const allowance      *a = context;
-    const haul__training *t = planner_vary(a->t->planner, way->parts, way->bf16 ? "bf16" : NULL);
-    return haul__fit_record(t, way->batch, segments, out);
+    const allowance *a = context;
+    return haul__fit_record(planner_vary(a->t->planner, way), way->batch, segments, out);
 }
 
 /* As the options have it. */
@@ -70,7 +69,7 @@ static haul_status record_plain(void *context, haul__segments *segments, haul__f
 {
     const allowance     *a = context;
     const train_options *o = a->t->options;
-    return record(context, &(haul__choose_way){o->batch, o->accumulate, false}, segments, out);
+    return record(context, &(haul__choose_way){.batch = o->batch, .parts = o->accumulate}, segments, out);
 }
 
 /* A percentage is of the device's peak without a limit. A size has what the driver takes in it, as for haul train. */
@@ -107,7 +106,7 @@ static void use_split(allowance *a)
     c->fits = true;
     c->used = HAUL__ALLOW_SPLIT;
     c->accumulate = 1;
-    c->bf16 = false;
+    c->bf16 = c->offload = false;
     c->moved = 0;
     c->ps = best->cost;
     c->bound = smaller(best->proof.bound, c->bound);
@@ -191,9 +190,9 @@ static int check(const allowance *a)
     }
     if (!memory_limit_suits_batch(p->percent[1], o->batch))
         return EXIT_USAGE;
-    if (o->resume && a->allowed & ~(unsigned)(HAUL__ALLOW_RECOMPUTE | HAUL__ALLOW_SPILL)) {
-        complain("a run that goes on may change only --allow recompute,spill; the rest needs another run: haul plan "
-                 "--run %s",
+    if (o->resume && a->allowed & ~(unsigned)(HAUL__ALLOW_RECOMPUTE | HAUL__ALLOW_SPILL | HAUL__ALLOW_OFFLOAD)) {
+        complain("a run that goes on may change only --allow recompute,spill,offload; the rest needs another run: haul "
+                 "plan --run %s",
                  o->run);
         return EXIT_USAGE;
     }

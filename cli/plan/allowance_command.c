@@ -13,10 +13,10 @@
  */
 static char *given_options(const allowance *a)
 {
-    enum { ALWAYS = 10 };
+    enum { ALWAYS = 11 };
     const haul__chosen *c = &a->chosen;
-    const char         *without[ALWAYS + 5] = {"device", "devices",    "place",     "plan",  "memory-limit",
-                                               "batch",  "accumulate", "recompute", "spill", "estimate"};
+    const char         *without[ALWAYS + 5] = {"device",     "devices",   "place", "plan",     "memory-limit", "batch",
+                                               "accumulate", "recompute", "spill", "estimate", "offload"};
     int                 count = ALWAYS;
     if (c->bf16)
         without[count++] = "precision";
@@ -69,6 +69,8 @@ static void put_plan(const allowance *a, char *out, size_t size)
         put_switch(out, size, "precision", true, "bf16", false);
     put_switch(out, size, "recompute", haul__segments_count_on(&c->keep.segments), "auto",
                trainer_recomputes(a->t) && !option_given(given, "recompute"));
+    if (c->offload || !strcmp(a->t->options->offload, "optimizer"))
+        put_switch(out, size, "offload", true, "optimizer", false);
     put_switch(out, size, "spill", c->keep.schedule.count, "on", a->spilled && !option_given(given, "spill"));
     put_number(out, size, "memory-limit", a->limit);
 }

@@ -169,7 +169,7 @@ static const option plan_rows[] = {
      OPTION_TEXT_AT(plan_options, allow),
      .argument = "LIST",
      .help = "Instead of placing operations, find the fastest way to train within --memory-limit on the device, with "
-             "any of these: split, recompute, spill, accumulate, bf16"},
+             "any of these: split, recompute, spill, accumulate, bf16, offload (the optimizer's state)"},
     {.group = "Output",
      .name = "measure",
      OPTION_FLAG_AT(plan_options, measure),

@@ -35,6 +35,8 @@ static void print_techniques(const allowance *a)
         printf("accumulate %s mini-batches of %s\n", text_count(c->accumulate), text_count(c->batch / c->accumulate));
     if (c->bf16)
         printf("bf16       matrix products and convolutions\n");
+    if (c->offload)
+        printf("offload    the optimizer's state, %s, to host memory\n", text_bytes(c->hosted - c->keep.moved));
     print_segments(a);
     if (c->keep.schedule.count)
         printf("spill      %s in %s tensors to host memory and back in each step\n", text_bytes(c->moved),

@@ -59,7 +59,7 @@ bool show_allowance_json(const allowance *a)
     json_number(object, "bound_ms", c->fits ? plan_ms(c->bound) : NAN);
     json_number(object, "gap", c->fits ? plan_gap(c->ps, c->bound) : NAN);
     cJSON *peaks = json_object(object, "peak_bytes");
-    json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->moved));
+    json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->hosted));
     json_number(peaks, p->names[1], (double)c->keep.peak);
     json_number(object, "spilled_bytes", (double)c->moved);
     json_number(object, "least_bytes", (double)c->least);

@@ -102,9 +102,10 @@ static void tell_recompute(trainer *t, int64_t limit)
 
 static void tell_offload(trainer *t, int64_t limit)
 {
-    haul__batch_need    need;
-    haul__batch_request request = planner_batches(t->planner, limit);
-    request.training = planner_offload(t->planner);
+    haul__batch_need       need;
+    haul__batch_request    request = planner_batches(t->planner, limit);
+    const haul__choose_way way = {.parts = t->options->accumulate, .offload = true};
+    request.training = planner_vary(t->planner, &way);
     if (!strcmp(t->options->offload, "optimizer") || !haul__device_is_apart(t->device) ||
         haul__batch_find_need(&request, t->options->batch, &need, NULL))
         return;

@@ -13,17 +13,17 @@ struct planner {
     train_options  options;
     haul__training training;
     haul__training varied;    /* of planner_vary, */
-    const char    *precision; /* with this precision */
-    const char    *offload;   /* of the next copy; NULL: that of the options */
+    const char    *precision; /* with these options */
+    const char    *offload;
 };
 
-static haul_status build_with(planner *p, int64_t batch, const char *precision, bool follows,
+static haul_status build_with(planner *p, int64_t batch, const char *precision, const char *offload, bool follows,
                               haul__training_objects *out)
 {
     p->options = *p->of->options;
     p->options.batch = batch;
     p->options.precision = precision;
-    p->options.offload = p->offload ? p->offload : p->of->options->offload;
+    p->options.offload = offload;
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
@@ -35,23 +35,13 @@ static haul_status build_with(planner *p, int64_t batch, const char *precision, 
 static haul_status build(void *context, int64_t batch, bool follows, haul__training_objects *out)
 {
     planner *p = context;
-    return build_with(p, batch, p->of->options->precision, follows, out);
+    return build_with(p, batch, p->of->options->precision, p->of->options->offload, follows, out);
 }
 
 static haul_status build_varied(void *context, int64_t batch, bool follows, haul__training_objects *out)
 {
     planner *p = context;
-    return build_with(p, batch, p->precision, follows, out);
-}
-
-static haul_status build_offloading(void *context, int64_t batch, bool follows, haul__training_objects *out)
-{
-    planner    *p = context;
-    const char *before = p->offload;
-    p->offload = "optimizer";
-    const haul_status status = build(context, batch, follows, out);
-    p->offload = before;
-    return status;
+    return build_with(p, batch, p->precision, p->offload, follows, out);
 }
 
 static haul_status step(void *context, const haul_batch *batch, const haul_step_part *part)
@@ -111,19 +101,13 @@ bool planner_open(trainer *t)
     return true;
 }
 
-const haul__training *planner_vary(planner *p, int64_t accumulate, const char *precision)
+const haul__training *planner_vary(planner *p, const haul__choose_way *way)
 {
     p->varied = p->training;
-    p->varied.accumulate = accumulate;
+    p->varied.accumulate = way->parts;
     p->varied.build = build_varied;
-    p->precision = precision ? precision : p->of->options->precision;
-    return &p->varied;
-}
-
-const haul__training *planner_offload(planner *p)
-{
-    p->varied = p->training;
-    p->varied.build = build_offloading;
+    p->precision = way->bf16 ? "bf16" : p->of->options->precision;
+    p->offload = way->offload ? "optimizer" : p->of->options->offload;
     return &p->varied;
 }
 

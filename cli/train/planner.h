@@ -4,6 +4,7 @@
 #define CLI_TRAIN_PLANNER_H
 
 #include "plan/batch.h"
+#include "plan/choose/choose.h"
 #include "plan/fit.h"
 #include "plan/place/plan.h"
 #include "plan/spill_cost.h"
@@ -32,12 +33,9 @@ haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *
  * machine, also on failure. NULL: the error is recorded. */
 haul_plan *planner_place(planner *p, int64_t batch, haul__plan_request *request, const char *operation);
 
-/* The training with --offload optimizer. Valid until the next call, as the one below. */
-const haul__training *planner_offload(planner *p);
-
-/* The training with so many mini-batches in a step, and in that precision; NULL: in its own. Valid until the next call.
- */
-const haul__training *planner_vary(planner *p, int64_t accumulate, const char *precision);
+/* The training with way->parts mini-batches in a step, in bf16 and with --offload optimizer if the way says so. Valid
+ * until the next call. */
+const haul__training *planner_vary(planner *p, const haul__choose_way *way);
 
 /* The training with so many bytes and any batch. */
 haul__batch_request planner_batches(planner *p, int64_t limit);

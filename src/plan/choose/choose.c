@@ -20,20 +20,36 @@ const char *haul__technique_name(int bit)
 
 /* ---- one way ---- */
 
+static bool is_update(const haul_program *p, int64_t operation)
+{
+    return operation >= 0 && !strcmp(p->operations[operation].section, "optimizer step");
+}
+
 static int64_t time_of_updates(const haul__choose_request *r, const haul__keep *k)
 {
     int64_t sum = 0;
     for (int64_t i = 0; i < k->program.operation_count; i++)
-        if (!strcmp(k->program.operations[i].section, "optimizer step")) {
+        if (is_update(&k->program, i)) {
             const haul__machine_work w = haul__program_work_of(&k->program, &k->program.operations[i]);
             sum += haul__machine_time(r->machine, r->number, &w);
         }
     return sum;
 }
 
+/* Bytes of host memory that only updates use. */
+static int64_t state_on_host(const haul_program *p)
+{
+    int64_t sum = 0;
+    for (int64_t i = 0; i < p->store_count; i++) {
+        const haul_program_store *s = &p->stores[i];
+        sum += s->kind == HAUL_STORE_OUTSIDE && s->device == haul_cpu() && is_update(p, s->first) ? s->bytes : 0;
+    }
+    return sum;
+}
+
 static unsigned techniques_of(const haul__choose_request *r, const haul__chosen *c)
 {
-    unsigned used = c->bf16 ? HAUL__ALLOW_BF16 : 0;
+    unsigned used = (c->bf16 ? HAUL__ALLOW_BF16 : 0) | (c->offload ? HAUL__ALLOW_OFFLOAD : 0);
     used |= c->accumulate > r->parts ? HAUL__ALLOW_ACCUMULATE : 0;
     used |= haul__segments_count_on(&c->keep.segments) ? HAUL__ALLOW_RECOMPUTE : 0;
     return used | (c->keep.schedule.count ? HAUL__ALLOW_SPILL : 0);
@@ -50,12 +66,13 @@ static haul_status record(void *context, haul__segments *segments, haul__fit_ste
     return x->r->record(x->r->context, &x->way, segments, out);
 }
 
-/* The step of that batch in so many parts. Only the last one updates the parameters. */
-static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_t parts, bool bf16, int64_t limit,
+/* Of `way` the batch counts. Only the last mini-batch of a step updates the parameters. */
+static haul_status find_way(const haul__choose_request *r, const haul__choose_way *way, int64_t limit,
                             haul__chosen *out)
 {
-    recording x = {r, {batch / parts, parts, bf16}};
-    *out = (haul__chosen){.batch = batch, .accumulate = parts, .bf16 = bf16};
+    const int64_t parts = way->parts;
+    recording     x = {r, *way};
+    *out = (haul__chosen){.batch = way->batch * parts, .accumulate = parts, .bf16 = way->bf16, .offload = way->offload};
     haul_status status = haul__keep_find(&(haul__keep_request){.record = record,
                                                                .context = &x,
                                                                .limit = limit,
@@ -67,7 +84,8 @@ static haul_status find_way(const haul__choose_request *r, int64_t batch, int64_
     if (status)
         return status;
     const int64_t saved = (parts - 1) * time_of_updates(r, &out->keep);
-    out->fits = out->keep.fits && (!r->host_limit || out->keep.moved <= r->host_limit);
+    out->hosted = out->keep.moved + (way->offload ? state_on_host(&out->keep.program) : 0);
+    out->fits = out->keep.fits && (!r->host_limit || out->hosted <= r->host_limit);
     out->ps = parts * out->keep.ps - saved;
     out->bound = parts * out->keep.bound - saved;
     out->free_ps = parts * out->keep.free_ps - saved;
@@ -121,13 +139,15 @@ static int64_t divisor_from(int64_t batch, int64_t least)
 
 /* With the training's mini-batches, and with smaller ones, at most half as large each time, until a step takes no more
  * time than without a limit. */
-static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool bf16, int64_t limit, haul__chosen *best)
+static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool bf16, bool offload, int64_t limit,
+                             haul__chosen *best)
 {
     haul_status status = HAUL_OK;
     bool        free = false;
     for (int64_t parts = 1; !status && !free && parts; parts = divisor_from(batch, 2 * parts)) {
-        haul__chosen now;
-        status = find_way(r, batch * r->parts, parts * r->parts, bf16, limit, &now);
+        haul__chosen           now;
+        const haul__choose_way way = {batch / parts, parts * r->parts, bf16, offload};
+        status = find_way(r, &way, limit, &now);
         if (status)
             break;
         free = now.fits && now.keep.ps == now.keep.free_ps;
@@ -138,13 +158,23 @@ static haul_status try_parts(const haul__choose_request *r, int64_t batch, bool 
     return status;
 }
 
+/* With the optimizer's state in host memory too, unless a step takes no more time than without a limit. */
+static haul_status try_offload(const haul__choose_request *r, int64_t batch, bool bf16, int64_t limit,
+                               haul__chosen *best)
+{
+    const haul_status status = try_parts(r, batch, bf16, false, limit, best);
+    const bool        free = best->fits && best->ps <= best->free_ps;
+    return status || free || !(r->allowed & HAUL__ALLOW_OFFLOAD) ? status
+                                                                 : try_parts(r, batch, bf16, true, limit, best);
+}
+
 /* Of a mini-batch of so many examples, which accumulation may divide. */
 static haul_status choose_for(const haul__choose_request *r, int64_t batch, int64_t limit, haul__chosen *out)
 {
     *out = (haul__chosen){.fits = false};
-    haul_status status = try_parts(r, batch, false, limit, out);
+    haul_status status = try_offload(r, batch, false, limit, out);
     if (!status && r->allowed & HAUL__ALLOW_BF16)
-        status = try_parts(r, batch, true, limit, out);
+        status = try_offload(r, batch, true, limit, out);
     if (status)
         haul__chosen_free(out);
     return status;

@@ -1,5 +1,5 @@
-/* The fastest way to train within a memory limit: batch, accumulation, precision, segments that run again, and
- * spilling, chosen together. */
+/* The fastest way to train within a memory limit: batch, accumulation, precision, the optimizer's state in host memory,
+ * segments that run again, and spilling, chosen together. */
 #ifndef HAUL_PLAN_CHOOSE_CHOOSE_H
 #define HAUL_PLAN_CHOOSE_CHOOSE_H
 
@@ -17,9 +17,10 @@ const char *haul__technique_name(int bit);
 
 /* One way to make a step. */
 typedef struct haul__choose_way {
-    int64_t batch; /* examples in a mini-batch */
-    int64_t parts; /* mini-batches in a step */
-    bool    bf16;  /* else in the training's own precision */
+    int64_t batch;   /* examples in a mini-batch */
+    int64_t parts;   /* mini-batches in a step */
+    bool    bf16;    /* else in the training's own precision */
+    bool    offload; /* the optimizer's state is in host memory; else where the training has it */
 } haul__choose_way;
 
 typedef struct haul__choose_request {
@@ -31,7 +32,7 @@ typedef struct haul__choose_request {
     int64_t              most_batch; /* that is tried for 0 */
     int64_t              parts;      /* mini-batches in a step, before ACCUMULATE makes smaller ones */
     int64_t              limit;      /* bytes on the training's device */
-    int64_t              host_limit; /* bytes of host memory that spilled tensors may take; 0: none */
+    int64_t              host_limit; /* bytes of host memory that what leaves the device may take; 0: any number */
     const haul__machine *machine;
     int                  number; /* of the device on the machine */
 } haul__choose_request;
@@ -48,12 +49,13 @@ typedef struct haul__chosen {
     bool               fits;
     unsigned           used; /* techniques */
     int64_t            batch, accumulate;
-    bool               bf16;
+    bool               bf16, offload;
     haul__keep         keep;               /* of a mini-batch */
     int64_t            ps, bound, free_ps; /* of a step; the last in the training's own precision and parts */
     int64_t            free_peak;          /* likewise */
     int64_t            least;              /* bytes on the device: no allowed way needs less, by the model */
     int64_t            moved;              /* bytes that are spilled in a step */
+    int64_t            hosted;  /* bytes of host memory: what a mini-batch spills, and the optimizer's state */
     int64_t            largest; /* mini-batch that was found to fit if that of the request does not; 0: none */
     haul__choose_other more, less;
 } haul__chosen;

@@ -45,6 +45,20 @@ all = json.load(open("all"))
 for one in "recompute", "spill", "accumulate":
     assert all["step_ms"] <= json.load(open(one))["step_ms"], one'
 
+# Adam's state, which is twice as large as the parameters, in host memory; and a training with the command.
+state=(--model mlp --data shapes:64 --batch 4 --optimizer adamw)
+run 0 plan --machine laptop-4g --memory-limit 85% --allow offload --json -- "${state[@]}"
+check "offload" test "$("$HAUL_PYTHON" check.py out)" = offload
+check "with its bytes" "$HAUL_PYTHON" -c 'import json; assert 6 << 20 < json.load(open("out"))["peak_bytes"]["cpu"] < 8 << 20'
+run 4 plan --machine laptop-4g --memory-limit cuda:0=85%,cpu=1M --allow offload -- "${state[@]}"
+run 0 plan --machine laptop-4g --memory-limit 100% --allow offload,accumulate --json -- "${state[@]}"
+check "no more is done than needed" test -z "$("$HAUL_PYTHON" check.py out)"
+run 0 plan --devices cpu,sim:laptop-4g --memory-limit 85% --allow offload -- "${state[@]}"
+check "it says what goes to the host" grep -Eqx "offload    the optimizer's state, [0-9.]+ MiB, to host memory" out
+next=$(sed -n 's/^next       haul //p' out)
+check "the command has the option" grep -q -- ' --offload optimizer' <<<"$next"
+eval "run 0 $next --epochs 1 --run offloaded"
+
 # A placement has the precision of the training, whatever else was tried.
 run 0 plan "${step[@]}" --memory-limit 20% --allow split --json
 cp out split
