@@ -39,8 +39,8 @@ static int check(const plan_options *o)
         complain("--verify only checks a certificate; leave --measure, --json, --svg and --certificate out");
         return EXIT_USAGE;
     }
-    if (o->allow && (o->measure || o->svg || o->certificate || o->verify || o->texts.places)) {
-        complain("--allow plans memory; leave --measure, --svg, --certificate, --verify and --place out");
+    if (o->allow && (o->measure || o->svg || o->certificate || o->verify || o->texts.places || o->texts.stages)) {
+        complain("--allow plans memory; leave --measure, --svg, --certificate, --verify, --place and --stages out");
         return EXIT_USAGE;
     }
     if (!o->allow && has_step(o) && !o->step.batch && !o->verify) {
@@ -165,6 +165,11 @@ static const option plan_rows[] = {
      .argument = "LIST",
      .help = "Modules that stay on a device, for example 'conv*=cuda:0,fc*=cpu'"},
     {.group = "Machine",
+     .name = "stages",
+     OPTION_FLAG_AT(plan_options, texts.stages),
+     .help = "Place consecutive modules on each device but the host, in stages of about the same time, for haul train "
+             "--pipeline: micro-batches keep all of them busy"},
+    {.group = "Machine",
      .name = "allow",
      OPTION_TEXT_AT(plan_options, allow),
      .argument = "LIST",
@@ -219,6 +224,7 @@ static int plan_main(int argc, char **argv)
 static const help_example plan_lines[] = {{"haul plan --model simplecnn --batch 32 --machine h200", NULL},
                                           {"haul plan --model resnet18 --machine laptop-4g --memory-limit 2G", NULL},
                                           {"haul plan --run runs/first --svg plan.svg --certificate plan.json", NULL},
+                                          {"haul plan --model resnet18 --devices cpu,cuda:0,cuda:1 --stages", NULL},
                                           {"haul plan --verify plan.json --run runs/first", NULL},
                                           {"haul plan --allow spill --memory-limit 2G -- --batch 512", NULL},
                                           {NULL, NULL}};

@@ -71,7 +71,8 @@ bool request_read(const request_texts *texts, study_request *out)
 {
     haul_plan_limit   limits[MOST_LIMITS];
     haul_plan_pin     pins[MOST_PINS];
-    haul_plan_options o = {.devices = texts->devices, .machine = texts->machine, .limits = limits, .pins = pins};
+    haul_plan_options o = {
+        .devices = texts->devices, .machine = texts->machine, .limits = limits, .pins = pins, .stages = texts->stages};
     if (!copy_text(out, 0, texts->limits) || !copy_text(out, 1, texts->places) ||
         !read_limits(out->texts[0], limits, &o.limit_count) || !read_places(out->texts[1], pins, &o.pin_count))
         return false;

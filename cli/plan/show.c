@@ -153,6 +153,19 @@ static void print_batches(const study *s)
     print_wrapped(text, 0, 0);
 }
 
+/* "A step has 3.1 ms of work on cuda:0, ...": what micro-batches can overlap. */
+static void print_stages(const study *s)
+{
+    char   text[700];
+    size_t used = (size_t)snprintf(text, sizeof text, "A step has");
+    for (int d = 0; d < haul__plan_device_count(s->plan) && used < sizeof text; d++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s of work on %s", d ? "," : "",
+                                 text_ps(study_work_of(s, d)), s->plan->request.names[d]);
+    if (used < sizeof text)
+        snprintf(text + used, sizeof text - used, "; with haul train --pipeline N they work at the same time.");
+    print_wrapped(text, 0, 0);
+}
+
 /* For a machine that was measured: profiles were made on it, or can be. */
 static void print_learnt(const study *s)
 {
@@ -182,7 +195,10 @@ bool show_plan(const study *s, const char *title)
     print_peaks(s);
     print_proof(s);
     print_bits(s);
-    print_batches(s);
+    if (s->plan->request.stages)
+        print_stages(s);
+    else
+        print_batches(s);
     print_learnt(s);
     putchar('\n');
     print_rows(s);

@@ -98,6 +98,9 @@ static void put_whole(const study *s, cJSON *object)
         json_number(single, s->plan->request.names[d], plan_ms(s->plan->single[d].cost));
     }
     json_number(object, "step_ms", plan_ms(cost));
+    cJSON *work = json_object(object, "work_ms");
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++)
+        json_number(work, s->plan->request.names[d], plan_ms(study_work_of(s, d)));
     json_number(object, "bound_ms", plan_ms(bound));
     json_number(object, "gap", plan_gap(cost, bound));
     int64_t peaks[HAUL__PLACE_DEVICES];

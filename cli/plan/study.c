@@ -17,6 +17,16 @@ const char *study_candidate_name(const haul__plan_way *c, const char *best)
     return c->device < 0 ? best : c->name;
 }
 
+int64_t study_work_of(const study *s, int device)
+{
+    const haul__place_graph *g = &s->plan->graph;
+    int64_t                  sum = 0;
+    for (size_t i = 0; i < g->operation_count; i++)
+        if (haul__plan_device_of(s->plan, &g->operations[i]) == device)
+            sum += g->operations[i].cost[device];
+    return sum;
+}
+
 /* ---- from which batch the other devices pay ---- */
 
 /* What a step of that batch takes without limits: at best, and on each device alone. */
@@ -101,6 +111,8 @@ bool study_make(study *s, trainer *t, study_request *request)
     count_learnt(s);
     if (!study_find_rows(s))
         return false;
+    if (s->plan->request.stages)
+        return true;
     haul_status status = least_batch(t, s, false, &s->pays_some);
     if (!status)
         status = least_batch(t, s, true, &s->pays_all);

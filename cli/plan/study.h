@@ -15,10 +15,11 @@ typedef struct study_request {
 } study_request;
 
 typedef struct study {
-    haul_plan        *plan;
-    int64_t           timed, learnt[HAUL__PLACE_DEVICES]; /* operations that take time; with learnt times */
-    int64_t           pays_some, pays_all; /* batches from which the other devices do; 0: none that was tried */
-    struct plan_row  *rows;                /* of the best placement */
+    haul_plan *plan;
+    int64_t    timed, learnt[HAUL__PLACE_DEVICES]; /* operations that take time; with learnt times */
+    int64_t    pays_some,
+        pays_all;           /* batches from which the other devices do; 0: none that was tried, or a plan in stages */
+    struct plan_row  *rows; /* of the best placement */
     size_t            row_count, row_room;
     int               row_depth; /* parts of paths in the names of rows */
     struct plan_edge *edges;
@@ -51,6 +52,9 @@ bool study_find_rows(study *s);
 
 /* The row of an operation; SIZE_MAX: none, since it costs nothing. */
 size_t study_row_of(const study *s, const haul__place_operation *o);
+
+/* The time of the operations that the plan has on the device, in picoseconds. */
+int64_t study_work_of(const study *s, int device);
 
 const char *study_role_name(int role);
 

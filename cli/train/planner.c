@@ -15,6 +15,7 @@ struct planner {
     haul__training varied;    /* of planner_vary, */
     const char    *precision; /* with these options */
     const char    *offload;
+    bool           whole; /* the next copy makes no micro-batches */
 };
 
 static haul_status build_with(planner *p, int64_t batch, const char *precision, const char *offload, bool follows,
@@ -24,6 +25,7 @@ static haul_status build_with(planner *p, int64_t batch, const char *precision, 
     p->options.batch = batch;
     p->options.precision = precision;
     p->options.offload = offload;
+    p->options.pipeline = p->whole ? 1 : p->of->options->pipeline;
     p->trial = *p->of;
     p->trial.options = &p->options;
     p->trial.follows = follows;
@@ -145,6 +147,14 @@ bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out)
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out)
 {
     return haul__fit_program(&p->training, batch, &p->of->expected.segments, moves, out);
+}
+
+haul_status planner_record_whole(planner *p, int64_t batch, haul_program *out)
+{
+    p->whole = true;
+    const haul_status status = planner_record(p, batch, false, out);
+    p->whole = false;
+    return status;
 }
 
 haul_plan *planner_place(planner *p, int64_t batch, haul__plan_request *request, const char *operation)

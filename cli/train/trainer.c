@@ -241,16 +241,19 @@ static bool can_be_kept(const trainer *t)
     return classes_are_text(t->data.train);
 }
 
-/* True if the plan is for the step of this training, which is recorded before anything is placed. */
+/* True if the plan is for the step of this training, or for that without micro-batches. They are recorded before
+ * anything is placed. */
 static bool suits_plan(trainer *t, const place_list *places)
 {
-    haul_program step = {.operation_count = 0};
+    haul_program whole = {.operation_count = 0}, step = whole;
     bool         fine = planner_open(t);
-    if (fine && planner_record(t->planner, t->options->batch, false, &step)) {
+    if (fine && (planner_record_whole(t->planner, t->options->batch, &whole) ||
+                 planner_record(t->planner, t->options->batch, false, &step))) {
         complain_error();
         fine = false;
     }
-    fine = fine && place_suits(places, t->options->plan, &step);
+    fine = fine && (place_is_for(places, &whole) || place_suits(places, t->options->plan, &step));
+    haul_program_free(&whole);
     haul_program_free(&step);
     return fine;
 }

@@ -102,11 +102,23 @@ void place_free(place_list *l)
     *l = (place_list){0};
 }
 
+static void digest_of(const haul_program *step, char out[17])
+{
+    snprintf(out, 17, "%016" PRIx64, haul__place_digest(step));
+}
+
+bool place_is_for(const place_list *l, const haul_program *step)
+{
+    char digest[17];
+    digest_of(step, digest);
+    return !strcmp(digest, l->plan->digests[0]);
+}
+
 bool place_suits(const place_list *l, const char *plan, const haul_program *step)
 {
     char digest[17];
-    snprintf(digest, sizeof digest, "%016" PRIx64, haul__place_digest(step));
-    if (!strcmp(digest, l->plan->digests[0]))
+    digest_of(step, digest);
+    if (place_is_for(l, step))
         return true;
     complain(
         "%s is for another step: its \"program\" is %s and that of this training %s; model, data, batch, optimizer "

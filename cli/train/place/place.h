@@ -25,7 +25,10 @@ void place_free(place_list *l);
 /* Lists the modules of the plan with their devices, for place_text. False after a complaint. */
 bool place_list_modules(place_list *l);
 
-/* True if the plan is for this step. False after a complaint. */
+/* True if the plan is for this step. */
+bool place_is_for(const place_list *l, const haul_program *step);
+
+/* Likewise, and false after a complaint. */
 bool place_suits(const place_list *l, const char *plan, const haul_program *step);
 
 /* Puts the plan into force, for the innermost scope. Without one, moves the modules and makes them compute there; other

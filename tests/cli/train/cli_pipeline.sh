@@ -70,6 +70,27 @@ run 0 train --model simplecnn --data shapes:4096 --batch 2048 --workers 0 --epoc
 check "it was tried against each device alone" grep -Eq '^chosen  all on sim:laptop-4g:0; .* a step in a short run, [0-9.]+ ms split as planned' out
 check "which has no micro-batches" grep -q '"pipeline": 1' found/config.json
 
+# ---- a plan in stages ----
+net=(--model simplecnn --data shapes:4096 --batch 2048)
+devices=(--devices cpu,sim:h200,sim:h200:1)
+run 0 plan "${devices[@]}" --stages --certificate stages.json -- "${net[@]}"
+check "the work of each device" grep -Eq '^A step has [0-9.]+ [mu]?s of work on cpu, [0-9.]+ [mu]?s of work on sim:h200:0, [0-9.]+ [mu]?s' out
+check "no batch from which devices pay" test "$(grep -c 'from batch' out)" -eq 0
+run 0 plan --verify stages.json
+run 0 plan "${devices[@]}" --json -- "${net[@]}"
+cp out plain
+run 0 plan "${devices[@]}" --stages --json -- "${net[@]}"
+check "two halves" "$HAUL_PYTHON" - <<'END'
+import json
+
+plain, stages = json.load(open("plain")), json.load(open("out"))
+assert stages["step_ms"] >= plain["step_ms"] >= stages["bound_ms"]
+work = [stages["work_ms"][d] for d in ("sim:h200:0", "sim:h200:1")]
+assert min(work) > 0.25 * max(work), work
+END
+run 0 train "${net[@]}" --workers 0 --epochs 1 --plan stages.json --pipeline 4 --run staged
+run 2 plan "${devices[@]}" --stages --allow spill -- "${net[@]}"
+
 # ---- where it does not apply ----
 net=(--model simplecnn --data shapes:64 --epochs 1)
 run 2 train "${net[@]}" --pipeline 4
