@@ -4,7 +4,7 @@
 cat >check.py <<'END'
 import json, sys
 p = json.load(open(sys.argv[1]))
-names = {"model", "machine", "described", "devices", "step_ms", "bound_ms", "gap", "single", "peak_bytes",
+names = {"model", "machine", "described", "devices", "step_ms", "bound_ms", "work_ms", "gap", "single", "peak_bytes",
          "one_device_bytes", "pays_from_batch", "candidates", "operations", "edges"}
 assert set(p) == names, set(p) ^ names
 assert p["model"] == {"cost": "additive"}
