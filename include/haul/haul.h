@@ -12,6 +12,7 @@
 #include <haul/data.h>
 #include <haul/dataset.h>
 #include <haul/device.h>
+#include <haul/dlpack.h>
 #include <haul/dtype.h>
 #include <haul/error.h>
 #include <haul/estimate.h>

@@ -25,8 +25,7 @@ static size_t offset_of(const haul_tensor *t)
     return (size_t)t->offset * haul__dtype_size(t->dtype);
 }
 
-/* A dense tensor like t that no scope owns. */
-static haul_tensor *dense_like(const haul_tensor *t, const char *operation)
+haul_tensor *haul__dense_like(const haul_tensor *t, const char *operation)
 {
     haul__storage *storage = haul__storage_alloc(t->storage->device, haul_tensor_bytes(t), operation);
     haul_tensor   *dense = haul__tensor_wrap(storage, t->dtype, &t->shape, NULL, 0);
@@ -126,7 +125,7 @@ static haul_status write_elements(haul_tensor *t, const void *data, size_t bytes
         in.to = (haul__region){t->storage, offset_of(t)};
         return bring_in(&in, t->dtype);
     }
-    haul_tensor *dense = dense_like(t, operation);
+    haul_tensor *dense = haul__dense_like(t, operation);
     if (!dense)
         return haul_error_status();
     in.to = (haul__region){dense->storage, 0};
@@ -183,7 +182,7 @@ static haul_status read_elements(const haul_tensor *t, void *out, const char *na
     haul_status  status;
     if (t->contiguous)
         return bring_out(t, out, name, operation);
-    dense = dense_like(t, operation);
+    dense = haul__dense_like(t, operation);
     status = dense ? haul__copy_elements(dense, (haul_tensor *)t, operation) : haul_error_status();
     if (!status)
         status = bring_out(dense, out, name, operation);

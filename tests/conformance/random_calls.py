@@ -25,6 +25,8 @@ LEFT_OUT = {
     "haul_batch_tensor": "in the driver", "haul_batch_lengths": "in the driver",
     "haul_example_field": "in the driver", "haul_example_resize": "in the driver",
     "haul_events_subscribe_with": "subscribers run within calls", "haul_events_unsubscribe": "needs a subscriber",
+    "haul_to_dlpack": "the result has a deleter", "haul_to_dlpack_legacy": "the result has a deleter",
+    "haul_from_dlpack": "takes a struct of another library", "haul_from_dlpack_legacy": "takes a struct of another library",
     "haul_unmap": "frees what the program still has a pointer to",
 }
 KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OPTIMIZER", "haul_dataset": "DATASET",
