@@ -254,6 +254,16 @@ static bool may_replace(const extract *x, const haul_program_value *result, cons
            o->last == at && x->items[place].last == at;
 }
 
+/* True if another operand is a different view of the same elements, which the result would overwrite before they are
+ * read. */
+static bool is_read_otherwise(const haul_program_value *values, int count, int operand)
+{
+    for (int k = 0; k < count; k++)
+        if (k != operand && values[k].store == values[operand].store && !same_form(&values[k], &values[operand]))
+            return true;
+    return false;
+}
+
 /* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
 static void share_places(extract *x)
 {
@@ -266,7 +276,7 @@ static void share_places(extract *x)
         const haul_program_value *values = x->out->values + x->out->operations[number].value;
         const haul_program_value *result = values + c->operand_count;
         for (int k = 0; k < c->operand_count; k++) {
-            if (!may_replace(x, result, &values[k], number))
+            if (!may_replace(x, result, &values[k], number) || is_read_otherwise(values, c->operand_count, k))
                 continue;
             x->groups[result->store] = x->groups[values[k].store];
             x->items[x->groups[result->store]].last = x->items[result->store].last;
