@@ -268,7 +268,9 @@ static void test_dlpack__refuses(void **state)
     f.v.tensor.byte_offset = UINT64_MAX - 3;
     refused(&f, HAUL_INVALID_ARGUMENT, "not aligned");
     f.v.deleter = NULL;
+    haul_scope *inner = haul_scope_push();
     assert_valid(haul_from_dlpack(&f.v));
+    assert_int_equal(haul_scope_pop(inner), HAUL_OK);
     assert_failed(haul_from_dlpack(NULL));
     assert_failed(haul_from_dlpack_legacy(NULL));
     haul_error_clear();

@@ -402,9 +402,42 @@ static void test_arena__that_is_too_small(void **state)
     haul_scope_pop(scope);
 }
 
+typedef struct symmetric {
+    haul_tensor *x, *out;
+} symmetric;
+
+/* An operand and a transposed view of the same elements, whose memory no later call needs. */
+static haul_status make_symmetric(void *context)
+{
+    const symmetric *s = context;
+    haul_tensor     *y = haul_mul_scalar(s->x, 2);
+    return haul_add_into(s->out, haul_add(y, haul_transpose(y, 0, 1)), s->x);
+}
+
+static void test_views_of_one_operand(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    static float      out[N * N];
+    haul_scope       *scope = haul_scope_push();
+    const haul_status on_host = haul_set_device(haul_cpu());
+    haul_tensor      *x = haul_reshape(haul_arange(HAUL_F32, 0, N * N, 1), HAUL_SHAPE(N, N));
+    symmetric         s = {x, haul_zeros(HAUL_F32, HAUL_SHAPE(N, N))};
+    haul_recording   *r = haul_recording_new(make_symmetric, &s);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+        assert_int_equal(haul_read(s.out, out, sizeof out), HAUL_OK);
+        for (int k = 0; k < N * N; k++)
+            assert_true(out[k] == (float)(3 * k + 2 * (k % N * N + k / N)));
+    }
+    assert_int_equal(on_host, HAUL_OK);
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_views_of_one_operand),
         cmocka_unit_test(test_moves__only_where_nothing_needs_all_gradients),
         cmocka_unit_test(test_moves__same_bits),
         cmocka_unit_test(test_moves__arena_of_a_network),
