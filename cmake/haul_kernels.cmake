@@ -88,6 +88,7 @@ endif()
 if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
     list(APPEND kernel_flags -fno-thread-jumps)
     check_c_compiler_flag(-mmove-max=256 HAUL_HAS_MOVE_MAX)
+    check_c_compiler_flag(--param=avoid-fma-max-bits=0 HAUL_HAS_AVOID_FMA)
 endif()
 # Networks compute in f32: for it gcc makes as many variants of a loop as it likes. The other dtypes do with a vector loop
 # and a plain one, which takes half the time to compile. The level for processors from before 2013 calls a function for
@@ -154,8 +155,10 @@ foreach(level IN LISTS HAUL_CPU_LEVELS)
         target_compile_options(haul_kernels_${level} PRIVATE -O1)
     endif()
     haul_add_kernels(haul_kernels_fma_${level} ${level} "${fma}")
+    # For some processors gcc fuses no multiply-adds of a loop that has one chain of them. A tile of one row would have
+    # other bits than the same row in a tile of several.
     target_compile_options(haul_kernels_fma_${level} PRIVATE ${kernel_flags} -ffp-contract=fast
-        $<$<BOOL:${HAUL_SANITIZE}>:-O1>)
+        $<$<BOOL:${HAUL_HAS_AVOID_FMA}>:--param=avoid-fma-max-bits=0> $<$<BOOL:${HAUL_SANITIZE}>:-O1>)
     # gcc before 13.3 aligns what AddressSanitizer moves off the stack too little for vectors of 64 bytes.
     if("address" IN_LIST HAUL_SANITIZE AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
         target_compile_options(haul_kernels_fma_${level} PRIVATE --param=asan-use-after-return=0)
