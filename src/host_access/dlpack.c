@@ -29,18 +29,16 @@ enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 /* ---- from Haul ---- */
 
 /* What the other library holds: the struct that it gets, and a reference to the memory. */
-typedef struct export
-{
+typedef struct dl_export {
     union {
         haul__dl_versioned versioned;
         haul__dl_legacy    legacy;
     } given;
     haul__storage *storage;
     int64_t        dims[2 * HAUL_MAX_DIMS]; /* shape and strides */
-}
-export;
+} dl_export;
 
-static void destroy(export *e)
+static void destroy(dl_export *e)
 {
     haul__object_release(e->storage);
     haul__free(e);
@@ -56,14 +54,6 @@ static void delete_legacy(haul__dl_legacy *self)
 {
     if (self)
         destroy(self->context);
-}
-
-static bool shares_elements(const haul_tensor *t)
-{
-    for (int d = 0; d < t->shape.ndim; d++)
-        if (t->shape.dims[d] > 1 && !t->strides[d])
-            return true;
-    return false;
 }
 
 static haul_status check(const haul_tensor *x, const char *operation)
@@ -82,7 +72,7 @@ static haul_status check(const haul_tensor *x, const char *operation)
     return HAUL_OK;
 }
 
-static void describe(const haul_tensor *x, export *e, haul__dl_tensor *out)
+static void describe(const haul_tensor *x, dl_export *e, haul__dl_tensor *out)
 {
     const size_t size = haul__dtype_size(x->dtype);
     *out = (haul__dl_tensor){.device_type = HAUL__DL_CPU,
@@ -102,11 +92,11 @@ static void describe(const haul_tensor *x, export *e, haul__dl_tensor *out)
 }
 
 /* Everything but the struct's own members. NULL: the error is recorded. */
-static export *share(const haul_tensor *x, const char *operation)
+static dl_export *share(const haul_tensor *x, const char *operation)
 {
     if (check(x, operation) || haul__host_before(x->storage, true, operation) || haul__index_faults_raise(NULL))
         return NULL;
-    export *e = haul__calloc(1, sizeof *e);
+    dl_export *e = haul__calloc(1, sizeof *e);
     if (!e) {
         haul__fail_memory(operation, sizeof *e);
         return NULL;
@@ -118,7 +108,7 @@ static export *share(const haul_tensor *x, const char *operation)
 
 haul__dl_versioned *haul_to_dlpack(haul_tensor *x)
 {
-    export *e = share(x, "haul_to_dlpack");
+    dl_export *e = share(x, "haul_to_dlpack");
     if (!e)
         return NULL;
     haul__dl_versioned *v = &e->given.versioned;
@@ -126,7 +116,7 @@ haul__dl_versioned *haul_to_dlpack(haul_tensor *x)
                               .minor = HAUL__DL_MINOR,
                               .context = e,
                               .deleter = delete_versioned,
-                              .flags = shares_elements(x) ? HAUL__DL_READ_ONLY : 0};
+                              .flags = haul__overlaps_itself(x) ? HAUL__DL_READ_ONLY : 0};
     describe(x, e, &v->tensor);
     return v;
 }
@@ -136,13 +126,13 @@ haul__dl_legacy *haul_to_dlpack_legacy(haul_tensor *x)
     static const char operation[] = "haul_to_dlpack_legacy";
     if (check(x, operation))
         return NULL;
-    if (shares_elements(x)) {
+    if (haul__overlaps_itself(x)) {
         haul__fail(HAUL_STATE, operation, "x",
                    "several elements of x share memory (it was expanded), which DLPack before 1.0 cannot mark as "
                    "read-only; pass haul_contiguous(x)");
         return NULL;
     }
-    export *e = share(x, operation);
+    dl_export *e = share(x, operation);
     if (!e)
         return NULL;
     haul__dl_legacy *l = &e->given.legacy;
@@ -168,7 +158,7 @@ static void release_legacy(void *tensor)
 }
 
 /* A tensor of another library, what it is for Haul, and how it ends. */
-typedef struct import {
+typedef struct dl_import {
     const haul__dl_tensor *given;
     const char            *operation;
     bool                   read_only;
@@ -179,9 +169,9 @@ typedef struct import {
     int64_t    strides[HAUL_MAX_DIMS];
     int64_t    count, extent; /* elements; from the first to behind the last one in memory */
     char      *data;          /* the first element */
-} import;
+} dl_import;
 
-static haul_status find_dtype(import *i)
+static haul_status find_dtype(dl_import *i)
 {
     const haul__dl_tensor *g = i->given;
     for (int k = 0; k < DTYPES; k++)
@@ -196,7 +186,7 @@ static haul_status find_dtype(import *i)
         g->code, g->bits, g->lanes);
 }
 
-static haul_status find_shape(import *i)
+static haul_status find_shape(dl_import *i)
 {
     const haul__dl_tensor *g = i->given;
     if (g->ndim < 0 || g->ndim > HAUL_MAX_DIMS)
@@ -210,7 +200,7 @@ static haul_status find_shape(import *i)
 }
 
 /* The strides, row-major if there are none, and how far the last element is. */
-static haul_status find_strides(import *i)
+static haul_status find_strides(dl_import *i)
 {
     int64_t next = 1, last = 0;
     for (int d = i->shape.ndim - 1; d >= 0; d--) {
@@ -234,7 +224,7 @@ static haul_status find_strides(import *i)
     return HAUL_OK;
 }
 
-static haul_status find_memory(import *i)
+static haul_status find_memory(dl_import *i)
 {
     const haul__dl_tensor *g = i->given;
     if (g->device_type != HAUL__DL_CPU && g->device_type != HAUL__DL_CUDA_HOST)
@@ -261,7 +251,7 @@ static void wait_for_users(haul__storage *storage)
 }
 
 /* A tensor that no scope owns, and that ends the import. NULL: the error is recorded, and the import has not ended. */
-static haul_tensor *wrap(const import *i)
+static haul_tensor *wrap(const dl_import *i)
 {
     haul__storage *storage = haul__storage_new(haul_cpu());
     if (!storage)
@@ -279,7 +269,7 @@ static haul_tensor *wrap(const import *i)
 }
 
 /* A tensor with a copy of the elements, which has ended the import. NULL: the error is recorded. */
-static haul_tensor *copy(const import *i, haul_tensor *t)
+static haul_tensor *copy(const dl_import *i, haul_tensor *t)
 {
     haul_tensor *dense = haul__dense_like(t, i->operation);
     if (dense && haul__copy_elements(dense, t, i->operation)) {
@@ -319,7 +309,7 @@ static haul_status normalise(const haul_tensor *t, const char *operation)
     return HAUL_OK;
 }
 
-static haul_status find_all(import *i)
+static haul_status find_all(dl_import *i)
 {
     haul_status status = haul__device_check(haul_cpu(), i->operation, NULL);
     if (!status)
@@ -331,7 +321,7 @@ static haul_status find_all(import *i)
     return status ? status : find_memory(i);
 }
 
-static haul_tensor *take(import *i)
+static haul_tensor *take(dl_import *i)
 {
     haul_tensor *t = find_all(i) ? NULL : wrap(i);
     if (!t) {
@@ -354,7 +344,7 @@ haul_tensor *haul_from_dlpack(haul__dl_versioned *tensor)
         haul__fail_null(operation, "tensor");
         return haul__failed_tensor();
     }
-import i = {.given = & tensor->tensor, .operation = operation, .release = release_versioned, .owner = tensor };
+    dl_import i = {.given = &tensor->tensor, .operation = operation, .release = release_versioned, .owner = tensor};
     if (tensor->major != HAUL__DL_MAJOR) {
         haul__fail(HAUL_UNSUPPORTED, operation, "tensor",
                    "the tensor is of DLPack %" PRIu32 ".%" PRIu32 "; 1 is expected", tensor->major, tensor->minor);
@@ -372,6 +362,6 @@ haul_tensor *haul_from_dlpack_legacy(haul__dl_legacy *tensor)
         haul__fail_null(operation, "tensor");
         return haul__failed_tensor();
     }
-import i = {.given = & tensor->tensor, .operation = operation, .release = release_legacy, .owner = tensor };
+    dl_import i = {.given = &tensor->tensor, .operation = operation, .release = release_legacy, .owner = tensor};
     return take(&i);
 }

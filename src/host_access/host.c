@@ -148,10 +148,9 @@ haul_status haul__write_named(haul_tensor *t, const void *data, size_t size, con
         return haul__fail_null(operation, "data");
     if (size != bytes)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "size", "size is %zu; t has %zu bytes", size, bytes);
-    for (int d = 0; d < t->shape.ndim; d++)
-        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
-            return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
-                              "several elements of t share memory (it was expanded); write to a tensor of its own");
+    if (haul__overlaps_itself(t))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "t",
+                          "several elements of t share memory (it was expanded); write to a tensor of its own");
     status = write_elements(t, data, bytes, name, operation);
     if (!status)
         haul__storage_changed(t->storage);

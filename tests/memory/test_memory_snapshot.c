@@ -279,14 +279,16 @@ static void test_memory_snapshot__json(void **state)
     assert_non_null(time);
     memmove(time, strchr(time, ',') + 1, strlen(strchr(time, ',') + 1) + 1); /* the only value that is not known */
     assert_string_equal(
-        text, "{\"device\":\"late:0\",\"allocated\":112,\"reserved\":5232,\"peak_allocated\":5232,\"limit\":0,"
-              "\"spilled\":0,\"overhead\":0,\"by_operation\":[{\"name\":\"haul_exp\",\"bytes\":112,\"blocks\":1}],"
-              "\"by_module\":[{\"name\":\"(not recorded)\",\"bytes\":112,\"blocks\":1}],"
-              "\"by_role\":[{\"name\":\"activations\",\"bytes\":112,\"blocks\":1}],\"blocks\":["
-              "{\"operation\":\"haul_exp\",\"role\":\"activations\",\"bytes\":112,\"requested\":100,\"age\":1,\"live\":true,"
-              "\"spilled\":false},"
-              "{\"operation\":\"haul_add\",\"role\":\"activations\",\"module\":\"\",\"label\":\"a \\\"b\\\"\\u000a\xef\xbf\xbd\",\"bytes\":5120,"
-              "\"requested\":5000,\"age\":0,\"live\":false,\"spilled\":false}]}");
+        text,
+        "{\"device\":\"late:0\",\"allocated\":112,\"reserved\":5232,\"peak_allocated\":5232,\"limit\":0,"
+        "\"spilled\":0,\"overhead\":0,\"by_operation\":[{\"name\":\"haul_exp\",\"bytes\":112,\"blocks\":1}],"
+        "\"by_module\":[{\"name\":\"(not recorded)\",\"bytes\":112,\"blocks\":1}],"
+        "\"by_role\":[{\"name\":\"activations\",\"bytes\":112,\"blocks\":1}],\"blocks\":["
+        "{\"operation\":\"haul_exp\",\"role\":\"activations\",\"bytes\":112,\"requested\":100,\"age\":1,\"live\":true,"
+        "\"spilled\":false},"
+        "{\"operation\":\"haul_add\",\"role\":\"activations\",\"module\":\"\",\"label\":\"a "
+        "\\\"b\\\"\\u000a\xef\xbf\xbd\",\"bytes\":5120,"
+        "\"requested\":5000,\"age\":0,\"live\":false,\"spilled\":false}]}");
     assert_true(haul_memory_snapshot_json(own, NULL, 0) >= length); /* the time may have more digits */
     assert_true(haul_memory_snapshot_json(own, part, sizeof part) >= length);
     assert_int_equal(strlen(part), sizeof part - 1);

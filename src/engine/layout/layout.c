@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/copy_uncached.h"
+#include "engine/copy.h"
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
 {
@@ -162,14 +163,6 @@ void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dty
     }
 }
 
-static bool repeats(const haul_tensor *t)
-{
-    for (int d = 0; d < t->shape.ndim; d++)
-        if (t->shape.dims[d] > 1 && t->strides[d] == 0)
-            return true;
-    return false;
-}
-
 haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype)
 {
     haul_shape shape = c->operands[0]->shape;
@@ -178,7 +171,7 @@ haul_status haul__describe_pointwise(haul__call *c, haul_dtype dtype)
             return haul_error_status();
     for (int k = 0; k < c->count; k++) {
         const haul_tensor *t = c->operands[k];
-        if (haul__shape_equal(&t->shape, &shape) && (t->contiguous || !repeats(t)))
+        if (haul__shape_equal(&t->shape, &shape) && (t->contiguous || !haul__overlaps_itself(t)))
             return haul__describe_like(c, 0, dtype, &shape, t);
     }
     return haul__describe(c, 0, dtype, &shape);

@@ -6,6 +6,7 @@ enum { SIDE_COLUMNS = 32 };
 /* Rounds of Jacobi's method; ten are many. */
 enum { JACOBI_ROUNDS = 40 };
 
+// clang-format off
 #if defined(HAUL_KERNEL) && IS_FLOAT && !IS_HALF
 /* y -= f x, for the elements from `first` on, below n. Whole blocks of 16 begin at multiples of 16; elements before
  * `first` keep their values. */
@@ -52,3 +53,4 @@ FUNC A linalg_tangent(A theta)
 /* Rows whose cosine is at most this count as orthogonal. */
 FUNC A linalg_near(void) { return A_IS_F32 ? LIT(4e-7) : LIT(1e-15); }
 #endif
+// clang-format on
