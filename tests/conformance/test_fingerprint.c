@@ -4,8 +4,11 @@
  *
  * All lines, "name device dtype kind hash", are left in fingerprints.txt of the build folder, to be compared with
  * another commit's. Where there is no golden file, everything runs twice, with another number of threads, and must give
- * the same. HAUL_FINGERPRINT_UPDATE=1   writes the golden file, after both runs gave the same HAUL_FINGERPRINT_DETAIL=1
- * prints all lines HAUL_CASE=haul_add/f32      runs only cases, NAME/DTYPE/DEVICE, whose name contains the text
+ * the same.
+ *
+ *   HAUL_FINGERPRINT_UPDATE=1   writes the golden file, after both runs gave the same
+ *   HAUL_FINGERPRINT_DETAIL=1   prints all lines
+ *   HAUL_CASE=haul_add/f32      runs only cases, NAME/DTYPE/DEVICE, whose name contains the text
  *
  * ctest: labels=slow,once */
 #include <math.h>
@@ -183,6 +186,12 @@ static void row_on_shape(const row *r, const place *p, const char *kind, haul_sh
     add_tensor(p, kind, call(r, a, b));
 }
 
+/* Integers with a fractional number become f32, except in rows of bits, which refuse both. */
+static bool takes_fractions(const row *r)
+{
+    return r->dtypes != 'B' && r->dtypes != 'I';
+}
+
 static void row_into(const row *r, const place *p, haul_tensor *a, haul_tensor *b)
 {
     if (r->binary && !r->binary_into)
@@ -195,7 +204,8 @@ static void row_into(const row *r, const place *p, haul_tensor *a, haul_tensor *
     out = haul_zeros_like(like);
     add_tensor(p, "scalar", like);
     add_tensor(p, "scalar_into", r->scalar_into(out, a, 2) ? NULL : out);
-    add_tensor(p, "scalar_fraction", r->scalar(a, 1.5));
+    if (takes_fractions(r))
+        add_tensor(p, "scalar_fraction", r->scalar(a, 1.5));
 }
 
 static void row_gradients(const row *r, const place *p)
@@ -497,7 +507,7 @@ static void run_case(void (*run)(const void *what, const place *p), const void *
 
 static bool row_takes(const row *r, haul_dtype dtype)
 {
-    if (r->dtypes == 'B' || r->dtypes == 'I') /* of bits */
+    if (!takes_fractions(r))
         return !haul_dtype_is_float(dtype) && (r->dtypes == 'B' || dtype != HAUL_BOOL);
     return !(r->dtypes == 'N' && dtype == HAUL_BOOL);
 }

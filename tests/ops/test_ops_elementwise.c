@@ -33,7 +33,7 @@ static void bits(haul_device *device)
     haul_error_clear();
     assert_refused(haul_bitwise_not(x), HAUL_DTYPE, "f32");
     haul_error_clear();
-    assert_refused(haul_bitwise_or_scalar(a, 0.5), HAUL_DTYPE, "f32");
+    assert_refused(haul_bitwise_or_scalar(a, 0.5), HAUL_INVALID_ARGUMENT, "s is 0.5; a whole number is expected");
     haul_error_clear();
     assert_refused(haul_bitwise_or_scalar(a, 70000), HAUL_INVALID_ARGUMENT, "70000");
     haul_error_clear();

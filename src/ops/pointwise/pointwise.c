@@ -233,6 +233,17 @@ static haul__number_use use_of(const haul__row *row)
     return (haul__number_use)uses[row - haul__rows];
 }
 
+static bool takes_floats(const haul__row *row)
+{
+    return row->dtypes != HAUL__ROW_BITWISE && row->dtypes != HAUL__ROW_INTEGER;
+}
+
+static haul_dtype refuse_fraction(const haul__call *c, double s)
+{
+    haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "s", "s is %.15g; a whole number is expected", s);
+    return HAUL_DTYPE_NONE;
+}
+
 static haul_dtype common_dtype(const haul__call *c)
 {
     const haul__row *row = form_of(c)->row;
@@ -245,7 +256,7 @@ static haul_dtype common_dtype(const haul__call *c)
     if (haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
         return dtype;
     if (numbers && !haul__numbers_keep_integers(use_of(row), s))
-        return HAUL_F32;
+        return takes_floats(row) ? HAUL_F32 : refuse_fraction(c, s[0]);
     if (numbers && dtype == HAUL_BOOL && row->form != HAUL__COMPARE)
         dtype = HAUL_I64;
     if (numbers && haul__check_numbers(c, use_of(row), dtype, s))
