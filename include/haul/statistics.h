@@ -84,7 +84,7 @@ typedef struct HAUL__DESIGNATED haul_quantile_options {
     HAUL__GUARD(axes)
     haul_axes          haul__axes;    /* the axes, written HAUL_AXES(0, 2); default all axes */
     bool               keepdim;       /* keep reduced axes with size 1 */
-    haul_quantile_rule interpolation; /* what lies between two elements; default HAUL_QUANTILE_LINEAR */
+    haul_quantile_rule interpolation; /* the value between two elements; default HAUL_QUANTILE_LINEAR */
 } haul_quantile_options;
 
 /* The quantile q over axes: haul_quantile(x, 0.9, HAUL_AXES(0)). haul_quantile(x, 0.5) is NumPy's median. NaN if any
