@@ -17,8 +17,8 @@ typedef struct study_request {
 typedef struct study {
     haul_plan *plan;
     int64_t    timed, learnt[HAUL__PLACE_DEVICES]; /* operations that take time; with learnt times */
-    int64_t    pays_some,
-        pays_all;           /* batches from which the other devices do; 0: none that was tried, or a plan in stages */
+    /* The batches from which some and all of the other devices pay; 0: none that was tried, or a plan in stages. */
+    int64_t           pays_some, pays_all;
     struct plan_row  *rows; /* of the best placement */
     size_t            row_count, row_room;
     int               row_depth; /* parts of paths in the names of rows */

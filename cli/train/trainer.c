@@ -236,15 +236,16 @@ static bool can_be_kept(const trainer *t)
  * anything is placed. */
 static bool suits_plan(trainer *t, const place_list *places)
 {
-    haul_program whole = {.operation_count = 0}, step = whole;
+    haul_program step = {.operation_count = 0};
     bool         fine = planner_open(t);
-    if (fine && (planner_record_whole(t->planner, t->options->batch, &whole) ||
-                 planner_record(t->planner, t->options->batch, false, &step))) {
-        complain_error();
-        fine = false;
+    haul_status  status = fine ? planner_record_whole(t->planner, t->options->batch, &step) : HAUL_OK;
+    if (fine && !status && t->options->pipeline > 1 && !place_is_for(places, &step)) {
+        haul_program_free(&step);
+        status = planner_record(t->planner, t->options->batch, false, &step);
     }
-    fine = fine && (place_is_for(places, &whole) || place_suits(places, t->options->plan, &step));
-    haul_program_free(&whole);
+    if (status)
+        complain_error();
+    fine = fine && !status && place_suits(places, t->options->plan, &step);
     haul_program_free(&step);
     return fine;
 }
