@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     }
     haul_empty(HAUL_F32, HAUL_SHAPE(1)); /* the device starts */
     for (int id = 0; id < haul__kernel_count; id++)
-        for (haul_dtype dtype = 0; dtype < HAUL_DTYPE_END; dtype++) {
+        for (haul_dtype dtype = HAUL_DTYPE_NONE + 1; dtype < HAUL_DTYPE_END; dtype++) {
             if (!haul__kernel_has(&haul__kernel_infos[id], dtype) || number++ % parts != part)
                 continue;
             done++;

@@ -24,6 +24,8 @@ haul_dtype haul__kernel_dtype(const haul__kernel_info *info, haul_dtype dtype)
 
 bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype)
 {
+    if (dtype == HAUL_DTYPE_NONE)
+        return false;
     if (info->dtypes == HAUL__KERNEL_FLOAT)
         return haul_dtype_is_float(dtype);
     if (info->dtypes == HAUL__KERNEL_WHOLE || info->dtypes == HAUL__KERNEL_SUM)

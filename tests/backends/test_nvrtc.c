@@ -46,7 +46,12 @@ static const struct known {
     // clang-format off
     {"sin", 40, 0},            /* f64: a table for the reduction of large angles, in NVIDIA's library of mathematics */
     {"cos", 40, 0},
+    {"tan", 40, 0},
+    {"lgamma", 40, 0},         /* sin and tan of what is reflected */
+    {"digamma", 40, 0},
+    {"true_indices", 64, 0},   /* the place in a mask of up to eight dimensions */
     {"random_normal", 40, 0},
+    {"scatter_fold", 16, 32},  /* f64, sm_90 */
     {"random_uniform", 16, 0}, /* words that are taken by number */
     {"gemm_tile", 8, 32},      /* f16 */
     {"conv2d_tile", 384, 0},   /* a tile's rows are laid down there before they are stored */

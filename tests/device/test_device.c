@@ -427,6 +427,16 @@ static void test_kernel__dtypes_share_what_does_not_depend_on_them(void **state)
     assert_ptr_not_equal(haul__kernel_get(cpu, HAUL__K_exp, HAUL_F16), haul__kernel_get(cpu, HAUL__K_exp, HAUL_BF16));
 }
 
+static void test_kernel__none_is_compiled_for_no_dtype(void **state)
+{
+    (void)state;
+    for (int id = 0; id < haul__kernel_count; id++)
+        assert_false(haul__kernel_has(&haul__kernel_infos[id], HAUL_DTYPE_NONE));
+    assert_true(haul__kernel_has(&haul__kernel_infos[HAUL__K_add], HAUL_BF16));
+    assert_true(haul__kernel_has(&haul__kernel_infos[HAUL__K_copy_rows], HAUL_I64));
+    assert_false(haul__kernel_has(&haul__kernel_infos[HAUL__K_copy_rows], HAUL_F64));
+}
+
 /* ---- the disk cache, in the test's own empty folder ---- */
 
 static char cache_folder[] = "device-cache";
@@ -557,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_stream__a_fault_is_final),
         cmocka_unit_test(test_kernel__compiled_once_and_after_a_failure),
         cmocka_unit_test(test_kernel__dtypes_share_what_does_not_depend_on_them),
+        cmocka_unit_test(test_kernel__none_is_compiled_for_no_dtype),
         cmocka_unit_test_setup_teardown(test_cache__stores_and_loads, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__damaged_entries_do_not_count, with_cache, without_cache),
         cmocka_unit_test_setup_teardown(test_cache__trouble_is_silent, with_cache, without_cache),

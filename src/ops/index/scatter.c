@@ -74,33 +74,31 @@ FUNC A scatter_step(I64 how, A a, A b)
 
 KERNEL4(scatter_fold, scatter_params, T, y, const I64, index, const T, source, U32, fault)
 {
-    const gather_params q = p.at;
     FOR_ITEMS(i) {
         I64 at[3];
-        gather_at(&q, i, at);
-        for (I64 k = 0; k < q.length; k++) {
-            const I64 place = at[1] - q.offsets[1] + k * q.along[1];
-            const I64 index_at = CHECKED_INDEX(fault, q.check, place, index[at[1] + k * q.along[1]], q.size);
-            const I64 to = at[0] + index_at * q.along[0];
-            if (index_at >= 0) STORE(y, to, scatter_step(p.how, LOAD(y, to), LOAD(source, at[2] + k * q.along[2])));
+        gather_at(&p.at, i, at);
+        for (I64 k = 0; k < p.at.length; k++) {
+            const I64 place = at[1] - p.at.offsets[1] + k * p.at.along[1];
+            const I64 index_at = CHECKED_INDEX(fault, p.at.check, place, index[at[1] + k * p.at.along[1]], p.at.size);
+            const I64 to = at[0] + index_at * p.at.along[0];
+            if (index_at >= 0) STORE(y, to, scatter_step(p.how, LOAD(y, to), LOAD(source, at[2] + k * p.at.along[2])));
         }
     }
 }
 
 KERNEL5(scatter_fold_runs, scatter_params, T, y, const I64, sorted, const I64, order, const T, source, U32, fault)
 {
-    const gather_params q = p.at;
     FOR_ITEMS(i) {
-        const I64 line = QUOTIENT(i, q.length), first = line * q.length, value = sorted[i];
+        const I64 line = QUOTIENT(i, p.at.length), first = line * p.at.length, value = sorted[i];
         if (i > first && sorted[i - 1] == value) continue;
-        const I64 index_at = CHECKED_INDEX(fault, q.check, first + order[i], value, q.size);
+        const I64 index_at = CHECKED_INDEX(fault, p.at.check, first + order[i], value, p.at.size);
         if (index_at < 0) continue;
         I64 at[3];
-        gather_at(&q, line, at);
-        const I64 to = at[0] + index_at * q.along[0];
+        gather_at(&p.at, line, at);
+        const I64 to = at[0] + index_at * p.at.along[0];
         A s = LOAD(y, to);
-        for (I64 j = i; j < first + q.length && sorted[j] == value; j++)
-            s = scatter_step(p.how, s, LOAD(source, at[2] + order[j] * q.along[2]));
+        for (I64 j = i; j < first + p.at.length && sorted[j] == value; j++)
+            s = scatter_step(p.how, s, LOAD(source, at[2] + order[j] * p.at.along[2]));
         STORE(y, to, s);
     }
 }
