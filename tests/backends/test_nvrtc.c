@@ -47,7 +47,7 @@ static const struct known {
     {"sin", 40, 0},            /* f64: a table for the reduction of large angles, in NVIDIA's library of mathematics */
     {"cos", 40, 0},
     {"tan", 40, 0},
-    {"lgamma", 40, 0},         /* sin and tan of what is reflected */
+    {"lgamma", 40, 0},         /* sin and tan of reflected arguments */
     {"digamma", 40, 0},
     {"true_indices", 64, 0},   /* the place in a mask of up to eight dimensions */
     {"random_normal", 40, 0},
