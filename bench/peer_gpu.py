@@ -98,15 +98,17 @@ def matmul(kind, n):
 
 
 def train(model, batch, kind="f32"):
-    """kind: "f32" is eager and row-major, as in PyTorch's tutorial; "bf16" is autocast and channels-last, with the
-    convolutions' algorithms timed."""
+    """kind: "f32" is eager and row-major, as in PyTorch's tutorial, but convolutions compute in f32, which is not
+    PyTorch's default; "tf32" is channels-last, with TF32 in convolutions and products; "bf16" is autocast and
+    channels-last. The algorithms of convolutions are timed for the last two."""
     torch.manual_seed(0)
     half = kind == "bf16"
-    torch.backends.cudnn.benchmark = half
+    torch.backends.cudnn.benchmark = kind != "f32"
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     net = peer_networks.NETWORKS[model]().to(DEVICE)
     x = torch.rand((int(batch), 3, 32, 32), device=DEVICE)
     y = torch.randint(0, 10, (int(batch),), device=DEVICE)
-    if half:
+    if kind != "f32":
         net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
     loss_of = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)

@@ -1,10 +1,12 @@
-/* A step of training on pictures that lie on the device already: forward, loss, backward, SGD with momentum. f32 is as
- * networks come; bf16 is autocast, with the network and the pictures channels-last. */
+/* A step of training on pictures that are on the device already: forward, loss, backward, SGD with momentum. f32 is as
+ * networks come; tf32 lets products and convolutions round their factors, as PyTorch does in convolutions by default;
+ * bf16 is autocast. The network and the pictures are channels-last for tf32 and bf16. */
 #include "support/bench.h"
 
 typedef struct network {
-    const char *model;
-    haul_dtype  autocast; /* HAUL_DTYPE_NONE for none */
+    const char    *model;
+    haul_dtype     autocast; /* HAUL_DTYPE_NONE for none */
+    haul_precision precision;
 } network;
 
 static haul_dtype      autocast;
@@ -21,7 +23,8 @@ static bool open_training(const bench_case *c)
     optimizer = haul_sgd(net, 0.01, .momentum = 0.9);
     pictures = haul_uniform(HAUL_F32, HAUL_SHAPE(c->size, 3, 32, 32), 0, 1);
     labels = haul_randint(HAUL_I64, HAUL_SHAPE(c->size), 0, 10);
-    if (autocast != HAUL_DTYPE_NONE) {
+    haul_set_matmul_precision(n->precision);
+    if (autocast != HAUL_DTYPE_NONE || n->precision != HAUL_PRECISION_HIGHEST) {
         haul_module_to_memory_format(net, HAUL_CHANNELS_LAST);
         pictures = haul_to_memory_format(pictures, HAUL_CHANNELS_LAST);
     }
@@ -50,8 +53,10 @@ static bool run_training(const bench_case *c, int64_t times)
     return !haul_device_sync(haul_current_device());
 }
 
-static const network simplecnn = {"simplecnn", HAUL_DTYPE_NONE}, resnet18 = {"resnet18", HAUL_DTYPE_NONE},
-                     resnet18_bf16 = {"resnet18", HAUL_BF16};
+static const network simplecnn = {"simplecnn", HAUL_DTYPE_NONE, HAUL_PRECISION_HIGHEST},
+                     resnet18 = {"resnet18", HAUL_DTYPE_NONE, HAUL_PRECISION_HIGHEST},
+                     resnet18_tf32 = {"resnet18", HAUL_DTYPE_NONE, HAUL_PRECISION_HIGH},
+                     resnet18_bf16 = {"resnet18", HAUL_BF16, HAUL_PRECISION_HIGHEST};
 
 #define TRAINING(what, batch, network)                                                                                 \
     {                                                                                                                  \
@@ -62,6 +67,7 @@ static const network simplecnn = {"simplecnn", HAUL_DTYPE_NONE}, resnet18 = {"re
 static const bench_case cases[] = {
     TRAINING("simplecnn 64", 64, simplecnn),
     TRAINING("resnet18 256", 256, resnet18),
+    TRAINING("resnet18 256 tf32", 256, resnet18_tf32),
     TRAINING("resnet18 256 bf16", 256, resnet18_bf16),
 };
 

@@ -38,7 +38,8 @@ HAUL_API haul_tensor *haul_clone(haul_tensor *x);
  * already. */
 HAUL_API haul_tensor *haul_pin(haul_tensor *x, haul_device *device);
 
-/* True if the tensor is in pinned host memory. False on failure. */
+/* True if the tensor is in pinned host memory: memory that Haul pinned, or wrapped memory that another library pinned
+ * for a GPU that is in use. Copies of both reach the full speed of the link. False on failure. */
 HAUL_API bool haul_tensor_is_pinned(const haul_tensor *t);
 
 /* x converted to another dtype, on its device. Floats become integers by truncation towards zero; values out of range

@@ -74,6 +74,9 @@ typedef struct haul__backend {
     /* Optional: host memory that the device copies at full speed (pinned). NULL: copies use pageable memory. */
     haul_status (*host_alloc)(haul_device *device, size_t bytes, void **out, void **handle);
     void (*host_free)(haul_device *device, void *memory, void *handle);
+    /* Optional, with the two: true if the device copies this host memory at full speed, which the program or another
+     * library obtained. NULL: it does not, or it is unknown. */
+    bool (*host_is_pinned)(haul_device *device, const void *memory, size_t bytes);
 
     /* Streams. `queue` is the backend's handle. */
     haul_status (*stream_open)(haul_device *device, void **queue);

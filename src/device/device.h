@@ -48,6 +48,13 @@ static inline bool haul__device_divides(const haul_device *device)
     return device->backend->host_memory || device->backend->addresses || device->sub_buffers;
 }
 
+/* Parts of a buffer that hold tensors or scratch memory begin at multiples of this many bytes. Vendors' libraries
+ * choose algorithms by alignment up to 256 bytes, and cuBLASLt refuses scratch memory that is less aligned. */
+static inline int64_t haul__device_part_alignment(const haul_device *device)
+{
+    return device->sub_buffers ? HAUL__SUB_BUFFER_ALIGNMENT : device->backend->host_memory ? 64 : 256;
+}
+
 /* A buffer that begins `bytes` behind the beginning of another one, of a device that divides. It has no handle yet if
  * parts need handles of their own. */
 static inline haul__buffer haul__device_sub_buffer(const haul_device *device, haul__buffer buffer, size_t bytes)
@@ -168,6 +175,12 @@ void haul__driver_called(const haul_device *device, const char *operation, const
 
 /* Gives a device its streams when it is opened. A synchronous device uses one stream as all three. */
 haul_status haul__streams_open(haul_device *device);
+
+/* True if the device copies this host memory, which Haul did not obtain, at full speed. */
+static inline bool haul__device_host_is_pinned(haul_device *device, const void *memory, size_t bytes)
+{
+    return device->backend->host_is_pinned && device->backend->host_is_pinned(device, memory, bytes);
+}
 
 /* The kernel `id` for a dtype on the device, compiled on first use. Returns NULL on failure. */
 const haul__kernel *haul__kernel_get(haul_device *device, int id, haul_dtype dtype);

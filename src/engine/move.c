@@ -335,9 +335,23 @@ haul_tensor *haul_pin(haul_tensor *x, haul_device *device)
     return HAUL__APPLY(pin, &(move_attributes){.device = device}, x);
 }
 
+/* Wrapped memory may have been pinned by another library. */
+static bool is_foreign_pinned(const haul__storage *storage)
+{
+    if (!haul__device_is_host(storage->device) || storage->block || storage->planned || storage->bytes == 0)
+        return false;
+    for (int slot = 0; slot < HAUL__MAX_DEVICES; slot++) {
+        haul_device *device = haul__device_in_use(slot);
+        if (device && haul__device_host_is_pinned(device, storage->buffer.host, storage->bytes))
+            return true;
+    }
+    return false;
+}
+
 bool haul_tensor_is_pinned(const haul_tensor *t)
 {
-    return haul__check_tensor("haul_tensor_is_pinned", "t", t) == HAUL_OK && haul__storage_pinned(t->storage);
+    return haul__check_tensor("haul_tensor_is_pinned", "t", t) == HAUL_OK &&
+           (haul__storage_pinned(t->storage) || is_foreign_pinned(t->storage));
 }
 
 /* ---- copy_into ---- */

@@ -5,10 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Arenas and the stores in them begin at multiples of this, as backends align memory; parts of buffers that need
- * handles at multiples of HAUL__SUB_BUFFER_ALIGNMENT. */
-enum { HAUL__ARENA_ALIGNMENT = 64 };
-
 /* Memory that is needed from time `first` to time `last`, both included. */
 typedef struct haul__arena_item {
     int64_t bytes;

@@ -325,9 +325,7 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device) && x->groups[i] == i)
             items[count++] = x->items[i];
-    m->arena_bytes = haul__arena_plan(
-        items, count, haul__device_has_sub_buffers(m->device) ? HAUL__SUB_BUFFER_ALIGNMENT : HAUL__ARENA_ALIGNMENT,
-        &m->least_bytes);
+    m->arena_bytes = haul__arena_plan(items, count, haul__device_part_alignment(m->device), &m->least_bytes);
     count = 0;
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device) && x->groups[i] == i)

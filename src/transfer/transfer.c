@@ -1,9 +1,9 @@
 /* The copy verb.
  *
  * Copies between a device and pinned host memory, and between devices with a direct link, are asynchronous and ordered
- * by the storages' uses. Pageable host memory is copied in chunks through pinned memory, because drivers copy it slowly
- * and make the host wait unseen; so are copies between devices without a direct link. Devices that work in host memory
- * copy from and to any address. */
+ * by the storages' uses; so is memory that another library pinned and the program wrapped. Pageable host memory is
+ * copied in chunks through pinned memory, because drivers copy it slowly and make the host wait unseen; so are copies
+ * between devices without a direct link. Devices that work in host memory copy from and to any address. */
 #include <haul/transfer.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +24,9 @@
 #include "transfer/staging.h"
 
 /* COPIED_UP_TO: of arrays of the program for devices that copy from any address. AHEAD_PIECE: takes a link of 16 GB/s a
- * quarter of a millisecond. */
-enum { COPIED_UP_TO = 256 << 10, AHEAD_PIECE = 4 << 20 };
+ * quarter of a millisecond. ASKED_FROM: for fewer bytes asking the driver whether they are pinned takes longer than it
+ * gains. */
+enum { COPIED_UP_TO = 256 << 10, AHEAD_PIECE = 4 << 20, ASKED_FROM = 64 << 10 };
 
 /* ---- events ---- */
 
@@ -237,6 +238,12 @@ static haul_status plan(const haul__copy *c, haul__region to, haul_device *from,
         &(haul__command){.device = device, .buffers = &to, .write_count = 1, .buffer_count = 1});
 }
 
+/* True if the device copies the program's memory at full speed at any time. */
+static bool is_foreign_pinned(haul_device *device, const void *host, size_t bytes)
+{
+    return bytes >= ASKED_FROM && haul__device_host_is_pinned(device, host, bytes);
+}
+
 /* ---- from the host ---- */
 
 /* From memory that is not pinned, through memory that is. The memory is that of `owner`, or, where it is NULL, the
@@ -288,12 +295,13 @@ static haul_status from_host(const haul__copy *c)
     if (haul__device_is_host(device))
         return write_from(c, 0);
     crossing_begin(&x, c, c->bytes);
-    x.host = haul__device_pins(device) ? "pageable" : NULL;
+    const bool pinned = is_foreign_pinned(device, c->from_host, c->bytes);
+    x.host = pinned ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
     x.at = c->from_host;
     x.settled = true;
     x.far = c->to.storage;
     const int64_t start = haul__link_start(c->bytes);
-    haul_status   status = up_from(&x);
+    haul_status   status = pinned ? write_from(c, x.number) : up_from(&x);
     if (!status)
         haul__link_end(device, c->bytes, start);
     status = counted(&x, status, HAUL_EVENT_COPY_TO_DEVICE, device, haul_cpu());
@@ -315,12 +323,13 @@ static haul_status to_host(const haul__copy *c)
     if (haul__refuse_dry(c->operation) || haul__refuse_planned(c->from.storage, c->operation))
         return haul_error_status();
     crossing_begin(&x, c, c->bytes);
-    x.host = haul__device_pins(device) ? "pageable" : NULL;
+    const bool pinned = is_foreign_pinned(device, c->to_host, c->bytes);
+    x.host = pinned ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
     x.at = c->to_host;
     x.settled = true; /* when it is counted */
     x.far = c->from.storage;
     const int64_t start = haul__device_is_host(device) ? 0 : haul__link_start(c->bytes);
-    if (haul__device_pins(device))
+    if (haul__device_pins(device) && !pinned)
         status = haul__stage_down(c, x.number, c->to_host, c->from, c->bytes);
     if (status == HAUL_UNSUPPORTED)
         status = read_into(c, x.number);
@@ -336,14 +345,16 @@ static haul_status to_host(const haul__copy *c)
 
 /* ---- between storages ---- */
 
-static const char *host_memory(const haul__storage *host, haul_device *device)
-{
-    return haul__storage_pinned(host) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
-}
-
 static const char *address(haul__region host)
 {
     return (const char *)host.storage->buffer.host + host.offset;
+}
+
+/* True if the device copies this host memory at full speed. */
+static bool is_pinned(haul__region host, haul_device *device, size_t bytes)
+{
+    const bool is_wrapped = !host.storage->block && !host.storage->planned;
+    return haul__storage_pinned(host.storage) || (is_wrapped && is_foreign_pinned(device, address(host), bytes));
 }
 
 /* From pageable memory. */
@@ -396,7 +407,8 @@ static void note_ends(crossing *x, const haul__copy_range *range)
     haul__region there = up ? range->to : range->from;
     if (!haul__device_is_host(here.storage->device))
         return;
-    x->host = host_memory(here.storage, there.storage->device);
+    haul_device *device = there.storage->device;
+    x->host = is_pinned(here, device, range->bytes) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
     x->far = there.storage;
     x->at = address(here);
     x->settled = up && (!here.storage->uses || haul__uses_settled(here.storage->uses));
@@ -408,14 +420,14 @@ static haul_status carry(crossing *x, direction *way, const haul__copy_range *ra
     haul_device *target = range->to.storage->device, *source = range->from.storage->device;
     haul_status  status;
     note_ends(x, range);
+    const bool staged = x->host && strcmp(x->host, "pageable") == 0;
     if (haul__device_is_host(source)) {
         *way = UP;
-        const bool at_any_time = haul__storage_pinned(range->from.storage) || !haul__device_pins(target);
-        return at_any_time ? write_storage(x, range) : up(x, range);
+        return !staged ? write_storage(x, range) : up(x, range);
     }
     if (haul__device_is_host(target)) {
         *way = DOWN;
-        if (haul__storage_pinned(range->to.storage) || !haul__device_pins(source))
+        if (!staged)
             return move(x, HAUL__COMMAND_READ, range->to, range->from, range->bytes);
         return down(x, range);
     }
@@ -493,7 +505,8 @@ static haul_status between(const haul__copy *c, const haul__copy_ranges *ranges)
         return status;
     if (!haul__device_computes(from))
         return refuse_meta(c);
-    const bool pinned = haul__storage_pinned(first->from.storage) || haul__storage_pinned(first->to.storage);
+    const bool pinned = (haul__device_is_host(from) && is_pinned(first->from, to, bytes)) ||
+                        (haul__device_is_host(to) && is_pinned(first->to, from, bytes));
     return to != from ? plan(c, first->to, from, pinned, bytes) : copy_ranges(c, ranges);
 }
 

@@ -55,7 +55,6 @@ static haul__cudnn_problem fill_in(haul__cudnn_problem p)
     }
     p.out_h = size_of(p.h, p.kh, p.stride[0], p.padding[0], p.dilation[0]);
     p.out_w = size_of(p.w, p.kw, p.stride[1], p.padding[1], p.dilation[1]);
-    p.alignment = 16;
     return p;
 }
 
@@ -147,22 +146,6 @@ static void test_cuda_plans__every_problem_has_one(void **state)
     assert_int_equal(missing, 0);
 }
 
-/* Views begin at any element. */
-static void test_cuda_plans__any_alignment_has_one(void **state)
-{
-    haul__cudnn_target target = {.properties = described(gpus[2][0], gpus[2][1])};
-    int                missing = 0;
-    (void)state;
-    for (size_t d = 0; d < sizeof dtypes / sizeof dtypes[0]; d++) {
-        haul__cudnn_problem p = fill_in(problems[0]);
-        p.dtype = (int64_t)dtypes[d];
-        p.alignment = (int64_t)haul__dtype_size(dtypes[d]);
-        missing += passes_without(&target, p, gpu_names[2]);
-    }
-    haul__cudnn_drop(target.properties);
-    assert_int_equal(missing, 0);
-}
-
 /* Where memory is short there is a plan that needs none; it is not the first choice. */
 static void test_cuda_plans__little_memory(void **state)
 {
@@ -209,7 +192,6 @@ int main(void)
     unsetenv("HAUL_WITHOUT"); /* these tests are about what it leaves out */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuda_plans__every_problem_has_one),
-        cmocka_unit_test(test_cuda_plans__any_alignment_has_one),
         cmocka_unit_test(test_cuda_plans__little_memory),
         cmocka_unit_test(test_cuda_plans__foreign_choices_are_refused),
     };

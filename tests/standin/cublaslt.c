@@ -374,7 +374,7 @@ static bool place_rest(CUstream stream, const bag *op, const found *f, void *wor
             return false;
     }
     if (f->workspace > 0) {
-        job->workspace = at % 16 == 0 ? standin_place(stream, at, f->workspace) : NULL;
+        job->workspace = at % 256 == 0 ? standin_place(stream, at, f->workspace) : NULL;
         job->workspace_size = f->workspace;
     }
     return f->workspace == 0 || job->workspace;

@@ -342,7 +342,7 @@ static cudnnStatus_t place(CUstream stream, const dnn_descriptor *pack, dnn_tens
         int64_t at = dnn_int(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
         if (((const int64_t *)numbers->values)[i] != t->number)
             continue;
-        if (at % t->alignment != 0)
+        if (at % t->alignment != 0 || at % 16 != 0)
             return dnn_refuse(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "a pointer is less aligned than was promised");
         t->at = standin_place(stream, (unsigned long long)at, (size_t)extent * dnn_size(t->type));
         return t->at ? CUDNN_STATUS_SUCCESS

@@ -222,6 +222,18 @@ CUresult cuMemFreeHost(void *at)
     return standin_leave(code);
 }
 
+CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute, CUdeviceptr at)
+{
+    CUresult code = standin_enter(CALL_cuPointerGetAttribute, IN_CONTEXT);
+    void    *host = NULL;
+    memcpy(&host, &at, sizeof host);
+    if (code == CUDA_SUCCESS && (attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || !standin_find_pinned(host, 1)))
+        code = CUDA_ERROR_INVALID_VALUE;
+    if (code == CUDA_SUCCESS)
+        *(unsigned *)out = CU_MEMORYTYPE_HOST;
+    return standin_leave(code);
+}
+
 int64_t standin_live_pinned(void)
 {
     int64_t bytes;

@@ -80,6 +80,69 @@ static void test_wrap_host__deleter_waits_for_readers(void **state)
     assert_true(back[0] == 1 && back[3] == 4);
 }
 
+typedef struct crossings {
+    int pinned, pageable;
+} crossings;
+
+static void count_crossing(const haul_event *e, void *context)
+{
+    crossings *c = context;
+    c->pinned += strcmp(e->text, "pinned") == 0;
+    c->pageable += strcmp(e->text, "pageable") == 0;
+}
+
+/* Memory that another library pinned: wrapped, written from and read into. */
+static void moves_foreign_memory(haul_device *gpu)
+{
+    enum { COUNT = 50000 };
+    crossings c = {0};
+    void     *memory = NULL, *handle = NULL;
+    assert_int_equal(gpu->backend->host_alloc(gpu, COUNT * sizeof(float), &memory, &handle), HAUL_OK);
+    float *data = memory;
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    const int64_t id = haul_events_subscribe(count_crossing, .kinds = HAUL_EVENT_COPY, .context = &c);
+    haul_scope   *inner = haul_scope_push();
+    haul_tensor  *wrapped = haul_wrap_host(HAUL_F32, HAUL_SHAPE(COUNT), data, NULL, NULL);
+    haul_tensor  *there = haul_to(wrapped, gpu);
+    assert_true(gpu != late_device(0) || late_pending() > 0); /* asynchronous */
+    assert_true(gpu == late_device(0) || haul_tensor_is_pinned(wrapped));
+    assert_int_equal(haul_device_sync(gpu), HAUL_OK);
+    assert_int_equal(c.pinned, 1);
+    assert_int_equal(haul_fill_into(wrapped, 0), HAUL_OK);
+    assert_int_equal(haul_copy_into(wrapped, there), HAUL_OK);
+    assert_int_equal(haul_device_sync(gpu), HAUL_OK);
+    assert_int_equal(c.pinned, 2);
+    assert_true(data[1] == 1 && data[COUNT - 1] == COUNT - 1);
+    memset(data, 0, COUNT * sizeof(float));
+    assert_int_equal(haul_read(there, data, COUNT * sizeof(float)), HAUL_OK);
+    assert_true(data[1] == 1 && data[COUNT - 1] == COUNT - 1);
+    assert_int_equal(haul_write(there, data, COUNT * sizeof(float)), HAUL_OK);
+    assert_int_equal(c.pinned, 4);
+    assert_int_equal(c.pageable, 0);
+    float *own = calloc(COUNT, sizeof *own);
+    assert_non_null(own);
+    assert_int_equal(haul_read(there, own, COUNT * sizeof(float)), HAUL_OK);
+    assert_true(own[COUNT - 1] == COUNT - 1);
+    assert_int_equal(c.pageable, 1);
+    haul_tensor *ordinary = haul_wrap_host(HAUL_F32, HAUL_SHAPE(COUNT), own, free, own);
+    assert_false(haul_tensor_is_pinned(ordinary));
+    haul_scope_pop(inner);
+    haul_events_unsubscribe(id);
+    gpu->backend->host_free(gpu, memory, handle);
+}
+
+static void test_wrap_host__memory_pinned_by_others(void **state)
+{
+    (void)state;
+    moves_foreign_memory(late_device(0));
+    for (int d = 0; d < device_count; d++) {
+        assert_int_equal(haul_device_sync(devices[d]), HAUL_OK);
+        if (devices[d]->backend->host_is_pinned)
+            moves_foreign_memory(devices[d]);
+    }
+}
+
 /* ---- mapped memory ---- */
 
 static void test_map__reads_and_writes(void **state)
@@ -167,6 +230,7 @@ int main(void)
         TEST(test_wrap_host__shares_and_deletes_once),
         TEST(test_wrap_host__deletes_when_refused),
         TEST(test_wrap_host__deleter_waits_for_readers),
+        TEST(test_wrap_host__memory_pinned_by_others),
         TEST(test_map__reads_and_writes),
         TEST(test_map__refuses),
         TEST(test_map__a_failed_write_back_can_be_tried_again),

@@ -13,7 +13,7 @@
 #else
 
 /* Enums of the original headers are ints here, which is the same in calls. */
-typedef int                   CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute;
+typedef int                   CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute;
 typedef unsigned long long    CUdeviceptr;
 typedef struct CUctx_st      *CUcontext;
 typedef struct CUmod_st      *CUmodule;

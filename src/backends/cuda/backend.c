@@ -222,6 +222,7 @@ const haul__backend haul__backend_cuda = {
     .alloc = haul__cuda_alloc,
     .free = haul__cuda_free,
     .host_alloc = haul__cuda_host_alloc,
+    .host_is_pinned = haul__cuda_host_is_pinned,
     .host_free = haul__cuda_host_free,
     .stream_open = haul__cuda_stream_open,
     .stream_close = haul__cuda_stream_close,

@@ -140,6 +140,7 @@ haul_status haul__cuda_alloc(haul_device *device, size_t bytes, const haul__buff
 void        haul__cuda_free(haul_device *device, haul__buffer *buffer);
 void        haul__cuda_memory_left(haul_device *device, char *out, size_t size);
 void        haul__cuda_free_bytes(haul_device *device, char *out, size_t size);
+bool        haul__cuda_host_is_pinned(haul_device *device, const void *memory, size_t bytes);
 haul_status haul__cuda_host_alloc(haul_device *device, size_t bytes, void **out, void **handle);
 void        haul__cuda_host_free(haul_device *device, void *memory, void *handle);
 

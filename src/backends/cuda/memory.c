@@ -166,3 +166,19 @@ void haul__cuda_host_free(haul_device *device, void *memory, void *handle)
     HAUL__CU_CALL(code, haul__cuda_of(device), MemFreeHost(memory));
     (void)code;
 }
+
+/* The first and the last byte decide: memory in between that is not pinned is copied all the same, more slowly. */
+bool haul__cuda_host_is_pinned(haul_device *device, const void *memory, size_t bytes)
+{
+    const char *const ends[] = {memory, (const char *)memory + (bytes > 0 ? bytes - 1 : 0)};
+    for (int i = 0; i < 2; i++) {
+        unsigned          type = 0;
+        const CUdeviceptr address = (CUdeviceptr)(uintptr_t)ends[i];
+        CUresult          code;
+        HAUL__CU_CALL(code, haul__cuda_of(device),
+                      PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address));
+        if (code != CUDA_SUCCESS || type != CU_MEMORYTYPE_HOST)
+            return false; /* CUDA_ERROR_INVALID_VALUE of memory that the driver does not know */
+    }
+    return true;
+}

@@ -10,7 +10,6 @@
 #include "core/scope.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
-#include "program/arena.h"
 #include "record/follow/follow.h"
 #include "record/follow/recording.h"
 
@@ -61,10 +60,11 @@ static haul_status check_arena(haul_tensor *arena, const char *operation)
     haul_status status = haul__check_tensor(operation, "arena", arena);
     if (status || haul__refuse_planned(arena->storage, operation))
         return haul_error_status();
-    if (arena->offset || !arena->contiguous || (uintptr_t)arena->storage->buffer.host % HAUL__ARENA_ALIGNMENT)
+    const int alignment = (int)haul__device_part_alignment(arena->storage->device);
+    if (arena->offset || !arena->contiguous || (uintptr_t)arena->storage->buffer.host % (uintptr_t)alignment)
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "arena",
                           "the arena is a view, or does not begin at a multiple of %d bytes; use haul_empty",
-                          HAUL__ARENA_ALIGNMENT);
+                          alignment);
     return HAUL_OK;
 }
 

@@ -241,6 +241,19 @@ static haul_status late_host_alloc(haul_device *device, size_t bytes, void **out
     return HAUL_OK;
 }
 
+static bool late_host_is_pinned(haul_device *device, const void *memory, size_t bytes)
+{
+    bool found = false;
+    (void)device;
+    pthread_mutex_lock(&lock);
+    for (const late_pin *pin = pins.next; pin != &pins && !found; pin = pin->next) {
+        const uintptr_t at = (uintptr_t)memory, begin = (uintptr_t)pin->memory;
+        found = at >= begin && at + bytes <= begin + pin->bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 static void late_host_free(haul_device *device, void *memory, void *handle)
 {
     late_pin *pin = handle;
@@ -394,6 +407,7 @@ static const haul__backend backend = {
     .free = late_free,
     .host_alloc = late_host_alloc,
     .host_free = late_host_free,
+    .host_is_pinned = late_host_is_pinned,
     .stream_open = late_stream_open,
     .stream_close = late_stream_close,
     .submit = late_submit,

@@ -24,8 +24,10 @@ typedef struct haul__cudnn_problem {
     int64_t channels_last, bias, relu;
     int64_t tf32;      /* tensor cores may round f32 factors */
     int64_t any_order; /* engines may add in an order that changes from run to run */
-    int64_t alignment; /* alignment of all buffers, in bytes */
 } haul__cudnn_problem;
+
+/* All buffers begin at multiples of this many bytes, which a GPU loads at once. */
+enum { HAUL__CUDNN_ALIGNMENT = 16 };
 
 /* The numbers by which a plan refers to its buffers. */
 enum { HAUL__CUDNN_X = 1, HAUL__CUDNN_WEIGHT, HAUL__CUDNN_Y, HAUL__CUDNN_BIAS };

@@ -99,7 +99,7 @@ static cudnnBackendDescriptor_t tensor(const haul__cudnn_problem *p, int64_t num
            haul__cudnn_set(d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims) &&
            haul__cudnn_set(d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, p->channels_last ? last : rows) &&
            set_int(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, number) &&
-           set_int(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, is_virtual ? 16 : p->alignment);
+           set_int(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, HAUL__CUDNN_ALIGNMENT);
     if (is_virtual)
         good = good && haul__cudnn_set(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
     return haul__cudnn_finish(d, good);
