@@ -134,12 +134,28 @@ static void test_cpu_winograd__without_memory(void **unused)
     free_problem(&p);
 }
 
+/* A result of one or two panels has one or two tasks, whatever the number of threads. */
+static void test_cpu_winograd__few_tasks_take_little_memory(void **unused)
+{
+    (void)unused;
+    for (int pass = 0; pass < 2; pass++) {
+        problem p = make_problem((haul__conv2d_pass)pass, 1, 16, 16, 8, 8);
+        assert_int_equal(haul_set_num_threads(2), HAUL_OK);
+        const size_t bytes = haul__cpu_winograd_scratch(haul_cpu(), &p.c);
+        assert_int_equal(haul_set_num_threads(64), HAUL_OK);
+        assert_int_equal(haul__cpu_winograd_scratch(haul_cpu(), &p.c), bytes);
+        assert_int_equal(haul_set_num_threads(0), HAUL_OK);
+        free_problem(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_winograd__every_level),
         cmocka_unit_test(test_cpu_winograd__reasons),
         cmocka_unit_test(test_cpu_winograd__without_memory),
+        cmocka_unit_test(test_cpu_winograd__few_tasks_take_little_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,8 +36,11 @@
 #define ROWS_ELEMENTS (6 << 20)
 #define TASKS         16
 
-/* Elements that make a task of a parallel_for worthwhile. */
-#define GRAIN 16384
+/* Elements that make a task of a parallel_for worthwhile, and blocks of channels that are one where they are
+ * transformed.
+ */
+#define GRAIN  16384
+#define BLOCKS 4
 
 /* ---- problems ---- */
 
@@ -205,9 +208,11 @@ static void plan_convolution(work *w)
     if (w->by_channels) {
         w->shared = input + w->c->n * blocks_of(w, &w->in) * w->in_magnitudes;
         w->slot = w->workspace + POINTS * w->out_point + panel;
+        w->tasks = panels_of(w, w->out.channels);
     } else {
         w->shared = panels_of(w, w->out.channels) * panel;
         w->slot = w->workspace + POINTS * w->out_point + input + w->in_magnitudes;
+        w->tasks = haul__ceil_div(w->rows, w->each);
     }
 }
 
@@ -291,12 +296,16 @@ static void run_convolution(work *w)
     int64_t panels = panels_of(w, w->out.channels);
     if (w->by_channels) {
         w->magnitudes = w->memory + POINTS * w->in_point;
-        haul__parallel_for(w->c->n * blocks_of(w, &w->in), 4, run_pictures, w);
+        haul__winograd_cut(w, w->workspace);
+        haul__parallel_for(w->c->n * blocks_of(w, &w->in), BLOCKS, run_pictures, w);
+        haul__winograd_cut(w, w->slot);
         haul__parallel_for(panels, 1, run_channels, w);
+        haul__winograd_cut(w, w->workspace);
         haul__parallel_for(w->c->n, haul__ceil_div(GRAIN, w->in.channels * w->in.h * w->in.w), run_marks, w);
     } else {
         haul__parallel_for(panels, 1, run_weights, w);
-        haul__parallel_for(haul__ceil_div(w->rows, w->each), 1, run_tiles, w);
+        haul__winograd_cut(w, w->slot);
+        haul__parallel_for(w->tasks, 1, run_tiles, w);
     }
 }
 
@@ -340,6 +349,9 @@ static void plan_gradient(work *w)
     w->shared +=
         pictures_of_part(w) * (blocks_of(w, &w->in) * w->in_magnitudes + blocks_of(w, &w->out) * w->out_magnitudes);
     w->slot = w->workspace + (w->by_channels ? POINTS * w->weight_point : 0);
+    w->tasks = w->by_channels
+                   ? haul__ceil_div(w->out.channels, 2 * w->panels->rows)
+                   : haul__ceil_div(pictures_of_part(w) * (blocks_of(w, &w->in) + blocks_of(w, &w->out)), BLOCKS);
 }
 
 /* The rows of a picture in the part, counted from its first. Sums are those of a block of channels. */
@@ -488,10 +500,12 @@ static void run_gradient(work *w)
     for (; p.row < w->rows; p.row = p.end) {
         p.end = smaller(p.row + w->each, w->rows);
         int64_t pictures = (p.end - 1) / w->picture_rows - p.row / w->picture_rows + 1;
-        haul__parallel_for(pictures * blocks, 4, run_sides, &p);
+        haul__winograd_cut(w, w->workspace);
+        haul__parallel_for(pictures * blocks, BLOCKS, run_sides, &p);
         haul__parallel_for(pictures, haul__ceil_div(GRAIN, w->in.channels * w->in_magnitudes), run_part_marks, &p);
+        haul__winograd_cut(w, w->slot);
         if (w->by_channels)
-            haul__parallel_for(haul__ceil_div(w->out.channels, 2 * w->panels->rows), 1, run_rows, &p);
+            haul__parallel_for(w->tasks, 1, run_rows, &p);
         else
             haul__parallel_for(POINTS, 1, run_points, &p);
     }
@@ -531,16 +545,24 @@ static work plan(const haul__conv2d *c)
         plan_gradient(&w);
     else
         plan_convolution(&w);
-    w.slot = larger(w.slot, round_up(haul__winograd_plain_slot(&w), 16));
+    w.plain_slot = haul__winograd_plain_slot(&w);
     w.shared += mark_elements(&w);
     return w;
 }
 
+/* Slots for as many tasks as there are threads to run them: a convolution with few tasks needs no more on many cores.
+ */
+static int64_t slots_for(int64_t tasks)
+{
+    return smaller(smaller(tasks, haul__pool_threads()), HAUL__CPU_MOST_SLOTS);
+}
+
 size_t haul__cpu_winograd_scratch(haul_device *device, const void *problem)
 {
-    work w = plan(problem);
+    work    w = plan(problem);
+    int64_t plain = w.plain_slot * slots_for(haul__winograd_plain_tasks(&w));
     (void)device;
-    return (size_t)(w.shared + w.slot * haul__pool_threads()) * sizeof(float);
+    return (size_t)(w.shared + larger(w.slot * slots_for(w.tasks), plain)) * sizeof(float);
 }
 
 haul_status haul__cpu_winograd(haul__stream *s, const void *problem)
@@ -548,12 +570,12 @@ haul_status haul__cpu_winograd(haul__stream *s, const void *problem)
     const haul__conv2d *c = problem;
     work                w = plan(c);
     (void)s;
-    size_t shared = (size_t)w.shared * sizeof(float), slot = (size_t)w.slot * sizeof(float);
-    if (!c->scratch || c->scratch_bytes < shared + slot)
+    if (!c->scratch || c->scratch_bytes / sizeof(float) < (size_t)(w.shared + larger(w.slot, w.plain_slot)))
         return HAUL_UNSUPPORTED;
     w.memory = c->scratch->host;
     w.marks = (int64_t *)(void *)(w.memory + w.shared - mark_elements(&w));
-    haul__cpu_scratch_lend(&w.scratch, w.memory + w.shared, slot, (c->scratch_bytes - shared) / slot);
+    w.slots = w.memory + w.shared;
+    w.room = (int64_t)(c->scratch_bytes / sizeof(float)) - w.shared;
     if (c->pass == HAUL__CONV2D_WEIGHT)
         run_gradient(&w);
     else

@@ -202,8 +202,15 @@ int64_t haul__winograd_plain_slot(const work *w)
 {
     int64_t apart = gradient_rows(w);
     if (w->c->pass == HAUL__CONV2D_WEIGHT)
-        return (TAPS * apart + INPUT * INPUT) * w->width + TILE * TILE * apart;
-    return (TAPS * w->in.channels + TILE * TILE) * w->width + INPUT * INPUT * w->in_tile;
+        return round_up((TAPS * apart + INPUT * INPUT) * w->width + TILE * TILE * apart, 16);
+    return round_up((TAPS * w->in.channels + TILE * TILE) * w->width + INPUT * INPUT * w->in_tile, 16);
+}
+
+int64_t haul__winograd_plain_tasks(const work *w)
+{
+    if (w->c->pass == HAUL__CONV2D_WEIGHT)
+        return haul__ceil_div(w->out.channels, gradient_rows(w)) * haul__ceil_div(w->in.channels, w->width);
+    return haul__ceil_div(w->out.channels, w->width);
 }
 
 void haul__winograd_plain(work *w)
@@ -214,10 +221,9 @@ void haul__winograd_plain(work *w)
             w->marks[l.count++] = i;
     if (!l.count)
         return;
+    haul__winograd_cut(w, w->plain_slot);
     if (w->c->pass == HAUL__CONV2D_WEIGHT)
-        haul__parallel_for(haul__ceil_div(w->out.channels, gradient_rows(w)) * haul__ceil_div(w->in.channels, w->width),
-                           1, run_gradient, &l);
+        haul__parallel_for(haul__winograd_plain_tasks(w), 1, run_gradient, &l);
     else
-        haul__parallel_for(haul__ceil_div(w->out.channels, w->width) * haul__ceil_div(l.count, CHUNK), 1, run_tiles,
-                           &l);
+        haul__parallel_for(haul__winograd_plain_tasks(w) * haul__ceil_div(l.count, CHUNK), 1, run_tiles, &l);
 }

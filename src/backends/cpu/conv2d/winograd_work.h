@@ -36,11 +36,14 @@ typedef struct haul__winograd_work {
     int64_t out_tile, out_point;           /* of the gradient of the result; for convolutions, of the products */
     int64_t weight_point, weight_tile;     /* of a panel of weights; of the gradient of the weights */
     int64_t in_magnitudes, out_magnitudes; /* of the magnitudes of some channels of a picture */
-    int64_t workspace, shared, slot;
+    int64_t workspace, shared, slot, plain_slot;
+    int64_t tasks; /* that need a slot of their own at the same time, at most */
 
     /* Shared by all tasks. A mark for each tile: not 0 if plain sums compute it. */
     float            *memory, *magnitudes;
     int64_t          *marks;
+    float            *slots;
+    int64_t           room; /* elements at `slots` */
     haul__cpu_scratch scratch;
     atomic_uint       weights; /* their known properties: bits */
 } haul__winograd_work;
@@ -77,6 +80,12 @@ static inline void haul__winograd_next_channels(haul__winograd_planes *p, int64_
     p->adds = true;
 }
 
+/* Cuts the memory for slots into those of the next phase, which takes `elements` elements for a task. */
+static inline void haul__winograd_cut(haul__winograd_work *w, int64_t elements)
+{
+    haul__cpu_scratch_lend(&w->scratch, w->slots, (size_t)elements * sizeof(float), (size_t)(w->room / elements));
+}
+
 /* ---- winograd_bound.c ---- */
 
 /* Notes what the sums of magnitudes [9, lanes] of the weights of `outs` channels of the result say about their errors.
@@ -95,8 +104,9 @@ void haul__winograd_merge(const haul__winograd_work *w, const haul__winograd_pla
 
 /* ---- winograd_plain.c ---- */
 
-/* Elements of a slot that it needs. */
+/* Elements of a slot that it needs, and how many slots are enough where a few tiles are marked. */
 int64_t haul__winograd_plain_slot(const haul__winograd_work *w);
+int64_t haul__winograd_plain_tasks(const haul__winograd_work *w);
 /* Computes the marked tiles again, or adds them to the gradient of the weights, which is without them. */
 void haul__winograd_plain(haul__winograd_work *w);
 

@@ -122,13 +122,13 @@ void haul__cpu_scratch_lend(haul__cpu_scratch *scratch, void *memory, size_t byt
 {
     scratch->memory = memory;
     scratch->bytes = bytes;
-    atomic_init(&scratch->free, slots >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << slots) - 1);
+    atomic_init(&scratch->free, slots >= HAUL__CPU_MOST_SLOTS ? ~UINT64_C(0) : (UINT64_C(1) << slots) - 1);
 }
 
 bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t tasks)
 {
     int threads = haul__pool_threads();
-    int slots = threads < 64 ? threads : 64;
+    int slots = threads < HAUL__CPU_MOST_SLOTS ? threads : HAUL__CPU_MOST_SLOTS;
     if (tasks < slots)
         slots = tasks > 0 ? (int)tasks : 1;
     bytes = (bytes + 63) & ~(size_t)63;

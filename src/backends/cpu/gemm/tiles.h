@@ -76,6 +76,8 @@ typedef struct haul__cpu_scratch {
     _Atomic uint64_t free;  /* a bit for each slot */
 } haul__cpu_scratch;
 
+#define HAUL__CPU_MOST_SLOTS 64
+
 bool haul__cpu_scratch_open(haul__cpu_scratch *scratch, size_t bytes, int64_t tasks); /* returns false if there is
                                                                                        * no memory */
 /* The same in memory of the caller, for `slots` slots of `bytes` bytes, at least one; nothing is to be closed. */
