@@ -1,6 +1,9 @@
 # haul record: the program of a training step, as text, JSON and a graph.
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 
+# Scratch memory grows with the number of threads, and numbers of bytes follow.
+export HAUL_NUM_THREADS=2
+
 # Stores in one arena may overlap only if one is needed after the other, or is a result in the place of an operand.
 cat >check.py <<'END'
 import json, sys

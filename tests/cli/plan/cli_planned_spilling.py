@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+# Scratch memory grows with the number of threads, and what fits in a share of the peak follows.
+os.environ["HAUL_NUM_THREADS"] = "2"
 HAUL = os.environ["HAUL"]
 DEVICE = "sim:laptop-4g"
 NETWORKS = {"char_gpt": ("--data sentences:128 --batch 16", (90, 75, 50)), "unet": ("--data scenes:64 --batch 4", (75, 60, 40)),
