@@ -14,17 +14,20 @@ static const option calibrate_rows[] = {{.group = "Options",
                                          OPTION_FLAG_AT(calibrate_options, json),
                                          .help = "Print the machine as JSON, which --machine reads from a file"}};
 
+static void warn_of_one_left_out(const char *device, const char *why)
+{
+    complain("%s is left out: %s", device, why);
+}
+
 static int calibrate_main(int argc, char **argv)
 {
     calibrate_options o = {0};
     option_values     values;
-    haul_device      *devices[HAUL__MACHINE_DEVICES];
     haul__machine    *m = NULL;
     int               code = options_parse(&values, &calibrate_command, &o, argc, argv);
     if (code >= 0)
         return code;
-    const int count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
-    if (haul__machine_here("haul calibrate", devices, count, HAUL__HERE_ANEW, &m))
+    if (haul__machine_of_all("haul calibrate", HAUL__HERE_ANEW, warn_of_one_left_out, &m))
         return complain_error();
     bool printed = true;
     if (o.json)

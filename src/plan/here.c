@@ -117,20 +117,24 @@ static haul_status add(const char *operation, haul__machine *m, const haul__mach
     return HAUL_OK;
 }
 
+static haul_status find_and_add(const char *operation, haul_device *device, haul__here_mode mode, haul__machine *m)
+{
+    haul__machine *part = NULL;
+    haul_status    status = find(operation, device, mode, &part);
+    if (!status)
+        status = add(operation, m, part);
+    haul__free(part);
+    return status;
+}
+
 haul_status haul__machine_here(const char *operation, haul_device *const *devices, int count, haul__here_mode mode,
                                haul__machine **out)
 {
     haul__machine *m = NULL;
     haul_status    status = find(operation, haul_cpu(), mode, &m);
-    for (int i = 0; i < count && !status; i++) {
-        haul__machine *part = NULL;
-        if (devices[i] == haul_cpu())
-            continue;
-        status = find(operation, devices[i], mode, &part);
-        if (!status)
-            status = add(operation, m, part);
-        haul__free(part);
-    }
+    for (int i = 0; i < count && !status; i++)
+        if (devices[i] != haul_cpu())
+            status = find_and_add(operation, devices[i], mode, m);
     *out = status ? NULL : m;
     if (status)
         haul__free(m);
@@ -151,11 +155,30 @@ int haul__here_devices(haul_device **out, int room)
     return count;
 }
 
+haul_status haul__machine_of_all(const char *operation, haul__here_mode mode, haul__left_out *left_out,
+                                 haul__machine **out)
+{
+    haul_device   *devices[HAUL__MACHINE_DEVICES];
+    const int      count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
+    haul__machine *m = NULL;
+    haul_status    status = find(operation, haul_cpu(), mode, &m);
+    for (int i = 0; i < count && !status; i++) {
+        haul__error_record before;
+        if (devices[i] == haul_cpu())
+            continue;
+        haul__error_save(&before);
+        if (!find_and_add(operation, devices[i], mode, m))
+            continue;
+        if (left_out)
+            left_out(haul_device_name(devices[i]), haul_error_message());
+        haul__error_restore(&before);
+    }
+    *out = status ? NULL : m;
+    return status;
+}
+
 haul_status haul__machine_choose(const char *operation, const char *name, haul__machine **out)
 {
-    haul_device *devices[HAUL__MACHINE_DEVICES];
-    if (name)
-        return haul__machine_load(operation, name, out);
-    const int count = haul__here_devices(devices, HAUL__MACHINE_DEVICES);
-    return haul__machine_here(operation, devices, count, HAUL__HERE_MISSING, out);
+    return name ? haul__machine_load(operation, name, out)
+                : haul__machine_of_all(operation, HAUL__HERE_MISSING, NULL, out);
 }

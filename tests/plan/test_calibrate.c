@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "core/error.h"
 #include "files/disk_cache.h"
 #include "plan/here.h"
 #include "plan/probe.h"
@@ -22,7 +23,8 @@ static char         folder[] = "calibrate-XXXXXX";
 static haul_scope  *scope;
 static haul_device *device; /* another one than the CPU, if there is one */
 
-static bool repeats;
+static bool         repeats;
+static haul_device *failing; /* its works fail; NULL: none do */
 
 double __real_haul__probe_seconds(const haul__probe *p, double budget);
 double __wrap_haul__probe_seconds(const haul__probe *p, double budget);
@@ -31,7 +33,9 @@ double __wrap_haul__probe_seconds(const haul__probe *p, double budget)
     if (repeats)
         return __real_haul__probe_seconds(p, budget);
     haul_scope *runs = haul_scope_push();
-    const bool  failed = p->run(p->context) || haul_device_sync(p->device);
+    const bool  failed = p->device == failing
+                             ? haul__fail(HAUL_BACKEND, "test", NULL, "its compiler refuses the kernel") != HAUL_OK
+                             : p->run(p->context) || haul_device_sync(p->device);
     haul_scope_pop(runs);
     return failed ? NAN : 0.2;
 }
@@ -209,6 +213,35 @@ static void test_calibrate__refuses_a_device_without_values(void **state)
     assert_non_null(strstr(haul_error_message(), "computes nothing"));
 }
 
+static char left_out_device[64], left_out_why[256];
+
+static void note_left_out(const char *name, const char *why)
+{
+    snprintf(left_out_device, sizeof left_out_device, "%s", name);
+    snprintf(left_out_why, sizeof left_out_why, "%s", why);
+}
+
+/* One device that fails does not keep the others from being measured. */
+static void test_calibrate__a_device_that_fails_is_left_out(void **state)
+{
+    haul__machine *m = NULL;
+    (void)state;
+    if (device == haul_cpu())
+        skip();
+    failing = device;
+    assert_int_equal(haul__machine_of_all("test", HAUL__HERE_ANEW, note_left_out, &m), HAUL_OK);
+    assert_int_equal(haul_error_status(), HAUL_OK);
+    assert_true(haul__machine_find(m, "cpu") == 0 && haul__machine_find(m, haul_device_name(device)) < 0);
+    assert_string_equal(left_out_device, haul_device_name(device));
+    assert_non_null(strstr(left_out_why, "its compiler refuses the kernel"));
+    haul__free(m);
+    failing = haul_cpu();
+    assert_int_equal(haul__machine_of_all("test", HAUL__HERE_ANEW, note_left_out, &m), HAUL_BACKEND);
+    assert_null(m);
+    haul_error_clear();
+    failing = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calibrate__measures_again_what_is_damaged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_calibrate__measures_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(test_calibrate__refuses_a_device_without_values, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_calibrate__a_device_that_fails_is_left_out, setup, teardown),
     };
     if (!mkdtemp(folder) || setenv("HAUL_CACHE_DIR", folder, 1))
         return 1;

@@ -107,7 +107,7 @@ run 1 train "${net[@]}" --devices sim:h200,cpu --run never
 complains "name the host and one other device"
 run 1 train "${net[@]}" --devices cpu,sim:h200,sim:h200:0 --run never
 complains "sim:h200 and sim:h200:0 are one device"
-run 1 train "${net[@]}" --devices cpu --run never
+HAUL_CUDA_LIBRARIES=/nonexistent OCL_ICD_VENDORS=/nonexistent run 1 train "${net[@]}" --devices cpu --run never
 complains "there is no device but cpu"
 check "nothing was trained" test ! -e never
 finish

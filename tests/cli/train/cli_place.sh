@@ -77,7 +77,7 @@ assert all(c["measured_ms"] > 0 for c in json.load(open("out"))["candidates"] if
 END
 run 0 plan --model simplecnn --batch 8 --machine two.json --measure
 check "a column" grep -Eq '^ +step +measured +cpu +opencl:0 +copied +waits$' out
-run 1 plan --model simplecnn --batch 8 --machine h200 --measure
+HAUL_CUDA_LIBRARIES=/nonexistent run 1 plan --model simplecnn --batch 8 --machine h200 --measure
 complains "steps cannot be measured on this computer, because cuda:0 cannot be used here"
 
 run 1 train "${net[@]}" --epochs 1 --place 'lstm=cpu'
