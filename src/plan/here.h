@@ -26,8 +26,8 @@ int haul__here_devices(haul_device **out, int room);
  * for example because its compiler refuses the kernels, is left out; `left_out`, which may be NULL, is called with its
  * name and the reason. */
 typedef void haul__left_out(const char *device, const char *why);
-haul_status haul__machine_of_all(const char *operation, haul__here_mode mode, haul__left_out *left_out,
-                                 haul__machine **out);
+haul_status  haul__machine_of_all(const char *operation, haul__here_mode mode, haul__left_out *left_out,
+                                  haul__machine **out);
 
 /* The machine of that name or in that file, as haul__machine_load. NULL: this computer with all devices that a
  * calibration measures; those that were not measured are. */
