@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "core/error.h"
 #include "core/thread.h"
+#include "support/conformance/conformance.h"
 
 /* ---- a dataset of small pictures whose values give their index ---- */
 
@@ -344,36 +345,33 @@ static void test_loader__goes_to_the_device(void **state)
     haul_scope_pop(scope);
 }
 
-/* On every device of this machine the batches hold the same values; the slots' memory is used again and again. */
+/* On every tested device the batches hold the same values; the slots' memory is used again and again. */
 static void test_loader__copies_to_devices_are_finished_before_memory_is_reused(void **state)
 {
     (void)state;
-    haul_device_report reports[32];
-    int                count = haul_device_list(reports, 32), devices = 0;
-    double            *first = calloc(2 * CAPACITY, sizeof *first), *other = first + CAPACITY;
-    size_t             size = 0;
+    haul_device *devices[32];
+    int          count = test_devices(devices, 32);
+    double      *first = calloc(2 * CAPACITY, sizeof *first), *other = first + CAPACITY;
+    size_t       size = 0;
     assert_non_null(first);
-    for (int i = 0; i < count && i < 32; i++) {
-        if (!reports[i].usable || strcmp(reports[i].name, "meta") == 0)
-            continue;
+    for (int i = 0; i < count; i++) {
         haul_scope  *scope = haul_scope_push();
         source       s = {.bad = -1};
-        haul_loader *l = haul_loader_new(normalised(&s, COUNT), .batch = 4, .workers = devices ? 2 : 0, .prefetch = 1,
-                                         .shuffle = true, .device = haul_device_get(reports[i].name));
+        haul_loader *l = haul_loader_new(normalised(&s, COUNT), .batch = 4, .workers = i ? 2 : 0, .prefetch = 1,
+                                         .shuffle = true, .device = devices[i]);
         for (int again = 0; again < 3; again++) {
             assert_int_equal(haul_loader_start(l, 1), HAUL_OK);
-            size_t n = record(l, devices ? other : first, CAPACITY);
-            if (!devices)
+            size_t n = record(l, i ? other : first, CAPACITY);
+            if (!i)
                 size = n;
             else
                 assert_int_equal(n, size);
-            assert_memory_equal(first, devices ? other : first, size * sizeof *first);
+            assert_memory_equal(first, i ? other : first, size * sizeof *first);
         }
-        devices++;
         haul_scope_pop(scope);
     }
-    print_message("          on %d devices\n", devices);
-    assert_true(devices >= 1);
+    print_message("          on %d devices\n", count);
+    assert_true(count >= 1);
     free(first);
 }
 

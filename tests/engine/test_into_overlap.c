@@ -59,13 +59,12 @@ static void square(haul_device *device)
 static void test_into_overlap__operands_are_read_first(void **state)
 {
     (void)state;
-    haul_scope        *scope = haul_scope_push();
-    haul_device_report found[16];
-    const int          count = haul_device_list(found, 16);
-    for (int d = 0; d < count && d < 16; d++) {
-        haul_device *device = haul_device_get(found[d].name);
-        if (!found[d].usable || device == haul_device_get("meta"))
-            continue;
+    haul_scope  *scope = haul_scope_push();
+    haul_device *devices[16];
+    const int    count = test_devices(devices, 16);
+    assert_true(count > 0);
+    for (int d = 0; d < count; d++) {
+        haul_device *device = devices[d];
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
             shifted_sum(device, lengths[i]);
             shift(device, lengths[i]);
