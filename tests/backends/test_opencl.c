@@ -19,6 +19,7 @@
 #ifdef HAUL_HAVE_OPENCL
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -447,8 +448,9 @@ static void test_opencl__each_failure_on_the_way_is_reported(void **state)
 
 /* ---- missing drivers and devices ---- */
 
-/* Run this program again in a changed environment: it prints how many devices there are and why there are none. */
-static void count_with(const char *variable, const char *value, char *out, size_t size)
+/* Run this program again in a changed environment: with --count it prints how many devices there are and why there are
+ * none. */
+static void run_with(const char *variable, const char *value, const char *option, char *out, size_t size)
 {
     int     ends[2], status;
     pid_t   child;
@@ -461,7 +463,7 @@ static void count_with(const char *variable, const char *value, char *out, size_
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         setenv(variable, value, 1);
-        execl("/proc/self/exe", "test_opencl", "--count", (char *)NULL);
+        execl("/proc/self/exe", "test_opencl", option, (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
@@ -491,16 +493,33 @@ static void test_opencl__leaves_signal_handlers_alone(void **state)
     char text[512];
     (void)state;
     device_at(0);
-    count_with("POCL_DEVICES", "pthread", text, sizeof text);
+    run_with("POCL_DEVICES", "pthread", "--count", text, sizeof text);
     assert_string_not_equal(text, "0 \n");
     assert_null(strstr(text, "SIGFPE"));
 }
 
+/* The loader's own number of platforms, without Haul. */
+static int print_platforms(void)
+{
+    void                         *loader = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    cl_uint                       count = 0;
+    __typeof__(&clGetPlatformIDs) get;
+    *(void **)&get = loader ? dlsym(loader, "clGetPlatformIDs") : NULL;
+    if (get && get(0, NULL, &count) != CL_SUCCESS)
+        count = 0;
+    printf("%u\n", count);
+    return 0;
+}
+
+/* Loaders of some vendors find drivers elsewhere, whatever the variable says. */
 static void test_opencl__says_that_no_driver_is_installed(void **state)
 {
     char text[512];
     (void)state;
-    count_with("OCL_ICD_VENDORS", "/nonexistent", text, sizeof text);
+    run_with("OCL_ICD_VENDORS", "/nonexistent", "--platforms", text, sizeof text);
+    if (strcmp(text, "0\n") != 0)
+        skip();
+    run_with("OCL_ICD_VENDORS", "/nonexistent", "--count", text, sizeof text);
     assert_string_equal(text, "0 the loader found no platform; install a driver, for example pocl-opencl-icd\n");
 }
 
@@ -515,7 +534,7 @@ static void test_opencl__says_that_no_loader_is_installed(void **state)
     fclose(file);
     assert_non_null(getcwd(folder, sizeof folder - 8));
     strcat(folder, "/empty");
-    count_with("LD_LIBRARY_PATH", folder, text, sizeof text);
+    run_with("LD_LIBRARY_PATH", folder, "--count", text, sizeof text);
     assert_string_equal(text, "0 no OpenCL loader (libOpenCL.so.1); install ocl-icd-libopencl1\n");
 }
 
@@ -545,6 +564,8 @@ int main(int argc, char **argv)
     setenv("HAUL_CACHE_DIR", "cache", 1); /* an empty one: tests run in a scratch folder */
     if (argc > 1 && strcmp(argv[1], "--count") == 0)
         return print_count();
+    if (argc > 1 && strcmp(argv[1], "--platforms") == 0)
+        return print_platforms();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
