@@ -160,6 +160,37 @@ static void test_opencl__kernels_of_a_unit_share_a_program(void **state)
     kernel_free(&second);
 }
 
+/* Where the driver compiles all of a program at once, it has the kernel that is wanted alone, in both of its forms. */
+static void test_opencl__a_program_of_one_kernel(void **state)
+{
+    haul_device     *device = device_at(0);
+    haul__cl_device *d = haul__cl_of(device);
+    const bool       late = d->late, llvmpipe = d->llvmpipe;
+    (void)state;
+    d->late = false;
+    for (int apart = 0; apart < 2; apart++) {
+        d->llvmpipe = apart;
+        for (int i = 0; i < 2; i++) {
+            haul__unit unit = {
+                .name = "test_one", .text = axpy_text, .kernel = i ? "count_up" : "axpy", .dtype = HAUL_I32};
+            haul__kernel kernel;
+            size_t       count = 0;
+            char         names[64] = "";
+            OK(table->compile(device, &unit, &kernel));
+            const cl_program program = d->programs->program;
+            assert_int_equal(haul__cl.GetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof count, &count, NULL),
+                             CL_SUCCESS);
+            assert_int_equal(haul__cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, sizeof names, names, NULL),
+                             CL_SUCCESS);
+            assert_int_equal(count, 1);
+            assert_string_equal(names, i ? "k_count_up_i32" : "k_axpy_i32");
+            kernel_free(&kernel);
+        }
+    }
+    d->late = late;
+    d->llvmpipe = llvmpipe;
+}
+
 /* The code of a device that shares the host's memory is not in memory of its own. */
 static void test_opencl__counts_the_code_of_programs(void **state)
 {
@@ -546,6 +577,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_opencl__names_the_kernel_that_does_not_compile),
         cmocka_unit_test(test_opencl__names_the_kernel_that_is_missing),
         cmocka_unit_test(test_opencl__kernels_of_a_unit_share_a_program),
+        cmocka_unit_test(test_opencl__a_program_of_one_kernel),
         cmocka_unit_test(test_opencl__counts_the_code_of_programs),
         cmocka_unit_test(test_opencl__refuses_f64_where_there_is_none),
         cmocka_unit_test(test_opencl__compiling_survives_each_failed_allocation),

@@ -128,6 +128,8 @@ haul_status haul__cl_check(const haul_device *device, const char *call, cl_int c
 const char *haul__cl_error_name(cl_int code);
 
 /* program.c */
+/* The whole text that the driver compiles, which the caller must haul__free. NULL if memory is exhausted. */
+char       *haul__cl_program_text(const haul_device *device, const haul__unit *unit);
 haul_status haul__cl_compile(haul_device *device, const haul__unit *unit, haul__kernel *out);
 /* Builds `source`. *cached: whether the disk cache may be used; on return, whether it was. `name` is for messages. */
 haul_status haul__cl_build(haul_device *device, const char *name, const char *source, bool *cached, cl_program *out);

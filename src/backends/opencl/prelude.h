@@ -95,47 +95,46 @@ typedef float  F32;
 #define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
 
 /* HAUL_WANTED_name is defined for the kernel that is wanted, and without one all are. The others are functions that
- * nothing calls: the compiler drops them before it spends time on them. */
-#define HAUL_IS_WANTED          ~, __kernel void
-#define HAUL_SECOND_(a, b, ...) b
-#define HAUL_SECOND(...)        HAUL_SECOND_(__VA_ARGS__)
+ * nothing calls: the compiler drops them before it spends time on them. No macro is variadic: OpenCL C has none, and
+ * NVIDIA's compiler refuses them. So the wanted kernel follows the declaration of a function that does not exist. */
 #ifdef HAUL_WANTS_ONE
-#define HAUL_KERNEL_OF(name)    HAUL_SECOND(HAUL_WANTED_##name, static void, ~) NAME(name)
+#define HAUL_IS_WANTED(name)    haul_nothing(void); __kernel void NAME(name)
+#define HAUL_KERNEL_OF(name)    static void HAUL_WANTED_##name
 #else
 #define HAUL_KERNEL_OF(name)    __kernel void NAME(name)
 #endif
 /* HAUL_KERNEL_FROM(name, (parameters), P, (arguments)) begins a kernel. llvmpipe of Mesa 22 cannot read a kernel's params at
  * an index that differs between work items, so there the kernel copies its params and calls a function with its text. */
-#define HAUL_BUFFERS(...)       __VA_ARGS__
 #ifdef HAUL_LLVMPIPE
-#define HAUL_KERNEL_FROM(name, buffers, P, arguments)                                                                  \
-    static void NAME(of_##name)(HAUL_BUFFERS buffers, const P p);                                                      \
-    HAUL_KERNEL_OF(name)(HAUL_BUFFERS buffers, const P haul_p)                                                         \
+#define HAUL_KERNEL_FROM(name, parameters, P, arguments)                                                               \
+    static void NAME(of_##name) parameters;                                                                            \
+    HAUL_KERNEL_OF(name) parameters                                                                                    \
     {                                                                                                                  \
-        const P p = haul_p;                                                                                            \
-        NAME(of_##name)(HAUL_BUFFERS arguments, p);                                                                    \
+        const P haul_p = p;                                                                                            \
+        NAME(of_##name) arguments;                                                                                     \
     }                                                                                                                  \
-    static void NAME(of_##name)(HAUL_BUFFERS buffers, const P p)
+    static void NAME(of_##name) parameters
 #else
-#define HAUL_KERNEL_FROM(name, buffers, P, arguments) HAUL_KERNEL_OF(name)(HAUL_BUFFERS buffers, const P p)
+#define HAUL_KERNEL_FROM(name, parameters, P, arguments) HAUL_KERNEL_OF(name) parameters
 #endif
 #define KERNEL1(name, P, T0, b0)                                                                                       \
-    HAUL_KERNEL_FROM(name, (__global T0 *b0), P, (b0))
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, const P p), P, (b0, haul_p))
 #define KERNEL2(name, P, T0, b0, T1, b1)                                                                               \
-    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1), P, (b0, b1))
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, const P p), P, (b0, b1, haul_p))
 #define KERNEL3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
-    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2), P, (b0, b1, b2))
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, const P p), P, (b0, b1, b2, haul_p))
 #define KERNEL4(name, P, T0, b0, T1, b1, T2, b2, T3, b3)                                                               \
-    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3), P, (b0, b1, b2, b3))
+    HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, const P p), P,         \
+                     (b0, b1, b2, b3, haul_p))
 #define KERNEL5(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4)                                                       \
     HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3,                        \
-                            __global T4 *b4), P, (b0, b1, b2, b3, b4))
+                            __global T4 *b4, const P p), P, (b0, b1, b2, b3, b4, haul_p))
 #define KERNEL6(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5)                                               \
     HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
-                            __global T5 *b5), P, (b0, b1, b2, b3, b4, b5))
+                            __global T5 *b5, const P p), P, (b0, b1, b2, b3, b4, b5, haul_p))
 #define KERNEL7(name, P, T0, b0, T1, b1, T2, b2, T3, b3, T4, b4, T5, b5, T6, b6)                                       \
     HAUL_KERNEL_FROM(name, (__global T0 *b0, __global T1 *b1, __global T2 *b2, __global T3 *b3, __global T4 *b4,       \
-                            __global T5 *b5, __global T6 *b6), P, (b0, b1, b2, b3, b4, b5, b6))
+                            __global T5 *b5, __global T6 *b6, const P p), P, (b0, b1, b2, b3, b4, b5, b6, haul_p))
 
 /* llvmpipe of Mesa 22 crashes when it compiles a load or store of a struct of a few bytes. */
 #ifdef HAUL_LLVMPIPE

@@ -36,12 +36,12 @@ static char *definitions(const haul_device *device, const haul__unit *unit)
     if (d->late)
         return haul__strdup("");
     return haul__format("#define HAUL_WANTS_ONE 1\n"
-                        "#define HAUL_WANTED_%s HAUL_IS_WANTED\n"
+                        "#define HAUL_WANTED_%s HAUL_IS_WANTED(%s)\n"
                         "%s",
-                        unit->kernel, d->llvmpipe ? "#define HAUL_LLVMPIPE 1\n" : "");
+                        unit->kernel, unit->kernel, d->llvmpipe ? "#define HAUL_LLVMPIPE 1\n" : "");
 }
 
-static char *program_text(const haul_device *device, const haul__unit *unit)
+char *haul__cl_program_text(const haul_device *device, const haul__unit *unit)
 {
     const char *dtype = haul_dtype_name(unit->dtype);
     char       *undefs = undefinitions(unit), *text = NULL;
@@ -185,7 +185,7 @@ static haul_status make_program(haul_device *device, const haul__unit *unit, hau
     haul__cl_device  *d = haul__cl_of(device);
     size_t            size = strlen(unit->name) + 1;
     haul__cl_program *program = haul__calloc(1, sizeof *program + size);
-    char             *source = program_text(device, unit);
+    char             *source = haul__cl_program_text(device, unit);
     bool              cached = !d->late;
     haul_status       status = HAUL_OK;
     if (!program || !source)
