@@ -10,6 +10,8 @@ import sys
 sys.path.insert(0, os.path.join(os.environ["HAUL_SOURCE"], "tests", "support", "python"))
 from clock import ticking  # noqa: E402
 
+# Scratch memory grows with the number of threads, and what fits in a share of the peak follows.
+os.environ["HAUL_NUM_THREADS"] = "2"
 HAUL = os.environ["HAUL"]
 NET = "--model resnet18 --data shapes:128 --batch 128 --workers 0 --device cpu --log-every 1".split()
 TINY = "--model simplecnn --data shapes:256 --batch 64 --workers 0 --log-every 1 --device".split()
