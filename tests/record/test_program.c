@@ -102,15 +102,15 @@ static bool comes_before(const haul_program *p, const haul_program_store *a, con
 
 static void check_arena(const haul_program *p, const haul_program_memory *m)
 {
-    int64_t size = 0, alignment = 64;
+    const int64_t alignment = haul__device_part_alignment(m->device);
+    int64_t       size = 0;
     for (int64_t i = 0; i < p->store_count; i++) {
         const haul_program_store *a = &p->stores[i];
         if (a->kind == HAUL_STORE_OUTSIDE || a->pinned)
             assert_int_equal(a->offset, -1);
         if (a->offset < 0 || a->device != m->device)
             continue;
-        assert_int_equal(a->offset % 64, 0);
-        alignment = haul__device_has_sub_buffers(m->device) ? HAUL__SUB_BUFFER_ALIGNMENT : 64;
+        assert_int_equal(a->offset % alignment, 0);
         size = a->offset + a->bytes > size ? a->offset + a->bytes : size;
         for (int64_t k = 0; k < i; k++) {
             const haul_program_store *b = &p->stores[k];
