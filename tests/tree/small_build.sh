@@ -25,11 +25,14 @@ size=$(stat -c %s small)
 echo "the program has $size bytes, of at most 2000000"
 [ "$size" -lt 2000000 ]
 
-# The same losses, by the same instructions: digit by digit.
+# The same losses, by the same instructions, unless the normal build has none of them: digit by digit.
 ./small >losses
 cat losses
-HAUL_CPU_LEVEL=base HAUL_WITHOUT=onednn "$HAUL_BUILD/examples/small" >wanted
-diff wanted losses
+if HAUL_CPU_LEVEL=base HAUL_WITHOUT=onednn "$HAUL_BUILD/examples/small" >wanted 2>refused; then
+    diff wanted losses
+else
+    grep "this build has kernels for .* only" refused
+fi
 
 cat >left_out.c <<'END'
 #include <haul/haul.h>

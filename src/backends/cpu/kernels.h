@@ -12,7 +12,7 @@ typedef void haul__cpu_fn(void *const *buffers, const void *params, int64_t firs
 
 typedef struct haul__cpu_kernel {
     const char   *name;
-    haul__cpu_fn *fns[HAUL__CPU_LEVELS][HAUL_DTYPE_END]; /* NULL: not for this dtype, or the level was not built */
+    haul__cpu_fn *fns[HAUL__CPU_TABLE_LEVELS][HAUL_DTYPE_END]; /* NULL: the dtype or level is missing */
 } haul__cpu_kernel;
 
 extern const haul__cpu_kernel haul__cpu_kernels[]; /* by kernel id */

@@ -30,4 +30,11 @@ bool haul__cpu_has_bf16_tiles(void);
 /* Fails if $HAUL_CPU_LEVEL is not a level, or if no level is left. */
 haul_status haul__cpu_check_level(void);
 
+/* The levels in tables of kernels. */
+#ifdef HAUL_ONLY_LEVEL_base
+#define HAUL__CPU_TABLE_LEVELS 1
+#else
+#define HAUL__CPU_TABLE_LEVELS HAUL__CPU_LEVELS
+#endif
+
 #endif

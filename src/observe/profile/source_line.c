@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/system/call_site.h"
+#include "haul_config.h"
 
 typedef struct callbacks {
     void (*find_elf)(void);
@@ -34,6 +35,18 @@ struct haul__lines {
     const char *(*describe)(void *line, uint64_t *address, int *number, int *column, uint64_t *time, uint64_t *length);
 };
 
+#ifdef HAUL_SMALL
+/* A static program cannot load the library. */
+haul__lines *haul__lines_open(void)
+{
+    return NULL;
+}
+
+static void unload(haul__lines *l)
+{
+    (void)l;
+}
+#else
 /* Only debug information in the files themselves: nothing is searched for elsewhere, or fetched. */
 static int find_none(void *module, void **user, const char *name, uint64_t base, const char *file, const char *link,
                      uint32_t crc, char **found)
@@ -74,14 +87,20 @@ haul__lines *haul__lines_open(void)
     return NULL;
 }
 
+static void unload(haul__lines *l)
+{
+    if (l->library)
+        dlclose(l->library);
+}
+#endif
+
 void haul__lines_close(haul__lines *l)
 {
     if (!l)
         return;
     if (l->session)
         l->end(l->session);
-    if (l->library)
-        dlclose(l->library);
+    unload(l);
     haul__free(l);
 }
 
