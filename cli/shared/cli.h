@@ -73,6 +73,9 @@ double median_of(double *values, size_t count);
 
 double clock_seconds(void); /* of the clock of the process: virtual while a simulated device is in use */
 
+/* The seconds since then, in whole nanoseconds: those of two runs in virtual time are equal whenever they began. */
+double clock_since(double began);
+
 /* Ctrl-C, SIGTERM and SIGHUP ask to stop; a second Ctrl-C or SIGTERM ends the program at once. A reader of standard
  * output that goes away is a failed write from then on, and not the end of the program. */
 void interrupt_catch(void);

@@ -278,3 +278,8 @@ double clock_seconds(void)
 {
     return 1e-9 * (double)haul__now_ns();
 }
+
+double clock_since(double began)
+{
+    return 1e-9 * nearbyint(1e9 * (clock_seconds() - began));
+}

@@ -165,7 +165,7 @@ static haul_status measured_step(trainer *t, const haul_batch *batch, const haul
         status = trainer_follow(t, batch, part);
     t->mini_batches++;
     if (t->waits)
-        samples_add(&t->steps, clock_seconds() - began);
+        samples_add(&t->steps, clock_since(began));
     if (t->updates >= FIRST_UPDATES)
         t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
     t->updates += part->last;
@@ -232,7 +232,7 @@ haul_status trainer_read_window(trainer *t, double *mean)
     if (haul_error_status())
         return haul_error_status();
     if (!t->waits && t->window_steps)
-        samples_add(&t->steps, (clock_seconds() - t->window_began) / (double)t->window_steps);
+        samples_add(&t->steps, clock_since(t->window_began) / (double)t->window_steps);
     *mean = t->window_batches ? sum / (double)t->window_batches : 0;
     if (!isfinite(sum) && find_divergence(t))
         return haul_error_status();

@@ -68,7 +68,7 @@ static haul_status time_step(trainer *t, const haul_batch *batch, const used *u,
     haul_status  status = one_step_follow(t, batch);
     for (int d = 0; !status && d < u->count; d++)
         status = haul_device_sync(u->devices[d]);
-    *seconds = clock_seconds() - began;
+    *seconds = clock_since(began);
     return status;
 }
 
