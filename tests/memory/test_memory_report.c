@@ -131,7 +131,7 @@ static void test_memory_report__of_a_full_device(void **state)
     assert_int_equal(r.limit, 0);
     assert_int_equal(r.room, -1);
     haul_error_clear();
-    haul_scope *scope = haul_scope_push(); /* the CPU knows */
+    haul_scope *scope = haul_scope_push();                             /* the CPU knows */
     assert_failed(haul_zeros(HAUL_F32, HAUL_SHAPE(1 << 29, 1 << 29))); /* more than a process can address */
     r = report_now();
     assert_int_equal(r.requested, (int64_t)1 << 60);
