@@ -197,7 +197,10 @@ static const char *winner_text(const compute_group *g, char out[32])
 {
     double       size;
     const winner w = compute_winner(g, &size);
-    if (w == WINS_FROM || w == WINS_ALWAYS)
+    const bool   sized = w == WINS_FROM || w == WINS_ALWAYS;
+    if (sized && size > 999999)
+        snprintf(out, 32, "%.1f M", size * 1e-6); /* a column has room for seven characters */
+    else if (sized)
         snprintf(out, 32, "%s", text_count(whole_number(ceil(size))));
     return w == WINS_NEVER ? "never" : w == WINS_UNKNOWN ? "-" : out;
 }
