@@ -101,6 +101,30 @@ typedef struct HAUL__DESIGNATED haul_fftshift_options {
 HAUL_API haul_tensor *haul_fftshift_with(const haul_fftshift_options *options);
 HAUL_API haul_tensor *haul_ifftshift_with(const haul_fftshift_options *options);
 
+/* ---- Short windows of a signal ---- */
+
+typedef struct HAUL__DESIGNATED haul_stft_options {
+    int64_t n; /* length of a frame; positional */
+    HAUL__GUARD(hop)
+    int64_t      hop;        /* from the start of a frame to that of the next; default n / 4, at least 1 */
+    haul_tensor *window;     /* factors of the numbers of a frame, [n]; default HAUL_NONE: ones */
+    bool         uncentred;  /* frame i begins at i hop; default: its middle is there, and x is reflected at its ends */
+    bool         normalised; /* divide the transforms by sqrt(n), and multiply in haul_istft */
+    int64_t      length;     /* haul_istft only: of the result, cut or with zeros; default all that frames cover */
+} haul_stft_options;
+
+/* Short-time Fourier transform, as torch.stft: haul_rfft of overlapping frames of the last axis, [..., n / 2 + 1,
+ * frames, 2]. haul_stft(x, 400, .hop = 160, .window = w). A shorter window is centred with haul_pad. */
+#define haul_stft(x, ...) haul_stft_with(x, HAUL__OPTIONS(haul_stft_options, .n = __VA_ARGS__))
+HAUL_API haul_tensor *haul_stft_with(haul_tensor *x, const haul_stft_options *options);
+
+/* The inverse of haul_stft with the same options, as torch.istft: the frames, times the window, are added up and
+ * divided by the sum of squares of the windows there. Where that sum is 0, elements are infinite or NaN.
+ *
+ * - x: [..., n / 2 + 1, frames, 2] */
+#define haul_istft(x, ...) haul_istft_with(x, HAUL__OPTIONS(haul_stft_options, .n = __VA_ARGS__))
+HAUL_API haul_tensor *haul_istft_with(haul_tensor *x, const haul_stft_options *options);
+
 HAUL_END
 
 #endif

@@ -104,6 +104,33 @@ static void test_fft__ignores_impossible_parts(void **state)
     haul_scope_pop(scope);
 }
 
+/* Signals come back from their frames, but for elements that no frame covers. */
+static void short_time(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F64, HAUL_SHAPE(2, 3, 100), 3, NULL);
+    haul_tensor *w = haul_add_scalar(haul_abs(sample_tensor(device, HAUL_F64, HAUL_SHAPE(16), 4, NULL)), 0.5);
+    assert_near(haul_istft(haul_stft(x, 16, .window = w), 16, .window = w), x, 100, "centred frames");
+    assert_near(haul_istft(haul_stft(x, 9, .hop = 5), 9, .hop = 5, .length = 90), haul_slice(x, -1, 0, 90, 1), 100,
+                "an odd length");
+    assert_near(haul_istft(haul_stft(x, 10, .uncentred = true), 10, .uncentred = true), x, 100, "uncentred frames");
+    haul_tensor *f = haul_stft(x, 16);
+    assert_refused(haul_stft(x, 0), HAUL_INVALID_ARGUMENT, "n is 0");
+    assert_refused(haul_stft(x, 8, .hop = -1), HAUL_INVALID_ARGUMENT, "hop is -1");
+    assert_refused(haul_stft(x, 8, .window = w), HAUL_SHAPE, "of n elements");
+    assert_refused(haul_stft(x, 101, .uncentred = true), HAUL_SHAPE, "at least 101 are expected");
+    assert_refused(haul_stft(x, 300), HAUL_SHAPE, "at least 151 are expected");
+    assert_refused(haul_istft(f, 20), HAUL_SHAPE, "[..., n / 2 + 1, frames, 2] is expected");
+    assert_refused(haul_istft(f, 16, .length = -1), HAUL_INVALID_ARGUMENT, "length is -1");
+    assert_refused(haul_stft_with(x, NULL), HAUL_INVALID_ARGUMENT, "options");
+    assert_refused(haul_istft_with(f, NULL), HAUL_INVALID_ARGUMENT, "options");
+}
+
+static void test_fft__short_time(void **state)
+{
+    (void)state;
+    on_devices(short_time);
+}
+
 /* ---- bits ---- */
 
 typedef struct subject {
@@ -190,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_fft__terms_are_sums),
         cmocka_unit_test(test_fft__real_numbers),
         cmocka_unit_test(test_fft__ignores_impossible_parts),
+        cmocka_unit_test(test_fft__short_time),
         cmocka_unit_test(test_fft__threads_change_no_bit),
         cmocka_unit_test(test_fft__empty_batches),
         cmocka_unit_test(test_fft__errors),

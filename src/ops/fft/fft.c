@@ -73,14 +73,13 @@ static haul_status check_lengths(const haul__call *c, const kind *k, fft_attribu
     return HAUL_OK;
 }
 
-/* x, of so many dimensions, with n numbers along the axis: the first, or all and zeros. */
-static haul_tensor *resized(haul_tensor *x, int axis, int64_t n, int dims)
+haul_tensor *haul__fft_resized(haul_tensor *x, int axis, int64_t n)
 {
     const int64_t have = x->shape.dims[axis];
     if (n <= have)
         return n == have ? x : haul_slice(x, axis, 0, n, 1);
-    haul_pad_options o = {.x = x, .haul__pads = {.count = 2 * (dims - axis)}};
-    o.haul__pads.sizes[2 * (dims - 1 - axis) + 1] = n - have;
+    haul_pad_options o = {.x = x, .haul__pads = {.count = 2 * (x->shape.ndim - axis)}};
+    o.haul__pads.sizes[2 * (x->shape.ndim - 1 - axis) + 1] = n - have;
     return haul_pad_with(&o);
 }
 
@@ -105,7 +104,7 @@ static haul_status compose(haul__call *c)
     for (int i = 0; i < a->count - 1; i++)
         numbers *= (double)x->shape.dims[a->axes[i]];
     const double scale = scale_of(k, a->norm, numbers);
-    x = resized(x, last, k->to_real ? a->n / 2 + 1 : a->n, x->shape.ndim);
+    x = haul__fft_resized(x, last, k->to_real ? a->n / 2 + 1 : a->n);
     if (k->of_real)
         x = haul__fft_of_real(x, last, false, scale);
     for (int i = 0; i < a->count - 1; i++)

@@ -48,4 +48,7 @@ haul_tensor *haul__fft_of_real(haul_tensor *x, int axis, bool twice, double scal
  * for n real numbers. With `twice` this is the inverse. */
 haul_tensor *haul__fft_to_real(haul_tensor *x, int axis, int64_t n, bool twice, double scale);
 
+/* x with n numbers along the axis: the first, or all and zeros. */
+haul_tensor *haul__fft_resized(haul_tensor *x, int axis, int64_t n);
+
 #endif
