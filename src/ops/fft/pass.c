@@ -34,8 +34,7 @@ KERNEL1(fft_factors, fft_factors_params, T, table)
     }
 }
 
-/* Butterflies: x at steps of xd, y at steps of yd, factors at steps of wd. sign is -1 for
- * the inverse. */
+/* Butterflies: x at steps of xd, y at steps of yd, factors at steps of wd. sign is -1 for the inverse. */
 INLINE void fft_two(GLOBAL T *y, I64 yd, GLOBAL const T *x, I64 xd, GLOBAL const T *w, A scale)
 {
     const A ar = x[0], ai = x[1], br = x[xd], bi = x[xd + 1];
@@ -127,6 +126,14 @@ KERNEL3(fft_pass, fft_pass_params, T, y, const T, x, const T, table)
         GLOBAL const T *v = x + p.at[1] + 2 * (first * each * p.radix + at);
         GLOBAL T *o = y + p.at[0] + 2 * (first * each * p.radix + part * p.width * p.radix + q);
         GLOBAL const T *w = table + p.at[2] + 2 * part;
+        const I64 whole = p.radix == 4 && p.width == 4 && q == 0 && CHUNKED ? least(each - at, ITEMS_END - i) / 4 : 0;
+        if (whole > 0) { /* the second pass of most transforms: its runs of four are too short for the loops below */
+            for (I64 m = 0; m < whole; m++)
+                BLOCK_LOOP for (int j = 0; j < 4; j++)
+                    fft_four(o + 32 * m + 2 * j, 8, v + 8 * m + 2 * j, xd, w + 2 * m, wd, sign, scale);
+            i += ITEMS_STEP(4 * whole);
+            continue;
+        }
         if (p.radix == 4 && p.width == 1) {
             VECTOR_LOOP for (I64 j = 0; j < n; j++) fft_four(o + 8 * j, 2, v + 2 * j, xd, w + 2 * j, wd, sign, scale);
         } else if (p.radix == 4) {
