@@ -18,6 +18,7 @@
 #include <haul/error.h>
 #include <haul/estimate.h>
 #include <haul/events.h>
+#include <haul/fft.h>
 #include <haul/files.h>
 #include <haul/fit.h>
 #include <haul/indexing.h>

@@ -37,6 +37,7 @@ LINES = [
     ("haul_sum_into(s->w, s->x, 1)", "haul_sum_into(s->w, s->x, HAUL_AXES(1))"),
     ("haul_sum(s->x, .axes = {1})", "haul_sum(s->x, HAUL_AXES(1))"),
     ("haul_sum(s->x, .axes = {1}, .count = 1)", "haul_sum(s->x, HAUL_AXES(0, 2), .keepdim = true)"),
+    ("haul_fft(s->x, -1, 8)", "haul_fft(s->x, -1, .n = 8)"),
     ("haul_solve_triangular(s->x, s->b, true)", "haul_solve_triangular(s->x, s->b, .upper = true)"),
     ("haul_pad(s->x, 1)", "haul_pad(s->x, HAUL_PADS(1, 2))"),
     ("haul_pad(s->x, .pads = {1, 2})", "haul_pad(s->x, HAUL_PADS(1, 2, 0, 1), .mode = HAUL_PAD_REFLECT)"),

@@ -44,6 +44,14 @@ def unfold(x, size, padding):
 
 
 
+def complexes(x):
+    return torch.view_as_complex(x.contiguous())
+
+
+def pairs(x):
+    return torch.view_as_real(x)
+
+
 def regular(x):
     return x + (x.shape[-1] + 2) * torch.eye(*x.shape[-2:], dtype=x.dtype)
 
@@ -154,6 +162,37 @@ EXPRESSIONS = {
     "matmul_dot": torch.matmul,
     "linear": F.linear,
     "linear_3d": F.linear,
+    "fft": lambda x: pairs(torch.fft.fft(complexes(x))),
+    "fft_sevens": lambda x: pairs(torch.fft.fft(complexes(x), dim=0, norm="ortho")),
+    "fft_prime": lambda x: pairs(torch.fft.fft(complexes(x), dim=1, norm="forward")),
+    "fft_one": lambda x: pairs(torch.fft.fft(complexes(x))),
+    "fft_padded": lambda x: pairs(torch.fft.fft(complexes(x), n=9, dim=0)),
+    "fft_cut": lambda x: pairs(torch.fft.fft(complexes(x), n=6)),
+    "fft_long": lambda x: pairs(torch.fft.fft(complexes(x))),
+    "ifft": lambda x: pairs(torch.fft.ifft(complexes(x))),
+    "ifft_prime": lambda x: pairs(torch.fft.ifft(complexes(x), dim=0, norm="ortho")),
+    "ifft_padded": lambda x: pairs(torch.fft.ifft(complexes(x), n=8, norm="forward")),
+    "rfft": lambda x: pairs(torch.fft.rfft(x)),
+    "rfft_odd": lambda x: pairs(torch.fft.rfft(x, dim=0, norm="ortho")),
+    "rfft_inner": lambda x: pairs(torch.fft.rfft(x, dim=1, norm="forward")),
+    "rfft_padded": lambda x: pairs(torch.fft.rfft(x, n=11)),
+    "irfft": lambda x: torch.fft.irfft(complexes(x)),
+    "irfft_odd": lambda x: torch.fft.irfft(complexes(x), n=9, dim=0, norm="ortho"),
+    "irfft_inner": lambda x: torch.fft.irfft(complexes(x), dim=1, norm="forward"),
+    "irfft_cut": lambda x: torch.fft.irfft(complexes(x), n=6),
+    "fftn": lambda x: pairs(torch.fft.fftn(complexes(x))),
+    "ifftn": lambda x: pairs(torch.fft.ifftn(complexes(x), dim=(-1, 0), norm="ortho")),
+    "rfftn": lambda x: pairs(torch.fft.rfftn(x, dim=(0, -1))),
+    "irfftn": lambda x: torch.fft.irfftn(complexes(x), s=(4, 5), dim=(0, 1)),
+    "fft2": lambda x: pairs(torch.fft.fft2(complexes(x))),
+    "ifft2": lambda x: pairs(torch.fft.ifft2(complexes(x))),
+    "stft": lambda x, w: pairs(torch.stft(x, 8, window=w, return_complex=True)),
+    "stft_plain": lambda x: pairs(torch.stft(x, 6, 4, center=False, normalized=True, return_complex=True)),
+    "istft": lambda x, w: torch.istft(complexes(x), 8, 3, window=w),
+    "istft_plain": lambda x: torch.istft(complexes(x), 6, center=False, normalized=True, length=9),
+    "fftshift": torch.fft.fftshift,
+    "fftshift_pairs": lambda x: torch.fft.fftshift(x, dim=-2),
+    "ifftshift": lambda x: torch.fft.ifftshift(x, dim=0),
     "solve": lambda a, b: torch.linalg.solve(regular(a), b),
     "solve_vector": lambda a, b: torch.linalg.solve(regular(a), b[:, None])[..., 0],
     "solve_broadcast": lambda a, b: torch.linalg.solve(regular(a), b),

@@ -24,6 +24,7 @@ PARTS = [
             "ops.h: Shape and layout",
             "ops.h: Linear algebra",
             "linalg.h",
+            "fft.h",
             "conv.h",
             "ops.h: Normalisation and dropout",
             "indexing.h",
