@@ -192,15 +192,38 @@ typedef struct HAUL__DESIGNATED haul_nn_embedding_options {
     haul_nn_embedding_with(count, HAUL__OPTIONS(haul_nn_embedding_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_options *options);
 
-/* Activations, as the operations of the same names: haul_relu, haul_tanh, haul_sigmoid, haul_gelu, haul_silu. */
+/* Activations, as the operations of the same names: haul_relu, haul_tanh, haul_sigmoid, haul_gelu, haul_silu,
+ * haul_selu, haul_mish, haul_hardswish, haul_hardsigmoid, haul_softsign. */
 HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
 HAUL_API haul_module *haul_nn_gelu(void);
 HAUL_API haul_module *haul_nn_silu(void);
+HAUL_API haul_module *haul_nn_selu(void);
+HAUL_API haul_module *haul_nn_mish(void);
+HAUL_API haul_module *haul_nn_hardswish(void);
+HAUL_API haul_module *haul_nn_hardsigmoid(void);
+HAUL_API haul_module *haul_nn_softsign(void);
 
 /* haul_leaky_relu as a layer. `slope` is the factor of negative values; PyTorch's default is 0.01. */
 HAUL_API haul_module *haul_nn_leaky_relu(double slope);
+
+/* haul_elu or haul_celu as a layer; PyTorch's default of `alpha` is 1. */
+HAUL_API haul_module *haul_nn_elu(double alpha);
+HAUL_API haul_module *haul_nn_celu(double alpha);
+
+/* haul_clamp as a layer: haul_nn_hardtanh(-1, 1), or haul_nn_hardtanh(0, 6) for a relu up to 6. The gradient is that of
+ * haul_clamp, which passes the bounds; in PyTorch's Hardtanh it is 0 there. */
+HAUL_API haul_module *haul_nn_hardtanh(double low, double high);
+
+/* haul_prelu as a layer: haul_nn_prelu(1, 0.25). Parameter: weight [count], each with the value `slope`.
+ *
+ * - count: 1, or the number of channels of the input
+ * - slope: the first value of the slopes; PyTorch's default is 0.25 */
+HAUL_API haul_module *haul_nn_prelu(int64_t count, double slope);
+
+/* haul_glu along an axis, as a layer. */
+HAUL_API haul_module *haul_nn_glu(int axis);
 
 /* haul_softmax or haul_log_softmax along an axis, as a layer. */
 HAUL_API haul_module *haul_nn_softmax(int axis);

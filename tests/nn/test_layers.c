@@ -101,6 +101,11 @@ static haul_module *unet(void)
     return haul_model_new("unet", .input = HAUL_SHAPE(1, 8, 12), .outputs = 3, .kinds = 2);
 }
 
+static haul_module *prelu(void)
+{
+    return haul_nn_prelu(3, 0.25);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -122,6 +127,7 @@ static const struct {
     {"adaptive_max_pool2d", adaptive_max_pool2d},
     {"char_gpt", char_gpt},
     {"unet", unet},
+    {"prelu", prelu},
 };
 
 static haul_safetensors *file;

@@ -137,6 +137,7 @@ CASES = [
     ("adaptive_max_pool2d", nn.AdaptiveMaxPool2d((2, 3)), [normal(2, 3, 5, 7)]),
     ("char_gpt", CharGpt(8, 11), [torch.randint(0, 11, (2, 6))]),
     ("unet", UNet(1, 3, 2), [normal(2, 1, 8, 12), torch.tensor([1, 0])]),
+    ("prelu", nn.PReLU(3), [normal(2, 3, 4)]),
 ]
 
 

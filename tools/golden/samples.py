@@ -474,6 +474,16 @@ EXPRESSIONS = {
     "addcdiv": lambda x, a, b: torch.addcdiv(x, a, b, value=0.5),
     "round_decimals": lambda x: torch.round(x, decimals=1),
     "round_tens": lambda x: torch.round(x, decimals=-1),
+    "elu": lambda x: F.elu(x, 1.5),
+    "selu": F.selu,
+    "celu": lambda x: F.celu(x, 0.5),
+    "mish": F.mish,
+    "hardswish": F.hardswish,
+    "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # F.hardsigmoid multiplies gradients by a sixth in f32
+    "softsign": F.softsign,
+    "glu": lambda x: F.glu(x, 1),
+    "prelu": F.prelu,
+    "prelu_channels": F.prelu,
 }
 
 KINDS = {"W": ["f64"], "F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
