@@ -126,6 +126,32 @@ typedef struct HAUL__DESIGNATED haul_nn_rms_norm_options {
 #define haul_nn_rms_norm(...) haul_nn_rms_norm_with(HAUL__OPTIONS(haul_nn_rms_norm_options, .features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *options);
 
+/* Group normalisation, haul_group_norm: haul_nn_group_norm(groups, channels). Parameters: weight (ones) and bias
+ * (zeros) [channels]. Input: [N, channels, ...].
+ *
+ * - groups: the number of groups, which divides the channels */
+typedef struct HAUL__DESIGNATED haul_nn_group_norm_options {
+    int64_t channels; /* the number of channels; positional */
+    HAUL__GUARD(eps)
+    double eps;       /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    bool   no_weight; /* neither weight nor bias */
+} haul_nn_group_norm_options;
+#define haul_nn_group_norm(groups, ...)                                                                                \
+    haul_nn_group_norm_with(groups, HAUL__OPTIONS(haul_nn_group_norm_options, .channels = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_group_norm_with(int64_t groups, const haul_nn_group_norm_options *options);
+
+/* Instance normalisation, haul_instance_norm: haul_nn_instance_norm(channels). It has no parameters, as in PyTorch by
+ * default. With .affine it has weight (ones) and bias (zeros) [channels]. Input: [N, channels, L ...]. */
+typedef struct HAUL__DESIGNATED haul_nn_instance_norm_options {
+    int64_t channels; /* the number of channels; positional */
+    HAUL__GUARD(eps)
+    double eps;    /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    bool   affine; /* the parameters weight and bias */
+} haul_nn_instance_norm_options;
+#define haul_nn_instance_norm(...)                                                                                     \
+    haul_nn_instance_norm_with(HAUL__OPTIONS(haul_nn_instance_norm_options, .channels = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_instance_norm_with(const haul_nn_instance_norm_options *options);
+
 /* Multi-head attention, haul_attention on `heads` parts of the features: haul_nn_multi_head_attention(features, heads).
  * Parameters: in_proj_weight [3 features, features], in_proj_bias, and the child out_proj, as in PyTorch.
  *
@@ -244,6 +270,10 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 /* haul_adaptive_max_pool2d or haul_adaptive_avg_pool2d as a layer: haul_nn_adaptive_avg_pool2d(7, 7). */
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
+
+/* haul_pixel_shuffle or haul_pixel_unshuffle as a layer: haul_nn_pixel_shuffle(2). */
+HAUL_API haul_module *haul_nn_pixel_shuffle(int64_t factor);
+HAUL_API haul_module *haul_nn_pixel_unshuffle(int64_t factor);
 
 /* haul_interpolate as a layer: haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}). Give either .size or .scale. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {

@@ -484,6 +484,20 @@ EXPRESSIONS = {
     "glu": lambda x: F.glu(x, 1),
     "prelu": F.prelu,
     "prelu_channels": F.prelu,
+    "normalize": F.normalize,
+    "normalize_3": lambda x: F.normalize(x, 3, -1, 0.5),
+    "cosine_similarity": F.cosine_similarity,
+    "cosine_similarity_broadcast": lambda a, b: F.cosine_similarity(a, b, -1),
+    "cdist": torch.cdist,
+    "cdist_1": lambda a, b: torch.cdist(a, b, 1),
+    "cdist_3": lambda a, b: torch.cdist(a, b, 3),
+    "cdist_inf": lambda a, b: torch.cdist(a, b, math.inf),
+    "group_norm": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "group_norm_plain": lambda x: F.group_norm(x, 3, eps=0.1),
+    "instance_norm": lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+    "instance_norm_plain": lambda x: F.instance_norm(x, eps=0.1),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 3),
 }
 
 KINDS = {"W": ["f64"], "F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}

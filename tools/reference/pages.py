@@ -26,6 +26,8 @@ PARTS = [
             "linalg.h",
             "conv.h",
             "ops.h: Normalisation and dropout",
+            "channels.h",
+            "similarity.h",
             "indexing.h",
             "loss.h",
         ],
