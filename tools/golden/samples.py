@@ -498,6 +498,20 @@ EXPRESSIONS = {
     "instance_norm_plain": lambda x: F.instance_norm(x, eps=0.1),
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 3),
+    "triplet_margin_loss": lambda a, p, n: F.triplet_margin_loss(a, p, n, 3),
+    "triplet_margin_swap": lambda a, p, n: F.triplet_margin_loss(a, p, n, 4, 1, 0.01, True, reduction="none"),
+    "cosine_embedding_loss": lambda a, b, t: F.cosine_embedding_loss(a, b, t.sign()),
+    "cosine_embedding_margin": lambda a, b, t: F.cosine_embedding_loss(a, b, t.sign(), -0.5, reduction="none"),
+    "hinge_embedding_loss": lambda x, t: F.hinge_embedding_loss(x, t.sign()),
+    "hinge_embedding_margin": lambda x, t: F.hinge_embedding_loss(x, t.sign(), 2.5, reduction="none"),
+    "margin_ranking_loss": lambda a, b, t: F.margin_ranking_loss(a, b, t.sign()),
+    "margin_ranking_sum": lambda a, b, t: F.margin_ranking_loss(a, b, t.sign(), 1.5, reduction="sum"),
+    "multi_margin_loss": F.multi_margin_loss,
+    "multi_margin_squares": lambda x, y, w: F.multi_margin_loss(x, y, 2, 0.5, w, reduction="none"),
+    "poisson_nll_loss": F.poisson_nll_loss,
+    "poisson_nll_full": lambda x, t: F.poisson_nll_loss(x, t, False, True, reduction="none"),
+    "gaussian_nll_loss": F.gaussian_nll_loss,
+    "gaussian_nll_full": lambda x, t, v: F.gaussian_nll_loss(x, t, v, full=True, eps=0.1, reduction="none"),
 }
 
 KINDS = {"W": ["f64"], "F": ["f64"], "N": ["f64", "i64", "u8"], "A": ["f64", "i64", "u8", "bool"]}
