@@ -1,4 +1,4 @@
-/* More pointwise operations: those of three tensors, and forms with a number.
+/* More pointwise operations: those of three tensors, forms with a number, and activations of two tensors.
  *
  * Operands broadcast as in NumPy, and dtypes promote, as in the pointwise operations of ops.h. */
 #ifndef HAUL_ELEMENTWISE_H
@@ -44,6 +44,18 @@ HAUL_API haul_status  haul_addcdiv_into(haul_tensor *out, haul_tensor *x, haul_t
  * - decimals: -300 to 300 */
 HAUL_API haul_tensor *haul_round_decimals(haul_tensor *x, int decimals);
 HAUL_API haul_status  haul_round_decimals_into(haul_tensor *out, haul_tensor *x, int decimals);
+
+/* A gated linear unit (Dauphin et al. 2017): the first half of x along the axis, times the sigmoid of the second half.
+ * Integers and bool become f32 first.
+ *
+ * - axis: its size is even; PyTorch's default is -1 */
+HAUL_API haul_tensor *haul_glu(haul_tensor *x, int axis);
+
+/* x where x > 0, else x times `weight` (He et al. 2015): haul_leaky_relu with slopes that can be learned. Operands are
+ * promoted; integers and bool become f32 first.
+ *
+ * - weight: a slope for all elements, with one element; or [C], a slope for each channel of x, [N, C, ...] */
+HAUL_API haul_tensor *haul_prelu(haul_tensor *x, haul_tensor *weight);
 
 HAUL_END
 

@@ -7,6 +7,7 @@
 #include <haul/average.h>
 #include <haul/base.h>
 #include <haul/budget.h>
+#include <haul/channels.h>
 #include <haul/conv.h>
 #include <haul/custom.h>
 #include <haul/data.h>
@@ -41,6 +42,7 @@
 #include <haul/recording.h>
 #include <haul/schedule.h>
 #include <haul/scope.h>
+#include <haul/similarity.h>
 #include <haul/speed.h>
 #include <haul/statistics.h>
 #include <haul/stats.h>

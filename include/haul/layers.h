@@ -126,6 +126,32 @@ typedef struct HAUL__DESIGNATED haul_nn_rms_norm_options {
 #define haul_nn_rms_norm(...) haul_nn_rms_norm_with(HAUL__OPTIONS(haul_nn_rms_norm_options, .features = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_rms_norm_with(const haul_nn_rms_norm_options *options);
 
+/* Group normalisation, haul_group_norm: haul_nn_group_norm(groups, channels). Parameters: weight (ones) and bias
+ * (zeros) [channels]. Input: [N, channels, ...].
+ *
+ * - groups: the number of groups, which divides the channels */
+typedef struct HAUL__DESIGNATED haul_nn_group_norm_options {
+    int64_t channels; /* the number of channels; positional */
+    HAUL__GUARD(eps)
+    double eps;       /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    bool   no_weight; /* neither weight nor bias */
+} haul_nn_group_norm_options;
+#define haul_nn_group_norm(groups, ...)                                                                                \
+    haul_nn_group_norm_with(groups, HAUL__OPTIONS(haul_nn_group_norm_options, .channels = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_group_norm_with(int64_t groups, const haul_nn_group_norm_options *options);
+
+/* Instance normalisation, haul_instance_norm: haul_nn_instance_norm(channels). It has no parameters, as in PyTorch by
+ * default. With .affine it has weight (ones) and bias (zeros) [channels]. Input: [N, channels, L ...]. */
+typedef struct HAUL__DESIGNATED haul_nn_instance_norm_options {
+    int64_t channels; /* the number of channels; positional */
+    HAUL__GUARD(eps)
+    double eps;    /* added to the variance; default 1e-5; HAUL_ZERO for zero */
+    bool   affine; /* the parameters weight and bias */
+} haul_nn_instance_norm_options;
+#define haul_nn_instance_norm(...)                                                                                     \
+    haul_nn_instance_norm_with(HAUL__OPTIONS(haul_nn_instance_norm_options, .channels = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_instance_norm_with(const haul_nn_instance_norm_options *options);
+
 /* Multi-head attention, haul_attention on `heads` parts of the features: haul_nn_multi_head_attention(features, heads).
  * Parameters: in_proj_weight [3 features, features], in_proj_bias, and the child out_proj, as in PyTorch.
  *
@@ -192,15 +218,38 @@ typedef struct HAUL__DESIGNATED haul_nn_embedding_options {
     haul_nn_embedding_with(count, HAUL__OPTIONS(haul_nn_embedding_options, .size = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_embedding_with(int64_t count, const haul_nn_embedding_options *options);
 
-/* Activations, as the operations of the same names: haul_relu, haul_tanh, haul_sigmoid, haul_gelu, haul_silu. */
+/* Activations, as the operations of the same names: haul_relu, haul_tanh, haul_sigmoid, haul_gelu, haul_silu,
+ * haul_selu, haul_mish, haul_hardswish, haul_hardsigmoid, haul_softsign. */
 HAUL_API haul_module *haul_nn_relu(void);
 HAUL_API haul_module *haul_nn_tanh(void);
 HAUL_API haul_module *haul_nn_sigmoid(void);
 HAUL_API haul_module *haul_nn_gelu(void);
 HAUL_API haul_module *haul_nn_silu(void);
+HAUL_API haul_module *haul_nn_selu(void);
+HAUL_API haul_module *haul_nn_mish(void);
+HAUL_API haul_module *haul_nn_hardswish(void);
+HAUL_API haul_module *haul_nn_hardsigmoid(void);
+HAUL_API haul_module *haul_nn_softsign(void);
 
 /* haul_leaky_relu as a layer. `slope` is the factor of negative values; PyTorch's default is 0.01. */
 HAUL_API haul_module *haul_nn_leaky_relu(double slope);
+
+/* haul_elu or haul_celu as a layer; PyTorch's default of `alpha` is 1. */
+HAUL_API haul_module *haul_nn_elu(double alpha);
+HAUL_API haul_module *haul_nn_celu(double alpha);
+
+/* haul_clamp as a layer: haul_nn_hardtanh(-1, 1), or haul_nn_hardtanh(0, 6) for a relu up to 6. The gradient is that of
+ * haul_clamp, which passes the bounds; in PyTorch's Hardtanh it is 0 there. */
+HAUL_API haul_module *haul_nn_hardtanh(double low, double high);
+
+/* haul_prelu as a layer: haul_nn_prelu(1, 0.25). Parameter: weight [count], each with the value `slope`.
+ *
+ * - count: 1, or the number of channels of the input
+ * - slope: the first value of the slopes; PyTorch's default is 0.25 */
+HAUL_API haul_module *haul_nn_prelu(int64_t count, double slope);
+
+/* haul_glu along an axis, as a layer. */
+HAUL_API haul_module *haul_nn_glu(int axis);
 
 /* haul_softmax or haul_log_softmax along an axis, as a layer. */
 HAUL_API haul_module *haul_nn_softmax(int axis);
@@ -221,6 +270,10 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 /* haul_adaptive_max_pool2d or haul_adaptive_avg_pool2d as a layer: haul_nn_adaptive_avg_pool2d(7, 7). */
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
+
+/* haul_pixel_shuffle or haul_pixel_unshuffle as a layer: haul_nn_pixel_shuffle(2). */
+HAUL_API haul_module *haul_nn_pixel_shuffle(int64_t factor);
+HAUL_API haul_module *haul_nn_pixel_unshuffle(int64_t factor);
 
 /* haul_interpolate as a layer: haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}). Give either .size or .scale. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {

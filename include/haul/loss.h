@@ -137,6 +137,129 @@ typedef struct HAUL__DESIGNATED haul_bce_with_logits_options {
     haul_bce_with_logits_with(logits, HAUL__OPTIONS(haul_bce_with_logits_options, .target = __VA_ARGS__))
 HAUL_API haul_tensor *haul_bce_with_logits_with(haul_tensor *logits, const haul_bce_with_logits_options *o);
 
+/* ---- Losses of margins ----
+ * A loss is 0 where scores differ by at least a margin, or distances. Operands are promoted; integers and bool become
+ * f32 first. Names, defaults and formulas are PyTorch's. */
+typedef struct HAUL__DESIGNATED haul_triplet_margin_loss_options {
+    haul_tensor *negative; /* vectors that should be far, of the anchor's shape; positional */
+    HAUL__GUARD(margin)
+    double         margin;    /* by how much the second distance should exceed the first; default 1; HAUL_ZERO for 0 */
+    double         p;         /* the exponent of haul_norm, at least 0; default 2; HAUL_ZERO for zero */
+    double         eps;       /* added to each element of a difference; default 1e-6; HAUL_ZERO for zero */
+    bool           swap;      /* take the distance of positive from negative if it is less than that of the anchor */
+    haul_reduction reduction; /* what to do with the losses of rows; default HAUL_REDUCE_MEAN */
+} haul_triplet_margin_loss_options;
+
+/* The triplet loss (Balntas et al. 2016): max(d(anchor, positive) - d(anchor, negative) + margin, 0), where d(a, b) is
+ * the norm of a - b + eps over the last axis: haul_triplet_margin_loss(anchor, positive, negative). With
+ * HAUL_REDUCE_NONE the loss is without the last axis.
+ *
+ * - anchor: [..., D]
+ * - positive: vectors that should be near, of the anchor's shape */
+#define haul_triplet_margin_loss(anchor, positive, ...)                                                                \
+    haul_triplet_margin_loss_with(anchor, positive,                                                                    \
+                                  HAUL__OPTIONS(haul_triplet_margin_loss_options, .negative = __VA_ARGS__))
+HAUL_API haul_tensor *haul_triplet_margin_loss_with(haul_tensor *anchor, haul_tensor *positive,
+                                                    const haul_triplet_margin_loss_options *o);
+
+typedef struct HAUL__DESIGNATED haul_cosine_embedding_loss_options {
+    haul_tensor *target; /* [N], or no dimensions for [D]: 1 for similar vectors, -1 for others; positional */
+    HAUL__GUARD(margin)
+    double         margin;    /* the cosine up to which other vectors have no loss; default 0 */
+    haul_reduction reduction; /* what to do with the losses of rows; default HAUL_REDUCE_MEAN */
+} haul_cosine_embedding_loss_options;
+
+/* The loss of the cosine of two vectors: 1 - cos(a, b) where the target is 1, max(cos(a, b) - margin, 0) where it is
+ * -1, and 0 elsewhere: haul_cosine_embedding_loss(a, b, target). As in PyTorch, 1e-12 is added to the squares of the
+ * lengths.
+ *
+ * - a: [N, D] or [D]
+ * - b: of a's shape */
+#define haul_cosine_embedding_loss(a, b, ...)                                                                          \
+    haul_cosine_embedding_loss_with(a, b, HAUL__OPTIONS(haul_cosine_embedding_loss_options, .target = __VA_ARGS__))
+HAUL_API haul_tensor *haul_cosine_embedding_loss_with(haul_tensor *a, haul_tensor *b,
+                                                      const haul_cosine_embedding_loss_options *o);
+
+typedef struct HAUL__DESIGNATED haul_hinge_embedding_loss_options {
+    haul_tensor *target; /* of x's shape: 1 or -1; positional */
+    HAUL__GUARD(margin)
+    double         margin;    /* the distance from which there is no loss; default 1; HAUL_ZERO for zero */
+    haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
+} haul_hinge_embedding_loss_options;
+
+/* The hinge loss of distances x: x where the target is 1, max(margin - x, 0) where it is -1. Any other target gives the
+ * sum of both, as in PyTorch. */
+#define haul_hinge_embedding_loss(x, ...)                                                                              \
+    haul_hinge_embedding_loss_with(x, HAUL__OPTIONS(haul_hinge_embedding_loss_options, .target = __VA_ARGS__))
+HAUL_API haul_tensor *haul_hinge_embedding_loss_with(haul_tensor *x, const haul_hinge_embedding_loss_options *o);
+
+typedef struct HAUL__DESIGNATED haul_margin_ranking_loss_options {
+    haul_tensor *target; /* of a's shape: 1 where a should be larger, -1 where b should; positional */
+    HAUL__GUARD(margin)
+    double         margin;    /* the difference from which there is no loss; default 0 */
+    haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
+} haul_margin_ranking_loss_options;
+
+/* The loss of a ranking: max(-target (a - b) + margin, 0), as in haul_margin_ranking_loss(a, b, target).
+ *
+ * - a, b: scores, of one shape */
+#define haul_margin_ranking_loss(a, b, ...)                                                                            \
+    haul_margin_ranking_loss_with(a, b, HAUL__OPTIONS(haul_margin_ranking_loss_options, .target = __VA_ARGS__))
+HAUL_API haul_tensor *haul_margin_ranking_loss_with(haul_tensor *a, haul_tensor *b,
+                                                    const haul_margin_ranking_loss_options *o);
+
+typedef struct HAUL__DESIGNATED haul_multi_margin_loss_options {
+    haul_tensor *y; /* class indices, [N], or no dimensions for [C]; positional */
+    HAUL__GUARD(p)
+    int            p;         /* the exponent, 1 or 2; default 1 */
+    double         margin;    /* default 1; HAUL_ZERO for zero */
+    haul_tensor   *weight;    /* [C], a factor for each class */
+    haul_reduction reduction; /* what to do with the losses of rows; default HAUL_REDUCE_MEAN */
+} haul_multi_margin_loss_options;
+
+/* The hinge loss of classes: the sum over all classes j but y of weight[y] max(margin - x[y] + x[j], 0)^p, divided by
+ * C. The mean divides by the number of rows. An index out of range is an error, as for haul_gather.
+ *
+ * - x: scores of the classes, [N, C] or [C] */
+#define haul_multi_margin_loss(x, ...)                                                                                 \
+    haul_multi_margin_loss_with(x, HAUL__OPTIONS(haul_multi_margin_loss_options, .y = __VA_ARGS__))
+HAUL_API haul_tensor *haul_multi_margin_loss_with(haul_tensor *x, const haul_multi_margin_loss_options *o);
+
+/* ---- Negative logarithms of likelihoods ----
+ * Operands are promoted; integers and bool become f32 first. Gradients flow to all operands. */
+typedef struct HAUL__DESIGNATED haul_poisson_nll_loss_options {
+    haul_tensor *target; /* counts, of x's shape; positional */
+    HAUL__GUARD(no_log)
+    bool           no_log;    /* x holds rates rather than their logarithms: log_input=False in PyTorch */
+    bool           full;      /* add Stirling's approximation of log(target!) where the target is above 1 */
+    double         eps;       /* with .no_log, added to x within the logarithm; default 1e-8; HAUL_ZERO for zero */
+    haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
+} haul_poisson_nll_loss_options;
+
+/* Counts with a Poisson distribution: exp(x) - target x; with .no_log, x - target log(x + eps). With .full, target
+ * log(target) - target + log(2 pi target) / 2 is added where the target is above 1. */
+#define haul_poisson_nll_loss(x, ...)                                                                                  \
+    haul_poisson_nll_loss_with(x, HAUL__OPTIONS(haul_poisson_nll_loss_options, .target = __VA_ARGS__))
+HAUL_API haul_tensor *haul_poisson_nll_loss_with(haul_tensor *x, const haul_poisson_nll_loss_options *o);
+
+typedef struct HAUL__DESIGNATED haul_gaussian_nll_loss_options {
+    haul_tensor *var; /* variances, of x's shape, or with a last dimension of 1, or without it; positional */
+    HAUL__GUARD(full)
+    bool           full;      /* add log(2 pi) / 2 */
+    double         eps;       /* the least variance, above 0; default 1e-6 */
+    haul_reduction reduction; /* what to do with the losses of elements; default HAUL_REDUCE_MEAN */
+} haul_gaussian_nll_loss_options;
+
+/* Values with a normal distribution: (log(v) + (x - target)^2 / v) / 2, where v = max(var, eps) and x is the mean:
+ * haul_gaussian_nll_loss(x, target, var). As in PyTorch, the gradient of var is that of v, also where it is below eps.
+ * Negative variances count as eps; in PyTorch they are an error.
+ *
+ * - target: of x's shape */
+#define haul_gaussian_nll_loss(x, target, ...)                                                                         \
+    haul_gaussian_nll_loss_with(x, target, HAUL__OPTIONS(haul_gaussian_nll_loss_options, .var = __VA_ARGS__))
+HAUL_API haul_tensor *haul_gaussian_nll_loss_with(haul_tensor *x, haul_tensor *target,
+                                                  const haul_gaussian_nll_loss_options *o);
+
 HAUL_END
 
 #endif

@@ -101,6 +101,36 @@ static haul_module *unet(void)
     return haul_model_new("unet", .input = HAUL_SHAPE(1, 8, 12), .outputs = 3, .kinds = 2);
 }
 
+static haul_module *prelu(void)
+{
+    return haul_nn_prelu(3, 0.25);
+}
+
+static haul_module *group_norm(void)
+{
+    return haul_nn_group_norm(2, 6);
+}
+
+static haul_module *instance_norm(void)
+{
+    return haul_nn_instance_norm(3);
+}
+
+static haul_module *instance_norm_affine(void)
+{
+    return haul_nn_instance_norm(3, .affine = true);
+}
+
+static haul_module *pixel_shuffle(void)
+{
+    return haul_nn_pixel_shuffle(2);
+}
+
+static haul_module *pixel_unshuffle(void)
+{
+    return haul_nn_pixel_unshuffle(2);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -122,6 +152,12 @@ static const struct {
     {"adaptive_max_pool2d", adaptive_max_pool2d},
     {"char_gpt", char_gpt},
     {"unet", unet},
+    {"prelu", prelu},
+    {"group_norm", group_norm},
+    {"instance_norm", instance_norm},
+    {"instance_norm_affine", instance_norm_affine},
+    {"pixel_shuffle", pixel_shuffle},
+    {"pixel_unshuffle", pixel_unshuffle},
 };
 
 static haul_safetensors *file;
@@ -236,6 +272,14 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("haul_nn_lstm: in_features is 0"));
     assert_null(haul_nn_gru(3, 4, .dropout = 2));
     assert_true(says("dropout is 2"));
+    assert_null(haul_nn_group_norm(4, 6));
+    assert_true(says("haul_nn_group_norm: 6 channels cannot be divided among 4 groups"));
+    assert_null(haul_nn_group_norm(0, 6));
+    assert_true(says("haul_nn_group_norm: groups is 0"));
+    assert_null(haul_nn_instance_norm(3, .eps = -1));
+    assert_true(says("haul_nn_instance_norm: eps is -1"));
+    assert_null(haul_nn_pixel_shuffle(0));
+    assert_true(says("haul_nn_pixel_shuffle: factor is 0"));
     assert_null(haul_nn_conv1d(3, 4, 0));
     assert_true(says("haul_nn_conv1d: kernel is 0"));
     assert_null(haul_nn_conv1d(3, 4, 3, .stride = -1));

@@ -137,6 +137,12 @@ CASES = [
     ("adaptive_max_pool2d", nn.AdaptiveMaxPool2d((2, 3)), [normal(2, 3, 5, 7)]),
     ("char_gpt", CharGpt(8, 11), [torch.randint(0, 11, (2, 6))]),
     ("unet", UNet(1, 3, 2), [normal(2, 1, 8, 12), torch.tensor([1, 0])]),
+    ("prelu", nn.PReLU(3), [normal(2, 3, 4)]),
+    ("group_norm", nn.GroupNorm(2, 6), [normal(2, 6, 3, 2)]),
+    ("instance_norm", nn.InstanceNorm2d(3), [normal(2, 3, 4, 2)]),
+    ("instance_norm_affine", nn.InstanceNorm1d(3, affine=True), [normal(2, 3, 5)]),
+    ("pixel_shuffle", nn.PixelShuffle(2), [normal(1, 8, 2, 3)]),
+    ("pixel_unshuffle", nn.PixelUnshuffle(2), [normal(1, 2, 4, 6)]),
 ]
 
 

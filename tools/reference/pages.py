@@ -27,6 +27,8 @@ PARTS = [
             "fft.h",
             "conv.h",
             "ops.h: Normalisation and dropout",
+            "channels.h",
+            "similarity.h",
             "indexing.h",
             "loss.h",
         ],

@@ -17,14 +17,14 @@ haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction,
                       (int)reduction, batch ? "," : " or", batch ? " or HAUL_REDUCE_BATCH_MEAN" : "");
 }
 
-haul_status haul__check_pair(const haul__call *c)
+haul_status haul__check_like(const haul__call *c, int i)
 {
-    char        have[96], want[96];
-    const char *name = c->operation->operands[0].name;
-    if (haul__shape_equal(&c->operands[0]->shape, &c->operands[1]->shape))
+    char                 have[96], want[96];
+    const haul__operand *specs = c->operation->operands;
+    if (haul__shape_equal(&c->operands[0]->shape, &c->operands[i]->shape))
         return HAUL_OK;
-    return haul__fail(HAUL_SHAPE, c->operation->name, "target", "target has shape %s, %s has %s; they must be equal",
-                      haul__shape_text(&c->operands[1]->shape, have, sizeof have), name,
+    return haul__fail(HAUL_SHAPE, c->operation->name, specs[i].name, "%s has shape %s, %s has %s; they must be equal",
+                      specs[i].name, haul__shape_text(&c->operands[i]->shape, have, sizeof have), specs[0].name,
                       haul__shape_text(&c->operands[0]->shape, want, sizeof want));
 }
 
@@ -39,8 +39,7 @@ haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, h
     return haul__sum_of_all(c, result, losses, reduction == HAUL_REDUCE_BATCH_MEAN ? (double)batch : 0);
 }
 
-/* The same for compose. Losses of f16 and bf16 are f32 until the result is rounded. */
-static haul_status give_reduced(haul__call *c, haul_reduction reduction, haul_tensor *losses)
+haul_status haul__give_reduced(haul__call *c, haul_reduction reduction, haul_tensor *losses)
 {
     const haul_dtype dtype = c->operands[0]->dtype;
     haul_tensor     *y = reduction == HAUL_REDUCE_MEAN  ? haul_mean(losses)
@@ -94,7 +93,7 @@ static haul_status cross_entropy_probabilities(haul__call *c)
     haul_tensor *losses = haul_mul(haul_log_softmax(haul__widened(x), axis), y);
     if (haul__has(c, 2))
         losses = haul_mul(losses, weights_along(haul__widened(weight), ndim, axis, classes));
-    return give_reduced(c, a->reduction, haul_neg(haul_sum(losses, HAUL_AXES(axis))));
+    return haul__give_reduced(c, a->reduction, haul_neg(haul_sum(losses, HAUL_AXES(axis))));
 }
 
 HAUL__OPERATION(cross_entropy_probabilities) = {
@@ -150,7 +149,7 @@ static haul_status bce_with_logits(haul__call *c)
         losses = haul__bce_elements(x, target);
     if (haul__has(c, WEIGHT))
         losses = haul_mul(losses, haul__widened(c->operands[WEIGHT]));
-    return give_reduced(c, reduction, losses);
+    return haul__give_reduced(c, reduction, losses);
 }
 
 HAUL__OPERATION(bce_with_logits) = {

@@ -7,11 +7,20 @@
 /* For infer and compose: fails for an invalid reduction. HAUL_REDUCE_BATCH_MEAN is valid only with `batch`. */
 haul_status haul__check_reduction(const haul__call *c, haul_reduction reduction, bool batch);
 
+/* For infer and compose: operand i must have the shape of operand 0. */
+haul_status haul__check_like(const haul__call *c, int i);
+
 /* For infer and compose: operands 0 and 1, "target", must have the same shape. */
-haul_status haul__check_pair(const haul__call *c);
+static inline haul_status haul__check_pair(const haul__call *c)
+{
+    return haul__check_like(c, 1);
+}
 
 /* For compute: sets the result to the losses of elements, or to their sum or mean. */
 haul_status haul__reduce_losses(const haul__call *c, haul_reduction reduction, haul_tensor *losses);
+
+/* The same for compose. Losses of f16 and bf16 are f32 until the result is rounded to operand 0's dtype. */
+haul_status haul__give_reduced(haul__call *c, haul_reduction reduction, haul_tensor *losses);
 
 /* Cross entropy of logits and probabilities of classes. */
 haul_tensor *haul__cross_entropy_of_probabilities(haul_tensor *logits, const haul_cross_entropy_options *o);

@@ -78,6 +78,42 @@ static haul_tensor *haul__xlogy_slope(haul_tensor *g, haul_tensor *a, haul_tenso
     return haul_masked_fill(haul_xlogy(g, b), flat, 0);
 }
 
+/* g where x > 0, else g scale exp(x / width): of haul_elu, haul_celu and haul_selu. The exponential is of x at most 0,
+ * so that it does not become infinite where it is not used. */
+static haul_tensor *haul__elu_slope(haul_tensor *g, haul_tensor *x, double scale, double width)
+{
+    haul_tensor *below = haul_exp(haul_mul_scalar(haul_clamp(x, -INFINITY, 0), 1 / width));
+    return haul_where(haul_gt_scalar(x, 0), g, haul_mul(haul_mul_scalar(g, scale), below));
+}
+
+/* d/dx of mish: with t = tanh(softplus(x)) it is t + x sigmoid(x) (1 - t^2). Beyond the bounds the second term is 0. */
+static haul_tensor *haul__mish_slope(haul_tensor *x)
+{
+    haul_tensor *near = haul_clamp(haul__widened(x), -1000, 1000), *t = haul_tanh(haul_softplus(near));
+    return haul_add(t, haul_mul(haul_mul(near, haul_sigmoid(near)), haul_affine(haul_square(t), -1, 1)));
+}
+
+static haul_tensor *haul__hardsigmoid_slope(haul_tensor *g, haul_tensor *x)
+{
+    return haul_masked_fill(haul_mul_scalar(g, 1.0 / 6), haul_ge_scalar(haul_abs(x), 3), 0);
+}
+
+static haul_tensor *haul__hardswish_slope(haul_tensor *g, haul_tensor *x)
+{
+    haul_tensor *inner = haul_mul(g, haul_affine(haul_clamp(x, -3, 3), 1.0 / 3, 0.5));
+    return haul_where(haul_ge_scalar(x, 3), g, haul_masked_fill(inner, haul_le_scalar(x, -3), 0));
+}
+
+static haul_tensor *haul__prelu_slope(haul_tensor *g, haul_tensor *x, haul_tensor *weight)
+{
+    return haul_where(haul_gt_scalar(x, 0), g, haul_mul(g, weight));
+}
+
+static haul_tensor *haul__prelu_weight_slope(haul_tensor *g, haul_tensor *x)
+{
+    return haul_masked_fill(haul_mul(g, x), haul_gt_scalar(x, 0), 0);
+}
+
 #define NOTHING 0
 #define SAVE_X  HAUL__SAVE_A
 #define SAVE_A  HAUL__SAVE_A
