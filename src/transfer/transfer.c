@@ -238,6 +238,12 @@ static haul_status plan(const haul__copy *c, haul__region to, haul_device *from,
         &(haul__command){.device = device, .buffers = &to, .write_count = 1, .buffer_count = 1});
 }
 
+/* What events say of the memory at the host's end; NULL where the device copies from and to any memory. */
+static const char *host_memory(bool pinned, const haul_device *device)
+{
+    return pinned ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
+}
+
 /* True if the device copies the program's memory at full speed at any time. */
 static bool is_foreign_pinned(haul_device *device, const void *host, size_t bytes)
 {
@@ -296,7 +302,7 @@ static haul_status from_host(const haul__copy *c)
         return write_from(c, 0);
     crossing_begin(&x, c, c->bytes);
     const bool pinned = is_foreign_pinned(device, c->from_host, c->bytes);
-    x.host = pinned ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
+    x.host = host_memory(pinned, device);
     x.at = c->from_host;
     x.settled = true;
     x.far = c->to.storage;
@@ -324,7 +330,7 @@ static haul_status to_host(const haul__copy *c)
         return haul_error_status();
     crossing_begin(&x, c, c->bytes);
     const bool pinned = is_foreign_pinned(device, c->to_host, c->bytes);
-    x.host = pinned ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
+    x.host = host_memory(pinned, device);
     x.at = c->to_host;
     x.settled = true; /* when it is counted */
     x.far = c->from.storage;
@@ -408,7 +414,7 @@ static void note_ends(crossing *x, const haul__copy_range *range)
     if (!haul__device_is_host(here.storage->device))
         return;
     haul_device *device = there.storage->device;
-    x->host = is_pinned(here, device, range->bytes) ? "pinned" : haul__device_pins(device) ? "pageable" : NULL;
+    x->host = host_memory(is_pinned(here, device, range->bytes), device);
     x->far = there.storage;
     x->at = address(here);
     x->settled = up && (!here.storage->uses || haul__uses_settled(here.storage->uses));
