@@ -206,7 +206,11 @@ def run_out():
     net = "--model resnet18 --data shapes:64 --batch 32 --workers 0 --device cpu --log-every 1 --run out".split()
     train(0, *net, "--epochs", "1")
     weights = open("out/weights.safetensors", "rb").read()
-    events, told = train(4, "--run", "out", "--resume", "--epochs", "2", limit=340 << 20)
+    # The first allocation that fails can be one of the host's own structures: then another limit is tried.
+    for limit in range(340 << 20, 260 << 20, -(7 << 20)):
+        events, told = train(4, "--run", "out", "--resume", "--epochs", "2", limit=limit)
+        if events[-1]["device"] is not None:
+            break
     check("the library's complaint", "memory" in told.splitlines()[0], told)
     check("the report", "No --memory-limit was given" in told and "By the dry run, a training step" in told, told)
     log = [json.loads(line) for line in open("out/log.jsonl")]
@@ -215,7 +219,7 @@ def run_out():
     failed = log[-1]
     check("what failed", failed["device"] == "cpu" and failed["operation"].startswith("haul_") and
           0 < failed["requested_bytes"] <= failed["block_bytes"], f"{failed}")
-    check("what was in use", 0 < failed["allocated_bytes"] <= failed["reserved_bytes"] < 340 << 20 and
+    check("what was in use", 0 < failed["allocated_bytes"] <= failed["reserved_bytes"] < limit and
           failed["overhead_bytes"] == 0, f"{failed}")
     sizes = [o["bytes"] for o in failed["origins"]]
     check("the modules that hold most", failed["by_module"] and sizes == sorted(sizes, reverse=True) and
