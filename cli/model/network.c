@@ -10,8 +10,16 @@ typedef struct network_kind {
 } network_kind;
 
 static const network_kind kinds[] = {
-    {"simplecnn", "shapes", TASK_ANSWER}, {"resnet18", "shapes", TASK_ANSWER},    {"dense", "shapes", TASK_ANSWER},
-    {"mlp", "shapes", TASK_ANSWER},       {"char_gpt", "sentences", TASK_TOKENS}, {"unet", "scenes", TASK_PIXELS},
+    {"simplecnn", "shapes", TASK_ANSWER},
+    {"resnet18", "shapes", TASK_ANSWER},
+    {"resnet18_imagenet", "shapes", TASK_ANSWER},
+    {"resnet50", "shapes", TASK_ANSWER},
+    {"mobilenet_v2", "shapes", TASK_ANSWER},
+    {"vit_tiny", "shapes", TASK_ANSWER},
+    {"dense", "shapes", TASK_ANSWER},
+    {"mlp", "shapes", TASK_ANSWER},
+    {"char_gpt", "sentences", TASK_TOKENS},
+    {"unet", "scenes", TASK_PIXELS},
 };
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 

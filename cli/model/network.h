@@ -7,7 +7,9 @@
 #include "cli/model/source.h"
 
 /* The names of all networks. */
-#define NETWORK_CHOICES OPTION_CHOICES("simplecnn", "resnet18", "dense", "mlp", "char_gpt", "unet")
+#define NETWORK_CHOICES                                                                                                \
+    OPTION_CHOICES("simplecnn", "resnet18", "resnet18_imagenet", "resnet50", "mobilenet_v2", "vit_tiny", "dense",      \
+                   "mlp", "char_gpt", "unet")
 
 /* "char_gpt" for texts, "unet" for pictures with masks, "simplecnn" for pictures that are large enough, else "dense".
  */

@@ -342,6 +342,12 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
  * - "mlp": 3072 values, hidden layers of 256 and 128, 10 classes
  * - "resnet18": 3x32x32 pictures, 10 classes; accepts any picture. ResNet-18 with a 3x3 first convolution and no
  *   pooling after it
+ * - "resnet18_imagenet", "resnet50": 3x224x224 pictures, 1000 classes; accept any picture. torchvision's resnet18 and
+ *   resnet50, whose first convolution is 7x7 with stride 2, before a max pooling. Its files of weights fit
+ * - "mobilenet_v2": 3x224x224 pictures, 1000 classes; accepts any picture. torchvision's mobilenet_v2
+ * - "vit_tiny": 3x224x224 pictures, 1000 classes. A vision transformer with 12 blocks of 192 features and 3 heads, with
+ *   the names of torchvision's VisionTransformer. Its patches are 16x16 in pictures of at least 96x96, else 4x4; sides
+ *   are multiples of a patch's
  * - "char_gpt": 64 tokens out of 128, an integer for each; a transformer with two blocks, whose result [N, length, 128]
  *   has logits of the token that follows each. .input is the longest sequence, HAUL_SHAPE(context), and .outputs the
  *   number of tokens. The embedding of tokens and the last layer share their weight

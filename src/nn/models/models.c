@@ -10,8 +10,10 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "nn/models/char_gpt.h"
+#include "nn/models/mobilenet.h"
 #include "nn/models/resnet.h"
 #include "nn/models/unet.h"
+#include "nn/models/vit.h"
 #include "nn/module.h"
 
 typedef struct model {
@@ -106,6 +108,14 @@ static const model models[] = {
     {.name = "dense", .input = {1, {10}}, .outputs = 1, .build = build_dense},
     {.name = "mlp", .input = {1, {3072}}, .outputs = 10, .build = build_mlp},
     {.name = "resnet18", .input = {3, {3, 32, 32}}, .outputs = 10, .build = haul__build_resnet18},
+    {.name = "resnet18_imagenet", .input = {3, {3, 224, 224}}, .outputs = 1000, .build = haul__build_resnet18_imagenet},
+    {.name = "resnet50", .input = {3, {3, 224, 224}}, .outputs = 1000, .build = haul__build_resnet50},
+    {.name = "mobilenet_v2", .input = {3, {3, 224, 224}}, .outputs = 1000, .build = haul__build_mobilenet_v2},
+    {.name = "vit_tiny",
+     .input = {3, {3, 224, 224}},
+     .outputs = 1000,
+     .build = haul__build_vit_tiny,
+     .forward = haul__vit_tiny_forward},
     {.name = "char_gpt",
      .input = {1, {64}},
      .outputs = 128,

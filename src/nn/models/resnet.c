@@ -1,5 +1,6 @@
-/* Residual networks (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016) for small pictures: the
- * first convolution is 3x3 with stride 1 and no pooling follows it. Names are torchvision's. */
+/* Residual networks (He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2016), with torchvision's
+ * names. A network for small pictures begins with a 3x3 convolution of stride 1; one for ImageNet begins with a 7x7
+ * convolution of stride 2 and a max pooling. */
 #include "nn/models/resnet.h"
 
 #include <haul/scope.h>
@@ -11,10 +12,11 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-/* ---- two convolutions and a shortcut ---- */
+/* ---- a block: convolutions and a shortcut ---- */
 
 typedef struct block {
-    bool projects; /* the shortcut is a convolution where sizes change */
+    int  convolutions; /* the children conv1, bn1, conv2, bn2 ... */
+    bool projects;     /* the shortcut is a convolution where sizes change */
 } block;
 
 /* A child's result. x is dropped unless it is still needed, so that inference holds at most two results of a block. */
@@ -28,10 +30,14 @@ static haul_tensor *then(haul_module *m, const char *name, haul_tensor *x, const
 
 static haul_tensor *block_forward(haul_module *m, haul_args *args)
 {
-    haul_tensor *x = args->x[0];
+    static const char *const convolutions[] = {"conv1", "conv2", "conv3"}, *const norms[] = {"bn1", "bn2", "bn3"};
+    haul_tensor *x = args->x[0], *y = x;
     const block *s = haul_module_state(m);
-    haul_tensor *y = then(m, "relu", then(m, "bn1", then(m, "conv1", x, x), x), x);
-    y = then(m, "bn2", then(m, "conv2", y, x), x);
+    for (int i = 0; i < s->convolutions; i++) {
+        y = then(m, norms[i], then(m, convolutions[i], y, x), x);
+        if (i < s->convolutions - 1)
+            y = then(m, "relu", y, x);
+    }
     haul_tensor *sum = haul_add(y, s->projects ? haul_call_child(m, "downsample", x) : x);
     if (!haul__failed(y))
         haul_drop(y);
@@ -47,23 +53,41 @@ static haul_module *convolution(int64_t in, int64_t out, int64_t kernel, int64_t
     return haul_nn_conv2d(in, out, kernel, .stride = {stride, stride}, .padding = {padding, padding}, .no_bias = true);
 }
 
-static haul_module *new_block(int64_t in, int64_t out, int64_t stride)
+/* Adds the convolution `number` and its normalisation. */
+static haul_status add_convolution(haul_module *m, int number, int64_t in, int64_t out, int64_t kernel, int64_t stride)
 {
-    haul_module *m = haul_module_new("basic_block", block_forward, .state_bytes = sizeof(block));
-    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    char name[24];
+    snprintf(name, sizeof name, "conv%d", number);
+    haul_status status = haul_module_add(m, name, convolution(in, out, kernel, stride));
+    snprintf(name, sizeof name, "bn%d", number);
+    return status ? status : haul_module_add(m, name, haul_nn_batch_norm(out));
+}
+
+/* A basic block has two 3x3 convolutions. A bottleneck has 1x1, 3x3 and 1x1, and `width` channels inside. */
+static haul_status add_convolutions(haul_module *m, bool bottleneck, int64_t in, int64_t width, int64_t out,
+                                    int64_t stride)
+{
+    haul_status status =
+        bottleneck ? add_convolution(m, 1, in, width, 1, 1) : add_convolution(m, 1, in, width, 3, stride);
+    if (!status)
+        status = bottleneck ? add_convolution(m, 2, width, width, 3, stride) : add_convolution(m, 2, width, out, 3, 1);
+    if (!status && bottleneck)
+        status = add_convolution(m, 3, width, out, 1, 1);
+    return status;
+}
+
+static haul_module *new_block(bool bottleneck, int64_t in, int64_t width, int64_t out, int64_t stride)
+{
+    haul_module *m =
+        haul_module_new(bottleneck ? "bottleneck" : "basic_block", block_forward, .state_bytes = sizeof(block));
+    haul_scope *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
     block *s = haul_module_state(m);
-    s->projects = in != out || stride != 1;
-    haul_status status = haul_module_add(m, "conv1", convolution(in, out, 3, stride));
-    if (!status)
-        status = haul_module_add(m, "bn1", haul_nn_batch_norm(out));
+    *s = (block){.convolutions = bottleneck ? 3 : 2, .projects = in != out || stride != 1};
+    haul_status status = add_convolutions(m, bottleneck, in, width, out, stride);
     if (!status)
         status = haul_module_add(m, "relu", haul_nn_relu());
-    if (!status)
-        status = haul_module_add(m, "conv2", convolution(out, out, 3, 1));
-    if (!status)
-        status = haul_module_add(m, "bn2", haul_nn_batch_norm(out));
     if (!status && s->projects)
         status =
             haul_module_add(m, "downsample", HAUL_SEQUENTIAL(convolution(in, out, 1, stride), haul_nn_batch_norm(out)));
@@ -79,28 +103,74 @@ static haul_tensor *average(haul_module *m, haul_args *args)
     return haul_mean(args->x[0], HAUL_AXES(2, 3));
 }
 
-haul_status haul__build_resnet18(haul_module *m, const haul_model_options *o)
+enum { LAYERS = 4, MOST_BLOCKS = 6 };
+typedef struct form {
+    const char *name;
+    int         blocks[LAYERS];
+    bool        bottleneck;
+    bool        large; /* made for ImageNet's pictures */
+} form;
+
+/* The first convolution and, for large pictures, its pooling. */
+static haul_status add_stem(haul_module *m, const form *f, int64_t channels)
+{
+    haul_status status = f->large ? haul_module_add(m, "conv1", convolution(channels, 64, 7, 2))
+                                  : haul_module_add(m, "conv1", convolution(channels, 64, 3, 1));
+    if (!status)
+        status = haul_module_add(m, "bn1", haul_nn_batch_norm(64));
+    if (!status)
+        status = haul_module_add(m, "relu", haul_nn_relu());
+    if (!status && f->large)
+        status = haul_module_add(m, "maxpool", haul_nn_max_pool2d(3, .stride = {2, 2}, .padding = {1, 1}));
+    return status;
+}
+
+/* Layer i, whose first block halves the pictures, except in the first layer. */
+static haul_module *new_layer(const form *f, int i)
+{
+    haul_module *blocks[MOST_BLOCKS];
+    int64_t      width = (int64_t)64 << i, times = f->bottleneck ? 4 : 1, in = i ? width / 2 * times : 64;
+    for (int k = 0; k < f->blocks[i]; k++) {
+        if (!(blocks[k] = new_block(f->bottleneck, in, width, width * times, i && !k ? 2 : 1)))
+            return NULL;
+        in = width * times;
+    }
+    return haul_nn_sequential(blocks, f->blocks[i]);
+}
+
+static haul_status build(haul_module *m, const haul_model_options *o, const form *f)
 {
     const haul_shape *input = &o->input;
     char              text[96];
     if (input->ndim != 3)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
-                          "resnet18 needs pictures [channels, height, width], but an example is %s; use dense or mlp",
-                          haul__shape_text(input, text, sizeof text));
-    haul_status status = haul_module_add(m, "conv1", convolution(input->dims[0], 64, 3, 1));
-    if (!status)
-        status = haul_module_add(m, "bn1", haul_nn_batch_norm(64));
-    if (!status)
-        status = haul_module_add(m, "relu", haul_nn_relu());
-    for (int i = 0; i < 4 && !status; i++) {
-        char    name[24];
-        int64_t out = (int64_t)64 << i, in = i ? out / 2 : out;
+                          "%s needs pictures [channels, height, width], but an example is %s; use dense or mlp",
+                          f->name, haul__shape_text(input, text, sizeof text));
+    haul_status status = add_stem(m, f, input->dims[0]);
+    for (int i = 0; i < LAYERS && !status; i++) {
+        char name[24];
         snprintf(name, sizeof name, "layer%d", i + 1);
-        status = haul_module_add(m, name, HAUL_SEQUENTIAL(new_block(in, out, i ? 2 : 1), new_block(out, out, 1)));
+        haul_module *layer = new_layer(f, i);
+        status = layer ? haul_module_add(m, name, layer) : haul_error_status();
     }
     if (!status)
         status = haul_module_add(m, "avgpool", haul_module_new("global_avg_pool2d", average));
     if (!status)
-        status = haul_module_add(m, "fc", haul_nn_linear(512, o->outputs));
+        status = haul_module_add(m, "fc", haul_nn_linear(f->bottleneck ? 2048 : 512, o->outputs));
     return status;
+}
+
+haul_status haul__build_resnet18(haul_module *m, const haul_model_options *o)
+{
+    return build(m, o, &(form){.name = "resnet18", .blocks = {2, 2, 2, 2}});
+}
+
+haul_status haul__build_resnet18_imagenet(haul_module *m, const haul_model_options *o)
+{
+    return build(m, o, &(form){.name = "resnet18_imagenet", .blocks = {2, 2, 2, 2}, .large = true});
+}
+
+haul_status haul__build_resnet50(haul_module *m, const haul_model_options *o)
+{
+    return build(m, o, &(form){.name = "resnet50", .blocks = {3, 4, 6, 3}, .bottleneck = true, .large = true});
 }
