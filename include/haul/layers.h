@@ -16,6 +16,7 @@
 #include <haul/error.h>
 #include <haul/nn.h>
 #include <haul/tensor.h>
+#include <haul/volume.h>
 
 HAUL_BEGIN
 
@@ -87,6 +88,63 @@ typedef struct HAUL__DESIGNATED haul_nn_conv_transpose2d_options {
     haul_nn_conv_transpose2d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose2d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
                                                     const haul_nn_conv_transpose2d_options *options);
+
+/* A transposed convolution of sequences, haul_conv_transpose1d: haul_nn_conv_transpose1d(in, out, 2, .stride = 2).
+ * Parameters: weight [in, out / groups, K] and bias [out]. Input: [N, in, L].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv_transpose1d_options {
+    int64_t kernel; /* size of the window; positional */
+    HAUL__GUARD(stride)
+    /* stride: spreads the elements of the input; default 1. padding: elements removed at each end; default 0.
+     * output_padding: elements added at the end; default 0. dilation: distance of the window's elements; default 1.
+     * groups: groups of channels that do not mix; default 1 */
+    int64_t stride, padding, output_padding, dilation, groups;
+    bool    no_bias; /* no parameter bias */
+} haul_nn_conv_transpose1d_options;
+#define haul_nn_conv_transpose1d(in, out, ...)                                                                         \
+    haul_nn_conv_transpose1d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose1d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
+                                                    const haul_nn_conv_transpose1d_options *options);
+
+/* A convolution of volumes, haul_conv3d: haul_nn_conv3d(in, out, 3, .padding = {1, 1, 1}). Parameters: weight [out, in
+ * / groups, KD, KH, KW] and bias [out]. Input: [N, in, D, H, W].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv3d_options {
+    int64_t kernel; /* edge of a cubic window, or its depth if the others are given; positional */
+    HAUL__GUARD(kernel_h)
+    int64_t kernel_h, kernel_w; /* kernel_h, kernel_w: height and width of another window; default the depth */
+    /* stride: step of the window; default {1, 1, 1}. padding: zeros added on each side; default none. dilation:
+     * distance of the window's elements; default {1, 1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[3], padding[3], dilation[3], groups;
+    bool    no_bias; /* no parameter bias */
+    bool    relu;    /* return max(result, 0), as .relu of haul_linear */
+    bool    same;    /* the result has the size of the input, as .same of haul_conv3d */
+} haul_nn_conv3d_options;
+#define haul_nn_conv3d(in, out, ...)                                                                                   \
+    haul_nn_conv3d_with(in, out, HAUL__OPTIONS(haul_nn_conv3d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv3d_with(int64_t in_channels, int64_t out_channels,
+                                          const haul_nn_conv3d_options *options);
+
+/* A transposed convolution of volumes, haul_conv_transpose3d: haul_nn_conv_transpose3d(in, out, 2, .stride = {2, 2,
+ * 2}). Parameters: weight [in, out / groups, KD, KH, KW] and bias [out]. Input: [N, in, D, H, W].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv_transpose3d_options {
+    int64_t kernel; /* edge of a cubic window, or its depth if the others are given; positional */
+    HAUL__GUARD(kernel_h)
+    int64_t kernel_h, kernel_w; /* kernel_h, kernel_w: height and width of another window; default the depth */
+    /* stride: spreads the elements of the input; default {1, 1, 1}. padding: elements removed on each side; default
+     * none. output_padding: elements added at the end; default none. dilation: distance of the window's elements;
+     * default {1, 1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[3], padding[3], output_padding[3], dilation[3], groups;
+    bool    no_bias; /* no parameter bias */
+} haul_nn_conv_transpose3d_options;
+#define haul_nn_conv_transpose3d(in, out, ...)                                                                         \
+    haul_nn_conv_transpose3d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose3d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels,
+                                                    const haul_nn_conv_transpose3d_options *options);
 
 /* Batch normalisation, haul_batch_norm: haul_nn_batch_norm(channels). Parameters: weight and bias [channels]. Buffers:
  * running_mean and running_var [channels] and num_batches_tracked (i64, no dimensions), as in PyTorch. Input: [N,
@@ -270,6 +328,21 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 /* haul_adaptive_max_pool2d or haul_adaptive_avg_pool2d as a layer: haul_nn_adaptive_avg_pool2d(7, 7). */
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
+
+/* Pooling of sequences and volumes, as the operations of the same names: haul_nn_max_pool1d(2), haul_nn_avg_pool3d(3,
+ * .stride = {2, 2, 2}), haul_nn_adaptive_avg_pool1d(1). */
+#define haul_nn_max_pool1d(...) haul_nn_max_pool1d_with(HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool1d(...) haul_nn_avg_pool1d_with(HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_nn_max_pool3d(...) haul_nn_max_pool3d_with(HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool3d(...) haul_nn_avg_pool3d_with(HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_max_pool1d_with(const haul_pool1d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool1d_with(const haul_pool1d_options *options);
+HAUL_API haul_module *haul_nn_max_pool3d_with(const haul_pool3d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool3d_with(const haul_pool3d_options *options);
+HAUL_API haul_module *haul_nn_adaptive_max_pool1d(int64_t length);
+HAUL_API haul_module *haul_nn_adaptive_avg_pool1d(int64_t length);
+HAUL_API haul_module *haul_nn_adaptive_max_pool3d(int64_t depth, int64_t height, int64_t width);
+HAUL_API haul_module *haul_nn_adaptive_avg_pool3d(int64_t depth, int64_t height, int64_t width);
 
 /* haul_pixel_shuffle or haul_pixel_unshuffle as a layer: haul_nn_pixel_shuffle(2). */
 HAUL_API haul_module *haul_nn_pixel_shuffle(int64_t factor);

@@ -143,6 +143,18 @@ CASES = [
     ("instance_norm_affine", nn.InstanceNorm1d(3, affine=True), [normal(2, 3, 5)]),
     ("pixel_shuffle", nn.PixelShuffle(2), [normal(1, 8, 2, 3)]),
     ("pixel_unshuffle", nn.PixelUnshuffle(2), [normal(1, 2, 4, 6)]),
+    ("conv_transpose1d", nn.ConvTranspose1d(4, 6, 3, 2, 1, 1, 2), [normal(2, 4, 5)]),
+    ("conv3d", nn.Conv3d(4, 6, (3, 2, 1), (2, 1, 1), (1, 0, 0), groups=2), [normal(2, 4, 4, 3, 2)]),
+    ("conv3d_same", nn.Conv3d(2, 3, 2, padding="same", bias=False), [normal(1, 2, 3, 2, 4)]),
+    ("conv_transpose3d", nn.ConvTranspose3d(4, 2, 2, 2), [normal(2, 4, 2, 3, 2)]),
+    ("max_pool1d", nn.MaxPool1d(3, 2, 1), [normal(2, 3, 8)]),
+    ("avg_pool1d", nn.AvgPool1d(2), [normal(2, 3, 8)]),
+    ("max_pool3d", nn.MaxPool3d(2), [normal(1, 2, 4, 3, 5)]),
+    ("avg_pool3d", nn.AvgPool3d(2, (1, 2, 1)), [normal(1, 2, 4, 3, 5)]),
+    ("adaptive_avg_pool1d", nn.AdaptiveAvgPool1d(3), [normal(2, 3, 8)]),
+    ("adaptive_max_pool1d", nn.AdaptiveMaxPool1d(3), [normal(2, 3, 8)]),
+    ("adaptive_avg_pool3d", nn.AdaptiveAvgPool3d((2, 1, 3)), [normal(1, 2, 4, 3, 5)]),
+    ("adaptive_max_pool3d", nn.AdaptiveMaxPool3d((2, 1, 3)), [normal(1, 2, 4, 3, 5)]),
 ]
 
 
