@@ -236,13 +236,16 @@ HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                 
  * PyTorch: weight_ih_l0 [4 hidden, in], weight_hh_l0 [4 hidden, hidden], bias_ih_l0, bias_hh_l0, then weight_ih_l1 and
  * so on; those of the backward direction end with "_reverse".
  *
- * Inputs: "x, h?, c?". x is [N, T, in]; h and c, the initial state, are [layers, N, hidden] and default to zeros.
+ * Inputs: "x, h?, c?, lengths?". x is [N, T, in]; h and c, the initial state, are [layers, N, hidden] and default to
+ * zeros.
  *
  * Results: "y, h, c". y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
  * With .bidirectional there are two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden].
  *
- * All sequences of a batch have the same length: steps of padding count like the others. haul_gather(y, 1, i) is the
- * output of the last real step of each sequence, where i is i64 [N, 1, hidden] of lengths - 1.
+ * lengths, integers [N], are the numbers of steps of the sequences: haul_call(lstm, x, HAUL_NONE, HAUL_NONE, lengths).
+ * The results are those of PyTorch's packed sequences: outputs past the end of a sequence are 0, h and c are the state
+ * after its last step, and the backward direction begins there. They need no order. Padding has no effect on results or
+ * gradients unless it is infinite or NaN. A length above T counts as T; a sequence of length 0 keeps its initial state.
  *
  * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
@@ -251,17 +254,45 @@ typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
     int    layers;        /* number of layers, each of which reads the outputs of the one before; default 1 */
     bool   bidirectional; /* also run backward through the sequence */
     bool   no_bias;       /* no parameter bias */
+    bool   relu;          /* haul_nn_rnn only: relu in place of tanh */
     double dropout;       /* probability with which an output between layers becomes 0, in training; default 0 */
 } haul_nn_recurrent_options;
 #define haul_nn_lstm(in, ...) haul_nn_lstm_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options);
 
 /* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm: haul_nn_gru(in, hidden). The weights have 3 hidden rows.
- * Inputs: "x, h?". Results: "y, h".
+ * Inputs: "x, h?, lengths?". Results: "y, h".
  *
  * - in: size of the input's last dimension */
 #define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
+
+/* The recurrent network of Elman (1990), h' = tanh(W x + b + U h + c), as haul_nn_lstm: haul_nn_rnn(in, hidden). The
+ * weights have hidden rows. Inputs: "x, h?, lengths?". Results: "y, h".
+ *
+ * - in: size of the input's last dimension */
+#define haul_nn_rnn(in, ...) haul_nn_rnn_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_rnn_with(int64_t in_features, const haul_nn_recurrent_options *options);
+
+/* One step of haul_nn_lstm, haul_nn_gru or haul_nn_rnn: haul_nn_lstm_cell(in, hidden). Parameters: weight_ih,
+ * weight_hh, bias_ih, bias_hh, as in PyTorch's LSTMCell, GRUCell and RNNCell. x is [N, in]; the states are [N, hidden]
+ * and default to zeros. Inputs of the LSTM cell: "x, h?, c?"; results: "h, c". Inputs of the others: "x, h?"; result:
+ * "h".
+ *
+ * - in: size of the input's last dimension */
+typedef struct HAUL__DESIGNATED haul_nn_cell_options {
+    int64_t hidden; /* size of the state; positional */
+    HAUL__GUARD(no_bias)
+    bool no_bias; /* no parameters bias_ih and bias_hh */
+    bool relu;    /* haul_nn_rnn_cell only: relu in place of tanh */
+} haul_nn_cell_options;
+#define haul_nn_lstm_cell(in, ...)                                                                                     \
+    haul_nn_lstm_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+#define haul_nn_gru_cell(in, ...) haul_nn_gru_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+#define haul_nn_rnn_cell(in, ...) haul_nn_rnn_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_lstm_cell_with(int64_t in_features, const haul_nn_cell_options *options);
+HAUL_API haul_module *haul_nn_gru_cell_with(int64_t in_features, const haul_nn_cell_options *options);
+HAUL_API haul_module *haul_nn_rnn_cell_with(int64_t in_features, const haul_nn_cell_options *options);
 
 /* A table of rows, haul_embedding: haul_nn_embedding(count, size, .padding_idx = HAUL_ZERO). Parameter: weight [count,
  * size], normally distributed as in PyTorch. Input: indices of an integer dtype and any shape.

@@ -192,6 +192,46 @@ static haul_module *adaptive_max_pool3d(void)
     return haul_nn_adaptive_max_pool3d(2, 1, 3);
 }
 
+static haul_module *rnn(void)
+{
+    return haul_nn_rnn(3, 4);
+}
+
+static haul_module *rnn_relu(void)
+{
+    return haul_nn_rnn(3, 4, .layers = 2, .relu = true, .bidirectional = true);
+}
+
+static haul_module *lstm_lengths(void)
+{
+    return haul_nn_lstm(3, 4, .layers = 2, .bidirectional = true);
+}
+
+static haul_module *gru_lengths(void)
+{
+    return haul_nn_gru(3, 4, .layers = 2, .bidirectional = true);
+}
+
+static haul_module *lstm_cell(void)
+{
+    return haul_nn_lstm_cell(3, 4);
+}
+
+static haul_module *gru_cell(void)
+{
+    return haul_nn_gru_cell(3, 4);
+}
+
+static haul_module *rnn_cell(void)
+{
+    return haul_nn_rnn_cell(3, 4);
+}
+
+static haul_module *rnn_cell_relu(void)
+{
+    return haul_nn_rnn_cell(3, 4, .no_bias = true, .relu = true);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -231,6 +271,15 @@ static const struct {
     {"adaptive_max_pool1d", adaptive_max_pool1d},
     {"adaptive_avg_pool3d", adaptive_avg_pool3d},
     {"adaptive_max_pool3d", adaptive_max_pool3d},
+    {"rnn", rnn},
+    {"rnn_relu", rnn_relu},
+    {"lstm_lengths", lstm_lengths},
+    {"gru_lengths", gru_lengths},
+    {"lstm_cell", lstm_cell},
+    {"gru_cell", gru_cell},
+    {"rnn_cell", rnn_cell},
+    {"rnn_cell_relu", rnn_cell_relu},
+    {"rnn_lengths", rnn},
 };
 
 static haul_safetensors *file;
@@ -361,6 +410,22 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("3 channels in and 4 out cannot be cut into 2 groups"));
     assert_null(haul_nn_conv_transpose2d(3, 4, 3, .output_padding = {1, -1}));
     assert_true(says("output_padding is {1, -1}"));
+    assert_null(haul_nn_lstm(3, 4, .relu = true));
+    assert_true(says("haul_nn_lstm: relu is set, but only haul_nn_rnn and haul_nn_rnn_cell have it"));
+    assert_null(haul_nn_gru_cell(3, 4, .relu = true));
+    assert_true(says("haul_nn_gru_cell: relu is set"));
+    assert_null(haul_nn_rnn_cell(3, 0));
+    assert_true(says("haul_nn_rnn_cell: hidden is 0"));
+    haul_module *cell = haul_nn_lstm_cell(3, 4), *sequence = haul_nn_rnn(3, 4);
+    haul_tensor *row = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3)), *steps = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 5, 3));
+    assert_failed(haul_call(cell, steps));
+    assert_true(says("x is f32[2,5,3] on cpu; [N, 3] is expected"));
+    assert_failed(haul_call(cell, row, row));
+    assert_true(says("h is f32[2,3] on cpu; [2, 4] is expected"));
+    assert_failed(haul_call(sequence, steps, HAUL_NONE, haul_arange_i64(0, 3, 1)));
+    assert_true(says("lengths is i64[3] on cpu; integers of shape [2] are expected"));
+    assert_failed(haul_call(sequence, steps, HAUL_NONE, haul_zeros(HAUL_F32, HAUL_SHAPE(2))));
+    assert_true(says("lengths is f32[2] on cpu; integers of shape [2] are expected"));
     assert_null(haul_nn_conv3d(3, 4, 3, .groups = 2));
     assert_true(says("haul_nn_conv3d: 3 channels in and 4 out cannot be cut into 2 groups"));
     assert_null(haul_nn_conv3d(3, 4, 3, .padding = {1, 1}));

@@ -72,6 +72,8 @@ LINES = [
     ("haul_nn_group_norm(2, 4, 1e-5)", "haul_nn_group_norm(2, 4, .eps = 1e-5)"),
     ("haul_nn_instance_norm(4, true)", "haul_nn_instance_norm(4, .affine = true)"),
     ("haul_nn_lstm(3, 4, 2)", "haul_nn_lstm(3, 4, .layers = 2)"),
+    ("haul_nn_lstm_cell(3, 4, true)", "haul_nn_lstm_cell(3, 4, .no_bias = true)"),
+    ("haul_nn_rnn(3, 4, 2)", "haul_nn_rnn(3, 4, .relu = true)"),
     ("haul_nn_gru(3, 4, true)", "haul_nn_gru(3, 4, .bidirectional = true)"),
     ("haul_linear(s->x, s->w, s->b)", "haul_linear(s->x, s->w, .bias = s->b, .relu = true)"),
     ("haul_linear(s->x, s->w, HAUL_NONE, .relu = true)", "haul_linear(s->x, s->w, .relu = true)"),
