@@ -186,22 +186,34 @@ static haul_status adaptive_volume(haul__call *c, adaptive_pool2d *pool)
     return give(c, pool(layers, a->out[0], columns), a->out[1], a->out[2]);
 }
 
-#define ADAPTIVE(id, form, pool)                                                                                       \
-    static haul_status id(haul__call *c)                                                                               \
-    {                                                                                                                  \
-        return form(c, pool);                                                                                          \
-    }                                                                                                                  \
-    HAUL__OPERATION(id) = {.name = "haul_" #id,                                                                        \
-                           .operands = {{"x"}},                                                                        \
-                           .results = {{"y"}},                                                                         \
-                           .dtypes = HAUL__FLOATS,                                                                     \
-                           .attributes_size = HAUL__ATTRIBUTES(adaptive_attributes),                                   \
-                           .compose = id}
+#define ADAPTIVE                                                                                                       \
+    .operands = {{"x"}}, .results = {{"y"}}, .dtypes = HAUL__FLOATS,                                                   \
+    .attributes_size = HAUL__ATTRIBUTES(adaptive_attributes)
 
-ADAPTIVE(adaptive_max_pool1d, adaptive_line, haul_adaptive_max_pool2d);
-ADAPTIVE(adaptive_avg_pool1d, adaptive_line, haul_adaptive_avg_pool2d);
-ADAPTIVE(adaptive_max_pool3d, adaptive_volume, haul_adaptive_max_pool2d);
-ADAPTIVE(adaptive_avg_pool3d, adaptive_volume, haul_adaptive_avg_pool2d);
+static haul_status adaptive_max_pool1d(haul__call *c)
+{
+    return adaptive_line(c, haul_adaptive_max_pool2d);
+}
+
+static haul_status adaptive_max_pool3d(haul__call *c)
+{
+    return adaptive_volume(c, haul_adaptive_max_pool2d);
+}
+
+static haul_status adaptive_avg_pool1d(haul__call *c)
+{
+    return adaptive_line(c, haul_adaptive_avg_pool2d);
+}
+
+static haul_status adaptive_avg_pool3d(haul__call *c)
+{
+    return adaptive_volume(c, haul_adaptive_avg_pool2d);
+}
+
+HAUL__OPERATION(adaptive_max_pool1d) = {.name = "haul_adaptive_max_pool1d", ADAPTIVE, .compose = adaptive_max_pool1d};
+HAUL__OPERATION(adaptive_max_pool3d) = {.name = "haul_adaptive_max_pool3d", ADAPTIVE, .compose = adaptive_max_pool3d};
+HAUL__OPERATION(adaptive_avg_pool1d) = {.name = "haul_adaptive_avg_pool1d", ADAPTIVE, .compose = adaptive_avg_pool1d};
+HAUL__OPERATION(adaptive_avg_pool3d) = {.name = "haul_adaptive_avg_pool3d", ADAPTIVE, .compose = adaptive_avg_pool3d};
 
 haul_tensor *haul_adaptive_max_pool1d(haul_tensor *x, int64_t length)
 {
