@@ -135,9 +135,9 @@ HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_opt
 HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
-/* haul_max_pool2d and haul_avg_pool2d in one dimension.
+/* haul_max_pool2d and haul_avg_pool2d in one dimension. The operand is [N, C, L].
  *
- * - x: [N, C, L] of a floating dtype */
+ * Its dtype is a floating one. */
 typedef struct HAUL__DESIGNATED haul_pool1d_options {
     int64_t size; /* size of the window; positional */
     HAUL__GUARD(stride)

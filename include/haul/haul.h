@@ -52,5 +52,6 @@
 #include <haul/transfer.h>
 #include <haul/transform.h>
 #include <haul/usage.h>
+#include <haul/volume.h>
 
 #endif

@@ -16,6 +16,7 @@
 #include <haul/error.h>
 #include <haul/nn.h>
 #include <haul/tensor.h>
+#include <haul/volume.h>
 
 HAUL_BEGIN
 
@@ -87,6 +88,63 @@ typedef struct HAUL__DESIGNATED haul_nn_conv_transpose2d_options {
     haul_nn_conv_transpose2d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose2d_options, .kernel = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
                                                     const haul_nn_conv_transpose2d_options *options);
+
+/* A transposed convolution of sequences, haul_conv_transpose1d: haul_nn_conv_transpose1d(in, out, 2, .stride = 2).
+ * Parameters: weight [in, out / groups, K] and bias [out]. Input: [N, in, L].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv_transpose1d_options {
+    int64_t kernel; /* size of the window; positional */
+    HAUL__GUARD(stride)
+    /* stride: spreads the elements of the input; default 1. padding: elements removed at each end; default 0.
+     * output_padding: elements added at the end; default 0. dilation: distance of the window's elements; default 1.
+     * groups: groups of channels that do not mix; default 1 */
+    int64_t stride, padding, output_padding, dilation, groups;
+    bool    no_bias; /* no parameter bias */
+} haul_nn_conv_transpose1d_options;
+#define haul_nn_conv_transpose1d(in, out, ...)                                                                         \
+    haul_nn_conv_transpose1d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose1d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
+                                                    const haul_nn_conv_transpose1d_options *options);
+
+/* A convolution of volumes, haul_conv3d: haul_nn_conv3d(in, out, 3, .padding = {1, 1, 1}). Parameters: weight [out, in
+ * / groups, KD, KH, KW] and bias [out]. Input: [N, in, D, H, W].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv3d_options {
+    int64_t kernel; /* edge of a cubic window, or its depth if the others are given; positional */
+    HAUL__GUARD(kernel_h)
+    int64_t kernel_h, kernel_w; /* kernel_h, kernel_w: height and width of another window; default the depth */
+    /* stride: step of the window; default {1, 1, 1}. padding: zeros added on each side; default none. dilation:
+     * distance of the window's elements; default {1, 1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[3], padding[3], dilation[3], groups;
+    bool    no_bias; /* no parameter bias */
+    bool    relu;    /* return max(result, 0), as .relu of haul_linear */
+    bool    same;    /* the result has the size of the input, as .same of haul_conv3d */
+} haul_nn_conv3d_options;
+#define haul_nn_conv3d(in, out, ...)                                                                                   \
+    haul_nn_conv3d_with(in, out, HAUL__OPTIONS(haul_nn_conv3d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv3d_with(int64_t in_channels, int64_t out_channels,
+                                          const haul_nn_conv3d_options *options);
+
+/* A transposed convolution of volumes, haul_conv_transpose3d: haul_nn_conv_transpose3d(in, out, 2, .stride = {2, 2,
+ * 2}). Parameters: weight [in, out / groups, KD, KH, KW] and bias [out]. Input: [N, in, D, H, W].
+ *
+ * - in, out: channels of the input and of the result */
+typedef struct HAUL__DESIGNATED haul_nn_conv_transpose3d_options {
+    int64_t kernel; /* edge of a cubic window, or its depth if the others are given; positional */
+    HAUL__GUARD(kernel_h)
+    int64_t kernel_h, kernel_w; /* kernel_h, kernel_w: height and width of another window; default the depth */
+    /* stride: spreads the elements of the input; default {1, 1, 1}. padding: elements removed on each side; default
+     * none. output_padding: elements added at the end; default none. dilation: distance of the window's elements;
+     * default {1, 1, 1}. groups: groups of channels that do not mix; default 1 */
+    int64_t stride[3], padding[3], output_padding[3], dilation[3], groups;
+    bool    no_bias; /* no parameter bias */
+} haul_nn_conv_transpose3d_options;
+#define haul_nn_conv_transpose3d(in, out, ...)                                                                         \
+    haul_nn_conv_transpose3d_with(in, out, HAUL__OPTIONS(haul_nn_conv_transpose3d_options, .kernel = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels,
+                                                    const haul_nn_conv_transpose3d_options *options);
 
 /* Batch normalisation, haul_batch_norm: haul_nn_batch_norm(channels). Parameters: weight and bias [channels]. Buffers:
  * running_mean and running_var [channels] and num_batches_tracked (i64, no dimensions), as in PyTorch. Input: [N,
@@ -178,13 +236,16 @@ HAUL_API haul_module *haul_nn_multi_head_attention_with(int64_t                 
  * PyTorch: weight_ih_l0 [4 hidden, in], weight_hh_l0 [4 hidden, hidden], bias_ih_l0, bias_hh_l0, then weight_ih_l1 and
  * so on; those of the backward direction end with "_reverse".
  *
- * Inputs: "x, h?, c?". x is [N, T, in]; h and c, the initial state, are [layers, N, hidden] and default to zeros.
+ * Inputs: "x, h?, c?, lengths?". x is [N, T, in]; h and c, the initial state, are [layers, N, hidden] and default to
+ * zeros.
  *
  * Results: "y, h, c". y is [N, T, hidden], the outputs of the last layer; h and c are the state after the last step.
  * With .bidirectional there are two layers of state for each layer, forward and backward, and y is [N, T, 2 hidden].
  *
- * All sequences of a batch have the same length: steps of padding count like the others. haul_gather(y, 1, i) is the
- * output of the last real step of each sequence, where i is i64 [N, 1, hidden] of lengths - 1.
+ * lengths, integers [N], are the numbers of steps of the sequences: haul_call(lstm, x, HAUL_NONE, HAUL_NONE, lengths).
+ * The results are those of PyTorch's packed sequences: outputs past the end of a sequence are 0, h and c are the state
+ * after its last step, and the backward direction begins there. They need no order. Padding has no effect on results or
+ * gradients unless it is infinite or NaN. A length above T counts as T; a sequence of length 0 keeps its initial state.
  *
  * - in: size of the input's last dimension */
 typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
@@ -193,17 +254,45 @@ typedef struct HAUL__DESIGNATED haul_nn_recurrent_options {
     int    layers;        /* number of layers, each of which reads the outputs of the one before; default 1 */
     bool   bidirectional; /* also run backward through the sequence */
     bool   no_bias;       /* no parameter bias */
+    bool   relu;          /* haul_nn_rnn only: relu in place of tanh */
     double dropout;       /* probability with which an output between layers becomes 0, in training; default 0 */
 } haul_nn_recurrent_options;
 #define haul_nn_lstm(in, ...) haul_nn_lstm_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options);
 
 /* Gated recurrent units (Cho et al. 2014), as haul_nn_lstm: haul_nn_gru(in, hidden). The weights have 3 hidden rows.
- * Inputs: "x, h?". Results: "y, h".
+ * Inputs: "x, h?, lengths?". Results: "y, h".
  *
  * - in: size of the input's last dimension */
 #define haul_nn_gru(in, ...) haul_nn_gru_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options);
+
+/* The recurrent network of Elman (1990), h' = tanh(W x + b + U h + c), as haul_nn_lstm: haul_nn_rnn(in, hidden). The
+ * weights have hidden rows. Inputs: "x, h?, lengths?". Results: "y, h".
+ *
+ * - in: size of the input's last dimension */
+#define haul_nn_rnn(in, ...) haul_nn_rnn_with(in, HAUL__OPTIONS(haul_nn_recurrent_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_rnn_with(int64_t in_features, const haul_nn_recurrent_options *options);
+
+/* One step of haul_nn_lstm, haul_nn_gru or haul_nn_rnn: haul_nn_lstm_cell(in, hidden). Parameters: weight_ih,
+ * weight_hh, bias_ih, bias_hh, as in PyTorch's LSTMCell, GRUCell and RNNCell. x is [N, in]; the states are [N, hidden]
+ * and default to zeros. Inputs of the LSTM cell: "x, h?, c?"; results: "h, c". Inputs of the others: "x, h?"; result:
+ * "h".
+ *
+ * - in: size of the input's last dimension */
+typedef struct HAUL__DESIGNATED haul_nn_cell_options {
+    int64_t hidden; /* size of the state; positional */
+    HAUL__GUARD(no_bias)
+    bool no_bias; /* no parameters bias_ih and bias_hh */
+    bool relu;    /* haul_nn_rnn_cell only: relu in place of tanh */
+} haul_nn_cell_options;
+#define haul_nn_lstm_cell(in, ...)                                                                                     \
+    haul_nn_lstm_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+#define haul_nn_gru_cell(in, ...) haul_nn_gru_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+#define haul_nn_rnn_cell(in, ...) haul_nn_rnn_cell_with(in, HAUL__OPTIONS(haul_nn_cell_options, .hidden = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_lstm_cell_with(int64_t in_features, const haul_nn_cell_options *options);
+HAUL_API haul_module *haul_nn_gru_cell_with(int64_t in_features, const haul_nn_cell_options *options);
+HAUL_API haul_module *haul_nn_rnn_cell_with(int64_t in_features, const haul_nn_cell_options *options);
 
 /* A table of rows, haul_embedding: haul_nn_embedding(count, size, .padding_idx = HAUL_ZERO). Parameter: weight [count,
  * size], normally distributed as in PyTorch. Input: indices of an integer dtype and any shape.
@@ -270,6 +359,21 @@ HAUL_API haul_module *haul_nn_avg_pool2d_with(const haul_pool2d_options *options
 /* haul_adaptive_max_pool2d or haul_adaptive_avg_pool2d as a layer: haul_nn_adaptive_avg_pool2d(7, 7). */
 HAUL_API haul_module *haul_nn_adaptive_max_pool2d(int64_t height, int64_t width);
 HAUL_API haul_module *haul_nn_adaptive_avg_pool2d(int64_t height, int64_t width);
+
+/* Pooling of sequences and volumes, as the operations of the same names: haul_nn_max_pool1d(2), haul_nn_avg_pool3d(3,
+ * .stride = {2, 2, 2}), haul_nn_adaptive_avg_pool1d(1). */
+#define haul_nn_max_pool1d(...) haul_nn_max_pool1d_with(HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool1d(...) haul_nn_avg_pool1d_with(HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+#define haul_nn_max_pool3d(...) haul_nn_max_pool3d_with(HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
+#define haul_nn_avg_pool3d(...) haul_nn_avg_pool3d_with(HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
+HAUL_API haul_module *haul_nn_max_pool1d_with(const haul_pool1d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool1d_with(const haul_pool1d_options *options);
+HAUL_API haul_module *haul_nn_max_pool3d_with(const haul_pool3d_options *options);
+HAUL_API haul_module *haul_nn_avg_pool3d_with(const haul_pool3d_options *options);
+HAUL_API haul_module *haul_nn_adaptive_max_pool1d(int64_t length);
+HAUL_API haul_module *haul_nn_adaptive_avg_pool1d(int64_t length);
+HAUL_API haul_module *haul_nn_adaptive_max_pool3d(int64_t depth, int64_t height, int64_t width);
+HAUL_API haul_module *haul_nn_adaptive_avg_pool3d(int64_t depth, int64_t height, int64_t width);
 
 /* haul_pixel_shuffle or haul_pixel_unshuffle as a layer: haul_nn_pixel_shuffle(2). */
 HAUL_API haul_module *haul_nn_pixel_shuffle(int64_t factor);

@@ -131,6 +131,107 @@ static haul_module *pixel_unshuffle(void)
     return haul_nn_pixel_unshuffle(2);
 }
 
+static haul_module *conv_transpose1d(void)
+{
+    return haul_nn_conv_transpose1d(4, 6, 3, .stride = 2, .padding = 1, .output_padding = 1, .groups = 2);
+}
+
+static haul_module *conv3d(void)
+{
+    return haul_nn_conv3d(4, 6, 3, .kernel_h = 2, .kernel_w = 1, .stride = {2, 1, 1},
+                          .padding = {1, HAUL_ZERO, HAUL_ZERO}, .groups = 2);
+}
+
+static haul_module *conv3d_same(void)
+{
+    return haul_nn_conv3d(2, 3, 2, .same = true, .no_bias = true);
+}
+
+static haul_module *conv_transpose3d(void)
+{
+    return haul_nn_conv_transpose3d(4, 2, 2, .stride = {2, 2, 2});
+}
+
+static haul_module *max_pool1d(void)
+{
+    return haul_nn_max_pool1d(3, .stride = 2, .padding = 1);
+}
+
+static haul_module *avg_pool1d(void)
+{
+    return haul_nn_avg_pool1d(2);
+}
+
+static haul_module *max_pool3d(void)
+{
+    return haul_nn_max_pool3d(2);
+}
+
+static haul_module *avg_pool3d(void)
+{
+    return haul_nn_avg_pool3d(2, .stride = {1, 2, 1});
+}
+
+static haul_module *adaptive_avg_pool1d(void)
+{
+    return haul_nn_adaptive_avg_pool1d(3);
+}
+
+static haul_module *adaptive_max_pool1d(void)
+{
+    return haul_nn_adaptive_max_pool1d(3);
+}
+
+static haul_module *adaptive_avg_pool3d(void)
+{
+    return haul_nn_adaptive_avg_pool3d(2, 1, 3);
+}
+
+static haul_module *adaptive_max_pool3d(void)
+{
+    return haul_nn_adaptive_max_pool3d(2, 1, 3);
+}
+
+static haul_module *rnn(void)
+{
+    return haul_nn_rnn(3, 4);
+}
+
+static haul_module *rnn_relu(void)
+{
+    return haul_nn_rnn(3, 4, .layers = 2, .relu = true, .bidirectional = true);
+}
+
+static haul_module *lstm_lengths(void)
+{
+    return haul_nn_lstm(3, 4, .layers = 2, .bidirectional = true);
+}
+
+static haul_module *gru_lengths(void)
+{
+    return haul_nn_gru(3, 4, .layers = 2, .bidirectional = true);
+}
+
+static haul_module *lstm_cell(void)
+{
+    return haul_nn_lstm_cell(3, 4);
+}
+
+static haul_module *gru_cell(void)
+{
+    return haul_nn_gru_cell(3, 4);
+}
+
+static haul_module *rnn_cell(void)
+{
+    return haul_nn_rnn_cell(3, 4);
+}
+
+static haul_module *rnn_cell_relu(void)
+{
+    return haul_nn_rnn_cell(3, 4, .no_bias = true, .relu = true);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -158,6 +259,27 @@ static const struct {
     {"instance_norm_affine", instance_norm_affine},
     {"pixel_shuffle", pixel_shuffle},
     {"pixel_unshuffle", pixel_unshuffle},
+    {"conv_transpose1d", conv_transpose1d},
+    {"conv3d", conv3d},
+    {"conv3d_same", conv3d_same},
+    {"conv_transpose3d", conv_transpose3d},
+    {"max_pool1d", max_pool1d},
+    {"avg_pool1d", avg_pool1d},
+    {"max_pool3d", max_pool3d},
+    {"avg_pool3d", avg_pool3d},
+    {"adaptive_avg_pool1d", adaptive_avg_pool1d},
+    {"adaptive_max_pool1d", adaptive_max_pool1d},
+    {"adaptive_avg_pool3d", adaptive_avg_pool3d},
+    {"adaptive_max_pool3d", adaptive_max_pool3d},
+    {"rnn", rnn},
+    {"rnn_relu", rnn_relu},
+    {"lstm_lengths", lstm_lengths},
+    {"gru_lengths", gru_lengths},
+    {"lstm_cell", lstm_cell},
+    {"gru_cell", gru_cell},
+    {"rnn_cell", rnn_cell},
+    {"rnn_cell_relu", rnn_cell_relu},
+    {"rnn_lengths", rnn},
 };
 
 static haul_safetensors *file;
@@ -288,6 +410,52 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_true(says("3 channels in and 4 out cannot be cut into 2 groups"));
     assert_null(haul_nn_conv_transpose2d(3, 4, 3, .output_padding = {1, -1}));
     assert_true(says("output_padding is {1, -1}"));
+    assert_null(haul_nn_lstm(3, 4, .relu = true));
+    assert_true(says("haul_nn_lstm: relu is set, but only haul_nn_rnn and haul_nn_rnn_cell have it"));
+    assert_null(haul_nn_gru_cell(3, 4, .relu = true));
+    assert_true(says("haul_nn_gru_cell: relu is set"));
+    assert_null(haul_nn_rnn_cell(3, 0));
+    assert_true(says("haul_nn_rnn_cell: hidden is 0"));
+    haul_module *cell = haul_nn_lstm_cell(3, 4), *sequence = haul_nn_rnn(3, 4);
+    haul_tensor *row = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 3)), *steps = haul_zeros(HAUL_F32, HAUL_SHAPE(2, 5, 3));
+    assert_failed(haul_call(cell, steps));
+    assert_true(says("x is f32[2,5,3] on cpu; [N, 3] is expected"));
+    assert_failed(haul_call(cell, row, row));
+    assert_true(says("h is f32[2,3] on cpu; [2, 4] is expected"));
+    assert_failed(haul_call(sequence, steps, HAUL_NONE, haul_arange_i64(0, 3, 1)));
+    assert_true(says("lengths is i64[3] on cpu; integers of shape [2] are expected"));
+    assert_failed(haul_call(sequence, steps, HAUL_NONE, haul_zeros(HAUL_F32, HAUL_SHAPE(2))));
+    assert_true(says("lengths is f32[2] on cpu; integers of shape [2] are expected"));
+    assert_null(haul_nn_conv3d(3, 4, 3, .groups = 2));
+    assert_true(says("haul_nn_conv3d: 3 channels in and 4 out cannot be cut into 2 groups"));
+    assert_null(haul_nn_conv3d(3, 4, 3, .padding = {1, 1}));
+    assert_true(says("padding is {1, 1, 0}, but all three values must be given"));
+    assert_null(haul_nn_conv_transpose3d(3, 4, 3, .stride = {2, 2, -2}));
+    assert_true(says("stride is {2, 2, -2}; each must be from 1 to 2^31 - 1"));
+    assert_null(haul_nn_conv_transpose1d(3, 4, 3, .output_padding = -1));
+    assert_true(says("haul_nn_conv_transpose1d: output_padding is -1"));
+    assert_null(haul_nn_max_pool1d(3, .padding = 2));
+    assert_true(says("haul_nn_max_pool1d: padding 2 is not possible"));
+    assert_null(haul_nn_avg_pool3d(2, .size_w = -1));
+    assert_true(says("haul_nn_avg_pool3d: size_w is -1"));
+    assert_null(haul_nn_adaptive_max_pool3d(2, 0, 1));
+    assert_true(says("haul_nn_adaptive_max_pool3d: height is 0"));
+    assert_failed(
+        haul_conv3d(haul_zeros(HAUL_F32, HAUL_SHAPE(1, 2, 3, 3)), haul_zeros(HAUL_F32, HAUL_SHAPE(1, 2, 1, 1, 1))));
+    assert_true(says("it must be [N, C, D, H, W]"));
+    haul_tensor *volume = haul_zeros(HAUL_F32, HAUL_SHAPE(1, 2, 3, 3, 3));
+    assert_failed(haul_call(haul_nn_conv3d(4, 1, 2), volume));
+    assert_true(says("x is [1,2,3,3,3] and weight is [1,4,2,2,2] with 1 group(s)"));
+    assert_failed(haul_call(haul_nn_conv3d(2, 1, 4), volume));
+    assert_true(says("the weight spans more layers than the 3 that x has"));
+    assert_failed(haul_call(haul_nn_conv3d(2, 1, 2, .same = true, .stride = {2, 2, 2}), volume));
+    assert_true(says("same is set, so stride must be 1"));
+    assert_failed(haul_call(haul_nn_conv_transpose3d(2, 1, 2, .padding = {2, 2, 2}), volume));
+    assert_true(says("x gives 4 layers, from which the padding removes 2 at each side"));
+    assert_failed(haul_call(haul_nn_max_pool3d(4), volume));
+    assert_true(says("the window is 4 x 4 x 4, but x has 3 x 3 x 3 elements"));
+    assert_failed(haul_call(haul_nn_adaptive_avg_pool1d(2), volume));
+    assert_true(says("it must be [N, C, L]"));
     assert_null(haul_nn_upsample(HAUL_BILINEAR));
     assert_true(says("one of the two pairs must be given"));
     assert_null(haul_nn_adaptive_avg_pool2d(2, 0));

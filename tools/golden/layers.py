@@ -51,6 +51,30 @@ class Recurrent(nn.Module):
         return (y, *state) if isinstance(state, tuple) else (y, state)
 
 
+class Packed(Recurrent):
+    """Sequences of different lengths, the last input, as a packed sequence."""
+
+    def forward(self, x, *inputs):
+        *state, lengths = inputs
+        state = tuple(state) if isinstance(self.inner, nn.LSTM) else state[0]
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, state = self.inner(packed, state)
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
+        return (y, *state) if isinstance(state, tuple) else (y, state)
+
+
+class Cell(Recurrent):
+    """A cell, whose state is given as plain inputs."""
+
+    def __init__(self, kind, *sizes, **options):
+        nn.Module.__init__(self)
+        self.__dict__["inner"] = kind(*sizes, **options)
+
+    def forward(self, x, *state):
+        state = None if not state else state if isinstance(self.inner, nn.LSTMCell) else state[0]
+        return self.inner(x, state)
+
+
 class Block(nn.Module):
     """A transformer block of char_gpt."""
 
@@ -143,6 +167,30 @@ CASES = [
     ("instance_norm_affine", nn.InstanceNorm1d(3, affine=True), [normal(2, 3, 5)]),
     ("pixel_shuffle", nn.PixelShuffle(2), [normal(1, 8, 2, 3)]),
     ("pixel_unshuffle", nn.PixelUnshuffle(2), [normal(1, 2, 4, 6)]),
+    ("conv_transpose1d", nn.ConvTranspose1d(4, 6, 3, 2, 1, 1, 2), [normal(2, 4, 5)]),
+    ("conv3d", nn.Conv3d(4, 6, (3, 2, 1), (2, 1, 1), (1, 0, 0), groups=2), [normal(2, 4, 4, 3, 2)]),
+    ("conv3d_same", nn.Conv3d(2, 3, 2, padding="same", bias=False), [normal(1, 2, 3, 2, 4)]),
+    ("conv_transpose3d", nn.ConvTranspose3d(4, 2, 2, 2), [normal(2, 4, 2, 3, 2)]),
+    ("max_pool1d", nn.MaxPool1d(3, 2, 1), [normal(2, 3, 8)]),
+    ("avg_pool1d", nn.AvgPool1d(2), [normal(2, 3, 8)]),
+    ("max_pool3d", nn.MaxPool3d(2), [normal(1, 2, 4, 3, 5)]),
+    ("avg_pool3d", nn.AvgPool3d(2, (1, 2, 1)), [normal(1, 2, 4, 3, 5)]),
+    ("adaptive_avg_pool1d", nn.AdaptiveAvgPool1d(3), [normal(2, 3, 8)]),
+    ("adaptive_max_pool1d", nn.AdaptiveMaxPool1d(3), [normal(2, 3, 8)]),
+    ("adaptive_avg_pool3d", nn.AdaptiveAvgPool3d((2, 1, 3)), [normal(1, 2, 4, 3, 5)]),
+    ("rnn", Recurrent(nn.RNN, 3, 4), [normal(2, 5, 3)]),
+    ("rnn_relu", Recurrent(nn.RNN, 3, 4, num_layers=2, nonlinearity="relu", bidirectional=True),
+     [normal(2, 4, 3), normal(4, 2, 4)]),
+    ("rnn_lengths", Packed(nn.RNN, 3, 4), [normal(3, 4, 3), normal(1, 3, 4), torch.tensor([2, 4, 1])]),
+    ("lstm_lengths", Packed(nn.LSTM, 3, 4, num_layers=2, bidirectional=True),
+     [normal(3, 5, 3), normal(4, 3, 4), normal(4, 3, 4), torch.tensor([3, 4, 1])]),
+    ("gru_lengths", Packed(nn.GRU, 3, 4, num_layers=2, bidirectional=True),
+     [normal(3, 5, 3), normal(4, 3, 4), torch.tensor([2, 5, 4])]),
+    ("lstm_cell", Cell(nn.LSTMCell, 3, 4), [normal(2, 3), normal(2, 4), normal(2, 4)]),
+    ("gru_cell", Cell(nn.GRUCell, 3, 4), [normal(2, 3), normal(2, 4)]),
+    ("rnn_cell", Cell(nn.RNNCell, 3, 4), [normal(2, 3)]),
+    ("rnn_cell_relu", Cell(nn.RNNCell, 3, 4, bias=False, nonlinearity="relu"), [normal(2, 3), normal(2, 4)]),
+    ("adaptive_max_pool3d", nn.AdaptiveMaxPool3d((2, 1, 3)), [normal(1, 2, 4, 3, 5)]),
 ]
 
 

@@ -1,6 +1,8 @@
-/* Recurrent layers: LSTM and GRU. Equations, parameter names and the order of gates are those of torch.nn.LSTM and GRU.
+/* Recurrent layers and cells: LSTM, GRU and RNN. Equations, parameter names and the order of gates are those of
+ * torch.nn.LSTM, GRU and RNN.
  *
- * One product computes the input's part of all steps; each step adds the state's part. */
+ * One product computes the input's part of all steps; each step adds the state's part. With lengths a step that is past
+ * the end of a sequence keeps its state, in both directions, and its output is 0. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -27,7 +29,7 @@ struct recurrent {
     haul__cell *cell;
     int64_t     in, hidden;
     int         gates, states, layers, directions;
-    bool        has_bias;
+    bool        has_bias, relu;
     double      dropout;
 };
 
@@ -60,6 +62,14 @@ static void gru_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, 
     after[0] = haul_add(new, haul_mul(update, haul_sub(before[0], new)));
 }
 
+/* h' = tanh(x + h), or relu */
+static void rnn_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
+                     haul_tensor **after)
+{
+    haul_tensor *sum = haul_add(x, haul_linear(before[0], w->hh, .bias = w->bias_hh));
+    after[0] = r->relu ? haul_relu(sum) : haul_tanh(sum);
+}
+
 /* ---- a layer, in one direction ---- */
 
 static const char *parameter_name(char name[40], const char *what, int layer, bool backward)
@@ -75,7 +85,8 @@ static haul_tensor *parameter(haul_module *m, const char *what, int layer, bool 
 }
 
 /* The states after a step, moved to the scope around the step's own; the step's other tensors are dropped. */
-static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cell_weights *w, haul_tensor **states)
+static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cell_weights *w, haul_tensor *lengths,
+                        haul_tensor **states)
 {
     haul_tensor *after[MAX_STATES] = {NULL};
     haul_status  status = HAUL_OK;
@@ -83,6 +94,11 @@ static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cel
     if (!scope)
         return haul_error_status();
     r->cell(r, haul_select(x, 1, t), w, states, after);
+    if (!haul__is_none(lengths)) {
+        haul_tensor *within = haul_unsqueeze(haul_gt_scalar(lengths, (double)t), 1);
+        for (int i = 0; i < r->states; i++)
+            after[i] = haul_where(within, after[i], states[i]);
+    }
     for (int i = 0; i < r->states && !status; i++)
         status = haul__status_of(after[i]);
     for (int i = 0; i < r->states && !status; i++) {
@@ -93,8 +109,19 @@ static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cel
     return status;
 }
 
+/* Zeros in place of the outputs y [N, T, hidden] that are past the end of their sequence. */
+static haul_tensor *without_padding(haul_tensor *y, haul_tensor *lengths)
+{
+    if (haul__is_none(lengths) || haul__failed(y))
+        return y;
+    haul_tensor *steps = haul_to(haul_arange_i64(0, y->shape.dims[1], 1), y->storage->device);
+    haul_tensor *past = haul_ge(steps, haul_unsqueeze(lengths, 1));
+    return haul_masked_fill(y, haul_unsqueeze(past, 2), 0);
+}
+
 /* Outputs [N, T, hidden]. `states` holds the initial states, and then the final ones. */
-static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, haul_tensor **states)
+static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, haul_tensor *lengths,
+                              haul_tensor **states)
 {
     const recurrent *r = haul_module_state(m);
     int64_t          steps = x->shape.dims[1];
@@ -114,12 +141,12 @@ static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool ba
     }
     for (int64_t i = 0; i < steps && !status; i++) {
         int64_t t = backward ? steps - 1 - i : i;
-        status = step(r, all, t, &w, states);
+        status = step(r, all, t, &w, lengths, states);
         outputs[t] = states[0];
     }
     haul_tensor *y = status ? haul__failed_tensor() : haul_stack(outputs, (int)steps, 1);
     haul__free(outputs);
-    return y;
+    return without_padding(y, lengths);
 }
 
 /* ---- all layers ---- */
@@ -144,6 +171,11 @@ static haul_status check_input(const recurrent *r, haul_module *m, const haul_ar
                               haul__tensor_text(s, text, sizeof text), r->layers * r->directions,
                               (long long)wanted.dims[1], (long long)r->hidden);
     }
+    const haul_tensor *lengths = args->x[1 + r->states];
+    if (!haul__is_none(lengths) && (lengths->shape.ndim != 1 || lengths->shape.dims[0] != x->shape.dims[0] ||
+                                    haul_dtype_is_float(lengths->dtype) || lengths->dtype == HAUL_BOOL))
+        return haul__fail(HAUL_SHAPE, kind, "lengths", "lengths is %s; integers of shape [%lld] are expected",
+                          haul__tensor_text(lengths, text, sizeof text), (long long)x->shape.dims[0]);
     return HAUL_OK;
 }
 
@@ -168,7 +200,7 @@ static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const h
         for (int i = 0; i < r->states; i++)
             if (haul__failed(states[i] = first_state(r, args->x[1 + i], x, row)))
                 return states[i];
-        outputs[d] = run_steps(m, x, layer, d == 1, states);
+        outputs[d] = run_steps(m, x, layer, d == 1, args->x[1 + r->states], states);
         if (haul__failed(outputs[d]))
             return outputs[d];
         for (int i = 0; i < r->states; i++)
@@ -209,7 +241,56 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
     return y;
 }
 
+/* ---- cells: one step ---- */
+
+static haul_status check_cell(const recurrent *r, haul_module *m, const haul_args *args)
+{
+    static const char *const names[] = {"h", "c"};
+    char                     text[160];
+    const haul_tensor       *x = args->x[0];
+    const char              *kind = haul_module_kind(m);
+    if (haul__is_none(x) || x->shape.ndim != 2 || x->shape.dims[1] != r->in)
+        return haul__fail(HAUL_SHAPE, kind, "x", "x is %s; [N, %lld] is expected",
+                          haul__is_none(x) ? "HAUL_NONE" : haul__tensor_text(x, text, sizeof text), (long long)r->in);
+    haul_shape wanted = HAUL_SHAPE(x->shape.dims[0], r->hidden);
+    for (int i = 0; i < r->states; i++) {
+        const haul_tensor *s = args->x[1 + i];
+        if (!haul__is_none(s) && !haul__shape_equal(&s->shape, &wanted))
+            return haul__fail(HAUL_SHAPE, kind, names[i], "%s is %s; [%lld, %lld] is expected", names[i],
+                              haul__tensor_text(s, text, sizeof text), (long long)wanted.dims[0], (long long)r->hidden);
+    }
+    return HAUL_OK;
+}
+
+static haul_tensor *forward_cell(haul_module *m, haul_args *args)
+{
+    const recurrent *r = haul_module_state(m);
+    haul_tensor     *x = args->x[0], *before[MAX_STATES] = {NULL}, *after[MAX_STATES] = {NULL}, *bias = HAUL_NONE;
+    cell_weights     w = {haul_module_parameter(m, "weight_hh"), HAUL_NONE};
+    if (check_cell(r, m, args))
+        return haul__failed_tensor();
+    if (r->has_bias) {
+        bias = haul_module_parameter(m, "bias_ih");
+        w.bias_hh = haul_module_parameter(m, "bias_hh");
+    }
+    haul_tensor *zeros = haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[0], r->hidden));
+    for (int i = 0; i < r->states; i++)
+        before[i] = haul__is_none(args->x[1 + i]) ? haul_to(zeros, x->storage->device) : args->x[1 + i];
+    r->cell(r, haul_linear(x, haul_module_parameter(m, "weight_ih"), .bias = bias), &w, before, after);
+    if (r->states > 1)
+        args->y[1] = after[1];
+    return after[0];
+}
+
 /* ---- making ---- */
+
+static haul_status check_relu(bool relu, const recurrent *settings, const char *operation)
+{
+    if (!relu || settings->cell == rnn_cell)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "relu",
+                      "relu is set, but only haul_nn_rnn and haul_nn_rnn_cell have it");
+}
 
 static haul_status add_parameters(haul_module *m, const recurrent *r)
 {
@@ -240,7 +321,8 @@ static haul_module *new_recurrent(const haul_module_options *module, const char 
     int layers = options->layers ? options->layers : 1;
     if (haul__module_size(settings.in, operation, "in_features") ||
         haul__module_size(options->hidden, operation, "hidden") || haul__module_size(layers, operation, "layers") ||
-        haul__module_probability(options->dropout, operation, "dropout"))
+        haul__module_probability(options->dropout, operation, "dropout") ||
+        check_relu(options->relu, &settings, operation))
         return NULL;
     if (options->hidden > INT32_MAX || layers > 1 << 20) {
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "hidden", "%lld features in %d layers are too many",
@@ -255,6 +337,7 @@ static haul_module *new_recurrent(const haul_module_options *module, const char 
     settings.layers = layers;
     settings.directions = options->bidirectional ? 2 : 1;
     settings.has_bias = !options->no_bias;
+    settings.relu = options->relu;
     settings.dropout = options->dropout;
     *(recurrent *)haul_module_state(m) = settings;
     return haul__module_built(m, scope, add_parameters(m, &settings), operation);
@@ -263,7 +346,7 @@ static haul_module *new_recurrent(const haul_module_options *module, const char 
 haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_options *options)
 {
     const haul_module_options module = {
-        .forward = forward, .inputs = "x, h?, c?", .results = "y, h, c", .state_bytes = sizeof(recurrent)};
+        .forward = forward, .inputs = "x, h?, c?, lengths?", .results = "y, h, c", .state_bytes = sizeof(recurrent)};
     const recurrent settings = {.cell = lstm_cell, .in = in_features, .gates = 4, .states = 2};
     return new_recurrent(&module, "lstm", "haul_nn_lstm", settings, options);
 }
@@ -271,7 +354,76 @@ haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_opti
 haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_options *options)
 {
     const haul_module_options module = {
-        .forward = forward, .inputs = "x, h?", .results = "y, h", .state_bytes = sizeof(recurrent)};
+        .forward = forward, .inputs = "x, h?, lengths?", .results = "y, h", .state_bytes = sizeof(recurrent)};
     const recurrent settings = {.cell = gru_cell, .in = in_features, .gates = 3, .states = 1};
     return new_recurrent(&module, "gru", "haul_nn_gru", settings, options);
+}
+
+haul_module *haul_nn_rnn_with(int64_t in_features, const haul_nn_recurrent_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward, .inputs = "x, h?, lengths?", .results = "y, h", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = rnn_cell, .in = in_features, .gates = 1, .states = 1};
+    return new_recurrent(&module, "rnn", "haul_nn_rnn", settings, options);
+}
+
+static haul_status add_cell_parameters(haul_module *m, const recurrent *r)
+{
+    int64_t rows = r->gates * r->hidden;
+    if (haul__module_draw_parameter(m, "weight_ih", HAUL_SHAPE(rows, r->in), r->hidden) ||
+        haul__module_draw_parameter(m, "weight_hh", HAUL_SHAPE(rows, r->hidden), r->hidden) ||
+        (r->has_bias && (haul__module_draw_parameter(m, "bias_ih", HAUL_SHAPE(rows), r->hidden) ||
+                         haul__module_draw_parameter(m, "bias_hh", HAUL_SHAPE(rows), r->hidden))))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+static haul_module *new_cell(const haul_module_options *module, const char *kind, const char *operation,
+                             recurrent settings, const haul_nn_cell_options *options)
+{
+    if (!options) {
+        haul__fail_null(operation, "options");
+        return NULL;
+    }
+    if (haul__module_size(settings.in, operation, "in_features") ||
+        haul__module_size(options->hidden, operation, "hidden") || check_relu(options->relu, &settings, operation))
+        return NULL;
+    if (options->hidden > INT32_MAX) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "hidden", "hidden is %lld; less than 2^31 is expected",
+                   (long long)options->hidden);
+        return NULL;
+    }
+    haul_module *m = haul__module_make(kind, module, operation);
+    haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
+    if (!scope)
+        return NULL;
+    settings.hidden = options->hidden;
+    settings.has_bias = !options->no_bias;
+    settings.relu = options->relu;
+    *(recurrent *)haul_module_state(m) = settings;
+    return haul__module_built(m, scope, add_cell_parameters(m, &settings), operation);
+}
+
+haul_module *haul_nn_lstm_cell_with(int64_t in_features, const haul_nn_cell_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward_cell, .inputs = "x, h?, c?", .results = "h, c", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = lstm_cell, .in = in_features, .gates = 4, .states = 2};
+    return new_cell(&module, "lstm_cell", "haul_nn_lstm_cell", settings, options);
+}
+
+haul_module *haul_nn_gru_cell_with(int64_t in_features, const haul_nn_cell_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward_cell, .inputs = "x, h?", .results = "h", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = gru_cell, .in = in_features, .gates = 3, .states = 1};
+    return new_cell(&module, "gru_cell", "haul_nn_gru_cell", settings, options);
+}
+
+haul_module *haul_nn_rnn_cell_with(int64_t in_features, const haul_nn_cell_options *options)
+{
+    const haul_module_options module = {
+        .forward = forward_cell, .inputs = "x, h?", .results = "h", .state_bytes = sizeof(recurrent)};
+    const recurrent settings = {.cell = rnn_cell, .in = in_features, .gates = 1, .states = 1};
+    return new_cell(&module, "rnn_cell", "haul_nn_rnn_cell", settings, options);
 }
