@@ -5,7 +5,20 @@
 
 #include "core/error.h"
 
-typedef enum target { AXIS, CLASSES, BINS, SOURCE, SINGULAR, RANK, POSITIVE } target;
+typedef enum target {
+    AXIS,
+    CLASSES,
+    BINS,
+    SOURCE,
+    PROBABILITY,
+    DEVIATION,
+    RATE,
+    SHAPE_OF_GAMMA,
+    WEIGHTS,
+    SINGULAR,
+    RANK,
+    POSITIVE
+} target;
 
 typedef struct check {
     const char *operation, *operand;
@@ -50,6 +63,24 @@ static haul_status fail_matrix(const check *c, long long matrix, long long colum
                       which, c->operand, is[c->of], column, c->of == POSITIVE ? "positive" : "nonzero", helps[c->of]);
 }
 
+/* A parameter with which nothing can be drawn. */
+static haul_status fail_draw(const check *c, long long position, long long needed)
+{
+    static const char *const expected[] = {
+        [PROBABILITY] = "a probability between 0 and 1",
+        [DEVIATION] = "a number from 0 on",
+        [RATE] = "a finite number from 0 on",
+        [SHAPE_OF_GAMMA] = "a finite number above 0",
+    };
+    if (c->of == WEIGHTS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand,
+                          "row %lld of %s cannot be drawn from: its weights must be finite and not negative, and at "
+                          "least %lld of them above 0",
+                          position, c->operand, needed);
+    return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand, "%s[%lld] is not %s", c->operand, position,
+                      expected[c->of]);
+}
+
 haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
 {
     uint32_t     id = record[FAULT_CHECK] & ((1u << AXIS_SHIFT) - 1);
@@ -59,6 +90,8 @@ haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
     char         text[96];
     if (c->of >= SINGULAR)
         return fail_matrix(c, get(record + FAULT_POSITION), -1 - get(record + FAULT_VALUE), bound);
+    if (c->of >= PROBABILITY)
+        return fail_draw(c, get(record + FAULT_POSITION), bound);
     if (c->of == SOURCE) /* counted, not read */
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand,
                           "%s has %lld true elements, but source has %lld", c->operand, get(record + FAULT_POSITION),

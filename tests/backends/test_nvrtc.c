@@ -53,6 +53,8 @@ static const struct known {
     {"random_normal", 40, 0},
     {"scatter_fold", 16, 32},  /* f64, sm_90 */
     {"random_uniform", 16, 0}, /* words that are taken by number */
+    {"bernoulli", 8, 16},
+    {"scaled_normal", 16, 0},
     {"gemm_tile", 8, 32},      /* f16 */
     {"conv2d_tile", 384, 0},   /* a tile's rows are laid down there before they are stored */
     {"gelu_backward", 16, 32}, /* f64 */

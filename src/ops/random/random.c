@@ -5,8 +5,10 @@
  * integers   the upper half of the product of two words (64 bits) and the range: the chances of two values differ by
  *            less than range / 2^64, which no program can notice
  * normal     Box and Muller, "A note on the generation of random normal deviates", 1958: two elements from two
- * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out here or
- * in functions.h, in additions and multiplications only, so that devices agree. */
+ * uniforms, which are a word each for f32, two words each for f64. Logarithm, sine and cosine are written out in
+ * random_kernel.h or functions.h, in additions and multiplications only, so that devices agree
+ * exponential  -log u / rate, and half a step of u for u = 1
+ * bernoulli  1 where u < p */
 #include "base/alloc.h"
 #include "engine/attribute_shape.h"
 #include "engine/operation.h"
@@ -19,6 +21,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/random/random_kernel.h"
+
 typedef struct random_params {
     I64 items;  /* blocks */
     I64 count;  /* elements */
@@ -69,87 +73,6 @@ KERNEL1(random_integers, random_params, T, out)
 }
 
 #if IS_FLOAT
-#if defined(HAUL_KERNEL_DTYPE_f64)
-enum { RANDOM_EACH = 2 };
-#define RANDOM_53(k) ((A)((U64)words[2 * (k)] << 21 | words[2 * (k) + 1] >> 11))
-/* In [0, 1), and in (0, 1] for a logarithm. */
-#define RANDOM_UNIT(k) (RANDOM_53(k) * 1.1102230246251565e-16)
-#define RANDOM_TURNS(k) RANDOM_UNIT(k)
-#define RANDOM_UNIT_LOG(k) ((RANDOM_53(k) + 1.0) * 1.1102230246251565e-16)
-
-/* log x = e log 2 + 2 artanh s, s = (m - 1) / (m + 1), for x = 2^e m with m around 1. */
-FUNC A random_log(A x)
-{
-    const U64 bits = F64_BITS(x);
-    I32 e = (I32)(bits >> 52) - 1023;
-    A m = BITS_F64((bits & 0x000fffffffffffffull) | 0x3ff0000000000000ull);
-    if (m > 1.4142135623730951) {
-        m *= 0.5;
-        e++;
-    }
-    const A s = (m - 1.0) / (m + 1.0), z = s * s;
-    A q = 1.0 / 23.0;
-    q = q * z + 1.0 / 21.0;
-    q = q * z + 1.0 / 19.0;
-    q = q * z + 1.0 / 17.0;
-    q = q * z + 1.0 / 15.0;
-    q = q * z + 1.0 / 13.0;
-    q = q * z + 1.0 / 11.0;
-    q = q * z + 1.0 / 9.0;
-    q = q * z + 1.0 / 7.0;
-    q = q * z + 1.0 / 5.0;
-    q = q * z + 1.0 / 3.0;
-    /* log 2 in two parts, the first exact when multiplied by e */
-    return (A)e * 6.93147180369123816490e-01 + ((A)e * 1.90821492927058770002e-10 + (2.0 * s + 2.0 * s * (z * q)));
-}
-#else
-enum { RANDOM_EACH = 4 };
-/* As many bits as the dtype holds: the largest value is below 1 in it. */
-#if defined(HAUL_KERNEL_DTYPE_f16)
-#define RANDOM_UNIT(k) ((A)(words[k] >> 21) * 4.8828125e-4f)
-#elif defined(HAUL_KERNEL_DTYPE_bf16)
-#define RANDOM_UNIT(k) ((A)(words[k] >> 24) * 3.90625e-3f)
-#else
-#define RANDOM_UNIT(k) RANDOM_24(k)
-#endif
-#define RANDOM_24(k) ((A)(words[k] >> 8) * 5.9604644775390625e-8f)
-#define RANDOM_UNIT_LOG(k) ((A)words[k] * 2.3283064365386963e-10f + 1.1641532182693481e-10f)
-#define RANDOM_TURNS(k) RANDOM_24(k)
-#define random_log(x) M_LOG(x)
-#endif
-
-/* Sine and cosine of t turns, 0 <= t < 1: Taylor's series within an eighth of a turn of the nearest quarter. */
-FUNC void random_turn(A t, A *sine, A *cosine)
-{
-    const I32 quarter = (I32)(t * LIT(4.0) + LIT(0.5));
-    const A a = (t * LIT(4.0) - (A)quarter) * LIT(1.57079632679489662), z = a * a;
-#if defined(HAUL_KERNEL_DTYPE_f64)
-    A s = 1.0 / 355687428096000.0, c = -1.0 / 6402373705728000.0;
-    s = s * z - 1.0 / 1307674368000.0;
-    s = s * z + 1.0 / 6227020800.0;
-    s = s * z - 1.0 / 39916800.0;
-    s = s * z + 1.0 / 362880.0;
-    c = c * z + 1.0 / 20922789888000.0;
-    c = c * z - 1.0 / 87178291200.0;
-    c = c * z + 1.0 / 479001600.0;
-    c = c * z - 1.0 / 3628800.0;
-#else
-    A s = 1.0f / 362880.0f, c = -1.0f / 3628800.0f;
-#endif
-    s = s * z - LIT(1.0) / LIT(5040.0);
-    s = s * z + LIT(1.0) / LIT(120.0);
-    s = s * z - LIT(1.0) / LIT(6.0);
-    s = s * z * a + a;
-    c = c * z + LIT(1.0) / LIT(40320.0);
-    c = c * z - LIT(1.0) / LIT(720.0);
-    c = c * z + LIT(1.0) / LIT(24.0);
-    c = c * z - LIT(0.5);
-    c = c * z + LIT(1.0);
-    const A along = quarter & 1 ? s : c, across = quarter & 1 ? c : s;
-    *cosine = quarter == 1 || quarter == 2 ? -along : along;
-    *sine = quarter == 2 || quarter == 3 ? -across : across;
-}
-
 KERNEL1(random_uniform, random_params, T, out)
 {
     const A low = SCALAR(p.a), range = SCALAR(p.b), high = low + range;
@@ -185,6 +108,33 @@ KERNEL1(random_normal, random_params, T, out)
             z[k + 1] = r * s;
         }
         for (int k = 0; k < n; k++) STORE(out, at + k, mean + deviation * z[k]);
+        i += ITEMS_STEP(blocks);
+    }
+}
+KERNEL1(random_exponential, random_params, T, out)
+{
+    const A rate = SCALAR(p.a);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) STORE(out, at + k, random_waiting(RANDOM_UNIT_LOG(k)) / rate);
+        i += ITEMS_STEP(blocks);
+    }
+}
+
+KERNEL1(random_bernoulli, random_params, T, out)
+{
+    const A chance = SCALAR(p.a);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
+        U32 words[4 * PHILOX_BLOCKS];
+        const int blocks = NEIGHBOURS(ITEMS_END - i, ITEMS_END - i, PHILOX_BLOCKS);
+        const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
+        const I64 at = p.out_offset + i * RANDOM_EACH;
+        philox(p.seed, p.offset + (U64)i, words);
+        for (int k = 0; k < n; k++) STORE(out, at + k, RANDOM_TURNS(k) < chance ? LIT(1.0) : LIT(0.0));
         i += ITEMS_STEP(blocks);
     }
 }
@@ -281,6 +231,32 @@ static haul_status infer_normal(haul__call *c)
     return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
 }
 
+static haul_status infer_exponential(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    const double     rate = a->first.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(rate > 0) || rate - rate != 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "rate",
+                          "rate is %g; a finite number above 0 is expected", rate);
+    a->a = haul__scalar_bits(a->dtype, rate);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
+}
+
+static haul_status infer_bernoulli(haul__call *c)
+{
+    draw_attributes *a = haul__attributes(c);
+    const double     p = a->first.real;
+    if (check_float(c, a->dtype))
+        return haul_error_status();
+    if (!(p >= 0 && p <= 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "p", "p is %g; a probability is between 0 and 1",
+                          p);
+    a->a = haul__scalar_bits(a->dtype, p);
+    return describe(c, a->dtype == HAUL_F64 ? 2 : 4);
+}
+
 static haul_status infer_randint(haul__call *c)
 {
     draw_attributes *a = haul__attributes(c);
@@ -346,6 +322,32 @@ HAUL__OPERATION(normal) = {
     .give_back = give_back,
     .compute = compute,
     .flops = 60,
+};
+
+HAUL__OPERATION(exponential) = {
+    .name = "haul_exponential",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .random_at = offsetof(draw_attributes, state),
+    .blocks_at = offsetof(draw_attributes, blocks),
+    .extra = &(const int){HAUL__K_random_exponential},
+    .infer = infer_exponential,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 40,
+};
+
+HAUL__OPERATION(bernoulli_scalar) = {
+    .name = "haul_bernoulli_scalar",
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
+    .random_at = offsetof(draw_attributes, state),
+    .blocks_at = offsetof(draw_attributes, blocks),
+    .extra = &(const int){HAUL__K_random_bernoulli},
+    .infer = infer_bernoulli,
+    .give_back = give_back,
+    .compute = compute,
+    .flops = 25,
 };
 
 HAUL__OPERATION(randint) = {
@@ -465,6 +467,16 @@ haul_tensor *haul_normal(haul_dtype dtype, haul_shape shape, double mean, double
     return DRAW(normal, shape, .dtype = dtype, .first.real = mean, .second.real = deviation);
 }
 
+haul_tensor *haul_exponential(haul_dtype dtype, haul_shape shape, double rate)
+{
+    return DRAW(exponential, shape, .dtype = dtype, .first.real = rate);
+}
+
+haul_tensor *haul_bernoulli_scalar(haul_dtype dtype, haul_shape shape, double p)
+{
+    return DRAW(bernoulli_scalar, shape, .dtype = dtype, .first.real = p);
+}
+
 haul_tensor *haul_randint(haul_dtype dtype, haul_shape shape, int64_t low, int64_t high)
 {
     return DRAW(randint, shape, .dtype = dtype, .first.integer = low, .second.integer = high);
@@ -501,6 +513,16 @@ haul_status haul_uniform_into(haul_tensor *out, double low, double high)
 haul_status haul_normal_into(haul_tensor *out, double mean, double deviation)
 {
     return DRAW_INTO(out, normal, .first.real = mean, .second.real = deviation);
+}
+
+haul_status haul_exponential_into(haul_tensor *out, double rate)
+{
+    return DRAW_INTO(out, exponential, .first.real = rate);
+}
+
+haul_status haul_bernoulli_scalar_into(haul_tensor *out, double p)
+{
+    return DRAW_INTO(out, bernoulli_scalar, .first.real = p);
 }
 
 haul_status haul_randint_into(haul_tensor *out, int64_t low, int64_t high)
