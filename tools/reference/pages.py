@@ -26,6 +26,7 @@ PARTS = [
             "linalg.h",
             "fft.h",
             "conv.h",
+            "image.h",
             "ops.h: Normalisation and dropout",
             "channels.h",
             "similarity.h",
