@@ -104,7 +104,7 @@ if(HAUL_SMALL) # a step's time goes by in the others: products, convolutions, li
     set(lean_flags -Os)
     set(small ${units})
     string(JOIN "|" small_units argreduce batch_norm cast cholesky class_loss cumsum determinant eigh gather gemm histogram
-        index interpolate layer_norm linspace lu pair_loss pointwise_[0-9] pool2d_avg pool2d_max qr random reduce rms_norm
+        index layer_norm linspace lu pair_loss planes pointwise_[0-9] pool2d_avg pool2d_max qr random reduce resample rms_norm
         scaling scatter search softmax sort svd three topk triangular unfold unique where)
     list(FILTER small INCLUDE REGEX "/(${small_units})_f32\\.c$")
     set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS -Os)

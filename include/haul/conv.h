@@ -166,38 +166,6 @@ HAUL_API haul_tensor *haul_adaptive_avg_pool2d(haul_tensor *x, int64_t height, i
 HAUL_API haul_status  haul_adaptive_max_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
 HAUL_API haul_status  haul_adaptive_avg_pool2d_into(haul_tensor *out, haul_tensor *x, int64_t height, int64_t width);
 
-/* How haul_interpolate computes elements between those of x.
- *
- * - HAUL_NEAREST: the nearest element
- * - HAUL_BILINEAR: the weighted mean of the four neighbours */
-typedef enum haul_interpolation { HAUL_NEAREST, HAUL_BILINEAR } haul_interpolation;
-
-/* x with planes of another size. Give either .size or .scale:
- *
- *     haul_tensor *larger = haul_interpolate(x, .scale = {2, 2});
- *     haul_tensor *exact = haul_interpolate(x, .size = {32, 32}, .mode = HAUL_BILINEAR);
- *
- * For n elements along an axis of x, m of the result and r = n / m, or 1 / scale if .scale is given, element i of the
- * result comes from this position of x:
- *
- * - `HAUL_NEAREST`: floor(i r), at most n - 1
- * - `HAUL_BILINEAR`: (i + 1/2) r - 1/2, at least 0
- * - `HAUL_BILINEAR` with .align_corners: i (n - 1) / (m - 1) */
-typedef struct HAUL__DESIGNATED haul_interpolate_options {
-    haul_tensor *x; /* [N, C, H, W] of a floating dtype; positional */
-    HAUL__GUARD(size)
-    int64_t            size[2];  /* {rows, columns} of the result */
-    double             scale[2]; /* the result has floor(rows scale[0]) rows and floor(columns scale[1]) columns */
-    haul_interpolation mode;     /* how to interpolate; default HAUL_NEAREST */
-    /* HAUL_BILINEAR only: the corner elements of x and of the result are at the same positions */
-    bool align_corners;
-} haul_interpolate_options;
-#define haul_interpolate(...) haul_interpolate_with(HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
-HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *options);
-#define haul_interpolate_into(out, ...)                                                                                \
-    haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
-HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);
-
 typedef struct HAUL__DESIGNATED haul_unfold_options {
     int64_t size; /* size of a square window, or its height if .size_w is given; positional */
     HAUL__GUARD(size_w)

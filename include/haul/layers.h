@@ -14,6 +14,7 @@
 #include <haul/base.h>
 #include <haul/conv.h>
 #include <haul/error.h>
+#include <haul/image.h>
 #include <haul/nn.h>
 #include <haul/tensor.h>
 #include <haul/volume.h>
@@ -381,11 +382,12 @@ HAUL_API haul_module *haul_nn_pixel_unshuffle(int64_t factor);
 
 /* haul_interpolate as a layer: haul_nn_upsample(HAUL_BILINEAR, .scale = {2, 2}). Give either .size or .scale. */
 typedef struct HAUL__DESIGNATED haul_nn_upsample_options {
-    haul_interpolation mode; /* HAUL_NEAREST or HAUL_BILINEAR; positional */
+    haul_interpolation mode; /* how to interpolate; positional */
     HAUL__GUARD(size)
-    int64_t size[2];       /* {rows, columns} of the result */
-    double  scale[2];      /* factors of rows and columns */
-    bool    align_corners; /* HAUL_BILINEAR only: corner elements keep their positions */
+    int64_t size[3];       /* of the result, a number for each axis after the channels: {rows, columns} */
+    double  scale[3];      /* factors of these axes */
+    bool    align_corners; /* HAUL_BILINEAR and HAUL_BICUBIC only: corner elements keep their positions */
+    bool    antialias;     /* HAUL_BILINEAR and HAUL_BICUBIC only: a smaller result shows all elements of x */
 } haul_nn_upsample_options;
 #define haul_nn_upsample(...) haul_nn_upsample_with(HAUL__OPTIONS(haul_nn_upsample_options, .mode = __VA_ARGS__))
 HAUL_API haul_module *haul_nn_upsample_with(const haul_nn_upsample_options *options);

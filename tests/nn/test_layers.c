@@ -457,7 +457,7 @@ static void test_layers__wrong_shapes_are_named(void **state)
     assert_failed(haul_call(haul_nn_adaptive_avg_pool1d(2), volume));
     assert_true(says("it must be [N, C, L]"));
     assert_null(haul_nn_upsample(HAUL_BILINEAR));
-    assert_true(says("one of the two pairs must be given"));
+    assert_true(says("one of them must be given"));
     assert_null(haul_nn_adaptive_avg_pool2d(2, 0));
     assert_true(says("haul_nn_adaptive_avg_pool2d: width is 0"));
     haul_module *m = haul_nn_lstm(3, 4);

@@ -107,12 +107,19 @@ static void test_interpolate__by_definition(void **state)
     on_devices(compare_all);
 }
 
+/* A case of compute: the options, and whether its gradient is compared. */
+typedef struct way {
+    haul_interpolate_options options;
+    bool                     backward;
+} way;
+
 static haul_tensor *compute(void *context)
 {
+    way          w = *(const way *)context;
     haul_tensor *x = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(3, 5, 37, 41), 1, NULL), *gradient;
-    haul_tensor *leaf = haul_set_requires_grad(haul_detach(x), true);
-    haul_tensor *y = haul_interpolate(leaf, .scale = {2.5, 3}, .mode = HAUL_BILINEAR);
-    if (*(const bool *)context)
+    haul_tensor *leaf = w.options.x = haul_set_requires_grad(haul_detach(x), true);
+    haul_tensor *y = haul_interpolate_with(&w.options);
+    if (!w.backward)
         return haul_detach(y);
     return haul_grad(y, &leaf, 1, &gradient, .seed = haul_detach(y)) ? NULL : gradient;
 }
@@ -120,8 +127,40 @@ static haul_tensor *compute(void *context)
 static void test_interpolate__threads_do_not_change_bits(void **state)
 {
     (void)state;
-    assert_same_for_threads(compute, &(bool){true});
-    assert_same_for_threads(compute, &(bool){false});
+    const haul_interpolate_options all_ways[] = {
+        {.scale = {2.5, 3}, .mode = HAUL_BILINEAR},
+        {.scale = {2.5, 3}, .mode = HAUL_BICUBIC},
+        {.size = {90, 20}, .mode = HAUL_AREA},
+        {.size = {9, 20}, .mode = HAUL_BICUBIC, .antialias = true},
+    };
+    for (int i = 0; i < 8; i++) {
+        way w = {.options = all_ways[i / 2], .backward = i % 2};
+        assert_same_for_threads(compute, &w);
+    }
+}
+
+/* Every mode of u8 gives the rounded result of f32, in both formats. */
+static void bytes(haul_device *device)
+{
+    haul_set_device(device);
+    haul_tensor *x = haul_to(sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(2, 3, 9, 8), 1, NULL), device);
+    haul_tensor *u = haul_cast(haul_clamp(haul_add_scalar(haul_mul_scalar(x, 150), 128), 0, 255), HAUL_U8);
+    for (int mode = HAUL_NEAREST; mode <= HAUL_AREA; mode++)
+        for (int last = 0; last < 2; last++) {
+            haul_interpolate_options o = {.size = {5, 19}, .mode = (haul_interpolation)mode};
+            o.x = last ? haul_to_memory_format(u, HAUL_CHANNELS_LAST) : u;
+            haul_tensor *y = haul_interpolate_with(&o);
+            o.x = haul_cast(o.x, HAUL_F32);
+            haul_tensor *want = haul_cast(haul_clamp(haul_round(haul_interpolate_with(&o)), 0, 255), HAUL_U8);
+            assert_true(haul_tensor_is_valid(y) && haul_tensor_dtype(y) == HAUL_U8);
+            assert_equal_bits(y, want, "u8");
+        }
+}
+
+static void test_interpolate__rounds_bytes(void **state)
+{
+    (void)state;
+    on_devices(bytes);
 }
 
 static void into_given(haul_device *device)
@@ -154,14 +193,19 @@ static void test_interpolate__errors(void **state)
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 4, 4));
     assert_refused(haul_interpolate(haul_flatten(x, 1), .scale = {2, 2}), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_interpolate(haul_flatten(x, 2), .scale = {2, 2}), HAUL_INVALID_ARGUMENT, "number 2 of scale");
+    assert_refused(haul_interpolate(x, .size = {2, 2, 2}), HAUL_INVALID_ARGUMENT, "number 3 of size");
+    assert_refused(haul_interpolate(x, .size = {2, 2}, .antialias = true), HAUL_INVALID_ARGUMENT, "antialias needs");
+    assert_refused(haul_interpolate(x, .size = {2, 2}, .mode = HAUL_AREA, .align_corners = true), HAUL_INVALID_ARGUMENT,
+                   "align_corners needs");
     assert_refused(haul_interpolate(x), HAUL_INVALID_ARGUMENT, "neither size nor scale");
     assert_refused(haul_interpolate(x, .scale = {2, 2}, .size = {8, 8}), HAUL_INVALID_ARGUMENT, "both given");
-    assert_refused(haul_interpolate(x, .size = {8, 0}), HAUL_INVALID_ARGUMENT, "size is {8, 0}");
-    assert_refused(haul_interpolate(x, .size = {-8, 8}), HAUL_INVALID_ARGUMENT, "size is {-8, 8}");
-    assert_refused(haul_interpolate(x, .scale = {2, -1}), HAUL_INVALID_ARGUMENT, "scale is {2, -1}");
-    assert_refused(haul_interpolate(x, .scale = {2, 0.1}), HAUL_INVALID_ARGUMENT, "scale is {2, 0.1}");
-    assert_refused(haul_interpolate(x, .scale = {2, NAN}), HAUL_INVALID_ARGUMENT, "scale is {2, nan}");
-    assert_refused(haul_interpolate(x, .scale = {2, 1e300}), HAUL_INVALID_ARGUMENT, "scale is {2, 1e+300}");
+    assert_refused(haul_interpolate(x, .size = {8, 0}), HAUL_INVALID_ARGUMENT, "size is {8, 0, 0}");
+    assert_refused(haul_interpolate(x, .size = {-8, 8}), HAUL_INVALID_ARGUMENT, "size is {-8, 8, 0}");
+    assert_refused(haul_interpolate(x, .scale = {2, -1}), HAUL_INVALID_ARGUMENT, "scale is {2, -1, 0}");
+    assert_refused(haul_interpolate(x, .scale = {2, 0.1}), HAUL_INVALID_ARGUMENT, "scale is {2, 0.1, 0}");
+    assert_refused(haul_interpolate(x, .scale = {2, NAN}), HAUL_INVALID_ARGUMENT, "scale is {2, nan, 0}");
+    assert_refused(haul_interpolate(x, .scale = {2, 1e300}), HAUL_INVALID_ARGUMENT, "scale is {2, 1e+300, 0}");
     assert_refused(haul_interpolate(x, .scale = {2, 2}, .align_corners = true), HAUL_INVALID_ARGUMENT, "HAUL_BILINEAR");
     assert_refused(haul_interpolate(x, .scale = {2, 2}, .mode = (haul_interpolation)7), HAUL_INVALID_ARGUMENT,
                    "mode is 7");
@@ -176,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interpolate__by_definition),
         cmocka_unit_test(test_interpolate__threads_do_not_change_bits),
+        cmocka_unit_test(test_interpolate__rounds_bytes),
         cmocka_unit_test(test_interpolate__into_given_tensors),
         cmocka_unit_test(test_interpolate__errors),
     };

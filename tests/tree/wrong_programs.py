@@ -51,7 +51,7 @@ LINES = [
     ("haul_avg_pool2d(s->x, 3, 2)", "haul_avg_pool2d(s->x, 3, .size_w = 2)"),
     ("haul_max_pool1d(s->x, 3, 2)", "haul_max_pool1d(s->x, 3, .stride = 2)"),
     ("haul_avg_pool1d(s->x, 3, 2)", "haul_avg_pool1d(s->x, 3, .padding = 1)"),
-    ("haul_interpolate(s->x, 2)", "haul_interpolate(s->x, .scale = {2, 2}, .mode = HAUL_BILINEAR)"),
+    ("haul_interpolate(s->x, 2)", "haul_interpolate(s->x, .scale = {2, 2}, .mode = HAUL_BICUBIC, .antialias = true)"),
     ("haul_nn_max_pool2d(3, 2)", "haul_nn_max_pool2d(3, .stride = {2, 2})"),
     ("haul_nn_conv2d(3, 6, 5, 1, 2)", "haul_nn_conv2d(3, 6, 5, .stride = {1, 1}, .padding = {2, 2})"),
     ("haul_nn_conv2d(3, 6, 5, 0)", "haul_nn_conv2d(3, 6, 5, .padding = {1, HAUL_ZERO})"),

@@ -27,6 +27,7 @@ PARTS = [
             "fft.h",
             "conv.h",
             "volume.h",
+            "image.h",
             "ops.h: Normalisation and dropout",
             "channels.h",
             "similarity.h",

@@ -116,7 +116,7 @@ import subprocess
 source = os.environ["HAUL_SOURCE"]
 names = {o["name"] for o in json.load(open("ops.json"))}
 text = subprocess.run([os.environ["HAUL_CC"], "-std=c11", "-E", "-P", "-x", "c", "-I", source + "/include", "-"],
-                      input="#include <haul/conv.h>\n#include <haul/indexing.h>\n#include <haul/loss.h>\n#include <haul/ops.h>\n#include <haul/random.h>\n", check=True, capture_output=True,
+                      input="#include <haul/conv.h>\n#include <haul/image.h>\n#include <haul/indexing.h>\n#include <haul/loss.h>\n#include <haul/ops.h>\n#include <haul/random.h>\n", check=True, capture_output=True,
                       text=True).stdout
 functions = set(re.findall(r"haul_tensor\s*\*\s*(haul_\w+?)(?:_with)?\s*\(", text))
 assert len(functions) > 120, functions

@@ -1,12 +1,9 @@
 /* Resizing planes, by the nearest or by the four nearest elements. The gradient gathers: an element of x reads the
  * elements of y that it is part of. Positions are fractions of integers, so that they are the same on every device. */
-#include <math.h>
-
 #include "base/numbers.h"
-#include "core/option.h"
-#include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/image/image.h"
 
 // clang-format off
 /* kernel text begins */
@@ -233,122 +230,13 @@ KERNEL2(interpolate_backward_columns, interpolate_params, T, out, const T, in0)
 /* Elements that make a share worthwhile. */
 #define GRAIN 8192
 
-/* A given scale becomes a fraction of numbers up to this one, by continued fractions: 0.6 is 3 / 5. */
-#define MOST_OF_SCALE (1 << 28)
-
 typedef struct interpolate_attributes {
-    int64_t            size[2]; /* of y, {rows, columns} */
-    double             scale[2];
-    haul_interpolation mode;
-    bool               align_corners;
-    bool               given; /* as the user gave them: the rest is not known yet */
-    bool               channels_last;
-    bool               reserved;
-    int64_t            in[2], channels;
-    interpolate_axis   axes[2];
+    int64_t          in[2], size[2], channels; /* of x and y, {rows, columns} */
+    interpolate_axis axes[2];
+    int              linear, channels_last;
 } interpolate_attributes;
 
 /* ---- infer ---- */
-
-static haul_status check(const haul__call *c, const interpolate_attributes *a)
-{
-    const haul_shape *x = &c->operands[0]->shape;
-    bool              sized = a->size[0] || a->size[1], scaled = a->scale[0] != 0 || a->scale[1] != 0;
-    int64_t           plane;
-    if (x->ndim != 4)
-        return haul__refuse_shape(c, 0, "it must be [N, C, H, W]");
-    if (!haul__mul_size(x->dims[2], x->dims[3], &plane) || plane < 1 || plane > INT32_MAX)
-        return haul__refuse_shape(c, 0, "a plane of it must have from 1 to 2^31 - 1 elements");
-    if ((int)a->mode < HAUL_NEAREST || (int)a->mode > HAUL_BILINEAR)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "mode",
-                          "mode is %d; it must be HAUL_NEAREST or HAUL_BILINEAR", (int)a->mode);
-    if (a->align_corners && a->mode != HAUL_BILINEAR)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "align_corners",
-                          "align_corners needs .mode = HAUL_BILINEAR");
-    if (sized == scaled)
-        return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "size", "%s; give one of them",
-                          sized ? "size and scale are both given" : "neither size nor scale is given");
-    return HAUL_OK;
-}
-
-/* scale as num / den. Both are positive: the first term is 0 only if there is a second. */
-static void fraction_of(double scale, int64_t *num, int64_t *den)
-{
-    int64_t before[2] = {0, 1}, now[2] = {1, 0};
-    double  rest = scale;
-    do {
-        double whole = floor(rest);
-        double next[2] = {whole * (double)now[0] + (double)before[0], whole * (double)now[1] + (double)before[1]};
-        if (now[0] && now[1] && (next[0] > MOST_OF_SCALE || next[1] > MOST_OF_SCALE))
-            break;
-        for (int i = 0; i < 2; i++) {
-            before[i] = now[i];
-            now[i] = (int64_t)next[i];
-        }
-        rest = 1 / (rest - whole);
-    } while (fabs(scale * (double)now[1] - (double)now[0]) > 1e-12 * (double)now[0]);
-    *num = now[0];
-    *den = now[1];
-}
-
-/* The number of elements, and the ratio of x's size to y's as a fraction: the given scale, unless sizes determine
- * it. */
-static haul_status complete_size(const haul__call *c, interpolate_attributes *a, int axis, int64_t *num, int64_t *den)
-{
-    const char *name = c->operation->name;
-    double      scale = a->scale[axis], size = floor((double)a->in[axis] * scale);
-    if (scale == 0) {
-        if (a->size[axis] < 1 || a->size[axis] > INT32_MAX)
-            return haul__fail(HAUL_INVALID_ARGUMENT, name, "size",
-                              "size is {%lld, %lld}; both must be from 1 to 2^31 - 1", (long long)a->size[0],
-                              (long long)a->size[1]);
-    } else if (!(scale > 0) || !(size >= 1) || size > INT32_MAX) {
-        return haul__fail(
-            HAUL_INVALID_ARGUMENT, name, "scale",
-            "scale is {%g, %g} for x with %lld rows and %lld columns; the result must have from 1 to 2^31 "
-            "- 1 of each",
-            a->scale[0], a->scale[1], (long long)a->in[0], (long long)a->in[1]);
-    } else {
-        a->size[axis] = (int64_t)size;
-    }
-    bool exact = scale == 0 || (double)a->in[axis] * scale == size;
-    *num = a->in[axis];
-    *den = a->size[axis];
-    if (!exact)
-        fraction_of(scale, den, num);
-    return HAUL_OK;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static interpolate_axis axis_of(int64_t mul, int64_t add, int64_t div)
-{
-    int64_t common = common_divisor(common_divisor(mul, add < 0 ? -add : add), div);
-    mul /= common, add /= common, div /= common;
-    return (interpolate_axis){mul, add, div, mul / div, mul % div};
-}
-
-static haul_status complete(const haul__call *c, interpolate_attributes *a, int axis)
-{
-    int64_t num = 1, den = 1;
-    if (complete_size(c, a, axis, &num, &den))
-        return haul_error_status();
-    if (a->align_corners)
-        a->axes[axis] = axis_of(a->in[axis] - 1, 0, a->size[axis] > 1 ? a->size[axis] - 1 : 1);
-    else if (a->mode == HAUL_BILINEAR) /* (d + 1/2) num / den - 1/2 */
-        a->axes[axis] = axis_of(2 * num, num - den, 2 * den);
-    else
-        a->axes[axis] = axis_of(num, 0, den);
-    return HAUL_OK;
-}
 
 static haul_status describe(haul__call *c, const int64_t *size)
 {
@@ -362,15 +250,6 @@ static haul_status describe(haul__call *c, const int64_t *size)
 static haul_status infer(haul__call *c)
 {
     interpolate_attributes *a = haul__attributes(c);
-    const haul_shape       *x = &c->operands[0]->shape;
-    if (a->given) {
-        a->in[0] = x->ndim == 4 ? x->dims[2] : 0;
-        a->in[1] = x->ndim == 4 ? x->dims[3] : 0;
-        if (check(c, a) || complete(c, a, 0) || complete(c, a, 1))
-            return haul_error_status();
-        a->channels = x->dims[1];
-    }
-    a->given = false;
     a->channels_last = haul__wants_channels_last(c->operands[0]);
     return describe(c, a->size);
 }
@@ -399,7 +278,7 @@ static haul_status compute(haul__call *c)
                             .offset = x->offset,
                             .rows = a->axes[0],
                             .columns = a->axes[1],
-                            .bilinear = a->mode == HAUL_BILINEAR};
+                            .bilinear = a->linear};
     int64_t            work = y->count ? haul__ceil_div(x->count, y->count) : 1;
     return haul__launch_kernel(c, a->channels_last ? haul__kernel_infos[kernel].columns : kernel, y->dtype,
                                HAUL__OUT(y), HAUL__IN(x), HAUL__PARAMS(p), .grain = work >= GRAIN ? 1 : GRAIN / work);
@@ -410,8 +289,8 @@ static haul_status compute(haul__call *c)
 static void gradient(haul__gradient *g);
 static void second(haul__gradient *g);
 
-HAUL__OPERATION(interpolate) = {
-    .name = "haul_interpolate",
+HAUL__OPERATION(interpolate_planes) = {
+    .name = "haul_interpolate_planes",
     .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}},
     .dtypes = HAUL__FLOATS,
@@ -424,8 +303,8 @@ HAUL__OPERATION(interpolate) = {
 };
 
 /* Each operation is linear and is the other's gradient. */
-HAUL__OPERATION(interpolate_backward) = {
-    .name = "haul_interpolate_backward",
+HAUL__OPERATION(interpolate_planes_backward) = {
+    .name = "haul_interpolate_planes_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
     .results = {{"dx", .at_start = true}},
     .dtypes = HAUL__FLOATS,
@@ -439,37 +318,22 @@ HAUL__OPERATION(interpolate_backward) = {
 
 static void gradient(haul__gradient *g)
 {
-    g->operands[0] = HAUL__APPLY(interpolate_backward, g->attributes, g->results[0]);
+    g->operands[0] = HAUL__APPLY(interpolate_planes_backward, g->attributes, g->results[0]);
 }
 
 static void second(haul__gradient *g)
 {
-    g->operands[0] = HAUL__APPLY(interpolate, g->attributes, g->results[0]);
+    g->operands[0] = HAUL__APPLY(interpolate_planes, g->attributes, g->results[0]);
 }
 
-/* ---- the functions ---- */
-
-static interpolate_attributes attributes_of(const haul_interpolate_options *o)
+haul_tensor *haul__interpolate_planes(haul_tensor *x, const haul__resized_axis axes[2], bool linear)
 {
-    return (interpolate_attributes){.size = {o->size[0], o->size[1]},
-                                    .scale = {o->scale[0], o->scale[1]},
-                                    .mode = o->mode,
-                                    .align_corners = o->align_corners,
-                                    .given = true};
-}
-
-haul_tensor *haul_interpolate_with(const haul_interpolate_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_interpolate);
-    interpolate_attributes a = attributes_of(options);
-    return HAUL__APPLY(interpolate, &a, options->x);
-}
-
-haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_interpolate.name, "options");
-    interpolate_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, interpolate, &a, options->x);
+    interpolate_attributes a = {.channels = x->shape.dims[1], .linear = linear};
+    for (int i = 0; i < 2; i++) {
+        const haul__position at = axes[i].at;
+        a.in[i] = axes[i].in;
+        a.size[i] = axes[i].out;
+        a.axes[i] = (interpolate_axis){at.mul, at.add, at.div, at.skip, at.rest};
+    }
+    return HAUL__APPLY(interpolate_planes, &a, x);
 }
