@@ -18,7 +18,8 @@ endif()
 
 file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/engine/*.c src/ops/*.c src/optim/*.c)
 file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} src/backends/*/prelude.h src/backends/*/text/*.h)
-file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h)
+file(GLOB_RECURSE included CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/*_kernel.h
+    ${PROJECT_SOURCE_DIR}/src/optim/*_kernel.h)
 list(APPEND included ${PROJECT_SOURCE_DIR}/src/kernels/element.h)
 list(APPEND headers src/kernels/constants.h src/kernels/common.h src/kernels/functions.h src/kernels/elementary.h
     src/kernels/shared.h

@@ -21,6 +21,14 @@ static haul_status part_of(const trainer *t, const haul_batch *batch, haul_step_
 
 /* ---- the schedule ---- */
 
+/* The setting that is a momentum; NULL: the optimizer has none. */
+static const char *momentum_name(const char *optimizer)
+{
+    if (!strcmp(optimizer, "adagrad") || !strcmp(optimizer, "adadelta"))
+        return NULL;
+    return strcmp(optimizer, "sgd") != 0 ? "beta1" : "momentum";
+}
+
 haul_status trainer_make_schedule(trainer *t)
 {
     const train_options  *o = t->options;
@@ -28,7 +36,8 @@ haul_status trainer_make_schedule(trainer *t)
     schedule_span         span = {.epochs = o->epochs,
                                   .steps = standing_epoch_updates(&limits),
                                   .lr = o->lr,
-                                  .fixed_momentum = !strcmp(o->optimizer, "sgd") && o->momentum == 0};
+                                  .fixed_momentum =
+                                      !momentum_name(o->optimizer) || (!strcmp(o->optimizer, "sgd") && o->momentum == 0)};
     return schedule_make(&t->plans.schedule, &span, t->optimizer, &t->schedule);
 }
 
@@ -176,7 +185,8 @@ static haul_status measured_step(trainer *t, const haul_batch *batch, const haul
 static haul_status advance_schedule(trainer *t, const haul_step_part *part)
 {
     t->lr = haul_optimizer_get(t->optimizer, 0, "lr");
-    t->momentum = haul_optimizer_get(t->optimizer, 0, strcmp(t->options->optimizer, "sgd") != 0 ? "beta1" : "momentum");
+    const char *momentum = momentum_name(t->options->optimizer);
+    t->momentum = momentum ? haul_optimizer_get(t->optimizer, 0, momentum) : 0;
     return t->schedule && part->last ? haul_schedule_step(t->schedule) : haul_error_status();
 }
 

@@ -89,12 +89,24 @@ bool trainer_open_data(trainer *t)
     return network_suits(o->model, &t->data.spec, o->data);
 }
 
+/* Zero is the default of weight decay except for AdamW. */
 static haul_optimizer *new_optimizer(const train_options *o, haul_module *net)
 {
-    if (!strcmp(o->optimizer, "sgd"))
+    const char *name = o->optimizer;
+    if (!strcmp(name, "sgd"))
         return haul_sgd(net, o->lr, .momentum = o->momentum, .weight_decay = o->weight_decay);
-    if (!strcmp(o->optimizer, "adam"))
+    if (!strcmp(name, "adam"))
         return haul_adam(net, o->lr, .weight_decay = o->weight_decay);
+    if (!strcmp(name, "adagrad"))
+        return haul_adagrad(net, o->lr, .weight_decay = o->weight_decay);
+    if (!strcmp(name, "adadelta"))
+        return haul_adadelta(net, o->lr, .weight_decay = o->weight_decay);
+    if (!strcmp(name, "nadam"))
+        return haul_nadam(net, o->lr, .weight_decay = o->weight_decay);
+    if (!strcmp(name, "radam"))
+        return haul_radam(net, o->lr, .weight_decay = o->weight_decay);
+    if (!strcmp(name, "lion"))
+        return haul_lion(net, o->lr, .weight_decay = o->weight_decay);
     return haul_adamw(net, o->lr, .weight_decay = o->weight_decay != 0 ? o->weight_decay : HAUL_ZERO);
 }
 

@@ -54,9 +54,11 @@ typedef struct HAUL__DESIGNATED haul_sgd_options {
 HAUL_API haul_optimizer *haul_sgd_with(const haul_sgd_options *options);
 
 /* Adam (Kingma, Ba 2015): haul_adam(net, 0.001, .betas = {0.9, 0.99}). Weight decay is added to the gradient;
- * haul_adamw decouples it.
+ * haul_adamw decouples it. With .amsgrad the denominator has the largest mean of squares so far (Reddi, Kale, Kumar
+ * 2018).
  *
- * Settings for haul_optimizer_set: lr, beta1, beta2, eps, weight_decay. State: exp_avg, exp_avg_sq, step. */
+ * Settings for haul_optimizer_set: lr, beta1, beta2, eps, weight_decay, amsgrad. State: exp_avg, exp_avg_sq,
+ * max_exp_avg_sq (with .amsgrad), step. */
 typedef struct HAUL__DESIGNATED haul_adam_options {
     haul_module *module; /* the module, or NULL if .parameters is given; positional */
     double       lr;     /* the learning rate; positional */
@@ -64,6 +66,7 @@ typedef struct HAUL__DESIGNATED haul_adam_options {
     double                   betas[2]; /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
     double                   eps;      /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
     double                   weight_decay; /* times the parameter, added to the gradient */
+    bool                     amsgrad;      /* divide by the largest mean of squares so far */
     const haul_named_tensor *parameters;   /* the parameters, instead of those of a module */
     int                      count;        /* the number of .parameters */
 } haul_adam_options;
@@ -80,6 +83,7 @@ typedef struct HAUL__DESIGNATED haul_adamw_options {
     double                   betas[2]; /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
     double                   eps;      /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
     double                   weight_decay; /* factor of the decay; default 0.01; HAUL_ZERO for none */
+    bool                     amsgrad;      /* divide by the largest mean of squares so far */
     const haul_named_tensor *parameters;   /* the parameters, instead of those of a module */
     int                      count;        /* the number of .parameters */
 } haul_adamw_options;
@@ -117,6 +121,126 @@ typedef struct HAUL__DESIGNATED haul_rmsprop_options {
     haul_rmsprop_with(HAUL__OPTIMIZER_OPTIONS(haul_rmsprop_options, haul_rmsprop_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_rmsprop_with(const haul_rmsprop_options *options);
 
+/* Adagrad (Duchi, Hazan, Singer 2011), with the formulas of torch.optim.Adagrad: haul_adagrad(net, 0.01).
+ *
+ *     g = grad + weight_decay p
+ *     s = s + g g      (at first s = initial_accumulator_value + g g)
+ *     p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps)
+ *
+ * Settings for haul_optimizer_set: lr, lr_decay, weight_decay, initial_accumulator_value, eps. State: sum, step. */
+typedef struct HAUL__DESIGNATED haul_adagrad_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(lr_decay)
+    double                   lr_decay;     /* how fast the rate falls with the number t of steps; default 0 */
+    double                   weight_decay; /* times the parameter, added to the gradient; default 0 */
+    double                   initial_accumulator_value; /* the first value of the sum of squares; default 0 */
+    double                   eps;        /* added to the denominator; default 1e-10; HAUL_ZERO for zero */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+} haul_adagrad_options;
+#define haul_adagrad(...)                                                                                              \
+    haul_adagrad_with(HAUL__OPTIMIZER_OPTIONS(haul_adagrad_options, haul_adagrad_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_adagrad_with(const haul_adagrad_options *options);
+
+/* Adadelta (Zeiler 2012), with the formulas of torch.optim.Adadelta, whose rate is 1 by default: haul_adadelta(net, 1).
+ *
+ *     g = grad + weight_decay p
+ *     s = rho s + (1 - rho) g g
+ *     d = sqrt(u + eps) / sqrt(s + eps) * g
+ *     u = rho u + (1 - rho) d d
+ *     p -= lr d
+ *
+ * Settings for haul_optimizer_set: lr, rho, eps, weight_decay. State: square_avg, acc_delta. */
+typedef struct HAUL__DESIGNATED haul_adadelta_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(rho)
+    double                   rho;          /* decay of the means of squares; default 0.9; HAUL_ZERO for zero */
+    double                   eps;          /* added to both roots; default 1e-6; HAUL_ZERO for zero */
+    double                   weight_decay; /* times the parameter, added to the gradient; default 0 */
+    const haul_named_tensor *parameters;   /* the parameters, instead of those of a module */
+    int                      count;        /* the number of .parameters */
+} haul_adadelta_options;
+#define haul_adadelta(...)                                                                                             \
+    haul_adadelta_with(HAUL__OPTIMIZER_OPTIONS(haul_adadelta_options, haul_adadelta_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_adadelta_with(const haul_adadelta_options *options);
+
+/* NAdam, Adam with Nesterov's momentum (Dozat 2016), with the formulas of torch.optim.NAdam: haul_nadam(net, 0.002).
+ *
+ *     m, v as in haul_adam
+ *     d = sqrt(v / (1 - beta2^t)) + eps
+ *     mu_t = beta1 (1 - 0.96^(t momentum_decay) / 2)
+ *     p -= lr (1 - mu_t) / (1 - mu_1 ... mu_t) * g / d + lr mu_(t+1) / (1 - mu_1 ... mu_(t+1)) * m / d
+ *
+ * PyTorch keeps the product of the mu as state. Haul computes it from the settings and the number of steps, so it is
+ * that of the present beta1 if that changes.
+ *
+ * Settings for haul_optimizer_set: lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled_weight_decay. State:
+ * exp_avg, exp_avg_sq, step. */
+typedef struct HAUL__DESIGNATED haul_nadam_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(betas)
+    double betas[2];       /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
+    double eps;            /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
+    double weight_decay;   /* times the parameter, added to the gradient, or the factor of the decay; default 0 */
+    double momentum_decay; /* how fast the momentum reaches beta1; default 4e-3; HAUL_ZERO for zero */
+    bool   decoupled_weight_decay;       /* p *= 1 - lr weight_decay before the step instead, as in AdamW */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+} haul_nadam_options;
+#define haul_nadam(...)                                                                                                \
+    haul_nadam_with(HAUL__OPTIMIZER_OPTIONS(haul_nadam_options, haul_nadam_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_nadam_with(const haul_nadam_options *options);
+
+/* RAdam, Adam with a rectified rate (Liu et al. 2020), with the formulas of torch.optim.RAdam: haul_radam(net, 0.001).
+ *
+ *     m, v as in haul_adam
+ *     rho_max = 2 / (1 - beta2) - 1
+ *     rho = rho_max - 2 t beta2^t / (1 - beta2^t)
+ *     rho > 5: r = sqrt((rho - 4) (rho - 2) rho_max / ((rho_max - 4) (rho_max - 2) rho))
+ *              p -= lr r / (1 - beta1^t) * m * sqrt(1 - beta2^t) / (sqrt(v) + eps)
+ *     else:    p -= lr / (1 - beta1^t) * m
+ *
+ * Settings for haul_optimizer_set: lr, beta1, beta2, eps, weight_decay, decoupled_weight_decay. State: exp_avg,
+ * exp_avg_sq, step. */
+typedef struct HAUL__DESIGNATED haul_radam_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(betas)
+    double betas[2];     /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
+    double eps;          /* added to the denominator; default 1e-8; HAUL_ZERO for zero */
+    double weight_decay; /* times the parameter, added to the gradient, or the factor of the decay; default 0 */
+    bool   decoupled_weight_decay;       /* p *= 1 - lr weight_decay before the step instead, as in AdamW */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+} haul_radam_options;
+#define haul_radam(...)                                                                                                \
+    haul_radam_with(HAUL__OPTIMIZER_OPTIONS(haul_radam_options, haul_radam_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_radam_with(const haul_radam_options *options);
+
+/* Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", program 1): haul_lion(net, 1e-4). Its steps
+ * have the size lr for every element, so the rate is 3 to 10 times smaller than AdamW's, and weight_decay as many times
+ * larger. Weight decay is decoupled. PyTorch has no Lion.
+ *
+ *     p = p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) grad)
+ *     m = beta2 m + (1 - beta2) grad
+ *
+ * Settings for haul_optimizer_set: lr, beta1, beta2, weight_decay. State: exp_avg. */
+typedef struct HAUL__DESIGNATED haul_lion_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(betas)
+    double betas[2];     /* the share of the mean in the direction, and the decay of the mean; default {0.9, 0.99} */
+    double weight_decay; /* factor of the decay; default 0 */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+} haul_lion_options;
+#define haul_lion(...)                                                                                                 \
+    haul_lion_with(HAUL__OPTIMIZER_OPTIONS(haul_lion_options, haul_lion_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_lion_with(const haul_lion_options *options);
+
 /* Make one step: change each parameter from its gradient. Parameters without a gradient stay as they are. The step
  * allocates everything it needs before its first write, so that a step that runs out of memory changes nothing. */
 HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
@@ -124,7 +248,8 @@ HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
 /* Remove the gradients of all parameters: they are absent afterwards, as in PyTorch. */
 HAUL_API haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer);
 
-/* The kind of an optimizer: "sgd", "adam", "adamw" or "rmsprop". "" on failure. */
+/* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam" or
+ * "lion". "" on failure. */
 HAUL_API const char *haul_optimizer_kind(const haul_optimizer *optimizer);
 
 /* The module of an optimizer; NULL if it was made without one, and on failure. */
@@ -153,7 +278,7 @@ typedef struct HAUL__DESIGNATED haul_optimizer_group_options {
      * characters */
     const char *names;
     /* settings of the group; default that of the optimizer; HAUL_ZERO for zero */
-    double lr, momentum, dampening, alpha, betas[2], eps, weight_decay;
+    double lr, momentum, dampening, alpha, rho, betas[2], eps, weight_decay, lr_decay, momentum_decay;
 } haul_optimizer_group_options;
 #define haul_optimizer_add_group(optimizer, ...)                                                                       \
     haul_optimizer_add_group_with(optimizer, HAUL__OPTIONS(haul_optimizer_group_options, __VA_ARGS__))

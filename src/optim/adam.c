@@ -10,6 +10,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "optim/amsgrad.h"
 #include "optim/optimizer.h"
 
 // clang-format off
@@ -67,20 +68,12 @@ KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, mad
 /* kernel text ends */
 // clang-format on
 
-typedef struct adam_settings {
-    double  lr, beta1, beta2, eps, weight_decay;
-    int64_t step; /* from 1; with a guard it is one more than the number made */
-    int     from; /* the guard's */
-    bool    decoupled;
-    bool    reserved[3];
-} adam_settings;
-
 /* ---- a step ---- */
 
 enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND, OPERANDS };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-static adam_params params_of(const adam_settings *s, haul_dtype dtype)
+static adam_params params_of(const haul__amsgrad_settings *s, haul_dtype dtype)
 {
     double steps = (double)s->step, decay = s->weight_decay;
     return (adam_params){.step_size = haul__scalar_bits(dtype, s->lr / (1 - pow(s->beta1, steps))),
@@ -132,7 +125,7 @@ HAUL__OPERATION(adam) = {
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
     .dtypes = HAUL__FLOATS,
     .varies = true,
-    .attributes_size = HAUL__ATTRIBUTES(adam_settings),
+    .attributes_size = HAUL__ATTRIBUTES(haul__amsgrad_settings),
     .repeat = OPERANDS,
     .infer = haul__infer_step,
     .compute = compute,
@@ -142,32 +135,25 @@ HAUL__OPERATION(adam) = {
 
 /* ---- the optimizers ---- */
 
-enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY };
+enum { LR, BETA1, BETA2, EPS, WEIGHT_DECAY, AMSGRAD };
 
 static unsigned states(const double *values)
 {
-    (void)values;
-    return 3;
+    return values[AMSGRAD] != 0 ? 7 : 3;
 }
 
-static int kernel(const double *values, bool guarded)
+static int kernel(const haul__optimizer_kind *kind, const double *values, bool guarded, int number)
 {
-    (void)values;
-    return guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
+    (void)kind;
+    if (values[AMSGRAD] != 0)
+        return haul__amsgrad_kernel(guarded, number);
+    return number ? -1 : guarded ? HAUL__K_adam_guarded : HAUL__K_adam;
 }
 
-static haul_status update(const double *values, const haul__update *updates, int count, bool decoupled)
+static haul_status update_by(const haul__amsgrad_settings *s, const haul__update *updates, int count)
 {
-    haul_tensor  *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
-    bool          guarded = updates->guard.found != NULL;
-    adam_settings s = {.lr = values[LR],
-                       .beta1 = values[BETA1],
-                       .beta2 = values[BETA2],
-                       .eps = values[EPS],
-                       .weight_decay = values[WEIGHT_DECAY],
-                       .decoupled = decoupled,
-                       .step = updates->entry->steps,
-                       .from = guarded ? updates->guard.from : 0};
+    haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
+    bool         guarded = updates->guard.found != NULL;
     for (int i = 0; i < count; i++, in += OPERANDS) {
         const haul__update *u = &updates[i];
         in[PARAMETER] = u->parameter;
@@ -177,24 +163,42 @@ static haul_status update(const double *values, const haul__update *updates, int
         in[GRAD] = u->grad;
         in[FOUND] = guarded ? u->guard.found : HAUL_NONE;
     }
-    return haul__apply(&haul__operation_adam, &s, operands, count * OPERANDS, NULL);
+    return haul__apply(&haul__operation_adam, s, operands, count * OPERANDS, NULL);
 }
 
-static haul_status update_adam(const double *values, const haul__update *updates, int count)
+static haul_status update(const double *values, const haul__update *updates, int count, bool decoupled)
 {
+    const haul__amsgrad_settings s = {.lr = values[LR],
+                                      .beta1 = values[BETA1],
+                                      .beta2 = values[BETA2],
+                                      .eps = values[EPS],
+                                      .weight_decay = values[WEIGHT_DECAY],
+                                      .decoupled = decoupled,
+                                      .step = updates->entry->steps,
+                                      .from = updates->guard.found ? updates->guard.from : 0};
+    return values[AMSGRAD] != 0 ? haul__amsgrad_update(&s, updates, count) : update_by(&s, updates, count);
+}
+
+static haul_status update_adam(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
+                               int count)
+{
+    (void)kind;
     return update(values, updates, count, false);
 }
 
-static haul_status update_adamw(const double *values, const haul__update *updates, int count)
+static haul_status update_adamw(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
+                                int count)
 {
+    (void)kind;
     return update(values, updates, count, true);
 }
 
 #define ADAM_SETTINGS                                                                                                  \
     {                                                                                                                  \
         {"lr", 0, INFINITY, false}, {"beta1", 0, 1, false}, {"beta2", 0, 1, false}, {"eps", 0, INFINITY, false},       \
+            {"weight_decay", 0, INFINITY, false},                                                                      \
         {                                                                                                              \
-            "weight_decay", 0, INFINITY, false                                                                         \
+            "amsgrad", 0, 2, true                                                                                      \
         }                                                                                                              \
     }
 
@@ -202,8 +206,9 @@ static const haul__optimizer_kind adam = {
     .name = "adam",
     .settings = ADAM_SETTINGS,
     .momentum = BETA1,
-    .state_count = 2,
-    .state_names = {"exp_avg", "exp_avg_sq"},
+    .former_settings = AMSGRAD,
+    .state_count = 3,
+    .state_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .saves_steps = true,
     .states = states,
     .kernel = kernel,
@@ -214,8 +219,9 @@ static const haul__optimizer_kind adamw = {
     .name = "adamw",
     .settings = ADAM_SETTINGS,
     .momentum = BETA1,
-    .state_count = 2,
-    .state_names = {"exp_avg", "exp_avg_sq"},
+    .former_settings = AMSGRAD,
+    .state_count = 3,
+    .state_names = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
     .saves_steps = true,
     .states = states,
     .kernel = kernel,
@@ -232,7 +238,8 @@ static haul_optimizer *make(const haul__optimizer_kind *kind, const haul_adam_op
                                                [BETA1] = betas[0],
                                                [BETA2] = betas[1],
                                                [EPS] = haul__option(o->eps, 1e-8),
-                                               [WEIGHT_DECAY] = o->weight_decay};
+                                               [WEIGHT_DECAY] = o->weight_decay,
+                                               [AMSGRAD] = o->amsgrad};
     return haul__optimizer_new(kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }
 
@@ -258,6 +265,7 @@ haul_optimizer *haul_adamw_with(const haul_adamw_options *o)
                                        .betas = {o->betas[0], o->betas[1]},
                                        .eps = o->eps,
                                        .weight_decay = haul__option(o->weight_decay, 0.01),
+                                       .amsgrad = o->amsgrad,
                                        .parameters = o->parameters,
                                        .count = o->count};
     return make(&adamw, &options, operation);

@@ -271,6 +271,7 @@ static haul_status read_settings(const haul_optimizer *o, const haul_optimizer_g
     } settings[] = {
         {"lr", options->lr},       {"momentum", options->momentum},        {"dampening", options->dampening},
         {"alpha", options->alpha}, {"beta1", options->betas[0]},           {"beta2", options->betas[1]},
+        {"rho", options->rho},     {"lr_decay", options->lr_decay},        {"momentum_decay", options->momentum_decay},
         {"eps", options->eps},     {"weight_decay", options->weight_decay}};
     double betas[2] = {options->betas[0], options->betas[1]};
     if (haul__option_reals(ADD_GROUP, "betas", betas, (const double[2]){0, 0})) /* both or neither */

@@ -8,7 +8,7 @@
 #include "core/object.h"
 #include "engine/operation.h"
 
-enum { HAUL__MAX_STATES = 3, HAUL__MAX_SETTINGS = 6 };
+enum { HAUL__MAX_STATES = 3, HAUL__MAX_SETTINGS = 8 };
 
 /* The most parameters that one operation changes. Its call then allocates nothing, so it cannot fail for lack of memory
  * after the first pass. */
@@ -49,23 +49,32 @@ typedef struct haul__group_setting {
     bool        flag;
 } haul__group_setting;
 
-typedef struct haul__optimizer_kind {
+typedef struct haul__optimizer_kind haul__optimizer_kind;
+struct haul__optimizer_kind {
     const char         *name;
     haul__group_setting settings[HAUL__MAX_SETTINGS + 1]; /* the first one is lr; a NULL name ends the list */
     int                 state_count;
     const char         *state_names[HAUL__MAX_STATES];
-    int                 momentum;    /* the index of the setting that is a momentum, or acts as one */
-    bool                saves_steps; /* saved as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
+    int                 momentum;        /* the index of the setting that is a momentum, or acts as one; -1: none */
+    int                 former_settings; /* checkpoints of earlier versions have only so many; 0: as many */
+    bool                saves_steps;     /* saved as "PARAMETER.step", a 0-d f32 tensor as in PyTorch */
     /* The states that these settings use, a bit for each. */
     unsigned (*states)(const double *values);
     /* Optional: checks the settings against each other. */
     haul_status (*check)(const double *values, const char *operation);
-    /* The kernel that an update launches. It is compiled before anything is written. */
-    int (*kernel)(const double *values, bool guarded);
+    /* The kernels that an update launches, by their number from 0; -1 after the last one. They are compiled before
+     * anything is written. */
+    int (*kernel)(const haul__optimizer_kind *kind, const double *values, bool guarded, int number);
     /* Runs up to HAUL__MAX_UPDATES updates of one group that differ only in their tensors: device, dtype, number of
      * steps, `first` and the presence of a guard are the same. */
-    haul_status (*update)(const double *values, const haul__update *updates, int count);
-} haul__optimizer_kind;
+    haul_status (*update)(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
+                          int count);
+    /* Of a rule (optim/rules/rule.h): its operation, the kernels without and with a guard, and the scalars of step
+     * number `step`, from 1. */
+    const haul__operation *operation;
+    int                    kernels[2];
+    void (*scalars)(const double *values, double step, double *out);
+};
 
 typedef struct haul__optimizer_group {
     double values[HAUL__MAX_SETTINGS];

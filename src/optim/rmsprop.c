@@ -152,14 +152,17 @@ static unsigned states(const double *values)
     return 1u | (values[CENTERED] != 0 ? 2u : 0) | (values[MOMENTUM] != 0 ? 4u : 0);
 }
 
-static int kernel(const double *values, bool guarded)
+static int kernel(const haul__optimizer_kind *kind, const double *values, bool guarded, int number)
 {
+    (void)kind;
     (void)values;
-    return guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop;
+    return number ? -1 : guarded ? HAUL__K_rmsprop_guarded : HAUL__K_rmsprop;
 }
 
-static haul_status update(const double *values, const haul__update *updates, int count)
+static haul_status update(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
+                          int count)
 {
+    (void)kind;
     haul_tensor           *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     const unsigned         used = states(values);
     const rmsprop_settings s = {.lr = values[LR],
@@ -178,7 +181,7 @@ static haul_status update(const double *values, const haul__update *updates, int
     return haul__apply(&haul__operation_rmsprop, &s, operands, count * OPERANDS, NULL);
 }
 
-static const haul__optimizer_kind kind = {
+static const haul__optimizer_kind rmsprop = {
     .name = "rmsprop",
     .settings = {{"lr", 0, INFINITY, false},
                  {"alpha", 0, INFINITY, false},
@@ -207,5 +210,6 @@ haul_optimizer *haul_rmsprop_with(const haul_rmsprop_options *o)
                                                [MOMENTUM] = o->momentum,
                                                [WEIGHT_DECAY] = o->weight_decay,
                                                [CENTERED] = o->centered};
-    return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
+    return haul__optimizer_new(&rmsprop, &(haul__optimizer_source){o->module, o->parameters, o->count}, values,
+                               operation);
 }

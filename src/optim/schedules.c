@@ -164,6 +164,16 @@ static haul_status apply_one_cycle(haul_schedule *s)
 
 static const haul__schedule_kind one_cycle = {.name = "one_cycle", .apply = apply_one_cycle};
 
+/* An optimizer that is not valid is refused later. */
+static haul_status check_momentum(const haul_schedule_one_cycle_options *o, const char *operation)
+{
+    if (o->fixed_momentum || haul__check_optimizer(o->optimizer, operation) || o->optimizer->kind->momentum >= 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, "fixed_momentum",
+                      "this optimizer (%s) has no momentum that could change; set .fixed_momentum",
+                      o->optimizer->kind->name);
+}
+
 haul_schedule *haul_schedule_one_cycle_with(const haul_schedule_one_cycle_options *o)
 {
     static const char operation[] = "haul_schedule_one_cycle";
@@ -189,7 +199,7 @@ haul_schedule *haul_schedule_one_cycle_with(const haul_schedule_one_cycle_option
         haul__schedule_number(n[DIVISOR], 0, true, INFINITY, operation, "divisor") ||
         haul__schedule_number(n[FINAL_DIVISOR], 0, true, INFINITY, operation, "final_divisor") ||
         haul__optimizer_number(momentum[0], 0, 1, operation, "momentum[0]") ||
-        haul__optimizer_number(momentum[1], 0, 1, operation, "momentum[1]"))
+        haul__optimizer_number(momentum[1], 0, 1, operation, "momentum[1]") || check_momentum(o, operation))
         return NULL;
     return haul__schedule_new(&one_cycle, TARGET(o), n, 8, operation);
 }

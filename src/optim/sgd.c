@@ -178,14 +178,17 @@ static haul_status check(const double *values, const char *operation)
                       "nesterov needs a momentum above 0 and no dampening");
 }
 
-static int kernel(const double *values, bool guarded)
+static int kernel(const haul__optimizer_kind *kind, const double *values, bool guarded, int number)
 {
+    (void)kind;
     sgd_settings s = settings_of(values);
-    return kernel_of(&s, guarded);
+    return number ? -1 : kernel_of(&s, guarded);
 }
 
-static haul_status update(const double *values, const haul__update *updates, int count)
+static haul_status update(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
+                          int count)
 {
+    (void)kind;
     haul_tensor *operands[HAUL__MAX_UPDATES * OPERANDS], **in = operands;
     sgd_settings s = settings_of(values);
     bool         momentum = s.momentum != 0, guarded = updates->guard.found != NULL;
@@ -202,7 +205,7 @@ static haul_status update(const double *values, const haul__update *updates, int
     return haul__apply(&haul__operation_sgd, &s, operands, count * OPERANDS, NULL);
 }
 
-static const haul__optimizer_kind kind = {
+static const haul__optimizer_kind sgd = {
     .name = "sgd",
     .settings = {{"lr", 0, INFINITY, false},
                  {"momentum", 0, INFINITY, false},
@@ -230,5 +233,5 @@ haul_optimizer *haul_sgd_with(const haul_sgd_options *o)
                                                [DAMPENING] = o->dampening,
                                                [WEIGHT_DECAY] = o->weight_decay,
                                                [NESTEROV] = o->nesterov};
-    return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
+    return haul__optimizer_new(&sgd, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }

@@ -131,9 +131,10 @@ static haul_status prepare_kernel(const haul_optimizer *o, const haul__optimizer
     haul_device *device = e->parameter->storage->device;
     if (!haul__device_computes(device))
         return HAUL_OK;
-    return haul__kernel_for(device, o->kind->kernel(values_of(o, e), guarded), e->parameter->dtype)
-               ? HAUL_OK
-               : haul_error_status();
+    for (int i = 0, kernel; (kernel = o->kind->kernel(o->kind, values_of(o, e), guarded, i)) >= 0; i++)
+        if (!haul__kernel_for(device, kernel, e->parameter->dtype))
+            return haul_error_status();
+    return HAUL_OK;
 }
 
 static haul_status prepare(haul_optimizer *o, haul__optimizer_entry *e, haul_tensor *found, prepared *out)
@@ -309,7 +310,7 @@ static haul_status update(const stepping *x, const batch *b)
     haul_optimizer *o = x->o;
     for (int i = 0; i < b->count; i++)
         take(o, b->updates[i].entry, &x->found[b->updates[i].entry - o->entries]);
-    haul_status status = o->kind->update(values_of(o, b->updates->entry), b->updates, b->count);
+    haul_status status = o->kind->update(o->kind, values_of(o, b->updates->entry), b->updates, b->count);
     for (int i = 0; i < b->count && !status && x->offload.count; i++)
         if (b->pieces[i].count)
             status = haul__offload_leave(&b->pieces[i], &b->updates[i]);

@@ -218,6 +218,20 @@ static haul_status compare_groups(const reading *r, const haul_optimizer *o, int
     return status;
 }
 
+/* The settings of files that were written before the kind had all of them: the others stay as they are. */
+static haul_status read_former_settings(const reading *r, const haul_optimizer *o, const char *name, state *out)
+{
+    const int   each = haul__optimizer_setting_count(o->kind), former = o->kind->former_settings;
+    double     *values = haul__calloc((size_t)o->group_count, (size_t)former * sizeof *values);
+    haul_status status = values ? read_values(r, name, HAUL_F64, (int64_t)o->group_count * former, values)
+                                : haul__fail_memory(LOAD_CHECKPOINT, (size_t)former * sizeof *values);
+    for (int g = 0; g < o->group_count && !status; g++)
+        for (int i = 0; i < each; i++)
+            out->values[g * each + i] = i < former ? values[g * former + i] : o->groups[g].values[i];
+    haul__free(values);
+    return status;
+}
+
 static haul_status read_settings(const reading *r, const haul_optimizer *o, int number, state *out)
 {
     char      name[48];
@@ -225,6 +239,9 @@ static haul_status read_settings(const reading *r, const haul_optimizer *o, int 
     if (compare_groups(r, o, number) || values_make(out, o->group_count * each))
         return haul_error_status();
     snprintf(name, sizeof name, "settings.%d", number);
+    const haul_tensor *t = o->kind->former_settings ? haul_safetensors_load(r->file, name) : NULL;
+    if (t && !haul__failed(t) && t->count == (int64_t)o->group_count * o->kind->former_settings)
+        return read_former_settings(r, o, name, out);
     return read_values(r, name, HAUL_F64, out->value_count, out->values);
 }
 

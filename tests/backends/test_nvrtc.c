@@ -68,6 +68,7 @@ static const struct known {
     {"sum_deviations_columns", 8, 68}, /* f16, sm_90 */
     {"sum_offsets", 8, 68},    /* sm_90 */
     {"kl_div_log_backward", 8, 16}, /* f64, sm_90 */
+    {"amsgrad_guarded", 8, 32}, /* f64, sm_90 */
     {"max_pool2d", 16, 180},   /* f32, sm_80 */
     {"cross_entropy_backward", 8, 24}, /* f64, sm_90 */
     {"cross_entropy_backward_columns", 8, 16}, /* f32, sm_80 */

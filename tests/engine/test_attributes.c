@@ -10,6 +10,7 @@
 #include "engine/driver.h"
 #include "support/conformance/conformance.h"
 #include "support/conformance/samples.h"
+#include "support/devices/optimizers.h"
 #include "support/modules.h"
 
 /* ---- what the driver sees ---- */
@@ -257,7 +258,15 @@ static void play_optimizer(const void *what, int garbage)
 
 static void test_attributes__of_optimizers(void **state)
 {
-    static optimizer_of *const optimizers[] = {sgd, adam, rmsprop};
+    static optimizer_of *const optimizers[] = {sgd,
+                                               adam,
+                                               rmsprop,
+                                               optimizer_amsgrad,
+                                               optimizer_adagrad,
+                                               optimizer_adadelta,
+                                               optimizer_nadam,
+                                               optimizer_radam,
+                                               optimizer_lion};
     (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
         compare("an optimizer", play_optimizer, &optimizers[i]);

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "support/devices/optimizers.h"
 #include "support/devices/pair.h"
 #include "support/failure.h"
 
@@ -71,7 +72,16 @@ static const struct {
     const char    *name;
     new_optimizer *make;
     double         error; /* to steps that the host counts */
-} kinds[] = {{"sgd", new_sgd, 0}, {"momentum", new_momentum, 0}, {"adam", new_adam, 3e-6}, {"adamw", new_adamw, 3e-6}};
+} kinds[] = {{"sgd", new_sgd, 0},
+             {"momentum", new_momentum, 0},
+             {"adam", new_adam, 3e-6},
+             {"adamw", new_adamw, 3e-6},
+             {"amsgrad", optimizer_amsgradw, 3e-6},
+             {"adagrad", optimizer_adagrad_all, 3e-6},
+             {"adadelta", optimizer_adadelta, 0},
+             {"nadam", optimizer_nadam, 3e-6},
+             {"radam", optimizer_radam, 3e-6},
+             {"lion", optimizer_lion, 0}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void check_one_device(haul_device *device)

@@ -3,6 +3,7 @@
  * ctest: cuda; sim */
 #include <string.h>
 
+#include "support/devices/optimizers.h"
 #include "support/devices/spilling.h"
 
 enum { WIDTH = 256, ROWS = 16, STEPS = 5, WEIGHT = WIDTH * WIDTH };
@@ -105,7 +106,10 @@ static void test_optim_offload__same_bits_with_less_memory(void **state)
     static const struct {
         make_optimizer *make;
         int             states;
-    } kinds[] = {{make_plain_sgd, 0}, {make_sgd, 1}, {make_adamw, 2}, {make_rmsprop, 3}};
+    } kinds[] = {{make_plain_sgd, 0},     {make_sgd, 1},           {make_adamw, 2},
+                 {make_rmsprop, 3},       {optimizer_amsgradw, 3}, {optimizer_adagrad_all, 1},
+                 {optimizer_adadelta, 2}, {optimizer_nadam, 2},    {optimizer_radam, 2},
+                 {optimizer_lion, 1}};
     static result plain, offloaded, followed;
     (void)state;
     for (int d = 0; d < device_count; d++)

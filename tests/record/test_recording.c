@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "support/bits.h"
 #include "support/conformance/conformance.h"
+#include "support/devices/optimizers.h"
 
 enum { CLASSES = 4 };
 
@@ -109,6 +110,9 @@ static haul_optimizer *make_optimizer(const char *name, haul_module *net)
         return haul_adamw(net, 0.003);
     if (!strcmp(name, "rmsprop"))
         return haul_rmsprop(net, 0.001, .momentum = 0.5);
+    for (int i = 0; i < OPTIMIZER_CASES; i++)
+        if (!strcmp(name, optimizer_cases[i].name))
+            return optimizer_cases[i].make(net);
     return haul_sgd(net, 0.05, .momentum = strcmp(name, "plain") ? 0.9 : 0);
 }
 
@@ -201,6 +205,12 @@ static const form forms[] = {
     {.model = "dense", .optimizer = "plain", .shape = {2, {8, 10}}, .zeroes_last = true},
     {.model = "dense", .optimizer = "adamw", .shape = {2, {8, 10}}, .clips = true, .averages = true},
     {.model = "dense", .optimizer = "rmsprop", .shape = {2, {8, 10}}, .dropout = 0.25, .keeps = true},
+    {.model = "dense", .optimizer = "adamw amsgrad", .shape = {2, {8, 10}}},
+    {.model = "dense", .optimizer = "adagrad all", .shape = {2, {8, 10}}},
+    {.model = "dense", .optimizer = "adadelta", .shape = {2, {8, 10}}},
+    {.model = "dense", .optimizer = "nadam", .shape = {2, {8, 10}}, .clips = true},
+    {.model = "dense", .optimizer = "radam", .shape = {2, {8, 10}}, .adds_up = true},
+    {.model = "dense", .optimizer = "lion", .shape = {2, {8, 10}}},
     {.model = "simplecnn", .optimizer = "momentum", .shape = {4, {4, 3, 32, 32}}, .checkpoints = true, .dropout = 0.1},
     {.model = "simplecnn", .optimizer = "adamw", .shape = {4, {4, 3, 32, 32}}, .adds_up = true},
     {.model = "simplecnn",

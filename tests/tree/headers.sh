@@ -63,7 +63,7 @@ cat >layout.c <<'END'
 static_assert(sizeof(haul_axes) == 36 && offsetof(haul_axes, count) == 0, "");
 static_assert(sizeof(haul_reduce_options) == 48 && offsetof(haul_reduce_options, keepdim) == 44, "");
 static_assert(sizeof(haul_linear_options) == 24 && offsetof(haul_linear_options, bias) == 8, "");
-static_assert(sizeof(haul_adam_options) == 64 && offsetof(haul_adam_options, betas) == 16, "");
+static_assert(sizeof(haul_adam_options) == 72 && offsetof(haul_adam_options, betas) == 16, "");
 static_assert(sizeof(haul_split_options) == 16 && offsetof(haul_split_options, test) == 8, "");
 static_assert(sizeof(haul_image_folder_options) == 40 && offsetof(haul_image_folder_options, size) == 16, "");
 static_assert(sizeof(haul_mask_folder_options) == 40 && offsetof(haul_mask_folder_options, size) == 16, "");

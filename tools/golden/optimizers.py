@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Makes tests/golden/optimizers.json, which tests/optim/test_optim.c follows: a parameter of six numbers after each of five
-steps with given gradients, by PyTorch's optimizers (written with Debian's python3-torch 1.13.1). Run from the top of the
-tree."""
+"""Makes tests/golden/optimizers.json and optimizers_f64.json, which tests/optim/test_optim.c and test_optim_rules.c follow:
+a parameter of six numbers after each of the steps with given gradients, by PyTorch's optimizers (the first file was written
+with Debian's python3-torch 1.13.1, the second one with 2.15). Run from the top of the tree; with the argument f64 it makes
+the second one. Lion is not in PyTorch: here it follows the paper."""
 import json
+import sys
 
 import torch
 
@@ -42,7 +44,52 @@ def run(make, settings):
     return values
 
 
+
+class Lion(torch.optim.Optimizer):
+    """Program 1 of Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.99), weight_decay=0):
+        super().__init__(params, dict(lr=lr, betas=betas, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                update = torch.sign(beta1 * m + (1 - beta1) * p.grad) + decay * p
+                self.state[p]["m"] = beta2 * m + (1 - beta2) * p.grad
+                p -= lr * update
+
+
+def more_cases():
+    o, betas = torch.optim, dict(betas=(0.8, 0.95), eps=1e-4)
+    return {
+        "adam amsgrad": (o.Adam, dict(lr=0.01, amsgrad=True)),
+        "adam amsgrad all": (o.Adam, dict(lr=0.01, amsgrad=True, weight_decay=0.1, **betas)),
+        "adamw amsgrad": (o.AdamW, dict(lr=0.01, amsgrad=True, weight_decay=0.1)),
+        "adagrad": (o.Adagrad, dict(lr=0.1)),
+        "adagrad all": (o.Adagrad, dict(lr=0.1, lr_decay=0.5, weight_decay=0.1, initial_accumulator_value=0.25, eps=1e-4)),
+        "adadelta": (o.Adadelta, dict(lr=1.0)),
+        "adadelta all": (o.Adadelta, dict(lr=0.5, rho=0.8, eps=1e-3, weight_decay=0.1)),
+        "nadam": (o.NAdam, dict(lr=0.002)),
+        "nadam all": (o.NAdam, dict(lr=0.01, weight_decay=0.1, momentum_decay=0.1, **betas)),
+        "nadam decoupled": (o.NAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True)),
+        "radam": (o.RAdam, dict(lr=0.001)),
+        "radam all": (o.RAdam, dict(lr=0.01, weight_decay=0.1, **betas)),
+        "radam decoupled": (o.RAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True)),
+        "lion": (Lion, dict(lr=0.01)),
+        "lion all": (Lion, dict(lr=0.01, betas=(0.83, 0.97), weight_decay=0.1)),
+    }
+
+
+if "f64" in sys.argv[1:]:
+    torch.set_default_dtype(torch.float64)
+    STEPS = 12
+    CASES, path = more_cases(), "tests/golden/optimizers_f64.json"
+else:
+    path = "tests/golden/optimizers.json"
 golden = {name: run(make, settings) for name, (make, settings) in CASES.items()}
-with open("tests/golden/optimizers.json", "w") as f:
+with open(path, "w") as f:
     json.dump({"made_by": "torch " + torch.__version__, "start": START, "after": golden}, f, indent=1)
     f.write("\n")

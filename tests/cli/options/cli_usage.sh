@@ -61,7 +61,7 @@ complains "on or off"
 run 2 train --json=yes
 complains "--json takes no value"
 run 2 train --optimizer sdg
-complains "--optimizer wants sgd, adam or adamw, not 'sdg'; did you mean sgd?"
+complains "--optimizer wants sgd, adam, adamw, adagrad, adadelta, nadam, radam or lion, not 'sdg'; did you mean sgd?"
 run 2 train --model transformer
 complains "--model wants simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt or unet, not 'transformer'"
 run 2 train --precision fp8
