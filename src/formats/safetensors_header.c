@@ -288,6 +288,16 @@ static haul_status check_names(const haul__safetensors_header *h, const char *pa
     return HAUL_OK;
 }
 
+haul_status haul__safetensors_sort(haul__safetensors_header *h, const char *path)
+{
+    if (!h->by_name && !(h->by_name = haul__calloc((size_t)h->count + 1, sizeof *h->by_name)))
+        return haul__fail_memory(OPEN, (size_t)h->count * sizeof *h->by_name);
+    for (int i = 0; i < h->count; i++)
+        h->by_name[i] = &h->entries[i];
+    qsort(h->by_name, (size_t)h->count, sizeof *h->by_name, compare_names);
+    return check_names(h, path);
+}
+
 /* by_name is sorted by range here. */
 static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
@@ -304,11 +314,8 @@ static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data
 /* Names first, because a duplicated tensor also overlaps itself. */
 static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
-    size_t count = (size_t)h->count;
-    for (size_t i = 0; i < count; i++)
-        h->by_name[i] = &h->entries[i];
-    qsort(h->by_name, count, sizeof *h->by_name, compare_names);
-    haul_status status = check_names(h, path);
+    size_t      count = (size_t)h->count;
+    haul_status status = haul__safetensors_sort(h, path);
     if (status)
         return status;
     qsort(h->by_name, count, sizeof *h->by_name, compare_ranges);
@@ -361,7 +368,7 @@ static haul_status read_object(const haul__json *object, uint64_t data_size, con
 haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t data_size, const char *path,
                                     haul__safetensors_header *out)
 {
-    *out = (haul__safetensors_header){0};
+    *out = (haul__safetensors_header){.format = "safetensors"};
     haul_status status = check_text(json, size, path);
     if (status)
         return status;
@@ -386,6 +393,8 @@ void haul__safetensors_free(haul__safetensors_header *h)
     for (int i = 0; i < h->count; i++) {
         haul__free(h->entries[i].name);
         haul__free(h->entries[i].dtype_name);
+        haul__free(h->entries[i].fault);
+        haul__free(h->entries[i].strides);
     }
     for (int i = 0; i < h->metadata_count; i++) {
         haul__free((char *)h->metadata[i].key);
