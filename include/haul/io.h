@@ -49,7 +49,9 @@ typedef struct haul_safetensors haul_safetensors;
  * - PyTorch's .pt and .pth files, as torch.save has written them since version 1.6: state dictionaries, also nested,
  *   whose names then have dots between the keys: "optimizer.state.0.exp_avg". Strides and shared storages are
  *   honoured. Nothing is executed: a file with other Python objects than numbers, texts, containers and tensors is
- *   refused, and the error names the object.
+ *   refused, and the error names the object;
+ * - sharded safetensors: path is that of the index, "model.safetensors.index.json". The files must be in its folder,
+ * not links that lead out of it, and hold exactly the tensors that the index expects there.
  *
  * A tensor that cannot be represented is listed with the reason, and only loading it fails.
  *

@@ -17,6 +17,9 @@ const haul__file_type haul__file_npz = {".npy", 4, "an npz file, an archive of n
 
 const haul__file_type haul__file_torch = {"data.pkl", 8, "a file of PyTorch", "haul_open_safetensors reads it", false};
 
+const haul__file_type haul__file_index = {"\"weight_map\"", 12, "the index of sharded safetensors files",
+                                          "haul_open_safetensors reads it", true};
+
 /* Files that are not text. */
 static const haul__file_type binaries[] = {
     {"\x89PNG\r\n\x1a\n", 8, "a PNG picture", NULL, false},
@@ -114,6 +117,8 @@ const haul__file_type *haul__file_type_of(const void *bytes, size_t size)
     if (find(&haul__file_npy, 1, head, size))
         return &haul__file_npy;
     if (is_text(head, size)) {
+        if (head[0] == '{' && memmem(head, size, haul__file_index.magic, haul__file_index.length))
+            return &haul__file_index;
         while (blank < size && strchr(" \t\r\n", head[blank]))
             blank++;
         return find(texts, sizeof texts / sizeof *texts, head + blank, size - blank);

@@ -115,13 +115,17 @@ static const struct {
 static haul_status read_any_header(haul_safetensors *f)
 {
     haul__tensor_part *part = f->parts;
-    char               head[8] = {0};
+    uint8_t            head[HAUL__FILE_HEAD] = {0};
     const size_t       size = part->file.size < sizeof head ? (size_t)part->file.size : sizeof head;
     const haul_status  status = haul__file_read(&part->file, 0, head, size);
-    for (size_t i = 0; i < sizeof formats / sizeof *formats && status == HAUL_OK; i++)
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (memcmp(head, formats[i].magic, formats[i].length) == 0)
             return formats[i].open(f);
-    return status ? status : haul__safetensors_read_header(&part->file, &f->header, &part->data);
+    if (haul__file_type_of(head, size) == &haul__file_index || (head[0] == '{' && ends_with(part->path, ".index.json")))
+        return haul__index_open(f);
+    return haul__safetensors_read_header(&part->file, &f->header, &part->data);
 }
 
 static haul_status open_file(haul_safetensors *f, const haul_open_safetensors_options *options)
