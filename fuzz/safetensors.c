@@ -52,7 +52,9 @@ static void load(haul_safetensors *read, haul_safetensors *mapped, const haul_fi
     haul_status  status = haul_error_status();
     haul_error_clear();
     haul_tensor *b = haul_safetensors_load(mapped, entry->name);
-    if (haul_error_status() != status || status != (entry->dtype == HAUL_DTYPE_NONE ? HAUL_DTYPE : HAUL_OK))
+    if (haul_error_status() != status || status != (entry->dtype == HAUL_DTYPE_NONE ? HAUL_DTYPE
+                                                    : entry->fault                  ? HAUL_SHAPE
+                                                                                    : HAUL_OK))
         abort();
     haul_error_clear();
     if (status == HAUL_OK) {

@@ -16,9 +16,10 @@ typedef struct head {
 
 static int complain_type(const char *path, const haul__file_type *type)
 {
-    static const char shown[] = "haul inspect shows safetensors and npy files";
+    static const char shown[] = "haul inspect shows safetensors, npy, npz and PyTorch files";
     if (!type)
-        return complain("%s is of no type that haul inspect knows; it shows safetensors and npy files", path);
+        return complain("%s is of no type that haul inspect knows; it shows safetensors, npy, npz and PyTorch files",
+                        path);
     return complain("%s is %s; %s", path, type->name, type->advice ? type->advice : shown);
 }
 
@@ -66,6 +67,12 @@ static bool read_head(int fd, head *h)
     return n >= 0;
 }
 
+static bool is_shown(const haul__file_type *type)
+{
+    return type == &haul__file_npy || type == &haul__file_safetensors || type == &haul__file_npz ||
+           type == &haul__file_torch || type == &haul__file_index;
+}
+
 bool file_type_find(const char *path, file_type *out)
 {
     struct stat info;
@@ -85,5 +92,5 @@ bool file_type_find(const char *path, file_type *out)
         return false;
     const haul__file_type *type = haul__file_type_of(h.bytes, h.length);
     *out = type == &haul__file_npy ? FILE_NPY : FILE_SAFETENSORS;
-    return type == &haul__file_npy || type == &haul__file_safetensors || (complain_type(path, type), false);
+    return is_shown(type) || (complain_type(path, type), false);
 }

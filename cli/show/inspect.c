@@ -1,4 +1,4 @@
-/* haul inspect: the contents of a safetensors, npy or checkpoint file. */
+/* haul inspect: the contents of a safetensors, npy, npz, PyTorch or checkpoint file. */
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -8,6 +8,7 @@
 #include "cli/shared/file_type.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "formats/safetensors.h"
 
 static int print_npy(const char *path, bool json)
 {
@@ -86,6 +87,17 @@ static bool measure(haul_safetensors *file, int widths[COLUMNS])
     return true;
 }
 
+/* A second line for a tensor that cannot be loaded. */
+static void print_fault(haul_safetensors *file, int index)
+{
+    haul_file_tensor t;
+    if (haul_safetensors_entry(file, index, &t) || !t.fault)
+        return;
+    printf("%*scannot be loaded: ", 2 * INDENT, "");
+    print_visible(t.fault, 0);
+    printf("\n");
+}
+
 static bool print_tensors(haul_safetensors *file)
 {
     int  widths[COLUMNS] = {0};
@@ -105,6 +117,7 @@ static bool print_tensors(haul_safetensors *file)
             printf("%*s%-*s%*s%*s\n", GAP, "", widths[SHAPE], texts[SHAPE], GAP, "", widths[BYTES], texts[BYTES]);
         else
             printf("%*s%s\n", GAP, "", texts[SHAPE]);
+        print_fault(file, i);
     }
     return true;
 }
@@ -147,7 +160,8 @@ static bool print_metadata(haul_safetensors *file)
 
 static const char *type_text(const haul_safetensors *file)
 {
-    return *haul_safetensors_metadata(file, "haul.format") ? "Haul checkpoint" : "safetensors";
+    const char *format = haul__safetensors_header_of(file)->format;
+    return *haul_safetensors_metadata(file, "haul.format") ? "Haul checkpoint" : format;
 }
 
 static int print_table(haul_safetensors *file, const char *path)
@@ -171,7 +185,7 @@ static int print_table(haul_safetensors *file, const char *path)
 static int print_table_json(haul_safetensors *file)
 {
     cJSON *object = cJSON_CreateObject();
-    json_text(object, "format", "safetensors");
+    json_text(object, "format", haul__safetensors_header_of(file)->format);
     json_text(object, "type", type_text(file));
     cJSON *tensors = json_array(object, "tensors");
 
@@ -187,6 +201,8 @@ static int print_table_json(haul_safetensors *file)
         json_text(entry, "dtype", dtype_text(&t));
         json_shape(entry, "shape", &t.shape);
         json_number(entry, "bytes", (double)t.bytes);
+        if (t.fault)
+            json_text(entry, "fault", t.fault);
         json_push(tensors, entry);
     }
     cJSON *metadata = json_object(object, "metadata");
@@ -241,11 +257,11 @@ static const help_example inspect_lines[] = {
 
 const command inspect_command = {
     .name = "inspect",
-    .summary = "Show what is in a safetensors, npy or checkpoint file",
+    .summary = "Show what is in a safetensors, npy, npz, PyTorch or checkpoint file",
     .usage = "[--json] FILE",
-    .description =
-        "Shows what is in a safetensors, npy or checkpoint file: names, dtypes, shapes and metadata, and the "
-        "values of an npy file. For any other file, guesses its type.",
+    .description = "Shows what is in a safetensors, npy, npz, PyTorch or checkpoint file: names, dtypes, shapes and "
+                   "metadata, and the "
+                   "values of an npy file. For any other file, guesses its type.",
     .options = inspect_rows,
     .option_count = sizeof inspect_rows / sizeof *inspect_rows,
     .operand = {.name = "FILE",

@@ -293,7 +293,7 @@ static const option train_rows[] = {
      .name = "init",
      OPTION_TEXT_AT(train_options, init),
      .argument = "FILE",
-     .help = "Start from the weights in a safetensors file of the same network and number of classes",
+     .help = "Start from the weights in a safetensors, PyTorch or npz file of the same network and classes",
      .complete = COMPLETE_FILE,
      .flags = KEPT},
     {.group = "Data and model",

@@ -1,4 +1,4 @@
-/* Files: tensors in npy and safetensors files, and weights. Checkpoints of a training are in train.h.
+/* Files: tensors in npy, npz, safetensors and PyTorch files, and weights. Checkpoints of a training are in train.h.
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
  * fails with HAUL_FORMAT and a message that names the file and the fault. Writers write to NAME.tmp, sync it, and
@@ -32,11 +32,28 @@ typedef struct haul_text_pair {
 HAUL_API haul_status haul_save_safetensors(const char *path, const haul_named_tensor *tensors, int count,
                                            const haul_text_pair *metadata, int metadata_count);
 
-/* An open safetensors file. It belongs to a scope. Names, keys and values live as long as it. */
+/* Write named tensors as a NumPy .npz file, an archive that numpy.load reads; haul_open_safetensors opens it. bf16 is
+ * refused: the format has no name for it.
+ *
+ * - compress: deflate the arrays, as numpy.savez_compressed does. This needs memory for one compressed array, and a
+ *   build with zlib */
+HAUL_API haul_status haul_save_npz(const char *path, const haul_named_tensor *tensors, int count, bool compress);
+
+/* An open file of named tensors. It belongs to a scope. Names, keys and values live as long as it. */
 typedef struct haul_safetensors haul_safetensors;
 
 /* Open a safetensors file: haul_open_safetensors("weights.safetensors"). The header is read and checked; tensors are
- * read when they are loaded.
+ * read when they are loaded. Files of these formats are recognised by their first bytes, and listed and loaded alike:
+ *
+ * - NumPy's npz files, stored or compressed, with NumPy's names for the arrays;
+ * - PyTorch's .pt and .pth files, as torch.save has written them since version 1.6: state dictionaries, also nested,
+ *   whose names then have dots between the keys: "optimizer.state.0.exp_avg". Strides and shared storages are
+ *   honoured. Nothing is executed: a file with other Python objects than numbers, texts, containers and tensors is
+ *   refused, and the error names the object;
+ * - sharded safetensors: path is that of the index, "model.safetensors.index.json". The files must be in its folder,
+ * not links that lead out of it, and hold exactly the tensors that the index expects there.
+ *
+ * A tensor that cannot be represented is listed with the reason, and only loading it fails.
  *
  * With .map the file is mapped into memory, and haul_safetensors_load gives tensors that use the mapped memory in
  * place. Pages are read from disk when they are used. This needs the CPU as current device, elements that are aligned
@@ -63,6 +80,7 @@ typedef struct haul_file_tensor {
     const char *dtype_name; /* the dtype as written in the file, "F32" or "F8_E4M3" */
     haul_shape  shape;      /* the shape */
     uint64_t    bytes;      /* the size in the file */
+    const char *fault;      /* why it cannot be loaded, though Haul may have its dtype; else NULL */
 } haul_file_tensor;
 
 /* The number of tensors in the file; -1 on failure. */
@@ -106,15 +124,18 @@ typedef struct haul_weights_report {
     const char *const *unexpected; /* in the file and not in the module. None unless .partial */
 } haul_weights_report;
 
-/* Load weights into a module: haul_load_weights("weights.safetensors", net). Unless an option says otherwise, the file
+/* Load weights into a module: haul_load_weights("weights.safetensors", net), from a file of any format that
+ * haul_open_safetensors reads. Unless an option says otherwise, the file
  * must hold exactly the module's names, shapes and dtypes. If a tensor of the module has several names, the file may
  * have any of them, and must have the same values under each. An error names the first difference, and nothing changes
  * unless everything fits. */
 typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_module *module; /* the module; positional */
     HAUL__GUARD(prefix)
-    /* prefix: load only tensors whose names in the file begin with this text, and remove it. add_prefix: put this text
-     * before the names in the file; other tensors of the module keep their values */
+    /* prefix: load only tensors whose names in the file begin with this text, and remove it. Default: of a PyTorch file
+     * whose dictionary has a dictionary "state_dict", "model_state_dict", "model", "net" or "module", this one and a
+     * dot; of others none. add_prefix: put this text before the names in the file; other tensors of the module keep
+     * their values */
     const char *prefix, *add_prefix;
     /* partial: skip tensors that are only in the file or only in the module; at least one must be in both. convert:
      * convert floating dtypes to each other, and integers to dtypes that hold all their values. map: use a tensor in

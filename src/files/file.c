@@ -33,13 +33,13 @@ static haul_status fail_errno(const char *operation, const char *what, const cha
 
 /* ---- reading ---- */
 
-haul_status haul__file_open(haul__file *file, const char *path, const char *operation)
+static haul_status open_with(haul__file *file, const char *path, const char *operation, int flags)
 {
     *file = (haul__file){.fd = -1, .path = path, .operation = operation};
     if (!path)
         return haul__fail_null(operation, "path");
     /* O_NONBLOCK: opening a pipe must not wait for its writer; it has no effect on regular files. */
-    int fd = haul__file_fault() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = haul__file_fault() ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0)
         return fail_errno(operation, "open", path, errno);
     struct stat info;
@@ -56,6 +56,16 @@ haul_status haul__file_open(haul__file *file, const char *path, const char *oper
     file->fd = fd;
     file->size = (uint64_t)info.st_size;
     return HAUL_OK;
+}
+
+haul_status haul__file_open(haul__file *file, const char *path, const char *operation)
+{
+    return open_with(file, path, operation, 0);
+}
+
+haul_status haul__file_open_unlinked(haul__file *file, const char *path, const char *operation)
+{
+    return open_with(file, path, operation, O_NOFOLLOW);
 }
 
 haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes)

@@ -14,6 +14,7 @@ typedef struct haul__file {
 } haul__file;
 
 haul_status haul__file_open(haul__file *file, const char *path, const char *operation);
+haul_status haul__file_open_unlinked(haul__file *file, const char *path, const char *operation); /* refuses a link */
 /* Reads exactly `bytes` bytes from `offset` on; fails with HAUL_FORMAT if the file ends before. */
 haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes);
 void        haul__file_close(haul__file *file); /* ignored if it is closed */

@@ -12,6 +12,14 @@
 const haul__file_type haul__file_npy = {"\x93NUMPY", 6, "an npy file", "haul_load_npy reads it", false};
 const haul__file_type haul__file_safetensors = {"", 0, "a safetensors file", "haul_open_safetensors reads it", false};
 
+const haul__file_type haul__file_npz = {".npy", 4, "an npz file, an archive of npy files",
+                                        "haul_open_safetensors reads it", false};
+
+const haul__file_type haul__file_torch = {"data.pkl", 8, "a file of PyTorch", "haul_open_safetensors reads it", false};
+
+const haul__file_type haul__file_index = {"\"weight_map\"", 12, "the index of sharded safetensors files",
+                                          "haul_open_safetensors reads it", true};
+
 /* Files that are not text. */
 static const haul__file_type binaries[] = {
     {"\x89PNG\r\n\x1a\n", 8, "a PNG picture", NULL, false},
@@ -57,12 +65,8 @@ static const haul__file_type texts[] = {
 /* A zip archive has the names of its first entries among its first bytes, which are not compressed. Here `magic` is a
  * part of a name. */
 static const haul__file_type zips[] = {
-    {"data.pkl", 8, "a zip archive with the weights of a PyTorch program", CONVERT, false},
-    {".npy", 4, "a zip archive of npy files (npz), as numpy.savez writes them",
-     "unpack it with unzip, or save each array with numpy.save", false},
     {"[Content_Types].xml", 19, "a document of an office program", "export its table as CSV", false},
-    {"", 0, "a zip archive", "if numpy.savez wrote it (npz), unpack it with unzip; if PyTorch wrote it, " CONVERT,
-     false},
+    {"", 0, "a zip archive", "if numpy.savez or torch.save did not write it, unpack it with unzip", false},
 };
 
 static const haul__file_type *find(const haul__file_type *types, size_t count, const char *head, size_t size)
@@ -75,6 +79,10 @@ static const haul__file_type *find(const haul__file_type *types, size_t count, c
 
 static const haul__file_type *find_zip(const char *head, size_t size)
 {
+    if (memmem(head, size, haul__file_torch.magic, haul__file_torch.length))
+        return &haul__file_torch;
+    if (memmem(head, size, haul__file_npz.magic, haul__file_npz.length))
+        return &haul__file_npz;
     for (const haul__file_type *type = zips;; type++)
         if (!type->length || memmem(head, size, type->magic, type->length))
             return type;
@@ -109,12 +117,16 @@ const haul__file_type *haul__file_type_of(const void *bytes, size_t size)
     if (find(&haul__file_npy, 1, head, size))
         return &haul__file_npy;
     if (is_text(head, size)) {
+        if (head[0] == '{' && memmem(head, size, haul__file_index.magic, haul__file_index.length))
+            return &haul__file_index;
         while (blank < size && strchr(" \t\r\n", head[blank]))
             blank++;
         return find(texts, sizeof texts / sizeof *texts, head + blank, size - blank);
     }
     if (size >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return find_zip(head, size);
+    if (size >= 4 && memcmp(head, "PK\5\6", 4) == 0) /* without members */
+        return &haul__file_npz;
     return find(binaries, sizeof binaries / sizeof *binaries, head, size);
 }
 

@@ -322,7 +322,7 @@ out:
 /* ---- writing ---- */
 
 /* The header, padded so that the elements begin at a multiple of 64. */
-static size_t write_head(const haul_tensor *t, char *out, size_t size)
+size_t haul__npy_head(const haul_tensor *t, char *out, size_t size)
 {
     const char *code = NULL;
     for (size_t i = 0; i < CODES; i++)
@@ -349,8 +349,8 @@ haul_status haul_save_npy(const char *path, haul_tensor *t)
 {
     if (haul__check_tensor(SAVE, "t", t))
         return haul_error_status();
-    char   head[512];
-    size_t size = write_head(t, head, sizeof head);
+    char   head[HAUL__NPY_OWN_HEAD];
+    size_t size = haul__npy_head(t, head, sizeof head);
     if (!size)
         return haul__fail(HAUL_DTYPE, SAVE, "t",
                           "the npy format has no dtype %s; write haul_cast(t, HAUL_F32), or a safetensors file",

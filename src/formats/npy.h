@@ -23,4 +23,9 @@ haul_status haul__npy_parse(const uint8_t *data, size_t size, uint64_t file_size
 /* Converts the file's elements to row-major ones in the host's byte order; `in` may be changed. */
 void haul__npy_decode(const haul__npy *head, uint8_t *in, uint8_t *out);
 
+/* Writes the header of t into `out`, of HAUL__NPY_OWN_HEAD bytes, and returns its size, a multiple of 64; 0: the format
+ * has no name for the dtype. */
+#define HAUL__NPY_OWN_HEAD 512
+size_t haul__npy_head(const haul_tensor *t, char *out, size_t size);
+
 #endif

@@ -1,4 +1,5 @@
-/* The header of a safetensors file, parsed from bytes in memory so that tests and fuzzers can call it. */
+/* The header of a safetensors file, parsed from bytes in memory so that tests and fuzzers can call it. Readers of other
+ * formats make the same header (tensor_file.h). */
 #ifndef HAUL_FORMATS_SAFETENSORS_H
 #define HAUL_FORMATS_SAFETENSORS_H
 
@@ -16,7 +17,14 @@ typedef struct haul__safetensors_entry {
     char      *dtype_name; /* the name in the file */
     int        bits;       /* of an element; 0: unknown */
     haul_shape shape;
-    uint64_t   begin, end; /* offsets within the data */
+    uint64_t   begin, end; /* offsets within the data, or within the member */
+    char      *fault;      /* why it cannot be loaded, if not for its dtype; NULL: it can */
+    /* Of other formats than safetensors: */
+    int                            part;    /* which file has it */
+    const struct haul__zip_member *member;  /* of a zip archive */
+    int64_t                       *strides; /* in elements from `begin` on; NULL: row-major, without gaps */
+    bool                           big_endian;
+    bool                           checked; /* the member's checksum covers it */
 } haul__safetensors_entry;
 
 typedef struct haul__safetensors_header {
@@ -24,6 +32,8 @@ typedef struct haul__safetensors_header {
     haul__safetensors_entry **by_name; /* sorted */
     haul_text_pair           *metadata;
     int                       count, metadata_count;
+    const char               *format; /* "safetensors", "npz" */
+    const char               *root;   /* the names of weights begin with this text; NULL: no text is before them */
 } haul__safetensors_header;
 
 /* How many bytes of JSON follow the first eight; they are within the file. */
@@ -37,6 +47,9 @@ void        haul__safetensors_free(haul__safetensors_header *header);
 /* Reads the header of an open file; *data becomes the offset of the data. If the file is of another type that is known,
  * the message names it. */
 haul_status haul__safetensors_read_header(const haul__file *file, haul__safetensors_header *out, uint64_t *data);
+
+/* Sorts the entries by name, and refuses a name that occurs twice. */
+haul_status haul__safetensors_sort(haul__safetensors_header *header, const char *path);
 
 const haul__safetensors_header *haul__safetensors_header_of(const haul_safetensors *file);
 

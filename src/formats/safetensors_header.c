@@ -185,20 +185,31 @@ static haul_status read_dtype(const haul__json *item, const char *path, haul__sa
     return out->dtype_name ? HAUL_OK : haul__fail_memory(OPEN, strlen(item->string));
 }
 
+/* A tensor with more dimensions than Haul has is sound. Its shape becomes the number of its elements. */
+static haul_status keep_rank(size_t ndim, int64_t count, haul__safetensors_entry *out)
+{
+    haul__free(out->fault);
+    out->shape = (haul_shape){.ndim = 1, .dims = {count}};
+    out->fault = haul__format("it has %llu dimensions; Haul has at most 8", (unsigned long long)ndim);
+    return out->fault ? HAUL_OK : haul__fail_memory(OPEN, 64);
+}
+
 static haul_status read_shape(const haul__json *item, const char *path, haul__safetensors_entry *out)
 {
     uint64_t dim;
     if (item->kind != HAUL__JSON_ARRAY)
         return unsound(path, out->name, "has a shape that is not an array");
     out->shape.ndim = 0;
+    int64_t count = 1;
     for (const haul__json *i = item->child; i; i = i->next) {
         if (!as_size(i, &dim))
             return unsound(path, out->name, "has a dimension that is not a whole number from 0 to 2^53");
-        if (out->shape.ndim == HAUL_MAX_DIMS)
-            return unsound(path, out->name, "has more than 8 dimensions, which is not supported");
-        out->shape.dims[out->shape.ndim++] = (int64_t)dim;
+        if (!haul__mul_size(count, (int64_t)dim, &count))
+            return unsound(path, out->name, "has a shape with more elements than can be counted");
+        if (out->shape.ndim < HAUL_MAX_DIMS)
+            out->shape.dims[out->shape.ndim++] = (int64_t)dim;
     }
-    return HAUL_OK;
+    return item->count > HAUL_MAX_DIMS ? keep_rank(item->count, count, out) : HAUL_OK;
 }
 
 static haul_status read_offsets(const haul__json *item, const char *path, haul__safetensors_entry *out)
@@ -247,7 +258,7 @@ static haul_status read_entry(const haul__json *item, const char *path, uint64_t
         while (f < FIELDS && strcmp(fields[f].name, i->name) != 0)
             f++;
         if (f == FIELDS)
-            return unsound(path, out->name, "has a key that is not dtype, shape or data_offsets");
+            continue; /* of a later version of the format */
         if (seen & 1u << f)
             return unsound(path, out->name, "has a key twice");
         seen |= 1u << f;
@@ -288,6 +299,16 @@ static haul_status check_names(const haul__safetensors_header *h, const char *pa
     return HAUL_OK;
 }
 
+haul_status haul__safetensors_sort(haul__safetensors_header *h, const char *path)
+{
+    if (!h->by_name && !(h->by_name = haul__calloc((size_t)h->count + 1, sizeof *h->by_name)))
+        return haul__fail_memory(OPEN, (size_t)h->count * sizeof *h->by_name);
+    for (int i = 0; i < h->count; i++)
+        h->by_name[i] = &h->entries[i];
+    qsort(h->by_name, (size_t)h->count, sizeof *h->by_name, compare_names);
+    return check_names(h, path);
+}
+
 /* by_name is sorted by range here. */
 static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
@@ -304,11 +325,8 @@ static haul_status check_ranges(const haul__safetensors_header *h, uint64_t data
 /* Names first, because a duplicated tensor also overlaps itself. */
 static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size, const char *path)
 {
-    size_t count = (size_t)h->count;
-    for (size_t i = 0; i < count; i++)
-        h->by_name[i] = &h->entries[i];
-    qsort(h->by_name, count, sizeof *h->by_name, compare_names);
-    haul_status status = check_names(h, path);
+    size_t      count = (size_t)h->count;
+    haul_status status = haul__safetensors_sort(h, path);
     if (status)
         return status;
     qsort(h->by_name, count, sizeof *h->by_name, compare_ranges);
@@ -321,12 +339,16 @@ static haul_status read_metadata(const haul__json *object, const char *path, hau
 {
     if (h->metadata)
         return malformed(path, "__metadata__ occurs twice");
+    if (object->kind == HAUL__JSON_LITERAL && strcmp(object->string, "null") == 0)
+        return HAUL_OK;
     if (object->kind != HAUL__JSON_OBJECT)
         return malformed(path, "__metadata__ is not an object");
     size_t count = object->count;
     if (!(h->metadata = haul__calloc(count + 1, sizeof *h->metadata)))
         return haul__fail_memory(OPEN, count * sizeof *h->metadata);
     for (const haul__json *i = object->child; i; i = i->next) {
+        if (i->kind == HAUL__JSON_LITERAL && strcmp(i->string, "null") == 0)
+            continue;
         if (i->kind != HAUL__JSON_STRING)
             return malformed(path, "__metadata__ has a value that is not a string");
         haul_text_pair *pair = &h->metadata[h->metadata_count++];
@@ -335,6 +357,7 @@ static haul_status read_metadata(const haul__json *object, const char *path, hau
         if (!pair->key || !pair->value)
             return haul__fail_memory(OPEN, strlen(i->name) + strlen(i->string));
     }
+    count = (size_t)h->metadata_count;
     qsort(h->metadata, count, sizeof *h->metadata, compare_keys);
     for (size_t i = 1; i < count; i++)
         if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
@@ -361,7 +384,7 @@ static haul_status read_object(const haul__json *object, uint64_t data_size, con
 haul_status haul__safetensors_parse(const uint8_t *json, size_t size, uint64_t data_size, const char *path,
                                     haul__safetensors_header *out)
 {
-    *out = (haul__safetensors_header){0};
+    *out = (haul__safetensors_header){.format = "safetensors"};
     haul_status status = check_text(json, size, path);
     if (status)
         return status;
@@ -386,6 +409,8 @@ void haul__safetensors_free(haul__safetensors_header *h)
     for (int i = 0; i < h->count; i++) {
         haul__free(h->entries[i].name);
         haul__free(h->entries[i].dtype_name);
+        haul__free(h->entries[i].fault);
+        haul__free(h->entries[i].strides);
     }
     for (int i = 0; i < h->metadata_count; i++) {
         haul__free((char *)h->metadata[i].key);

@@ -47,7 +47,10 @@ static haul_status check_pair(const haul__weight *w, const haul__weights_rules *
     char                           name[HAUL__QUOTED_SIZE], ours[128], theirs[160];
     const haul__safetensors_entry *e = w->entry;
     haul_dtype                     dtype = w->tensor->dtype;
-    bool                           fits = haul__shape_equal(&e->shape, &w->tensor->shape);
+    if (e->fault)
+        return haul__fail(HAUL_DTYPE, rules->operation, "path", "%s holds %s, which cannot be read: %s", rules->path,
+                          haul__quoted(e->name, name), e->fault);
+    bool fits = haul__shape_equal(&e->shape, &w->tensor->shape);
     if (fits && (e->dtype == dtype || (rules->convert && is_convertible(e->dtype, dtype))))
         return HAUL_OK;
     const char *file_dtype = e->dtype == HAUL_DTYPE_NONE ? e->dtype_name : haul_dtype_name(e->dtype);

@@ -288,6 +288,9 @@ static haul_status load(const char *path, const haul_load_weights_options *o, na
     haul_safetensors   *file = haul_open_safetensors(path, .map = o->map);
     if (!file)
         return haul__fail_within(LOAD);
+    const char *root = haul__safetensors_header_of(file)->root;
+    if (!o->prefix && root)
+        rules.prefix = root;
     haul_status status = haul__weights_match(&weights, file, o->module, &rules);
     if (status)
         return status;

@@ -12,9 +12,7 @@ static const struct {
     size_t      size;
     const char *name, *advice; /* parts of the messages */
 } files[] = {
-    {BYTES("PK\3\4npz"), "a zip archive", "if numpy.savez wrote it (npz), unpack it"},
-    {BYTES("PK\3\4\24\0\0\0\0\0weights.npy\1"), "a zip archive of npy files (npz)", "save each array with numpy.save"},
-    {BYTES("PK\3\4\24\0\0\0\0\0a/data.pkl\1"), "the weights of a PyTorch program", "torch.load(FILE)"},
+    {BYTES("PK\3\4zip"), "a zip archive", "if numpy.savez or torch.save did not write it, unpack it"},
     {BYTES("PK\3\4\24\0\0\0\0\0[Content_Types].xml\1"), "a document of an office program", "export its table as CSV"},
     {BYTES("\x80\2}q\0."), "a Python pickle, as old PyTorch files are", "torch.load(FILE)"},
     {BYTES("\x80\4\x95\0"), "a Python pickle", "numpy.save"},
@@ -68,6 +66,22 @@ static void test_file_type__readers_name_what_they_got(void **state)
     haul_scope_pop(scope);
 }
 
+static void test_file_type__npz_files_are_for_the_reader_of_tensors(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    write_bytes("given", BYTES("PK\3\4\24\0\0\0\0\0weights.npy\1"));
+    assert_false(haul_tensor_is_valid(haul_load_npy("given")));
+    expect("npy", HAUL_FORMAT, "given is not an npy file, but an npz file");
+    haul_load_npy("given");
+    expect("npy", HAUL_FORMAT, "haul_open_safetensors reads it");
+    assert_null(haul_csv_dataset("given"));
+    expect("csv", HAUL_FORMAT, "an npz file");
+    assert_null(haul_open_safetensors("given"));
+    expect("damaged", HAUL_FORMAT, "given is not a valid zip archive: it ends without a directory");
+    haul_scope_pop(scope);
+}
+
 static void test_file_type__haul_s_own_files_are_told_apart(void **state)
 {
     (void)state;
@@ -118,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file_type__readers_name_what_they_got),
+        cmocka_unit_test(test_file_type__npz_files_are_for_the_reader_of_tensors),
         cmocka_unit_test(test_file_type__haul_s_own_files_are_told_apart),
         cmocka_unit_test(test_file_type__text_stays_text),
     };

@@ -21,7 +21,7 @@ is() {
     done
 }
 printf '\x89PNG\r\n\x1a\nrest' >a.png
-is a.png "a PNG picture; haul inspect shows safetensors and npy files"
+is a.png "a PNG picture; haul inspect shows safetensors, npy, npz and PyTorch files"
 printf '\xff\xd8\xff\xe0rest' >a.jpg
 is a.jpg "a JPEG picture"
 echo text | gzip >a.gz
@@ -34,9 +34,7 @@ for name, entry in (("a.pt", "a/data.pkl"), ("a.npz", "w.npy"), ("a.zip", "x")):
 pickle.dump({}, open("old.pt", "wb"), protocol=2)
 open("cut", "wb").write(("a" * 511 + "\u00fc").encode())
 END
-is a.pt 'a zip archive with the weights of a PyTorch program; convert it in Python with safetensors.torch.save_file(torch.load(FILE), "weights.safetensors")'
-is a.npz "a zip archive of npy files"
-is a.zip "a zip archive; if numpy.savez wrote it (npz), unpack it with unzip; if PyTorch wrote it, convert it"
+is a.zip "a zip archive; if numpy.savez or torch.save did not write it, unpack it with unzip"
 is old.pt "a Python pickle"
 is r/config.json "a JSON text"
 is r/log.jsonl "a JSON text"
@@ -51,6 +49,13 @@ is zeros "of no type that haul inspect knows"
 printf '\x01' >one
 is one "of no type that haul inspect knows"
 is r "a folder of haul train; name a file in it: haul inspect r/checkpoint"
+run 1 inspect a.pt
+complains "a.pt has the pickle operation 0x78, which Haul does not read"
+run 0 inspect a.npz
+check "npz" grep -q '^a.npz: npz, 1 tensor, ' out
+check "the reason" grep -q '^    cannot be loaded: it is not an npy file, but a text file' out
+run 0 inspect --json a.npz
+check "the reason in JSON" grep -q '"fault":"it is not an npy file' out
 mkdir folder
 is folder "a folder; name a file in it"
 is /dev/null "a device, not a file"
