@@ -104,10 +104,10 @@ list(FILTER lean EXCLUDE REGEX "_f32\\.c$")
 if(HAUL_SMALL) # a step's time goes by in the others: products, convolutions, linear layers, sgd, adam
     set(lean_flags -Os)
     set(small ${units})
-    string(JOIN "|" small_units adadelta adagrad amsgrad argreduce batch_norm cast cholesky class_loss cumsum determinant
-        eigh gather gemm histogram index interpolate layer_norm linspace lion lu nadam pair_loss pointwise_[0-9] pool2d_avg
-        pool2d_max qr radam random reduce rms_norm scaling scatter search softmax sort svd three topk triangular unfold
-        unique where)
+    string(JOIN "|" small_units adadelta adagrad amsgrad argreduce batch_norm cast cholesky class_loss cumsum
+        determinant eigh gather gemm histogram index interpolate layer_norm linspace lion lu nadam pair_loss
+        pointwise_[0-9] pool2d_avg pool2d_max qr radam random reduce rms_norm scaling scatter search softmax
+        sort svd three topk triangular unfold unique where)
     list(FILTER small INCLUDE REGEX "/(${small_units})_f32\\.c$")
     set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS -Os)
 endif()
