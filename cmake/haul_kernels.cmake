@@ -101,12 +101,13 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
 endif()
 set(lean ${units})
 list(FILTER lean EXCLUDE REGEX "_f32\\.c$")
-if(HAUL_SMALL) # a step's time goes by in the others: products, convolutions, linear layers and optimizers
+if(HAUL_SMALL) # a step's time goes by in the others: products, convolutions, linear layers, sgd, adam
     set(lean_flags -Os)
     set(small ${units})
-    string(JOIN "|" small_units argreduce batch_norm cast cholesky class_loss cumsum determinant eigh gather gemm histogram
-        index layer_norm linspace lu pair_loss planes pointwise_[0-9] pool2d_avg pool2d_max qr random reduce resample rms_norm
-        scaling scatter search softmax sort svd three topk triangular unfold unique where)
+    string(JOIN "|" small_units adadelta adagrad amsgrad argreduce batch_norm bluestein cast cholesky class_loss cumsum
+        determinant distributions eigh gather gemm histogram index layer_norm linalg linspace lion lu multinomial nadam
+        pair_loss pass planes pointwise_[0-9] pool2d_avg pool2d_max qr radam random reduce resample rms_norm scaling
+        scatter search softmax sort svd three topk transform triangular unfold unique where)
     list(FILTER small INCLUDE REGEX "/(${small_units})_f32\\.c$")
     set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS -Os)
 endif()

@@ -38,8 +38,8 @@ bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
 bash_offers "haul " "--help --version audit bench calibrate compare completion devices help inspect manual ops plan predict profile record report stats top train what-if "
 bash_offers "haul help pre" "predict "
-bash_offers "haul train --optimizer " "adam adamw sgd "
-bash_offers "haul train --optimizer ad" "adam adamw "
+bash_offers "haul train --optimizer " "adadelta adagrad adam adamw lion nadam radam sgd "
+bash_offers "haul train --optimizer ad" "adadelta adagrad adam adamw "
 bash_offers "haul train --optimizer=s" "sgd "
 bash_offers "haul train --epochs 3 --model r" "resnet18 resnet18_imagenet resnet50 "
 bash_offers "haul train --ep" "--epochs "
@@ -77,8 +77,8 @@ fish_offers() {
 if command -v fish >/dev/null; then
     export HOME=$PWD
     fish_offers "haul tr" "train "
-    fish_offers "haul train --optimizer ad" "adam adamw "
-    fish_offers "haul train --optimizer=ad" "--optimizer=adam --optimizer=adamw "
+    fish_offers "haul train --optimizer ad" "adadelta adagrad adam adamw "
+    fish_offers "haul train --optimizer=ad" "--optimizer=adadelta --optimizer=adagrad --optimizer=adam --optimizer=adamw "
     fish_offers "haul train --ep" "--epochs "
     fish_offers "haul train --data im" "images: "
     fish_offers "haul train --data images:pict" "images:pictures/ "
