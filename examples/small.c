@@ -1,5 +1,5 @@
 /* A program for a small machine: trains a convolutional network on generated pictures, saves its weights, and loads
- * them into a second network, which classifies. With -DHAUL_SMALL=ON it is one static file of less than 2 MB
+ * them into a second network, which classifies. With -DHAUL_SMALL=ON it is one static file of about 2 MB
  * (docs/tutorial-c-program.md). */
 #include <haul/haul.h>
 #include <stdio.h>
