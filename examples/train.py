@@ -13,7 +13,7 @@ def struct(**members):
 
 Linear = struct(out_features=c.c_int64, no_bias=c.c_bool, relu=c.c_bool)
 Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double, weight_decay=c.c_double,
-              parameters=c.c_void_p, count=c.c_int)
+              amsgrad=c.c_bool, parameters=c.c_void_p, count=c.c_int)
 Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
 Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
                 prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)

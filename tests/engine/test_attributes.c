@@ -172,6 +172,14 @@ MAKER(make_arange_i64, haul_arange_i64(0, 7, 2))
 MAKER(make_uniform, haul_uniform(HAUL_F32, HAUL_SHAPE(5), -1, 1))
 MAKER(make_normal, haul_normal(HAUL_F32, HAUL_SHAPE(5), 0, 1))
 MAKER(make_randint, haul_randint(HAUL_I32, HAUL_SHAPE(5), 0, 9))
+MAKER(make_exponential, haul_exponential(HAUL_F32, HAUL_SHAPE(5), 2))
+MAKER(make_bernoulli_scalar, haul_bernoulli_scalar(HAUL_F32, HAUL_SHAPE(5), 0.5))
+MAKER(make_bernoulli, haul_bernoulli(haul_full(HAUL_F32, HAUL_SHAPE(5), 0.5)))
+MAKER(make_normal_of, haul_normal_of(x, x))
+MAKER(make_poisson, haul_poisson(x))
+MAKER(make_gamma, haul_gamma(x))
+MAKER(make_multinomial, haul_multinomial(x, 2, true))
+MAKER(make_multinomial_distinct, haul_multinomial(x, 2, false))
 MAKER(make_bits, haul_random_bits(HAUL_SHAPE(5)))
 MAKER(make_permutation, haul_permutation(5))
 MAKER(make_dropout, haul_sum(haul_dropout(x, 0.5, true)))
@@ -200,11 +208,22 @@ static void play_maker(const void *what, int garbage)
 
 static void test_attributes__of_tensors_that_are_made(void **state)
 {
-    static maker *const makers[] = {converted,          make_empty,   make_zeros,  make_ones,        make_full,
-                                    make_scalar,        make_like,    make_arange, make_arange_i64,  make_uniform,
-                                    make_normal,        make_randint, make_bits,   make_permutation, make_dropout,
-                                    make_cast,          make_moved,   make_pinned, make_view,        make_expanded,
-                                    make_channels_last, make_clamped, make_added,  make_flipped};
+    static maker *const makers[] = {converted,          make_empty,
+                                    make_zeros,         make_ones,
+                                    make_full,          make_scalar,
+                                    make_like,          make_arange,
+                                    make_arange_i64,    make_uniform,
+                                    make_normal,        make_randint,
+                                    make_exponential,   make_bernoulli_scalar,
+                                    make_bernoulli,     make_normal_of,
+                                    make_poisson,       make_gamma,
+                                    make_multinomial,   make_multinomial_distinct,
+                                    make_bits,          make_permutation,
+                                    make_dropout,       make_cast,
+                                    make_moved,         make_pinned,
+                                    make_view,          make_expanded,
+                                    make_channels_last, make_clamped,
+                                    make_added,         make_flipped};
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         compare("a tensor that is made", play_maker, &makers[i]);
