@@ -52,6 +52,7 @@
 #include <haul/train.h>
 #include <haul/transfer.h>
 #include <haul/transform.h>
+#include <haul/transformer.h>
 #include <haul/usage.h>
 #include <haul/volume.h>
 

@@ -422,7 +422,7 @@ HAUL_API haul_module *haul_nn_dict(const haul_named_module *children, int count)
 
 /* ---- Initial values ----
  * These functions fill a tensor in place, with the bounds of torch.nn.init. As there, nothing is recorded, so they
- * accept parameters while gradients are recorded. haul_init_kaiming_uniform and haul_init_xavier_uniform need at least
+ * accept parameters while gradients are recorded. Those of Kaiming and Xavier and haul_init_orthogonal need at least
  * two dimensions, [out, in, ...]; sizes after these count as a window. */
 
 /* Uniform numbers in [low, high). */
@@ -436,6 +436,18 @@ HAUL_API haul_status haul_init_kaiming_uniform(haul_tensor *t, double a);
 
 /* Uniform numbers that keep the variance of a linear layer (Glorot, Bengio 2010), times `gain`. */
 HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
+
+/* The same two with normally distributed numbers. */
+HAUL_API haul_status haul_init_kaiming_normal(haul_tensor *t, double a);
+HAUL_API haul_status haul_init_xavier_normal(haul_tensor *t, double gain);
+
+/* Normally distributed numbers between low and high: others are not drawn. The interval must have a probability above
+ * 0 in f64. */
+HAUL_API haul_status haul_init_truncated_normal(haul_tensor *t, double mean, double deviation, double low, double high);
+
+/* A random orthogonal matrix, times `gain`, of the sizes [out, in * window]: its rows or its columns, whichever are
+ * fewer, are orthonormal (Saxe, McClelland, Ganguli 2013). */
+HAUL_API haul_status haul_init_orthogonal(haul_tensor *t, double gain);
 
 /* ---- Networks by name ----
  * The command `haul train` trains these. */

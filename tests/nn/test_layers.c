@@ -232,6 +232,37 @@ static haul_module *rnn_cell_relu(void)
     return haul_nn_rnn_cell(3, 4, .no_bias = true, .relu = true);
 }
 
+static haul_module *encoder_layer(void)
+{
+    return haul_nn_transformer_encoder_layer(8, 2, .hidden = 12, .dropout = HAUL_ZERO);
+}
+
+static haul_module *encoder_layer_first(void)
+{
+    return haul_nn_transformer_encoder_layer(8, 4, .hidden = 12, .dropout = HAUL_ZERO, .gelu = true, .norm_first = true,
+                                             .causal = true);
+}
+
+static haul_module *decoder_layer(void)
+{
+    return haul_nn_transformer_decoder_layer(8, 2, .hidden = 12, .dropout = HAUL_ZERO, .causal = true);
+}
+
+static haul_module *decoder_layer_masks(void)
+{
+    return haul_nn_transformer_decoder_layer(8, 2, .hidden = 12, .dropout = HAUL_ZERO, .norm_first = true);
+}
+
+static haul_module *encoder(void)
+{
+    return haul_nn_transformer_encoder(8, 2, .layers = 2, .hidden = 12, .dropout = HAUL_ZERO, .final_norm = true);
+}
+
+static haul_module *decoder(void)
+{
+    return haul_nn_transformer_decoder(8, 2, .layers = 2, .hidden = 12, .dropout = HAUL_ZERO, .causal = true);
+}
+
 static const struct {
     const char *name;
     haul_module *(*make)(void);
@@ -280,6 +311,13 @@ static const struct {
     {"rnn_cell", rnn_cell},
     {"rnn_cell_relu", rnn_cell_relu},
     {"rnn_lengths", rnn},
+    {"transformer_encoder_layer", encoder_layer},
+    {"transformer_encoder_layer_first", encoder_layer_first},
+    {"transformer_encoder_layer_mask", encoder_layer},
+    {"transformer_decoder_layer", decoder_layer},
+    {"transformer_decoder_layer_masks", decoder_layer_masks},
+    {"transformer_encoder", encoder},
+    {"transformer_decoder", decoder},
 };
 
 static haul_safetensors *file;
@@ -390,6 +428,16 @@ static void test_layers__wrong_shapes_are_named(void **state)
     (void)state;
     assert_null(haul_nn_multi_head_attention(10, 3));
     assert_true(says("10 features cannot be divided among 3 heads"));
+    assert_null(haul_nn_transformer_encoder_layer(10, 3));
+    assert_true(says("haul_nn_transformer_encoder_layer: 10 features cannot be divided among 3 heads"));
+    assert_null(haul_nn_transformer_decoder_layer(8, 2, .layers = 3));
+    assert_true(says("haul_nn_transformer_decoder_layer: this is one layer"));
+    assert_null(haul_nn_transformer_encoder(8, 2, .layers = -1));
+    assert_true(says("haul_nn_transformer_encoder: layers is -1"));
+    assert_null(haul_nn_transformer_decoder(8, 2, .hidden = -4));
+    assert_true(says("haul_nn_transformer_decoder: hidden is -4"));
+    assert_null(haul_nn_transformer_encoder_layer(8, 2, .dropout = 1.5));
+    assert_true(says("dropout is 1.5"));
     assert_null(haul_nn_lstm(0, 3));
     assert_true(says("haul_nn_lstm: in_features is 0"));
     assert_null(haul_nn_gru(3, 4, .dropout = 2));

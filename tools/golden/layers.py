@@ -109,6 +109,43 @@ class CharGpt(nn.Module):
         return self.head(self.norm(self.blocks(self.token(tokens) + self.position[:tokens.shape[1]])))
 
 
+class Transformer(nn.Module):
+    """A layer or a stack with masks that are true where a score counts."""
+
+    def __init__(self, inner, causal=False):
+        super().__init__()
+        self.__dict__["inner"] = inner
+        self.causal = causal
+
+    def named_parameters(self):
+        return self.inner.named_parameters()
+
+    def forward(self, x, *inputs):
+        def turned(mask):
+            return None if mask is None else ~mask
+
+        if self.causal:
+            own = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        decodes = isinstance(self.inner, (nn.TransformerDecoderLayer, nn.TransformerDecoder))
+        if decodes:
+            memory, *masks = inputs
+            return self.inner(x, memory, tgt_mask=turned(own if self.causal else masks[0]),
+                              memory_mask=turned(masks[1]) if len(masks) > 1 else None)
+        return self.inner(x, turned(own if self.causal else inputs[0] if inputs else None))
+
+
+def encoder_layer(*sizes, **options):
+    return nn.TransformerEncoderLayer(*sizes, dropout=0, batch_first=True, **options)
+
+
+def decoder_layer(*sizes, **options):
+    return nn.TransformerDecoderLayer(*sizes, dropout=0, batch_first=True, **options)
+
+
+def mask(*rows):
+    return torch.tensor(rows) > 0
+
+
 def double_convolution(before, after):
     return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(),
                          nn.Conv2d(after, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU())
@@ -191,6 +228,18 @@ CASES = [
     ("rnn_cell", Cell(nn.RNNCell, 3, 4), [normal(2, 3)]),
     ("rnn_cell_relu", Cell(nn.RNNCell, 3, 4, bias=False, nonlinearity="relu"), [normal(2, 3), normal(2, 4)]),
     ("adaptive_max_pool3d", nn.AdaptiveMaxPool3d((2, 1, 3)), [normal(1, 2, 4, 3, 5)]),
+    ("transformer_encoder_layer", Transformer(encoder_layer(8, 2, 12)), [normal(2, 3, 8)]),
+    ("transformer_encoder_layer_first", Transformer(encoder_layer(8, 4, 12, activation="gelu", norm_first=True), True),
+     [normal(2, 4, 8)]),
+    ("transformer_encoder_layer_mask", Transformer(encoder_layer(8, 2, 12)),
+     [normal(2, 3, 8), mask([1, 1, 0], [0, 1, 1], [1, 0, 1])]),
+    ("transformer_decoder_layer", Transformer(decoder_layer(8, 2, 12), True), [normal(2, 3, 8), normal(2, 4, 8)]),
+    ("transformer_decoder_layer_masks", Transformer(decoder_layer(8, 2, 12, norm_first=True)),
+     [normal(2, 2, 8), normal(2, 3, 8), mask([1, 0], [1, 1]), mask([1, 1, 0], [0, 1, 1])]),
+    ("transformer_encoder", Transformer(nn.TransformerEncoder(encoder_layer(8, 2, 12), 2, nn.LayerNorm(8))),
+     [normal(2, 3, 8)]),
+    ("transformer_decoder", Transformer(nn.TransformerDecoder(decoder_layer(8, 2, 12), 2), True),
+     [normal(2, 3, 8), normal(2, 4, 8)]),
 ]
 
 
