@@ -125,10 +125,9 @@ typedef struct haul_weights_report {
 } haul_weights_report;
 
 /* Load weights into a module: haul_load_weights("weights.safetensors", net), from a file of any format that
- * haul_open_safetensors reads. Unless an option says otherwise, the file
- * must hold exactly the module's names, shapes and dtypes. If a tensor of the module has several names, the file may
- * have any of them, and must have the same values under each. An error names the first difference, and nothing changes
- * unless everything fits. */
+ * haul_open_safetensors reads. Unless an option says otherwise, the file must hold exactly the module's names, shapes
+ * and dtypes. If a tensor of the module has several names, the file may have any of them, and must have the same values
+ * under each. An error names the first difference, and nothing changes unless everything fits. */
 typedef struct HAUL__DESIGNATED haul_load_weights_options {
     haul_module *module; /* the module; positional */
     HAUL__GUARD(prefix)
