@@ -89,6 +89,26 @@ typedef struct HAUL__DESIGNATED haul_grad_options {
 HAUL_API haul_status haul_grad_with(haul_tensor *y, haul_tensor *const *inputs, int count,
                                     const haul_grad_options *options);
 
+/* Jacobians and products with them and with Hessians, of a y that was computed from the inputs while graphs were
+ * recorded. They keep the graph of y. Results require no gradient, and are zeros where y does not depend on an input.
+ * On failure each result is a failed tensor.
+ *
+ *     haul_tensor *inputs[] = {a}, *directions[] = {b}, *results[1];
+ *     haul_hvp(y, inputs, directions, 1, results);
+ *
+ * The results of haul_jacobian are the derivatives of all elements of y by all of an input, [shape of y, shape of the
+ * input]. It takes a backward pass for each element of y. Those of haul_hvp are the product of the Hessian of y, which
+ * has a single element, with the directions. haul_jvp gives the derivative of y along the directions, the product of
+ * the Jacobian with them, of y's shape. Both take two backward passes: the second one of haul_jvp is that of the first
+ * with respect to its seed.
+ *
+ * - inputs, count: the tensors to differentiate by, and their number
+ * - directions: one of the shape and on the device of each input */
+HAUL_API haul_status  haul_jacobian(haul_tensor *y, haul_tensor *const *inputs, int count, haul_tensor **results);
+HAUL_API haul_status  haul_hvp(haul_tensor *y, haul_tensor *const *inputs, haul_tensor *const *directions, int count,
+                               haul_tensor **results);
+HAUL_API haul_tensor *haul_jvp(haul_tensor *y, haul_tensor *const *inputs, haul_tensor *const *directions, int count);
+
 /* x without its history: a view that shares the memory and requires no gradient. */
 HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 

@@ -345,6 +345,10 @@ HAUL_API haul_module *haul_nn_glu(int axis);
 HAUL_API haul_module *haul_nn_softmax(int axis);
 HAUL_API haul_module *haul_nn_log_softmax(int axis);
 
+/* A layer that returns its input, for a place in which no layer is wanted: haul_module_replace(net, "fc",
+ * haul_nn_identity()) gives the features that fc would read. */
+HAUL_API haul_module *haul_nn_identity(void);
+
 /* haul_dropout with probability p as a layer. It acts in training only. */
 HAUL_API haul_module *haul_nn_dropout(double p);
 

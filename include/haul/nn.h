@@ -122,6 +122,17 @@ typedef struct haul_named_module {
  * and fills at most `capacity` entries of `out`. */
 HAUL_API int haul_module_children(haul_module *module, haul_named_module *out, int capacity);
 
+/* A function for haul_module_apply: HAUL_OK, or its error, after which no further module follows. */
+typedef haul_status haul_module_function(haul_module *module, void *context);
+
+/* Call f(m, context) for the module and all modules within it, each before its children; PyTorch's apply calls it after
+ * them. A module that is within several others is there for each of them. f may replace children, which it then does
+ * not see. The rules of scope.h for functions of the program hold for it. */
+HAUL_API haul_status haul_module_apply(haul_module *module, haul_module_function *f, void *context);
+
+/* Remove the gradients of all parameters, as haul_optimizer_zero_grad does for those of an optimizer. */
+HAUL_API haul_status haul_module_zero_grad(haul_module *module);
+
 /* Set a module and its children to training or to evaluation, which differ for dropout and batch normalisation.
  * Training unless set. haul_call(net, x, .mode = HAUL_EVALUATE) sets the mode of one call. */
 HAUL_API haul_status haul_module_train(haul_module *module, bool training);

@@ -361,6 +361,53 @@ static void test_modules__everything_survives_without_memory(void **state)
     }
 }
 
+/* ---- all modules of a module ---- */
+
+typedef struct visits {
+    char kinds[200];
+    int  left; /* fails when it reaches 0 */
+} visits;
+
+static haul_status note(haul_module *m, void *context)
+{
+    visits *v = context;
+    strncat(v->kinds, haul_module_kind(m), sizeof v->kinds - strlen(v->kinds) - 1);
+    strncat(v->kinds, " ", sizeof v->kinds - strlen(v->kinds) - 1);
+    if (!strcmp(haul_module_kind(m), "sequential"))
+        (void)haul_module_replace(m, "0", haul_nn_identity()); /* the module that was there is still visited */
+    return --v->left ? HAUL_OK : HAUL_INTERRUPTED;
+}
+
+static void test_modules__a_function_is_called_for_each(void **state)
+{
+    haul_module *net = HAUL_SEQUENTIAL(HAUL_SEQUENTIAL(haul_nn_relu(), haul_nn_tanh()), haul_nn_sigmoid());
+    visits       all = {.left = 100}, some = {.left = 2};
+    (void)state;
+    assert_int_equal(haul_module_apply(net, note, &all), HAUL_OK);
+    assert_string_equal(all.kinds, "sequential sequential relu tanh sigmoid ");
+    assert_int_equal(haul_module_apply(net, note, &some), HAUL_INTERRUPTED);
+    assert_string_equal(some.kinds, "sequential identity ");
+    haul_error_clear();
+    assert_int_not_equal(haul_module_apply(net, NULL, NULL), HAUL_OK);
+    assert_int_not_equal(haul_module_apply(NULL, note, &all), HAUL_OK);
+    haul_error_clear();
+}
+
+static void test_modules__identity_and_gradients_are_removed(void **state)
+{
+    haul_module *net = HAUL_SEQUENTIAL(haul_nn_linear(2, 2), haul_nn_identity());
+    (void)state;
+    haul_tensor *w = haul_module_parameter(net, "0.weight"), *b = haul_module_parameter(net, "0.bias");
+    assert_int_equal(haul_backward(haul_sum(haul_call(net, vector(1, 2)))), HAUL_OK);
+    assert_false(haul_tensor_grad(w) == HAUL_NONE);
+    assert_int_equal(haul_module_zero_grad(net), HAUL_OK);
+    assert_ptr_equal(haul_tensor_grad(w), HAUL_NONE);
+    assert_ptr_equal(haul_tensor_grad(b), HAUL_NONE);
+    assert_vector(haul_call(haul_nn_identity(), vector(3, 4)), 3, 4);
+    assert_int_not_equal(haul_module_zero_grad(NULL), HAUL_OK);
+    haul_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +425,8 @@ int main(void)
         TEST(containers_hold_by_number_and_by_name),
         TEST(parameters_can_be_tied),
         TEST(everything_survives_without_memory),
+        TEST(a_function_is_called_for_each),
+        TEST(identity_and_gradients_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
