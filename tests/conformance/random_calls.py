@@ -46,6 +46,7 @@ VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_
           "haul_optimizer *const *": "one_in(r, 40) ? NULL : r->optimizers",
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function",
+          "haul_module_function *": "one_in(r, 40) ? NULL : visit",
           "haul_step_function *": "one_in(r, 40) ? NULL : recorded", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
           "haul_example_function *": "NULL", "haul_transform *const *": "one_in(r, 40) ? NULL : r->transforms",

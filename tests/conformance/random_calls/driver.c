@@ -215,6 +215,12 @@ static haul_status hook(haul_module *module, haul_args *args, void *context)
     return HAUL_OK;
 }
 
+static haul_status visit(haul_module *module, void *context)
+{
+    (void)context;
+    return haul_module_train(module, true);
+}
+
 static haul_tensor *function(haul_tensor *const *inputs, int count, void *context)
 {
     (void)context;
