@@ -110,7 +110,8 @@ typedef struct HAUL__DESIGNATED haul_stft_options {
     haul_tensor *window;     /* factors of the numbers of a frame, [n]; default HAUL_NONE: ones */
     bool         uncentred;  /* frame i begins at i hop; default: its middle is there, and x is reflected at its ends */
     bool         normalised; /* divide the transforms by sqrt(n), and multiply in haul_istft */
-    int64_t      length;     /* haul_istft only: of the result, cut or with zeros; default all that frames cover */
+    /* haul_istft only: the result is cut to this length, or filled up with zeros; default all that the frames cover */
+    int64_t length;
 } haul_stft_options;
 
 /* Short-time Fourier transform, as torch.stft: haul_rfft of overlapping frames of the last axis, [..., n / 2 + 1,

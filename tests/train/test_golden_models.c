@@ -10,28 +10,10 @@
 #include <string.h>
 
 #include "support/conformance/conformance.h"
+#include "train/golden.h"
 
 enum { CLASSES = 10, BATCH = 4, STEPS = 3, PICTURES = 1000 };
 #define RATE 0.01
-
-static char *read_text(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    fseek(f, 0, SEEK_END);
-    long  length = ftell(f);
-    char *text = length > 0 ? malloc((size_t)length + 1) : NULL;
-    rewind(f);
-    if (text && fread(text, 1, (size_t)length, f) == (size_t)length) {
-        text[length] = 0;
-    } else {
-        free(text);
-        text = NULL;
-    }
-    fclose(f);
-    return text;
-}
 
 /* A number from -1 to 1: the i-th of the tensor `number`. */
 static double uniform(uint32_t number, uint32_t i)
@@ -165,7 +147,8 @@ static void compare(const cJSON *golden, haul_device *device)
 
 int main(void)
 {
-    char  *text = read_text(HAUL_SOURCE "/tests/golden/models.json");
+    size_t size;
+    char  *text = read_golden(HAUL_SOURCE "/tests/golden/models.json", &size);
     cJSON *golden = text ? cJSON_Parse(text) : NULL;
     free(text);
     if (!golden) {

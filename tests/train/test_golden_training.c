@@ -14,29 +14,10 @@
 #include <string.h>
 
 #include "support/conformance/conformance.h"
+#include "train/golden.h"
 
 #define STEPS         200
 #define WHOLE_BATCHES 156 /* of the first file: 10000 / 64 */
-
-static char *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    char *text = NULL;
-    if (!f)
-        return NULL;
-    fseek(f, 0, SEEK_END);
-    long length = ftell(f);
-    rewind(f);
-    if (length > 0 && (text = malloc((size_t)length + 1)) && fread(text, 1, (size_t)length, f) == (size_t)length) {
-        text[length] = 0;
-        *size = (size_t)length;
-    } else {
-        free(text);
-        text = NULL;
-    }
-    fclose(f);
-    return text;
-}
 
 static uint32_t crc32(const char *data, size_t size)
 {
@@ -54,7 +35,7 @@ static bool data_is(const char *folder, uint32_t wanted)
     char   path[1024];
     size_t size = 0;
     snprintf(path, sizeof path, "%s/cifar-10-batches-bin/data_batch_1.bin", folder);
-    char *data = read_file(path, &size);
+    char *data = read_golden(path, &size);
     bool  same = data && crc32(data, size) == wanted;
     free(data);
     return same;
@@ -126,7 +107,7 @@ int main(void)
 {
     const char *folder = getenv("HAUL_TEST_DATA");
     size_t      size;
-    char       *text = read_file(HAUL_SOURCE "/tests/golden/simplecnn.json", &size);
+    char       *text = read_golden(HAUL_SOURCE "/tests/golden/simplecnn.json", &size);
     cJSON      *golden = text ? cJSON_Parse(text) : NULL;
     if (!golden) {
         printf("tests/golden/simplecnn.json cannot be read\n");
