@@ -51,17 +51,24 @@ static haul_tensor *contract(haul_tensor *const *gradients, haul_tensor *const *
     return sum;
 }
 
-/* haul_grad, which leaves the graph of y as it is. A result is zeros where y does not depend on the input. */
-static haul_status differentiate(haul_tensor *y, haul_tensor *const *inputs, int count, haul_tensor *seed,
-                                 haul_tensor **results)
+/* Puts zeros in the place of results that are HAUL_NONE. */
+static haul_status fill_in(haul_tensor *const *inputs, int count, haul_tensor **results)
 {
-    haul_status status = haul_grad(y, inputs, count, results, .seed = seed, .keep = true);
+    haul_status status = HAUL_OK;
     for (int i = 0; i < count && !status; i++)
         if (haul__is_none(results[i])) {
             results[i] = haul_zeros_like(haul_detach(inputs[i]));
             status = haul__status_of(results[i]);
         }
     return status;
+}
+
+/* haul_grad, which leaves the graph of y as it is. A result is zeros where y does not depend on the input. */
+static haul_status differentiate(haul_tensor *y, haul_tensor *const *inputs, int count, haul_tensor *seed,
+                                 haul_tensor **results)
+{
+    haul_status status = haul_grad(y, inputs, count, results, .seed = seed, .keep = true);
+    return status ? status : fill_in(inputs, count, results);
 }
 
 /* Closes the scope, and hands the results that were made in it to the scope around it; after a failure they are failed
@@ -98,19 +105,19 @@ static haul_status join_shapes(const haul_tensor *y, const haul_tensor *x, haul_
     return HAUL_OK;
 }
 
-/* One for element `at` of y, else zeros. */
-static haul_tensor *unit(haul_tensor *y, int64_t at)
+/* One for element `at` of y, else zeros; places are the numbers of y's elements, on its device. */
+static haul_tensor *unit(const haul_tensor *y, haul_tensor *places, int64_t at)
 {
-    haul_tensor *places = haul_to(haul_arange_i64(0, y->count, 1), haul_tensor_device(y));
     return haul_reshape(haul_cast(haul_eq_scalar(places, (double)at), y->dtype), y->shape);
 }
 
 /* Rows [elements of y][count] of gradients. */
 static haul_status find_rows(haul_tensor *y, haul_tensor *const *inputs, int count, haul_tensor **rows)
 {
-    haul_status status = HAUL_OK;
+    haul_tensor *places = haul_to(haul_arange_i64(0, y->count, 1), haul_tensor_device(y));
+    haul_status  status = haul__status_of(places);
     for (int64_t k = 0; k < y->count && !status; k++)
-        status = differentiate(y, inputs, count, unit(y, k), rows + k * count);
+        status = differentiate(y, inputs, count, unit(y, places, k), rows + k * count);
     return status;
 }
 
@@ -178,17 +185,14 @@ haul_status haul_hvp(haul_tensor *y, haul_tensor *const *inputs, haul_tensor *co
         return haul_error_status();
     }
     haul_set_grad_enabled(true);
-    haul_tensor *product = HAUL_NONE;
     status = haul_grad(y, inputs, count, results, .create_graph = true);
-    if (!status) {
-        product = contract(results, directions, count);
-        status = haul__is_none(product) ? HAUL_OK : haul__status_of(product);
-    }
+    haul_tensor *product = status ? HAUL_NONE : contract(results, directions, count);
     if (!status && !haul__is_none(product))
         status = differentiate(product, inputs, count, HAUL_NONE, results);
-    for (int i = 0; i < count && !status && haul__is_none(product); i++) {
-        results[i] = haul_zeros_like(haul_detach(inputs[i]));
-        status = haul__status_of(results[i]);
+    if (!status && haul__is_none(product)) {
+        for (int i = 0; i < count; i++)
+            results[i] = HAUL_NONE;
+        status = fill_in(inputs, count, results);
     }
     return hand_out(scope, status, results, count, operation);
 }

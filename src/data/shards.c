@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/ascii.h"
 #include "base/text/plain.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
@@ -34,12 +35,6 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool ends_with(const char *name, const char *ending)
-{
-    size_t length = strlen(name), tail = strlen(ending);
-    return length > tail && strcmp(name + length - tail, ending) == 0;
-}
-
 static haul_status add_name(names *n, const char *folder, const char *name)
 {
     char *path = haul__format("%s/%s", folder, name);
@@ -60,7 +55,8 @@ static haul_status list(const char *folder, names *out)
     haul_status          status = HAUL_OK;
     const struct dirent *entry;
     while (status == HAUL_OK && (errno = 0, entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && (ends_with(entry->d_name, ".npy") || ends_with(entry->d_name, ".safetensors")))
+        if (entry->d_name[0] != '.' &&
+            (haul__ends_with(entry->d_name, ".npy") || haul__ends_with(entry->d_name, ".safetensors")))
             status = add_name(out, folder, entry->d_name);
     if (status == HAUL_OK && errno)
         status = haul__fail(HAUL_IO, OPEN, "directory", "cannot read the folder %s: %s", folder, haul__strerror(errno));
@@ -162,8 +158,8 @@ static haul_status add_files(haul__arrays *a, const char *directory)
     names       files = {0};
     haul_status status = list(directory, &files);
     for (size_t i = 0; i < files.count && status == HAUL_OK; i++) {
-        bool npy = ends_with(files.items[i], ".npy");
-        if (npy != ends_with(files.items[0], ".npy"))
+        bool npy = haul__ends_with(files.items[i], ".npy");
+        if (npy != haul__ends_with(files.items[0], ".npy"))
             status =
                 haul__fail(HAUL_FORMAT, OPEN, "directory",
                            "%s has both npy and safetensors files: keep shards of one kind in a folder", directory);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text/ascii.h"
 #include "base/text/quoted.h"
 #include "base/text/utf8.h"
 #include "core/error.h"
@@ -18,12 +19,6 @@
 #define ENDING ".npy"
 
 /* ---- reading ---- */
-
-static bool is_array(const char *name)
-{
-    const size_t length = strlen(name);
-    return length >= strlen(ENDING) && strcmp(name + length - strlen(ENDING), ENDING) == 0;
-}
 
 /* Makes the recorded error the reason why this array cannot be loaded. */
 static haul_status keep_fault(haul__safetensors_entry *e)
@@ -91,7 +86,7 @@ static haul_status read_arrays(haul_safetensors *f, uint8_t *start)
     if (!(h->entries = haul__calloc(f->zip.count + 1, sizeof *h->entries)))
         return haul__fail_memory(OPEN, f->zip.count * sizeof *h->entries);
     for (size_t i = 0; i < f->zip.count && status == HAUL_OK; i++)
-        if (is_array(f->zip.members[i].name))
+        if (haul__ends_with(f->zip.members[i].name, ENDING))
             status = read_array(&f->parts->file, &f->zip.members[i], start, &h->entries[h->count++]);
     return status == HAUL_OK ? haul__safetensors_sort(h, f->parts->path) : status;
 }

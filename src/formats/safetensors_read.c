@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bools.h"
+#include "base/text/ascii.h"
 #include "base/text/quoted.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -82,12 +83,6 @@ haul_status haul__safetensors_read_header(const haul__file *file, haul__safetens
     return status == HAUL_FORMAT ? name_type(file) : status;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    const size_t size = strlen(text), length = strlen(ending);
-    return size >= length && strcmp(text + size - length, ending) == 0;
-}
-
 /* NumPy writes an archive without members if there are no arrays. */
 haul_status haul__archive_open(haul_safetensors *f)
 {
@@ -95,7 +90,7 @@ haul_status haul__archive_open(haul_safetensors *f)
     haul_status       status = haul__zip_open(&f->zip, file);
     bool              is_npz = !f->zip.count;
     for (size_t i = 0; i < f->zip.count && status == HAUL_OK; i++)
-        is_npz = is_npz || ends_with(f->zip.members[i].name, ".npy");
+        is_npz = is_npz || haul__ends_with(f->zip.members[i].name, ".npy");
     if (status == HAUL_OK && haul__torch_pickle(&f->zip))
         return haul__torch_open(f);
     if (status == HAUL_OK && is_npz)
@@ -123,7 +118,8 @@ static haul_status read_any_header(haul_safetensors *f)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (memcmp(head, formats[i].magic, formats[i].length) == 0)
             return formats[i].open(f);
-    if (haul__file_type_of(head, size) == &haul__file_index || (head[0] == '{' && ends_with(part->path, ".index.json")))
+    if (haul__file_type_of(head, size) == &haul__file_index ||
+        (head[0] == '{' && haul__ends_with(part->path, ".index.json")))
         return haul__index_open(f);
     return haul__safetensors_read_header(&part->file, &f->header, &part->data);
 }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 static inline bool haul__is_digit(char c)
 {
@@ -30,6 +31,13 @@ static inline bool haul__same_letters(const char *a, const char *b, size_t lengt
             return true;
     }
     return true;
+}
+
+/* True if the text ends so; capitals count. */
+static inline bool haul__ends_with(const char *text, const char *ending)
+{
+    const size_t size = strlen(text), length = strlen(ending);
+    return size >= length && strcmp(text + size - length, ending) == 0;
 }
 
 #endif

@@ -17,4 +17,8 @@ haul_module *haul__conv_built(haul_module *m, haul_shape weight, int64_t out, in
 haul_status haul__conv_check_pairs(const char *operation, const int64_t stride[2], const int64_t padding[2],
                                    const int64_t dilation[2]);
 
+/* Checks a number in options, which is 0, HAUL_ZERO or at least `least`; the operation fills in its default at each
+ * call. */
+haul_status haul__conv_check_number(const char *operation, int64_t value, const char *name, int64_t least);
+
 #endif

@@ -20,12 +20,11 @@ static haul_tensor *forward(haul_module *m, haul_args *args)
     return haul_conv1d_with(args->x[0], &options);
 }
 
-/* An option's number, whose default the operation fills in at each call. */
-static haul_status check_number(int64_t value, const char *name, int64_t least)
+haul_status haul__conv_check_number(const char *of, int64_t value, const char *name, int64_t least)
 {
     int64_t meant = value == HAUL_ZERO ? 0 : value;
     if (value && meant < least)
-        return haul__fail(HAUL_INVALID_ARGUMENT, operation, name, "%s is %lld; it must be at least %lld", name,
+        return haul__fail(HAUL_INVALID_ARGUMENT, of, name, "%s is %lld; it must be at least %lld", name,
                           (long long)meant, (long long)least);
     return HAUL_OK;
 }
@@ -39,8 +38,9 @@ haul_module *haul_nn_conv1d_with(int64_t in_channels, int64_t out_channels, cons
     int64_t groups = options->groups ? options->groups : 1, fan_in = 0;
 
     if (haul__conv_check(operation, in_channels, out_channels, options->kernel, 1, groups, in_channels, &fan_in) ||
-        check_number(options->stride, "stride", 1) || check_number(options->padding, "padding", 0) ||
-        check_number(options->dilation, "dilation", 1))
+        haul__conv_check_number(operation, options->stride, "stride", 1) ||
+        haul__conv_check_number(operation, options->padding, "padding", 0) ||
+        haul__conv_check_number(operation, options->dilation, "dilation", 1))
         return NULL;
     haul_module *m = haul_module_new("conv1d", forward, .state_bytes = sizeof(conv1d));
     if (m)

@@ -128,15 +128,6 @@ static haul_tensor *forward_line(haul_module *m, haul_args *args)
     return haul_conv_transpose1d_with(args->x[0], &options);
 }
 
-static haul_status check_number(const char *of, int64_t value, const char *name, int64_t least)
-{
-    int64_t meant = value == HAUL_ZERO ? 0 : value;
-    if (value && meant < least)
-        return haul__fail(HAUL_INVALID_ARGUMENT, of, name, "%s is %lld; it must be at least %lld", name,
-                          (long long)meant, (long long)least);
-    return HAUL_OK;
-}
-
 haul_module *haul_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
                                            const haul_nn_conv_transpose1d_options *o)
 {
@@ -147,9 +138,10 @@ haul_module *haul_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_chan
     }
     int64_t groups = o->groups ? o->groups : 1, fan_in = 0;
     if (haul__conv_check(operation, in_channels, out_channels, o->kernel, 1, groups, out_channels, &fan_in) ||
-        check_number(operation, o->stride, "stride", 1) || check_number(operation, o->padding, "padding", 0) ||
-        check_number(operation, o->output_padding, "output_padding", 0) ||
-        check_number(operation, o->dilation, "dilation", 1))
+        haul__conv_check_number(operation, o->stride, "stride", 1) ||
+        haul__conv_check_number(operation, o->padding, "padding", 0) ||
+        haul__conv_check_number(operation, o->output_padding, "output_padding", 0) ||
+        haul__conv_check_number(operation, o->dilation, "dilation", 1))
         return NULL;
     haul_module *m = haul_module_new("conv_transpose1d", forward_line, .state_bytes = sizeof(conv_transpose1d));
     if (m)

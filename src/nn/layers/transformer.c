@@ -91,12 +91,7 @@ static haul_status add_numbered(haul_module *m, const char *name, int number, ha
 {
     char text[24];
     snprintf(text, sizeof text, "%s%d", name, number);
-    return child ? haul_module_add(m, text, child) : haul_error_status();
-}
-
-static haul_status add(haul_module *m, const char *name, haul_module *child)
-{
-    return child ? haul_module_add(m, name, child) : haul_error_status();
+    return haul_module_add(m, text, child);
 }
 
 static haul_status add_children(haul_module *m, int64_t features, const haul_nn_transformer_options *o, double dropout)
@@ -104,16 +99,17 @@ static haul_status add_children(haul_module *m, int64_t features, const haul_nn_
     const layer  *s = haul_module_state(m);
     const int64_t hidden = o->hidden ? o->hidden : HIDDEN;
     const int     parts = s->decodes ? 3 : 2;
-    haul_status   status =
-        add(m, "self_attn", haul_nn_multi_head_attention(features, o->heads, .causal = o->causal, .dropout = dropout));
+    haul_status   status = haul_module_add(
+          m, "self_attn", haul_nn_multi_head_attention(features, o->heads, .causal = o->causal, .dropout = dropout));
     if (!status && s->decodes)
-        status = add(m, "multihead_attn", haul_nn_multi_head_attention(features, o->heads, .dropout = dropout));
+        status =
+            haul_module_add(m, "multihead_attn", haul_nn_multi_head_attention(features, o->heads, .dropout = dropout));
     if (!status)
-        status = add(m, "linear1", haul_nn_linear(features, hidden));
+        status = haul_module_add(m, "linear1", haul_nn_linear(features, hidden));
     if (!status)
-        status = add(m, "dropout", haul_nn_dropout(dropout));
+        status = haul_module_add(m, "dropout", haul_nn_dropout(dropout));
     if (!status)
-        status = add(m, "linear2", haul_nn_linear(hidden, features));
+        status = haul_module_add(m, "linear2", haul_nn_linear(hidden, features));
     for (int i = 1; i <= parts && !status; i++)
         status = add_numbered(m, "norm", i, haul_nn_layer_norm(features, .eps = o->eps));
     for (int i = 1; i <= parts && !status; i++)
@@ -145,7 +141,7 @@ static haul_status add_layers(haul_module *m, int64_t features, const haul_nn_tr
     if (!status)
         status = haul_module_add(m, "layers", list);
     if (!status && s->final_norm)
-        status = add(m, "norm", haul_nn_layer_norm(features, .eps = o->eps));
+        status = haul_module_add(m, "norm", haul_nn_layer_norm(features, .eps = o->eps));
     return status;
 }
 

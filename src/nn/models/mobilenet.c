@@ -5,10 +5,9 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
-#include "core/error.h"
 #include "core/scope.h"
-#include "core/shape.h"
 #include "core/tensor.h"
+#include "nn/models/pictures.h"
 #include "nn/module.h"
 
 enum { FIRST = 32, LAST = 1280 }; /* channels of the first and of the last convolution */
@@ -74,7 +73,7 @@ static haul_status add_numbered(haul_module *m, int *number, haul_module *layer)
 {
     char name[24];
     snprintf(name, sizeof name, "%d", (*number)++);
-    return layer ? haul_module_add(m, name, layer) : haul_error_status();
+    return haul_module_add(m, name, layer);
 }
 
 /* All convolutions, "0" to "18". */
@@ -98,25 +97,13 @@ static haul_module *new_features(int64_t channels)
     return haul__module_built(m, scope, status, "haul_model_new");
 }
 
-/* [N, C, H, W] to [N, C]. */
-static haul_tensor *average(haul_module *m, haul_args *args)
-{
-    (void)m;
-    return haul_mean(args->x[0], HAUL_AXES(2, 3));
-}
-
 haul_status haul__build_mobilenet_v2(haul_module *m, const haul_model_options *o)
 {
-    char text[96];
-    if (o->input.ndim != 3)
-        return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
-                          "mobilenet_v2 needs pictures [channels, height, width], but an example is %s; use dense or "
-                          "mlp",
-                          haul__shape_text(&o->input, text, sizeof text));
-    haul_module *features = new_features(o->input.dims[0]);
-    haul_status  status = features ? haul_module_add(m, "features", features) : haul_error_status();
+    haul_status status = haul__model_check_pictures("mobilenet_v2", &o->input);
     if (!status)
-        status = haul_module_add(m, "avgpool", haul_module_new("global_avg_pool2d", average));
+        status = haul_module_add(m, "features", new_features(o->input.dims[0]));
+    if (!status)
+        status = haul_module_add(m, "avgpool", haul__model_average());
     if (!status)
         status =
             haul_module_add(m, "classifier", HAUL_SEQUENTIAL(haul_nn_dropout(0.2), haul_nn_linear(LAST, o->outputs)));

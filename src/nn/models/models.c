@@ -26,12 +26,6 @@ typedef struct model {
     const char   *inputs_with_kinds;                                   /* NULL: there are no kinds */
 } model;
 
-/* Adds a fresh layer, which the module then owns. */
-static haul_status add(haul_module *m, const char *name, haul_module *layer)
-{
-    return layer ? haul_module_add(m, name, layer) : haul_error_status();
-}
-
 /* The network of PyTorch's CIFAR-10 tutorial. */
 static haul_status build_simplecnn(haul_module *m, const haul_model_options *o)
 {
@@ -45,29 +39,29 @@ static haul_status build_simplecnn(haul_module *m, const haul_model_options *o)
     int64_t height = ((input->dims[1] - 4) / 2 - 4) / 2, width = ((input->dims[2] - 4) / 2 - 4) / 2, features;
     if (!haul__mul_size(16 * height, width, &features))
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input", "the pictures' size overflows");
-    haul_status status = add(m, "conv1", haul_nn_conv2d(input->dims[0], 6, 5));
+    haul_status status = haul_module_add(m, "conv1", haul_nn_conv2d(input->dims[0], 6, 5));
     if (!status)
-        status = add(m, "relu1", haul_nn_relu());
+        status = haul_module_add(m, "relu1", haul_nn_relu());
     if (!status)
-        status = add(m, "pool1", haul_nn_max_pool2d(2));
+        status = haul_module_add(m, "pool1", haul_nn_max_pool2d(2));
     if (!status)
-        status = add(m, "conv2", haul_nn_conv2d(6, 16, 5));
+        status = haul_module_add(m, "conv2", haul_nn_conv2d(6, 16, 5));
     if (!status)
-        status = add(m, "relu2", haul_nn_relu());
+        status = haul_module_add(m, "relu2", haul_nn_relu());
     if (!status)
-        status = add(m, "pool2", haul_nn_max_pool2d(2));
+        status = haul_module_add(m, "pool2", haul_nn_max_pool2d(2));
     if (!status)
-        status = add(m, "flatten", haul_nn_flatten(1));
+        status = haul_module_add(m, "flatten", haul_nn_flatten(1));
     if (!status)
-        status = add(m, "fc1", haul_nn_linear(features, 120));
+        status = haul_module_add(m, "fc1", haul_nn_linear(features, 120));
     if (!status)
-        status = add(m, "relu3", haul_nn_relu());
+        status = haul_module_add(m, "relu3", haul_nn_relu());
     if (!status)
-        status = add(m, "fc2", haul_nn_linear(120, 84));
+        status = haul_module_add(m, "fc2", haul_nn_linear(120, 84));
     if (!status)
-        status = add(m, "relu4", haul_nn_relu());
+        status = haul_module_add(m, "relu4", haul_nn_relu());
     if (!status)
-        status = add(m, "fc3", haul_nn_linear(84, o->outputs));
+        status = haul_module_add(m, "fc3", haul_nn_linear(84, o->outputs));
     return status;
 }
 
@@ -77,17 +71,17 @@ static haul_status build_dense_layers(haul_module *m, const haul_model_options *
     int64_t     in;
     haul_status status = haul__shape_count(&o->input, "haul_model_new", &in);
     if (!status && o->input.ndim != 1)
-        status = add(m, "flatten", haul_nn_flatten(1));
+        status = haul_module_add(m, "flatten", haul_nn_flatten(1));
     for (int i = 0; !status; i++) {
         char    name[32];
         int64_t out = widths[i] ? widths[i] : o->outputs;
         snprintf(name, sizeof name, "fc%d", i + 1);
-        status = add(m, name, haul_nn_linear(in, out));
+        status = haul_module_add(m, name, haul_nn_linear(in, out));
         if (!widths[i])
             break;
         snprintf(name, sizeof name, "relu%d", i + 1);
         if (!status)
-            status = add(m, name, haul_nn_relu());
+            status = haul_module_add(m, name, haul_nn_relu());
         in = out;
     }
     return status;

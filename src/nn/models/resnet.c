@@ -6,10 +6,9 @@
 #include <haul/scope.h>
 #include <stdio.h>
 
-#include "core/error.h"
 #include "core/scope.h"
-#include "core/shape.h"
 #include "core/tensor.h"
+#include "nn/models/pictures.h"
 #include "nn/module.h"
 
 /* ---- a block: convolutions and a shortcut ---- */
@@ -96,13 +95,6 @@ static haul_module *new_block(bool bottleneck, int64_t in, int64_t width, int64_
 
 /* ---- the network ---- */
 
-/* [N, C, H, W] to [N, C]. */
-static haul_tensor *average(haul_module *m, haul_args *args)
-{
-    (void)m;
-    return haul_mean(args->x[0], HAUL_AXES(2, 3));
-}
-
 enum { LAYERS = 4, MOST_BLOCKS = 6 };
 typedef struct form {
     const char *name;
@@ -114,8 +106,7 @@ typedef struct form {
 /* The first convolution and, for large pictures, its pooling. */
 static haul_status add_stem(haul_module *m, const form *f, int64_t channels)
 {
-    haul_status status = f->large ? haul_module_add(m, "conv1", convolution(channels, 64, 7, 2))
-                                  : haul_module_add(m, "conv1", convolution(channels, 64, 3, 1));
+    haul_status status = haul_module_add(m, "conv1", convolution(channels, 64, f->large ? 7 : 3, f->large ? 2 : 1));
     if (!status)
         status = haul_module_add(m, "bn1", haul_nn_batch_norm(64));
     if (!status)
@@ -140,21 +131,16 @@ static haul_module *new_layer(const form *f, int i)
 
 static haul_status build(haul_module *m, const haul_model_options *o, const form *f)
 {
-    const haul_shape *input = &o->input;
-    char              text[96];
-    if (input->ndim != 3)
-        return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
-                          "%s needs pictures [channels, height, width], but an example is %s; use dense or mlp",
-                          f->name, haul__shape_text(input, text, sizeof text));
-    haul_status status = add_stem(m, f, input->dims[0]);
+    haul_status status = haul__model_check_pictures(f->name, &o->input);
+    if (!status)
+        status = add_stem(m, f, o->input.dims[0]);
     for (int i = 0; i < LAYERS && !status; i++) {
         char name[24];
         snprintf(name, sizeof name, "layer%d", i + 1);
-        haul_module *layer = new_layer(f, i);
-        status = layer ? haul_module_add(m, name, layer) : haul_error_status();
+        status = haul_module_add(m, name, new_layer(f, i));
     }
     if (!status)
-        status = haul_module_add(m, "avgpool", haul_module_new("global_avg_pool2d", average));
+        status = haul_module_add(m, "avgpool", haul__model_average());
     if (!status)
         status = haul_module_add(m, "fc", haul_nn_linear(f->bottleneck ? 2048 : 512, o->outputs));
     return status;

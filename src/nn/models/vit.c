@@ -81,10 +81,9 @@ static haul_module *new_layers(void)
         return NULL;
     haul_status status = HAUL_OK;
     for (int i = 0; i < LAYERS && !status; i++) {
-        char         name[32];
-        haul_module *block = new_block();
+        char name[32];
         snprintf(name, sizeof name, "encoder_layer_%d", i);
-        status = block ? haul_module_add(m, name, block) : haul_error_status();
+        status = haul_module_add(m, name, new_block());
     }
     return haul__module_built(m, scope, status, "haul_model_new");
 }
@@ -95,11 +94,10 @@ static haul_module *new_encoder(int64_t count)
     haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
-    haul_module *layers = NULL;
-    haul_status  status = haul_module_add_parameter(m, "pos_embedding",
-                                                    haul_normal(HAUL_F32, HAUL_SHAPE(1, count, FEATURES), 0, DEVIATION));
+    haul_status status = haul_module_add_parameter(m, "pos_embedding",
+                                                   haul_normal(HAUL_F32, HAUL_SHAPE(1, count, FEATURES), 0, DEVIATION));
     if (!status)
-        status = (layers = new_layers()) ? haul_module_add(m, "layers", layers) : haul_error_status();
+        status = haul_module_add(m, "layers", new_layers());
     if (!status)
         status = haul_module_add(m, "ln", haul_nn_layer_norm(FEATURES, .eps = EPS));
     return haul__module_built(m, scope, status, "haul_model_new");
@@ -133,11 +131,9 @@ haul_status haul__build_vit_tiny(haul_module *m, const haul_model_options *o)
     haul_status status = haul_module_add_parameter(m, "class_token", haul_zeros(HAUL_F32, HAUL_SHAPE(1, 1, FEATURES)));
     if (!status)
         status = haul_module_add(m, "conv_proj", haul_nn_conv2d(dims[0], FEATURES, patch, .stride = {patch, patch}));
-    haul_module *encoder = status ? NULL : new_encoder(count + 1);
     if (!status)
-        status = encoder ? haul_module_add(m, "encoder", encoder) : haul_error_status();
-    haul_module *heads = status ? NULL : new_heads(o->outputs);
+        status = haul_module_add(m, "encoder", new_encoder(count + 1));
     if (!status)
-        status = heads ? haul_module_add(m, "heads", heads) : haul_error_status();
+        status = haul_module_add(m, "heads", new_heads(o->outputs));
     return status;
 }

@@ -229,67 +229,41 @@ static haul_status compute(haul__call *c)
                                .grain = d->by_block ? 2048 : 128);
 }
 
+#define DISTRIBUTION                                                                                                   \
+    .results = {{"y"}}, .dtypes = HAUL__FLOATS, .not_recorded = true,                                                  \
+    .attributes_size = HAUL__ATTRIBUTES(distribution_attributes),                                                      \
+    .random_at = offsetof(distribution_attributes, state), .blocks_at = offsetof(distribution_attributes, blocks),     \
+    .infer = infer, .give_back = give_back, .compute = compute
+
 HAUL__OPERATION(bernoulli) = {
     .name = "haul_bernoulli",
     .operands = {{"p"}},
-    .results = {{"y"}},
-    .dtypes = HAUL__FLOATS,
-    .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(distribution_attributes),
-    .random_at = offsetof(distribution_attributes, state),
-    .blocks_at = offsetof(distribution_attributes, blocks),
+    DISTRIBUTION,
     .extra = &(const distribution){HAUL__K_bernoulli, true, HAUL__CHECK_bernoulli},
-    .infer = infer,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 25,
 };
 
 HAUL__OPERATION(scaled_normal) = {
     .name = "haul_scaled_normal",
     .operands = {{"deviation"}},
-    .results = {{"y"}},
-    .dtypes = HAUL__FLOATS,
-    .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(distribution_attributes),
-    .random_at = offsetof(distribution_attributes, state),
-    .blocks_at = offsetof(distribution_attributes, blocks),
+    DISTRIBUTION,
     .extra = &(const distribution){HAUL__K_scaled_normal, true, HAUL__CHECK_normal_of},
-    .infer = infer,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 60,
 };
 
 HAUL__OPERATION(poisson) = {
     .name = "haul_poisson",
     .operands = {{"rate"}},
-    .results = {{"y"}},
-    .dtypes = HAUL__FLOATS,
-    .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(distribution_attributes),
-    .random_at = offsetof(distribution_attributes, state),
-    .blocks_at = offsetof(distribution_attributes, blocks),
+    DISTRIBUTION,
     .extra = &(const distribution){HAUL__K_poisson, false, HAUL__CHECK_poisson},
-    .infer = infer,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 300,
 };
 
 HAUL__OPERATION(gamma) = {
     .name = "haul_gamma",
     .operands = {{"alpha"}},
-    .results = {{"y"}},
-    .dtypes = HAUL__FLOATS,
-    .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(distribution_attributes),
-    .random_at = offsetof(distribution_attributes, state),
-    .blocks_at = offsetof(distribution_attributes, blocks),
+    DISTRIBUTION,
     .extra = &(const distribution){HAUL__K_gamma, false, HAUL__CHECK_gamma},
-    .infer = infer,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 400,
 };
 

@@ -298,81 +298,56 @@ static haul_status compute(haul__call *c)
 
 /* Flops: a block takes some 80, shared by the elements it gives; a normal a logarithm, a root, a sine and a cosine for
  * two. */
+#define DRAWS                                                                                                          \
+    .results = {{"y"}}, .attributes_size = HAUL__ATTRIBUTES(draw_attributes),                                          \
+    .random_at = offsetof(draw_attributes, state), .blocks_at = offsetof(draw_attributes, blocks),                     \
+    .give_back = give_back, .compute = compute
+
 HAUL__OPERATION(uniform) = {
     .name = "haul_uniform",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_uniform},
     .infer = infer_uniform,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 25,
 };
 
 HAUL__OPERATION(normal) = {
     .name = "haul_normal",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_normal},
     .infer = infer_normal,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 60,
 };
 
 HAUL__OPERATION(exponential) = {
     .name = "haul_exponential",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_exponential},
     .infer = infer_exponential,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 40,
 };
 
 HAUL__OPERATION(bernoulli_scalar) = {
     .name = "haul_bernoulli_scalar",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_bernoulli},
     .infer = infer_bernoulli,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 25,
 };
 
 HAUL__OPERATION(randint) = {
     .name = "haul_randint",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_integers},
     .infer = infer_randint,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 50,
 };
 
 HAUL__OPERATION(random_bits) = {
     .name = "haul_random_bits",
-    .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(draw_attributes),
-    .random_at = offsetof(draw_attributes, state),
-    .blocks_at = offsetof(draw_attributes, blocks),
+    DRAWS,
     .extra = &(const int){HAUL__K_random_bits},
     .infer = infer_bits,
-    .give_back = give_back,
-    .compute = compute,
     .flops = 20,
 };
 

@@ -53,7 +53,7 @@ KERNEL5(adadelta_guarded, rule_params, T, value, T, square_avg, T, acc_delta, co
 
 /* ---- the operation ---- */
 
-static haul_status compute(haul__call *c);
+static const haul__optimizer_kind kind;
 
 enum { OPERANDS = 5 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
@@ -70,8 +70,9 @@ HAUL__OPERATION(adadelta) = {
     .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
     .repeat = OPERANDS,
+    .extra = &kind,
     .infer = haul__infer_step,
-    .compute = compute,
+    .compute = haul__rule_compute,
     .cost = haul__step_cost,
     .flops = 14,
 };
@@ -106,11 +107,6 @@ static const haul__optimizer_kind kind = {
     .kernels = {HAUL__K_adadelta, HAUL__K_adadelta_guarded},
     .scalars = scalars,
 };
-
-static haul_status compute(haul__call *c)
-{
-    return haul__rule_compute(c, &kind);
-}
 
 haul_optimizer *haul_adadelta_with(const haul_adadelta_options *o)
 {

@@ -60,7 +60,7 @@ KERNEL5(adagrad_guarded, rule_params, T, value, T, sum, I64, made, const T, grad
 
 /* ---- the operation ---- */
 
-static haul_status compute(haul__call *c);
+static const haul__optimizer_kind kind;
 
 enum { OPERANDS = 5 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
@@ -77,8 +77,9 @@ HAUL__OPERATION(adagrad) = {
     .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
     .repeat = OPERANDS,
+    .extra = &kind,
     .infer = haul__infer_step,
-    .compute = compute,
+    .compute = haul__rule_compute,
     .cost = haul__step_cost,
     .flops = 8,
 };
@@ -115,11 +116,6 @@ static const haul__optimizer_kind kind = {
     .kernels = {HAUL__K_adagrad, HAUL__K_adagrad_guarded},
     .scalars = scalars,
 };
-
-static haul_status compute(haul__call *c)
-{
-    return haul__rule_compute(c, &kind);
-}
 
 haul_optimizer *haul_adagrad_with(const haul_adagrad_options *o)
 {

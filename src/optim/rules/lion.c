@@ -49,7 +49,7 @@ KERNEL4(lion_guarded, rule_params, T, value, T, exp_avg, const T, grad, const F3
 
 /* ---- the operation ---- */
 
-static haul_status compute(haul__call *c);
+static const haul__optimizer_kind kind;
 
 enum { OPERANDS = 4 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
@@ -65,8 +65,9 @@ HAUL__OPERATION(lion) = {
     .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
     .repeat = OPERANDS,
+    .extra = &kind,
     .infer = haul__infer_step,
-    .compute = compute,
+    .compute = haul__rule_compute,
     .cost = haul__step_cost,
     .flops = 9,
 };
@@ -102,11 +103,6 @@ static const haul__optimizer_kind kind = {
     .kernels = {HAUL__K_lion, HAUL__K_lion_guarded},
     .scalars = scalars,
 };
-
-static haul_status compute(haul__call *c)
-{
-    return haul__rule_compute(c, &kind);
-}
 
 haul_optimizer *haul_lion_with(const haul_lion_options *o)
 {

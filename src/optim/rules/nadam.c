@@ -81,7 +81,7 @@ KERNEL6(nadam_guarded, rule_params, T, value, T, exp_avg, T, exp_avg_sq, I64, ma
 
 /* ---- the operation ---- */
 
-static haul_status compute(haul__call *c);
+static const haul__optimizer_kind kind;
 
 enum { OPERANDS = 6 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
@@ -99,8 +99,9 @@ HAUL__OPERATION(nadam) = {
     .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
     .repeat = OPERANDS,
+    .extra = &kind,
     .infer = haul__infer_step,
-    .compute = compute,
+    .compute = haul__rule_compute,
     .cost = haul__step_cost,
     .flops = 18,
 };
@@ -156,11 +157,6 @@ static const haul__optimizer_kind kind = {
     .kernels = {HAUL__K_nadam, HAUL__K_nadam_guarded},
     .scalars = scalars,
 };
-
-static haul_status compute(haul__call *c)
-{
-    return haul__rule_compute(c, &kind);
-}
 
 haul_optimizer *haul_nadam_with(const haul_nadam_options *o)
 {

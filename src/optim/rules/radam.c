@@ -87,7 +87,7 @@ KERNEL6(radam_guarded, rule_params, T, value, T, exp_avg, T, exp_avg_sq, I64, ma
 
 /* ---- the operation ---- */
 
-static haul_status compute(haul__call *c);
+static const haul__optimizer_kind kind;
 
 enum { OPERANDS = 6 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
@@ -105,8 +105,9 @@ HAUL__OPERATION(radam) = {
     .varies = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
     .repeat = OPERANDS,
+    .extra = &kind,
     .infer = haul__infer_step,
-    .compute = compute,
+    .compute = haul__rule_compute,
     .cost = haul__step_cost,
     .flops = 16,
 };
@@ -155,11 +156,6 @@ static const haul__optimizer_kind kind = {
     .kernels = {HAUL__K_radam, HAUL__K_radam_guarded},
     .scalars = scalars,
 };
-
-static haul_status compute(haul__call *c)
-{
-    return haul__rule_compute(c, &kind);
-}
 
 haul_optimizer *haul_radam_with(const haul_radam_options *o)
 {

@@ -37,11 +37,12 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *c
                                .in_count = 1 + guarded, HAUL__PARAMS(*params), .grain = 8192);
 }
 
-haul_status haul__rule_compute(haul__call *c, const haul__optimizer_kind *kind)
+haul_status haul__rule_compute(haul__call *c)
 {
-    const haul__rule_settings *s = haul__attributes(c);
-    double                     scalars[RULE_SCALARS] = {0};
-    computation                x = {.kind = kind, .params = {.from = s->from, .first = s->first}};
+    const haul__optimizer_kind *kind = c->operation->extra;
+    const haul__rule_settings  *s = haul__attributes(c);
+    double                      scalars[RULE_SCALARS] = {0};
+    computation                 x = {.kind = kind, .params = {.from = s->from, .first = s->first}};
     kind->scalars(s->values, (double)s->step, scalars);
     for (int i = 0; i < RULE_SCALARS; i++)
         x.params.scalars[i] = haul__scalar_bits(c->operands[0]->dtype, scalars[i]);

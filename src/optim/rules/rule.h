@@ -14,11 +14,12 @@ typedef struct haul__rule_settings {
 
 /* The operation has these operands, in this order: the parameter, the states, `made` if the kind saves its steps, the
  * gradient, and `found`. Kernels have the same buffers, without those that are absent: `made` and `found` are there in
- * the guarded form. These functions are the kind's `update` and `kernel`, and `compute` of its operation. */
+ * the guarded form. These functions are the kind's `update` and `kernel`, and `compute` of its operation, whose `extra`
+ * is the kind. */
 haul_status haul__rule_update(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
                               int count);
 int         haul__rule_kernel(const haul__optimizer_kind *kind, const double *values, bool guarded, int number);
-haul_status haul__rule_compute(haul__call *c, const haul__optimizer_kind *kind);
+haul_status haul__rule_compute(haul__call *c);
 
 /* All states of a kind with one state, or with two: its `states`. */
 unsigned haul__rule_one_state(const double *values);
