@@ -12,7 +12,7 @@
 
 #include "embed.h"
 
-enum { MAX_WORDS = 12, MAX_TEMPLATES = 64, MAX_NESTED = 8 };
+enum { MAX_WORDS = 12, MAX_TEMPLATES = 128, MAX_NESTED = 8 };
 
 typedef struct words {
     const char *at[MAX_WORDS];

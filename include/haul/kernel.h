@@ -66,6 +66,21 @@
 #define M_EXPM1          HAUL__FORM(M_EXPM1)
 #define M_LOG1P          HAUL__FORM(M_LOG1P)
 #define M_POW            HAUL__FORM(M_POW)
+#define M_FMA            HAUL__FORM(M_FMA)
+#define ABS_OF           HAUL__FORM(ABS_OF)
+#define SIGNED           HAUL__FORM(SIGNED)
+#define EXP_WHOLE        HAUL__FORM(EXP_WHOLE)
+#define EXP_REST         HAUL__FORM(EXP_REST)
+#define LESSER_BITS      HAUL__FORM(LESSER_BITS)
+#define EXP_TIMES        HAUL__FORM(EXP_TIMES)
+#define EXP_POWER        HAUL__FORM(EXP_POWER)
+#define EXP_IS_FAR       HAUL__FORM(EXP_IS_FAR)
+#define LOG_IS_FAR       HAUL__FORM(LOG_IS_FAR)
+#define GELU_IS_FAR      HAUL__FORM(GELU_IS_FAR)
+#define TRIG_IS_FAR      HAUL__FORM(TRIG_IS_FAR)
+#define SIN_OF_NEAR      HAUL__FORM(SIN_OF_NEAR)
+#define COS_OF_NEAR      HAUL__FORM(COS_OF_NEAR)
+#define PHI_FACTORS      HAUL__FORM(PHI_FACTORS)
 #define EXP_NEAR         HAUL__FORM(EXP_NEAR)
 #define EXP_BELOW        HAUL__FORM(EXP_BELOW)
 #define EXP_OF_NEAR      HAUL__FORM(EXP_OF_NEAR)
@@ -127,14 +142,11 @@
 #define M_XLOGY          HAUL__FORM(M_XLOGY)
 #define M_SOFTPLUS_BETA  HAUL__FORM(M_SOFTPLUS_BETA)
 #define M_GELU_TANH      HAUL__FORM(M_GELU_TANH)
+#define SUM_OF           HAUL__FORM(SUM_OF)
 #define least            HAUL__FORM(least)
 #define NEIGHBOURS       HAUL__FORM(NEIGHBOURS)
 #define PUT_I64          HAUL__FORM(PUT_I64)
 #define CHECKED_INDEX    HAUL__FORM(CHECKED_INDEX)
-#define ROW_MAX          HAUL__FORM(ROW_MAX)
-#define ROW_SUM          HAUL__FORM(ROW_SUM)
-#define ROW_EXP_SUM      HAUL__FORM(ROW_EXP_SUM)
-#define philox           HAUL__FORM(philox)
 
 #define HAUL_KERNEL_DTYPE_f32 1
 #include "kernel/constants.h"
@@ -156,16 +168,6 @@
 #undef LOAD
 #undef STORE
 #undef NARROW
-#undef EXP_IS_FAR
-#undef LOG_IS_FAR
-#undef GELU_IS_FAR
-#undef TRIG_IS_FAR
-#undef EXP_BELOW
-#undef EXP_OF_NEAR
-#undef LOG_OF_NORMAL
-#undef GELU_OF_NEAR
-#undef SIN_OF_NEAR
-#undef COS_OF_NEAR
 #define HAUL__FORM(name)      haul__f64_##name
 #define M1(function)          function
 #define HAUL_KERNEL_DTYPE_f64 1
@@ -187,9 +189,23 @@
 #undef NEIGHBOURS
 #undef PUT_I64
 #undef CHECKED_INDEX
-#undef ROW_MAX
-#undef ROW_SUM
-#undef ROW_EXP_SUM
+#undef ABS_OF
+#undef SIGNED
+#undef EXP_WHOLE
+#undef EXP_REST
+#undef LESSER_BITS
+#undef EXP_TIMES
+#undef EXP_POWER
+#undef EXP_IS_FAR
+#undef LOG_IS_FAR
+#undef GELU_IS_FAR
+#undef TRIG_IS_FAR
+#undef SIN_OF_NEAR
+#undef COS_OF_NEAR
+#undef PHI_FACTORS
+#undef EXP_OF_NEAR
+#undef LOG_OF_NORMAL
+#undef GELU_OF_NEAR
 #undef EXP_NEAR
 #undef EXP_BELOW
 #undef LOG_NEAR
@@ -211,7 +227,6 @@
 #undef LGAMMA_POSITIVE
 #undef ZETA_POSITIVE
 #undef two_over_pi
-#undef philox
 #undef M1
 #undef IS_HALF
 #undef IS_FLOAT

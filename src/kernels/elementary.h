@@ -39,7 +39,7 @@ FUNC A LOG1P_POSITIVE(A x)
 FUNC A EXP_HALF(A x)
 {
     const A t = x > 91.0f ? 91.0f : x;
-    EXP_SPLIT(t, z, r)
+    const A z = EXP_WHOLE(t), r = EXP_REST(t, z);
     const U32 k = F32_BITS(z), first = k >> 1;
     return EXP_NEAR(r) * EXP_POWER(first) * EXP_POWER(k - first - 1u);
 }
@@ -162,8 +162,7 @@ FUNC A M_HYPOT(A x, A y)
 FUNC A M_ERFC(A x)
 {
     const A a = LESSER_BITS(ABS_OF(x), 10.1f), t = a * 1.41421354f, s = a * a, d = 1.0f / (t + 2.0f), h = -s;
-    EXP_SPLIT(h, z, r)
-    r = r - M_FMA(a, a, h);
+    const A z = EXP_WHOLE(h), r = EXP_REST(h, z) - M_FMA(a, a, h);
     const A y = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u) * (PHI_NEAR(M_FMA(d, -4.0f, 1.0f)) * d) * 1.08420217e-19f; /* 2^-63 */
     const A near = 1.0f - M_ERF(x), far = x < 0.0f ? 2.0f - y : y;
     return x != x ? x : ABS_OF(x) < 0.4769f ? near : far;

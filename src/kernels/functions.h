@@ -26,18 +26,22 @@ FUNC A M_RINT(A x) { return M1(rint)(x); }
 FUNC A M_EXPM1(A x) { return M1(expm1)(x); }
 FUNC A M_LOG1P(A x) { return M1(log1p)(x); }
 FUNC A M_POW(A x, A y) { return M1(pow)(x, y); }
-#define M_FMA(x, y, z) M1(fma)(x, y, z)
+FUNC A M_FMA(A x, A y, A z) { return M1(fma)(x, y, z); }
 
 #if A_IS_F32
 /* The functions below have no branches and no calls, so that compilers vectorise them. Fused multiply-adds are written
  * out: they round once on every device, so the bits are the same. tools/fit prints the coefficients;
  * tests/conformance/test_functions.c holds the errors. */
 
+FUNC A ABS_OF(A x) { return BITS_F32(F32_BITS(x) & 0x7fffffffu); }
+FUNC A SIGNED(A y, A x) { return BITS_F32(F32_BITS(y) | (F32_BITS(x) & 0x80000000u)); } /* y, which is positive, with the sign of x */
 /* x = k ln 2 + r with a whole k and |r| <= ln 2 / 2. k is in the low bits of z, whose other bits EXP_POWER shifts out. */
-#define EXP_SPLIT(x, z, r)                                                                                             \
-    const A z = M_FMA(x, 1.44269504f, 12582912.0f);                                                                    \
-    A r = M_FMA(z - 12582912.0f, -0.693145752f, x);                                                                    \
-    r = M_FMA(z - 12582912.0f, -1.42860677e-6f, r);
+FUNC A EXP_WHOLE(A x) { return M_FMA(x, 1.44269504f, 12582912.0f); } /* z */
+FUNC A EXP_REST(A x, A z)                                          /* r */
+{
+    const A r = M_FMA(z - 12582912.0f, -0.693145752f, x);
+    return M_FMA(z - 12582912.0f, -1.42860677e-6f, r);
+}
 /* exp(r). */
 FUNC A EXP_NEAR(A r)
 {
@@ -51,23 +55,27 @@ FUNC A EXP_NEAR(A r)
 }
 /* The one whose bits are the lesser integer: the smaller of two numbers >= 0, the larger of two numbers <= 0. Unlike a
  * comparison of floats it is one instruction. NaN becomes c. */
-#define LESSER_BITS(x, c) BITS_F32(M_MIN_OF(F32_BITS(x), F32_BITS(c)))
+FUNC A LESSER_BITS(A x, A c)
+{
+    const U32 a = F32_BITS(x), b = F32_BITS(c);
+    return BITS_F32(a < b ? a : b);
+}
 /* y 2^(k + more), where it is a normal number, and 2^k, where k is in the bits of z. */
-#define EXP_TIMES(y, k, more) BITS_F32(F32_BITS(y) + (((k) + (more)) << 23))
-#define EXP_POWER(k)          BITS_F32(((k) << 23) + 0x3f800000u)
+FUNC A EXP_TIMES(A y, U32 k, U32 more) { return BITS_F32(F32_BITS(y) + ((k + more) << 23)); }
+FUNC A EXP_POWER(U32 k) { return BITS_F32((k << 23) + 0x3f800000u); }
 /* e^x. Two factors, so that results may be subnormal or infinite. */
 FUNC A M_EXP(A x)
 {
     const A low = x < -104.0f ? -104.0f : x, t = low > 89.0f ? 89.0f : low;
-    EXP_SPLIT(t, z, r)
+    const A z = EXP_WHOLE(t);
     const U32 k = F32_BITS(z), first = k >> 1;
-    return EXP_NEAR(r) * EXP_POWER(first) * EXP_POWER(k - first);
+    return EXP_NEAR(EXP_REST(t, z)) * EXP_POWER(first) * EXP_POWER(k - first);
 }
 /* The same where the result is a normal number. */
-#define EXP_IS_FAR(x) (!(ABS_OF(x) < 87.0f))
+FUNC I32 EXP_IS_FAR(A x) { return !(ABS_OF(x) < 87.0f); }
 FUNC A EXP_OF_NEAR(A x)
 {
-    EXP_SPLIT(x, z, r)
+    const A z = EXP_WHOLE(x), r = EXP_REST(x, z);
     return EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u);
 }
 /* e^x for x <= 0, and anything for x > 0 and for NaN. e^-104 rounds to 0; the factor 0 gives it without an underflow, for
@@ -75,7 +83,7 @@ FUNC A EXP_OF_NEAR(A x)
 FUNC A EXP_BELOW(A x)
 {
     const A t = LESSER_BITS(x, -104.0f), unscale = x <= -104.0f ? 0.0f : 5.42101086e-20f; /* 2^-64 */
-    EXP_SPLIT(t, z, r)
+    const A z = EXP_WHOLE(t), r = EXP_REST(t, z);
     return EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u) * unscale;
 }
 /* log(1 + f) for f in [-1/3, 1/3]. */
@@ -100,7 +108,7 @@ FUNC A LOG_OF_NORMAL(A s, A more)
     const A   f = BITS_F32(bits - (top & 0xff800000u)) - 1.0f;
     return M_FMA(e, 0.693147182f, M_FMA(e, -1.90465421e-9f, LOG_NEAR(f)));
 }
-#define LOG_IS_FAR(x) (F32_BITS(x) - 0x00800000u >= 0x7f000000u) /* not a finite normal number > 0 */
+FUNC I32 LOG_IS_FAR(A x) { return F32_BITS(x) - 0x00800000u >= 0x7f000000u; } /* not a finite normal number > 0 */
 FUNC A M_LOG(A x)
 {
     const A small = x < 1.17549435e-38f ? 8388608.0f : 1.0f; /* 2^23 */
@@ -114,8 +122,6 @@ FUNC A LOG1P_UNIT(A e)
     const A y = LOG_NEAR(e > 0.333333343f ? M_FMA(e, 0.5f, -0.5f) : e);
     return e > 0.333333343f ? y + 0.693147182f : y;
 }
-#define ABS_OF(x)     BITS_F32(F32_BITS(x) & 0x7fffffffu)
-#define SIGNED(y, x)  BITS_F32(F32_BITS(y) | (F32_BITS(x) & 0x80000000u)) /* y, which is positive, with the sign of x */
 /* A polynomial near 0, also for NaN, and 1 - 2 / (exp(2 |x|) + 1) elsewhere. There k is 26 at most, so one number for
  * ln 2 is enough. */
 FUNC A M_TANH(A x)
@@ -149,7 +155,7 @@ FUNC A M_ERF(A x)
     w = M_FMA(w, t, -0.635135889f);
     w = M_FMA(w, t, -0.12865217f);
     w = M_FMA(w, t, -t);
-    EXP_SPLIT(w, z, r)
+    const A z = EXP_WHOLE(w), r = EXP_REST(w, z);
     const A far = 1.0f - EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 0u);
     return x != x ? x : a < 0.9277f ? y : SIGNED(far, x);
 }
@@ -162,7 +168,7 @@ FUNC A M_SIGMOID(A x)
 FUNC A M_SILU(A x)
 {
     const A t = LESSER_BITS(BITS_F32(F32_BITS(x) | 0x80000000u), -120.0f);
-    EXP_SPLIT(t, z, r)
+    const A z = EXP_WHOLE(t), r = EXP_REST(t, z);
     const A large = EXP_TIMES(EXP_NEAR(r), F32_BITS(z), 64u); /* 2^64 e^t */
     const A y = (x < 0.0f ? x * large : x) / M_FMA(large, 5.42101086e-20f, 1.0f);
     return x < -120.0f ? t * 0.0f : x < 0.0f ? y * 5.42101086e-20f : y;
@@ -174,8 +180,7 @@ FUNC A M_SILU_BACKWARD(A g, A x)
     return g * (s * (1.0f + t * (1.0f - s)));
 }
 /* Phi(-t) = exp(-t^2 / 2) q(u) / (t + 2) for t >= 0, Phi the normal distribution, and u = (t - 2) / (t + 2), so the
- * relative error is small for large t, too. The square's rounding is made up for. PHI_NEAR is q(u). In
- * PHI_FACTORS e is exp(-t^2 / 2) 2^more, and q is q(u) / (t + 2). */
+ * relative error is small for large t, too. The square's rounding is made up for. PHI_NEAR is q(u). */
 FUNC A PHI_NEAR(A u)
 {
     A q = -7.02015604e-5f;
@@ -190,17 +195,19 @@ FUNC A PHI_NEAR(A u)
     q = M_FMA(q, u, -0.331404418f);
     return M_FMA(q, u, 0.672407985f);
 }
-#define PHI_FACTORS(t, more, e, q)                                                                                     \
-    const A phi_d = 1.0f / (t + 2.0f), phi_s = t * t, phi_h = -0.5f * phi_s;                                           \
-    const A q = PHI_NEAR(M_FMA(phi_d, -4.0f, 1.0f)) * phi_d;                                                           \
-    EXP_SPLIT(phi_h, phi_z, phi_r)                                                                                     \
-    phi_r = M_FMA(M_FMA(t, t, -phi_s), -0.5f, phi_r);                                                                  \
-    const A e = EXP_TIMES(EXP_NEAR(phi_r), F32_BITS(phi_z), more);
+/* q(u) / (t + 2), and exp(-t^2 / 2) 2^more in *e. */
+FUNC A PHI_FACTORS(A t, U32 more, PRIVATE A *e)
+{
+    const A d = 1.0f / (t + 2.0f), s = t * t, h = -0.5f * s, z = EXP_WHOLE(h);
+    *e = EXP_TIMES(EXP_NEAR(M_FMA(M_FMA(t, t, -s), -0.5f, EXP_REST(h, z))), F32_BITS(z), more);
+    return PHI_NEAR(M_FMA(d, -4.0f, 1.0f)) * d;
+}
 /* 2^64 Phi(-t), and exp(-t^2 / 2). */
 FUNC A PHI_BELOW(A t, PRIVATE A *density)
 {
     const A c = LESSER_BITS(t, 14.3f);
-    PHI_FACTORS(c, 64u, e, q)
+    A       e;
+    const A q = PHI_FACTORS(c, 64u, &e);
     *density = e * 5.42101086e-20f;
     return e * q;
 }
@@ -208,16 +215,18 @@ FUNC A PHI_BELOW(A t, PRIVATE A *density)
 FUNC A M_GELU(A x)
 {
     const A t = LESSER_BITS(ABS_OF(x), 14.3f);
-    PHI_FACTORS(t, t < 12.5f ? 0u : 64u, e, q)
+    A       e;
+    const A q = PHI_FACTORS(t, t < 12.5f ? 0u : 64u, &e);
     const A y = x * (e * q) * (t < 12.5f ? 1.0f : 5.42101086e-20f); /* 2^-64 */
     return x > 14.3f ? x : x < -14.3f ? -0.0f : x > 0.0f ? x - y : y;
 }
 /* The same for |x| < 12.5, where Phi(-|x|) is a normal number. */
-#define GELU_IS_FAR(x) (!(ABS_OF(x) < 12.5f))
+FUNC I32 GELU_IS_FAR(A x) { return !(ABS_OF(x) < 12.5f); }
 FUNC A GELU_OF_NEAR(A x)
 {
     const A t = ABS_OF(x);
-    PHI_FACTORS(t, 0u, e, q)
+    A       e;
+    const A q = PHI_FACTORS(t, 0u, &e);
     const A y = x * (e * q);
     return x > 0.0f ? x - y : y;
 }
@@ -252,7 +261,7 @@ FUNC A TRIG_OF_NEAR(A x, U32 add)
 }
 /* True if |x| is too large for that, or x is not finite. Then 2 x / pi is computed in integers (Payne, Hanek 1983): the
  * product of the 24 bits of x and the bits of 2 / pi that matter. */
-#define TRIG_IS_FAR(x) (!(ABS_OF(x) < 1e5f))
+FUNC I32 TRIG_IS_FAR(A x) { return !(ABS_OF(x) < 1e5f); }
 CONSTANT U32 two_over_pi[8] = {0u,          0x28be60dbu, 0x9391054au, 0x7f09d5f4u,
                                0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau};
 FUNC A TRIG_OF_FAR(A x, U32 add)
@@ -274,8 +283,8 @@ FUNC A TRIG_OF_FAR(A x, U32 add)
     const A r = (A)rest * 3.40612158e-19f; /* pi / 2 2^-62 */
     return bits >> 31 ? TRIG_NEAR(-r, add - k) : TRIG_NEAR(r, add + k);
 }
-#define SIN_OF_NEAR(x) ((x) == 0.0f ? (x) : TRIG_OF_NEAR(x, 0u)) /* -0 stays */
-#define COS_OF_NEAR(x) TRIG_OF_NEAR(x, 1u)
+FUNC A SIN_OF_NEAR(A x) { return x == 0.0f ? x : TRIG_OF_NEAR(x, 0u); } /* -0 stays */
+FUNC A COS_OF_NEAR(A x) { return TRIG_OF_NEAR(x, 1u); }
 FUNC A M_SIN(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 0u) : SIN_OF_NEAR(x); }
 FUNC A M_COS(A x) { return TRIG_IS_FAR(x) ? TRIG_OF_FAR(x, 1u) : COS_OF_NEAR(x); }
 #else
@@ -283,18 +292,18 @@ FUNC A M_EXP(A x) { return M1(exp)(x); }
 FUNC A M_LOG(A x) { return M1(log)(x); }
 FUNC A M_TANH(A x) { return M1(tanh)(x); }
 FUNC A M_ERF(A x) { return M1(erf)(x); }
-#define EXP_IS_FAR             NEVER
-#define LOG_IS_FAR             NEVER
-#define GELU_IS_FAR            NEVER
-#define TRIG_IS_FAR            NEVER
-#define EXP_OF_NEAR(x)         M_EXP(x)
-#define EXP_BELOW(x)           M_EXP(x)
-#define LOG_OF_NORMAL(x, more) M_LOG(x)
-#define GELU_OF_NEAR(x)        M_GELU(x)
-#define SIN_OF_NEAR(x)         M_SIN(x)
-#define COS_OF_NEAR(x)         M_COS(x)
 FUNC A M_SIN(A x) { return M1(sin)(x); }
 FUNC A M_COS(A x) { return M1(cos)(x); }
+FUNC A EXP_BELOW(A x) { return M_EXP(x); }
+FUNC A LOG_OF_NORMAL(A x, A more) { (void)more; return M_LOG(x); }
+/* No x is far: the rows' own formulas are as fast. */
+FUNC I32 EXP_IS_FAR(A x) { (void)x; return 0; }
+FUNC I32 LOG_IS_FAR(A x) { (void)x; return 0; }
+FUNC I32 GELU_IS_FAR(A x) { (void)x; return 0; }
+FUNC I32 TRIG_IS_FAR(A x) { (void)x; return 0; }
+FUNC A EXP_OF_NEAR(A x) { return M_EXP(x); }
+FUNC A SIN_OF_NEAR(A x) { return M_SIN(x); }
+FUNC A COS_OF_NEAR(A x) { return M_COS(x); }
 FUNC A LOG1P_UNIT(A x) { return M1(log1p)(x); }
 FUNC A M_SIGMOID(A x)
 {
@@ -314,6 +323,7 @@ FUNC A M_GELU(A x)
 {
     return LIT(0.5) * M_MAX_OF(x, LIT(-40.0)) * M1(erfc)(x * LIT(-0.70710678118654752));
 }
+FUNC A GELU_OF_NEAR(A x) { return M_GELU(x); }
 FUNC A M_GELU_BACKWARD(A g, A x)
 {
     const A t = x > LIT(40.0) ? LIT(40.0) : x < LIT(-40.0) ? LIT(-40.0) : x;

@@ -26,8 +26,11 @@ typedef struct pointwise_params {
 #define POINTWISE_PACK(size) ((size) > 2 ? 16 / (size) : 8)
 
 #ifdef HAUL_KERNEL
-/* PUT is STORE for results of the operands' dtype, PUT_BOOL for bools. */
-#define PUT_BOOL(q, i, v) ((q)[i] = (U8)((v) ? 1 : 0))
+/* How results are stored: by STORE if they have the operands' dtype, by PUT_BOOL if they are bools, by RAW_STORE as they
+ * are; and how operands are read: by LOAD, or by RAW_LOAD as they are. */
+#define PUT_BOOL(q, i, v)  ((q)[i] = (U8)((v) ? 1 : 0))
+#define RAW_STORE(q, i, v) ((q)[i] = (v))
+#define RAW_LOAD(q, i)     ((q)[i])
 
 #if CHUNKED
 /* The elements from i on of which `left` are to be done: how many of them are in one innermost row, and where the first
@@ -49,9 +52,9 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
 }
 
 /* Dense rows are worked on in blocks of BLOCK_OF elements where the result goes past the caches, in whole lines straight
- * from registers, and where HALF_BLOCKS are converted at once. READ_BLOCK declares w for the block at v, and READ_OF is
- * an element of it; PUT_BLOCK declares y for results, PUT_TO puts one there, PUT_END stores them. READ is LOAD or
- * another name, PUT is STORE or another. */
+ * from registers, and where HALF_BLOCKS are converted at once. READ_block declares W for the block of N at FROM, and
+ * READ_OF is an element of it; PUT_block declares Y for results, PUT_TO puts one there, PUT_end stores them at TO. READ is
+ * LOAD or RAW_LOAD, PUT is STORE, PUT_BOOL or RAW_STORE. */
 #ifndef BLOCK_OF
 #define BLOCK_OF(R, S) (sizeof(R) == sizeof(S) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64)
 #endif
@@ -63,45 +66,76 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
 #else
 #define BLOCKS_PAST_CACHES PAST_CACHES
 #endif
-#define RAW_LOAD_BLOCK(S, n, w, v)  GLOBAL const S *w = v;
-#define RAW_STORE_BLOCK(R, n, y)    R y[n];
-#define RAW_STORE_END(R, n, o, y)                                                                                      \
-    if (!HALF_BLOCKS || PAST_CACHES) for (int l = 0; l < n; l += 64 / (int)sizeof(R)) PUT_LINE((o) + l, y + l);        \
-    else BLOCK_LOOP for (int l = 0; l < n; l++) (o)[l] = y[l];
+TEMPLATE(RAW_LOAD_block, S, N, W, FROM)
+                GLOBAL const S *W = FROM;
+END_TEMPLATE
+TEMPLATE(RAW_STORE_block, R, N, Y)
+                R Y[N];
+END_TEMPLATE
+TEMPLATE(RAW_STORE_end, R, N, TO, Y)
+                if (!HALF_BLOCKS || PAST_CACHES) for (int l = 0; l < N; l += 64 / (int)sizeof(R)) PUT_LINE((TO) + l, Y + l);
+                else BLOCK_LOOP for (int l = 0; l < N; l++) (TO)[l] = Y[l];
+END_TEMPLATE
+TEMPLATE(LOAD_block, S, N, W, FROM)
 #if HALF_BLOCKS
-#define LOAD_BLOCK(S, n, w, v)      F32 w[n]; WIDEN_BLOCK(w, v, n);
-#define LOAD_OF(w, j)               ((w)[j])
-#define STORE_BLOCK(R, n, y)        F32 y[n];
-#define STORE_TO(y, j, v)           ((y)[j] = (F32)(v))
-#define STORE_END(R, n, o, y)       R halves[n]; NARROW_BLOCK(halves, y, n); RAW_STORE_END(R, n, o, halves)
+                F32 W[N];
+                WIDEN_BLOCK(W, FROM, N);
 #else
-#define LOAD_BLOCK                  RAW_LOAD_BLOCK
-#define LOAD_OF                     LOAD
-#define STORE_BLOCK                 RAW_STORE_BLOCK
-#define STORE_TO                    STORE
-#define STORE_END                   RAW_STORE_END
+                EXPAND(RAW_LOAD_block, S, N, W, FROM)
 #endif
-#define PUT_BOOL_BLOCK              RAW_STORE_BLOCK
-#define PUT_BOOL_TO                 PUT_BOOL
-#define PUT_BOOL_END                RAW_STORE_END
-/* True if a dense row from o on begins with blocks. Past the caches they begin at a line. */
-#define IN_BLOCKS(R, S, o, row)                                                                                        \
-    ((row) >= BLOCK_OF(R, S) && (BLOCKS_PAST_CACHES ? BYTES_TO_LINE(o) == 0 : HALF_BLOCKS))
+END_TEMPLATE
+TEMPLATE(STORE_block, R, N, Y)
+#if HALF_BLOCKS
+                F32 Y[N];
+#else
+                EXPAND(RAW_STORE_block, R, N, Y)
+#endif
+END_TEMPLATE
+TEMPLATE(STORE_end, R, N, TO, Y)
+#if HALF_BLOCKS
+                R halves[N];
+                NARROW_BLOCK(halves, Y, N);
+                EXPAND(RAW_STORE_end, R, N, TO, halves)
+#else
+                EXPAND(RAW_STORE_end, R, N, TO, Y)
+#endif
+END_TEMPLATE
+TEMPLATE(PUT_BOOL_block, R, N, Y)
+                EXPAND(RAW_STORE_block, R, N, Y)
+END_TEMPLATE
+TEMPLATE(PUT_BOOL_end, R, N, TO, Y)
+                EXPAND(RAW_STORE_end, R, N, TO, Y)
+END_TEMPLATE
+#if HALF_BLOCKS
+#define LOAD_OF(w, j)     ((w)[j])
+#define STORE_TO(y, j, v) ((y)[j] = (F32)(v))
+#else
+#define LOAD_OF           LOAD
+#define STORE_TO          STORE
+#endif
+#define PUT_BOOL_TO       PUT_BOOL
+#define RAW_LOAD_OF       RAW_LOAD
+#define RAW_STORE_TO      RAW_STORE
+/* True if a dense row begins with blocks. Past the caches they begin at a line, which is `before` bytes away. */
+INLINE U32 pointwise_in_blocks(I64 row, int block, I32 past_caches, U64 before)
+{
+    return row >= block && (past_caches ? before == 0 : HALF_BLOCKS);
+}
+#define IN_BLOCKS(R, S, o, row) pointwise_in_blocks(row, BLOCK_OF(R, S), BLOCKS_PAST_CACHES, BYTES_TO_LINE(o))
 /* How many elements of it are worked on alike: those before a line, or those of whole blocks. */
-#define ROW_PART(R, o, row, block)                                                                                     \
-    pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, block)
 INLINE I64 pointwise_part(I64 row, I64 before, int block)
 {
     return before ? least(row, before) : row - row % block;
 }
 #else
-#define PACK ((int)POINTWISE_PACK(sizeof(T)))
-#define PACK_TYPE(S)                                                                                                   \
-    typedef struct __attribute__((aligned(sizeof(S) * PACK > 16 ? 16 : sizeof(S) * PACK))) pack_##S {                  \
-        S of[PACK];                                                                                                    \
-    } pack_##S;
-PACK_TYPE(T)
-PACK_TYPE(U8)
+enum { PACK = (int)POINTWISE_PACK(sizeof(T)) };
+TEMPLATE(pack_type, S)
+typedef struct __attribute__((aligned(sizeof(S) * PACK > 16 ? 16 : sizeof(S) * PACK))) pack_##S {
+    S of[PACK];
+} pack_##S;
+END_TEMPLATE
+EXPAND(pack_type, T)
+EXPAND(pack_type, U8)
 
 /* Item i: how many elements it has, and where the first is in each operand. */
 INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *at)
@@ -131,22 +165,25 @@ INLINE int pointwise_pack(const pointwise_params *p, I64 i, int operands, I64 *a
     }
     return (int)M_MIN_OF((I64)p->pack, p->count - first);
 }
-#define FOR_PACKS(i) for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1))
-#define IS_WHOLE(n)  ((n) == PACK && p.pack == PACK)
+INLINE I32 pointwise_is_whole(const pointwise_params *p, int n) { return n == PACK && p->pack == PACK; }
 
 /* An operand of a whole item, whose elements are side by side or all the same one. */
 #ifndef PACK_MOVE /* of the backend */
 #define PACK_MOVE(S, TO, to, FROM, from) *(TO pack_##S *)(to) = *(FROM const pack_##S *)(from)
 #endif
-#define PACK_LOAD(S, name, from, step)                                                                                 \
-    pack_##S name;                                                                                                     \
-    if (step) PACK_MOVE(S, PRIVATE, &name, GLOBAL, from); else PACK_LOOP for (int j = 0; j < PACK; j++) name.of[j] = (from)[0];
-#define PACK_STORE(S, to, name) PACK_MOVE(S, GLOBAL, to, PRIVATE, &name)
+TEMPLATE(pack_load, S, NAME, FROM, STEP)
+            pack_##S NAME;
+            if (STEP) PACK_MOVE(S, PRIVATE, &NAME, GLOBAL, FROM);
+            else PACK_LOOP for (int j = 0; j < PACK; j++) NAME.of[j] = (FROM)[0];
+END_TEMPLATE
+TEMPLATE(pack_store, S, TO, NAME)
+            PACK_MOVE(S, GLOBAL, TO, PRIVATE, &NAME);
+END_TEMPLATE
 #endif
 
 /* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1.
  * NEAR is the same for an X for which IS_FAR does not hold. It vectorises, and is used where no element of a run is far. */
-#define NEVER(x)      0
+INLINE I32 NEVER(A x) { (void)x; return 0; }
 TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)
 KERNEL2(NAME, pointwise_params, R, out, const S, in0)
 {
@@ -164,16 +201,16 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
         if (IS_FAR(LIT(-1e9)) && !far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) far |= IS_FAR(READ(v, j));
         const U32 blocks = !far && IN_BLOCKS(R, S, o, row);
-        row = far ? row : ROW_PART(R, o, row, blocks ? BLOCK_OF(R, S) : 1);
+        row = far ? row : pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? BLOCK_OF(R, S) : 1);
         if (blocks)
             for (I64 k = 0; k < row; k += BLOCK_OF(R, S)) {
-                CAT(READ, BLOCK)(S, BLOCK_OF(R, S), w, v + k)
-                CAT(PUT, BLOCK)(R, BLOCK_OF(R, S), y)
+                EXPAND(READ##_block, S, BLOCK_OF(R, S), w, v + k)
+                EXPAND(PUT##_block, R, BLOCK_OF(R, S), y)
                 BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, S); j++) {
-                    const V X = CAT(READ, OF)(w, j);
-                    CAT(PUT, TO)(y, j, NEAR);
+                    const V X = READ##_OF(w, j);
+                    PUT##_TO(y, j, NEAR);
                 }
-                CAT(PUT, END)(R, BLOCK_OF(R, S), o + k, y)
+                EXPAND(PUT##_end, R, BLOCK_OF(R, S), o + k, y)
             }
         else if (!far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
@@ -189,19 +226,19 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
     }
     PUT_LINES_END(PAST_CACHES);
 #else
-    FOR_PACKS(i) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[2];
         const int n = pointwise_pack(&p, i, 2, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const S *v = in0 + at[1];
-        if (IS_WHOLE(n)) {
+        if (pointwise_is_whole(&p, n)) {
             pack_##R y;
-            PACK_LOAD(S, w, v, t1)
+            EXPAND(pack_load, S, w, v, t1)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
                 const V X = READ(w.of, j);
                 PUT(y.of, j, FORMULA);
             }
-            PACK_STORE(R, o, y);
+            EXPAND(pack_store, R, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
                 const V X = READ(v, j * t1);
@@ -227,28 +264,28 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
         const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = dense && IN_BLOCKS(R, T, o, row);
-        row = dense ? ROW_PART(R, o, row, blocks ? BLOCK_OF(R, T) : 1) : row;
+        row = dense ? pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? BLOCK_OF(R, T) : 1) : row;
         if (blocks && t2 == 1)
             for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
-                LOAD_BLOCK(T, BLOCK_OF(R, T), w0, v0 + k)
-                LOAD_BLOCK(T, BLOCK_OF(R, T), w1, v1 + k)
-                CAT(PUT, BLOCK)(R, BLOCK_OF(R, T), y)
+                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w0, v0 + k)
+                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w1, v1 + k)
+                EXPAND(PUT##_block, R, BLOCK_OF(R, T), y)
                 BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
                     const A a = LOAD_OF(w0, j), b = LOAD_OF(w1, j);
-                    CAT(PUT, TO)(y, j, FORMULA);
+                    PUT##_TO(y, j, FORMULA);
                 }
-                CAT(PUT, END)(R, BLOCK_OF(R, T), o + k, y)
+                EXPAND(PUT##_end, R, BLOCK_OF(R, T), o + k, y)
             }
         else if (blocks) {
             const A b = LOAD(v1, 0);
             for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
-                LOAD_BLOCK(T, BLOCK_OF(R, T), w0, v0 + k)
-                CAT(PUT, BLOCK)(R, BLOCK_OF(R, T), y)
+                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w0, v0 + k)
+                EXPAND(PUT##_block, R, BLOCK_OF(R, T), y)
                 BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
                     const A a = LOAD_OF(w0, j);
-                    CAT(PUT, TO)(y, j, FORMULA);
+                    PUT##_TO(y, j, FORMULA);
                 }
-                CAT(PUT, END)(R, BLOCK_OF(R, T), o + k, y)
+                EXPAND(PUT##_end, R, BLOCK_OF(R, T), o + k, y)
             }
         } else if (dense && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
@@ -270,20 +307,20 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
     }
     PUT_LINES_END(PAST_CACHES);
 #else
-    FOR_PACKS(i) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[3];
         const int n = pointwise_pack(&p, i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
-        if (IS_WHOLE(n)) {
+        if (pointwise_is_whole(&p, n)) {
             pack_##R y;
-            PACK_LOAD(T, w0, v0, t1)
-            PACK_LOAD(T, w1, v1, t2)
+            EXPAND(pack_load, T, w0, v0, t1)
+            EXPAND(pack_load, T, w1, v1, t2)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
                 const A a = LOAD(w0.of, j), b = LOAD(w1.of, j);
                 PUT(y.of, j, FORMULA);
             }
-            PACK_STORE(R, o, y);
+            EXPAND(pack_store, R, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);

@@ -28,15 +28,19 @@ typedef struct rmsprop_params {
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
+/* The relative error of a rounding to T. */
+FUNC A rmsprop_rounding(void)
+{
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define RMSPROP_ROUNDING 1.1102230246251565e-16
+    return 1.1102230246251565e-16;
 #elif defined(HAUL_KERNEL_DTYPE_f32)
-#define RMSPROP_ROUNDING 5.96046448e-8f
+    return 5.96046448e-8f;
 #elif defined(HAUL_KERNEL_DTYPE_f16)
-#define RMSPROP_ROUNDING 4.8828125e-4f
+    return 4.8828125e-4f;
 #else
-#define RMSPROP_ROUNDING 3.90625e-3f
+    return 3.90625e-3f;
 #endif
+}
 TEMPLATE(rmsprop_steps)
     const A lr = SCALAR(p.lr), alpha = SCALAR(p.alpha), rest = SCALAR(p.rest), eps = SCALAR(p.eps);
     const A momentum = SCALAR(p.momentum), decay = SCALAR(p.decay);
@@ -50,7 +54,7 @@ TEMPLATE(rmsprop_steps)
         if (p.a_at >= 0) {
             const A a = alpha * LOAD(grad_avg, p.a_at + i) + rest * g;
             STORE(grad_avg, p.a_at + i, a);
-            spread = M_MAX(s - a * a, s * RMSPROP_ROUNDING);
+            spread = M_MAX(s - a * a, s * rmsprop_rounding());
         }
         A step = (p.b_at >= 0 ? g : lr * g) / (M_SQRT(spread) + eps);
         if (p.b_at >= 0) {

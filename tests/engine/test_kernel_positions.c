@@ -20,7 +20,7 @@
 #define atomicCAS(at, old, value) __sync_val_compare_and_swap(at, old, value)
 static const struct {
     unsigned x;
-} threadIdx;
+} threadIdx __attribute__((unused)); /* of the lanes form */
 static unsigned __float_as_uint(float x)
 {
     unsigned bits;

@@ -7,41 +7,10 @@
 #include "kernels/kernels.h"
 #include "transfer/copy.h"
 
+// clang-format off
 /* kernel text begins */
 #ifdef HAUL_KERNEL
-/* Floats truncate towards zero. Out-of-range values become the nearest value and NaN becomes 0, because C leaves both
- * undefined. The bounds are exact in every float type; values from CAST_HIGH on do not fit. Integers wrap around. */
-#if defined(HAUL_KERNEL_DTYPE_u8)
-#define CAST_LOW  0
-#define CAST_HIGH 256
-#define CAST_MIN  0
-#define CAST_MAX  255
-#elif defined(HAUL_KERNEL_DTYPE_i8)
-#define CAST_LOW  -128
-#define CAST_HIGH 128
-#define CAST_MIN  -128
-#define CAST_MAX  127
-#elif defined(HAUL_KERNEL_DTYPE_i16)
-#define CAST_LOW  -32768
-#define CAST_HIGH 32768
-#define CAST_MIN  -32768
-#define CAST_MAX  32767
-#elif defined(HAUL_KERNEL_DTYPE_i32)
-#define CAST_LOW  -2147483648.0f
-#define CAST_HIGH 2147483648.0f
-#define CAST_MIN  (-2147483647 - 1)
-#define CAST_MAX  2147483647
-#elif defined(HAUL_KERNEL_DTYPE_i64)
-#define CAST_LOW  -9223372036854775808.0f
-#define CAST_HIGH 9223372036854775808.0f
-#define CAST_MIN  (-0x7fffffffffffffff - 1)
-#define CAST_MAX  0x7fffffffffffffff
-#endif
-
-#if defined(HAUL_KERNEL_DTYPE_bool)
-#define CAST_INTEGER(x) ((T)((x) != 0))
-#define CAST_FLOAT(x)   ((T)((x) != 0))
-#elif IS_HALF
+#if IS_HALF
 /* Rounding to f32 first must not decide the second rounding: if digits were lost, the last bit of the f32 is set. */
 FUNC F32 cast_odd_integer(I64 v)
 {
@@ -55,8 +24,6 @@ FUNC F32 cast_odd_integer(I64 v)
                                    : huge * 1099511627776.0f;
     return v < 0 ? -x : x;
 }
-#define CAST_INTEGER(x) cast_odd_integer(x)
-#define CAST_FLOAT(x)   ((F32)(x))
 #ifdef HAS_F64
 FUNC F32 cast_odd_f64(F64 v)
 {
@@ -65,56 +32,66 @@ FUNC F32 cast_odd_f64(F64 v)
     const U32 bits = F32_BITS(near), down = (back < 0 ? -back : back) > (v < 0 ? -v : v) ? bits - 1 : bits;
     return BITS_F32(back != v && v == v ? down | 1 : bits);
 }
-#define CAST_F64(x) cast_odd_f64(x)
 #endif
-#elif IS_FLOAT
-#define CAST_INTEGER(x) ((T)(x))
-#define CAST_FLOAT(x)   ((T)(x))
+#elif !IS_FLOAT && !defined(HAUL_KERNEL_DTYPE_bool)
+/* Values from 2^CAST_BITS on do not fit, nor do those below -2^CAST_BITS, or 0. */
+#if defined(HAUL_KERNEL_DTYPE_u8)
+enum { CAST_BITS = 8, CAST_HAS_SIGN = 0 };
 #else
-#define CAST_INTEGER(x) ((T)(x))
-#define CAST_FLOAT(x)   ((x) != (x) ? (T)0 : (x) >= CAST_HIGH ? (T)CAST_MAX : (x) <= CAST_LOW ? (T)CAST_MIN : (T)(x))
+enum { CAST_BITS = 8 * (int)sizeof(T) - 1, CAST_HAS_SIGN = 1 };
+#endif
+#endif
+
+/* An integer of type S as an element of T; halves are f32 until they are stored. Integers wrap around. */
+TEMPLATE(cast_integer, NAME, S)
+#if defined(HAUL_KERNEL_DTYPE_bool)
+FUNC T NAME##_of(S x) { return x != 0; }
+#elif IS_HALF
+FUNC F32 NAME##_of(S x) { return cast_odd_integer(x); }
+#else
+FUNC T NAME##_of(S x) { return (T)x; }
+#endif
+END_TEMPLATE
+EXPAND(cast_integer, cast_bool, I32)
+EXPAND(cast_integer, cast_u8, U8)
+EXPAND(cast_integer, cast_i8, I8)
+EXPAND(cast_integer, cast_i16, I16)
+EXPAND(cast_integer, cast_i32, I32)
+EXPAND(cast_integer, cast_i64, I64)
+
+/* The same for a float. Floats truncate towards zero. Out-of-range values become the nearest value and NaN becomes 0,
+ * because C leaves both undefined. The bounds are exact in every float type. */
+TEMPLATE(cast_float, NAME, S)
+#if defined(HAUL_KERNEL_DTYPE_bool)
+FUNC T NAME##_of(S x) { return x != 0; }
+#elif IS_FLOAT
+FUNC A NAME##_of(S x) { return (A)x; }
+#else
+FUNC T NAME##_of(S x)
+{
+    const S high = (S)((U64)1 << CAST_BITS), low = CAST_HAS_SIGN ? -high : (S)0;
+    return x != x ? (T)0 : x >= high ? (T)(((U64)1 << CAST_BITS) - 1) : x <= low ? (T)(I64)low : (T)x;
+}
+#endif
+END_TEMPLATE
+EXPAND(cast_float, cast_f32, F32)
+#if IS_HALF && defined(HAS_F64)
+FUNC F32 cast_f64_of(F64 x) { return cast_odd_f64(x); }
+#elif defined(HAS_F64)
+EXPAND(cast_float, cast_f64, F64)
 #endif
 
 #if !CHUNKED
-PACK_TYPE(I8)
-PACK_TYPE(I16)
-PACK_TYPE(I32)
-PACK_TYPE(I64)
-PACK_TYPE(U16)
-PACK_TYPE(F32)
+EXPAND(pack_type, I8)
+EXPAND(pack_type, I16)
+EXPAND(pack_type, I32)
+EXPAND(pack_type, I64)
+EXPAND(pack_type, U16)
+EXPAND(pack_type, F32)
 #ifdef HAS_F64
-PACK_TYPE(F64)
+EXPAND(pack_type, F64)
 #endif
 #endif
-#define CAST_BOOL(x) CAST_INTEGER((x) != 0)
-#ifndef CAST_F64
-#define CAST_F64(x) CAST_FLOAT(x)
-#endif
-/* Halves are rounded when they are stored. Copies preserve every bit. */
-#define CAST_PUT(p, i, v) ((p)[i] = (v))
-#define CAST_PUT_BLOCK    RAW_STORE_BLOCK
-#define CAST_PUT_TO       CAST_PUT
-#define CAST_PUT_END      RAW_STORE_END
-#if IS_HALF
-#define CAST_STORE STORE
-#else
-#define CAST_STORE CAST_PUT
-#endif
-#if defined(HAUL_KERNEL_DTYPE_f16)
-#define CAST_F16(x)  (x)
-#define CAST_PUT_F16 CAST_PUT
-#else
-#define CAST_F16(x)  CAST_FLOAT(F16_TO_F32(x))
-#define CAST_PUT_F16 CAST_STORE
-#endif
-#if defined(HAUL_KERNEL_DTYPE_bf16)
-#define CAST_BF16(x)  (x)
-#define CAST_PUT_BF16 CAST_PUT
-#else
-#define CAST_BF16(x)  CAST_FLOAT(BF16_TO_F32(x))
-#define CAST_PUT_BF16 CAST_STORE
-#endif
-
 #if IS_BITS
 #if CHUNKED
 /* `row` elements of v, `step` apart. A small step that the compiler knows vectorises; others had better not, as vectors
@@ -131,7 +108,7 @@ FUNC void copy_apart(GLOBAL T *o, GLOBAL const T *v, I64 to_step, I64 step, I64 
     }
 }
 /* Every second element, in whole lines past the caches. */
-#define COPY_LINE (64 / (int)sizeof(T))
+enum { COPY_LINE = 64 / (int)sizeof(T) };
 FUNC void copy_every_second(GLOBAL T *o, GLOBAL const T *v, I64 row)
 {
     I64 j = least(row, (I64)(BYTES_TO_LINE(o) / sizeof(T)));
@@ -197,24 +174,30 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
 #endif
 #endif
 
-/* No LOAD, which would convert. */
-#define CAST_READ(p, i) ((p)[i])
-#define CAST_READ_BLOCK RAW_LOAD_BLOCK
-#define CAST_READ_OF    CAST_READ
-EXPAND(pointwise1, cast_bool, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_BOOL(x), NEVER, CAST_BOOL(x))
-EXPAND(pointwise1, cast_u8, T, CAST_STORE, U8, U8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i8, T, CAST_STORE, I8, I8, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i16, T, CAST_STORE, I16, I16, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i32, T, CAST_STORE, I32, I32, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_i64, T, CAST_STORE, I64, I64, CAST_READ, x, CAST_INTEGER(x), NEVER, CAST_INTEGER(x))
-EXPAND(pointwise1, cast_f16, T, CAST_PUT_F16, U16, U16, CAST_READ, x, CAST_F16(x), NEVER, CAST_F16(x))
-EXPAND(pointwise1, cast_bf16, T, CAST_PUT_BF16, U16, U16, CAST_READ, x, CAST_BF16(x), NEVER, CAST_BF16(x))
-EXPAND(pointwise1, cast_f32, T, CAST_STORE, F32, F32, CAST_READ, x, CAST_FLOAT(x), NEVER, CAST_FLOAT(x))
+/* RAW_LOAD, as LOAD would convert. Copies of halves preserve every bit. */
+EXPAND(pointwise1, cast_bool, T, STORE, U8, U8, RAW_LOAD, x, cast_bool_of(x != 0), NEVER, cast_bool_of(x != 0))
+EXPAND(pointwise1, cast_u8, T, STORE, U8, U8, RAW_LOAD, x, cast_u8_of(x), NEVER, cast_u8_of(x))
+EXPAND(pointwise1, cast_i8, T, STORE, I8, I8, RAW_LOAD, x, cast_i8_of(x), NEVER, cast_i8_of(x))
+EXPAND(pointwise1, cast_i16, T, STORE, I16, I16, RAW_LOAD, x, cast_i16_of(x), NEVER, cast_i16_of(x))
+EXPAND(pointwise1, cast_i32, T, STORE, I32, I32, RAW_LOAD, x, cast_i32_of(x), NEVER, cast_i32_of(x))
+EXPAND(pointwise1, cast_i64, T, STORE, I64, I64, RAW_LOAD, x, cast_i64_of(x), NEVER, cast_i64_of(x))
+#if defined(HAUL_KERNEL_DTYPE_f16)
+EXPAND(pointwise1, cast_f16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x)
+#else
+EXPAND(pointwise1, cast_f16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(F16_TO_F32(x)), NEVER, cast_f32_of(F16_TO_F32(x)))
+#endif
+#if defined(HAUL_KERNEL_DTYPE_bf16)
+EXPAND(pointwise1, cast_bf16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x)
+#else
+EXPAND(pointwise1, cast_bf16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(BF16_TO_F32(x)), NEVER, cast_f32_of(BF16_TO_F32(x)))
+#endif
+EXPAND(pointwise1, cast_f32, T, STORE, F32, F32, RAW_LOAD, x, cast_f32_of(x), NEVER, cast_f32_of(x))
 #ifdef HAS_F64
-EXPAND(pointwise1, cast_f64, T, CAST_STORE, F64, F64, CAST_READ, x, CAST_F64(x), NEVER, CAST_F64(x))
+EXPAND(pointwise1, cast_f64, T, STORE, F64, F64, RAW_LOAD, x, cast_f64_of(x), NEVER, cast_f64_of(x))
 #endif
 #endif
 /* kernel text ends */
+// clang-format on
 
 enum { GRAIN = 32768 };
 

@@ -24,7 +24,7 @@ enum { TRANSPOSE_TEAM = 32 };
 
 #if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TRANSPOSE) /* of the backend */
 /* A work item is a strip: as many rows as a cache line has elements. */
-#define TRANSPOSE_LINE (CHUNKED ? 64 / (int)sizeof(T) : 1)
+enum { TRANSPOSE_LINE = CHUNKED ? 64 / (int)sizeof(T) : 1 };
 
 KERNEL2(transpose, transpose_params, T, out, const T, x)
 {

@@ -15,6 +15,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/matmul/tile_kernel.h"
+
 /* Copy planes [h, w] into planes [rows, columns], `phases` of them for each: element (r, c) of phase (y, x) comes from
  * ((r mul_h + y - top) / div_h, (c mul_w + x - left) / div_w) where that is a whole number inside the plane; else it is
  * 0. A work item is a row; the last one is `slack` zeros behind everything. */
@@ -81,9 +83,15 @@ KERNEL2(conv2d_pad, conv2d_pad_params, ACC, out, const T, in0)
 }
 
 /* Where a tap finds its elements, relative to a channel. */
-#define CONV2D_TAP(of, y, x)                                                                                           \
-    ((REMAINDER((y) * (of).step_h, (of).phases_h) * (of).phases_w + REMAINDER((x) * (of).step_w, (of).phases_w)) * (of).plane + \
-     QUOTIENT((y) * (of).step_h, (of).phases_h) * (of).columns + QUOTIENT((x) * (of).step_w, (of).phases_w))
+TEMPLATE(conv2d_tap, NAME, PARAMS)
+FUNC I64 NAME(const PARAMS p, I64 y, I64 x)
+{
+    const I64 phase = REMAINDER(y * p.step_h, p.phases_h) * p.phases_w + REMAINDER(x * p.step_w, p.phases_w);
+    return phase * p.plane + QUOTIENT(y * p.step_h, p.phases_h) * p.columns + QUOTIENT(x * p.step_w, p.phases_w);
+}
+END_TEMPLATE
+EXPAND(conv2d_tap, conv2d_tile_tap, conv2d_tile_params)
+EXPAND(conv2d_tap, conv2d_weight_tap, conv2d_weight_params)
 
 /* A tile of the result a work item. */
 KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weight, const ACC, bias)
@@ -98,24 +106,20 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
         const I64 row1 = M_MIN_OF(below, 1) * p.w_out, row2 = M_MIN_OF(below, 2) * p.w_out;
         const I64 row3 = M_MIN_OF(below, 3) * p.w_out, row4 = M_MIN_OF(below, 4) * p.w_out;
         const I64 row5 = M_MIN_OF(below, 5) * p.w_out;
-        TILE_EACH(TILE_ZERO)
+        EXPAND(tile_zero)
         for (I64 y = 0; y < p.kh; y++)
             for (I64 x = 0; x < p.kw; x++) {
-                GLOBAL const ACC *b = planes + CONV2D_TAP(p, y, x), *a = taps + y * p.w_kh + x * p.w_kw;
+                GLOBAL const ACC *b = planes + conv2d_tile_tap(p, y, x), *a = taps + y * p.w_kh + x * p.w_kw;
                 for (I64 c = 0; c < p.channels; c++) {
-                    TILE_LOAD(b)
-#define CONV2D_STEP(r) TILE_FMA(r, a[row##r])
-                    TILE_EACH(CONV2D_STEP)
-#undef CONV2D_STEP
+                    EXPAND(tile_load, b)
+                    EXPAND(tile_add, a[row0], a[row1], a[row2], a[row3], a[row4], a[row5])
                     a += p.w_channel;
                     b += p.channel;
                 }
             }
         const I64 end = M_MIN_OF(span, q0 + TILE_WIDTH);
         ACC rows[TILE_ROWS][TILE_WIDTH];
-#define CONV2D_KEEP(r) TILE_STORE(r, rows[r])
-        TILE_EACH(CONV2D_KEEP)
-#undef CONV2D_KEEP
+        EXPAND(tile_store, rows)
         for (int r = 0; r < TILE_ROWS && r <= below; r++) {
             const I64 channel = group * p.m + i0 + r;
             const A start = p.has_bias ? bias[p.bias_offset + channel] : (A)0;
@@ -129,13 +133,11 @@ KERNEL4(conv2d_tile, conv2d_tile_params, T, out, const ACC, in0, const ACC, weig
     }
 }
 
-#define CONV2D_EACH(what) what(0) what(1) what(2) what(3)
-
 /* Where tap k of a group finds its elements in an image of x. */
 FUNC I64 conv2d_tap_at(const conv2d_weight_params of, I64 group, I64 k)
 {
     const I64 c = QUOTIENT(k, of.kh * of.kw), yx = k - c * (of.kh * of.kw), y = QUOTIENT(yx, of.kw), x = yx - y * of.kw;
-    return (group * of.channels + c) * of.channel + CONV2D_TAP(of, y, x);
+    return (group * of.channels + c) * of.channel + conv2d_weight_tap(of, y, x);
 }
 
 /* The sums of the lanes of `count` vectors. */
@@ -148,6 +150,31 @@ FUNC void conv2d_fold(GLOBAL ACC *to, I64 count, const ACC *lanes)
     }
 }
 
+/* Row R of the four channels of dy and column R of the four taps, and the sums of that row. Channels and taps past the last
+ * are the last again. */
+TEMPLATE(conv2d_row, R)
+        const I64 dy##R = (group * p.m + i0 + M_MIN_OF(below, (I64)R)) * p.dy_plane;
+        const I64 x##R = conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)R));
+        V s##R##0 = VSPLAT(LIT(0.0)), s##R##1 = s##R##0, s##R##2 = s##R##0, s##R##3 = s##R##0;
+END_TEMPLATE
+TEMPLATE(conv2d_add_row, R)
+                {
+                    const V w = VLOAD(dy + dy##R + q);
+                    s##R##0 = VFMA(w, v0, s##R##0);
+                    s##R##1 = VFMA(w, v1, s##R##1);
+                    s##R##2 = VFMA(w, v2, s##R##2);
+                    s##R##3 = VFMA(w, v3, s##R##3);
+                }
+END_TEMPLATE
+TEMPLATE(conv2d_store_row, R)
+        if (R <= below) {
+            VSTORE(lanes, s##R##0);
+            VSTORE(lanes + LANES, s##R##1);
+            VSTORE(lanes + 2 * LANES, s##R##2);
+            VSTORE(lanes + 3 * LANES, s##R##3);
+            conv2d_fold(to + R * taps, count, lanes);
+        }
+END_TEMPLATE
 /* Four channels of dy against four taps a work item. */
 KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC, in1)
 {
@@ -158,36 +185,27 @@ KERNEL3(conv2d_weight, conv2d_weight_params, ACC, out, const ACC, in0, const ACC
         const I64 i0 = (part - above * strips) * CONV2D_ROWS, piece = QUOTIENT(above, p.groups), group = above - piece * p.groups;
         const I64 first = piece * p.per_piece, last = M_MIN_OF(first + p.per_piece, p.n);
         const I64 below = p.m - 1 - i0, right = taps - 1 - k0;
-        /* Channels and taps past the last are the last again. */
-#define CONV2D_ROW(r)                                                                                                  \
-        const I64 dy##r = (group * p.m + i0 + M_MIN_OF(below, (I64)r)) * p.dy_plane;                                   \
-        const I64 x##r = conv2d_tap_at(p, group, k0 + M_MIN_OF(right, (I64)r));                                        \
-        V s##r##0 = VSPLAT(LIT(0.0)), s##r##1 = s##r##0, s##r##2 = s##r##0, s##r##3 = s##r##0;
-        CONV2D_EACH(CONV2D_ROW)
-#undef CONV2D_ROW
+        EXPAND(conv2d_row, 0)
+        EXPAND(conv2d_row, 1)
+        EXPAND(conv2d_row, 2)
+        EXPAND(conv2d_row, 3)
         for (I64 image = first; image < last; image++) {
             GLOBAL const ACC *dy = in0 + image * p.dy_image, *x = in1 + image * p.image;
             for (I64 q = 0; q < p.span; q += LANES) {
                 const V v0 = VLOAD(x + x0 + q), v1 = VLOAD(x + x1 + q), v2 = VLOAD(x + x2 + q), v3 = VLOAD(x + x3 + q);
-#define CONV2D_ADD(r, c) s##r##c = VFMA(w, v##c, s##r##c);
-#define CONV2D_STEP(r) { const V w = VLOAD(dy + dy##r + q); CONV2D_ADD(r, 0) CONV2D_ADD(r, 1) CONV2D_ADD(r, 2) CONV2D_ADD(r, 3) }
-                CONV2D_EACH(CONV2D_STEP)
-#undef CONV2D_STEP
-#undef CONV2D_ADD
+                EXPAND(conv2d_add_row, 0)
+                EXPAND(conv2d_add_row, 1)
+                EXPAND(conv2d_add_row, 2)
+                EXPAND(conv2d_add_row, 3)
             }
         }
         GLOBAL ACC *to = out + ((piece * p.groups + group) * p.m + i0) * taps + k0;
         const I64 count = M_MIN_OF(right + 1, (I64)CONV2D_ROWS);
         ACC lanes[CONV2D_ROWS * LANES];
-#define CONV2D_PUT(r, c) VSTORE(lanes + c * LANES, s##r##c);
-#define CONV2D_KEEP(r)                                                                                                 \
-        if (r <= below) {                                                                                              \
-            CONV2D_PUT(r, 0) CONV2D_PUT(r, 1) CONV2D_PUT(r, 2) CONV2D_PUT(r, 3)                                        \
-            conv2d_fold(to + r * taps, count, lanes);                                                                  \
-        }
-        CONV2D_EACH(CONV2D_KEEP)
-#undef CONV2D_KEEP
-#undef CONV2D_PUT
+        EXPAND(conv2d_store_row, 0)
+        EXPAND(conv2d_store_row, 1)
+        EXPAND(conv2d_store_row, 2)
+        EXPAND(conv2d_store_row, 3)
     }
 }
 #endif

@@ -57,17 +57,16 @@ FUNC I64 interpolate_to(const interpolate_axis of, I64 i, I64 size, I64 count)
 
 /* What the kernels below do for the run of elements [i, end), of which the first and the last may be in the middle of
  * rows: on processors all that are to be computed, on GPUs one. A table for a few columns serves all rows of the run. */
-#define INTERPOLATE_END(i)           (CHUNKED ? ITEMS_END : (i) + 1)
-#define INTERPOLATE_STEP             ITEMS_STEP(ITEMS_END - ITEMS_BEGIN)
-#define INTERPOLATE_LAST(first, end, width) (CHUNKED ? QUOTIENT((end) - 1, width) : (first))
+FUNC I64 interpolate_end(I64 i, I64 end) { return CHUNKED ? end : i + 1; }
+FUNC I64 interpolate_last(I64 first, I64 end, I64 width) { return CHUNKED ? QUOTIENT(end - 1, width) : first; }
 
 /* An element of y a work item. */
 KERNEL2(interpolate, interpolate_params, T, out, const T, in0)
 {
     const interpolate_axis of = p.columns;
     const A unit = LIT(1.0) / (A)of.div;
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += INTERPOLATE_STEP) {
-        const I64 end = INTERPOLATE_END(i), line0 = QUOTIENT(i, p.out_w), line1 = INTERPOLATE_LAST(line0, end, p.out_w);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(ITEMS_END - ITEMS_BEGIN)) {
+        const I64 end = interpolate_end(i, ITEMS_END), line0 = QUOTIENT(i, p.out_w), line1 = interpolate_last(line0, end, p.out_w);
         const I64 stop = CHUNKED ? p.out_w : i - line0 * p.out_w + 1;
         for (I64 c = CHUNKED ? 0 : stop - 1; c < stop; c += INTERPOLATE_WIDTH) {
             const I64 width = least(stop - c, INTERPOLATE_WIDTH), at = c * of.mul + of.add;
@@ -114,8 +113,8 @@ KERNEL2(interpolate, interpolate_params, T, out, const T, in0)
 /* An element of x's gradient a work item: rows of dy are added up first, then their columns. */
 KERNEL2(interpolate_backward, interpolate_params, T, out, const T, in0)
 {
-    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += INTERPOLATE_STEP) {
-        const I64 end = INTERPOLATE_END(i), line0 = QUOTIENT(i, p.w), line1 = INTERPOLATE_LAST(line0, end, p.w);
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(ITEMS_END - ITEMS_BEGIN)) {
+        const I64 end = interpolate_end(i, ITEMS_END), line0 = QUOTIENT(i, p.w), line1 = interpolate_last(line0, end, p.w);
         const I64 stop = CHUNKED ? p.w : i - line0 * p.w + 1;
         I64 width = 1;
         for (I64 c = CHUNKED ? 0 : stop - 1; c < stop; c += width) {

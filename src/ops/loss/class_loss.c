@@ -13,6 +13,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/reduce/rows_kernel.h"
+
 typedef struct class_params {
     I64 items;          /* rows */
     I64 classes, inner; /* elements of a row, and the distance between them */

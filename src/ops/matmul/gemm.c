@@ -10,6 +10,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/matmul/tile_kernel.h"
+
 /* Strides and offsets are in elements. */
 typedef struct gemm_params {
     I64 items;
@@ -64,6 +66,10 @@ KERNEL2(gemm_pack, gemm_params, ACC, packed, const T, in1)
 }
 
 #ifndef OWN_GEMM_TILE /* of the backend */
+TEMPLATE(gemm_store_row, R)
+            if (R <= below)
+            EXPAND(tile_store_row, R, c + R * p.c_row)
+END_TEMPLATE
 /* A tile of C a work item, those below one another first: they share a panel of B. */
 KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T, bias)
 {
@@ -78,28 +84,27 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
         const I64 row1 = M_MIN_OF(below, 1) * p.a_row, row2 = M_MIN_OF(below, 2) * p.a_row;
         const I64 row3 = M_MIN_OF(below, 3) * p.a_row, row4 = M_MIN_OF(below, 4) * p.a_row;
         const I64 row5 = M_MIN_OF(below, 5) * p.a_row;
-        TILE_EACH(TILE_ZERO)
+        EXPAND(tile_zero)
         for (I64 k = 0; k < p.k; k++) {
-            TILE_LOAD(b)
-#define GEMM_STEP(r) TILE_FMA(r, LOAD(a, row##r))
-            TILE_EACH(GEMM_STEP)
-#undef GEMM_STEP
+            EXPAND(tile_load, b)
+            EXPAND(tile_add, LOAD(a, row0), LOAD(a, row1), LOAD(a, row2), LOAD(a, row3), LOAD(a, row4), LOAD(a, row5))
             a += p.a_col;
             b += TILE_WIDTH;
         }
         GLOBAL T *c = out + p.c_offset + z * p.c_batch + i0 * p.c_row + j0;
 #if !IS_HALF
         if (columns == TILE_WIDTH && !p.has_bias && !p.accumulate) {
-#define GEMM_WHOLE(r) if (r <= below) TILE_STORE(r, c + r * p.c_row)
-            TILE_EACH(GEMM_WHOLE)
-#undef GEMM_WHOLE
+            EXPAND(gemm_store_row, 0)
+            EXPAND(gemm_store_row, 1)
+            EXPAND(gemm_store_row, 2)
+            EXPAND(gemm_store_row, 3)
+            EXPAND(gemm_store_row, 4)
+            EXPAND(gemm_store_row, 5)
             continue;
         }
 #endif
         ACC rows[TILE_ROWS][TILE_WIDTH];
-#define GEMM_KEEP(r) TILE_STORE(r, rows[r])
-        TILE_EACH(GEMM_KEEP)
-#undef GEMM_KEEP
+        EXPAND(tile_store, rows)
         for (int r = 0; r < TILE_ROWS && r <= below; r++) {
             GLOBAL T *to = c + r * p.c_row;
             for (I64 j = 0; j < columns; j++) {

@@ -46,22 +46,25 @@ TEMPLATE(batch_norm_each, DO)
 END_TEMPLATE
 
 /* Below it, a sum of squared deviations lost digits that eps does not hide. */
-#define BATCH_NORM_LEAST (SCALAR(p.eps) < SQUARES_LEAST ? SQUARES_LEAST : LIT(0.0))
-#define BATCH_NORM_ADD(s) s += squares ? (LOAD(v, j) - centre) * factor * ((LOAD(v, j) - centre) * factor) : LOAD(v, j) * factor - centre * factor
+FUNC A batch_norm_least(const batch_norm_params p) { return SCALAR(p.eps) < squares_least() ? squares_least() : LIT(0.0); }
+FUNC A batch_norm_term(A x, A centre, A factor, int squares)
+{
+    return squares ? (x - centre) * factor * ((x - centre) * factor) : x * factor - centre * factor;
+}
 /* The sum over channel k of a chunk of v - centre, or of its square, times factor: in lanes, and in one thread. */
 FUNC A batch_norm_sum(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, A centre, A factor, int squares)
 {
     const I64 step = p.channels * p.inner;
     LANE_VALUES(A, s);
     EACH_LANE(l, SUM_LANES) OF_LANE(s, l) = 0;
-    EXPAND(batch_norm_each, BATCH_NORM_ADD(OF_LANE(s, l)))
+    EXPAND(batch_norm_each, OF_LANE(s, l) += batch_norm_term(LOAD(v, j), centre, factor, squares))
     LANE_TREE(A, s, SUM_OF)
     return OF_FIRST_LANE(s);
 }
 FUNC A batch_norm_sum_column(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, A centre, A factor, int squares)
 {
     A s = 0;
-    for (I64 j = first * p.channels + k; j < end * p.channels; j += p.channels) BATCH_NORM_ADD(s);
+    for (I64 j = first * p.channels + k; j < end * p.channels; j += p.channels) s += batch_norm_term(LOAD(v, j), centre, factor, squares);
     return s;
 }
 /* The mean and the sum of squared deviations of channel k of a chunk, where one of both left the range, and that of mended
@@ -70,8 +73,8 @@ TEMPLATE(batch_norm_mended, NAME, SUM)
 RARE_FUNC A NAME(GLOBAL const T *v, const batch_norm_params p, I64 first, I64 end, I64 k, PRIVATE A *mean, PRIVATE A *m2)
 {
     const A one = LOAD(v, (first * p.channels + k) * p.inner);
-    const A lower = SUM(v, p, first, end, k, one, RANGE_LOWER, 0) / (A)((end - first) * p.inner);
-    *mean = is_finite(*mean) ? *mean : one + lower / RANGE_LOWER;
+    const A lower = SUM(v, p, first, end, k, one, range_lower(), 0) / (A)((end - first) * p.inner);
+    *mean = is_finite(*mean) ? *mean : one + lower / range_lower();
     *m2 = SUM(v, p, first, end, k, *mean, LIT(1.0), 1);
     return SUM(v, p, first, end, k, *mean, range_factor(*m2), 1);
 }
@@ -101,7 +104,7 @@ KERNEL2(batch_norm_moments, batch_norm_params, ACC, parts, const T, x)
         EXPAND(batch_norm_each, OF_LANE(t, l) += (LOAD(v, j) - mean) * (LOAD(v, j) - mean))
         LANE_TREE(A, t, SUM_OF)
         A m2 = OF_FIRST_LANE(t);
-        if (is_outside(m2, BATCH_NORM_LEAST)) {
+        if (is_outside(m2, batch_norm_least(p))) {
             const A mended = batch_norm_mend_row(v, p, first, end, k, &mean, &m2);
             if (IS_FIRST_LANE) squares[p.chunks * p.channels + i] = mended;
         }
@@ -137,7 +140,7 @@ KERNEL2(batch_norm_moments_columns, batch_norm_params, ACC, parts, const T, x)
         for (int l = 0; l < width; l++) means[i + l] = mean[l];
         for (int l = 0; l < width; l++) squares[i + l] = m2[l];
         for (int l = 0; l < width; l++) {
-            if (!is_outside(squares[i + l], BATCH_NORM_LEAST)) continue;
+            if (!is_outside(squares[i + l], batch_norm_least(p))) continue;
             A one_mean = means[i + l], one_m2 = squares[i + l];
             squares[p.chunks * p.channels + i + l] = batch_norm_mend_column(v, p, first, end, k + l, &one_mean, &one_m2);
             means[i + l] = one_mean;
@@ -159,8 +162,7 @@ TEMPLATE(batch_norm_chunks, S, TERM)
             }
         LANE_TREE(A, S, SUM_OF)
 END_TEMPLATE
-#define BATCH_NORM_D      (means[c * p.channels + k] - mean)
-#define BATCH_NORM_SCALED (BATCH_NORM_D * factor)
+FUNC A batch_norm_square(A d) { return d * d; }
 /* The mended squares of a chunk: plain ones times the factor's square, if they are within the range. */
 FUNC A batch_norm_mended_part(GLOBAL const ACC *squares, const batch_norm_params p, I64 at, A factor)
 {
@@ -178,15 +180,15 @@ KERNEL2(batch_norm_merge, batch_norm_params, ACC, stats, const ACC, parts)
         EXPAND(batch_norm_chunks, s, (means[c * p.channels + k] - one) * (A)n)
         A mean = one + OF_FIRST_LANE(s) / (A)p.images;
         if (!is_finite(mean)) {
-            EXPAND(batch_norm_chunks, lower, (means[c * p.channels + k] - one) * RANGE_LOWER * (A)n)
-            mean = one + OF_FIRST_LANE(lower) / (A)p.images / RANGE_LOWER;
+            EXPAND(batch_norm_chunks, lower, (means[c * p.channels + k] - one) * range_lower() * (A)n)
+            mean = one + OF_FIRST_LANE(lower) / (A)p.images / range_lower();
         }
-        EXPAND(batch_norm_chunks, t, squares[c * p.channels + k] + BATCH_NORM_D * BATCH_NORM_D * (A)(n * p.inner))
+        EXPAND(batch_norm_chunks, t, squares[c * p.channels + k] + batch_norm_square(means[c * p.channels + k] - mean) * (A)(n * p.inner))
         const A m2 = OF_FIRST_LANE(t);
         A var = m2 / count, scale = LIT(1.0) / M_SQRT(var + SCALAR(p.eps));
-        if (is_outside(m2, BATCH_NORM_LEAST)) {
+        if (is_outside(m2, batch_norm_least(p))) {
             const A factor = range_factor(m2);
-            EXPAND(batch_norm_chunks, u, batch_norm_mended_part(squares, p, c * p.channels + k, factor) + BATCH_NORM_SCALED * BATCH_NORM_SCALED * (A)(n * p.inner))
+            EXPAND(batch_norm_chunks, u, batch_norm_mended_part(squares, p, c * p.channels + k, factor) + batch_norm_square((means[c * p.channels + k] - mean) * factor) * (A)(n * p.inner))
             const A mended = OF_FIRST_LANE(u) / count;
             var = mended / factor / factor;
             scale = factor / M_SQRT(mended + SCALAR(p.eps) * factor * factor);

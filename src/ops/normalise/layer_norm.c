@@ -18,16 +18,16 @@ typedef struct layer_norm_params {
 FUNC A layer_norm_bias(GLOBAL const T *bias, I64 at, I64 j, A d) { return at < 0 ? d : d + LOAD(bias, at + j); }
 
 /* 1 if the variance and eps of this scale are outside of the range. */
-FUNC I32 layer_norm_is_lost(A scale) { return (I32) !(scale > 0) | (I32) !(scale * scale <= LIT(1.0) / SQUARES_LEAST); }
+FUNC I32 layer_norm_is_lost(A scale) { return (I32) !(scale > 0) | (I32) !(scale * scale <= LIT(1.0) / squares_least()); }
 
 FUNC A layer_norm_square(A e, A mean, A factor) { return (e - mean) * factor * ((e - mean) * factor); }
 /* The scale of row v with this plain mean, and its mean, where one of both is outside of the range. */
 RARE_FUNC A layer_norm_mended(GLOBAL const T *v, const layer_norm_params p, PRIVATE A *mean)
 {
-    EXPAND(row_sum, lower, p.n, LOAD(v, j) * RANGE_LOWER)
-    *mean = is_finite(*mean) ? *mean : lower / (A)p.n / RANGE_LOWER;
+    EXPAND(row_sum, lower, p.n, LOAD(v, j) * range_lower())
+    *mean = is_finite(*mean) ? *mean : lower / (A)p.n / range_lower();
     EXPAND(row_sum, plain, p.n, layer_norm_square(LOAD(v, j), *mean, LIT(1.0)))
-    const A factor = is_outside(plain / (A)p.n + SCALAR(p.eps), SQUARES_LEAST) ? range_factor(plain / (A)p.n) : LIT(1.0);
+    const A factor = is_outside(plain / (A)p.n + SCALAR(p.eps), squares_least()) ? range_factor(plain / (A)p.n) : LIT(1.0);
     EXPAND(row_sum, squares, p.n, layer_norm_square(LOAD(v, j), *mean, factor))
     return factor / M_SQRT(squares / (A)p.n + SCALAR(p.eps) * factor * factor);
 }

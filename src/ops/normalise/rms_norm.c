@@ -31,7 +31,7 @@ KERNEL4(rms_norm, rms_norm_params, T, out, ACC, scales, const T, in, const T, w)
         GLOBAL T *y = out + p.at[0] + i * p.n;
         EXPAND(row_sum, squares, p.n, LOAD(x, j) * LOAD(x, j))
         const A total = squares / (A)p.n + SCALAR(p.eps), plain = LIT(1.0) / M_SQRT(total);
-        const A scale = is_outside(total, SQUARES_LEAST) ? rms_norm_mended(x, p, total) : plain;
+        const A scale = is_outside(total, squares_least()) ? rms_norm_mended(x, p, total) : plain;
         EACH_OF_ROW(j, p.n) STORE(y, j, LOAD(x, j) * scale * norm_weight(w, p.at[3], j));
         if (p.at[1] >= 0 && IS_FIRST_LANE) scales[p.at[1] + i] = scale;
     }

@@ -9,6 +9,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/reduce/rows_kernel.h"
+
 typedef struct softmax_params {
     I64 items;         /* rows: outer times inner */
     I64 length, inner; /* elements of a row, and the distance between them */

@@ -34,21 +34,21 @@ KERNEL3(masked_fill, pointwise_params, T, out, const T, in0, const U8, in1)
         i += ITEMS_STEP(row);
     }
 #else
-    FOR_PACKS(i) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[3];
         const int n = pointwise_pack(&p, i, 3, at);
         GLOBAL T *o = out + at[0];
         GLOBAL const T *v = in0 + at[1];
         GLOBAL const U8 *w = in1 + at[2];
-        if (IS_WHOLE(n)) {
+        if (pointwise_is_whole(&p, n)) {
             pack_T y;
-            PACK_LOAD(T, v0, v, t1)
-            PACK_LOAD(U8, w0, w, t2)
+            EXPAND(pack_load, T, v0, v, t1)
+            EXPAND(pack_load, U8, w0, w, t2)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
                 const A x = LOAD(v0.of, j);
                 STORE(y.of, j, (A)w0.of[j] == s1 ? s0 : x);
             }
-            PACK_STORE(T, o, y);
+            EXPAND(pack_store, T, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
                 const A x = LOAD(v, j * t1);

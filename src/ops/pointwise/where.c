@@ -37,23 +37,23 @@ KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2
         i += ITEMS_STEP(row);
     }
 #else
-    FOR_PACKS(i) {
+    for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[4];
         const int n = pointwise_pack(&p, i, 4, at);
         GLOBAL T *o = out + at[0];
         GLOBAL const S *v0 = in0 + at[1];
         GLOBAL const T *v1 = in1 + at[2], *v2 = in2 + at[3];
-        if (IS_WHOLE(n)) {
+        if (pointwise_is_whole(&p, n)) {
             pack_T y;
-            PACK_LOAD(S, w0, v0, t1)
-            PACK_LOAD(T, w1, v1, t2)
-            PACK_LOAD(T, w2, v2, t3)
+            EXPAND(pack_load, S, w0, v0, t1)
+            EXPAND(pack_load, T, w1, v1, t2)
+            EXPAND(pack_load, T, w2, v2, t3)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
                 const V c = READ(w0.of, j);
                 const A a = LOAD(w1.of, j), b = LOAD(w2.of, j);
                 STORE(y.of, j, FORMULA);
             }
-            PACK_STORE(T, o, y);
+            EXPAND(pack_store, T, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
                 const V c = READ(v0, j * t1);
@@ -67,8 +67,7 @@ KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2
 END_TEMPLATE
 
 #if IS_BITS
-#define READ_BOOL(p, i) ((I32)(p)[i])
-EXPAND(select, where, U8, I32, READ_BOOL, c ? a : b)
+EXPAND(select, where, U8, I32, RAW_LOAD, c ? a : b)
 #endif
 #if IS_FLOAT
 EXPAND(select, select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))

@@ -68,11 +68,11 @@ FUNC void pool_sum_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *eve
 FUNC void pool_average_pairs(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, PRIVATE A *to, A divisor, I64 count)
 {
     for (I64 b = 0; b < count; b += 16) {
-        PRIVATE const A *first = POOL_COLUMN(even, odd, 0) + b, *second = POOL_COLUMN(even, odd, 1) + b;
+        PRIVATE const A *first = pool_column(p, even, odd, 0) + b, *second = pool_column(p, even, odd, 1) + b;
         PRIVATE A *sum = to + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] = LIT(0.0) + first[l] + second[l];
         for (I64 c = 2; c < p.size_w; c++) {
-            PRIVATE const A *tap = POOL_COLUMN(even, odd, c) + b;
+            PRIVATE const A *tap = pool_column(p, even, odd, c) + b;
             BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] += tap[l];
         }
         BLOCK_LOOP for (int l = 0; l < 16; l++) sum[l] /= divisor;
@@ -125,7 +125,7 @@ INLINE void pool_average_one(const pool2d_params p, GLOBAL const T *x, GLOBAL T 
 
 KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
 {
-    POOL_WHOLE_OF_ALL
+    I64 first = CHUNKED ? pool_whole_first(p) : 0, last = CHUNKED ? pool_whole_last(p, first) : 0;
     const I64 reach = pool_before(p) + pool_behind(p), outs = least(p.out_w, POOL_ROUND - reach);
     const I64 most = pool_by_pairs(p) && outs == p.out_w ? QUOTIENT(POOL_ROUND, outs + reach) : 1;
     A even[CHUNKED ? POOL_ROUND + 32 : 1], odd[CHUNKED ? POOL_ROUND + 32 : 1], columns[CHUNKED ? POOL_ROUND : 1];
@@ -153,7 +153,10 @@ KERNEL2(avg_pool2d, pool2d_params, T, out, const T, in0)
             continue;
         }
         const I64 y0 = pool_top(p, oy), y1 = pool_bottom(p, oy);
-        POOL_WHOLE_OF_ROW
+        if (!CHUNKED) {
+            first = pool_whole_first(p);
+            last = pool_whole_last(p, first);
+        }
         const A divisor = (A)(p.exclude_padding ? (y1 - y0) * p.size_w : p.size_h * p.size_w);
         for (I64 o = 0; o < first; o++) pool_average_one(p, x, y, y0, y1, o);
         EXPAND(pool_blocks, first, last,
@@ -181,8 +184,10 @@ enum {
     POOL_OWN = 16,
     POOL_WINDOWS = POOL_PAIRS + 48
 };
-#define POOL_SPREADS_PAIRS                                                                                             \
-    (CHUNKED && !p.adaptive && p.stride_w == 2 && p.size_w <= 4 && p.size_h <= POOL_KEPT * p.stride_h)
+INLINE I32 pool_spreads_pairs(const pool2d_params p)
+{
+    return CHUNKED && !p.adaptive && p.stride_w == 2 && p.size_w <= 4 && p.size_h <= POOL_KEPT * p.stride_h;
+}
 FUNC void pool_keep(const pool2d_params p, GLOBAL const T *dy, PRIVATE A *kept, PRIVATE const A *columns, I64 row, I64 k)
 {
     const I64 from = M_MAX_OF(k - 1, (I64)0), count = least(k + POOL_PAIRS + 1, p.out_w) - from;
@@ -208,12 +213,12 @@ FUNC pool_taps pool_taps_of(PRIVATE const A *upper, PRIVATE const A *lower, PRIV
                             first < last ? upper + POOL_OWN + last : none, first < last ? lower + POOL_OWN + last : none};
     return taps;
 }
-#define POOL_TAPPED(t, l) (LIT(0.0) + ((t).upper[l] + (t).lower[l]) + ((t).next_upper[l] + (t).next_lower[l]))
+INLINE A pool_tapped(pool_taps t, I64 l) { return LIT(0.0) + (t.upper[l] + t.lower[l]) + (t.next_upper[l] + t.next_lower[l]); }
 INLINE void pool_spread_block(pool_taps even, pool_taps odd, GLOBAL T *dx, I64 o, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
-        STORE(dx, 2 * (o + l), POOL_TAPPED(even, o + l));
-        STORE(dx, 2 * (o + l) + 1, POOL_TAPPED(odd, o + l));
+        STORE(dx, 2 * (o + l), pool_tapped(even, o + l));
+        STORE(dx, 2 * (o + l) + 1, pool_tapped(odd, o + l));
     }
 }
 /* `rows` rows of dx from row r on: the windows they are in begin with row `first` and are POOL_KEPT rows at most. */
@@ -238,7 +243,7 @@ INLINE void pool_spread_pairs(const pool2d_params p, GLOBAL const T *dy, GLOBAL 
             const pool_taps even = pool_taps_of(upper, lower, none, (p.padding_w - p.size_w + 2) >> 1, p.padding_w >> 1);
             const pool_taps odd = pool_taps_of(upper, lower, none, (p.padding_w - p.size_w + 3) >> 1, (p.padding_w + 1) >> 1);
             EXPAND(pool_blocks, (I64)0, whole, pool_spread_block(even, odd, to, o, n))
-            if (2 * (k + whole) == p.w - 1 && whole < POOL_PAIRS) STORE(to, 2 * whole, POOL_TAPPED(even, whole));
+            if (2 * (k + whole) == p.w - 1 && whole < POOL_PAIRS) STORE(to, 2 * whole, pool_tapped(even, whole));
         }
     }
 }
@@ -300,7 +305,7 @@ KERNEL2(avg_pool2d_backward, pool2d_params, T, out, const T, in0)
             continue;
         }
         const I64 o0 = pool_row_from(p, r), o1 = pool_row_to(p, r);
-        if (POOL_SPREADS_PAIRS) {
+        if (pool_spreads_pairs(p)) {
             rows = least(least(p.h - r, ITEMS_END - i), (o0 + POOL_KEPT) * p.stride_h - p.padding_h - r);
             pool_spread_pairs(p, dy, dx, r, rows, o0);
         } else if (CHUNKED && !IS_HALF) { /* elements are added in the order of the loop below */

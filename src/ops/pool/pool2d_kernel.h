@@ -97,7 +97,8 @@ TEMPLATE(pool_once, COUNT, DO)
         else if (COUNT > 4) { enum { n = 8 }; DO; }
         else { enum { n = 4 }; DO; }
 END_TEMPLATE
-/* Outputs [first, last) of a row have windows that are whole along it; none if windows are adaptive. */
+/* Outputs [first, last) of a row have windows that are whole along it; none if windows are adaptive. They are the same for
+ * all rows, but a GPU's thread, which has one row, lacks the registers to keep them. */
 INLINE I64 pool_whole_first(const pool2d_params p)
 {
     return least(p.adaptive ? p.out_w : QUOTIENT(p.padding_w + p.stride_w - 1, p.stride_w), p.out_w);
@@ -109,16 +110,6 @@ INLINE I64 pool_whole_last(const pool2d_params p, I64 first)
     return M_MAX_OF(first, last);
 }
 
-/* They are the same for all rows, but a GPU's thread, which has one row, lacks the registers to keep them. */
-#define POOL_WHOLE const I64 first = pool_whole_first(p), last = pool_whole_last(p, first);
-#if CHUNKED
-#define POOL_WHOLE_OF_ALL POOL_WHOLE
-#define POOL_WHOLE_OF_ROW
-#else
-#define POOL_WHOLE_OF_ALL
-#define POOL_WHOLE_OF_ROW POOL_WHOLE
-#endif
-
 /* The elements at even and at odd places of 32. */
 INLINE void pool_split_block(PRIVATE const A *from, PRIVATE A *even, PRIVATE A *odd)
 {
@@ -127,7 +118,8 @@ INLINE void pool_split_block(PRIVATE const A *from, PRIVATE A *even, PRIVATE A *
         odd[l] = from[2 * l + 1];
     }
 }
-#define POOL_TAP(even, odd, c) (((c) & 1 ? (odd) : (even)) + ((c) >> 1))
+INLINE PRIVATE const A *pool_tap(PRIVATE const A *even, PRIVATE const A *odd, I64 c) { return (c & 1 ? odd : even) + (c >> 1); }
+INLINE PRIVATE const I32 *pool_tap_at(PRIVATE const I32 *even, PRIVATE const I32 *odd, I64 c) { return (c & 1 ? odd : even) + (c >> 1); }
 
 /* Where windows are two apart, even and odd columns are worked on apart, in lines of so many pairs. */
 enum { POOL_ROUND = 256 };
@@ -146,7 +138,10 @@ INLINE void pool_fetch(const pool2d_params p, GLOBAL const T *top)
 INLINE I64 pool_before(const pool2d_params p) { return (p.padding_w + 1) >> 1; }
 INLINE I64 pool_behind(const pool2d_params p) { return (p.size_w - 1 - p.padding_w) >> 1; }
 /* Column c of the windows, from that window on whose own pair is at even[0] and odd[0]. */
-#define POOL_COLUMN(even, odd, c) POOL_TAP(even, odd, (c) - p.padding_w)
+INLINE PRIVATE const A *pool_column(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, I64 c)
+{
+    return pool_tap(even, odd, c - p.padding_w);
+}
 
 /* The pixel (row, column) of image n that element i belongs to, channels-last, and its channel k. */
 typedef struct pool_place {

@@ -57,7 +57,10 @@ INLINE void pool_halve_rows(const pool2d_params p, GLOBAL const T *x, GLOBAL T *
 #endif
 /* Put the elements at even and at odd places of the `count` that windows two apart need side by side, and so is then what
  * one tap of n windows reads, where columns do not come first (see below). */
-#define POOL_SPLITS(step, n) (!HAS_VECTORS && (step) == 2 && (n) > 1 && p.size_w > 1 && p.size_w <= 16)
+INLINE int pool_splits(const pool2d_params p, I64 step, int n)
+{
+    return !HAS_VECTORS && step == 2 && n > 1 && p.size_w > 1 && p.size_w <= 16;
+}
 INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int count, int n)
 {
     BLOCK_LOOP for (int l = 0; l < n; l++) {
@@ -67,16 +70,17 @@ INLINE void pool_split(GLOBAL const T *v, PRIVATE A *even, PRIVATE A *odd, int c
     for (int k = 2 * n; k < count; k++) *((k & 1 ? odd : even) + (k >> 1)) = LOAD(v, k);
 }
 
-/* A larger element replaces the one in `most`, as does NaN. */
-#define POOL_TAKE(most, where, value, place)                                                                           \
-    take = (value) > most ? 1 : 0;                                                                                     \
-    take = (value) != (value) ? 1 : take;                                                                              \
-    most = take ? (value) : most;                                                                                      \
-    where = take ? (place) : where;
+/* A larger element replaces the one in MOST, as does NaN. */
+TEMPLATE(pool_take, MOST, WHERE, VALUE, PLACE)
+        take = VALUE > MOST ? 1 : 0;
+        take = VALUE != VALUE ? 1 : take;
+        MOST = take ? VALUE : MOST;
+        WHERE = take ? PLACE : WHERE;
+END_TEMPLATE
 /* Outputs of whole windows `step` apart, `rows` high; v is the first's first element, which is element `at` of the plane. */
 INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y, GLOBAL I32 *found, I32 at, I64 rows, I64 step, int n)
 {
-    const int split = POOL_SPLITS(step, n);
+    const int split = pool_splits(p, step, n);
     A best[16], even[24], odd[24];
     I32 from[16];
     BLOCK_LOOP for (int l = 0; l < n; l++) best[l] = LOAD(v, l * step);
@@ -85,27 +89,27 @@ INLINE void pool_max_whole(const pool2d_params p, GLOBAL const T *v, GLOBAL T *y
         I64 c = 0;
         if (split) pool_split(v + r * p.w, even, odd, 2 * n - 2 + (int)p.size_w, n);
         for (; c + 3 <= p.size_w && split; c += 3) { /* three at once, as each pass reads and writes best and from */
-            PRIVATE const A *t0 = POOL_TAP(even, odd, c), *t1 = POOL_TAP(even, odd, c + 1), *t2 = POOL_TAP(even, odd, c + 2);
+            PRIVATE const A *t0 = pool_tap(even, odd, c), *t1 = pool_tap(even, odd, c + 1), *t2 = pool_tap(even, odd, c + 2);
             const I32 here = at + (I32)(r * p.w + c);
             BLOCK_LOOP for (int l = 0; l < n; l++) {
                 const I32 place = here + l * (I32)step;
                 A most = best[l];
                 I32 take, where = from[l];
-                POOL_TAKE(most, where, t0[l], place)
-                POOL_TAKE(most, where, t1[l], place + 1)
-                POOL_TAKE(most, where, t2[l], place + 2)
+                EXPAND(pool_take, most, where, t0[l], place)
+                EXPAND(pool_take, most, where, t1[l], place + 1)
+                EXPAND(pool_take, most, where, t2[l], place + 2)
                 best[l] = most;
                 from[l] = where;
             }
         }
         for (; c < p.size_w; c++) {
             const I32 here = at + (I32)(r * p.w + c);
-            PRIVATE const A *tap = split ? POOL_TAP(even, odd, c) : even;
+            PRIVATE const A *tap = split ? pool_tap(even, odd, c) : even;
             BLOCK_LOOP for (int l = 0; l < n; l++) {
                 const A value = split ? tap[l] : LOAD(v, r * p.w + c + l * step);
                 A most = best[l];
                 I32 take, where = from[l];
-                POOL_TAKE(most, where, value, here + l * (I32)step)
+                EXPAND(pool_take, most, where, value, here + l * (I32)step)
                 best[l] = most;
                 from[l] = where;
             }
@@ -135,10 +139,10 @@ INLINE void pool_best_columns(const pool2d_params p, GLOBAL const T *v, pool_bes
     BLOCK_LOOP for (int l = 0; l < n; l++) {
         A even = LOAD(v, 2 * l), odd = LOAD(v, 2 * l + 1);
         I32 take, even_at = at + 2 * l, odd_at = at + 2 * l + 1;
-        POOL_TAKE(even, even_at, LOAD(second, 2 * l), at + (I32)down + 2 * l)
-        POOL_TAKE(odd, odd_at, LOAD(second, 2 * l + 1), at + (I32)down + 2 * l + 1)
-        POOL_TAKE(even, even_at, LOAD(third, 2 * l), at + (I32)bottom + 2 * l)
-        POOL_TAKE(odd, odd_at, LOAD(third, 2 * l + 1), at + (I32)bottom + 2 * l + 1)
+        EXPAND(pool_take, even, even_at, LOAD(second, 2 * l), at + (I32)down + 2 * l)
+        EXPAND(pool_take, odd, odd_at, LOAD(second, 2 * l + 1), at + (I32)down + 2 * l + 1)
+        EXPAND(pool_take, even, even_at, LOAD(third, 2 * l), at + (I32)bottom + 2 * l)
+        EXPAND(pool_take, odd, odd_at, LOAD(third, 2 * l + 1), at + (I32)bottom + 2 * l + 1)
         to.even[l] = even;
         to.odd[l] = odd;
         to.even_at[l] = even_at;
@@ -150,8 +154,8 @@ INLINE void pool_best_columns(const pool2d_params p, GLOBAL const T *v, pool_bes
         BLOCK_LOOP for (int l = 0; l < n; l++) {
             A even = to.even[l], odd = to.odd[l];
             I32 take, even_at = to.even_at[l], odd_at = to.odd_at[l];
-            POOL_TAKE(even, even_at, LOAD(next, 2 * l), here + 2 * l)
-            POOL_TAKE(odd, odd_at, LOAD(next, 2 * l + 1), here + 2 * l + 1)
+            EXPAND(pool_take, even, even_at, LOAD(next, 2 * l), here + 2 * l)
+            EXPAND(pool_take, odd, odd_at, LOAD(next, 2 * l + 1), here + 2 * l + 1)
             to.even[l] = even;
             to.odd[l] = odd;
             to.even_at[l] = even_at;
@@ -189,12 +193,10 @@ INLINE void pool_best_windows(const pool2d_params p, pool_best of, GLOBAL T *y, 
 {
     A two[16], best[16];
     I32 two_at[16], best_at[16];
-#define POOL_VALUES(c) POOL_COLUMN(of.even, of.odd, c)
-#define POOL_PLACES(c) POOL_COLUMN(of.even_at, of.odd_at, c)
     const I64 last = p.size_w - 1, third = least((I64)2, last);
-    pool_meet(POOL_VALUES(0), POOL_PLACES(0), POOL_VALUES(1), POOL_PLACES(1), two, two_at, n);
-    pool_meet(two, two_at, POOL_VALUES(third), POOL_PLACES(third), best, best_at, n);
-    for (I64 c = 3; c <= last; c++) pool_meet(best, best_at, POOL_VALUES(c), POOL_PLACES(c), best, best_at, n);
+    pool_meet(pool_column(p, of.even, of.odd, 0), pool_tap_at(of.even_at, of.odd_at, 0 - p.padding_w), pool_column(p, of.even, of.odd, 1), pool_tap_at(of.even_at, of.odd_at, 1 - p.padding_w), two, two_at, n);
+    pool_meet(two, two_at, pool_column(p, of.even, of.odd, third), pool_tap_at(of.even_at, of.odd_at, third - p.padding_w), best, best_at, n);
+    for (I64 c = 3; c <= last; c++) pool_meet(best, best_at, pool_column(p, of.even, of.odd, c), pool_tap_at(of.even_at, of.odd_at, c - p.padding_w), best, best_at, n);
     BLOCK_LOOP for (int l = 0; l < n; l++) STORE(y, l, best[l]);
     BLOCK_LOOP for (int l = 0; l < n; l++) found[l] = best_at[l];
 }
@@ -255,7 +257,7 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
         return;
     }
 #endif
-    POOL_WHOLE_OF_ALL
+    I64 first = CHUNKED ? pool_whole_first(p) : 0, last = CHUNKED ? pool_whole_last(p, first) : 0;
     I64 first_item = ITEMS_BEGIN;
 #if CHUNKED && HAS_VECTORS
     if (pool_is_halving(p) && p.out_w > 1 && ITEMS_END > first_item) {
@@ -275,7 +277,10 @@ KERNEL3(max_pool2d, pool2d_params, T, out, I32, index, const T, in0)
             continue;
         }
         const I64 y0 = pool_top(p, oy), y1 = pool_bottom(p, oy);
-        POOL_WHOLE_OF_ROW
+        if (!CHUNKED) {
+            first = pool_whole_first(p);
+            last = pool_whole_last(p, first);
+        }
         for (I64 o = 0; o < first; o++) pool_max_one(p, x, y, found, y0, y1, o);
         EXPAND(pool_blocks, first, last,
                const I64 at = y0 * p.w + o * p.stride_w - p.padding_w;
@@ -310,6 +315,10 @@ FUNC void pool_max_rows(const pool2d_params p, GLOBAL const T *v, PRIVATE A *to,
     if (rows != 2) return;
     EXPAND(pool_blocks, (I64)0, count, pool_max_pairs(v + o, v + p.w + o, to + o, n))
 }
+INLINE PRIVATE const A *pool_max_tap(PRIVATE const A *line, PRIVATE const A *even, PRIVATE const A *odd, I64 step, I64 c)
+{
+    return step == 2 ? pool_tap(even, odd, c) : line + c;
+}
 /* `outs` windows of a line. Each step goes through the whole line, as a vector that is loaded from where parts of it were
  * just stored has to wait. */
 FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL T *y, I64 outs)
@@ -323,17 +332,16 @@ FUNC void pool_max_windows(const pool2d_params p, PRIVATE const A *line, GLOBAL 
     }
     if (step > 2) return;
     for (I64 b = 0; b < outs + 8 && step == 2; b += 16) pool_split_block(line + 2 * b, even + b, odd + b);
-#define POOL_MAX_TAP(c) (step == 2 ? POOL_TAP(even, odd, c) : line + (c))
     for (I64 b = 0; b < outs && last > 1; b += 16) {
-        PRIVATE const A *tap = POOL_MAX_TAP(0) + b;
+        PRIVATE const A *tap = pool_max_tap(line, even, odd, step, 0) + b;
         PRIVATE A *to = most + b;
         BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = tap[l];
         for (I64 c = 1; c < last; c++) {
-            tap = POOL_MAX_TAP(c) + b;
+            tap = pool_max_tap(line, even, odd, step, c) + b;
             BLOCK_LOOP for (int l = 0; l < 16; l++) to[l] = M_MAX(to[l], tap[l]);
         }
     }
-    PRIVATE const A *rest = last > 1 ? most : POOL_MAX_TAP(0), *tap = POOL_MAX_TAP(last);
+    PRIVATE const A *rest = last > 1 ? most : pool_max_tap(line, even, odd, step, 0), *tap = pool_max_tap(line, even, odd, step, last);
     VECTOR_LOOP for (I64 l = 0; l < outs; l++) STORE(y, l, M_MAX(rest[l], tap[l]));
 }
 /* Outputs [at, at + outs) of `rows` rows, the first of which is row `oy` of a plane. More than one only if windows do
@@ -385,9 +393,9 @@ FUNC void pool_most_pairs(const pool2d_params p, GLOBAL const T *v, PRIVATE A *e
 INLINE void pool_most_windows(const pool2d_params p, PRIVATE const A *even, PRIVATE const A *odd, GLOBAL T *y, int n)
 {
     A most[16];
-    PRIVATE const A *before = POOL_COLUMN(even, odd, 0), *last = POOL_COLUMN(even, odd, p.size_w - 1);
+    PRIVATE const A *before = pool_column(p, even, odd, 0), *last = pool_column(p, even, odd, p.size_w - 1);
     for (I64 c = 1; c < p.size_w - 1; c++) {
-        PRIVATE const A *tap = POOL_COLUMN(even, odd, c);
+        PRIVATE const A *tap = pool_column(p, even, odd, c);
         BLOCK_LOOP for (int l = 0; l < n; l++) most[l] = M_MAX(before[l], tap[l]);
         before = most;
     }

@@ -19,6 +19,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/random/philox_kernel.h"
 #include "ops/random/random_kernel.h"
 
 enum { ELEMENT_BLOCKS = 32 };
@@ -44,7 +45,7 @@ KERNEL3(bernoulli, distribution_params, T, out, const T, x, U32, fault)
         for (int k = 0; k < n; k++) {
             const A chance = LOAD(x, p.x_offset + first + k);
             if (!(chance >= LIT(0.0) && chance <= LIT(1.0))) CHECKED_INDEX(fault, p.check, first + k, -1, 1);
-            STORE(out, p.out_offset + first + k, RANDOM_TURNS(k) < chance ? LIT(1.0) : LIT(0.0));
+            STORE(out, p.out_offset + first + k, random_turns(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1]) < chance ? LIT(1.0) : LIT(0.0));
         }
         i += ITEMS_STEP(blocks);
     }
@@ -61,8 +62,8 @@ KERNEL3(scaled_normal, distribution_params, T, out, const T, x, U32, fault)
         A z[RANDOM_EACH * PHILOX_BLOCKS];
         for (int k = 0; k < RANDOM_EACH * PHILOX_BLOCKS; k += 2) {
             A s, c;
-            const A r = M_SQRT(LIT(-2.0) * random_log(RANDOM_UNIT_LOG(k)));
-            random_turn(RANDOM_TURNS(k + 1), &s, &c);
+            const A r = M_SQRT(LIT(-2.0) * random_log(random_unit_log(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1])));
+            random_turn(random_turns(words[RANDOM_WORDS * (k + 1)], words[RANDOM_WORDS * (k + 2) - 1]), &s, &c);
             z[k] = r * c;
             z[k + 1] = r * s;
         }

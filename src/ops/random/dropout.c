@@ -8,6 +8,8 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/random/philox_kernel.h"
+
 typedef struct dropout_params {
     I64 items; /* blocks of four elements */
     I64 count;

@@ -21,6 +21,7 @@
 
 // clang-format off
 /* kernel text begins */
+#include "ops/random/philox_kernel.h"
 #include "ops/random/random_kernel.h"
 
 typedef struct random_params {
@@ -83,7 +84,7 @@ KERNEL1(random_uniform, random_params, T, out)
         const I64 at = p.out_offset + i * RANDOM_EACH;
         philox(p.seed, p.offset + (U64)i, words);
         for (int k = 0; k < n; k++) {
-            const A v = NARROW(low + RANDOM_UNIT(k) * range);
+            const A v = NARROW(low + random_unit(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1]) * range);
             STORE(out, at + k, v < high ? v : low); /* rounding may reach high, which is not in the interval */
         }
         i += ITEMS_STEP(blocks);
@@ -102,8 +103,8 @@ KERNEL1(random_normal, random_params, T, out)
         A z[RANDOM_EACH * PHILOX_BLOCKS];
         for (int k = 0; k < RANDOM_EACH * PHILOX_BLOCKS; k += 2) {
             A s, c;
-            const A r = M_SQRT(LIT(-2.0) * random_log(RANDOM_UNIT_LOG(k)));
-            random_turn(RANDOM_TURNS(k + 1), &s, &c);
+            const A r = M_SQRT(LIT(-2.0) * random_log(random_unit_log(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1])));
+            random_turn(random_turns(words[RANDOM_WORDS * (k + 1)], words[RANDOM_WORDS * (k + 2) - 1]), &s, &c);
             z[k] = r * c;
             z[k + 1] = r * s;
         }
@@ -120,7 +121,7 @@ KERNEL1(random_exponential, random_params, T, out)
         const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
         const I64 at = p.out_offset + i * RANDOM_EACH;
         philox(p.seed, p.offset + (U64)i, words);
-        for (int k = 0; k < n; k++) STORE(out, at + k, random_waiting(RANDOM_UNIT_LOG(k)) / rate);
+        for (int k = 0; k < n; k++) STORE(out, at + k, random_waiting(random_unit_log(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1])) / rate);
         i += ITEMS_STEP(blocks);
     }
 }
@@ -134,7 +135,7 @@ KERNEL1(random_bernoulli, random_params, T, out)
         const int n = (int)least(p.count - i * RANDOM_EACH, blocks * RANDOM_EACH); /* elements that are wanted of them */
         const I64 at = p.out_offset + i * RANDOM_EACH;
         philox(p.seed, p.offset + (U64)i, words);
-        for (int k = 0; k < n; k++) STORE(out, at + k, RANDOM_TURNS(k) < chance ? LIT(1.0) : LIT(0.0));
+        for (int k = 0; k < n; k++) STORE(out, at + k, random_turns(words[RANDOM_WORDS * k], words[RANDOM_WORDS * k + RANDOM_WORDS - 1]) < chance ? LIT(1.0) : LIT(0.0));
         i += ITEMS_STEP(blocks);
     }
 }

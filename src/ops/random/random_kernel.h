@@ -4,12 +4,12 @@
 // clang-format off
 #if defined(HAUL_KERNEL) && IS_FLOAT
 #if defined(HAUL_KERNEL_DTYPE_f64)
-enum { RANDOM_EACH = 2 };
-#define RANDOM_53(k) ((A)((U64)words[2 * (k)] << 21 | words[2 * (k) + 1] >> 11))
-/* In [0, 1), and in (0, 1] for a logarithm. */
-#define RANDOM_UNIT(k) (RANDOM_53(k) * 1.1102230246251565e-16)
-#define RANDOM_TURNS(k) RANDOM_UNIT(k)
-#define RANDOM_UNIT_LOG(k) ((RANDOM_53(k) + 1.0) * 1.1102230246251565e-16)
+enum { RANDOM_EACH = 2, RANDOM_WORDS = 2 }; /* numbers of a block, words of a number */
+FUNC A random_53(U32 high, U32 low) { return (A)((U64)high << 21 | low >> 11); }
+/* A number of its first and its last word, in [0, 1), and in (0, 1] for a logarithm; and the same in turns. */
+FUNC A random_unit(U32 high, U32 low) { return random_53(high, low) * 1.1102230246251565e-16; }
+FUNC A random_turns(U32 high, U32 low) { return random_unit(high, low); }
+FUNC A random_unit_log(U32 high, U32 low) { return (random_53(high, low) + 1.0) * 1.1102230246251565e-16; }
 
 /* log x = e log 2 + 2 artanh s, s = (m - 1) / (m + 1), for x = 2^e m with m around 1. */
 FUNC A random_log(A x)
@@ -61,19 +61,23 @@ FUNC A random_exp(A x)
     return y * BITS_F64((U64)(first + 1023) << 52) * BITS_F64((U64)(second + 1023) << 52);
 }
 #else
-enum { RANDOM_EACH = 4 };
+enum { RANDOM_EACH = 4, RANDOM_WORDS = 1 };
+FUNC A random_24(U32 word) { return (A)(word >> 8) * 5.9604644775390625e-8f; }
 /* As many bits as the dtype holds: the largest value is below 1 in it. */
+FUNC A random_unit(U32 word, U32 last)
+{
+    (void)last;
 #if defined(HAUL_KERNEL_DTYPE_f16)
-#define RANDOM_UNIT(k) ((A)(words[k] >> 21) * 4.8828125e-4f)
+    return (A)(word >> 21) * 4.8828125e-4f;
 #elif defined(HAUL_KERNEL_DTYPE_bf16)
-#define RANDOM_UNIT(k) ((A)(words[k] >> 24) * 3.90625e-3f)
+    return (A)(word >> 24) * 3.90625e-3f;
 #else
-#define RANDOM_UNIT(k) RANDOM_24(k)
+    return random_24(word);
 #endif
-#define RANDOM_24(k) ((A)(words[k] >> 8) * 5.9604644775390625e-8f)
-#define RANDOM_UNIT_LOG(k) ((A)words[k] * 2.3283064365386963e-10f + 1.1641532182693481e-10f)
-#define RANDOM_TURNS(k) RANDOM_24(k)
-#define random_log(x) M_LOG(x)
+}
+FUNC A random_turns(U32 word, U32 last) { (void)last; return random_24(word); }
+FUNC A random_unit_log(U32 word, U32 last) { (void)last; return (A)word * 2.3283064365386963e-10f + 1.1641532182693481e-10f; }
+FUNC A random_log(A x) { return M_LOG(x); }
 FUNC A random_exp(A x) { return M_EXP(x); }
 #endif
 
@@ -136,8 +140,8 @@ FUNC void random_pair(U64 seed, U64 counter, A *first, A *second)
         k1 += 0xBB67AE85u;
     }
     const U32 words[4] = {c0, c1, c2, c3};
-    *first = RANDOM_UNIT_LOG(0);
-    *second = RANDOM_TURNS(1);
+    *first = random_unit_log(words[0], words[RANDOM_WORDS - 1]);
+    *second = random_turns(words[RANDOM_WORDS], words[2 * RANDOM_WORDS - 1]);
 }
 #endif
 // clang-format on

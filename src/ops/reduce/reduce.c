@@ -98,9 +98,6 @@ FUNC void reduce_put_sum(GLOBAL ACC *out, I64 i, ACC s, GLOBAL const ACC *c, U64
 
 #include "ops/reduce/reduce_mend_kernel.h"
 
-/* What element k of a row gives, whose elements are `step` apart. */
-#define REDUCE_ONE(k, V, TERM, step) TERM(LOAD(v, (k) * (step)), f, c)
-
 /* A reduction. STEP puts two values a and b of type V together. TERM is what an element e gives; f is the first element
  * of its output, and c points to the output's centre. START is the value to begin with: a maximum starts from f, which
  * changes nothing when it is met again. PUT stores an output. MENDS is 1 for sums that are mended.
@@ -148,13 +145,13 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             I64 j = 0;
             if (stride == 1) {
                 LANE_UNROLL for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, NAME##_step, t, j, REDUCE_ONE, NAME##_term, 1)
+                    EXPAND(put_fours, V, NAME##_step, t, j, NAME##_term(LOAD(v, k), f, c))
                 }
                 for (; j < whole; j += SUM_LANES)
                     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, j + l), f, c));
             } else {
                 for (; j + 4 * SUM_LANES <= whole; j += 4 * SUM_LANES) {
-                    PUT_FOURS_TOGETHER(V, NAME##_step, t, j, REDUCE_ONE, NAME##_term, stride)
+                    EXPAND(put_fours, V, NAME##_step, t, j, NAME##_term(LOAD(v, k * stride), f, c))
                 }
                 for (; j < whole; j += SUM_LANES)
                     EACH_LANE(l, SUM_LANES) OF_LANE(t, l) = NAME##_step(OF_LANE(t, l), NAME##_term(LOAD(v, (j + l) * stride), f, c));

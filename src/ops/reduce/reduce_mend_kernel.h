@@ -7,7 +7,7 @@
 #if IS_FLOAT
 FUNC I32 reduce_is_lost(ACC s, I32 mends)
 {
-    return mends && is_outside(s, mends < HAUL__MENDS_SQUARES ? -RANGE_MOST : SQUARES_LEAST);
+    return mends && is_outside(s, mends < HAUL__MENDS_SQUARES ? -range_most() : squares_least());
 }
 /* Element `at` of v, of an output whose first element is f and whose centre is c, as a term of a mended sum. */
 FUNC ACC reduce_mended_term(GLOBAL const T *v, I64 at, ACC f, ACC c, ACC factor, const I32 mends, const I64 parts)
@@ -72,8 +72,8 @@ RARE_FUNC void reduce_mend_column(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL con
 /* Looks at the results of items i .. end, which were taken side by side, and mends them. */
 RARE_FUNC void reduce_mend_range(GLOBAL ACC *out, GLOBAL const T *x, GLOBAL const ACC *centre, const reduce_params p, I64 i, const I64 end, const int form)
 {
-    const ACC root = p.finish == HAUL__FINISH_NONE ? SQUARES_LEAST : reduce_finish(SQUARES_LEAST, SCALAR(p.divisor), 0, p.finish);
-    const ACC least = p.mends < HAUL__MENDS_SQUARES ? -RANGE_MOST : root;
+    const ACC root = p.finish == HAUL__FINISH_NONE ? squares_least() : reduce_finish(squares_least(), SCALAR(p.divisor), 0, p.finish);
+    const ACC least = p.mends < HAUL__MENDS_SQUARES ? -range_most() : root;
     for (; i < end; i += REDUCE_WIDTH) {
         const int n = (int)M_MIN_OF(end - i, (I64)REDUCE_WIDTH);
         int lost = 0;

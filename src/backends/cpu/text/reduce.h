@@ -4,7 +4,7 @@
 #include "kernels/groups_cpu.k.h"
 enum { GROUPS_LONGEST = 1024 }; /* elements of a row that is taken with others */
 
-/* Puts 4 * SUM_LANES elements from AT on together: PUT_FOURS_TOGETHER for one vector, S. */
+/* Puts 4 * SUM_LANES elements from AT on together: put_fours for one vector, S. */
 TEMPLATE(reduce_side_fours, STEP, TERM, S, AT)
                     EACH_SIDE(l) a[l] = STEP(TERM(LOAD(v, AT + l), f, c), TERM(LOAD(v, AT + l + SUM_LANES), f, c));
                     EACH_SIDE(l) b[l] = STEP(TERM(LOAD(v, AT + l + 2 * SUM_LANES), f, c), TERM(LOAD(v, AT + l + 3 * SUM_LANES), f, c));
