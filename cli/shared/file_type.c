@@ -16,10 +16,10 @@ typedef struct head {
 
 static int complain_type(const char *path, const haul__file_type *type)
 {
-    static const char shown[] = "haul inspect shows safetensors, npy, npz and PyTorch files";
+    static const char shown[] = "haul inspect shows safetensors, npy, npz, GGUF and PyTorch files";
     if (!type)
-        return complain("%s is of no type that haul inspect knows; it shows safetensors, npy, npz and PyTorch files",
-                        path);
+        return complain(
+            "%s is of no type that haul inspect knows; it shows safetensors, npy, npz, GGUF and PyTorch files", path);
     return complain("%s is %s; %s", path, type->name, type->advice ? type->advice : shown);
 }
 
@@ -70,7 +70,7 @@ static bool read_head(int fd, head *h)
 static bool is_shown(const haul__file_type *type)
 {
     return type == &haul__file_npy || type == &haul__file_safetensors || type == &haul__file_npz ||
-           type == &haul__file_torch || type == &haul__file_index;
+           type == &haul__file_torch || type == &haul__file_index || type == &haul__file_gguf;
 }
 
 bool file_type_find(const char *path, file_type *out)

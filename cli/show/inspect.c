@@ -1,4 +1,4 @@
-/* haul inspect: the contents of a safetensors, npy, npz, PyTorch or checkpoint file. */
+/* haul inspect: the contents of a safetensors, npy, npz, GGUF, PyTorch or checkpoint file. */
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -257,9 +257,9 @@ static const help_example inspect_lines[] = {
 
 const command inspect_command = {
     .name = "inspect",
-    .summary = "Show what is in a safetensors, npy, npz, .pt or checkpoint file",
+    .summary = "Show what is in a safetensors, npy, npz, GGUF, .pt or checkpoint file",
     .usage = "[--json] FILE",
-    .description = "Shows what is in a safetensors, npy, npz, PyTorch or checkpoint file: names, dtypes, shapes and "
+    .description = "Shows what is in a safetensors, npy, npz, GGUF, PyTorch or checkpoint file: names, dtypes, shapes and "
                    "metadata, and the "
                    "values of an npy file. For any other file, guesses its type.",
     .options = inspect_rows,

@@ -1,4 +1,4 @@
-/* Files: tensors in npy, npz, safetensors and PyTorch files, and weights. Checkpoints of a training are in train.h.
+/* Files: tensors in npy, npz, safetensors, GGUF and PyTorch files, and weights. Checkpoints of a training are in train.h.
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
  * fails with HAUL_FORMAT and a message that names the file and the fault. Writers write to NAME.tmp, sync it, and
@@ -50,6 +50,8 @@ typedef struct haul_safetensors haul_safetensors;
  *   whose names then have dots between the keys: "optimizer.state.0.exp_avg". Strides and shared storages are
  *   honoured. Nothing is executed: a file with other Python objects than numbers, texts, containers and tensors is
  *   refused, and the error names the object;
+ * - GGUF files of versions 2 and 3, in little-endian order: tensors of the types F32, F16, BF16, F64 and I8 to I64. The
+ *   named values are the metadata, as texts; of an array it says how many elements of which type it has;
  * - sharded safetensors: path is that of the index, "model.safetensors.index.json". The files must be in its folder,
  * not links that lead out of it, and hold exactly the tensors that the index expects there.
  *

@@ -17,6 +17,8 @@ const haul__file_type haul__file_npz = {".npy", 4, "an npz file, an archive of n
 
 const haul__file_type haul__file_torch = {"data.pkl", 8, "a file of PyTorch", "haul_open_safetensors reads it", false};
 
+const haul__file_type haul__file_gguf = {"GGUF", 4, "a GGUF file", "haul_open_safetensors reads it", false};
+
 const haul__file_type haul__file_index = {"\"weight_map\"", 12, "the index of sharded safetensors files",
                                           "haul_open_safetensors reads it", true};
 
@@ -37,7 +39,6 @@ static const haul__file_type binaries[] = {
     {"\x89HDF", 4, "an HDF5 file", "h5py reads it in Python", false},
     {"PAR1", 4, "a Parquet file", "pandas or DuckDB convert it", false},
     {"ARROW1", 6, "an Arrow file", "pandas or DuckDB convert it", false},
-    {"GGUF", 4, "a GGUF file", NULL, false},
     {"SQLite format 3", 15, "an SQLite database", "export its table as CSV", false},
     {"%PDF", 4, "a PDF file", NULL, false},
     {"\x7f"
@@ -116,6 +117,8 @@ const haul__file_type *haul__file_type_of(const void *bytes, size_t size)
         return &haul__file_safetensors;
     if (find(&haul__file_npy, 1, head, size))
         return &haul__file_npy;
+    if (find(&haul__file_gguf, 1, head, size))
+        return &haul__file_gguf;
     if (is_text(head, size)) {
         if (head[0] == '{' && memmem(head, size, haul__file_index.magic, haul__file_index.length))
             return &haul__file_index;

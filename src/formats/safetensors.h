@@ -32,7 +32,7 @@ typedef struct haul__safetensors_header {
     haul__safetensors_entry **by_name; /* sorted */
     haul_text_pair           *metadata;
     int                       count, metadata_count;
-    const char               *format; /* "safetensors", "npz" */
+    const char               *format; /* "safetensors", "npz", "gguf" */
     const char               *root;   /* the names of weights begin with this text; NULL: no text is before them */
 } haul__safetensors_header;
 
@@ -50,6 +50,9 @@ haul_status haul__safetensors_read_header(const haul__file *file, haul__safetens
 
 /* Sorts the entries by name, and refuses a name that occurs twice. */
 haul_status haul__safetensors_sort(haul__safetensors_header *header, const char *path);
+
+/* Sorts the metadata by key. True if a key occurs twice. */
+bool haul__safetensors_sort_metadata(haul__safetensors_header *header);
 
 const haul__safetensors_header *haul__safetensors_header_of(const haul_safetensors *file);
 

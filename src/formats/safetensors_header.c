@@ -335,6 +335,16 @@ static haul_status check_entries(haul__safetensors_header *h, uint64_t data_size
     return status;
 }
 
+bool haul__safetensors_sort_metadata(haul__safetensors_header *h)
+{
+    if (h->metadata_count)
+        qsort(h->metadata, (size_t)h->metadata_count, sizeof *h->metadata, compare_keys);
+    for (int i = 1; i < h->metadata_count; i++)
+        if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
+            return true;
+    return false;
+}
+
 static haul_status read_metadata(const haul__json *object, const char *path, haul__safetensors_header *h)
 {
     if (h->metadata)
@@ -357,12 +367,7 @@ static haul_status read_metadata(const haul__json *object, const char *path, hau
         if (!pair->key || !pair->value)
             return haul__fail_memory(OPEN, strlen(i->name) + strlen(i->string));
     }
-    count = (size_t)h->metadata_count;
-    qsort(h->metadata, count, sizeof *h->metadata, compare_keys);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(h->metadata[i - 1].key, h->metadata[i].key) == 0)
-            return malformed(path, "__metadata__ has a key twice");
-    return HAUL_OK;
+    return haul__safetensors_sort_metadata(h) ? malformed(path, "__metadata__ has a key twice") : HAUL_OK;
 }
 
 static haul_status read_object(const haul__json *object, uint64_t data_size, const char *path,

@@ -72,7 +72,8 @@ static haul_status name_type(const haul__file *file)
     const haul__file_type *type =
         haul__file_read(file, 0, head, size) == HAUL_OK ? haul__file_type_of(head, size) : NULL;
     haul__error_restore(&before);
-    if (type != &haul__file_safetensors && type != &haul__file_npz && type != &haul__file_torch)
+    if (type != &haul__file_safetensors && type != &haul__file_npz && type != &haul__file_torch &&
+        type != &haul__file_gguf)
         haul__refuse_file_type(type, OPEN, file->path, "a safetensors file");
     return haul_error_status();
 }
@@ -105,7 +106,7 @@ static const struct {
     const char *magic;
     size_t      length;
     haul_status (*open)(haul_safetensors *file);
-} formats[] = {{"PK\3\4", 4, haul__archive_open}, {"PK\5\6", 4, haul__archive_open}};
+} formats[] = {{"PK\3\4", 4, haul__archive_open}, {"PK\5\6", 4, haul__archive_open}, {"GGUF", 4, haul__gguf_open}};
 
 static haul_status read_any_header(haul_safetensors *f)
 {

@@ -28,6 +28,7 @@ struct haul_safetensors {
 /* Each fills the header of a file whose only part is open. After a failure the caller frees the file. */
 haul_status haul__archive_open(haul_safetensors *file); /* a zip archive: one of the following */
 haul_status haul__index_open(haul_safetensors *file);   /* the index of sharded files, which become further parts */
+haul_status haul__gguf_open(haul_safetensors *file);
 haul_status haul__npz_open(haul_safetensors *file);
 haul_status haul__torch_open(haul_safetensors *file);
 
