@@ -15,6 +15,24 @@ static haul_dataset *open_cifar10(const char *where, bool test, example_size *si
     return haul_cifar10(where, .test = test);
 }
 
+static haul_dataset *open_cifar100(const char *where, bool test, example_size *size)
+{
+    (void)size;
+    return haul_cifar100(where, .test = test);
+}
+
+static haul_dataset *open_mnist(const char *where, bool test, example_size *size)
+{
+    (void)size;
+    return haul_mnist(where, .test = test);
+}
+
+static haul_dataset *open_fashion_mnist(const char *where, bool test, example_size *size)
+{
+    (void)size;
+    return haul_fashion_mnist(where, .test = test);
+}
+
 typedef haul_dataset *sized_source(const char *where, bool test, const example_size *size);
 
 static haul_dataset *sized_images(const char *where, bool test, const example_size *size)
@@ -99,6 +117,9 @@ typedef struct source {
 
 static const source sources[] = {
     {.name = "cifar10", .needs = "DIR", .open = open_cifar10},
+    {.name = "cifar100", .needs = "DIR", .open = open_cifar100},
+    {.name = "mnist", .needs = "DIR", .open = open_mnist},
+    {.name = "fashion-mnist", .needs = "DIR", .open = open_fashion_mnist},
     {.name = "images", .needs = "DIR", .sorted_by_class = true, .resizes = true, .open = open_images},
     {.name = "masks", .needs = "DIR", .resizes = true, .open = open_masks},
     {.name = "text", .needs = "FILE", .has_context = true, .open = open_text},

@@ -1,5 +1,5 @@
-/* Where data comes from: "cifar10:DIR", "images:DIR", "masks:DIR", "text:FILE", "shapes", "blobs", "scenes",
- * "sentences". */
+/* Where data comes from: "cifar10:DIR", "cifar100:DIR", "mnist:DIR", "fashion-mnist:DIR", "images:DIR", "masks:DIR",
+ * "text:FILE", "shapes", "blobs", "scenes", "sentences". */
 #ifndef CLI_MODEL_SOURCE_H
 #define CLI_MODEL_SOURCE_H
 
@@ -7,7 +7,8 @@
 
 /* What --help says about --data. */
 #define SOURCE_HELP                                                                                                    \
-    "cifar10:DIR (CIFAR-10's binary files); images:DIR (JPEG and PNG files in a folder for each class, in DIR or in "  \
+    "cifar10:DIR or cifar100:DIR (CIFAR's binary files); mnist:DIR or fashion-mnist:DIR (MNIST's files, packed or "    \
+    "not); images:DIR (JPEG and PNG files in a folder for each class, in DIR or in "                                   \
     "DIR/train and DIR/test); masks:DIR (pictures in DIR/images and a PNG file with the class of each pixel in "       \
     "DIR/masks, or both in DIR/train and DIR/test); text:FILE (a UTF-8 text, whose last tenth is the test part); "     \
     "shapes, blobs, scenes or sentences (built in; shapes:COUNT makes COUNT examples to train on, and a fifth as "     \

@@ -257,7 +257,7 @@ static const help_example inspect_lines[] = {
 
 const command inspect_command = {
     .name = "inspect",
-    .summary = "Show what is in a safetensors, npy, npz, GGUF, .pt or checkpoint file",
+    .summary = "Show what is in a file of tensors or a checkpoint",
     .usage = "[--json] FILE",
     .description = "Shows what is in a safetensors, npy, npz, GGUF, PyTorch or checkpoint file: names, dtypes, shapes and "
                    "metadata, and the "

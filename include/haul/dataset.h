@@ -196,6 +196,19 @@ typedef struct HAUL__DESIGNATED haul_split_options {
 #define haul_cifar10(...) haul_cifar10_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
 HAUL_API haul_dataset *haul_cifar10_with(const haul_split_options *options);
 
+/* The same of CIFAR-100, from train.bin and test.bin in `directory` or in its folder cifar-100-binary. The class is the
+ * fine one, of 100. */
+#define haul_cifar100(...) haul_cifar100_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
+HAUL_API haul_dataset *haul_cifar100_with(const haul_split_options *options);
+
+/* The same of MNIST and Fashion-MNIST: x is [1, 28, 28]. The files are train-images-idx3-ubyte,
+ * train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, also with the ending .gz as they are
+ * published. They are in `directory` or in its folder raw, MNIST/raw or FashionMNIST/raw. */
+#define haul_mnist(...)         haul_mnist_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
+#define haul_fashion_mnist(...) haul_fashion_mnist_with(HAUL__OPTIONS(haul_split_options, .directory = __VA_ARGS__))
+HAUL_API haul_dataset *haul_mnist_with(const haul_split_options *options);
+HAUL_API haul_dataset *haul_fashion_mnist_with(const haul_split_options *options);
+
 /* A folder with one folder of JPEG and PNG pictures for each class: haul_image_folder("photos", .size = {64, 64}).
  *
  * Classes are numbered in the order of their names. If the folder has folders named train and test, these hold the

@@ -87,7 +87,7 @@ haul_status haul__inflate(const haul__file *file, uint64_t at, uint64_t packed, 
     inflation   f = {.file = file, .at = at, .left = packed};
     haul_status status = HAUL_OK;
     f.in = haul__malloc(2 * PIECE);
-    f.skipped = f.in + PIECE;
+    f.skipped = f.in ? f.in + PIECE : NULL;
     if (!f.in || inflateInit2(&f.stream, -MAX_WBITS) != Z_OK)
         status = haul__fail_memory(file->operation, 2 * PIECE);
     if (!status) {

@@ -20,6 +20,8 @@ run 1 train --data images:/nowhere --device cpu
 complains "/nowhere"
 run 1 train --data shape --device cpu
 complains "did you mean 'shapes'?"
+run 1 train --data mnist:/nowhere --device cpu
+complains "there is no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in /nowhere nor in its MNIST/raw"
 run 1 train --data cifar10 --device cpu
 complains "cifar10:DIR"
 run 1 train --data shapes:many --device cpu
@@ -29,7 +31,7 @@ for count in 0 1000000001 99999999999999999999 -1 +1 ' 1' 1e3 ''; do
     complains "from 1 to 1,000,000,000"
 done
 run 1 train --data fashion:x --device cpu
-complains "use cifar10:DIR, images:DIR, masks:DIR, text:FILE, shapes, blobs, scenes, sentences"
+complains "use cifar10:DIR, cifar100:DIR, mnist:DIR, fashion-mnist:DIR, images:DIR, masks:DIR, text:FILE, shapes, blobs, scenes, sentences"
 mkdir folder
 run 1 train --data folder --device cpu
 complains "say what is in there"

@@ -45,7 +45,7 @@ bash_offers "haul train --epochs 3 --model r" "resnet18 resnet18_imagenet resnet
 bash_offers "haul train --ep" "--epochs "
 bash_offers "haul train --shuffle o" "off on "
 bash_offers "haul train --data sh" "shapes "
-bash_offers "haul train --data " "blobs cifar10: images: masks: scenes sentences shapes text: "
+bash_offers "haul train --data " "blobs cifar100: cifar10: fashion-mnist: images: masks: mnist: scenes sentences shapes text: "
 bash_offers "haul train --data text:opt" "options.json "
 bash_offers "haul train --data masks:opt" " "
 bash_offers "haul train --data images:pic" "pictures "

@@ -1,0 +1,235 @@
+/* The binary files of CIFAR-10 and CIFAR-100 (Krizhevsky, "Learning multiple layers of features from tiny images",
+ * 2009): records of one or two labels and 32x32 red, green and blue values. */
+#include "data/cifar.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "core/error.h"
+#include "data/dataset.h"
+#include "files/file.h"
+#include "formats/file_type.h"
+
+#define PIXELS 3072
+#define FILES  5
+
+struct haul__cifar_set {
+    const char        *operation, *title, *name, *archive, *folder;
+    int                labels, label; /* bytes before the pixels, and which of them is the class */
+    int                classes;
+    const char *const *class_names;
+    const char        *training[FILES + 1], *test[2];
+};
+
+static const char *const names10[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                      "dog",      "frog",       "horse", "ship", "truck"};
+
+static const char *const names100[] = {
+    "apple",      "aquarium_fish", "baby",         "bear",       "beaver",      "bed",         "bee",
+    "beetle",     "bicycle",       "bottle",       "bowl",       "boy",         "bridge",      "bus",
+    "butterfly",  "camel",         "can",          "castle",     "caterpillar", "cattle",      "chair",
+    "chimpanzee", "clock",         "cloud",        "cockroach",  "couch",       "crab",        "crocodile",
+    "cup",        "dinosaur",      "dolphin",      "elephant",   "flatfish",    "forest",      "fox",
+    "girl",       "hamster",       "house",        "kangaroo",   "keyboard",    "lamp",        "lawn_mower",
+    "leopard",    "lion",          "lizard",       "lobster",    "man",         "maple_tree",  "motorcycle",
+    "mountain",   "mouse",         "mushroom",     "oak_tree",   "orange",      "orchid",      "otter",
+    "palm_tree",  "pear",          "pickup_truck", "pine_tree",  "plain",       "plate",       "poppy",
+    "porcupine",  "possum",        "rabbit",       "raccoon",    "ray",         "road",        "rocket",
+    "rose",       "sea",           "seal",         "shark",      "shrew",       "skunk",       "skyscraper",
+    "snail",      "snake",         "spider",       "squirrel",   "streetcar",   "sunflower",   "sweet_pepper",
+    "table",      "tank",          "telephone",    "television", "tiger",       "tractor",     "train",
+    "trout",      "tulip",         "turtle",       "wardrobe",   "whale",       "willow_tree", "wolf",
+    "woman",      "worm"};
+
+const haul__cifar_set haul__cifar10_set = {
+    .operation = "haul_cifar10",
+    .title = "CIFAR-10",
+    .name = "cifar10",
+    .archive = "cifar-10-binary.tar.gz",
+    .folder = "cifar-10-batches-bin",
+    .labels = 1,
+    .classes = 10,
+    .class_names = names10,
+    .training = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+    .test = {"test_batch.bin"},
+};
+
+/* The first label is one of 20 coarse classes. */
+const haul__cifar_set haul__cifar100_set = {
+    .operation = "haul_cifar100",
+    .title = "CIFAR-100",
+    .name = "cifar100",
+    .archive = "cifar-100-binary.tar.gz",
+    .folder = "cifar-100-binary",
+    .labels = 2,
+    .label = 1,
+    .classes = 100,
+    .class_names = names100,
+    .training = {"train.bin"},
+    .test = {"test.bin"},
+};
+
+static size_t record_of(const haul__cifar_set *set)
+{
+    return PIXELS + (size_t)set->labels;
+}
+
+haul_status haul__cifar_check(const haul__cifar_set *set, const uint8_t *data, size_t size, const char *path)
+{
+    const size_t           record = record_of(set);
+    const haul__file_type *type = size == 0 || size % record ? haul__file_type_of(data, size) : NULL;
+    if (type) {
+        char wanted[32];
+        haul__snprintf(wanted, sizeof wanted, "a %s file", set->title);
+        return haul__refuse_file_type(type, set->operation, path, wanted);
+    }
+    if (size == 0 || size % record)
+        return haul__fail(HAUL_FORMAT, set->operation, "directory",
+                          "%s is not a valid %s file: it has %zu bytes, which is not a multiple of %zu", path,
+                          set->title, size, record);
+    for (size_t i = 0; i < size / record; i++)
+        if (data[i * record + (size_t)set->label] >= set->classes)
+            return haul__fail(HAUL_FORMAT, set->operation, "directory",
+                              "%s is not a valid %s file: record %zu has the label %d, but the highest is %d", path,
+                              set->title, i, data[i * record + (size_t)set->label], set->classes - 1);
+    return HAUL_OK;
+}
+
+/* ---- the files, in memory ---- */
+
+typedef struct records {
+    const haul__cifar_set *set;
+    uint8_t               *files[FILES];
+    char                  *paths[FILES];
+    int64_t                first[FILES + 1]; /* the number of each file's first record, and the total */
+    int                    count;
+} records;
+
+static haul_status read_record(void *context, haul_example *e)
+{
+    const records *r = context;
+    int64_t        index = e->index;
+    int            f = 0;
+    while (index >= r->first[f + 1])
+        f++;
+    const uint8_t *record = r->files[f] + (size_t)(index - r->first[f]) * record_of(r->set);
+    int64_t        label = record[r->set->label];
+    memcpy(e->fields[0].data, record + r->set->labels, PIXELS);
+    memcpy(e->fields[1].data, &label, sizeof label);
+    return HAUL_OK;
+}
+
+static haul__data_file file_of(const void *context, int64_t index)
+{
+    const records *r = context;
+    if (index < 0 || index >= r->count)
+        return (haul__data_file){.path = NULL};
+    return (haul__data_file){.path = r->paths[index], .name = strrchr(r->paths[index], '/') + 1};
+}
+
+static void close_records(void *context)
+{
+    records *r = context;
+    for (int i = 0; i < r->count; i++) {
+        haul__free(r->files[i]);
+        haul__free(r->paths[i]);
+    }
+    haul__free(r);
+}
+
+static haul_status read_file(records *r, const char *folder, const char *name)
+{
+    const char    *operation = r->set->operation;
+    const size_t   record = record_of(r->set);
+    const uint64_t limit = (uint64_t)record * 100000; /* ten times as many records as a file of CIFAR-10 has */
+    size_t         size = 0;
+    char          *path = haul__format("%s/%s", folder, name);
+    if (!path)
+        return haul__fail_memory(operation, strlen(folder));
+    haul_status status = haul__file_read_all(path, operation, limit, 0, &r->files[r->count], &size);
+    if (status) {
+        haul__free(path);
+        return status;
+    }
+    r->paths[r->count] = path;
+    r->first[r->count + 1] = r->first[r->count] + (int64_t)(size / record);
+    return haul__cifar_check(r->set, r->files[r->count++], size, path);
+}
+
+/* The folder itself, or the one that the archive is unpacked to. */
+static char *find_folder(const haul__cifar_set *set, const char *directory, const char *file)
+{
+    for (int inside = 0; inside < 2; inside++) {
+        char *folder = inside ? haul__format("%s/%s", directory, set->folder) : haul__strdup(directory);
+        char *path = folder ? haul__format("%s/%s", folder, file) : NULL;
+        if (path && access(path, F_OK) == 0) {
+            haul__free(path);
+            return folder;
+        }
+        haul__free(folder);
+        if (!path) {
+            haul__fail_memory(set->operation, strlen(directory));
+            return NULL;
+        }
+        haul__free(path);
+    }
+    haul__fail(HAUL_IO, set->operation, "directory",
+               "there is no %s in %s nor in its %s: expected the folder into which %s was unpacked", file, directory,
+               set->folder, set->archive);
+    return NULL;
+}
+
+static haul_dataset *open_set(const haul__cifar_set *set, const haul_split_options *options)
+{
+    char name[64];
+    if (!options || !options->directory) {
+        haul__fail_null(set->operation, "directory");
+        return NULL;
+    }
+    const char *const *names = options->test ? set->test : set->training;
+    char              *folder = find_folder(set, options->directory, names[0]);
+    if (!folder)
+        return NULL;
+    records    *r = haul__calloc(1, sizeof *r);
+    haul_status status = r ? HAUL_OK : haul__fail_memory(set->operation, sizeof *r);
+    if (r)
+        r->set = set;
+    for (int i = 0; names[i] && status == HAUL_OK; i++)
+        status = read_file(r, folder, names[i]);
+    haul__free(folder);
+    if (status) {
+        if (r)
+            close_records(r);
+        return NULL;
+    }
+    haul__snprintf(name, sizeof name, "%s (%s)", set->name, options->test ? "test" : "train");
+    haul_dataset_source source = {
+        .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, 32, 32)},
+                   {.name = "y",
+                    .dtype = HAUL_I64,
+                    .shape = HAUL_SCALAR_SHAPE,
+                    .classes = set->classes,
+                    .class_names = set->class_names}},
+        .count = r->first[r->count],
+        .name = name,
+        .read = read_record,
+        .close = close_records,
+        .context = r,
+    };
+    haul_dataset *d = haul__dataset_make(&source, HAUL__READ_EACH, set->operation);
+    if (d)
+        d->file = file_of;
+    return d;
+}
+
+haul_dataset *haul_cifar10_with(const haul_split_options *options)
+{
+    return open_set(&haul__cifar10_set, options);
+}
+
+haul_dataset *haul_cifar100_with(const haul_split_options *options)
+{
+    return open_set(&haul__cifar100_set, options);
+}

@@ -1,0 +1,15 @@
+/* Files that may be compressed by gzip (RFC 1952). */
+#ifndef HAUL_FORMATS_GZIP_H
+#define HAUL_FORMATS_GZIP_H
+
+#include <stdbool.h>
+
+#include "files/file.h"
+
+/* True if a file begins as gzip's do. */
+bool haul__is_gzip(const uint8_t *head, size_t size);
+
+/* Reads a whole file, and unpacks it if gzip packed it: at most `limit` bytes, which the caller must haul__free. */
+haul_status haul__gzip_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size);
+
+#endif
