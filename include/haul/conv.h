@@ -22,11 +22,13 @@ typedef struct HAUL__DESIGNATED haul_conv2d_options {
     int64_t dilation[2]; /* distance of the window's elements, {vertical, horizontal}; default {1, 1} */
     int64_t groups; /* channels are split into so many groups, which do not mix; divides C_in and C_out; default 1 */
     bool    relu; /* return max(result, 0), fused where supported; NaN may become 0, whereas haul_relu propagates it */
+    bool    same; /* add the zeros that give the result the size of x, without .padding and .stride */
 } haul_conv2d_options;
 
 /* The convolution of neural networks, a cross-correlation: haul_conv2d(x, weight, .bias = b, .padding = {1, 1}). The
  * result is [N, C_out, H', W'], with floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and
- * columns. Dtypes promote; x or the weight has a floating dtype.
+ * columns. With .same it has the rows and columns of x; an odd number of zeros has one more at the end, as in PyTorch,
+ * for which x is copied. Dtypes promote; x or the weight has a floating dtype.
  *
  * The result is channels-last if x or the weight is, and if the device's library computes that way.
  *
@@ -56,6 +58,7 @@ typedef struct HAUL__DESIGNATED haul_conv1d_options {
      * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
     int64_t stride, padding, dilation, groups;
     bool    relu; /* return max(result, 0), fused where supported */
+    bool    same; /* add the zeros that give the result the size of x, without .padding and .stride */
 } haul_conv1d_options;
 #define haul_conv1d(x, ...) haul_conv1d_with(x, HAUL__OPTIONS(haul_conv1d_options, .weight = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options);
@@ -116,12 +119,19 @@ typedef struct HAUL__DESIGNATED haul_pool2d_options {
     int64_t stride[2]; /* step of the window, {vertical, horizontal}; default the window's size */
     /* rows and columns added on each side, at most half the window; default none; {1, HAUL_ZERO} pads rows only */
     int64_t padding[2];
+    /* dilation: haul_max_pool2d only: distance between the elements of a window; default 1 */
+    int64_t dilation[2];
+    int64_t divisor;         /* haul_avg_pool2d only: divide by it; default the window's number of elements */
     bool    exclude_padding; /* haul_avg_pool2d only: divide by the number of elements inside x */
+    bool    ceil_mode;       /* a last window may end behind x and its padding */
 } haul_pool2d_options;
 
 /* The largest element, or the mean, of each window of x: haul_max_pool2d(x, 2). The result has floor((size + 2
- * padding - window) / stride) + 1 rows and columns. Padding is never the largest element; in a mean it counts as 0. An
- * x without examples or channels gives an empty result.
+ * padding - window) / stride) + 1 rows and columns, where `window` spans the elements with their dilation. Padding is
+ * never the largest element; in a mean it counts as 0. An x without examples or channels gives an empty result.
+ *
+ * With .ceil_mode the quotient is rounded up, as in PyTorch: there may be one more window, which begins inside x or in
+ * the padding before it. Elements behind the padding do not count in a mean.
  *
  * - x: [N, C, H, W] of a floating dtype */
 #define haul_max_pool2d(x, ...) haul_max_pool2d_with(x, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
@@ -135,6 +145,23 @@ HAUL_API haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_opt
 HAUL_API haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options);
 
+/* The largest element of each window, and where it is: haul_max_pool2d_indices(x, &y, &indices, 2). y is
+ * haul_max_pool2d's result, and gradients flow through it. indices is an i64 tensor of the same shape: the place in the
+ * plane of x, row x W + column, of the first of the largest elements, or of the last NaN. On failure both are failed
+ * tensors. */
+#define haul_max_pool2d_indices(x, y, indices, ...)                                                                    \
+    haul_max_pool2d_indices_with(x, y, indices, HAUL__OPTIONS(haul_pool2d_options, .size = __VA_ARGS__))
+HAUL_API haul_status haul_max_pool2d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
+                                                  const haul_pool2d_options *options);
+
+/* Planes of height x width, in which the elements of x are where `indices` says, and all others are 0: the opposite of
+ * haul_max_pool2d_indices. The result is [N, C, height, width]. Of several elements for one place the last one stays.
+ * Nothing of the gradient reaches an element that was replaced.
+ *
+ * - x: [N, C, H, W]
+ * - indices: i64 in x's shape, from 0 to height x width - 1, as for haul_scatter */
+HAUL_API haul_tensor *haul_max_unpool2d(haul_tensor *x, haul_tensor *indices, int64_t height, int64_t width);
+
 /* haul_max_pool2d and haul_avg_pool2d in one dimension. The operand is [N, C, L].
  *
  * Its dtype is a floating one. */
@@ -144,7 +171,9 @@ typedef struct HAUL__DESIGNATED haul_pool1d_options {
     /* stride: step of the window; default the window's size. padding: elements added at each end, at most half the
      * window; default 0 */
     int64_t stride, padding;
+    int64_t dilation;        /* haul_max_pool1d only: distance between the elements of a window; default 1 */
     bool    exclude_padding; /* haul_avg_pool1d only: divide by the number of elements inside x */
+    bool    ceil_mode;       /* a last window may end behind x and its padding */
 } haul_pool1d_options;
 #define haul_max_pool1d(x, ...) haul_max_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
 #define haul_avg_pool1d(x, ...) haul_avg_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
@@ -156,6 +185,16 @@ HAUL_API haul_tensor *haul_avg_pool1d_with(haul_tensor *x, const haul_pool1d_opt
     haul_avg_pool1d_into_with(out, x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
 HAUL_API haul_status haul_max_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
 HAUL_API haul_status haul_avg_pool1d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *options);
+
+/* haul_max_pool2d_indices and haul_max_unpool2d in one dimension: indices are places in a line, and the result of
+ * haul_max_unpool1d is [N, C, length].
+ *
+ * - x: [N, C, L] */
+#define haul_max_pool1d_indices(x, y, indices, ...)                                                                    \
+    haul_max_pool1d_indices_with(x, y, indices, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
+HAUL_API haul_status  haul_max_pool1d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
+                                                   const haul_pool1d_options *options);
+HAUL_API haul_tensor *haul_max_unpool1d(haul_tensor *x, haul_tensor *indices, int64_t length);
 
 /* Pooling to [N, C, height, width], whatever the size of x. Row i of the result is made from rows floor(i H / height)
  * to ceil((i + 1) H / height) - 1 of x, and columns likewise.

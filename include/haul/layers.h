@@ -47,6 +47,7 @@ typedef struct HAUL__DESIGNATED haul_nn_conv2d_options {
     int64_t stride[2], padding[2], dilation[2], groups;
     bool    no_bias; /* no parameter bias */
     bool    relu;    /* return max(result, 0), as .relu of haul_linear */
+    bool    same;    /* the result has the size of the input, as .same of haul_conv2d */
 } haul_nn_conv2d_options;
 #define haul_nn_conv2d(in, out, ...)                                                                                   \
     haul_nn_conv2d_with(in, out, HAUL__OPTIONS(haul_nn_conv2d_options, .kernel = __VA_ARGS__))
@@ -65,6 +66,7 @@ typedef struct HAUL__DESIGNATED haul_nn_conv1d_options {
     int64_t stride, padding, dilation, groups;
     bool    no_bias; /* no parameter bias */
     bool    relu;    /* return max(result, 0), as .relu of haul_linear */
+    bool    same;    /* the result has the size of the input, as .same of haul_conv1d */
 } haul_nn_conv1d_options;
 #define haul_nn_conv1d(in, out, ...)                                                                                   \
     haul_nn_conv1d_with(in, out, HAUL__OPTIONS(haul_nn_conv1d_options, .kernel = __VA_ARGS__))

@@ -57,7 +57,10 @@ typedef struct HAUL__DESIGNATED haul_pool3d_options {
     /* stride: step of the window; default the window's size. padding: elements added on each side, at most half the
      * window; default none */
     int64_t stride[3], padding[3];
+    int64_t dilation[3];     /* haul_max_pool3d only: distance between the elements of a window; default 1 */
+    int64_t divisor;         /* haul_avg_pool3d only: divide by it; default the window's number of elements */
     bool    exclude_padding; /* haul_avg_pool3d only: divide by the number of elements inside x */
+    bool    ceil_mode;       /* a last window may end behind x and its padding */
 } haul_pool3d_options;
 
 /* haul_max_pool2d and haul_avg_pool2d in three dimensions: haul_max_pool3d(x, 2).
@@ -67,6 +70,15 @@ typedef struct HAUL__DESIGNATED haul_pool3d_options {
 #define haul_avg_pool3d(x, ...) haul_avg_pool3d_with(x, HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
 HAUL_API haul_tensor *haul_max_pool3d_with(haul_tensor *x, const haul_pool3d_options *options);
 HAUL_API haul_tensor *haul_avg_pool3d_with(haul_tensor *x, const haul_pool3d_options *options);
+
+/* haul_max_pool2d_indices and haul_max_unpool2d in three dimensions: an index is (layer x H + row) x W + column, and
+ * the result of haul_max_unpool3d is [N, C, depth, height, width]. */
+#define haul_max_pool3d_indices(x, y, indices, ...)                                                                    \
+    haul_max_pool3d_indices_with(x, y, indices, HAUL__OPTIONS(haul_pool3d_options, .size = __VA_ARGS__))
+HAUL_API haul_status  haul_max_pool3d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
+                                                   const haul_pool3d_options *options);
+HAUL_API haul_tensor *haul_max_unpool3d(haul_tensor *x, haul_tensor *indices, int64_t depth, int64_t height,
+                                        int64_t width);
 
 /* haul_adaptive_max_pool2d and haul_adaptive_avg_pool2d in one dimension, to [N, C, length].
  *

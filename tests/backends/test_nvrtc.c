@@ -58,6 +58,7 @@ static const struct known {
     {"gemm_tile", 8, 32},      /* f16 */
     {"conv2d_tile", 384, 0},   /* a tile's rows are laid down there before they are stored */
     {"gelu_backward", 16, 32}, /* f64 */
+    {"pool2d_plain_spread", 24, 40},
     {"erf", 16, 80},           /* f64, sm_100 */
     {"gemm_plain", 8, 16},     /* f64, sm_100 */
     {"grad_unscale", 8, 8},    /* f16, sm_100 */

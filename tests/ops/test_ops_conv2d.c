@@ -364,9 +364,27 @@ static void test_conv2d__errors(void **state)
     haul_scope_pop(scope);
 }
 
+static void test_conv2d__same_refuses_strides_and_padding(void **state)
+{
+    (void)state;
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3, 8, 8)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(3, 3, 2, 2)),
+                *out;
+    assert_refused(haul_conv2d(x, w, .same = true, .stride = {2, 1}), HAUL_INVALID_ARGUMENT, "stride must be 1");
+    assert_refused(haul_conv2d(x, w, .same = true, .padding = {1, 1}), HAUL_INVALID_ARGUMENT, "padding must not");
+    assert_refused(haul_conv2d(haul_flatten(x, 2), w, .same = true), HAUL_SHAPE, "[N, C, H, W]");
+    assert_refused(haul_conv2d(x, w, .same = true, .dilation = {INT32_MAX, INT32_MAX}), HAUL_INVALID_ARGUMENT, "");
+    assert_refused(haul_conv1d(haul_flatten(x, 2), haul_flatten(w, 2), .same = true, .stride = 2),
+                   HAUL_INVALID_ARGUMENT, "stride must be 1");
+    out = haul_empty_like(x);
+    assert_int_equal(haul_conv2d_into(out, x, w, .same = true), HAUL_OK);
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conv2d__same_refuses_strides_and_padding),
         cmocka_unit_test(test_conv2d__forward_and_gradients_by_definition),
         cmocka_unit_test(test_conv2d__second_gradients),
         cmocka_unit_test(test_conv2d__empty_batch),

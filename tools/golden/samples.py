@@ -38,6 +38,15 @@ def last_copied(x, i, s):
     return x
 
 
+def unpooled(x, i, size):
+    """F.max_unpool of these sizes, of which the last of equal indices wins, element by element."""
+    y = torch.zeros(*x.shape[:2], math.prod(size), dtype=x.dtype)
+    at, of = i.reshape(*x.shape[:2], -1), x.reshape(*x.shape[:2], -1)
+    for k in range(at.shape[2]):
+        y = y.scatter(2, at[..., k:k + 1], of[..., k:k + 1])
+    return y.reshape(*x.shape[:2], *size)
+
+
 def unfold(x, size, padding):
     """F.unfold, by way of float64 for the dtypes that it does not take."""
     return F.unfold(x.double(), size, padding=padding).to(x.dtype)
@@ -275,6 +284,9 @@ EXPRESSIONS = {
     "adaptive_max_pool2d_even": lambda x: F.adaptive_max_pool2d(x, (3, 4)),
     "conv3d": lambda x, w, b: F.conv3d(x, w, b, (2, 1, 2), 1),
     "conv3d_groups": lambda x, w: F.conv3d(x, w, None, 1, (1, 0, 1), (2, 1, 1), 2),
+    "conv2d_same": lambda x, w, b: F.conv2d(x, w, b, padding="same", dilation=(1, 2)),
+    "conv2d_same_odd": lambda x, w: F.conv2d(x, w, padding="same", groups=2),
+    "conv1d_same": lambda x, w, b: F.conv1d(x, w, b, padding="same"),
     "conv3d_same": lambda x, w: F.conv3d(x, w, padding="same", dilation=(1, 1, 2)),
     "conv_transpose3d": lambda x, w, b: F.conv_transpose3d(x, w, b, (2, 2, 1), (1, 1, 0), (1, 0, 0)),
     "conv_transpose3d_groups": lambda x, w: F.conv_transpose3d(x, w, groups=2, dilation=(2, 1, 2)),
@@ -283,6 +295,25 @@ EXPRESSIONS = {
     "avg_pool3d": lambda x: F.avg_pool3d(x, 2),
     "avg_pool3d_padded": lambda x: F.avg_pool3d(x, 3, (2, 1, 2), 1),
     "avg_pool3d_inside": lambda x: F.avg_pool3d(x, 3, (2, 1, 2), 1, count_include_pad=False),
+    "max_pool2d_ceil": lambda x: F.max_pool2d(x, 2, ceil_mode=True),
+    "max_pool2d_ceil_3": lambda x: F.max_pool2d(x, 3, (2, 3), 1, ceil_mode=True),
+    "max_pool2d_dilated": lambda x: F.max_pool2d(x, (3, 2), (2, 1), 1, (2, 3)),
+    "max_pool2d_dilated_ceil": lambda x: F.max_pool2d(x, 2, (3, 2), 0, (3, 1), ceil_mode=True),
+    "max_pool2d_indices": lambda x: F.max_pool2d(x, 3, 2, 1, 2, ceil_mode=True, return_indices=True)[1],
+    "max_pool2d_indices_y": lambda x: F.max_pool2d(x, 3, 2, 1, 2, ceil_mode=True, return_indices=True)[0],
+    "max_pool1d_forms": lambda x: F.max_pool1d(x, 3, 3, 1, 2, ceil_mode=True),
+    "max_pool1d_indices": lambda x: F.max_pool1d(x, 3, 1, 1, 1, ceil_mode=True, return_indices=True)[1],
+    "max_pool3d_forms": lambda x: F.max_pool3d(x, 2, (2, 1, 2), (1, 1, 0), (2, 3, 1), ceil_mode=True),
+    "max_pool3d_indices": lambda x: F.max_pool3d(x, 2, 2, 1, 3, ceil_mode=True, return_indices=True)[1],
+    "avg_pool2d_ceil": lambda x: F.avg_pool2d(x, 3, (2, 3), 1, ceil_mode=True),
+    "avg_pool2d_ceil_inside": lambda x: F.avg_pool2d(x, 3, (2, 3), 1, ceil_mode=True, count_include_pad=False),
+    "avg_pool2d_divisor": lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=7),
+    "avg_pool1d_ceil": lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True),
+    "avg_pool3d_ceil": lambda x: F.avg_pool3d(x, 3, 2, 1, ceil_mode=True),
+    "avg_pool3d_divisor": lambda x: F.avg_pool3d(x, 2, divisor_override=5),
+    "max_unpool1d": lambda x, i: unpooled(x, i, (9,)),
+    "max_unpool2d": lambda x, i: unpooled(x, i, (4, 6)),
+    "max_unpool3d": lambda x, i: unpooled(x, i, (2, 3, 4)),
     "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x, 4),
     "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x, 4),
     "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x, (2, 3, 2)),

@@ -49,7 +49,8 @@ haul_module *haul_nn_conv1d_with(int64_t in_channels, int64_t out_channels, cons
                                                                .padding = options->padding,
                                                                .dilation = options->dilation,
                                                                .groups = groups,
-                                                               .relu = options->relu}};
+                                                               .relu = options->relu,
+                                                               .same = options->same}};
     return haul__conv_built(m, HAUL_SHAPE(out_channels, in_channels / groups, options->kernel),
                             options->no_bias ? 0 : out_channels, fan_in, operation);
 }

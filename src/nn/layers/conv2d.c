@@ -81,6 +81,7 @@ haul_module *haul_nn_conv2d_with(int64_t in_channels, int64_t out_channels, cons
         s->has_bias = !options->no_bias;
         s->options.groups = groups;
         s->options.relu = options->relu;
+        s->options.same = options->same;
         memcpy(s->options.stride, options->stride, sizeof s->options.stride);
         memcpy(s->options.padding, options->padding, sizeof s->options.padding);
         memcpy(s->options.dilation, options->dilation, sizeof s->options.dilation);

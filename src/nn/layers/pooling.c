@@ -22,10 +22,12 @@ static haul_module *pooling_new(const char *kind, const char *operation, haul_fo
     }
     int64_t stride[2] = {options->stride[0], options->stride[1]}, width = options->size_w;
     int64_t padding[2] = {options->padding[0], options->padding[1]};
+    int64_t dilation[2] = {options->dilation[0], options->dilation[1]};
     if (haul__module_size(options->size, operation, "size") ||
         (width && haul__module_size(width, operation, "size_w")) ||
         haul__option_pair(operation, "stride", stride, (const int64_t[2]){1, 1}, 1) ||
-        haul__option_pair(operation, "padding", padding, (const int64_t[2]){0, 0}, 0))
+        haul__option_pair(operation, "padding", padding, (const int64_t[2]){0, 0}, 0) ||
+        haul__option_pair(operation, "dilation", dilation, (const int64_t[2]){1, 1}, 1))
         return NULL;
     haul_module *m = haul_module_new(kind, forward, .state_bytes = sizeof *options);
     if (m)

@@ -2,6 +2,7 @@
 #include <haul/volume.h>
 
 #include "core/error.h"
+#include "core/shape.h"
 #include "nn/module.h"
 #include "ops/pool/triple.h"
 
@@ -27,10 +28,17 @@ static haul_status check_line(const char *operation, const haul_pool1d_options *
     if (haul__module_size(o->size, operation, "size") ||
         (o->stride && haul__module_size(o->stride, operation, "stride")))
         return haul_error_status();
-    if (o->padding != HAUL_ZERO && (o->padding < 0 || o->padding > o->size / 2))
+    const int64_t gap = o->dilation ? o->dilation : 1;
+    int64_t       window;
+    if (haul__module_size(gap, operation, "dilation"))
+        return haul_error_status();
+    if (!haul__mul_size(o->size - 1, gap, &window) || window == INT64_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "dilation", "the window's size overflows");
+    window++;
+    if (o->padding != HAUL_ZERO && (o->padding < 0 || o->padding > window / 2))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "padding",
                           "padding %lld is not possible; it can be from 0 to half the window, which is %lld",
-                          (long long)o->padding, (long long)o->size);
+                          (long long)o->padding, (long long)window);
     return HAUL_OK;
 }
 
@@ -45,7 +53,9 @@ static haul_status check_volume(const char *operation, const haul_pool3d_options
         (o->size_w && haul__module_size(o->size_w, operation, "size_w")) ||
         haul__option_triple(operation, "stride", o->stride, ones, 1, meant))
         return haul_error_status();
-    return haul__option_triple(operation, "padding", o->padding, zeros, 0, meant);
+    return haul__option_triple(operation, "padding", o->padding, zeros, 0, meant)
+               ? haul_error_status()
+               : haul__option_triple(operation, "dilation", o->dilation, ones, 1, meant);
 }
 
 POOLING(max_pool1d, haul_pool1d_options, check_line)

@@ -6,8 +6,8 @@
 
 typedef struct conv1d_attributes {
     int64_t stride, padding, output_padding, dilation, groups;
-    bool    relu;
-    bool    reserved[7];
+    bool    relu, same;
+    bool    reserved[6];
 } conv1d_attributes;
 
 /* ---- checks ---- */
@@ -81,7 +81,8 @@ static haul_status conv1d(haul__call *c)
                                    .padding = PAIR(HAUL_ZERO, a->padding),
                                    .dilation = PAIR(1, a->dilation),
                                    .groups = a->groups,
-                                   .relu = a->relu};
+                                   .relu = a->relu,
+                                   .same = a->same};
     c->results[0] = haul_squeeze(haul_conv2d_with(with_row(c->operands[0]), &o), 2);
     return HAUL_OK;
 }
@@ -122,8 +123,12 @@ HAUL__OPERATION(conv_transpose1d) = {
 
 static conv1d_attributes attributes_of(const haul_conv1d_options *o)
 {
-    return (conv1d_attributes){
-        .stride = o->stride, .padding = o->padding, .dilation = o->dilation, .groups = o->groups, .relu = o->relu};
+    return (conv1d_attributes){.stride = o->stride,
+                               .padding = o->padding,
+                               .dilation = o->dilation,
+                               .groups = o->groups,
+                               .relu = o->relu,
+                               .same = o->same};
 }
 
 haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options)

@@ -217,11 +217,58 @@ static haul__conv2d_attributes attributes_of(const haul_conv2d_options *o)
     };
 }
 
+/* .same: the padding, and x with one more row or column at the end where the number of zeros is odd. */
+static haul_status pad_same(haul__call *c, haul__conv2d_attributes *at, haul_tensor **x)
+{
+    static const int64_t ones[2] = {1, 1}, zeros[2];
+    const char          *name = c->operation->name;
+    int64_t              more[2];
+    if (haul__option_pair(name, "stride", at->stride, ones, 1) ||
+        haul__option_pair(name, "padding", at->padding, zeros, 0) ||
+        haul__option_pair(name, "dilation", at->dilation, ones, 1))
+        return haul_error_status();
+    for (int i = 0; i < 2; i++) {
+        int64_t total;
+        if (at->stride[i] != 1 || at->padding[i])
+            return haul__fail(HAUL_INVALID_ARGUMENT, name, "same",
+                              "same is set, so stride must be 1 and padding must not be given");
+        if (!haul__mul_size(at->dilation[i], c->operands[1]->shape.dims[2 + i] - 1, &total) || total > INT32_MAX)
+            return haul__fail(HAUL_INVALID_ARGUMENT, name, "dilation",
+                              "dilation is too large: the weight, dilated, must have less than 2^31 elements each way");
+        at->padding[i] = total / 2;
+        more[i] = total % 2;
+    }
+    if (more[0] || more[1])
+        *x = haul_pad(*x, HAUL_PADS(0, more[1], 0, more[0]));
+    return haul__failed(*x) ? haul_error_status() : HAUL_OK;
+}
+
+static haul_status conv2d_same(haul__call *c)
+{
+    haul__conv2d_attributes at = *(const haul__conv2d_attributes *)haul__attributes(c);
+    haul_tensor            *x = c->operands[0], *weight = c->operands[1];
+    at.given = false;
+    if (check_shapes(c) || pad_same(c, &at, &x))
+        return haul_error_status();
+    c->results[0] = HAUL__APPLY(conv2d, &at, x, weight, c->operands[2]);
+    return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
+}
+
+HAUL__OPERATION(conv2d_same) = {
+    .name = "haul_conv2d_same",
+    .operands = {{"x"}, {"weight"}, {"bias", .optional = true}},
+    .results = {{"y"}},
+    .attributes_size = HAUL__ATTRIBUTES(haul__conv2d_attributes),
+    .compose = conv2d_same,
+};
+
 haul_tensor *haul_conv2d_with(haul_tensor *x, const haul_conv2d_options *options)
 {
     if (!options)
         return haul__no_options(&haul__operation_conv2d);
     haul__conv2d_attributes at = attributes_of(options);
+    if (options->same)
+        return HAUL__APPLY(conv2d_same, &at, x, options->weight, haul__optional(options->bias));
     return HAUL__APPLY(conv2d, &at, x, options->weight, haul__optional(options->bias));
 }
 
@@ -230,5 +277,7 @@ haul_status haul_conv2d_into_with(haul_tensor *out, haul_tensor *x, const haul_c
     if (!options)
         return haul__fail_null(haul__operation_conv2d.name, "options");
     haul__conv2d_attributes at = attributes_of(options);
+    if (options->same)
+        return HAUL__APPLY_INTO(out, conv2d_same, &at, x, options->weight, haul__optional(options->bias));
     return HAUL__APPLY_INTO(out, conv2d, &at, x, options->weight, haul__optional(options->bias));
 }

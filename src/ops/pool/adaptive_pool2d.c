@@ -24,7 +24,7 @@ static haul_status check(const haul__call *c, const int64_t *out)
 static haul__pool2d_attributes windows_of(const haul__call *c, const int64_t *out)
 {
     const int64_t          *in = c->operands[0]->shape.dims + 2;
-    haul__pool2d_attributes a = {.adaptive = in[0] % out[0] || in[1] % out[1]};
+    haul__pool2d_attributes a = {.dilation = {1, 1}, .adaptive = in[0] % out[0] || in[1] % out[1]};
     for (int i = 0; i < 2; i++) {
         a.out[i] = out[i];
         a.size[i] = a.stride[i] = in[i] / out[i];

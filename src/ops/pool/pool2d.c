@@ -7,23 +7,50 @@
 
 /* ---- infer ---- */
 
-static haul_status output_size(const haul__call *c, const char *what, int64_t size, int64_t window, int64_t stride,
-                               int64_t padding, int64_t *out)
+/* True if all windows have an element inside the axis: with gaps, one in the padding can step over a short axis. */
+static bool all_inside(const haul__pool2d_attributes *a, int axis)
 {
-    const char *name = c->operation->name;
+    const int64_t gap = a->dilation[axis];
+    for (int64_t o = 0; gap > a->in[axis] && o < a->out[axis] && o * a->stride[axis] < a->padding[axis]; o++) {
+        const int64_t before = a->padding[axis] - o * a->stride[axis];
+        if ((gap - before % gap) % gap >= a->in[axis])
+            return false;
+    }
+    return true;
+}
+
+/* The number of windows along an axis. With ceil_mode the last one begins inside x or in the padding before it. */
+static haul_status output_size(const haul__call *c, haul__pool2d_attributes *a, int axis)
+{
+    const char   *name = c->operation->name, *what = axis ? "columns" : "rows";
+    const int64_t size = a->in[axis], stride = a->stride[axis], padding = a->padding[axis];
+    int64_t       window = a->size[axis];
     if (window < 1 || stride < 1 || window > INT32_MAX || stride > INT32_MAX)
         return haul__fail(HAUL_INVALID_ARGUMENT, name, window < 1 ? "size" : "stride",
                           "a window of %lld %s with stride %lld is not possible; both must be from 1 to 2^31 - 1",
                           (long long)window, what, (long long)stride);
+    if (a->dilation[axis] < 1 || a->dilation[axis] > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "dilation",
+                          "dilation %lld is not possible; it must be from 1 to 2^31 - 1", (long long)a->dilation[axis]);
+    window = (window - 1) * a->dilation[axis] + 1;
     if (padding < 0 || padding > window / 2)
         return haul__fail(HAUL_INVALID_ARGUMENT, name, "padding",
                           "padding %lld is not possible; it can be from 0 to half the window's %lld %s",
                           (long long)padding, (long long)window, what);
-    if (size + 2 * padding < window)
+    const int64_t room = size + 2 * padding - window;
+    if (room < 0)
         return haul__fail(HAUL_SHAPE, name, "x",
                           "the window has %lld %s, but x has %lld with its padding; use a smaller window",
                           (long long)window, what, (long long)(size + 2 * padding));
-    *out = (size + 2 * padding - window) / stride + 1;
+    a->out[axis] = room / stride + 1;
+    if (a->ceil_mode && room % stride && a->out[axis] * stride < size + padding)
+        a->out[axis]++;
+    if (!all_inside(a, axis))
+        return haul__fail(HAUL_SHAPE, name, "x",
+                          "x has %lld %s, and a window with padding %lld and dilation %lld has none of them; use less "
+                          "padding",
+                          (long long)size, what, (long long)padding, (long long)a->dilation[axis]);
+    a->plain = a->plain || window != a->size[axis] || a->out[axis] != room / stride + 1;
     return HAUL_OK;
 }
 
@@ -41,10 +68,25 @@ static haul_status describe(haul__call *c, int i, haul_dtype dtype, const int64_
 static haul_status complete(const haul__call *c, haul__pool2d_attributes *a, int axis)
 {
     if (!a->adaptive)
-        return output_size(c, axis ? "columns" : "rows", a->in[axis], a->size[axis], a->stride[axis], a->padding[axis],
-                           &a->out[axis]);
+        return output_size(c, a, axis);
     a->size[axis] = haul__ceil_div(a->in[axis], a->out[axis]); /* for the cost */
     return HAUL_OK;
+}
+
+/* Options that only the other of the two operations has. */
+static haul_status check_kind(const haul__call *c, const haul__pool2d_attributes *a)
+{
+    const char *name = c->operation->name;
+    const bool  mean = c->operation == &haul__operation_avg_pool2d;
+    if (mean && (a->dilation[0] != 1 || a->dilation[1] != 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "dilation", "a mean has no dilation; leave it out");
+    if (a->divisor < 0 || a->divisor > INT32_MAX)
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "divisor",
+                          "the divisor is %lld; it must be from 1 to 2^31 - 1, or 0 for the number of elements",
+                          (long long)(a->divisor == HAUL_ZERO ? 0 : a->divisor));
+    return mean || !a->divisor ? HAUL_OK
+                               : haul__fail(HAUL_INVALID_ARGUMENT, name, "divisor",
+                                            "a maximum is not divided; leave it out, or use haul_avg_pool2d");
 }
 
 static haul_status infer(haul__call *c)
@@ -57,9 +99,13 @@ static haul_status infer(haul__call *c)
     if (!haul__mul_size(x->shape.dims[2], x->shape.dims[3], &plane) || plane > INT32_MAX)
         return haul__refuse_shape(c, 0, "a plane of it must have less than 2^31 elements");
     if (a->given && (haul__option_pair(c->operation->name, "stride", a->stride, a->size, 1) ||
-                     haul__option_pair(c->operation->name, "padding", a->padding, (const int64_t[2]){0, 0}, 0)))
+                     haul__option_pair(c->operation->name, "padding", a->padding, (const int64_t[2]){0, 0}, 0) ||
+                     haul__option_pair(c->operation->name, "dilation", a->dilation, (const int64_t[2]){1, 1}, 1)))
+        return haul_error_status();
+    if (a->given && check_kind(c, a))
         return haul_error_status();
     a->given = false;
+    a->plain = a->divisor != 0;
     a->channels_last = haul__wants_channels_last(x);
     a->channels = x->shape.dims[1];
     a->in[0] = x->shape.dims[2];
@@ -103,6 +149,20 @@ HAUL__OPERATION(max_pool2d) = {
     .name = "haul_max_pool2d",
     .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
     .results = {{"y", .at_start = true}, {"index", .hidden = true, .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__FLOATS,
+    .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
+    .kernel = HAUL__K_max_pool2d,
+    .infer = infer,
+    .compute = haul__pool2d_max,
+    .gradient = max_gradient,
+    .cost = cost,
+};
+
+/* The same with the places as a result. */
+HAUL__OPERATION(max_pool2d_found) = {
+    .name = "haul_max_pool2d_found",
+    .operands = {{"x", .layout = HAUL__BATCH_FORMAT}},
+    .results = {{"y"}, {"index", .saved_for = HAUL__FOR_ALL}},
     .dtypes = HAUL__FLOATS,
     .attributes_size = HAUL__ATTRIBUTES(haul__pool2d_attributes),
     .kernel = HAUL__K_max_pool2d,
@@ -199,12 +259,15 @@ static void avg_second(haul__gradient *g)
 
 /* ---- the functions ---- */
 
-static haul__pool2d_attributes attributes_of(const haul_pool2d_options *o)
+haul__pool2d_attributes haul__pool2d_attributes_of(const haul_pool2d_options *o)
 {
     return (haul__pool2d_attributes){.size = {o->size, o->size_w ? o->size_w : o->size},
                                      .stride = {o->stride[0], o->stride[1]},
                                      .padding = {o->padding[0], o->padding[1]},
+                                     .dilation = {o->dilation[0], o->dilation[1]},
+                                     .divisor = o->divisor,
                                      .exclude_padding = o->exclude_padding,
+                                     .ceil_mode = o->ceil_mode,
                                      .given = true};
 }
 
@@ -212,7 +275,7 @@ static haul_tensor *pool(const haul__operation *operation, haul_tensor *x, const
 {
     if (!o)
         return haul__no_options(operation);
-    haul__pool2d_attributes a = attributes_of(o);
+    haul__pool2d_attributes a = haul__pool2d_attributes_of(o);
     return haul__apply1(operation, &a, &x, 1);
 }
 
@@ -221,7 +284,7 @@ static haul_status pool_into(haul_tensor *out, const haul__operation *operation,
 {
     if (!options)
         return haul__fail_null(operation->name, "options");
-    haul__pool2d_attributes a = attributes_of(options);
+    haul__pool2d_attributes a = haul__pool2d_attributes_of(options);
     return haul__apply_into(&out, operation, &a, &x, 1);
 }
 

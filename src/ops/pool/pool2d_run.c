@@ -1,14 +1,12 @@
 /* Launches the kernels of pooling over windows of the last two axes (pool2d_max.c, pool2d_max_gradient.c,
- * pool2d_avg.c). */
+ * pool2d_avg.c, pool2d_plain.c). */
 #include "kernels/kernels.h"
-#include "kernels/types.h"
 #include "ops/pool/pool2d.h"
-#include "ops/pool/pool2d_kernel.h"
 
 /* Elements that make a share worthwhile. */
 #define GRAIN 8192
 
-static pool2d_params params_of(const haul__pool2d_attributes *a)
+pool2d_params haul__pool2d_params(const haul__pool2d_attributes *a)
 {
     return (pool2d_params){.h = a->in[0],
                            .w = a->in[1],
@@ -23,6 +21,15 @@ static pool2d_params params_of(const haul__pool2d_attributes *a)
                            .padding_w = a->padding[1],
                            .exclude_padding = a->exclude_padding || a->adaptive,
                            .adaptive = a->adaptive};
+}
+
+/* For the gradient of the maximum: windows without gaps that hold the given ones, as places say which elements count.
+ * They are not those of halving, in which the last row or column is in no window. */
+static void cover(const haul__pool2d_attributes *a, pool2d_params *p)
+{
+    p->size_h = (a->size[0] - 1) * a->dilation[0] + 1;
+    p->size_w = (a->size[1] - 1) * a->dilation[1] + 1;
+    p->size_h += p->size_h == 2 && p->size_w == 2;
 }
 
 /* Row-major, a work item is a row of the result; channels-last, an element. */
@@ -41,7 +48,9 @@ haul_status haul__pool2d_max(haul__call *c)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
     haul_tensor                   *y = c->results[0], *index = c->results[1];
-    pool2d_params                  p = params_of(a);
+    pool2d_params                  p = haul__pool2d_params(a);
+    if (a->plain)
+        return haul__pool2d_plain_max(c);
     p.x_offset = c->operands[0]->offset;
     return index ? launch(c, c->operation->kernel, a, (haul_tensor *[]){y, index}, 2, c->operands, 1, &p)
                  : launch(c, HAUL__K_max_pool2d_values, a, &y, 1, c->operands, 1, &p);
@@ -50,7 +59,9 @@ haul_status haul__pool2d_max(haul__call *c)
 haul_status haul__pool2d_avg(haul__call *c)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
-    pool2d_params                  p = params_of(a);
+    pool2d_params                  p = haul__pool2d_params(a);
+    if (a->plain)
+        return haul__pool2d_plain_avg(c);
     p.x_offset = c->operands[0]->offset;
     return launch(c, c->operation->kernel, a, c->results, 1, c->operands, 1, &p);
 }
@@ -59,9 +70,13 @@ haul_status haul__pool2d_backward(haul__call *c)
 {
     const haul__pool2d_attributes *a = haul__attributes(c);
     haul_tensor                   *g = haul__as_format(c, c->operands[0], a->channels_last);
-    pool2d_params                  p = params_of(a);
+    pool2d_params                  p = haul__pool2d_params(a);
     if (!g)
         return haul_error_status();
+    if (a->plain && c->count == 1)
+        return haul__pool2d_plain_spread(c, g);
+    if (a->plain)
+        cover(a, &p);
     p.y_offset = g->offset;
     if (c->count == 1)
         return launch(c, c->operation->kernel, a, c->results, 1, &g, 1, &p);
@@ -74,7 +89,7 @@ haul_status haul__pool2d_pick(haul__call *c)
     const haul__pool2d_attributes *a = haul__attributes(c);
     haul_tensor                   *y = c->results[0], *index = c->operands[1];
     haul_tensor                   *x = haul__as_format(c, c->operands[0], a->channels_last);
-    pool2d_params                  p = params_of(a);
+    pool2d_params                  p = haul__pool2d_params(a);
     if (!x)
         return haul_error_status();
     p.items = y->count;

@@ -41,6 +41,23 @@ static haul_tensor *pair(haul_status (*call)(haul_tensor *, int, bool, haul_tens
     return call(x, axis, flag, &results[0], &results[1]) ? NULL : results[which];
 }
 
+/* One of the results of haul_max_pool..._indices, with padding 1 and rounded up. */
+static haul_tensor *pool_pair(haul_tensor *x, int64_t size, int64_t stride, int64_t dilation, int which)
+{
+    haul_tensor *results[2], **y = &results[0], **at = &results[1];
+    haul_status  status;
+    if (haul_tensor_ndim(x) == 3)
+        status = haul_max_pool1d_indices(x, y, at, size, .stride = stride, .padding = 1, .dilation = dilation,
+                                         .ceil_mode = true);
+    else if (haul_tensor_ndim(x) == 4)
+        status = haul_max_pool2d_indices(x, y, at, size, .stride = {stride, stride}, .padding = {1, 1},
+                                         .dilation = {dilation, dilation}, .ceil_mode = true);
+    else
+        status = haul_max_pool3d_indices(x, y, at, size, .stride = {stride, stride, stride}, .padding = {1, 1, 1},
+                                         .dilation = {dilation, dilation, dilation}, .ceil_mode = true);
+    return status ? NULL : results[which];
+}
+
 /* The inverse (1) or the counts (2) of haul_unique, with a fixed size. */
 static haul_tensor *unique(haul_tensor *x, bool consecutive, int which)
 {
