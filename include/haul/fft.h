@@ -59,6 +59,16 @@ HAUL_API haul_tensor *haul_rfft_with(haul_tensor *x, const haul_fft_options *opt
 #define haul_irfft(x, ...) haul_irfft_with(x, HAUL__OPTIONS(haul_fft_options, .axis = __VA_ARGS__))
 HAUL_API haul_tensor *haul_irfft_with(haul_tensor *x, const haul_fft_options *options);
 
+/* The transform of complex numbers x_j of which x_(n - j) is the conjugate of x_j, so that the terms are real: `n` of
+ * them, from the first n / 2 + 1 numbers; default 2 (m - 1) for m numbers. haul_ihfft is its inverse, with real x. They
+ * are haul_irfft and haul_rfft of conjugates, with the divisors of haul_fft and haul_ifft.
+ *
+ * - x: of haul_hfft, [..., 2] */
+#define haul_hfft(x, ...)  haul_hfft_with(x, HAUL__OPTIONS(haul_fft_options, .axis = __VA_ARGS__))
+#define haul_ihfft(x, ...) haul_ihfft_with(x, HAUL__OPTIONS(haul_fft_options, .axis = __VA_ARGS__))
+HAUL_API haul_tensor *haul_hfft_with(haul_tensor *x, const haul_fft_options *options);
+HAUL_API haul_tensor *haul_ihfft_with(haul_tensor *x, const haul_fft_options *options);
+
 /* ---- Several axes ---- */
 
 typedef struct HAUL__DESIGNATED haul_fftn_options {

@@ -336,6 +336,22 @@ typedef struct HAUL__DESIGNATED haul_unique_options {
 #define haul_unique(...) haul_unique_with(HAUL__OPTIONS(haul_unique_options, .x = __VA_ARGS__))
 HAUL_API haul_tensor *haul_unique_with(const haul_unique_options *options);
 
+typedef struct HAUL__DESIGNATED haul_repeat_interleave_counts_options {
+    haul_tensor *counts; /* how often each element of the axis is repeated, [n] of an integer dtype; positional */
+    HAUL__GUARD(size)
+    int64_t size; /* a fixed length of the axis in the result, the rest of which is 0; default all, after a wait */
+} haul_repeat_interleave_counts_options;
+
+/* Each element along an axis repeated as often as `counts` says: [5, 6, 7] becomes [5, 5, 7] for counts [2, 0, 1].
+ * haul_repeat_interleave repeats all elements equally. A negative count is an error; with .size it counts as 0.
+ *
+ * - x: of any dtype, with at least one dimension */
+#define haul_repeat_interleave_counts(x, axis, ...)                                                                    \
+    haul_repeat_interleave_counts_with(x, axis,                                                                        \
+                                       HAUL__OPTIONS(haul_repeat_interleave_counts_options, .counts = __VA_ARGS__))
+HAUL_API haul_tensor *haul_repeat_interleave_counts_with(haul_tensor *x, int axis,
+                                                         const haul_repeat_interleave_counts_options *options);
+
 /* For each element of x whether it occurs in `of`, as bool, in x's shape. NaN occurs nowhere. x and `of` promote.
  *
  * - of: of any shape */

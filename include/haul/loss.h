@@ -60,6 +60,32 @@ typedef struct HAUL__DESIGNATED haul_nll_loss_options {
 #define haul_nll_loss(log_p, ...) haul_nll_loss_with(log_p, HAUL__OPTIONS(haul_nll_loss_options, .y = __VA_ARGS__))
 HAUL_API haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o);
 
+typedef struct HAUL__DESIGNATED haul_ctc_loss_options {
+    haul_tensor *targets; /* labels, [N, S], or [all labels] with one example after the other; positional */
+    HAUL__GUARD(input_lengths)
+    /* input_lengths: [N], the frames of each example; default T. target_lengths: [N], its labels; default S, and needed
+     * if the examples are one after the other */
+    haul_tensor   *input_lengths, *target_lengths;
+    int64_t        blank;         /* the class of the blank; default 0 */
+    bool           zero_infinity; /* an infinite loss, of more labels than frames have room for, counts as 0 */
+    haul_reduction reduction;     /* what to do with the losses of examples; default HAUL_REDUCE_MEAN */
+} haul_ctc_loss_options;
+
+/* The negative logarithm of the probability that frames give a sequence of labels, summed over all alignments with
+ * blanks (connectionist temporal classification; Graves, Fernandez, Gomez, Schmidhuber 2006): haul_ctc_loss(log_p,
+ * targets, .input_lengths = a, .target_lengths = b). The mean divides each loss by its number of labels, at least 1,
+ * and then by N.
+ *
+ * The gradient is the derivative with respect to log_p, which may be any numbers. PyTorch adds exp(log_p) to it, which
+ * makes no difference behind haul_log_softmax. It cannot be differentiated again. Of an infinite loss it is 0, whereas
+ * PyTorch's is NaN without .zero_infinity. A label or a length out of range is an error, as for haul_gather.
+ *
+ * - log_p: logarithms of the probabilities of the classes, [T, N, C] for T frames, or [T, C] without N; then the
+ *   lengths, if any, have no dimensions */
+#define haul_ctc_loss(log_p, ...)                                                                                      \
+    haul_ctc_loss_with(log_p, HAUL__OPTIONS(haul_ctc_loss_options, .targets = __VA_ARGS__))
+HAUL_API haul_tensor *haul_ctc_loss_with(haul_tensor *log_p, const haul_ctc_loss_options *o);
+
 /* ---- Losses of pairs of elements ----
  * x and target have the same shape; with HAUL_REDUCE_NONE the loss has it, too. Operands are promoted; integers and
  * bool become f32 first. Gradients flow to both x and target. */

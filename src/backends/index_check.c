@@ -10,6 +10,7 @@ typedef enum target {
     CLASSES,
     BINS,
     SOURCE,
+    LENGTHS,
     PROBABILITY,
     DEVIATION,
     RATE,
@@ -96,6 +97,11 @@ haul_status haul__index_fail(const uint32_t record[FAULT_WORDS])
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation, c->operand,
                           "%s has %lld true elements, but source has %lld", c->operand, get(record + FAULT_POSITION),
                           bound);
+    if (c->of == LENGTHS) {
+        const char *operand = record[FAULT_CHECK] >> AXIS_SHIFT ? "target_lengths" : "input_lengths";
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_ctc_loss", operand, "%s[%lld] is %lld; 0 to %lld is expected",
+                          operand, get(record + FAULT_POSITION), get(record + FAULT_VALUE), bound - 1);
+    }
     if (c->of == BINS)
         snprintf(text, sizeof text, "there are %lld counts, of numbers from 0 on", bound);
     else if (c->of == CLASSES)

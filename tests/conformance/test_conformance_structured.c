@@ -227,7 +227,7 @@ static void second_gradients(const sample *s)
     int64_t       elements = 0;
     haul_tensor  *leaves[MAX_INPUTS];
     int           count = 0;
-    if (!s->differentiable)
+    if (s->differentiable != 1)
         return;
     haul_scope *scope = haul_scope_push();
     for (int i = 0; i < s->count; i++)

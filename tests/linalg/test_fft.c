@@ -182,6 +182,8 @@ static void errors(haul_device *device)
     haul_tensor *odd = haul_slice(x, -1, 0, 1, 1), *none = haul_slice(x, 1, 0, 0, 1);
     assert_refused(haul_fft(odd, -1), HAUL_SHAPE, "complex numbers [..., 2] are expected");
     assert_refused(haul_irfft(odd, -1), HAUL_SHAPE, "complex numbers");
+    assert_refused(haul_hfft(odd, -1), HAUL_SHAPE, "complex numbers");
+    assert_refused(haul_ihfft(odd, 9), HAUL_INVALID_ARGUMENT, "axis 9 is not possible");
     assert_refused(haul_fft2(odd), HAUL_SHAPE, "complex numbers");
     assert_refused(haul_fft(haul_ones(HAUL_F32, HAUL_SHAPE(2)), 0), HAUL_SHAPE, "at least one axis");
     assert_refused(haul_rfft(haul_scalar(1), 0), HAUL_SHAPE, "at least one axis");

@@ -242,6 +242,41 @@ static void test_values__many_counts(void **state)
     on_devices(many_counts);
 }
 
+/* ---- elements repeated as often as a tensor says ---- */
+
+static void repeated(haul_device *device)
+{
+    haul_tensor *x = integers(device, 4, (int64_t[]){5, 6, 7, 8}),
+                *counts = integers(device, 4, (int64_t[]){2, 0, 1, 3});
+    haul_tensor *rows = haul_set_requires_grad(haul_cast(haul_reshape(x, HAUL_SHAPE(2, 2)), HAUL_F32), true), *g;
+    assert_close(haul_repeat_interleave_counts(x, 0, counts), (double[]){5, 5, 7, 8, 8, 8}, 6, 0, "all");
+    assert_close(haul_repeat_interleave_counts(x, 0, haul_cast(counts, HAUL_U8), .size = 8),
+                 (double[]){5, 5, 7, 8, 8, 8, 0, 0}, 8, 0, "more");
+    assert_close(haul_repeat_interleave_counts(x, -1, counts, .size = 4), (double[]){5, 5, 7, 8}, 4, 0, "fewer");
+    haul_tensor *y = haul_repeat_interleave_counts(rows, 1, haul_slice(counts, 0, 2, 4, 1));
+    assert_close(y, (double[]){5, 6, 6, 6, 7, 8, 8, 8}, 8, 0, "columns");
+    assert_int_equal(haul_grad(haul_sum(y), &rows, 1, &g), HAUL_OK);
+    assert_close(g, (double[]){1, 3, 1, 3}, 4, 0, "the gradient");
+    haul_tensor *none = haul_slice(x, 0, 0, 0, 1);
+    assert_int_equal(haul_tensor_count(haul_repeat_interleave_counts(none, 0, none)), 0);
+    assert_close(haul_repeat_interleave_counts(none, 0, none, .size = 2), (double[]){0, 0}, 2, 0, "of nothing");
+    assert_int_equal(haul_tensor_count(haul_repeat_interleave_counts(x, 0, haul_zeros_like(counts))), 0);
+    assert_int_equal(haul_tensor_count(haul_repeat_interleave_counts(x, 0, counts, .size = HAUL_ZERO)), 0);
+    assert_refused(haul_repeat_interleave_counts(x, 0, haul_sub_scalar(counts, 1)), HAUL_INVALID_ARGUMENT,
+                   "a count is negative");
+    assert_refused(haul_repeat_interleave_counts(x, 0, rows), HAUL_DTYPE, "counts");
+    assert_refused(haul_repeat_interleave_counts(x, 0, haul_slice(counts, 0, 0, 3, 1)), HAUL_SHAPE,
+                   "counts has shape [3]; [4] is expected");
+    assert_refused(haul_repeat_interleave_counts(x, 1, counts), HAUL_INVALID_ARGUMENT, "axis");
+    assert_refused(haul_repeat_interleave_counts(x, 0, counts, .size = -1), HAUL_INVALID_ARGUMENT, "size is -1");
+}
+
+static void test_values__repeated_by_counts(void **state)
+{
+    (void)state;
+    on_devices(repeated);
+}
+
 /* ---- waits, and where there are no values ---- */
 
 /* A result without a fixed size takes one wait on a device that does not compute at once; one with a fixed size none.
@@ -259,13 +294,16 @@ static void waits(haul_device *device)
     assert_int_equal(haul_sync_count() - at, 3 * each);
     assert_valid(haul_bincount(x));
     assert_int_equal(haul_sync_count() - at, 4 * each);
+    assert_valid(haul_repeat_interleave_counts(x, 0, x));
+    assert_int_equal(haul_sync_count() - at, 5 * each);
     assert_valid(haul_nonzero(x, .size = 4));
     assert_valid(haul_masked_select(x, mask, .size = 4));
     assert_valid(haul_masked_scatter(x, mask, x));
     assert_valid(haul_unique(x, .size = 4, .counts = &counts));
     assert_valid(haul_bincount(x, .size = 4));
+    assert_valid(haul_repeat_interleave_counts(x, 0, x, .size = 4));
     assert_valid(haul_histogram(x, .bins = 4));
-    assert_int_equal(haul_sync_count() - at, 4 * each);
+    assert_int_equal(haul_sync_count() - at, 5 * each);
 }
 
 static void test_values__one_wait(void **state)
@@ -292,6 +330,7 @@ static void test_values__meta_needs_a_size(void **state)
     assert_needs_size(haul_unique(x, .counts = &counts));
     assert_failed(counts);
     assert_needs_size(haul_bincount(x));
+    assert_needs_size(haul_repeat_interleave_counts(x, 0, haul_empty(HAUL_I64, HAUL_SHAPE(3))));
     assert_needs_size(haul_index(x, HAUL_ALL, mask));
     assert_int_equal(haul_tensor_count(haul_nonzero(x, .size = 5)), 10);
     assert_int_equal(haul_tensor_count(haul_unique(x, .size = 5, .counts = &counts)), 5);
@@ -398,12 +437,19 @@ static void test_values__faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values__nonzero),        cmocka_unit_test(test_values__long_masks),
-        cmocka_unit_test(test_values__masks),          cmocka_unit_test(test_values__unique),
-        cmocka_unit_test(test_values__many_distinct),  cmocka_unit_test(test_values__search),
-        cmocka_unit_test(test_values__counts),         cmocka_unit_test(test_values__many_counts),
-        cmocka_unit_test(test_values__one_wait),       cmocka_unit_test(test_values__meta_needs_a_size),
-        cmocka_unit_test(test_values__recorded_steps), cmocka_unit_test(test_values__wrong_arguments),
+        cmocka_unit_test(test_values__nonzero),
+        cmocka_unit_test(test_values__long_masks),
+        cmocka_unit_test(test_values__masks),
+        cmocka_unit_test(test_values__unique),
+        cmocka_unit_test(test_values__many_distinct),
+        cmocka_unit_test(test_values__search),
+        cmocka_unit_test(test_values__counts),
+        cmocka_unit_test(test_values__many_counts),
+        cmocka_unit_test(test_values__repeated_by_counts),
+        cmocka_unit_test(test_values__one_wait),
+        cmocka_unit_test(test_values__meta_needs_a_size),
+        cmocka_unit_test(test_values__recorded_steps),
+        cmocka_unit_test(test_values__wrong_arguments),
         cmocka_unit_test(test_values__faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,7 @@ LINES = [
     ("haul_cosine_embedding_loss(s->x, s->w, s->b, 1)", "haul_cosine_embedding_loss(s->x, s->w, s->b, .margin = 1)"),
     ("haul_hinge_embedding_loss(s->x, s->b, 2)", "haul_hinge_embedding_loss(s->x, s->b, .margin = 2)"),
     ("haul_margin_ranking_loss(s->x, s->w, s->b, 1)", "haul_margin_ranking_loss(s->x, s->w, s->b, .margin = 1)"),
+    ("haul_ctc_loss(s->x, s->b, 2)", "haul_ctc_loss(s->x, s->b, .blank = 2)"),
     ("haul_multi_margin_loss(s->x, s->b, 2)", "haul_multi_margin_loss(s->x, s->b, .p = 2, .weight = s->w)"),
     ("haul_poisson_nll_loss(s->x, s->b, true)", "haul_poisson_nll_loss(s->x, s->b, .no_log = true)"),
     ("haul_gaussian_nll_loss(s->x, s->b, s->w, true)", "haul_gaussian_nll_loss(s->x, s->b, s->w, .full = true)"),

@@ -161,6 +161,8 @@ EXPRESSIONS = {
     "roll": lambda x: x.roll(-2, 1),
     "repeat": lambda x: x.repeat(2, 1, 3),
     "repeat_ones": lambda x: x.repeat(1, 5, 2),
+    "repeat_counts": lambda x, n: padded(x.repeat_interleave(n, 1).transpose(0, 1), 9, 0).transpose(0, 1),
+    "repeat_counts_cut": lambda x, n: padded(x.repeat_interleave(n + 1, 0), 4, 0),
     "repeat_interleave": lambda x: x.repeat_interleave(3, 1),
     "select_ge": lambda g, a, b: g * ((a > b) + 0.5 * (a == b)),
     "clamp_backward": lambda g, x: g * ((x >= -1) & (x <= 2)),
@@ -191,6 +193,10 @@ EXPRESSIONS = {
     "irfft_cut": lambda x: torch.fft.irfft(complexes(x), n=6),
     "fftn": lambda x: pairs(torch.fft.fftn(complexes(x))),
     "ifftn": lambda x: pairs(torch.fft.ifftn(complexes(x), dim=(-1, 0), norm="ortho")),
+    "hfft": lambda x: torch.fft.hfft(complexes(x)),
+    "hfft_odd": lambda x: torch.fft.hfft(complexes(x), n=9, dim=0, norm="ortho"),
+    "ihfft": lambda x: pairs(torch.fft.ihfft(x).resolve_conj()),
+    "ihfft_forward": lambda x: pairs(torch.fft.ihfft(x, n=11, dim=0, norm="forward").resolve_conj()),
     "rfftn": lambda x: pairs(torch.fft.rfftn(x, dim=(0, -1))),
     "irfftn": lambda x: torch.fft.irfftn(complexes(x), s=(4, 5), dim=(0, 1)),
     "fft2": lambda x: pairs(torch.fft.fft2(complexes(x))),
@@ -609,6 +615,11 @@ EXPRESSIONS = {
     "hinge_embedding_margin": lambda x, t: F.hinge_embedding_loss(x, t.sign(), 2.5, reduction="none"),
     "margin_ranking_loss": lambda a, b, t: F.margin_ranking_loss(a, b, t.sign()),
     "margin_ranking_sum": lambda a, b, t: F.margin_ranking_loss(a, b, t.sign(), 1.5, reduction="sum"),
+    "ctc_loss": lambda x, y: F.ctc_loss(x.log_softmax(2), y + 1, torch.full((3,), 9), torch.full((3,), 4)),
+    "ctc_loss_none": lambda x, y, a, b: F.ctc_loss(x.log_softmax(2), y, a + 7, b, 4, reduction="none"),
+    "ctc_loss_zero": lambda x, y, a: F.ctc_loss(x.log_softmax(2), y + 1, a, torch.full((4,), 3), reduction="sum", zero_infinity=True),
+    "ctc_loss_alone": lambda x, y: F.ctc_loss(x.log_softmax(1), y + 1, torch.tensor(8), torch.tensor(3)),
+    "ctc_loss_joined": lambda x, y, b: F.ctc_loss(x.log_softmax(2), (y + 1)[: b.sum()], torch.full((3,), 9), b),
     "multi_margin_loss": F.multi_margin_loss,
     "multi_margin_squares": lambda x, y, w: F.multi_margin_loss(x, y, 2, 0.5, w, reduction="none"),
     "poisson_nll_loss": F.poisson_nll_loss,
@@ -674,7 +685,7 @@ def main():
         name, dtypes, differentiable, inputs = m.groups()
         inputs = re.findall(r"[VCXB]\([^()]*\)", inputs)
         for kind in KINDS[dtypes]:
-            golden[f"{name}/{kind}"] = compute(name, inputs, kind, differentiable == "1")
+            golden[f"{name}/{kind}"] = compute(name, inputs, kind, differentiable != "0")
     rounded = json.loads(json.dumps(golden), parse_float=lambda s: float(f"{float(s):.17g}"))
     with open("tests/golden/samples.json", "w") as f:
         f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in rounded.items()) + "\n}\n")

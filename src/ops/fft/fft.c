@@ -9,6 +9,7 @@
 
 typedef struct kind {
     bool inverse, of_real, to_real;
+    bool conjugate; /* the complex numbers are taken with the opposite imaginary parts */
 } kind;
 
 typedef struct fft_attributes {
@@ -90,6 +91,14 @@ static double scale_of(const kind *k, int norm, double numbers)
     return (norm == HAUL_FFT_BACKWARD) == k->inverse ? 1 / numbers : 1;
 }
 
+/* With the opposite imaginary parts. */
+static haul_tensor *conjugated(const haul__call *c, haul_tensor *x)
+{
+    if (haul__failed(x) || haul_set_device(c->device)) /* until the call ends */
+        return haul__failed_tensor();
+    return haul_mul(x, haul_affine(haul_arange(x->dtype, 0, 2, 1), -2, 1));
+}
+
 static haul_status compose(haul__call *c)
 {
     const kind     *k = c->operation->extra;
@@ -105,6 +114,10 @@ static haul_status compose(haul__call *c)
         numbers *= (double)x->shape.dims[a->axes[i]];
     const double scale = scale_of(k, a->norm, numbers);
     x = haul__fft_resized(x, last, k->to_real ? a->n / 2 + 1 : a->n);
+    if (k->conjugate && k->to_real)
+        x = conjugated(c, x);
+    if (haul__failed(x))
+        return haul_error_status();
     if (k->of_real)
         x = haul__fft_of_real(x, last, false, scale);
     for (int i = 0; i < a->count - 1; i++)
@@ -113,8 +126,8 @@ static haul_status compose(haul__call *c)
         x = haul__fft_to_real(x, last, a->n, true, scale);
     else if (!k->of_real)
         x = haul__fft_complex(x, last, k->inverse, scale);
-    c->results[0] = x;
-    return HAUL_OK;
+    c->results[0] = k->conjugate && k->of_real ? conjugated(c, x) : x;
+    return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 
 #define TRANSFORM(id, ...)                                                                                             \
@@ -131,6 +144,8 @@ HAUL__OPERATION(fft) = TRANSFORM(fft, .inverse = false);
 HAUL__OPERATION(ifft) = TRANSFORM(ifft, .inverse = true);
 HAUL__OPERATION(rfft) = TRANSFORM(rfft, .of_real = true);
 HAUL__OPERATION(irfft) = TRANSFORM(irfft, .inverse = true, .to_real = true);
+HAUL__OPERATION(hfft) = TRANSFORM(hfft, .to_real = true, .conjugate = true);
+HAUL__OPERATION(ihfft) = TRANSFORM(ihfft, .inverse = true, .of_real = true, .conjugate = true);
 HAUL__OPERATION(fftn) = TRANSFORM(fftn, .inverse = false);
 HAUL__OPERATION(ifftn) = TRANSFORM(ifftn, .inverse = true);
 HAUL__OPERATION(rfftn) = TRANSFORM(rfftn, .of_real = true);
@@ -164,6 +179,16 @@ haul_tensor *haul_rfft_with(haul_tensor *x, const haul_fft_options *o)
 haul_tensor *haul_irfft_with(haul_tensor *x, const haul_fft_options *o)
 {
     return along_one(&haul__operation_irfft, x, o);
+}
+
+haul_tensor *haul_hfft_with(haul_tensor *x, const haul_fft_options *o)
+{
+    return along_one(&haul__operation_hfft, x, o);
+}
+
+haul_tensor *haul_ihfft_with(haul_tensor *x, const haul_fft_options *o)
+{
+    return along_one(&haul__operation_ihfft, x, o);
 }
 
 static haul_tensor *along_several(const haul__operation *operation, const haul_fftn_options *o)

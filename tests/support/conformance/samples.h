@@ -16,8 +16,8 @@ typedef struct input_spec {
 
 typedef struct sample {
     const char *name;
-    char        dtypes; /* W, F, N, A */
-    bool        differentiable;
+    char        dtypes;         /* W, F, N, A */
+    int         differentiable; /* 2: its gradient is not, and 1: it is, too */
     haul_tensor *(*run)(haul_tensor *const *in);
     int        count;
     input_spec inputs[MAX_INPUTS];
