@@ -447,6 +447,24 @@ HAUL_API haul_status haul_init_xavier_uniform(haul_tensor *t, double gain);
 HAUL_API haul_status haul_init_kaiming_normal(haul_tensor *t, double a);
 HAUL_API haul_status haul_init_xavier_normal(haul_tensor *t, double gain);
 
+/* Those of He et al. that keep the variance of gradients: fan_out in place of fan_in. */
+HAUL_API haul_status haul_init_kaiming_uniform_fan_out(haul_tensor *t, double a);
+HAUL_API haul_status haul_init_kaiming_normal_fan_out(haul_tensor *t, double a);
+
+/* A convolution that gives its input: 1 in the middle of the window where the channels of input and result are the
+ * same, in each of the groups, and 0 elsewhere.
+ *
+ * - t: [out, in / groups, window...] with one to three axes of the window
+ * - groups: divides the channels of the result; 1 for none */
+HAUL_API haul_status haul_init_dirac(haul_tensor *t, int64_t groups);
+
+/* Normally distributed numbers around 0, of which the share `sparsity` of each column, rounded up, is replaced by 0
+ * (Martens 2010).
+ *
+ * - t: [rows, columns]
+ * - sparsity: from 0 to 1 */
+HAUL_API haul_status haul_init_sparse(haul_tensor *t, double sparsity, double deviation);
+
 /* Normally distributed numbers between low and high: others are not drawn. The interval must have a probability above
  * 0 in f64. */
 HAUL_API haul_status haul_init_truncated_normal(haul_tensor *t, double mean, double deviation, double low, double high);

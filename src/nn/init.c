@@ -1,6 +1,7 @@
 /* Initialisation in place, with the bounds of torch.nn.init. For a weight [out, in, ...], fan_in counts the elements
  * that reach one output, and fan_out those that leave one input. */
 #include <haul/autograd.h>
+#include <haul/indexing.h>
 #include <haul/linalg.h>
 #include <haul/ops.h>
 #include <haul/random.h>
@@ -70,14 +71,45 @@ static haul_status fans(const haul_tensor *t, const char *operation, double *fan
     return HAUL_OK;
 }
 
-haul_status haul_init_kaiming_uniform(haul_tensor *t, double a)
+/* For a leaky relu of slope `a`, and sums of fan_in or of fan_out terms. */
+static haul_status kaiming_uniform(haul_tensor *t, double a, bool of_outputs, const char *operation)
 {
     double      in, out;
-    haul_status status = fans(t, "haul_init_kaiming_uniform", &in, &out);
+    haul_status status = fans(t, operation, &in, &out);
     if (status)
         return status;
-    double bound = in > 0 ? sqrt(2 / (1 + a * a)) * sqrt(3 / in) : 0;
-    return draw_into(t, uniform, (const double[]){-bound, bound}, "haul_init_kaiming_uniform");
+    const double fan = of_outputs ? out : in, bound = fan > 0 ? sqrt(2 / (1 + a * a)) * sqrt(3 / fan) : 0;
+    return draw_into(t, uniform, (const double[]){-bound, bound}, operation);
+}
+
+static haul_status kaiming_normal(haul_tensor *t, double a, bool of_outputs, const char *operation)
+{
+    double      in, out;
+    haul_status status = fans(t, operation, &in, &out);
+    if (status)
+        return status;
+    const double fan = of_outputs ? out : in, deviation = fan > 0 ? sqrt(2 / (1 + a * a)) / sqrt(fan) : 0;
+    return draw_into(t, normal, (const double[]){0, deviation}, operation);
+}
+
+haul_status haul_init_kaiming_uniform(haul_tensor *t, double a)
+{
+    return kaiming_uniform(t, a, false, "haul_init_kaiming_uniform");
+}
+
+haul_status haul_init_kaiming_normal(haul_tensor *t, double a)
+{
+    return kaiming_normal(t, a, false, "haul_init_kaiming_normal");
+}
+
+haul_status haul_init_kaiming_uniform_fan_out(haul_tensor *t, double a)
+{
+    return kaiming_uniform(t, a, true, "haul_init_kaiming_uniform_fan_out");
+}
+
+haul_status haul_init_kaiming_normal_fan_out(haul_tensor *t, double a)
+{
+    return kaiming_normal(t, a, true, "haul_init_kaiming_normal_fan_out");
 }
 
 haul_status haul_init_xavier_uniform(haul_tensor *t, double gain)
@@ -88,16 +120,6 @@ haul_status haul_init_xavier_uniform(haul_tensor *t, double gain)
         return status;
     double bound = in + out > 0 ? gain * sqrt(6 / (in + out)) : 0;
     return draw_into(t, uniform, (const double[]){-bound, bound}, "haul_init_xavier_uniform");
-}
-
-haul_status haul_init_kaiming_normal(haul_tensor *t, double a)
-{
-    double      in, out;
-    haul_status status = fans(t, "haul_init_kaiming_normal", &in, &out);
-    if (status)
-        return status;
-    double deviation = in > 0 ? sqrt(2 / (1 + a * a)) / sqrt(in) : 0;
-    return draw_into(t, normal, (const double[]){0, deviation}, "haul_init_kaiming_normal");
 }
 
 haul_status haul_init_xavier_normal(haul_tensor *t, double gain)
@@ -170,4 +192,66 @@ haul_status haul_init_orthogonal(haul_tensor *t, double gain)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_init_orthogonal", "gain",
                           "gain is %g; a finite number is expected", gain);
     return draw_into(t, orthogonal, &gain, "haul_init_orthogonal");
+}
+
+/* ---- dirac, sparse ---- */
+
+/* An identity of channels for each group, in the middle of the window. */
+static haul_tensor *dirac(const haul_tensor *t, const double *with)
+{
+    const int64_t    groups = (int64_t)with[0], out = t->shape.dims[0] / groups, in = t->shape.dims[1];
+    haul_tensor     *y = haul_repeat(haul_eye(wide(t), out, in), HAUL_SHAPE(groups, 1));
+    haul_pad_options o = {.x = y, .haul__pads = {.count = 2 * (t->shape.ndim - 2)}};
+    haul_shape       shape = t->shape;
+    for (int d = 2; d < shape.ndim; d++) {
+        const int64_t window = shape.dims[d], before = window / 2;
+        if (window == 0)
+            return haul_zeros(wide(t), t->shape);
+        o.haul__pads.sizes[2 * (shape.ndim - 1 - d)] = before;
+        o.haul__pads.sizes[2 * (shape.ndim - 1 - d) + 1] = window - 1 - before;
+        shape.dims[d] = 1;
+    }
+    if (haul__failed(y))
+        return y;
+    o.x = haul_reshape(y, shape);
+    return haul_pad_with(&o);
+}
+
+haul_status haul_init_dirac(haul_tensor *t, int64_t groups)
+{
+    static const char operation[] = "haul_init_dirac";
+    if (haul__check_tensor(operation, "t", t))
+        return haul_error_status();
+    if (t->shape.ndim < 3 || t->shape.ndim > 5)
+        return haul__fail(HAUL_SHAPE, operation, "t", "t has %d axes; three to five are expected, [out, in, window...]",
+                          t->shape.ndim);
+    if (groups < 1 || t->shape.dims[0] % groups)
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "groups",
+                          "groups is %lld; a divisor of the %lld channels of axis 0 is expected", (long long)groups,
+                          (long long)t->shape.dims[0]);
+    return draw_into(t, dirac, (const double[]){(double)groups}, operation);
+}
+
+/* In each column, the elements with the smallest of random numbers become 0. */
+static haul_tensor *sparse(const haul_tensor *t, const double *with)
+{
+    const double zeros = ceil(with[0] * (double)t->shape.dims[0]);
+    haul_tensor *values = haul_normal(wide(t), t->shape, 0, with[1]);
+    if (t->shape.dims[0] == 0 || t->shape.dims[1] == 0)
+        return values;
+    haul_tensor *order = haul_argsort(haul_uniform(HAUL_F32, t->shape, 0, 1), 0, false);
+    return haul_masked_fill(values, haul_lt_scalar(haul_argsort(order, 0, false), zeros), 0);
+}
+
+haul_status haul_init_sparse(haul_tensor *t, double sparsity, double deviation)
+{
+    static const char operation[] = "haul_init_sparse";
+    if (haul__check_tensor(operation, "t", t))
+        return haul_error_status();
+    if (t->shape.ndim != 2)
+        return haul__fail(HAUL_SHAPE, operation, "t", "t has %d axes; two are expected, [rows, columns]",
+                          t->shape.ndim);
+    if (!(sparsity >= 0 && sparsity <= 1))
+        return haul__fail(HAUL_INVALID_ARGUMENT, operation, "sparsity", "sparsity is %g; 0 to 1 is expected", sparsity);
+    return draw_into(t, sparse, (const double[]){sparsity, deviation}, operation);
 }
