@@ -105,8 +105,8 @@ if(HAUL_SMALL) # a step's time goes by in the others: products, convolutions, li
     set(lean_flags -Os)
     set(small ${units})
     string(JOIN "|" small_units adadelta adagrad amsgrad argreduce batch_norm bluestein cast cholesky class_loss cumsum
-        determinant distributions eigh gather gemm histogram index layer_norm linalg linspace lion lu multinomial nadam
-        pair_loss pass planes pointwise_[0-9] pool2d_avg pool2d_max qr radam random reduce resample rms_norm scaling
+        determinant distributions eigh gather gemm grid_sample histogram index layer_norm linalg linspace lion lu
+        multinomial nadam pair_loss pass planes pointwise_[0-9] pool2d_avg pool2d_max qr radam random reduce resample rms_norm scaling
         scatter search softmax sort svd three topk transform triangular unfold unique where)
     list(FILTER small INCLUDE REGEX "/(${small_units})_f32\\.c$")
     set_source_files_properties(${small} PROPERTIES COMPILE_OPTIONS -Os)

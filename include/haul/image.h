@@ -1,4 +1,4 @@
-/* Images and other signals on the device: another size.
+/* Images and other signals on the device: another size, and samples at any positions.
  *
  * Pictures are [N, C, H, W]; their memory may be channels-last. */
 #ifndef HAUL_IMAGE_H
@@ -58,6 +58,48 @@ HAUL_API haul_tensor *haul_interpolate_with(const haul_interpolate_options *opti
 #define haul_interpolate_into(out, ...)                                                                                \
     haul_interpolate_into_with(out, HAUL__OPTIONS(haul_interpolate_options, .x = __VA_ARGS__))
 HAUL_API haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options);
+
+/* ---- Samples at any positions ---- */
+
+/* What positions outside of a picture show:
+ *
+ * - HAUL_GRID_ZEROS: zeros
+ * - HAUL_GRID_BORDER: the nearest element of the picture
+ * - HAUL_GRID_REFLECTION: the picture mirrored at its edges; with .align_corners at the middles of its outer elements
+ */
+typedef enum haul_grid_padding { HAUL_GRID_ZEROS, HAUL_GRID_BORDER, HAUL_GRID_REFLECTION } haul_grid_padding;
+
+/* Elements of x at the positions of a grid: haul_grid_sample(x, grid, HAUL_BILINEAR, .padding = HAUL_GRID_BORDER).
+ *
+ * Element [n, c, i, j] of the result is plane [n, c] of x at column grid[n, i, j, 0] and row grid[n, i, j, 1]. -1 and 1
+ * are the outer edges of x, or with .align_corners the middles of its outer elements: 0 is always the middle of x.
+ *
+ * - grid: [N, rows, columns, 2] of a floating dtype; x and grid are cast to the dtype that they promote to
+ * - mode: HAUL_NEAREST (the even one of two that are equally near), HAUL_BILINEAR or HAUL_BICUBIC; positional
+ *
+ * The result is [N, C, rows, columns]. A position that is not a number counts as outside. Gradients flow to x and grid,
+ * to any order; they are bit-identical for any number of threads. f16 and bf16 are computed in f32. */
+typedef struct HAUL__DESIGNATED haul_grid_sample_options {
+    haul_tensor       *x;    /* [N, C, H, W] of a floating dtype; positional */
+    haul_tensor       *grid; /* the positions; positional */
+    haul_interpolation mode; /* how to interpolate; positional */
+    HAUL__GUARD(padding)
+    haul_grid_padding padding;       /* what positions outside of x show; default HAUL_GRID_ZEROS */
+    bool              align_corners; /* -1 and 1 are the middles of the outer elements of x, not its edges */
+} haul_grid_sample_options;
+#define haul_grid_sample(x_, grid_, ...)                                                                               \
+    haul_grid_sample_with(HAUL__OPTIONS(haul_grid_sample_options, .x = (x_), .grid = (grid_), .mode = __VA_ARGS__))
+HAUL_API haul_tensor *haul_grid_sample_with(const haul_grid_sample_options *options);
+
+/* A grid for haul_grid_sample, [N, rows, columns, 2]: the positions of the elements of a picture with `rows` and
+ * `columns`, moved by theta.
+ *
+ * Position (x, y) becomes (theta[n, 0, 0] x + theta[n, 0, 1] y + theta[n, 0, 2], theta[n, 1, 0] x + theta[n, 1, 1] y +
+ * theta[n, 1, 2]).
+ *
+ * - theta: [N, 2, 3] of a floating dtype, which the grid has, too
+ * - align_corners: as that of haul_grid_sample; give both the same */
+HAUL_API haul_tensor *haul_affine_grid(haul_tensor *theta, int64_t rows, int64_t columns, bool align_corners);
 
 HAUL_END
 

@@ -81,6 +81,9 @@ static const struct known {
     {"max_pool2d", 16, 84},    /* sm_80, and f64: bounds of windows, which are divisions if they are adaptive */
     {"interpolate_backward_columns", 8, 16},
     {"resample_table", 8, 16},  /* f32, sm_80 and sm_90: around divisions of I64 */
+    {"grid_sample", 96, 56},    /* f64, sm_90: around remainders of f64 */
+    {"grid_slopes", 96, 56},
+    {"grid_taps", 96, 56},
     {"lu", 16, 24},            /* f32, sm_100: loops over rows keep many addresses */
     {"triangular", 32, 108},   /* f64, sm_90 */
     {"cholesky", 24, 56},      /* f64, sm_90 */
