@@ -1,4 +1,5 @@
-/* Images and other signals on the device: another size, and samples at any positions.
+/* Images and other signals on the device: other sizes, samples at any positions, and pictures that are turned, warped,
+ * recoloured and filtered.
  *
  * Pictures are [N, C, H, W]; their memory may be channels-last. */
 #ifndef HAUL_IMAGE_H
@@ -100,6 +101,134 @@ HAUL_API haul_tensor *haul_grid_sample_with(const haul_grid_sample_options *opti
  * - theta: [N, 2, 3] of a floating dtype, which the grid has, too
  * - align_corners: as that of haul_grid_sample; give both the same */
 HAUL_API haul_tensor *haul_affine_grid(haul_tensor *theta, int64_t rows, int64_t columns, bool align_corners);
+
+/* ---- Pictures turned and warped ----
+ *
+ * Pictures are [..., H, W] of a floating dtype or u8, with any number of axes in front. The functions from here on have
+ * the meaning of torchvision.transforms.v2.functional. u8 and half precision are computed in f32; u8 is rounded. All
+ * are made of other operations, so gradients flow through pictures of floating dtypes. */
+
+typedef struct HAUL__DESIGNATED haul_rotate_options {
+    double degrees; /* counter-clockwise; positional */
+    HAUL__GUARD(mode)
+    haul_interpolation mode;      /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST */
+    bool               expand;    /* the result has room for the whole turned picture, not only the size of x */
+    double             center[2]; /* {x, y} from the upper left corner; HAUL_ZERO for 0; default the middle */
+    double             fill;      /* the value outside of x; default 0 */
+} haul_rotate_options;
+
+/* x turned around its center: haul_rotate(x, 15, .mode = HAUL_BILINEAR). Multiples of 90 degrees around the middle only
+ * move elements where the result has room for them. */
+#define haul_rotate(x, ...) haul_rotate_with(x, HAUL__OPTIONS(haul_rotate_options, .degrees = __VA_ARGS__))
+HAUL_API haul_tensor *haul_rotate_with(haul_tensor *x, const haul_rotate_options *options);
+
+typedef struct HAUL__DESIGNATED haul_warp_affine_options {
+    haul_tensor *x; /* [..., H, W]; positional */
+    HAUL__GUARD(degrees)
+    double             degrees;      /* by how much x is turned, clockwise; default 0 */
+    double             translate[2]; /* {right, down}, in elements; default 0 */
+    double             scale;        /* the result's size relative to x; default 1 */
+    double             shear[2];     /* {along x, along y}, in degrees between -90 and 90; default 0 */
+    haul_interpolation mode;         /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST */
+    double             center[2];    /* {x, y} from the upper left corner; HAUL_ZERO for 0; default the middle */
+    double             fill;         /* the value outside of x; default 0 */
+} haul_warp_affine_options;
+
+/* x scaled, sheared and turned around its center, and then moved, in the same size:
+ * haul_warp_affine(x, .degrees = 10, .scale = 1.2, .translate = {4, 0}). */
+#define haul_warp_affine(...) haul_warp_affine_with(HAUL__OPTIONS(haul_warp_affine_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_warp_affine_with(const haul_warp_affine_options *options);
+
+typedef struct HAUL__DESIGNATED haul_warp_perspective_options {
+    haul_tensor *x; /* [..., H, W]; positional */
+    HAUL__GUARD(from)
+    double             from[8]; /* four corners in x, {x, y, x, y, ...} from the upper left corner */
+    double             to[8];   /* where they are in the result */
+    haul_interpolation mode;    /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST */
+    double             fill;    /* the value outside of x; default 0 */
+} haul_warp_perspective_options;
+
+/* x as seen from elsewhere, in the same size: four of its corners move to given positions. Fails if three corners of
+ * `to` are on one line. */
+#define haul_warp_perspective(...)                                                                                     \
+    haul_warp_perspective_with(HAUL__OPTIONS(haul_warp_perspective_options, .x = __VA_ARGS__))
+HAUL_API haul_tensor *haul_warp_perspective_with(const haul_warp_perspective_options *options);
+
+/* ---- Colours ----
+ *
+ * Pictures are [..., C, H, W] with red, green and blue: floats from 0 to 1, or u8 from 0 to 255. Results are cut to
+ * this range, and u8 is truncated to whole values. Pictures with one channel are grey. */
+
+/* Grey pictures [..., 1, H, W], 0.2989 red + 0.587 green + 0.114 blue. Grey pictures stay. */
+HAUL_API haul_tensor *haul_rgb_to_grayscale(haul_tensor *x);
+
+/* Hue, saturation and value of each element (Smith 1978), and back. Hue is a part of the colour circle, from 0 to 1.
+ *
+ * - x: [..., 3, H, W] of a floating dtype */
+HAUL_API haul_tensor *haul_rgb_to_hsv(haul_tensor *x);
+HAUL_API haul_tensor *haul_hsv_to_rgb(haul_tensor *x);
+
+/* Pictures that are brighter, richer in contrast or in colour for factors above 1, and less so below: `factor` x +
+ * (1 - `factor`) z, where z is black, the mean grey of the picture, or the grey of each element.
+ *
+ * - factor: at least 0 */
+HAUL_API haul_tensor *haul_adjust_brightness(haul_tensor *x, double factor);
+HAUL_API haul_tensor *haul_adjust_contrast(haul_tensor *x, double factor);
+HAUL_API haul_tensor *haul_adjust_saturation(haul_tensor *x, double factor);
+
+/* Pictures with all hues moved on the colour circle.
+ *
+ * - factor: by how much, from -0.5 to 0.5 */
+HAUL_API haul_tensor *haul_adjust_hue(haul_tensor *x, double factor);
+
+/* ---- Tones ----
+ *
+ * Pictures are [..., H, W]: floats from 0 to 1, or u8 from 0 to 255. */
+
+/* White minus x: the negative. */
+HAUL_API haul_tensor *haul_invert(haul_tensor *x);
+
+/* The negative of all elements from a threshold on.
+ *
+ * - threshold: at most white */
+HAUL_API haul_tensor *haul_solarize(haul_tensor *x, double threshold);
+
+/* x with fewer levels: 2^bits of them.
+ *
+ * - bits: from 0 to 8 */
+HAUL_API haul_tensor *haul_posterize(haul_tensor *x, int bits);
+
+/* Each plane stretched so that its darkest element is black and its brightest white. Even planes stay. */
+HAUL_API haul_tensor *haul_autocontrast(haul_tensor *x);
+
+/* Each plane with levels that equally many elements have: histogram equalisation in 256 levels, as Pillow does it. The
+ * result has no gradient. */
+HAUL_API haul_tensor *haul_equalize(haul_tensor *x);
+
+/* ---- Filters ----
+ *
+ * Pictures are [..., H, W]. A size is that of a square window: odd, and its half less than the rows and columns. */
+
+/* The weighted mean of a window, by a normal distribution around its middle; the picture is mirrored at its edges.
+ *
+ * - sigma: the standard deviation, in elements; 0 stands for 0.15 size + 0.35 */
+HAUL_API haul_tensor *haul_gaussian_blur(haul_tensor *x, int64_t size, double sigma);
+
+/* Sharper pictures for factors above 1, smoother ones below: `factor` x + (1 - `factor`) z, where z is a mean of nine
+ * neighbours in which the middle counts five times. Elements at the edges stay. Results are cut to the range of
+ * pictures.
+ *
+ * - factor: at least 0 */
+HAUL_API haul_tensor *haul_adjust_sharpness(haul_tensor *x, double factor);
+
+/* The median of each window; elements outside are those at the edges. All windows are in memory at once, size^2
+ * elements for each one of x. */
+HAUL_API haul_tensor *haul_median_blur(haul_tensor *x, int64_t size);
+
+/* The largest, or smallest, element of each window; outside of the picture are none. haul_dilate after haul_erode opens
+ * a mask, and the other order closes it. */
+HAUL_API haul_tensor *haul_dilate(haul_tensor *x, int64_t size);
+HAUL_API haul_tensor *haul_erode(haul_tensor *x, int64_t size);
 
 HAUL_END
 

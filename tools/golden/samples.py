@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Makes tests/golden/samples.json: results and gradients of the samples of tests/conformance/samples.def, computed by PyTorch in
-float64 (and in integers where a sample takes them). Run from the top of the tree with Debian's python3-torch.
+float64 (and in integers where a sample takes them). Run from the top of the tree with Debian's python3-torch. Samples of
+PICTURES are made by torchvision: without it, they stay as they are in the file.
 
 The inputs' shapes and ranges are read from samples.def itself; what each sample computes is said here in PyTorch's words."""
 import json
@@ -9,6 +10,11 @@ import re
 
 import torch
 import torch.nn.functional as F
+
+try:
+    import torchvision.transforms.v2.functional as V
+except ImportError:
+    V = None
 
 
 def pad(x, sizes, mode):
@@ -85,6 +91,60 @@ def eigh_product(w, v):
 def svd_product(u, s, vt):
     return (u * s.sin()[..., None, :]) @ vt
 
+
+def turned_hue(x, by):
+    """V.adjust_hue, in float64."""
+    h, s, v = V._color._rgb_to_hsv(x.detach()).unbind(-3)
+    return V._color._hsv_to_rgb(torch.stack([(h + by) % 1, s, v], -3))
+
+
+def equalized(x):
+    """V.equalize, in float64."""
+    return V.equalize_image((x * 255.999).to(torch.uint8)).to(x.dtype) / 255
+
+
+def seen_from(x, *options):
+    """V.perspective, with coefficients in float64."""
+    rows, at = [], []
+    for (x0, y0), (x1, y1) in zip(((0, 0), (5, 0), (5, 4), (0, 4)), ((1, 0.5), (4.5, 0), (5, 4), (0.25, 3))):
+        rows += [[x1, y1, 1, 0, 0, 0, -x0 * x1, -x0 * y1], [0, 0, 0, x1, y1, 1, -y0 * x1, -y0 * y1]]
+        at += [x0, y0]
+    of = torch.linalg.solve(torch.tensor(rows, dtype=torch.float64), torch.tensor(at, dtype=torch.float64))
+    return V.perspective_image(x, None, None, *options, coefficients=of.tolist())
+
+
+PICTURES = {
+    "rotate": lambda x: V.rotate_image(x, 33),
+    "rotate_linear": lambda x: V.rotate_image(x, -70.5, "bilinear"),
+    "rotate_expand": lambda x: V.rotate_image(x, 37, "bilinear", True, fill=0.5),
+    "rotate_center": lambda x: V.rotate_image(x, 21, center=[2, 0], fill=0.25),
+    "rotate_quarter": lambda x: V.rotate_image(x, 450, expand=True),
+    "rotate_back": lambda x: V.rotate_image(x, -90),
+    "rotate_half": lambda x: V.rotate_image(x, 180),
+    "warp_affine": lambda x: V.affine_image(x, 20, [1.5, -1], 1.3, [10, -20], "bilinear"),
+    "warp_affine_center": lambda x: V.affine_image(x, 0, [1, 0], 0.7, [0, 0], center=[1, 2], fill=0.5),
+    "warp_perspective": lambda x: seen_from(x),
+    "warp_perspective_fill": lambda x: seen_from(x, "nearest", 0.5),
+    "rgb_to_grayscale": V.rgb_to_grayscale_image,
+    "rgb_to_hsv": lambda x: V._color._rgb_to_hsv(x.detach()),
+    "hsv_to_rgb": lambda x: V._color._hsv_to_rgb(x),
+    "adjust_hue": lambda x: turned_hue(x.detach(), -0.3),
+    "adjust_brightness": lambda x: V.adjust_brightness_image(x, 1.4),
+    "adjust_contrast": lambda x: V.adjust_contrast_image(x, 0.6),
+    "adjust_contrast_grey": lambda x: V.adjust_contrast_image(x, 1.7),
+    "adjust_saturation": lambda x: V.adjust_saturation_image(x, 1.8),
+    "adjust_sharpness": lambda x: V.adjust_sharpness_image(x, 2.5),
+    "invert": V.invert_image,
+    "solarize": lambda x: V.solarize_image(x, 0.6),
+    "posterize": lambda x: V.posterize_image(x, 3),
+    "autocontrast": V.autocontrast_image,
+    "equalize": lambda x: equalized(x),
+    "gaussian_blur": lambda x: V.gaussian_blur_image(x, [3, 3]),
+    "gaussian_blur_wide": lambda x: V.gaussian_blur_image(x, [5, 5], [1.5, 1.5]),
+    "median_blur": lambda x: F.unfold(F.pad(x, (1, 1, 1, 1), 'replicate').reshape(6, 1, 7, 8), 3).median(1)[0].reshape(x.shape),
+    "dilate": lambda x: F.max_pool2d(x, 3, 1, 1),
+    "erode": lambda x: -F.max_pool2d(-x, 5, 1, 2),
+}
 
 EXPRESSIONS = {
     "sum_all": lambda x: x.sum(),
@@ -685,7 +745,7 @@ def make_input(text, index, kind):
 
 def compute(name, inputs, kind, differentiable):
     tensors = [make_input(text, i, kind) for i, text in enumerate(inputs)]
-    y = EXPRESSIONS[name](*tensors)
+    y = {**EXPRESSIONS, **PICTURES}[name](*tensors)
     entry = {"shape": list(y.shape), "y": [float(v) for v in y.detach().double().flatten()]}
     if kind == "f64" and differentiable:
         weights = torch.sin(torch.arange(y.numel(), dtype=torch.float64) * 1.7) + 0.3
@@ -696,6 +756,7 @@ def compute(name, inputs, kind, differentiable):
 
 def main():
     golden = {"made_by": "tools/golden/samples.py, PyTorch " + torch.__version__}
+    before = json.load(open("tests/golden/samples.json"))
     row = re.compile(r"^SAMPLE\((\w+), *(\w), (\d), .*?, +((?:[VCXB]\([^()]*\)(?:, )?)+)\)$")
     for line in open("tests/conformance/samples.def"):
         m = row.match(line.rstrip())
@@ -705,6 +766,9 @@ def main():
         name, dtypes, differentiable, inputs = m.groups()
         inputs = re.findall(r"[VCXB]\([^()]*\)", inputs)
         for kind in KINDS[dtypes]:
+            if name in PICTURES and not V:
+                golden[f"{name}/{kind}"] = before[f"{name}/{kind}"]
+                continue
             golden[f"{name}/{kind}"] = compute(name, inputs, kind, differentiable != "0")
     rounded = json.loads(json.dumps(golden), parse_float=lambda s: float(f"{float(s):.17g}"))
     with open("tests/golden/samples.json", "w") as f:
