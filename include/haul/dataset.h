@@ -303,6 +303,21 @@ typedef struct HAUL__DESIGNATED haul_read_image_options {
 #define haul_read_image(...) haul_read_image_with(HAUL__OPTIONS(haul_read_image_options, .path = __VA_ARGS__))
 HAUL_API haul_tensor *haul_read_image_with(const haul_read_image_options *options);
 
+/* Writes a picture as a PNG or JPEG file, as the ending of its name says: haul_save_image("turned.png", x). The file
+ * appears when it is complete: on failure an existing one stays as it is. PNG keeps all values of u8.
+ *
+ * Fails for another ending, and for pictures that haul_read_image refuses. */
+typedef struct HAUL__DESIGNATED haul_save_image_options {
+    const char  *path; /* the file, which is replaced if it exists: .png, .jpg or .jpeg; positional */
+    haul_tensor *x;    /* [3, H, W], or grey as [1, H, W] or [H, W]: u8, or floats, of which 0 to 1 become 0 to 255;
+                        * positional */
+    HAUL__GUARD(quality)
+    int quality; /* of JPEG, from 1 to 100; default 75 */
+} haul_save_image_options;
+#define haul_save_image(path_, ...)                                                                                    \
+    haul_save_image_with(HAUL__OPTIONS(haul_save_image_options, .path = (path_), .x = __VA_ARGS__))
+HAUL_API haul_status haul_save_image_with(const haul_save_image_options *options);
+
 /* Drawn 32x32 RGB pictures of 10 kinds of shapes, made from a seed: haul_shapes(1000, .seed = 1). Position, size,
  * colour and noise vary, so that a convolutional network is needed. Example i is the same whatever `count` is. Test
  * examples differ from training examples. */
