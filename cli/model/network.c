@@ -7,19 +7,20 @@
 typedef struct network_kind {
     const char *name, *data;
     data_task   task;
+    const char *head; /* the path of the last layer; NULL: it shares its weights with another one */
 } network_kind;
 
 static const network_kind kinds[] = {
-    {"simplecnn", "shapes", TASK_ANSWER},
-    {"resnet18", "shapes", TASK_ANSWER},
-    {"resnet18_imagenet", "shapes", TASK_ANSWER},
-    {"resnet50", "shapes", TASK_ANSWER},
-    {"mobilenet_v2", "shapes", TASK_ANSWER},
-    {"vit_tiny", "shapes", TASK_ANSWER},
-    {"dense", "shapes", TASK_ANSWER},
-    {"mlp", "shapes", TASK_ANSWER},
-    {"char_gpt", "sentences", TASK_TOKENS},
-    {"unet", "scenes", TASK_PIXELS},
+    {"simplecnn", "shapes", TASK_ANSWER, "fc3"},
+    {"resnet18", "shapes", TASK_ANSWER, "fc"},
+    {"resnet18_imagenet", "shapes", TASK_ANSWER, "fc"},
+    {"resnet50", "shapes", TASK_ANSWER, "fc"},
+    {"mobilenet_v2", "shapes", TASK_ANSWER, "classifier.1"},
+    {"vit_tiny", "shapes", TASK_ANSWER, "heads.head"},
+    {"dense", "shapes", TASK_ANSWER, "fc2"},
+    {"mlp", "shapes", TASK_ANSWER, "fc3"},
+    {"char_gpt", "sentences", TASK_TOKENS, NULL},
+    {"unet", "scenes", TASK_PIXELS, "out"},
 };
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
@@ -39,6 +40,11 @@ data_task network_task(const char *model)
 const char *network_data(const char *model)
 {
     return find(model)->data;
+}
+
+const char *network_head(const char *model)
+{
+    return find(model)->head;
 }
 
 const char *network_default(const data_spec *spec)
@@ -66,15 +72,19 @@ bool network_suits(const char *model, const data_spec *spec, const char *data)
     return false;
 }
 
+int64_t network_outputs(const data_spec *spec)
+{
+    int64_t outputs = 1;
+    if (spec->y.dtype == HAUL_I64)
+        return spec->y.classes;
+    for (int i = 0; i < spec->y.shape.ndim; i++)
+        outputs *= spec->y.shape.dims[i];
+    return outputs;
+}
+
 haul_module *network_new(const char *model, const data_spec *spec)
 {
-    int64_t outputs = spec->y.classes;
-    if (spec->y.dtype != HAUL_I64) {
-        outputs = 1;
-        for (int i = 0; i < spec->y.shape.ndim; i++)
-            outputs *= spec->y.shape.dims[i];
-    }
-    return haul_model_new(model, .input = spec->x.shape, .outputs = outputs);
+    return haul_model_new(model, .input = spec->x.shape, .outputs = network_outputs(spec));
 }
 
 haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y)

@@ -21,6 +21,12 @@ data_task network_task(const char *model);
 /* The built-in source of data that the network is trained on unless another one is named. */
 const char *network_data(const char *model);
 
+/* The path of its last layer, "fc"; NULL if this layer has no weights of its own. */
+const char *network_head(const char *model);
+
+/* How many values a network gives for an example of this data, or for each pixel or token: the number of classes. */
+int64_t network_outputs(const data_spec *spec);
+
 /* True if the network is one for this data. Otherwise complains, and names data for it and a network for the data. */
 bool network_suits(const char *model, const data_spec *spec, const char *data);
 

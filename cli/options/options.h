@@ -121,7 +121,8 @@ char *options_line(const option_values *o, const char *const *without);
 
 /* ---- in files ---- */
 
-/* The options that are kept, as a flat JSON object of their names; a text that is NULL is left out. Numbers have as
+/* The options that are kept, as a flat JSON object of their names; a text that is NULL and
+ * a number that has no default and was not given are left out. Numbers have as
  * many digits as bring back all their bits. NULL when memory is exhausted. */
 cJSON *options_to_json(const option_values *o);
 

@@ -41,9 +41,13 @@ static cJSON *value_to_json(const option *row, const void *values)
     return cJSON_CreateRaw(digits);
 }
 
+/* A text without a value, or a number that has no default and was not given. */
 static bool is_absent(const option *row, const void *values)
 {
-    return row->kind == OPTION_TEXT && !*(const char *const *)((const char *)values + row->offset);
+    const void *at = (const char *)values + row->offset;
+    if (row->kind == OPTION_INTEGER)
+        return !row->initial && (double)*(const int64_t *)at < row->low;
+    return row->kind == OPTION_TEXT && !*(const char *const *)at;
 }
 
 cJSON *options_to_json(const option_values *o)

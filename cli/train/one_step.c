@@ -63,7 +63,7 @@ static int take_options(const one_step *s, const char *subcommand, trainer *t, o
     o->precision = s->precision ? s->precision : o->precision;
     o->batch = s->batch_given || s->model ? s->batch : o->batch;
     o->threads = s->threads;
-    o->place = o->plan = o->devices = NULL;
+    o->place = o->plan = o->devices = o->init = NULL;
     o->workers = 0;
     if (o->batch || s->finds_batch)
         return -1;

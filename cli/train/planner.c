@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "cli/shared/cli.h"
+#include "cli/train/init.h"
 #include "cli/train/trainer.h"
 #include "record/follow/recording.h"
 
@@ -44,6 +45,12 @@ static haul_status build_varied(void *context, int64_t batch, bool follows, haul
 {
     planner *p = context;
     return build_with(p, batch, p->precision, p->offload, follows, out);
+}
+
+static haul_status load(void *context)
+{
+    planner *p = context;
+    return init_load(&p->trial);
 }
 
 static haul_status step(void *context, const haul_batch *batch, const haul_step_part *part)
@@ -94,6 +101,7 @@ bool planner_open(trainer *t)
                                    .goes_on = t->options->resume,
                                    .context = p,
                                    .build = build,
+                                   .load = load,
                                    .step = step,
                                    .follow = follow,
                                    .forget = forget,

@@ -8,6 +8,7 @@
 #include "cli/options/config.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
+#include "cli/train/init.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/trainer.h"
 
@@ -210,6 +211,8 @@ static int begin(option_values *values, const trainer *t, cJSON **stored)
         complain("--momentum is for --optimizer sgd; %s has moments of its own", o->optimizer);
         return EXIT_USAGE;
     }
+    if (!init_is_consistent(o))
+        return EXIT_USAGE;
     return o->estimate || run_is_free(&t->run) ? -1 : EXIT_FAILED;
 }
 
@@ -293,8 +296,24 @@ static const option train_rows[] = {
      .name = "init",
      OPTION_TEXT_AT(train_options, init),
      .argument = "FILE",
-     .help = "Start from the weights in a safetensors, PyTorch or npz file of the same network and classes",
+     .help = "Start from the weights in a safetensors, PyTorch or npz file of the same network; its classes are those "
+             "of the data unless --head is given",
      .complete = COMPLETE_FILE,
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "head",
+     OPTION_INTEGER_AT(train_options, head),
+     .argument = "N",
+     .help =
+         "With --init, leave out the file's last layer, and begin with a new one for N classes, as many as the data "
+         "has",
+     .low = 1,
+     .high = 1e6,
+     .flags = KEPT},
+    {.group = "Data and model",
+     .name = "freeze",
+     OPTION_FLAG_AT(train_options, freeze),
+     .help = "With --init, train the last layer only; the parameters of all others stay as they are in the file",
      .flags = KEPT},
     {.group = "Data and model",
      .name = "shuffle",

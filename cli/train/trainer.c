@@ -10,6 +10,7 @@
 #include "cli/options/config.h"
 #include "cli/run_folder/account.h"
 #include "cli/shared/cli.h"
+#include "cli/train/init.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/planner.h"
 
@@ -86,7 +87,7 @@ bool trainer_open_data(trainer *t)
         return false;
     if (!o->model)
         o->model = network_default(&t->data.spec);
-    return network_suits(o->model, &t->data.spec, o->data);
+    return network_suits(o->model, &t->data.spec, o->data) && init_suits(t);
 }
 
 /* Zero is the default of weight decay except for AdamW. */
@@ -129,6 +130,8 @@ haul_status trainer_build(trainer *t)
     t->net = network_new(o->model, &t->data.spec);
     if (t->net && place_modules(&t->places, t->net, t->device))
         return haul_error_status();
+    if (t->net && init_freeze(t))
+        return haul_error_status();
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     if (t->optimizer && haul_optimizer_set_offload(t->optimizer, !strcmp(o->offload, "optimizer")))
         return haul_error_status();
@@ -145,9 +148,8 @@ haul_status trainer_build(trainer *t)
 
 static bool open_network(trainer *t)
 {
-    const char *init = t->options->init;
     if (!trainer_build(t) && !haul__segments_apply(&t->expected.segments, t->net) && !trainer_make_schedule(t) &&
-        (!init || !haul_load_weights(init, t->net)))
+        !init_load(t))
         return true;
     complain_error();
     return false;
@@ -194,6 +196,9 @@ static bool tell_start(trainer *t)
                                .step = &t->expected,
                                .model = o->model,
                                .init = o->init,
+                               .head = o->head,
+                               .frozen = o->freeze,
+                               .head_name = network_head(o->model),
                                .augment = o->augment,
                                .optimizer = o->optimizer,
                                .schedule = o->schedule,
@@ -218,10 +223,14 @@ static bool tell_start(trainer *t)
                                .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
                                .epoch = t->position.epoch,
                                .done = t->position.batch};
-    char                  placed[400];
+    char                  placed[400], left_out[400] = "";
     place_text(&t->places, t->net, t->device, placed, sizeof placed);
     s.place = placed;
     s.chosen = t->chosen;
+    if (!o->resume)
+        init_left_out(t, left_out, sizeof left_out);
+    s.left_out = left_out;
+    s.trained = init_trained(t);
     describe_data(t, &s);
     if (haul_error_status()) {
         complain_error();

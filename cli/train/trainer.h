@@ -39,8 +39,10 @@ typedef struct train_options {
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */
     int64_t     profile;    /* steps to record; 0: none */
+    int64_t     head;       /* outputs of a new last layer; 0: it is that of `init` */
     double      lr, momentum, weight_decay, save_every;
     double      validation; /* 0: none */
+    bool        freeze;     /* only the last layer is trained */
     bool        shuffle, eager, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
 } train_options;
 

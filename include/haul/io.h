@@ -144,6 +144,9 @@ typedef struct HAUL__DESIGNATED haul_load_weights_options {
      * map it; the others are copied. Handles stay valid; views made before keep the old memory */
     bool                 partial, convert, map;
     haul_weights_report *report; /* the loaded tensors; filled on success, zeros on failure */
+    /* without: leave out the module's tensors whose names begin with this text, for example "fc.": they keep their
+     * values. The file may lack them, or have them with any shape */
+    const char *without;
 } haul_load_weights_options;
 #define haul_load_weights(path, ...)                                                                                   \
     haul_load_weights_with(path, HAUL__OPTIONS(haul_load_weights_options, .module = __VA_ARGS__))

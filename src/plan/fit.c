@@ -19,6 +19,7 @@ typedef struct making {
     haul__fit_result      *out;
     haul_program          *program; /* of haul__fit_program */
     haul__fit_step        *step;    /* of haul__fit_record */
+    int64_t                loading; /* bytes on the device at the peak of loading weights */
     int64_t                made;    /* mini-batches of haul__fit_spilling */
     bool                   moves;   /* likewise */
 } making;
@@ -187,7 +188,8 @@ static int64_t peak_of_training(const making *m)
 {
     const haul__fit_result *fit = m->out;
     const haul_device      *device = m->training->device;
-    return larger(peak_in(&fit->epoch, device), larger(peak_in(&fit->first, device), peak_in(&fit->step, device)));
+    const int64_t           steps = larger(peak_in(&fit->first, device), peak_in(&fit->step, device));
+    return larger(m->loading, larger(peak_in(&fit->epoch, device), steps));
 }
 
 static haul_status estimate_epoch(making *m)
@@ -291,11 +293,32 @@ static haul_status choose_segments(making *m)
 
 /* ---- the whole ---- */
 
+static haul_status load(void *context)
+{
+    const haul__training *t = ((making *)context)->training;
+    return t->load(t->context);
+}
+
+/* A run of its own, whose peak is that of loading. */
+static haul_status estimate_load(making *m)
+{
+    haul_estimate_result r;
+    if (!m->training->load)
+        return HAUL_OK;
+    const haul_status status = haul_estimate(load, m, &r);
+    m->loading = status ? 0 : peak_in(&r, m->training->device);
+    if (!status)
+        haul_estimate_free(&r);
+    return status;
+}
+
 static haul_status run_training(void *context)
 {
     making               *m = context;
     const haul__training *t = m->training;
     haul_status           status = t->build(t->context, m->request->batch, m->follows, &m->objects);
+    if (!status)
+        status = estimate_load(m);
     if (!status && m->chosen)
         status = haul__segments_apply(&m->out->segments, m->objects.net);
     if (!status && t->goes_on && m->follows)

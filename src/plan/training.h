@@ -23,6 +23,8 @@ typedef struct haul__training {
     /* Builds network, optimizer and loader, with this many examples in a mini-batch, and a recording if it `follows`.
      * The functions below are for the network that was built last. */
     haul_status (*build)(void *context, int64_t batch, bool follows, haul__training_objects *out);
+    /* Loads weights into it, which may take memory that the training does not need later; NULL: it does not. */
+    haul_status (*load)(void *context);
     /* Trains on a mini-batch, without waiting for the device: as it is, and by the recording. */
     haul_status (*step)(void *context, const haul_batch *batch, const haul_step_part *part);
     haul_status (*follow)(void *context, const haul_batch *batch, const haul_step_part *part);

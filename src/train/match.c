@@ -134,6 +134,17 @@ static haul_status fail_nothing(const haul__weights *w, const haul__safetensors_
                       haul__quoted(w->items[0].name, ours));
 }
 
+/* True if the tensor of the file, whose name begins with rules->prefix, is one of rules->without. */
+static bool is_left_out_of_file(const char *name, const haul__weights_rules *rules)
+{
+    const size_t added = strlen(rules->add_prefix);
+    if (!rules->without)
+        return false;
+    if (haul__begins_with(rules->without, rules->add_prefix))
+        return haul__begins_with(name + strlen(rules->prefix), rules->without + added);
+    return haul__begins_with(rules->add_prefix, rules->without);
+}
+
 static haul_status judge(haul__weights *w, const haul__safetensors_header *header, const haul__weights_rules *rules,
                          const bool *claimed)
 {
@@ -146,7 +157,8 @@ static haul_status judge(haul__weights *w, const haul__safetensors_header *heade
         if (w->items[i].entry)
             status = check_pair(&w->items[i], rules);
     for (int i = 0; i < header->count && status == HAUL_OK; i++)
-        if (!claimed[i] && haul__begins_with(header->entries[i].name, rules->prefix))
+        if (!claimed[i] && haul__begins_with(header->entries[i].name, rules->prefix) &&
+            !is_left_out_of_file(header->entries[i].name, rules))
             w->unexpected[w->unexpected_count++] = &header->entries[i];
     return status == HAUL_OK && w->unexpected_count && !rules->partial ? fail_unexpected(w, rules) : status;
 }
@@ -167,14 +179,28 @@ static haul_status check_prefix(const haul__safetensors_header *header, const ha
                       haul__quoted(header->count ? header->entries[0].name : "", first));
 }
 
-/* Keeps the tensors of the module whose names begin with add_prefix. */
+static haul_status fail_without(const haul_named_tensor *all, int count, const haul__weights_rules *rules)
+{
+    char wanted[HAUL__QUOTED_SIZE], first[HAUL__QUOTED_SIZE];
+    return haul__fail(HAUL_INVALID_ARGUMENT, rules->operation, "without",
+                      "the module has no tensor whose name begins with %s; its first tensor is %s",
+                      haul__quoted(rules->without, wanted), haul__quoted(count ? all[0].name : "", first));
+}
+
+/* Keeps the tensors of the module whose names begin with add_prefix, and not with without. */
 static haul_status select_tensors(haul__weights *w, const haul_named_tensor *all, int count,
                                   const haul__weights_rules *rules)
 {
     char wanted[HAUL__QUOTED_SIZE], first[HAUL__QUOTED_SIZE];
-    for (int i = 0; i < count; i++)
-        if (haul__begins_with(all[i].name, rules->add_prefix))
+    bool left_out = false;
+    for (int i = 0; i < count; i++) {
+        const bool leaves_out = rules->without && haul__begins_with(all[i].name, rules->without);
+        left_out = left_out || leaves_out;
+        if (haul__begins_with(all[i].name, rules->add_prefix) && !leaves_out)
             w->items[w->count++] = (haul__weight){.name = all[i].name, .tensor = all[i].tensor};
+    }
+    if (rules->without && !left_out)
+        return fail_without(all, count, rules);
     if (w->count || !*rules->add_prefix)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, rules->operation, "add_prefix",

@@ -96,10 +96,16 @@ static bool is_in_place(const haul_safetensors *file, const haul_tensor *t, cons
            !t->storage->planned && !haul__is_dry();
 }
 
+/* A dry run takes the memory, and reads no file. */
+static haul_tensor *read_tensor(haul_safetensors *file, const haul__safetensors_entry *e)
+{
+    return haul__is_dry() ? haul_empty(e->dtype, e->shape) : haul_safetensors_load(file, e->name);
+}
+
 static haul_status read_change(change *c, haul_safetensors *file, const haul__weight *weight, haul__weights *counts)
 {
     const char *name = weight->entry->name;
-    *c = (change){.tensor = weight->tensor, .fresh = haul_safetensors_load(file, name), .name = name};
+    *c = (change){.tensor = weight->tensor, .fresh = read_tensor(file, weight->entry), .name = name};
     if (haul__failed(c->fresh))
         return haul_error_status();
     if (c->fresh->dtype != c->tensor->dtype) {
@@ -116,10 +122,25 @@ static haul_status read_change(change *c, haul_safetensors *file, const haul__we
     return haul__status_of(c->old);
 }
 
+/* A dry run counts the copy. What it loaded has no values. */
+static haul_status write_nothing(const change *c, const char *operation)
+{
+    const size_t bytes = haul_tensor_bytes(c->tensor);
+    void        *zeros = haul__calloc(bytes, 1);
+    haul_status  status = zeros || !bytes ? HAUL_OK : haul__fail_memory(operation, bytes);
+    if (!status && bytes)
+        status = haul__write_named(c->tensor, zeros, bytes, c->name);
+    haul__free(zeros);
+    return status;
+}
+
 static haul_status write_tensor(const change *c, haul_tensor *from, const char *operation)
 {
     haul__host_view view;
-    haul_status     status = haul__host_view_begin(&view, from, NULL, operation);
+    haul_status     status = HAUL_OK;
+    if (haul__is_dry())
+        return write_nothing(c, operation);
+    status = haul__host_view_begin(&view, from, NULL, operation);
     if (status)
         return status;
     status = haul__write_named(c->tensor, view.data, view.bytes, c->name);
@@ -281,6 +302,7 @@ static haul_status load(const char *path, const haul_load_weights_options *o, na
                                  .operation = LOAD,
                                  .prefix = o->prefix ? o->prefix : "",
                                  .add_prefix = o->add_prefix ? o->add_prefix : "",
+                                 .without = o->without && *o->without ? o->without : NULL,
                                  .partial = o->partial,
                                  .convert = o->convert,
                                  .has_options = true};

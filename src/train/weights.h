@@ -22,6 +22,7 @@ typedef struct haul__weights {
 typedef struct haul__weights_rules {
     const char *path, *operation; /* for messages */
     const char *prefix, *add_prefix;
+    const char *without; /* NULL: all take part */
     bool        partial, convert;
     bool        has_options; /* messages may name them */
 } haul__weights_rules;

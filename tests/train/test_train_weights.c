@@ -119,6 +119,70 @@ static void test_weights__a_prefix_is_removed(void **state)
     haul_scope_pop(scope);
 }
 
+/* Of two networks that differ in their last layer. */
+static void test_weights__a_part_is_left_out(void **state)
+{
+    (void)state;
+    haul_weights_report report;
+    haul_scope         *scope = haul_scope_push();
+    haul_module        *old_head = haul_nn_linear(2, 5), *new_head = haul_nn_linear(2, 3);
+    haul_module        *encoder = make(1), *old_net = HAUL_SEQUENTIAL(encoder, old_head);
+    haul_module        *other = make(2), *net = HAUL_SEQUENTIAL(other, new_head);
+    assert_ok(haul_save_weights(FILE_NAME, old_net));
+    content before = content_of(net), head = content_of(new_head), expected = content_of(encoder);
+    assert_refused(haul_load_weights(FILE_NAME, net), HAUL_SHAPE,
+                   "holds '1.weight' as f32[5,2], the module as f32[3,2]", net, &before);
+    assert_refused(haul_load_weights(FILE_NAME, net, .without = "2."), HAUL_INVALID_ARGUMENT,
+                   "the module has no tensor whose name begins with '2.'; its first tensor is '0.0.weight'", net,
+                   &before);
+    assert_ok(haul_load_weights(FILE_NAME, net, .without = "1.", .report = &report));
+    content got = content_of(other), kept = content_of(new_head);
+    assert_same(&expected, &got);
+    assert_same(&head, &kept);
+    assert_true(report.loaded == TENSORS && report.missing_count == 0 && report.unexpected_count == 0);
+
+    /* the rest must be there as always, under any prefix, and the file may lack the part */
+    before = content_of(net);
+    assert_refused(haul_load_weights(FILE_NAME, net, .without = "0."), HAUL_SHAPE, "holds '1.weight'", net, &before);
+    assert_ok(haul_save_weights("w2.safetensors", HAUL_SEQUENTIAL(old_net, make(3))));
+    assert_ok(haul_load_weights("w2.safetensors", net, .prefix = "0.", .without = "1."));
+    assert_ok(haul_save_weights(FILE_NAME, encoder));
+    assert_ok(haul_load_weights(FILE_NAME, HAUL_SEQUENTIAL(HAUL_SEQUENTIAL(other, new_head)), .add_prefix = "0.0.",
+                                .without = "0.1."));
+    assert_refused(haul_load_weights(FILE_NAME, net, .without = "1."), HAUL_FORMAT, "lacks '0.0.weight'", net, &before);
+    assert_refused(haul_load_weights("w2.safetensors", net, .without = "1."), HAUL_FORMAT, "lacks '0.0.weight' and",
+                   net, &before);
+    haul_scope_pop(scope);
+}
+
+/* In a dry run, which reads no file. */
+static haul_status load_dry(void *context)
+{
+    return haul_load_weights(FILE_NAME, context);
+}
+
+static void test_weights__loading_is_estimated(void **state)
+{
+    (void)state;
+    haul_estimate_result r;
+    haul_scope          *scope = haul_scope_push();
+    haul_module         *net = make(2);
+    assert_ok(haul_save_weights(FILE_NAME, make(1)));
+    const content before = content_of(net);
+    assert_ok(haul_estimate(load_dry, net, &r));
+    content after = content_of(net);
+    assert_same(&before, &after);
+    haul_memory_stats stats;
+    assert_ok(haul_memory_stats_get(haul_cpu(), &stats));
+    assert_ok(haul_memory_reset_peak(haul_cpu()));
+    assert_ok(load_dry(net));
+    const int64_t start = stats.allocated;
+    assert_ok(haul_memory_stats_get(haul_cpu(), &stats));
+    assert_int_equal(r.devices[0].peak_bytes - r.devices[0].start_bytes, stats.peak_allocated - start);
+    haul_estimate_free(&r);
+    haul_scope_pop(scope);
+}
+
 static void test_weights__a_prefix_is_added(void **state)
 {
     (void)state;
@@ -476,6 +540,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights__a_prefix_is_removed),
+        cmocka_unit_test(test_weights__a_part_is_left_out),
+        cmocka_unit_test(test_weights__loading_is_estimated),
         cmocka_unit_test(test_weights__a_prefix_is_added),
         cmocka_unit_test(test_weights__of_a_checkpoint_load_alone),
         cmocka_unit_test(test_weights__partial_loading_tells_what_was_left_out),

@@ -118,6 +118,11 @@ cJSON *form_start(double elapsed, const report_start *s)
     json_text(event, "model", s->model);
     put_count(event, "parameters", s->parameters);
     put_text(event, "init", s->init);
+    if (s->head)
+        put_count(event, "head", s->head);
+    put_text(event, "left_out", *s->left_out ? s->left_out : NULL);
+    if (s->frozen)
+        put_count(event, "trained_parameters", s->trained);
     put_data(event, s);
     put_count(event, "epochs", s->epochs);
     put_count(event, "batch", s->batch);

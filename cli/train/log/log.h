@@ -51,8 +51,12 @@ typedef struct report_start {
                *step; /* the figures of a step; the network's layers are logged if the training is new */
     const char *model, *data, *train_name, *optimizer, *precision, *schedule;
     const char *test_name, *augment, *init; /* NULL: none */
-    const char *place;                      /* modules that are on devices of their own; "": none */
-    const char *chosen;                     /* what --device auto chose, and why; "": nothing */
+    int64_t     head;                       /* outputs of a new last layer; 0: it is that of `init` */
+    const char *head_name, *left_out;       /* the last layer, and its tensors in the file: "fc.weight [9,16]" */
+    bool        frozen;                     /* all but the last layer, which has so many parameters: */
+    int64_t     trained;
+    const char *place;  /* modules that are on devices of their own; "": none */
+    const char *chosen; /* what --device auto chose, and why; "": nothing */
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, seed;
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */

@@ -73,6 +73,23 @@ static void print_data(const report_start *s)
                    s->size.mixed ? "; --size N chooses another size" : "");
 }
 
+/* "resnet18.pt, without its fc.weight [1000,512], fc.bias [1000]: fc is new, for 3 classes; only fc is trained, ..." */
+static void print_init(const report_start *s)
+{
+    char text[1024] = "";
+    if (!s->init)
+        return;
+    visible_text(text, sizeof text / 2, s->init);
+    if (*s->left_out)
+        append(text, sizeof text, ", without its %s", s->left_out);
+    if (s->head)
+        append(text, sizeof text, "; %s is new, with %s output%s", s->head_name, text_count(s->head), plural(s->head));
+    if (s->frozen)
+        append(text, sizeof text, "; only %s is trained, %s of %s parameters", s->head_name, text_count(s->trained),
+               text_count(s->parameters));
+    print_fact("init", START, "%s", text);
+}
+
 /* "32 is the fastest that fits, with 5,120 examples/s; 128, the largest, has 4,800" */
 static void print_choice(const report_start *s)
 {
@@ -147,6 +164,7 @@ void print_start(const report *r, const report_start *s)
 {
     print_model(s);
     print_data(s);
+    print_init(s);
     print_plan(s);
     if (*s->chosen)
         print_fact("chosen", START, "%s", s->chosen);

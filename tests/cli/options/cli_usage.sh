@@ -18,7 +18,7 @@ for command in devices train predict bench calibrate what-if report ops inspect 
     run 0 help $command
     check "$command: the same by haul help" cmp -s out help
 done
-for option in model data device epochs batch lr momentum optimizer precision seed shuffle workers log-every init run resume estimate json; do
+for option in model data device epochs batch lr momentum optimizer precision seed shuffle workers log-every init head freeze run resume estimate json; do
     "$HAUL" train --help >out
     check "train has --$option" grep -q -- "^  --$option" out
 done

@@ -157,7 +157,7 @@ def run_all(seen):
         lines = train(code, *arguments, "--run", run)
         if lines != open(run + "/log.jsonl").readlines():
             fail(f"{run}: --json and log.jsonl differ")
-    train(0, *SMALL, "--epochs", "1", "--init", "plain/weights.safetensors", "--run", "begun")
+    train(0, *SMALL, "--epochs", "1", "--init", "plain/weights.safetensors", "--head", "1", "--freeze", "--run", "begun")
     train(0, "--run", "plain", "--resume", "--epochs", "3")
     stop("stopped")
     train(0, "--run", "stopped", "--resume", "--epochs", str(1 + last_epoch("stopped")))
