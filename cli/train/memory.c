@@ -83,6 +83,10 @@ static void tell_need(const trainer *t)
         most = now;
         is_epoch = i == 2;
     }
+    if (most && d->loading > most->peak_bytes) {
+        complain_more("By the dry run, loading the weights of --init needs %s at its peak.", size_of(d->loading).text);
+        return;
+    }
     if (on)
         snprintf(segments, sizeof segments, " with %d of %d parts recomputed", on, d->segments.count);
     complain_more("By the dry run, %s with batch %s%s needs %s at its peak.",

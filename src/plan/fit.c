@@ -19,7 +19,6 @@ typedef struct making {
     haul__fit_result      *out;
     haul_program          *program; /* of haul__fit_program */
     haul__fit_step        *step;    /* of haul__fit_record */
-    int64_t                loading; /* bytes on the device at the peak of loading weights */
     int64_t                made;    /* mini-batches of haul__fit_spilling */
     bool                   moves;   /* likewise */
 } making;
@@ -189,7 +188,7 @@ static int64_t peak_of_training(const making *m)
     const haul__fit_result *fit = m->out;
     const haul_device      *device = m->training->device;
     const int64_t           steps = larger(peak_in(&fit->first, device), peak_in(&fit->step, device));
-    return larger(m->loading, larger(peak_in(&fit->epoch, device), steps));
+    return larger(fit->loading, larger(peak_in(&fit->epoch, device), steps));
 }
 
 static haul_status estimate_epoch(making *m)
@@ -306,10 +305,11 @@ static haul_status estimate_load(making *m)
     if (!m->training->load)
         return HAUL_OK;
     const haul_status status = haul_estimate(load, m, &r);
-    m->loading = status ? 0 : peak_in(&r, m->training->device);
-    if (!status)
-        haul_estimate_free(&r);
-    return status;
+    if (status)
+        return status;
+    m->out->loading = peak_in(&r, m->training->device);
+    haul_estimate_free(&r);
+    return HAUL_OK;
 }
 
 static haul_status run_training(void *context)

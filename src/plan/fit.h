@@ -37,6 +37,7 @@ typedef struct haul__fit_result {
     int64_t              limit;      /* what the limit leaves for tensors, in bytes; 0: none */
     int64_t              overhead;   /* the rest of it: what the device takes for other things */
     int64_t              start;      /* bytes that were in use on the device before */
+    int64_t              loading;    /* the most that the device holds while weights are loaded; 0: none are */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `segments` */
     bool                 follows;    /* it follows its steps */

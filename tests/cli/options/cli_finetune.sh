@@ -3,7 +3,7 @@
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 "$HAUL" --version | grep -q png || { echo "this build reads no PNG files"; exit 77; }
 . "$HAUL_SOURCE/tests/support/pictures.sh"
-for part in "train 24" "test 8"; do
+for part in "train 16" "test 4"; do
     pictures set/${part% *}/blue 20,20,200 ${part#* }
     pictures set/${part% *}/green 20,200,20 ${part#* }
     pictures set/${part% *}/red 200,20,20 ${part#* }
@@ -41,6 +41,27 @@ check "the log has it" test "$(value tuned/log.jsonl start head) $(value tuned/l
 check "the log names it" test "$(value tuned/log.jsonl start left_out)" = "classifier.1.weight [10,1280], classifier.1.bias [10]"
 run 0 predict --run tuned --device cpu --json
 check "three classes" grep -q '"confusion"\|"classes"\|"accuracy"' out
+
+# The same from PyTorch's file, where there is PyTorch.
+if "$HAUL_PYTHON" - <<'END_OF_PYTHON'
+import json, struct, sys
+try:
+    import torch
+except ImportError:
+    sys.exit(1)
+data = open("base/weights.safetensors", "rb").read()
+size, = struct.unpack("<Q", data[:8])
+dtypes = {"F32": torch.float32, "I64": torch.int64}
+torch.save({n: torch.frombuffer(bytearray(data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]),
+                                dtype=dtypes[t["dtype"]]).reshape(t["shape"])
+            for n, t in json.loads(data[8:8 + size]).items() if n != "__metadata__"}, "base.pt")
+END_OF_PYTHON
+then
+    run 0 train --model mobilenet_v2 "${own[@]}" --init base.pt --head 3 --freeze --epochs 1 --run pytorch
+    check "the same from a .pt file" cmp tuned/weights.safetensors pytorch/weights.safetensors
+    run 1 train --model mobilenet_v2 "${own[@]}" --init base.pt --freeze --run none
+    complains "base.pt holds 'classifier.1.weight' as f32[10,1280], the module as f32[3,1280]; --head 3 begins with a new classifier.1 instead"
+fi
 
 # Without --freeze all of it is trained; without --head the last layer is the file's.
 run 0 train "${tune[@]}" --head 3 --epochs 1 --run all
@@ -83,6 +104,8 @@ need=$(value estimate estimate training_peak_bytes)
 run 0 train "${small[@]}" --head 3 --freeze --schedule onecycle --epochs 1 --memory-limit "$need"
 run 4 train "${small[@]}" --head 3 --freeze --schedule onecycle --epochs 1 --memory-limit $((need - 1))
 run 0 train "${small[@]}" --head 3 --freeze --epochs 1 --estimate
+run 4 train "${small[@]}" --head 3 --freeze --batch 1 --validation 0.1 --memory-limit 1M
+check "loading needs most" grep -q "By the dry run, loading the weights of --init needs" err
 # The step of a run, without its file.
 run 0 train "${small[@]}" --head 3 --freeze --epochs 1 --run little
 mv mlp away
