@@ -68,6 +68,7 @@ survives "haul plan --verify" same_output plan --verify plan.good
 survives "haul inspect" same_output inspect trained/checkpoint
 survives "haul inspect --json" same_output inspect --json trained/checkpoint
 survives "haul train" same_weights train --model dense --data blobs:32 --batch 16 --epochs 1 --log-every 1 --workers 1 --device cpu --run r
+survives "haul train, fine-tuning" same_weights train --model dense --data blobs:32 --init trained/weights.safetensors --head 1 --freeze --batch 16 --epochs 1 --workers 1 --device cpu --run r
 pictures() { # one white picture in each of four folders
     "$HAUL_PYTHON" - <<'END'
 import png_file
