@@ -118,6 +118,40 @@ HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 HAUL_API bool haul_set_grad_enabled(bool on);
 HAUL_API bool haul_grad_enabled(void);
 
+/* Where NaN is searched for.
+ *
+ * - HAUL_ANOMALY_OFF: nowhere
+ * - HAUL_ANOMALY_BACKWARD: in the gradients that backward passes compute, as torch.autograd.detect_anomaly does
+ * - HAUL_ANOMALY_ALL: also in the results of operations, and in what they write */
+typedef enum haul_anomaly_detection {
+    HAUL_ANOMALY_OFF,
+    HAUL_ANOMALY_BACKWARD,
+    HAUL_ANOMALY_ALL
+} haul_anomaly_detection;
+
+/* Find the operation that makes the first NaN, on the calling thread: off unless set otherwise. Popping the scope
+ * restores it. For debugging, because it looks at every gradient.
+ *
+ *     haul_set_anomaly_detection(HAUL_ANOMALY_BACKWARD);
+ *     haul_tensor *loss = haul_mse_loss(haul_call(net, x), y);
+ *     if (haul_backward(loss))
+ *         printf("%s\n", haul_error_message());
+ *
+ * - A backward pass fails with HAUL_GRAPH at the first gradient with a NaN. The message names the forward operation
+ *   whose gradient it is, its operands with their shapes, and the module and the label in which it ran, if detection
+ *   was on then. It also says if a sum of gradients of several uses made the NaN.
+ * - With HAUL_ANOMALY_ALL each operation that the program calls fails with HAUL_STATE if its result has a NaN, and the
+ *   message says whether an operand had one already. An operation that writes in place, for example a step of an
+ *   optimizer, fails after it has written. Operations within an operation are not searched. Data in which NaN stands
+ *   for a missing value cannot be used then.
+ *
+ * Each tensor that is searched takes two operations and, on a device, one wait for a byte, which sync reports, ledgers
+ * and budgets count as "anomaly detection". A recorded step runs as it is, as with a subscriber of operations; within
+ * one it cannot be switched on. Dry runs and `meta` have no values, so nothing is searched there. Fails for another
+ * value. */
+HAUL_API haul_status            haul_set_anomaly_detection(haul_anomaly_detection detection);
+HAUL_API haul_anomaly_detection haul_anomaly_detection_now(void);
+
 /* A function of tensors, for haul_checkpoint and haul_grad_check: takes `count` tensors and returns one of any shape.
  */
 typedef haul_tensor *haul_function(haul_tensor *const *inputs, int count, void *context);

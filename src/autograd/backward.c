@@ -6,6 +6,7 @@
  * end, or passed on as soon as they are complete. */
 #include <stdlib.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/pass.h"
 #include "base/alloc.h"
 #include "core/error.h"
@@ -56,6 +57,7 @@ typedef struct pass {
     bool          may_return; /* a device may have spilled what nodes saved */
     bool          keeps;      /* the pass is recorded, so its nodes keep what they saved */
     bool          uses_up;    /* nodes give up what they saved as soon as they were visited */
+    bool          checks;     /* gradients are searched for NaN */
     bool          selects;    /* only gradients of some tensors are wanted */
     haul__map     of_nodes, of_leaves;
     haul__map     wanted;  /* if it selects: leaves, and results of nodes with their gradients */
@@ -283,6 +285,8 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
             return haul__fail_memory(p->operation, (size_t)node->edge_count * sizeof *out);
     }
     haul_status status = haul__node_gradient(node, results, out);
+    if (!status && p->checks)
+        status = haul__check_gradients(node, results, out);
     for (int i = 0; !status && i < node->edge_count; i++)
         if (haul__needs(node, i) && !haul__is_none(out[i]))
             status = deliver(p, &node->edges[i], out[i]);
@@ -492,6 +496,8 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
     seed = haul__failed(seed) ? NULL : fit(p, seed, &as_edge);
     if (haul__failed(seed))
         return haul_error_status();
+    if (p->checks && haul__check_seed(p->operation, seed))
+        return haul_error_status();
     return accumulate(p, &p->of_nodes, key_of(y->node, y->node_result), seed, &is_new);
 }
 
@@ -519,9 +525,11 @@ static haul_status whole(const haul__pass_request *request)
               .before = haul__node_newest(),
               .may_return = haul__may_spill(),
               .keeps = request->create_graph,
+              .checks = haul__checks(HAUL__CHECKS_BACKWARD),
               .uses_up = !request->keep && !request->create_graph,
               .complete = request->complete};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the settings */
+    haul__thread()->words[HAUL__ANOMALY] &= HAUL__CHECKS_BACKWARD;
     if (!haul__is_planned())
         haul__place_as_given(); /* gradients compute where the operations did */
     if (haul__autocast_begun())

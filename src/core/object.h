@@ -191,6 +191,7 @@ typedef enum haul__setting {
     HAUL__DRY_RUN,
     HAUL__THREADS, /* 0: the process's number */
     HAUL__RECOMPUTE,
+    HAUL__ANOMALY,
     HAUL__SETTINGS
 } haul__setting;
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/small_blocks.h"
+#include "engine/anomaly.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
@@ -390,11 +391,35 @@ __attribute__((noinline)) static haul_status apply_watched(const haul__operation
 }
 
 static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
+                         int count, haul_tensor *const *outs, haul_tensor **results);
+
+/* ---- anomaly detection ---- */
+
+_Atomic(haul__result_check *) haul__check_results;
+
+/* Operations within the call are not checked: what they compute need not reach its result. */
+__attribute__((noinline)) static haul_status apply_checked(const haul__operation *operation, const void *attributes,
+                                                           haul_tensor *const *operands, int count,
+                                                           haul_tensor *const *outs, haul_tensor **results)
+{
+    uint32_t      *word = &haul__thread()->words[HAUL__ANOMALY];
+    const uint32_t before = *word;
+    *word = 0;
+    haul_status status = apply(operation, attributes, operands, count, outs, results);
+    if (!status)
+        status = haul__check_results(operation, operands, count, outs, results);
+    *word = before;
+    return status;
+}
+
+static haul_status apply(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,
                          int count, haul_tensor *const *outs, haul_tensor **results)
 {
     if (haul__is_followed())
         return haul__follower_now()->call(haul__follower_now(),
                                           &(haul__asked){operation, attributes, operands, count, outs, results});
+    if (haul__checks(HAUL__CHECKS_FORWARD))
+        return apply_checked(operation, attributes, operands, count, outs, results);
     if (haul__watched(HAUL_EVENT_OPERATION))
         return apply_watched(operation, attributes, operands, count, outs, results);
     return apply_with(operation, attributes, operands, count, outs, results, NULL, 0);

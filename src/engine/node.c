@@ -6,9 +6,11 @@
 #include "base/alloc.h"
 #include "base/counter.h"
 #include "core/small_blocks.h"
+#include "engine/anomaly.h"
 #include "engine/placement/placing.h"
 #include "events/call.h"
 #include "events/events.h"
+#include "events/label.h"
 #include "memory/dry_run/dry_run.h"
 
 static void release_saved(haul__node *node)
@@ -31,6 +33,8 @@ static void destroy_node(void *object)
     haul__object_release(node->owned);
     if (node->path)
         haul__small_free(node->path, strlen(node->path) + 1);
+    if (node->label)
+        haul__small_free(node->label, strlen(node->label) + 1);
     haul__small_free(node, node->bytes);
 }
 
@@ -80,6 +84,7 @@ __attribute__((always_inline)) static inline haul__node *new_node(const haul__op
     node->bare = NULL;
     node->owned = NULL;
     node->path = NULL;
+    node->label = NULL;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = operation;
@@ -174,16 +179,24 @@ static bool is_differentiable(const haul__operation *operation, int i, const hau
     return (HAUL__FLOATS >> t->dtype & 1) && !operation->results[i].hidden;
 }
 
+/* NULL for "" and without memory. */
+static char *copy_text(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char        *copy = *text ? haul__small_alloc(size) : NULL;
+    if (copy)
+        memcpy(copy, text, size);
+    return copy;
+}
+
 /* Events of the gradient name the module too, and plans know it by that. Without memory they do not. Apart, because of
  * its stack. */
 __attribute__((noinline)) static void note_path(haul__node *node)
 {
-    char        path[HAUL__EVENT_PATH];
-    const char *text = haul__call_path(path, sizeof path);
-    size_t      size = strlen(text) + 1;
-    node->path = *text ? haul__small_alloc(size) : NULL;
-    if (node->path)
-        memcpy(node->path, text, size);
+    char path[HAUL__EVENT_PATH];
+    node->path = copy_text(haul__call_path(path, sizeof path));
+    if (haul__checks(HAUL__CHECKS_BACKWARD))
+        node->label = copy_text(haul__label());
 }
 
 haul_status haul__node_record(haul__call *c)
@@ -192,7 +205,7 @@ haul_status haul__node_record(haul__call *c)
     haul__node *node = new_node(c->operation, c->attributes, c->count, c->result_count);
     if (!node)
         return haul__fail_memory(c->operation->name, sizeof *node);
-    if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry() || haul__is_planned())
+    if (haul__watched(HAUL_EVENT_ALL) || haul__is_dry() || haul__is_planned() || haul__checks(HAUL__CHECKS_BACKWARD))
         note_path(node);
     for (int i = 0; i < c->count; i++)
         fill_edge(&node->edges[i], c->inputs[i]);

@@ -32,11 +32,13 @@ struct haul__node {
     int                    edge_count, result_count;
     const char            *bare;  /* why what the gradient needs was not saved, or was given up; NULL: it is there */
     void                  *owned; /* an object that the node holds; NULL: none */
-    char                  *path;  /* of the module that was called, in a dry run, with a subscriber or a plan; NULL */
-    haul__edge            *edges;
-    uint32_t               saves, saves_results; /* which entries of the following are set */
-    haul__saved_tensor     saved[HAUL__MAX_OPERANDS], saved_results[HAUL__MAX_RESULTS];
-    void                  *attributes; /* a copy of the call's attributes */
+    char                  *path;  /* of the module that was called, in a dry run, with a subscriber, a plan or anomaly
+                                     detection; NULL */
+    char              *label;     /* of the program, with anomaly detection; NULL */
+    haul__edge        *edges;
+    uint32_t           saves, saves_results; /* which entries of the following are set */
+    haul__saved_tensor saved[HAUL__MAX_OPERANDS], saved_results[HAUL__MAX_RESULTS];
+    void              *attributes; /* a copy of the call's attributes */
 };
 
 /* The maximum number of results of a node that haul__node_over makes. */

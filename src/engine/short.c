@@ -34,12 +34,14 @@ static inline bool same_shape(const haul_tensor *a, const haul_tensor *b)
 /* Of more elements the cost of a call does not matter, and layouts say how results are stored. */
 enum { MOST_ELEMENTS = 1 << 20 };
 
-/* No autocast, dry run, subscriber or placement at the current device: each of them has a word that is then 0. */
+/* No autocast, dry run, anomaly detection, subscriber or placement at the current device: each of them has a word that
+ * is then 0. */
 static inline bool is_quiet(void)
 {
     const haul__context *context = &haul__tls;
     return !(atomic_load_explicit(&context->watch, memory_order_relaxed) | context->state.words[HAUL__AUTOCAST] |
-             context->state.words[HAUL__DRY_RUN] | (context->state.words[HAUL__PLACEMENT] & HAUL_PLACE_CURRENT));
+             context->state.words[HAUL__DRY_RUN] | context->state.words[HAUL__ANOMALY] |
+             (context->state.words[HAUL__PLACEMENT] & HAUL_PLACE_CURRENT));
 }
 _Static_assert(HAUL_PLACE_CURRENT == 2 && HAUL_PLACE_MOVE == 1, "the policies are apart in their bits");
 

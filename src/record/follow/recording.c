@@ -8,6 +8,7 @@
 #include "core/guest.h"
 #include "core/object.h"
 #include "core/scope.h"
+#include "engine/anomaly.h"
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 #include "record/follow/follow.h"
@@ -238,6 +239,8 @@ static haul_status run(haul_recording *r)
         return run_eagerly(r, "the first step runs as it is");
     if (haul__watched(HAUL_EVENT_OPERATION))
         return run_eagerly(r, "a subscriber watches operations");
+    if (haul__checks(HAUL__CHECKS_BACKWARD | HAUL__CHECKS_FORWARD))
+        return run_eagerly(r, "anomaly detection reads values");
     if (r->report.variants)
         status = follow(r, 0, &followed);
     return followed || status ? status : run_otherwise(r);
