@@ -109,6 +109,52 @@ HAUL_API haul_status  haul_hvp(haul_tensor *y, haul_tensor *const *inputs, haul_
                                haul_tensor **results);
 HAUL_API haul_tensor *haul_jvp(haul_tensor *y, haul_tensor *const *inputs, haul_tensor *const *directions, int count);
 
+/* A function that gets the gradient of a tensor in a backward pass. Returns the gradient with which the pass goes on,
+ * of the same shape, dtype and device; HAUL_NONE for the given one; a failed tensor on failure. It must not change the
+ * given one in place. */
+typedef haul_tensor *haul_gradient_hook(haul_tensor *gradient, void *context);
+
+/* A function that is called when haul_backward has added to the gradient of a leaf. */
+typedef haul_status haul_leaf_hook(haul_tensor *leaf, void *context);
+
+typedef struct HAUL__DESIGNATED haul_tensor_hook_options {
+    haul_tensor *t; /* the tensor; positional */
+    HAUL__GUARD(gradient)
+    haul_gradient_hook *gradient;    /* called with the gradient of t, as PyTorch's Tensor.register_hook */
+    haul_leaf_hook     *accumulated; /* for leaves; as register_post_accumulate_grad_hook */
+    void               *context;     /* passed to the hooks */
+} haul_tensor_hook_options;
+
+/* Add a hook to a tensor that requires a gradient:
+ *
+ *     static haul_tensor *halve(haul_tensor *gradient, void *context)
+ *     {
+ *         return haul_mul_scalar(gradient, 0.5);
+ *     }
+ *
+ *     int64_t id = haul_tensor_add_hook(h, .gradient = halve);
+ *
+ * - `gradient` is called in haul_backward and haul_grad as soon as the gradient of t is complete, before anything is
+ *   computed from it. For a leaf that is the gradient of this pass alone. With .create_graph what the hook computes is
+ *   recorded, else nothing is.
+ * - `accumulated` is called by haul_backward: with .once as soon as the leaf has its gradient, so it can make an
+ *   optimizer's step and remove the gradient; else after all leaves have theirs.
+ * - Several hooks of a tensor are called in the order in which they were added, each with the gradient of the last. The
+ *   rules of scope.h for functions of the program hold. A hook may remove itself.
+ * - If a hook fails, so does the pass, with the hook's error. After an `accumulated` that fails, leaves keep their new
+ *   gradients.
+ * - The hooks of a leaf end with it, those of a result with the graph. They belong to the tensor, not to the handle:
+ *   clones do not have them. A recorded step in which a hook is called runs as it is; haul_recording_report_get says
+ *   so.
+ *
+ * Returns a positive number for haul_tensor_remove_hook, 0 on failure. Fails with HAUL_GRAPH if t requires no gradient,
+ * and if .accumulated is given for a tensor that is not a leaf. */
+#define haul_tensor_add_hook(...) haul_tensor_add_hook_with(HAUL__OPTIONS(haul_tensor_hook_options, .t = __VA_ARGS__))
+HAUL_API int64_t haul_tensor_add_hook_with(const haul_tensor_hook_options *options);
+
+/* Remove the hooks that haul_tensor_add_hook numbered `id`. */
+HAUL_API haul_status haul_tensor_remove_hook(haul_tensor *t, int64_t id);
+
 /* x without its history: a view that shares the memory and requires no gradient. */
 HAUL_API haul_tensor *haul_detach(haul_tensor *x);
 

@@ -1,6 +1,7 @@
 /* The public functions for gradients: leaves, haul_backward, haul_grad. */
 #include <haul/haul.h>
 
+#include "autograd/hooks.h"
 #include "autograd/pass.h"
 #include "base/alloc.h"
 #include "base/text/duration.h"
@@ -218,6 +219,9 @@ static haul_status commit_leaves(const haul__pass_result *result, void *context)
             replace_gradient(result->leaves[i], fresh[i]);
     }
     haul__free(fresh);
+    for (size_t i = 0; !status && i < count; i++)
+        if (result->leaves[i]->hooks)
+            status = haul__run_leaf_hooks(result->leaves[i], backward);
     return status;
 }
 
@@ -236,6 +240,8 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
         haul__object_release(g);
     else
         replace_gradient(leaf, g);
+    if (!status && leaf->hooks)
+        status = haul__run_leaf_hooks(leaf, backward);
     haul__scope_close(&scope);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "autograd/anomaly.h"
+#include "autograd/hooks.h"
 #include "autograd/pass.h"
 #include "base/alloc.h"
 #include "core/error.h"
@@ -57,12 +58,14 @@ typedef struct pass {
     bool          may_return; /* a device may have spilled what nodes saved */
     bool          keeps;      /* the pass is recorded, so its nodes keep what they saved */
     bool          uses_up;    /* nodes give up what they saved as soon as they were visited */
+    bool          counts;     /* gradients of leaves are used as soon as they are complete */
+    bool          hooked;     /* tensors have hooks */
     bool          checks;     /* gradients are searched for NaN */
     bool          selects;    /* only gradients of some tensors are wanted */
     haul__map     of_nodes, of_leaves;
     haul__map     wanted;  /* if it selects: leaves, and results of nodes with their gradients */
     haul__map     leading; /* if it selects: the nodes that depend on wanted tensors */
-    haul__map     uses;    /* if `complete` is set: leaves, with the number of edges to them that are left */
+    haul__map     uses;    /* if it counts: leaves, with the number of edges to them that are left */
     haul_tensor **leaves;  /* in the order of their discovery; the graph holds them */
     size_t        leaf_count, leaf_capacity;
     haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);
@@ -105,10 +108,10 @@ static bool add_reachable(pass *p, size_t first)
     return ok;
 }
 
-/* Counts the edges to leaves of the nodes at `first` and later, if there is a callback for complete gradients. */
+/* Counts the edges to leaves of the nodes at `first` and later, if complete gradients are used at once. */
 static bool count_uses(pass *p, size_t first)
 {
-    for (size_t i = first; p->complete && i < p->count; i++)
+    for (size_t i = first; p->counts && i < p->count; i++)
         for (int k = 0; k < p->nodes[i]->edge_count; k++) {
             bool             is_new;
             haul_tensor     *leaf = p->nodes[i]->edges[k].leaf;
@@ -255,7 +258,17 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     return HAUL_OK;
 }
 
-/* Passes on the gradients of leaves to which no more edges are left. */
+/* Calls the hooks of a leaf whose gradient is complete, and passes the gradient on. */
+static haul_status complete_leaf(pass *p, haul_tensor *leaf, haul__map_entry *e)
+{
+    haul_tensor *gradient = e->value;
+    haul_status  status = leaf->hooks ? haul__run_gradient_hooks(leaf->hooks, 0, &gradient, p->operation) : HAUL_OK;
+    const bool   passes_on = !status && p->complete;
+    e->value = passes_on ? NULL : gradient;
+    return passes_on ? p->complete(leaf, gradient) : status;
+}
+
+/* The same for the leaves of a node to which no more edges are left. */
 static haul_status complete_leaves(pass *p, const haul__node *node)
 {
     haul_status status = HAUL_OK;
@@ -265,11 +278,8 @@ static haul_status complete_leaves(pass *p, const haul__node *node)
         if (!left || (left->value = (void *)((uintptr_t)left->value - 1)))
             continue;
         haul__map_entry *e = haul__map_find(&p->of_leaves, leaf);
-        haul_tensor     *gradient = e ? e->value : NULL;
-        if (gradient) {
-            e->value = NULL;
-            status = p->complete(leaf, gradient);
-        }
+        if (e && e->value)
+            status = complete_leaf(p, leaf, e);
     }
     return status;
 }
@@ -402,21 +412,25 @@ static haul_status differentiate(pass *p, haul__node *node, haul_tensor *const *
 static haul_status visit(pass *p, haul__node *node)
 {
     haul_tensor *arrived[HAUL__NODE_RESULTS], *results[HAUL__NODE_RESULTS];
+    haul_status  status = HAUL_OK;
     bool         any = false;
     for (int k = 0; k < node->result_count; k++) {
         haul__map_entry *e = haul__map_find(&p->of_nodes, key_of(node, k));
         arrived[k] = e ? e->value : NULL;
         if (e)
             e->value = NULL;
+        if (p->hooked && node->hooks && arrived[k] && !status)
+            status = haul__run_gradient_hooks(node->hooks, k, &arrived[k], p->operation);
         results[k] = arrived[k] ? arrived[k] : HAUL_NONE;
         any = any || arrived[k];
     }
     if (!any)
         return HAUL_OK;
     capture(p, node, arrived);
-    haul_scope  scope;
-    const bool  on = leads(p, node);
-    haul_status status = on ? haul__scope_open(&scope, p->operation) : HAUL_OK;
+    haul_scope scope;
+    const bool on = leads(p, node) && !status;
+    if (on)
+        status = haul__scope_open(&scope, p->operation);
     if (!status && on) {
         status = differentiate(p, node, results);
         haul__scope_close(&scope);
@@ -470,7 +484,7 @@ static haul_status run(pass *p)
         status = visit(p, node);
         const haul_status given_up = give_up(p, node);
         status = status ? status : given_up;
-        if (!status && p->complete)
+        if (!status && p->counts)
             status = complete_leaves(p, node);
     }
     return status;
@@ -525,6 +539,8 @@ static haul_status whole(const haul__pass_request *request)
               .before = haul__node_newest(),
               .may_return = haul__may_spill(),
               .keeps = request->create_graph,
+              .counts = request->complete || haul__has_hooks(),
+              .hooked = haul__has_hooks(),
               .checks = haul__checks(HAUL__CHECKS_BACKWARD),
               .uses_up = !request->keep && !request->create_graph,
               .complete = request->complete};

@@ -105,6 +105,7 @@ static void tensor_destroy(void *object)
     storage_release(t->storage);
     haul__object_release(t->node);
     haul__object_release(t->grad);
+    haul__object_release(t->hooks);
     if (__builtin_expect(t->object.traced, 0))
         haul__object_bury(&t->object);
     else

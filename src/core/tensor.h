@@ -87,6 +87,7 @@ struct haul_tensor {
     haul__node    *node;          /* the operation that made it, if a gradient can flow through it */
     int            node_result;   /* which of the node's results this is */
     haul_tensor   *grad;          /* of a leaf: its accumulated gradient */
+    void          *hooks;         /* of a leaf: an object of a layer above (autograd/hooks.h); NULL: none */
 };
 
 /* A tensor over `storage`, not owned by a scope yet. It takes a reference of its own; the caller releases its reference
@@ -105,6 +106,7 @@ static inline void haul__tensor_clear(haul_tensor *t)
     t->node = NULL;
     t->node_result = 0;
     t->grad = NULL;
+    t->hooks = NULL;
 }
 
 /* haul__tensor_new if the thread has no free block. */

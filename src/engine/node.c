@@ -31,6 +31,7 @@ static void destroy_node(void *object)
     }
     release_saved(node);
     haul__object_release(node->owned);
+    haul__object_release(node->hooks);
     if (node->path)
         haul__small_free(node->path, strlen(node->path) + 1);
     if (node->label)
@@ -85,6 +86,7 @@ __attribute__((always_inline)) static inline haul__node *new_node(const haul__op
     node->owned = NULL;
     node->path = NULL;
     node->label = NULL;
+    node->hooks = NULL;
     node->bytes = attributes + size;
     haul__object_init(&node->object, &node_class);
     node->operation = operation;

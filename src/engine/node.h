@@ -35,6 +35,7 @@ struct haul__node {
     char                  *path;  /* of the module that was called, in a dry run, with a subscriber, a plan or anomaly
                                      detection; NULL */
     char              *label;     /* of the program, with anomaly detection; NULL */
+    void              *hooks;     /* of its results, an object (autograd/hooks.h); NULL: none */
     haul__edge        *edges;
     uint32_t           saves, saves_results; /* which entries of the following are set */
     haul__saved_tensor saved[HAUL__MAX_OPERANDS], saved_results[HAUL__MAX_RESULTS];

@@ -47,6 +47,8 @@ VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_
           "const char **": "r->texts", "haul_forward *": "one_in(r, 40) ? NULL : forward",
           "haul_function *": "one_in(r, 40) ? NULL : function",
           "haul_module_function *": "one_in(r, 40) ? NULL : visit",
+          "haul_gradient_hook *": "one_in(r, 40) ? NULL : gradient_hook",
+          "haul_leaf_hook *": "one_in(r, 40) ? NULL : leaf_hook",
           "haul_step_function *": "one_in(r, 40) ? NULL : recorded", "haul_call_watcher *": "NULL",
           "haul_custom_operation *": "one_in(r, 40) ? NULL : operation(r)",
           "haul_example_function *": "NULL", "haul_transform *const *": "one_in(r, 40) ? NULL : r->transforms",

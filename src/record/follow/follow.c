@@ -168,6 +168,8 @@ static haul_status change_leaf(haul__following *f, const haul__entry *e, const h
     haul_tensor *leaf = f->leaves[change->leaf];
     if (!leaf || !haul__follow_is_reference(f, &change->before, leaf->grad))
         return differs_in(f, e, "a leaf has another gradient");
+    if (leaf->hooks)
+        return differs_in(f, e, "a leaf has a hook, which followed steps do not call");
     if (!change->value)
         return is_own(change, leaf->grad) ? HAUL_OK
                                           : differs_in(f, e, "another tensor has the memory of a leaf's gradient");
@@ -196,6 +198,8 @@ static haul_status check_pass(haul__following *f, const haul__entry *e, const ha
         const haul__reference *r = &v->references[e->references + (size_t)i];
         if (!haul__follow_is_reference(f, r, t))
             return differs_operand(f, e, i, t, r);
+        if (!haul__is_none(t) && t->hooks)
+            return differs_in(f, e, "an input has a hook, which followed steps do not call");
     }
     return HAUL_OK;
 }

@@ -215,6 +215,18 @@ static haul_status hook(haul_module *module, haul_args *args, void *context)
     return HAUL_OK;
 }
 
+static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
+{
+    (void)context;
+    return haul_neg(gradient);
+}
+
+static haul_status leaf_hook(haul_tensor *leaf, void *context)
+{
+    (void)context;
+    return haul_set_grad(leaf, HAUL_NONE);
+}
+
 static haul_status visit(haul_module *module, void *context)
 {
     (void)context;
