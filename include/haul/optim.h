@@ -241,6 +241,79 @@ typedef struct HAUL__DESIGNATED haul_lion_options {
     haul_lion_with(HAUL__OPTIMIZER_OPTIONS(haul_lion_options, haul_lion_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_lion_with(const haul_lion_options *options);
 
+/* ---- Optimizers of the program ----
+ * Checkpoints, groups, clipping, schedules, averages and early stopping work with them as with the others. */
+
+/* The maximum numbers of settings and of states of an optimizer of the program. */
+enum {
+    HAUL_MAX_OPTIMIZER_SETTINGS = 8, /* of settings */
+    HAUL_MAX_OPTIMIZER_STATES = 3    /* of states */
+};
+
+/* A step's work on one parameter. */
+typedef struct haul_optimizer_update {
+    haul_tensor *parameter; /* to be changed in place */
+    haul_tensor *gradient;  /* of its shape, dtype and device; must not be changed */
+    /* the states of this parameter, in the order of .states, of its shape, dtype and device; zeros before the first
+     * step; to be changed in place */
+    haul_tensor  *states[HAUL_MAX_OPTIMIZER_STATES];
+    const double *settings; /* of the parameter's group, in the order of .settings */
+    int64_t       step;     /* the number of this step of the parameter, from 1 */
+} haul_optimizer_update;
+
+/* Changes a parameter. Called with graphs off, on the parameter's device, in a scope of its own. The rules of scope.h
+ * for functions of the program hold. */
+typedef haul_status haul_optimizer_function(const haul_optimizer_update *update, void *context);
+
+/* A number that each group has. */
+typedef struct haul_optimizer_setting {
+    const char *name;  /* for haul_optimizer_set */
+    double      value; /* at first, in all groups */
+    double      least; /* the least value that is allowed; default 0 */
+    double      below; /* allowed values are below it; default: all are */
+} haul_optimizer_setting;
+
+typedef struct HAUL__DESIGNATED haul_optimizer_options {
+    haul_optimizer_function *function; /* makes a step of one parameter; positional */
+    HAUL__GUARD(module)
+    haul_module             *module;     /* the module */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+    /* the settings; the first one is "lr", which schedules change */
+    haul_optimizer_setting settings[HAUL_MAX_OPTIMIZER_SETTINGS];
+    const char            *states[HAUL_MAX_OPTIMIZER_STATES]; /* names of the states, as in checkpoints */
+    void                  *context;                           /* passed to the function */
+} haul_optimizer_options;
+
+/* Make an optimizer whose steps a function of the program makes:
+ *
+ *     static haul_status sign_sgd(const haul_optimizer_update *u, void *context)
+ *     {
+ *         haul_tensor *p = u->parameter, *m = u->states[0];
+ *         haul_lerp_scalar_into(m, u->gradient, m, u->settings[1]);
+ *         return haul_sub_into(p, p, haul_mul_scalar(haul_sign(m), u->settings[0]));
+ *     }
+ *
+ *     haul_optimizer *o = haul_optimizer_new("sign_sgd", sign_sgd, .module = net,
+ *                                            .settings = {{"lr", 0.01}, {"momentum", 0.9, .below = 1}},
+ *                                            .states = {"momentum"});
+ *
+ * - kind: its name, which haul_optimizer_kind returns. Names are copied.
+ * - A setting with the name "momentum" or "beta1" is the one that haul_schedule_one_cycle changes.
+ * - State is called "PARAMETER.STATE", and with at least one state there is "PARAMETER.step", too.
+ * - If the function fails, haul_optimizer_step fails with its error, and parameters before this one are changed.
+ * - A recorded step is followed as long as the numbers that the function passes to operations stay the same: a rate
+ * that changes, or a correction that depends on the step, makes it run as it is.
+ * - haul_optimizer_set_offload and haul_grad_scaler_step do not support it: they fail with HAUL_UNSUPPORTED.
+ *
+ * Fails for a kind, setting or state without a name, for two of the same name, for a first setting other than "lr", and
+ * for a value out of its range. */
+#define haul_optimizer_new(kind, ...)                                                                                  \
+    haul_optimizer_new_with(kind, HAUL__OPTIONS(haul_optimizer_options, .function = __VA_ARGS__))
+HAUL_API haul_optimizer *haul_optimizer_new_with(const char *kind, const haul_optimizer_options *options);
+
+/* ---- Steps ---- */
+
 /* Make one step: change each parameter from its gradient. Parameters without a gradient stay as they are. The step
  * allocates everything it needs before its first write, so that a step that runs out of memory changes nothing. */
 HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
@@ -248,8 +321,8 @@ HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
 /* Remove the gradients of all parameters: they are absent afterwards, as in PyTorch. */
 HAUL_API haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer);
 
-/* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam" or
- * "lion". "" on failure. */
+/* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam", "lion", or that
+ * given to haul_optimizer_new. "" on failure. */
 HAUL_API const char *haul_optimizer_kind(const haul_optimizer *optimizer);
 
 /* The module of an optimizer; NULL if it was made without one, and on failure. */

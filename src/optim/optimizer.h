@@ -69,6 +69,7 @@ struct haul__optimizer_kind {
      * steps, `first` and the presence of a guard are the same. */
     haul_status (*update)(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
                           int count);
+    bool is_own; /* a function of the program makes its steps (optim/own.c) */
     /* Of a rule (optim/rules/rule.h): its operation, the kernels without and with a guard, and the scalars of step
      * number `step`, from 1. */
     const haul__operation *operation;
@@ -87,6 +88,7 @@ enum { HAUL__LR = 0 }; /* the index of the learning rate in the settings of all 
 struct haul_optimizer {
     haul__object                object;
     const haul__optimizer_kind *kind;
+    void                       *own;     /* of optimizers of the program: a block that has the kind; else NULL */
     haul_module                *module;  /* NULL: it was made for a list of parameters */
     int64_t                     steps;   /* includes those in `skipped` */
     haul__optimizer_entry      *entries; /* one for each distinct parameter; those of a group are adjacent */
@@ -140,6 +142,9 @@ haul__cost haul__step_cost(const haul__call *c);
 haul_status haul__step_each(haul__call *c,
                             haul_status (*one)(const haul__call *c, haul_tensor *const *operands, void *params),
                             void *params);
+
+/* Frees the block of an optimizer of the program; NULL is ignored. */
+void haul__optimizer_free_own(void *own);
 
 /* A step that the device skips if `found` (f32 []) is not 0. */
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found);

@@ -1,5 +1,5 @@
-/* Optimizers of src/optim/rules and AMSGrad: against the newest PyTorch's numbers on every device, their states, and
- * their settings.
+/* Optimizers of src/optim/rules, AMSGrad, and optimizers of the program: against the newest PyTorch's numbers on every
+ * device, their states, and their settings.
  *
  * ctest: cuda; sim; ptx */
 #include "support/devices/optimizers.h"
@@ -16,6 +16,55 @@
 enum { SIZE = 6, STEPS = 12 };
 
 static cJSON *golden;
+
+/* ---- optimizers of the program ---- */
+
+static haul_status sign_sgd(const haul_optimizer_update *u, void *context)
+{
+    haul_tensor *p = u->parameter, *m = u->states[0];
+    (void)context;
+    assert_true(u->states[1] == HAUL_NONE && u->step >= 1);
+    if (haul_lerp_scalar_into(m, u->gradient, m, u->settings[1]))
+        return haul_error_status();
+    return haul_sub_into(p, p, haul_mul_scalar(haul_sign(m), u->settings[0]));
+}
+
+static haul_optimizer *make_sign_sgd(haul_module *net)
+{
+    return haul_optimizer_new("sign_sgd", sign_sgd, .module = net,
+                              .settings = {{"lr", 0.01}, {"momentum", 0.9, .below = 1}}, .states = {"momentum"});
+}
+
+enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS };
+
+static haul_status own_adam(const haul_optimizer_update *u, void *context)
+{
+    const double *s = u->settings, b1 = 1 - pow(s[ADAM_BETA1], (double)u->step);
+    const double  b2 = 1 - pow(s[ADAM_BETA2], (double)u->step);
+    haul_tensor  *p = u->parameter, *m = u->states[0], *v = u->states[1], *g = u->gradient;
+    (void)context;
+    haul_lerp_scalar_into(m, m, g, 1 - s[ADAM_BETA1]);
+    haul_lerp_scalar_into(v, v, haul_mul(g, g), 1 - s[ADAM_BETA2]);
+    haul_tensor *d = haul_add_scalar(haul_mul_scalar(haul_sqrt(v), 1 / sqrt(b2)), s[ADAM_EPS]);
+    return haul_sub_into(p, p, haul_mul_scalar(haul_div(m, d), s[ADAM_LR] / b1));
+}
+
+static haul_optimizer *make_own_adam(haul_module *net)
+{
+    return haul_optimizer_new("own_adam", own_adam, .module = net,
+                              .settings = {{"lr", 0.01}, {"beta1", 0.9, 0, 1}, {"beta2", 0.999, 0, 1}, {"eps", 1e-8}},
+                              .states = {"exp_avg", "exp_avg_sq"});
+}
+
+static const optimizer_case own_cases[] = {{"sign sgd", make_sign_sgd, 1}, {"adam", make_own_adam, 2}};
+enum { CASES = OPTIMIZER_CASES + sizeof own_cases / sizeof *own_cases };
+
+static const optimizer_case *case_at(int k)
+{
+    return k < OPTIMIZER_CASES ? &optimizer_cases[k] : &own_cases[k - OPTIMIZER_CASES];
+}
+
+/* ---- the golden run ---- */
 
 static int load_golden(void **state)
 {
@@ -117,12 +166,14 @@ static void test_optim_rules__follow_pytorch(void **state)
     (void)state;
     assert_true(count >= 1);
     for (int d = 0; d < count; d++)
-        for (int k = 0; k < OPTIMIZER_CASES; k++) {
+        for (int k = 0; k < CASES; k++) {
             assert_int_equal(haul_set_device(devices[d]), HAUL_OK);
-            check_golden(&optimizer_cases[k], HAUL_F64, 4e-16);
-            check_golden(&optimizer_cases[k], HAUL_F32, 2e-7);
-            check_golden(&optimizer_cases[k], HAUL_F16, 2e-3);
-            check_golden(&optimizer_cases[k], HAUL_BF16, 2e-2);
+            check_golden(case_at(k), HAUL_F64, 4e-16);
+            check_golden(case_at(k), HAUL_F32, 2e-7);
+            if (k >= OPTIMIZER_CASES) /* operations on halves round after each other */
+                continue;
+            check_golden(case_at(k), HAUL_F16, 2e-3);
+            check_golden(case_at(k), HAUL_BF16, 2e-2);
         }
     haul_set_device(haul_cpu());
 }
@@ -135,18 +186,18 @@ static void test_optim_rules__continue_from_saved_state(void **state)
     int          count = test_devices(devices, 8);
     (void)state;
     for (int d = 0; d < count; d++)
-        for (int k = 0; k < OPTIMIZER_CASES; k++) {
+        for (int k = 0; k < CASES; k++) {
             double            want[SIZE], got[SIZE];
             haul_named_tensor saved[8];
             assert_int_equal(haul_set_device(devices[d]), HAUL_OK);
             haul_module    *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
-            haul_optimizer *whole = optimizer_cases[k].make(a), *first = optimizer_cases[k].make(b);
-            haul_optimizer *second = optimizer_cases[k].make(b);
+            haul_optimizer *whole = case_at(k)->make(a), *first = case_at(k)->make(b);
+            haul_optimizer *second = case_at(k)->make(b);
             steps(a, whole, 0, STEPS);
             read_p(a, want);
             steps(b, first, 0, 7);
             const int states = haul_optimizer_state(first, saved, 8);
-            assert_in_range(states, optimizer_cases[k].states, optimizer_cases[k].states + 1);
+            assert_in_range(states, case_at(k)->states, case_at(k)->states + 1);
             assert_int_equal(haul_optimizer_load_state(second, saved, states, 7), HAUL_OK);
             steps(b, second, 7, STEPS);
             read_p(b, got);
@@ -159,7 +210,7 @@ static void test_optim_rules__continue_from_saved_state(void **state)
 static void test_optim_rules__continue_from_checkpoints(void **state)
 {
     (void)state;
-    for (int k = 0; k < OPTIMIZER_CASES; k++) {
+    for (int k = 0; k < CASES; k++) {
         double want[2][12], got[2][12];
         for (int resumed = 0; resumed < 2; resumed++) {
             haul_scope *part = haul_scope_push();
@@ -173,7 +224,7 @@ static void test_optim_rules__continue_from_checkpoints(void **state)
                     if (step)
                         assert_int_equal(
                             haul_save_checkpoint("rules.ckpt", net, o, .schedules = &s, .schedule_count = 1), HAUL_OK);
-                    o = optimizer_cases[k].make(net);
+                    o = case_at(k)->make(net);
                     assert_int_equal(haul_optimizer_add_group(o, .names = "*bias", .lr = 0.5), 1);
                     s = haul_schedule_cosine(o, 9);
                     if (step)
@@ -244,6 +295,103 @@ static void test_optim_rules__amsgrad_is_a_setting(void **state)
     assert_int_equal(haul_optimizer_set(o, 0, "amsgrad", 2), HAUL_INVALID_ARGUMENT);
 }
 
+/* ---- optimizers of the program ---- */
+
+static haul_status fail_at_second(const haul_optimizer_update *u, void *context)
+{
+    return ++*(int *)context == 2 ? HAUL_INTERRUPTED
+                                  : haul_sub_into(u->parameter, u->parameter, haul_mul_scalar(u->gradient, 0.5));
+}
+
+static void expect(const void *made, haul_status want, const char *piece)
+{
+    assert_null(made);
+    if (haul_error_status() != want || !strstr(haul_error_message(), piece))
+        fail_msg("%s", haul_error_message());
+    haul_error_clear();
+}
+
+static void test_optim_rules__own_optimizers_refuse(void **state)
+{
+    (void)state;
+    haul_module *m = module_with_p(HAUL_F32);
+    expect(haul_optimizer_new("a", NULL, .module = m, .settings = {{"lr", 1}}), HAUL_INVALID_ARGUMENT,
+           "function is NULL");
+    expect(haul_optimizer_new("a b", sign_sgd, .module = m, .settings = {{"lr", 1}}), HAUL_INVALID_ARGUMENT,
+           "'a b' is not a name");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m), HAUL_INVALID_ARGUMENT, "the first setting is ''");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m, .settings = {{"rate", 1}}), HAUL_INVALID_ARGUMENT,
+           "the first setting is 'rate'");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m, .settings = {{"lr", 1}, {"lr", 1}}), HAUL_INVALID_ARGUMENT,
+           "'lr' is there twice");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m, .settings = {{"lr", -1}}), HAUL_INVALID_ARGUMENT, "lr is -1");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m, .settings = {{"lr", 1}}, .states = {"m", "m"}),
+           HAUL_INVALID_ARGUMENT, "'m' is there twice");
+    expect(haul_optimizer_new("a", sign_sgd, .module = m, .settings = {{"lr", 1}}, .states = {"step"}),
+           HAUL_INVALID_ARGUMENT, "saves itself");
+    expect(haul_optimizer_new("a", sign_sgd, .settings = {{"lr", 1}}), HAUL_INVALID_ARGUMENT, "module");
+    haul_optimizer *o = make_sign_sgd(m);
+    assert_string_equal(haul_optimizer_kind(o), "sign_sgd");
+    assert_int_equal(haul_optimizer_set(o, 0, "momentum", 1), HAUL_INVALID_ARGUMENT);
+    assert_int_equal(haul_optimizer_set_offload(o, true), HAUL_UNSUPPORTED);
+    assert_int_equal(haul_schedule_step(haul_schedule_one_cycle(o, 0.1, 10)), HAUL_OK);
+    set_gradient(m, 0);
+    assert_int_equal(haul_grad_scaler_step(haul_grad_scaler_new(o), o), HAUL_UNSUPPORTED);
+    assert_non_null(strstr(haul_error_message(), "sign_sgd"));
+}
+
+/* The error of the function comes out of the step, which says for which parameter it failed. */
+static void test_optim_rules__own_functions_fail(void **state)
+{
+    int calls = 0;
+    (void)state;
+    haul_tensor      *a = haul_ones(HAUL_F32, HAUL_SHAPE(2)), *b = haul_ones(HAUL_F32, HAUL_SHAPE(2));
+    haul_named_tensor list[] = {{"a", haul_set_requires_grad(a, true), false},
+                                {"b", haul_set_requires_grad(b, true), false}};
+    haul_optimizer   *o = haul_optimizer_new("half", fail_at_second, .parameters = list, .count = 2,
+                                             .settings = {{"lr", 1}}, .context = &calls);
+    assert_int_equal(haul_backward(haul_sum(haul_add(a, b))), HAUL_OK);
+    assert_int_equal(haul_optimizer_step(o), HAUL_INTERRUPTED);
+    assert_non_null(strstr(haul_error_message(), "(half) failed for 'b' but recorded no error"));
+    assert_true(haul_item(haul_sum(a)) == 1 && haul_item(haul_sum(b)) == 2);
+    assert_int_equal(haul_optimizer_state(o, NULL, 0), 0);
+}
+
+static haul_status recorded(void *context)
+{
+    haul_optimizer   *o = context;
+    haul_named_tensor p[1];
+    haul_optimizer_parameters(o, 0, p, 1);
+    haul_optimizer_zero_grad(o);
+    haul_backward(haul_sum(haul_square(p->tensor)));
+    return haul_optimizer_step(o);
+}
+
+/* A step is followed while the numbers stay the same, else it runs as it is; both give the same bits. */
+static void test_optim_rules__own_optimizers_in_recordings(void **state)
+{
+    (void)state;
+    for (int k = OPTIMIZER_CASES; k < CASES; k++) {
+        double                want[SIZE], got[SIZE];
+        haul_module          *a = module_with_p(HAUL_F32), *b = module_with_p(HAUL_F32);
+        haul_optimizer       *plain = case_at(k)->make(a), *other = case_at(k)->make(b);
+        haul_recording       *r = haul_recording_new(recorded, other);
+        haul_recording_report report;
+        haul_set_requires_grad(haul_module_parameter(a, "p"), true);
+        haul_set_requires_grad(haul_module_parameter(b, "p"), true);
+        for (int step = 0; step < 8; step++) {
+            assert_int_equal(recorded(plain), HAUL_OK);
+            if (haul_recording_run(r))
+                fail_msg("%s", haul_error_message());
+        }
+        read_p(a, want);
+        read_p(b, got);
+        assert_memory_equal(want, got, sizeof want);
+        assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
+        assert_true(k == OPTIMIZER_CASES ? report.followed > 3 : report.eager > 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +400,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_optim_rules__continue_from_checkpoints, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__settings_have_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_optim_rules__amsgrad_is_a_setting, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_refuse, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_optim_rules__own_functions_fail, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_optim_rules__own_optimizers_in_recordings, setup, teardown),
     };
     return cmocka_run_group_tests(tests, load_golden, free_golden);
 }

@@ -62,6 +62,21 @@ class Lion(torch.optim.Optimizer):
                 p -= lr * update
 
 
+class SignSGD(torch.optim.Optimizer):
+    """The optimizer of the program in tests/optim/test_optim_rules.c."""
+
+    def __init__(self, params, lr, momentum):
+        super().__init__(params, dict(lr=lr, momentum=momentum))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                m = self.state[p].setdefault("m", torch.zeros_like(p))
+                m.copy_(p.grad.lerp(m, group["momentum"]))
+                p -= group["lr"] * m.sign()
+
+
 def more_cases():
     o, betas = torch.optim, dict(betas=(0.8, 0.95), eps=1e-4)
     return {
@@ -78,6 +93,8 @@ def more_cases():
         "radam": (o.RAdam, dict(lr=0.001)),
         "radam all": (o.RAdam, dict(lr=0.01, weight_decay=0.1, **betas)),
         "radam decoupled": (o.RAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True)),
+        "adam": (o.Adam, dict(lr=0.01)),
+        "sign sgd": (SignSGD, dict(lr=0.01, momentum=0.9)),
         "lion": (Lion, dict(lr=0.01)),
         "lion all": (Lion, dict(lr=0.01, betas=(0.83, 0.97), weight_decay=0.1)),
     }

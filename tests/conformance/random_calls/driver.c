@@ -215,6 +215,12 @@ static haul_status hook(haul_module *module, haul_args *args, void *context)
     return HAUL_OK;
 }
 
+static haul_status update(const haul_optimizer_update *u, void *context)
+{
+    (void)context;
+    return haul_sub_into(u->parameter, u->parameter, u->gradient);
+}
+
 static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
 {
     (void)context;
