@@ -241,6 +241,33 @@ typedef struct HAUL__DESIGNATED haul_lion_options {
     haul_lion_with(HAUL__OPTIMIZER_OPTIONS(haul_lion_options, haul_lion_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_lion_with(const haul_lion_options *options);
 
+/* LAMB (You et al. 2020, "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", algorithm 2):
+ * haul_lamb(net, 0.01). Adam's direction with decoupled weight decay, scaled to the norm of each parameter, for large
+ * batches. PyTorch has no LAMB.
+ *
+ *     m, v as in haul_adam
+ *     r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p
+ *     p -= lr |p| / |r| r      (p -= lr r where |p| or |r| is 0)
+ *
+ * A step is made of operations, because it needs the norms of whole parameters: it takes several commands for each, and
+ * if it runs out of memory, some parameters have changed. A recorded step runs as it is. haul_optimizer_set_offload and
+ * haul_grad_scaler_step fail with HAUL_UNSUPPORTED.
+ *
+ * Settings for haul_optimizer_set: lr, beta1, beta2, eps, weight_decay. State: exp_avg, exp_avg_sq, step. */
+typedef struct HAUL__DESIGNATED haul_lamb_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(betas)
+    double                   betas[2]; /* decay of the means of gradients and of their squares; default {0.9, 0.999} */
+    double                   eps;      /* added to the denominator; default 1e-6; HAUL_ZERO for zero */
+    double                   weight_decay; /* times the parameter, added to the direction; default 0 */
+    const haul_named_tensor *parameters;   /* the parameters, instead of those of a module */
+    int                      count;        /* the number of .parameters */
+} haul_lamb_options;
+#define haul_lamb(...)                                                                                                 \
+    haul_lamb_with(HAUL__OPTIMIZER_OPTIONS(haul_lamb_options, haul_lamb_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_lamb_with(const haul_lamb_options *options);
+
 /* ---- Optimizers of the program ----
  * Checkpoints, groups, clipping, schedules, averages and early stopping work with them as with the others. */
 
@@ -321,8 +348,8 @@ HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
 /* Remove the gradients of all parameters: they are absent afterwards, as in PyTorch. */
 HAUL_API haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer);
 
-/* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam", "lion", or that
- * given to haul_optimizer_new. "" on failure. */
+/* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam", "lion", "lamb",
+ * or that given to haul_optimizer_new. "" on failure. */
 HAUL_API const char *haul_optimizer_kind(const haul_optimizer *optimizer);
 
 /* The module of an optimizer; NULL if it was made without one, and on failure. */

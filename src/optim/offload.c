@@ -174,10 +174,9 @@ haul_status haul_optimizer_set_offload(haul_optimizer *optimizer, bool on)
 {
     if (haul__check_optimizer(optimizer, "haul_optimizer_set_offload"))
         return haul_error_status();
-    if (on && optimizer->kind->is_own)
+    if (on && optimizer->kind->by_operations)
         return haul__fail(HAUL_UNSUPPORTED, "haul_optimizer_set_offload", "optimizer",
-                          "a function of the program makes the steps of this optimizer (%s), and it needs the whole "
-                          "state at a time",
+                          "this optimizer (%s) makes its steps with operations, which need the whole state at a time",
                           optimizer->kind->name);
     optimizer->offloads = on;
     return HAUL_OK;

@@ -69,7 +69,7 @@ struct haul__optimizer_kind {
      * steps, `first` and the presence of a guard are the same. */
     haul_status (*update)(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
                           int count);
-    bool is_own; /* a function of the program makes its steps (optim/own.c) */
+    bool by_operations; /* operations of the public interface make its steps, not a kernel */
     /* Of a rule (optim/rules/rule.h): its operation, the kernels without and with a guard, and the scalars of step
      * number `step`, from 1. */
     const haul__operation *operation;

@@ -159,7 +159,7 @@ static haul_optimizer *make(own *o, const char *kind, const haul_optimizer_optio
     double values[HAUL__MAX_SETTINGS] = {0};
     o->function = options->function;
     o->context = options->context;
-    o->kind.is_own = true;
+    o->kind.by_operations = true;
     o->kind.kernel = no_kernel;
     o->kind.update = update;
     o->kind.name = add_name(o, kind, "kind");

@@ -375,12 +375,11 @@ static haul_status step(haul_optimizer *o, haul_tensor *may_skip)
 haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor *found)
 {
     static const char operation[] = "haul_optimizer_step", text[] = "optimizer step";
-    if (found && optimizer->kind->is_own)
-        return haul__fail(
-            HAUL_UNSUPPORTED, operation, "optimizer",
-            "a function of the program makes the steps of this optimizer (%s), and the device cannot skip "
-            "them; train in bf16, which needs no gradient scaler",
-            optimizer->kind->name);
+    if (found && optimizer->kind->by_operations)
+        return haul__fail(HAUL_UNSUPPORTED, operation, "optimizer",
+                          "this optimizer (%s) makes its steps with operations, and the device cannot skip them; train "
+                          "in bf16, which needs no gradient scaler",
+                          optimizer->kind->name);
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();

@@ -2,7 +2,7 @@
 """Makes tests/golden/optimizers.json and optimizers_f64.json, which tests/optim/test_optim.c and test_optim_rules.c follow:
 a parameter of six numbers after each of the steps with given gradients, by PyTorch's optimizers (the first file was written
 with Debian's python3-torch 1.13.1, the second one with 2.15). Run from the top of the tree; with the argument f64 it makes
-the second one. Lion is not in PyTorch: here it follows the paper."""
+the second one. Lion and LAMB are not in PyTorch: here they follow their papers."""
 import json
 import sys
 
@@ -77,6 +77,26 @@ class SignSGD(torch.optim.Optimizer):
                 p -= group["lr"] * m.sign()
 
 
+class Lamb(torch.optim.Optimizer):
+    """Algorithm 2 of You et al. 2020, "Large Batch Optimization for Deep Learning", with phi(x) = x."""
+
+    def __init__(self, params, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr, (beta1, beta2), eps, decay = group["lr"], group["betas"], group["eps"], group["weight_decay"]
+            for p in group["params"]:
+                s = self.state[p]
+                t = s["t"] = s.get("t", 0) + 1
+                m = s["m"] = beta1 * s.get("m", torch.zeros_like(p)) + (1 - beta1) * p.grad
+                v = s["v"] = beta2 * s.get("v", torch.zeros_like(p)) + (1 - beta2) * p.grad**2
+                r = m / (1 - beta1**t) / ((v / (1 - beta2**t)).sqrt() + eps) + decay * p
+                of_p, of_r = p.norm(), r.norm()
+                p -= lr * (of_p / of_r if of_p > 0 and of_r > 0 else 1) * r
+
+
 def more_cases():
     o, betas = torch.optim, dict(betas=(0.8, 0.95), eps=1e-4)
     return {
@@ -95,6 +115,8 @@ def more_cases():
         "radam decoupled": (o.RAdam, dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True)),
         "adam": (o.Adam, dict(lr=0.01)),
         "sign sgd": (SignSGD, dict(lr=0.01, momentum=0.9)),
+        "lamb": (Lamb, dict(lr=0.01)),
+        "lamb all": (Lamb, dict(lr=0.01, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1)),
         "lion": (Lion, dict(lr=0.01)),
         "lion all": (Lion, dict(lr=0.01, betas=(0.83, 0.97), weight_decay=0.1)),
     }
