@@ -103,6 +103,21 @@ static haul_status recompute_some(haul_module *net, unsigned *random)
 
 static haul_status step(void *context);
 
+/* The first networks have Adam or SGD, and each of the others another optimizer. */
+static haul_optimizer *make_optimizer(haul_module *net, unsigned network, unsigned *random)
+{
+    const unsigned adam = draw(random, 2), momentum = adam ? 0 : draw(random, 2);
+    switch (network % NETWORKS) {
+    case 4: return haul_adam(net, 0.001, .amsgrad = true);
+    case 5: return haul_adagrad(net, 0.01);
+    case 6: return haul_adadelta(net, 1);
+    case 7: return haul_nadam(net, 0.002);
+    case 8: return haul_radam(net, 0.001);
+    case 9: return haul_lion(net, 1e-4);
+    default: return adam ? haul_adam(net, 0.001) : haul_sgd(net, 0.01, .momentum = 0.9 * momentum);
+    }
+}
+
 static haul_status prepare(training *t)
 {
     unsigned random = 77 * t->of.network + 5;
@@ -112,8 +127,7 @@ static haul_status prepare(training *t)
     t->net = make_network(&random);
     if (draw(&random, 4) == 0 && haul_module_to_memory_format(t->net, HAUL_CHANNELS_LAST))
         return haul_error_status();
-    t->optimizer =
-        draw(&random, 2) ? haul_adam(t->net, 0.001) : haul_sgd(t->net, 0.01, .momentum = 0.9 * draw(&random, 2));
+    t->optimizer = make_optimizer(t->net, t->of.network, &random);
     t->lower = draw(&random, 3) == 0 ? HAUL_BF16 : HAUL_DTYPE_NONE;
     if (recompute_some(t->net, &random))
         return haul_error_status();
