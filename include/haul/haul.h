@@ -31,6 +31,7 @@
 #include <haul/loss.h>
 #include <haul/memory.h>
 #include <haul/nn.h>
+#include <haul/onnx.h>
 #include <haul/operation.h>
 #include <haul/ops.h>
 #include <haul/optim.h>

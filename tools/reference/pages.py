@@ -36,7 +36,7 @@ PARTS = [
         ],
     ),
     ("Gradients", "Automatic differentiation and mixed precision.", ["autograd.h", "autocast.h"]),
-    ("Networks", "Modules, and the built-in layers.", ["nn.h", "layers.h", "transformer.h"]),
+    ("Networks", "Modules, and the built-in layers.", ["nn.h", "layers.h", "transformer.h", "onnx.h"]),
     (
         "Training",
         "Steps, early stopping and checkpoints, optimizers, schedules of the learning rate, and averages of parameters.",

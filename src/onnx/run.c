@@ -1,0 +1,163 @@
+/* A call of a loaded model: the steps in order. Each has a scope of its own, so that what an operator makes on the way
+ * goes at once, and a result goes after the last step that uses it. */
+#include "onnx/run.h"
+
+#include <haul/device.h>
+#include <haul/scope.h>
+#include <haul/transfer.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/quoted.h"
+#include "core/error.h"
+#include "core/scope.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+
+/* Adds the node to the message of the error. */
+static haul_status name_node(const haul__onnx_step *step)
+{
+    char               quoted[HAUL__QUOTED_SIZE];
+    haul__error_record error;
+    haul__error_save(&error);
+    const char  *name = *step->node->name || !step->output_count ? step->node->name : step->node->outputs[0];
+    const size_t used = strlen(error.message);
+    snprintf(error.message + used, sizeof error.message - used, ", in the node %s (%.40s)", haul__quoted(name, quoted),
+             step->node->type);
+    haul__error_restore(&error);
+    return error.status;
+}
+
+/* A result of its own, which outlives the step's scope. */
+static haul_status keep_result(haul_scope *scope, haul__onnx_call *c, int k)
+{
+    haul__onnx_slot *slot = c->step->outputs[k] < 0 ? NULL : &c->run->slots[c->step->outputs[k]];
+    haul_tensor     *y = c->y[k];
+    bool             repeated = false;
+    if (!slot)
+        return HAUL_OK;
+    if (!y)
+        return haul__onnx_refuse(c, "a result other than the first"), haul_error_status();
+    if (haul__failed(y))
+        return haul_error_status();
+    if (haul__is_none(y))
+        return haul__onnx_wrong(c, "an input is missing"), haul_error_status();
+    for (int i = 0; i < k; i++)
+        repeated = repeated || c->y[i] == y;
+    if (y->object.scope != scope || repeated)
+        y = haul_to(y, y->storage->device);
+    if (haul__failed(y))
+        return haul_error_status();
+    haul__scope_hand_over(scope, y);
+    slot->tensor = y;
+    slot->made = true;
+    return HAUL_OK;
+}
+
+static haul_status compute(haul__onnx_call *c)
+{
+    haul_scope  scope;
+    haul_status status = HAUL_OK;
+    if (!haul__onnx_has(c, 0)) /* all operators have a first input */
+        return haul__onnx_wrong(c, "an input is missing"), haul_error_status();
+    status = haul__scope_open(&scope, HAUL__ONNX_CALL);
+    if (status)
+        return status;
+    c->y[0] = c->step->row->run(c);
+    if (haul__failed(c->y[0]))
+        status = haul_error_status();
+    for (int k = 0; k < c->step->output_count && !status; k++)
+        status = keep_result(&scope, c, k);
+    haul__scope_close(&scope);
+    return status;
+}
+
+static haul_status run_step(haul__onnx_run *run, int number, bool training)
+{
+    const haul__onnx_step *step = &run->plan->steps[number];
+    haul__onnx_call        c = {.run = run, .step = step, .opset = run->plan->model.opset, .training = training};
+    const int              first = step->output_count ? step->outputs[0] : -1;
+    if (!step->row->run && haul__onnx_attribute_of(step->node, "value"))
+        return HAUL_OK; /* a constant, which is there already */
+    const haul__numbers *folded = step->row->fold && first >= 0 ? step->row->fold(&c) : NULL;
+    if (c.failed)
+        return name_node(step);
+    if (folded) {
+        run->slots[first].numbers = folded;
+        return HAUL_OK;
+    }
+    if (!step->row->run)
+        return haul__onnx_refuse(&c, "this kind of value"), name_node(step);
+    return compute(&c) ? name_node(step) : HAUL_OK;
+}
+
+static void drop_after(haul__onnx_run *run, const int *values, int count, int number)
+{
+    for (int i = 0; i < count; i++) {
+        haul__onnx_slot *slot = values[i] < 0 ? NULL : &run->slots[values[i]];
+        if (!slot || !slot->made || run->plan->last_use[values[i]] != number)
+            continue;
+        haul_drop(slot->tensor);
+        *slot = (haul__onnx_slot){.tensor = NULL};
+    }
+}
+
+/* Puts inputs and constants into their slots. */
+static haul_status begin(haul__onnx_run *run, haul_module *self, const haul_args *args)
+{
+    const haul__onnx_plan *plan = run->plan;
+    for (int i = 0; i < plan->input_count; i++)
+        run->slots[plan->inputs[i]].tensor = args->x[i];
+    for (int i = 0; i < plan->constant_count; i++) {
+        const haul__onnx_constant *constant = &plan->constants[i];
+        haul__onnx_slot           *slot = &run->slots[constant->value];
+        slot->numbers = constant->numbers;
+        if (!constant->path)
+            continue;
+        slot->tensor = haul__module_tensor_at(self, constant->path, constant->is_buffer, HAUL__ONNX_CALL);
+        if (haul__failed(slot->tensor))
+            return haul_error_status();
+    }
+    for (int v = 0; v < plan->value_count; v++)
+        if (run->slots[v].tensor)
+            return haul_set_device(run->slots[v].tensor->storage->device); /* for what operators make */
+    return HAUL_OK;
+}
+
+static haul_tensor *finish(haul__onnx_run *run, haul_args *args)
+{
+    for (int k = 0; k < run->plan->output_count; k++) {
+        const haul__onnx_slot *slot = &run->slots[run->plan->outputs[k]];
+        args->y[k] = slot->tensor ? slot->tensor : slot->numbers ? haul__onnx_from_numbers(slot->numbers) : NULL;
+        if (haul__failed(args->y[k]))
+            return haul__result(NULL);
+    }
+    return args->y[0];
+}
+
+haul_tensor *haul__onnx_forward(haul_module *self, haul_args *args)
+{
+    haul__onnx_run run = {.plan = *(haul__onnx_plan **)haul_module_state(self)};
+    haul_status    status = HAUL_OK;
+    haul_tensor   *y = NULL;
+    run.slots = haul__calloc((size_t)run.plan->value_count + 1, sizeof *run.slots);
+    if (!run.slots)
+        status = haul__fail_memory(HAUL__ONNX_CALL, (size_t)run.plan->value_count * sizeof *run.slots);
+    if (!status)
+        status = begin(&run, self, args);
+    for (int i = 0; i < run.plan->step_count && !status; i++) {
+        status = run_step(&run, i, args->training);
+        drop_after(&run, run.plan->steps[i].inputs, run.plan->steps[i].input_count, i);
+        drop_after(&run, run.plan->steps[i].outputs, run.plan->steps[i].output_count, i);
+    }
+    if (!status)
+        y = finish(&run, args);
+    haul__free(run.slots);
+    while (run.numbers) {
+        haul__numbers *next = run.numbers->next;
+        haul__free(run.numbers);
+        run.numbers = next;
+    }
+    return haul__result(status ? NULL : y);
+}
