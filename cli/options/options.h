@@ -13,7 +13,8 @@ typedef enum option_kind {
     OPTION_ON_OFF,  /* bool */
     OPTION_TEXT,    /* const char * */
     OPTION_INTEGER, /* int64_t */
-    OPTION_NUMBER   /* double */
+    OPTION_NUMBER,  /* double */
+    OPTION_TEXTS    /* option_texts: given several times; never kept */
 } option_kind;
 
 /* What a shell offers where a value is expected, unless the row has choices or offers. */
@@ -57,6 +58,14 @@ typedef struct option {
 #define OPTION_TEXT_AT(struct_, member)    OPTION_AT(OPTION_TEXT, const char *, struct_, member)
 #define OPTION_INTEGER_AT(struct_, member) OPTION_AT(OPTION_INTEGER, int64_t, struct_, member)
 #define OPTION_NUMBER_AT(struct_, member)  OPTION_AT(OPTION_NUMBER, double, struct_, member)
+#define OPTION_TEXTS_AT(struct_, member)   OPTION_AT(OPTION_TEXTS, option_texts, struct_, member)
+
+/* The values of an option that may be given several times, in order. */
+enum { MOST_TEXTS = 16 };
+typedef struct option_texts {
+    const char *items[MOST_TEXTS];
+    int         count;
+} option_texts;
 
 /* Help that several subcommands share. */
 #define DEVICE_HELP "Where to compute: cpu, gpu, opencl:0, auto ...; haul devices lists them"

@@ -37,6 +37,7 @@ static cJSON *value_to_json(const option *row, const void *values)
     case OPTION_TEXT: return cJSON_CreateString(*(const char *const *)at);
     case OPTION_INTEGER: snprintf(digits, sizeof digits, "%lld", (long long)*(const int64_t *)at); break;
     case OPTION_NUMBER: return number_to_json(*(const double *)at);
+    case OPTION_TEXTS: return NULL;
     }
     return cJSON_CreateRaw(digits);
 }
@@ -87,6 +88,7 @@ static bool take_json(const option *row, void *at, const cJSON *json)
             *(bool *)at = cJSON_IsTrue(json);
         return cJSON_IsBool(json);
     case OPTION_TEXT: return cJSON_IsString(json) && option_take_text(row, at, json->valuestring);
+    case OPTION_TEXTS: return false;
     case OPTION_INTEGER:
     case OPTION_NUMBER: break;
     }
@@ -165,6 +167,7 @@ static bool same_value(const option *row, const void *at, const any_value *store
     case OPTION_ON_OFF: return *(const bool *)at == stored->on;
     case OPTION_INTEGER: return *(const int64_t *)at == stored->integer;
     case OPTION_NUMBER: return *(const double *)at == stored->number;
+    case OPTION_TEXTS: return true;
     case OPTION_TEXT: break;
     }
     return !strcmp(*(const char *const *)at, stored->text);
@@ -184,6 +187,7 @@ static void option_line(const option *row, const void *at, char *out, size_t siz
             snprintf(out, size, "--%s %lld", row->name, (long long)*(const int64_t *)at);
         break;
     case OPTION_NUMBER: snprintf(out, size, "--%s %.15g", row->name, *(const double *)at); break;
+    case OPTION_TEXTS: snprintf(out, size, "--%s", row->name); break;
     }
 }
 

@@ -56,6 +56,7 @@ const char *option_expected(const option *row, char *out, size_t size)
             snprintf(out + strlen(out), size - strlen(out), ", or %s", row->word);
         break;
     case OPTION_NUMBER: return range_text(row, "a number", out, size);
+    case OPTION_TEXTS: snprintf(out, size, "a text that is not empty, at most %d times", MOST_TEXTS); break;
     case OPTION_TEXT:
         if (row->choices)
             return list_text(out, size, row->choices, "", "or");
@@ -104,6 +105,14 @@ static bool take_number(const option *row, double *value, const char *text)
     return true;
 }
 
+static bool take_one_more(option_texts *texts, const char *text)
+{
+    if (!*text || texts->count == MOST_TEXTS)
+        return false;
+    texts->items[texts->count++] = text;
+    return true;
+}
+
 bool option_take_text(const option *row, void *at, const char *text)
 {
     bool on = !strcmp(text, "on");
@@ -121,6 +130,7 @@ bool option_take_text(const option *row, void *at, const char *text)
         return true;
     case OPTION_INTEGER: return take_integer(row, at, text);
     case OPTION_NUMBER: return take_number(row, at, text);
+    case OPTION_TEXTS: return take_one_more(at, text);
     }
     return false;
 }

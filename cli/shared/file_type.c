@@ -16,10 +16,12 @@ typedef struct head {
 
 static int complain_type(const char *path, const haul__file_type *type)
 {
-    static const char shown[] = "haul inspect shows safetensors, npy, npz, GGUF and PyTorch files";
+    static const char shown[] = "haul inspect shows safetensors, npy, npz, GGUF, PyTorch and ONNX files";
     if (!type)
         return complain(
-            "%s is of no type that haul inspect knows; it shows safetensors, npy, npz, GGUF and PyTorch files", path);
+            "%s is of no type that haul inspect knows; it shows safetensors, npy, npz, GGUF, PyTorch and ONNX "
+            "files",
+            path);
     return complain("%s is %s; %s", path, type->name, type->advice ? type->advice : shown);
 }
 
@@ -70,7 +72,8 @@ static bool read_head(int fd, head *h)
 static bool is_shown(const haul__file_type *type)
 {
     return type == &haul__file_npy || type == &haul__file_safetensors || type == &haul__file_npz ||
-           type == &haul__file_torch || type == &haul__file_index || type == &haul__file_gguf;
+           type == &haul__file_torch || type == &haul__file_index || type == &haul__file_gguf ||
+           type == &haul__file_onnx;
 }
 
 bool file_type_find(const char *path, file_type *out)
@@ -91,6 +94,6 @@ bool file_type_find(const char *path, file_type *out)
     if (!fine || !h.length)
         return false;
     const haul__file_type *type = haul__file_type_of(h.bytes, h.length);
-    *out = type == &haul__file_npy ? FILE_NPY : FILE_SAFETENSORS;
+    *out = type == &haul__file_npy ? FILE_NPY : type == &haul__file_onnx ? FILE_ONNX : FILE_SAFETENSORS;
     return is_shown(type) || (complain_type(path, type), false);
 }

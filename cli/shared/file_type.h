@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-typedef enum file_type { FILE_SAFETENSORS, FILE_NPY } file_type;
+typedef enum file_type { FILE_SAFETENSORS, FILE_NPY, FILE_ONNX } file_type;
 
 /* False after a complaint: the file cannot be read, or is of another type, which the complaint names. */
 bool file_type_find(const char *path, file_type *out);

@@ -1,4 +1,4 @@
-/* haul inspect: the contents of a safetensors, npy, npz, GGUF, PyTorch or checkpoint file. */
+/* haul inspect: the contents of a safetensors, npy, npz, GGUF, PyTorch, ONNX or checkpoint file. */
 #include <string.h>
 
 #include "base/text/utf8.h"
@@ -8,6 +8,7 @@
 #include "cli/shared/file_type.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/show/inspect_onnx.h"
 #include "formats/safetensors.h"
 
 static int print_npy(const char *path, bool json)
@@ -221,6 +222,8 @@ static int inspect(const char *path, bool json)
         return EXIT_FAILED;
     if (type == FILE_NPY)
         return print_npy(path, json);
+    if (type == FILE_ONNX)
+        return inspect_onnx(path, json);
     haul_safetensors *opened = haul_open_safetensors(path);
     if (!opened)
         return complain_error();
@@ -252,16 +255,19 @@ static int inspect_main(int argc, char **argv)
     return code;
 }
 
-static const help_example inspect_lines[] = {
-    {"haul inspect runs/first/weights.safetensors", NULL}, {"haul inspect values.npy", NULL}, {NULL, NULL}};
+static const help_example inspect_lines[] = {{"haul inspect runs/first/weights.safetensors", NULL},
+                                             {"haul inspect values.npy", NULL},
+                                             {"haul inspect model.onnx", NULL},
+                                             {NULL, NULL}};
 
 const command inspect_command = {
     .name = "inspect",
-    .summary = "Show what is in a file of tensors or a checkpoint",
+    .summary = "Show what is in a file of tensors, a checkpoint or an ONNX model",
     .usage = "[--json] FILE",
-    .description = "Shows what is in a safetensors, npy, npz, GGUF, PyTorch or checkpoint file: names, dtypes, shapes and "
-                   "metadata, and the "
-                   "values of an npy file. For any other file, guesses its type.",
+    .description =
+        "Shows what is in a safetensors, npy, npz, GGUF, PyTorch or checkpoint file: names, dtypes, shapes and "
+        "metadata, and the values of an npy file. Of an ONNX model it shows inputs, results and operators, "
+        "and which of them Haul does not have. For any other file, guesses its type.",
     .options = inspect_rows,
     .option_count = sizeof inspect_rows / sizeof *inspect_rows,
     .operand = {.name = "FILE",

@@ -5,6 +5,7 @@
 
 #include "base/text/utf8.h"
 #include "core/error.h"
+#include "formats/onnx/model.h"
 
 #define CONVERT "convert it in Python with safetensors.torch.save_file(torch.load(FILE), \"weights.safetensors\")"
 #define DECODE  "save it as UTF-8, for example with: iconv -f UTF-16 -t UTF-8"
@@ -21,6 +22,8 @@ const haul__file_type haul__file_gguf = {"GGUF", 4, "a GGUF file", "haul_open_sa
 
 const haul__file_type haul__file_index = {"\"weight_map\"", 12, "the index of sharded safetensors files",
                                           "haul_open_safetensors reads it", true};
+
+const haul__file_type haul__file_onnx = {"", 0, "an ONNX model", "haul_load_onnx reads it", false};
 
 /* Files that are not text. */
 static const haul__file_type binaries[] = {
@@ -130,7 +133,8 @@ const haul__file_type *haul__file_type_of(const void *bytes, size_t size)
         return find_zip(head, size);
     if (size >= 4 && memcmp(head, "PK\5\6", 4) == 0) /* without members */
         return &haul__file_npz;
-    return find(binaries, sizeof binaries / sizeof *binaries, head, size);
+    const haul__file_type *type = find(binaries, sizeof binaries / sizeof *binaries, head, size);
+    return type || !haul__onnx_recognise(head, size) ? type : &haul__file_onnx;
 }
 
 haul_status haul__refuse_file_type(const haul__file_type *type, const char *operation, const char *path,

@@ -16,7 +16,7 @@ typedef struct haul__file_type {
 } haul__file_type;
 
 extern const haul__file_type haul__file_npy, haul__file_safetensors, haul__file_npz, haul__file_torch, haul__file_index,
-    haul__file_gguf;
+    haul__file_gguf, haul__file_onnx;
 
 /* The type of a file that begins with these bytes, the first HAUL__FILE_HEAD or all. NULL if it is not known. */
 const haul__file_type *haul__file_type_of(const void *head, size_t size);

@@ -272,10 +272,19 @@ static haul_status check_operators(const planner *p)
                       missing == 1 ? "" : "s", (long long)m->opset, list);
 }
 
+/* A model without the domain ai.onnx may have operators of others only, which are missing. */
+static bool has_own_operators(const haul__onnx_graph *g)
+{
+    for (size_t n = 0; n < g->node_count; n++)
+        if (!*g->nodes[n].domain)
+            return true;
+    return !g->node_count;
+}
+
 static haul_status check_model(const planner *p)
 {
     const haul__onnx_graph *g = &p->plan->model.graph;
-    if (p->plan->model.opset < 1)
+    if (p->plan->model.opset < 1 && has_own_operators(g))
         return haul__fail(HAUL_FORMAT, p->operation, "path",
                           "%s is not a valid ONNX model: it imports no set of operators of the domain ai.onnx",
                           p->path);

@@ -21,7 +21,7 @@ is() {
     done
 }
 printf '\x89PNG\r\n\x1a\nrest' >a.png
-is a.png "a PNG picture; haul inspect shows safetensors, npy, npz, GGUF and PyTorch files"
+is a.png "a PNG picture; haul inspect shows safetensors, npy, npz, GGUF, PyTorch and ONNX files"
 printf '\xff\xd8\xff\xe0rest' >a.jpg
 is a.jpg "a JPEG picture"
 echo text | gzip >a.gz
