@@ -70,7 +70,7 @@ static void compare(haul_tensor *y, haul_tensor *want, const char *what)
     free(values);
 }
 
-static const char *const golden[] = {"pictures", "text", "text_traced", "upscale", "two"};
+static const char *const golden[] = {"pictures", "text", "text_traced", "upscale", "two", "recurrent", "encoder"};
 
 static void results(haul_device *device)
 {

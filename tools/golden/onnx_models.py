@@ -69,6 +69,26 @@ class Two(nn.Module):
         return u + v, torch.where(u > v, u, v).sum(1), (u ** 2).argmax(1)
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l, self.g = nn.LSTM(3, 4, bidirectional=True, batch_first=True), nn.GRU(8, 3, batch_first=True)
+
+    def forward(self, x):
+        y, (h, c) = self.l(x)
+        return self.g(y)[0], h, c
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+
+    def forward(self, x):
+        y = self.layer(x).unsqueeze(1)
+        return F.scaled_dot_product_attention(y, y, y, is_causal=True).squeeze(1)
+
+
 def write(name, module, example, inputs, **options):
     path = os.path.join(HERE, name + ".onnx")
     torch.onnx.export(module.eval(), example, path, verbose=False, **options)
@@ -103,6 +123,10 @@ def main():
           external_data=False, dynamic_shapes=({0: n},))
     write("two", Two(), (torch.randn(2, 4), torch.randn(2, 5)), [torch.randn(3, 4), torch.randn(3, 5)], dynamo=True,
           opset_version=22, external_data=False, dynamic_shapes=({0: n}, {0: n}))
+    write("recurrent", Recurrent(), (torch.randn(2, 5, 3),), [torch.randn(3, 5, 3)], dynamo=True, opset_version=22,
+          external_data=False, dynamic_shapes=({0: n},))
+    write("encoder", Encoder(), (torch.randn(2, 5, 8),), [torch.randn(3, 5, 8)], dynamo=True, opset_version=23,
+          external_data=False, dynamic_shapes=({0: n},))
 
 
 if __name__ == "__main__":

@@ -255,6 +255,12 @@ static uint64_t little(const uint8_t *at, size_t width)
 /* Elements as the file has them, little-endian and next to each other. */
 static void unpack(uint8_t *out, int64_t first, size_t width, haul__bytes bytes)
 {
+    uint8_t *at = out + (size_t)first * width;
+    if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+        if (bytes.size && at != bytes.at)
+            memcpy(at, bytes.at, bytes.size);
+        return;
+    }
     for (size_t k = 0; k < bytes.size / width; k++)
         put(out, first + (int64_t)k, width, little(bytes.at + k * width, width));
 }
