@@ -65,8 +65,8 @@ static haul_tensor *both(haul_tensor *a, haul_tensor *b)
     return a ? haul_logical_and(a, b) : b;
 }
 
-/* Which keys a query sees by its place: [queries, keys], or with lengths [batch, 1, queries, keys]. NULL: all. A query
- * is `offset` places behind the first key: the length of the past, or of what is before the queries. */
+/* Which keys a query sees by its place: [queries, keys], or with lengths [batch, 1, queries, keys]. NULL: all. The
+ * keys before the first query, of the past or by the lengths, shift it. */
 static haul_tensor *seen(haul__onnx_call *c, const attention *a)
 {
     const bool    causal = haul__onnx_int(c, "is_causal", 0) != 0, has_lengths = haul__onnx_has(c, LENGTHS);

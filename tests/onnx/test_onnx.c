@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "support/failure.h"
 #include "support/linalg.h"
 #include "support/onnx/file.h"
@@ -309,13 +310,42 @@ static void test_onnx__names_that_meet(void **state)
     haul_scope_pop(outer);
 }
 
+/* Each allocation and each call on files fails in turn, in loading and in calling: an error, and nothing is lost. */
+static void test_onnx__faults(void **state)
+{
+    (void)state;
+    haul_scope *outer = haul_scope_push();
+    for (int k = 0; k < 2; k++) {
+        const unsigned kind = k ? HAUL__FAULT_FILE : HAUL__FAULT_HOST;
+        bool           done = false;
+        for (int64_t nth = 1; !done; nth++) {
+            haul_scope *inner = haul_scope_push();
+            assert_non_null(inner);
+            haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(3, 4)), *z = haul_ones(HAUL_F32, HAUL_SHAPE(3, 5));
+            assert_valid(z);
+            haul__fault_plan(kind, nth);
+            haul_module *net = haul_load_onnx(GOLDEN "two.onnx");
+            haul_tensor *y = net ? haul_call(net, x, z) : NULL;
+            done = haul__fault_count() < nth;
+            haul__fault_plan(0, 0);
+            if (done || haul_tensor_is_valid(y))
+                assert_valid(y); /* some failures are survived */
+            else
+                assert_true(haul_error_status() != HAUL_OK);
+            haul_error_clear();
+            haul_scope_pop(inner);
+        }
+    }
+    haul_scope_pop(outer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_onnx__results),           cmocka_unit_test(test_onnx__names_and_training),
         cmocka_unit_test(test_onnx__wrong_graphs),      cmocka_unit_test(test_onnx__copies_files_and_places),
         cmocka_unit_test(test_onnx__missing_operators), cmocka_unit_test(test_onnx__wrong_calls),
-        cmocka_unit_test(test_onnx__names_that_meet),
+        cmocka_unit_test(test_onnx__names_that_meet),   cmocka_unit_test(test_onnx__faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
