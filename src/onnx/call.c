@@ -80,27 +80,32 @@ static bool is_half(haul_dtype dtype)
     return dtype == HAUL_F16 || dtype == HAUL_BF16;
 }
 
+static void write_one(haul_dtype dtype, void *elements, int64_t i, haul__number value)
+{
+    switch (dtype) {
+    case HAUL_F64: ((double *)elements)[i] = value.f; break;
+    case HAUL_F32: ((float *)elements)[i] = (float)value.f; break;
+    case HAUL_I64: ((int64_t *)elements)[i] = value.i; break;
+    case HAUL_I32: ((int32_t *)elements)[i] = (int32_t)value.i; break;
+    case HAUL_I16: ((int16_t *)elements)[i] = (int16_t)value.i; break;
+    default: ((uint8_t *)elements)[i] = (uint8_t)value.i; break;
+    }
+}
+
 haul_tensor *haul__onnx_from_numbers(const haul__numbers *n)
 {
-    const bool   real = haul_dtype_is_float(n->dtype);
     const size_t size = (size_t)(n->count ? n->count : 1) * sizeof(int64_t);
-    int64_t     *values = haul__malloc(size);
-    if (!values) {
+    void        *elements = haul__malloc(size);
+    if (!elements) {
         haul__fail_memory(HAUL__ONNX_CALL, size);
         return haul__result(NULL);
     }
+    const haul_dtype dtype = is_half(n->dtype) ? HAUL_F32 : n->dtype;
     for (int64_t i = 0; i < n->count; i++)
-        memcpy(values + i, real ? (const void *)&n->items[i].f : (const void *)&n->items[i].i, sizeof *values);
-    const haul_dtype wide = real ? HAUL_F64 : HAUL_I64;
-    haul_tensor     *t = NULL;
-    if (n->dtype == wide) {
-        t = haul_from_host(wide, n->shape, values);
-    } else { /* converted on the host, so that one copy of the right dtype crosses to a device */
-        haul_tensor *w = haul_to(haul_from_host(wide, n->shape, values), haul_cpu(), .dtype = n->dtype);
-        t = haul_to(w, haul_current_device());
-    }
-    haul__free(values);
-    return t;
+        write_one(dtype, elements, i, n->items[i]);
+    haul_tensor *t = haul_from_host(dtype, n->shape, elements);
+    haul__free(elements);
+    return dtype == n->dtype ? t : haul_cast(t, n->dtype);
 }
 
 /* ---- inputs ---- */

@@ -112,7 +112,7 @@ static haul__numbers *reshaped(haul__onnx_call *c, const haul__onnx_list *axes, 
     bool                 marked[HAUL_MAX_DIMS] = {false};
     haul_shape           shape = {.ndim = 0};
     int                  axis, at = 0;
-    if (ndim > HAUL_MAX_DIMS || (!add && !axes->given))
+    if (ndim > HAUL_MAX_DIMS)
         return NULL;
     for (int i = 0; i < axes->count; i++) {
         if (haul__onnx_axis(c, axes->items[i], ndim, &axis)) {
@@ -121,6 +121,8 @@ static haul__numbers *reshaped(haul__onnx_call *c, const haul__onnx_list *axes, 
         }
         marked[axis] = true;
     }
+    for (int d = 0; d < ndim && !add && !axes->given; d++)
+        marked[d] = x->shape.dims[d] == 1;
     for (int d = 0; d < ndim; d++) {
         if (add)
             shape.dims[shape.ndim++] = marked[d] ? 1 : x->shape.dims[at++];

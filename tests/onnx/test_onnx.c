@@ -100,6 +100,34 @@ static void test_onnx__results(void **state)
     on_devices(results);
 }
 
+/* On meta there are no values: shapes are computed without them, and nothing waits. */
+static void test_onnx__shapes_without_values(void **state)
+{
+    (void)state;
+    haul_scope  *outer = haul_scope_push();
+    haul_device *meta = haul_device_get("meta");
+    for (size_t k = 0; k < sizeof golden / sizeof *golden; k++) {
+        haul_scope       *inner = haul_scope_push();
+        haul_module      *net = load_golden(golden[k]);
+        haul_safetensors *file = open_arrays(golden[k]);
+        haul_tensor      *more = NULL;
+        haul_call_options call = {.more = {array(file, "out", 1) ? &more : NULL}};
+        assert_int_equal(haul_module_to(net, meta), HAUL_OK);
+        for (int i = 0; i < 2; i++) {
+            haul_tensor *x = array(file, "in", i);
+            call.x[i] = x ? haul_to(x, meta) : NULL;
+        }
+        haul_tensor *y = haul_call_with(net, &call);
+        if (!haul_tensor_is_valid(y))
+            fail_msg("%s: %s", golden[k], haul_error_message());
+        const haul_shape a = haul_tensor_shape(y), b = haul_tensor_shape(array(file, "out", 0));
+        assert_int_equal(a.ndim, b.ndim);
+        assert_memory_equal(a.dims, b.dims, (size_t)a.ndim * sizeof *a.dims);
+        haul_scope_pop(inner);
+    }
+    haul_scope_pop(outer);
+}
+
 /* ---- as a module ---- */
 
 static void test_onnx__names_and_training(void **state)
@@ -342,10 +370,15 @@ static void test_onnx__faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_onnx__results),           cmocka_unit_test(test_onnx__names_and_training),
-        cmocka_unit_test(test_onnx__wrong_graphs),      cmocka_unit_test(test_onnx__copies_files_and_places),
-        cmocka_unit_test(test_onnx__missing_operators), cmocka_unit_test(test_onnx__wrong_calls),
-        cmocka_unit_test(test_onnx__names_that_meet),   cmocka_unit_test(test_onnx__faults),
+        cmocka_unit_test(test_onnx__results),
+        cmocka_unit_test(test_onnx__shapes_without_values),
+        cmocka_unit_test(test_onnx__names_and_training),
+        cmocka_unit_test(test_onnx__wrong_graphs),
+        cmocka_unit_test(test_onnx__copies_files_and_places),
+        cmocka_unit_test(test_onnx__missing_operators),
+        cmocka_unit_test(test_onnx__wrong_calls),
+        cmocka_unit_test(test_onnx__names_that_meet),
+        cmocka_unit_test(test_onnx__faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
