@@ -104,12 +104,32 @@ INLINE A grid_sum(GLOBAL const T *plane, I64 w, const int taps, PRIVATE const I6
     return sum;
 }
 
+/* True if the elements are neighbours in x, as they are but at its edges. */
+INLINE I32 grid_is_dense(PRIVATE const I64 *at, const int taps) { return at[0] >= 0 && at[taps - 1] - at[0] == taps - 1; }
+
+/* The same sum of neighbours, from the first one on. */
+INLINE A grid_dense_sum(GLOBAL const T *first, I64 w, const int taps, PRIVATE const A *down, PRIVATE const A *across)
+{
+    A sum = 0;
+    for (int r = 0; r < taps; r++, first += w) {
+        A line = 0;
+        for (int k = 0; k < taps; k++) line += across[k] * first[k];
+        sum += down[r] * line;
+    }
+    return sum;
+}
+
 INLINE void grid_sample_point(const grid_params p, GLOBAL T *y, GLOBAL const T *x, GLOBAL const T *position, const int taps)
 {
     I64 rows[4], columns[4];
     A down[4], across[4];
     grid_axis(p, position[1], p.h, p.down, taps, rows, down);
     grid_axis(p, position[0], p.w, p.across, taps, columns, across);
+    if (CHUNKED && grid_is_dense(rows, taps) && grid_is_dense(columns, taps)) {
+        GLOBAL const T *first = x + rows[0] * p.w + columns[0];
+        for (I64 c = 0; c < p.channels; c++) y[c * p.points] = grid_dense_sum(first + c * p.h * p.w, p.w, taps, down, across);
+        return;
+    }
     for (I64 c = 0; c < p.channels; c++) y[c * p.points] = grid_sum(x + c * p.h * p.w, p.w, taps, rows, down, columns, across);
 }
 
