@@ -146,8 +146,8 @@ static void assert_orthonormal(haul_tensor *q, const char *what)
 
 static void eigenvalues(haul_device *device)
 {
-    static const int64_t rows[] = {1, 2, 7, 33, 64};
-    for (int i = 0; i < 5; i++)
+    static const int64_t rows[] = {1, 2, 7, 33, 64, 65, 90};
+    for (int i = 0; i < 7; i++)
         for (int d = 0; d < 2; d++) {
             haul_tensor *x = sample_tensor(device, dtypes[d], HAUL_SHAPE(2, rows[i], rows[i]), 4, NULL), *w, *v;
             haul_tensor *a = haul_add(x, adjoint(x)), *again, *same;
@@ -167,8 +167,8 @@ static void eigenvalues(haul_device *device)
 
 static void singular_values(haul_device *device)
 {
-    static const int64_t shapes[][2] = {{1, 1}, {1, 5}, {6, 1}, {17, 40}, {100, 33}, {64, 64}, {64, 90}};
-    for (int i = 0; i < 7; i++)
+    static const int64_t shapes[][2] = {{1, 1}, {1, 5}, {6, 1}, {17, 40}, {100, 33}, {64, 64}, {64, 90}, {70, 66}};
+    for (int i = 0; i < 8; i++)
         for (int d = 0; d < 2; d++) {
             haul_tensor *a = sample_tensor(device, dtypes[d], HAUL_SHAPE(2, shapes[i][0], shapes[i][1]), 4, NULL);
             haul_tensor *u, *s, *vt, *p = haul_pinv(a, 0);
@@ -200,17 +200,34 @@ static void low_rank(haul_device *device)
     assert_refused(haul_pinv(x, -1), HAUL_INVALID_ARGUMENT, "cutoff is -1");
 }
 
+/* Matrices that are computed on the CPU: results and gradients are on the device of a. */
+static void moved(haul_device *device)
+{
+    haul_tensor *x = haul_set_requires_grad(sample_tensor(device, HAUL_F64, HAUL_SHAPE(66, 66), 4, NULL), true);
+    haul_tensor *w, *v, *u, *s, *vt, *g, *own;
+    assert_succeeded(haul_eigh(haul_add(x, adjoint(x)), &w, &v), "eigh");
+    assert_succeeded(haul_svd(x, &u, &s, &vt), "svd");
+    haul_tensor *results[] = {w, v, u, s, vt};
+    for (int i = 0; i < 5; i++)
+        assert_ptr_equal(haul_tensor_device(results[i]), device);
+    /* the sum of eigenvalues is the trace, here of x + x^T */
+    assert_succeeded(haul_grad(haul_sum(w), &x, 1, &g), "the gradient");
+    assert_ptr_equal(haul_tensor_device(g), device);
+    own = haul_mul_scalar(identity(g), 2);
+    assert_near(g, own, 300, "the gradient of the trace");
+}
+
 static void too_large(haul_device *device)
 {
-    haul_tensor *a = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(65, 65)), device), *u, *s, *vt;
+    haul_tensor *a = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(513, 513)), device), *u, *s, *vt;
     assert_int_equal(haul_eigh(a, &u, &s), HAUL_UNSUPPORTED);
-    check_refused(has_failed(u) && has_failed(s), HAUL_UNSUPPORTED, "at most 64");
+    check_refused(has_failed(u) && has_failed(s), HAUL_UNSUPPORTED, "at most 512");
     assert_int_equal(haul_svd(a, &u, &s, &vt), HAUL_UNSUPPORTED);
-    check_refused(has_failed(u) && has_failed(s) && has_failed(vt), HAUL_UNSUPPORTED, "is 65");
+    check_refused(has_failed(u) && has_failed(s) && has_failed(vt), HAUL_UNSUPPORTED, "is 513");
     assert_int_equal(haul_svd(a, &u, NULL, &vt), HAUL_INVALID_ARGUMENT);
     check_refused(has_failed(u) && has_failed(vt), HAUL_INVALID_ARGUMENT, "s is NULL");
     assert_int_equal(haul_svd(haul_slice(a, 0, 0, 0, 1), &u, &s, &vt), HAUL_OK);
-    assert_int_equal(haul_tensor_dim(vt, 1), 65);
+    assert_int_equal(haul_tensor_dim(vt, 1), 513);
 }
 
 static void test_linalg__eigenvalues_and_singular_values(void **state)
@@ -219,6 +236,7 @@ static void test_linalg__eigenvalues_and_singular_values(void **state)
     on_devices(eigenvalues);
     on_devices(singular_values);
     on_devices(low_rank);
+    on_devices(moved);
     on_devices(too_large);
 }
 

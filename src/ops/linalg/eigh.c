@@ -156,5 +156,14 @@ HAUL__OPERATION(eigh) = {
 
 haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v)
 {
-    return haul__apply_two(&haul__operation_eigh, NULL, HAUL__OPERANDS(a), w, v);
+    haul_device  *back;
+    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(a, &back);
+    haul_tensor **outs[] = {w, v};
+    haul_status   status = w && v ? haul__apply(&haul__operation_eigh, NULL, HAUL__OPERANDS(on), made)
+                                  : haul__fail_null("haul_eigh", w ? "v" : "w");
+    status = haul__from_jacobi(status, made, 2, back);
+    for (int i = 0; i < 2; i++)
+        if (outs[i])
+            *outs[i] = status ? haul__failed_tensor() : made[i];
+    return status;
 }

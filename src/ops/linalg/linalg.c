@@ -137,12 +137,35 @@ haul_status haul__check_square(const haul__call *c, int i)
 
 haul_status haul__check_jacobi(const haul__call *c, int64_t n)
 {
-    if (n <= HAUL__SMALL)
+    if (n <= HAUL__JACOBI_MOST)
         return HAUL_OK;
     return haul__fail(HAUL_UNSUPPORTED, c->operation->name, "a",
                       "the smaller size of the matrices is %lld, and at most %d are supported; for larger ones use "
                       "haul_qr, haul_cholesky or another library",
-                      (long long)n, (int)HAUL__SMALL);
+                      (long long)n, (int)HAUL__JACOBI_MOST);
+}
+
+haul_tensor *haul__for_jacobi(haul_tensor *a, haul_device **back)
+{
+    *back = NULL;
+    if (!haul_tensor_is_valid(a) || haul_tensor_ndim(a) < 2)
+        return a;
+    const int64_t m = haul_tensor_dim(a, -2), n = haul_tensor_dim(a, -1);
+    haul_device  *device = haul_tensor_device(a);
+    if (m <= HAUL__SMALL || n <= HAUL__SMALL || device == haul_cpu() || !haul__device_computes(device))
+        return a;
+    *back = device;
+    return haul_to(a, haul_cpu());
+}
+
+haul_status haul__from_jacobi(haul_status status, haul_tensor **results, int count, haul_device *back)
+{
+    for (int i = 0; i < count && !status && back; i++) {
+        results[i] = haul_to(results[i], back);
+        if (haul__failed(results[i]))
+            status = haul_error_status();
+    }
+    return status;
 }
 
 haul_shape haul__shape_with(const haul_shape *lead, int64_t rows, int64_t columns)

@@ -60,6 +60,11 @@ haul_status haul__check_square(const haul__call *c, int i);
 /* Fails if Jacobi's method, which works on n rows, is not for so many: n is the smaller size of the matrices. */
 haul_status haul__check_jacobi(const haul__call *c, int64_t n);
 
+/* For public functions: a, or its copy on the CPU if its matrices are larger than one item of another device can take
+ * in a short time. Then *back is a's device, else NULL. haul__from_jacobi moves results back. */
+haul_tensor *haul__for_jacobi(haul_tensor *a, haul_device **back);
+haul_status  haul__from_jacobi(haul_status status, haul_tensor **results, int count, haul_device *back);
+
 /* Shapes of a and b, where a is [..., m, n] and b is [..., m, k], or [m] (`vector`): leading axes broadcast to `lead`.
  * a_lead: those of the matrices that are factored, which are a's own if it has only
  * one. */
@@ -95,7 +100,7 @@ haul_tensor *haul__solve_triangular_for(haul_tensor *a, haul_tensor *b, bool upp
 
 /* ---- LU (lu.c) ---- */
 
-enum { HAUL__SMALL = 64 }; /* rows and columns that one item takes */
+enum { HAUL__SMALL = 64, HAUL__JACOBI_MOST = 512 }; /* rows and columns that one item takes; of Jacobi's method */
 
 /* lu, in place: L below the diagonal and U. order [count, n]: row i of L U is row order[i] of the matrix. pivots
  * [count, n]: row i was exchanged with this one, in turn. */

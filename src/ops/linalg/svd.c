@@ -219,12 +219,14 @@ HAUL__OPERATION(svd) = {
 
 haul_status haul_svd(haul_tensor *a, haul_tensor **u, haul_tensor **s, haul_tensor **vt)
 {
-    haul_tensor  *made[HAUL__MAX_RESULTS];
+    haul_device  *back;
+    haul_tensor  *made[HAUL__MAX_RESULTS], *on = haul__for_jacobi(a, &back);
     haul_tensor **outs[] = {u, s, vt};
-    haul_status   status = u && s && vt ? haul__apply(&haul__operation_svd, NULL, HAUL__OPERANDS(a), made)
+    haul_status   status = u && s && vt ? haul__apply(&haul__operation_svd, NULL, HAUL__OPERANDS(on), made)
                                         : haul__fail_null("haul_svd", !u   ? "u"
                                                                       : !s ? "s"
                                                                            : "vt");
+    status = haul__from_jacobi(status, made, 3, back);
     for (int i = 0; i < 3; i++)
         if (outs[i])
             *outs[i] = status ? haul__failed_tensor() : made[i];
