@@ -55,7 +55,7 @@ complains "missing"
 run 1 inspect bad
 complains "bad"
 run 1 inspect "$HAUL_SOURCE/README.md"
-complains "README.md is a text file; haul inspect shows safetensors, npy, npz, GGUF and PyTorch files"
+complains "README.md is a text file; haul inspect shows safetensors, npy, npz, GGUF, PyTorch and ONNX files"
 run 1 inspect folder
 complains "folder is a folder; name a file in it"
 mkfifo pipe
