@@ -1,5 +1,5 @@
-/* Fuzzing the readers of zip archives, npz, GGUF and PyTorch's files: any bytes as a file, whose tensors are all loaded,
- * read and mapped. */
+/* Fuzzing the readers of zip archives, npz, GGUF and PyTorch's files: any bytes as a file, whose tensors are all
+ * loaded, read and mapped. */
 #include <fcntl.h>
 #include <haul/haul.h>
 #include <stdio.h>

@@ -173,7 +173,7 @@ static void print_value(const char *name, haul_tensor *t, int width, const char 
     const haul_shape shape = haul_tensor_shape(t);
     printf("  ");
     print_fitted(name, width);
-    printf("  %-5s  %s  %s", haul_dtype_name(haul_tensor_dtype(t)), text_shape(&shape), word);
+    printf("  %-5s  %s%s%s", haul_dtype_name(haul_tensor_dtype(t)), text_shape(&shape), *word ? "  " : "", word);
     print_visible(file ? file : "", 0);
     printf("\n");
 }

@@ -1,4 +1,5 @@
-/* Files: tensors in npy, npz, safetensors, GGUF and PyTorch files, and weights. Checkpoints of a training are in train.h.
+/* Files: tensors in npy, npz, safetensors, GGUF and PyTorch files, and weights. Checkpoints of a training are in
+ * train.h.
  *
  * Files are validated before use: sizes are checked against the file before anything is allocated, and a malformed file
  * fails with HAUL_FORMAT and a message that names the file and the fault. Writers write to NAME.tmp, sync it, and
