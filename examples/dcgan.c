@@ -1,5 +1,5 @@
 /* A generative adversarial network of convolutions (Radford et al. 2016). The generator learns to draw discs from
- * noise, and the critic to distinguish its pictures from others.
+ * noise, and the discriminator to distinguish its pictures from others.
  *
  *     dcgan [DEVICE] */
 #include <haul/haul.h>
@@ -22,10 +22,10 @@ static haul_tensor *draw(void)
     return haul_clamp(haul_add_scalar(haul_neg(away), 9), -1, 1);
 }
 
-/* The mean loss if the critic should say yes, or no. */
-static haul_tensor *judge(haul_module *critic, haul_tensor *pictures, bool yes)
+/* The mean loss if the discriminator should say yes, or no. */
+static haul_tensor *judge(haul_module *discriminator, haul_tensor *pictures, bool yes)
 {
-    return haul_bce_with_logits(haul_call(critic, pictures), haul_full(HAUL_F32, HAUL_SHAPE(BATCH, 1), yes));
+    return haul_bce_with_logits(haul_call(discriminator, pictures), haul_full(HAUL_F32, HAUL_SHAPE(BATCH, 1), yes));
 }
 
 /* The first pictures, next to each other, as characters. */
@@ -50,24 +50,25 @@ int main(int argc, char **argv)
         haul_nn_conv_transpose2d(NOISE, 32, 4), haul_nn_batch_norm(32), haul_nn_relu(),
         haul_nn_conv_transpose2d(32, 16, 4, .stride = {2, 2}, .padding = {1, 1}), haul_nn_batch_norm(16),
         haul_nn_relu(), haul_nn_conv_transpose2d(16, 1, 4, .stride = {2, 2}, .padding = {1, 1}), haul_nn_tanh());
-    haul_module *critic =
+    haul_module *discriminator =
         HAUL_SEQUENTIAL(haul_nn_conv2d(1, 16, 4, .stride = {2, 2}, .padding = {1, 1}), haul_nn_leaky_relu(0.2),
                         haul_nn_conv2d(16, 32, 4, .stride = {2, 2}, .padding = {1, 1}), haul_nn_batch_norm(32),
                         haul_nn_leaky_relu(0.2), haul_nn_conv2d(32, 1, 4), haul_nn_flatten(1));
     haul_optimizer *makes = haul_adam(generator, 0.001, .betas = {0.5, 0.999});
-    haul_optimizer *judges = haul_adam(critic, 0.001, .betas = {0.5, 0.999});
+    haul_optimizer *judges = haul_adam(discriminator, 0.001, .betas = {0.5, 0.999});
     for (int step = 1; step <= STEPS && !haul_error_status(); step++) {
         haul_scope *scope = haul_scope_push();
         haul_budget(.d2h_bytes = 8, .waits = 2); /* the two losses */
         haul_tensor *made = haul_call(generator, haul_normal(HAUL_F32, HAUL_SHAPE(BATCH, NOISE, 1, 1), 0, 1));
-        haul_tensor *judged = haul_add(judge(critic, draw(), true), judge(critic, haul_detach(made), false));
+        haul_tensor *judged =
+            haul_add(judge(discriminator, draw(), true), judge(discriminator, haul_detach(made), false));
         haul_optimizer_zero_grad(judges);
         haul_train_step(judges, judged);
-        haul_tensor *fooled = judge(critic, made, true);
+        haul_tensor *fooled = judge(discriminator, made, true);
         haul_optimizer_zero_grad(makes);
         haul_train_step(makes, fooled);
         if (step == 1 || step == STEPS)
-            printf("step %d: loss of the critic %.2f, of the generator %.2f\n", step, haul_item(judged),
+            printf("step %d: loss of the discriminator %.2f, of the generator %.2f\n", step, haul_item(judged),
                    haul_item(fooled));
         haul_scope_pop(scope);
     }

@@ -1,5 +1,5 @@
-/* A siamese network with the triplet loss (Schroff et al. 2015): it learns codes of signs that are near each other for
- * two examples of one sign. The codes also recognise signs that training never saw.
+/* A siamese network with the triplet loss (Schroff et al. 2015): it learns embeddings of signs that are near each other
+ * for two examples of one sign. They also recognise signs that training never saw.
  *
  *     siamese [DEVICE] */
 #include <haul/haul.h>
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
             printf("step %d: loss %.3f\n", step, haul_item(loss));
         haul_scope_pop(scope);
     }
-    printf("unknown signs recognised: %.0f %% by their codes\n", 100 * nearest(net, signs));
+    printf("unknown signs recognised: %.0f %% by their embeddings\n", 100 * nearest(net, signs));
     haul_scope_pop(program);
     if (haul_error_status())
         fprintf(stderr, "%s\n", haul_error_message());

@@ -195,9 +195,9 @@ static void print_run(const run *r)
     printf("results:\n");
     for (int i = 0; i < r->plan->output_count; i++)
         print_value(result_name(r, i), r->y[i], width, r->targets[i] ? "to " : "", r->targets[i]);
-    printf("time: %s the first call", text_seconds(r->first));
+    printf("time: first call %s", text_seconds(r->first));
     if (r->o->repeat > 1)
-        printf(", %s on average in %s more, %s the fastest", text_seconds(r->mean), text_count(r->o->repeat - 1),
+        printf("; then %s, %s on average, %s the fastest", text_count(r->o->repeat - 1), text_seconds(r->mean),
                text_seconds(r->fastest));
     printf("\n");
     if (!haul_memory_stats_get(r->device, &memory))
@@ -231,25 +231,25 @@ static const option run_rows[] = {
      .name = "input",
      OPTION_TEXTS_AT(run_options, inputs),
      .argument = "NAME=FILE",
-     .help = "The npy file with an input; several times for several inputs. Without it an input is random, in the "
-             "declared shape, with sizes of 1 where none are declared"},
+     .help = "Read an input from an npy file; repeat for several. NAME= may be left out if there is only one input. "
+             "Other inputs are random, in the declared shape, with 1 for sizes that are not declared"},
     {.group = "Options",
      .name = "output",
      OPTION_TEXTS_AT(run_options, outputs),
      .argument = "NAME=FILE",
-     .help = "Write a result to an npy file; the name may be left out if there is only one result"},
+     .help = "Write a result to an npy file; repeat for several. NAME= may be left out if there is only one result"},
     {.group = "Options",
      .name = "device",
      OPTION_TEXT_AT(run_options, device),
      .argument = "DEVICE",
      .help = DEVICE_HELP,
-     .initial = "cpu",
+     .initial = "auto",
      .complete = COMPLETE_DEVICE},
     {.group = "Options",
      .name = "repeat",
      OPTION_INTEGER_AT(run_options, repeat),
      .argument = "N",
-     .help = "Call the model so often, and print how long the calls take",
+     .help = "Call the model N times, and print how long the calls take",
      .initial = "1",
      .low = 1,
      .high = 1e9}};

@@ -296,24 +296,24 @@ static const option train_rows[] = {
      .name = "init",
      OPTION_TEXT_AT(train_options, init),
      .argument = "FILE",
-     .help = "Start from the weights in a safetensors, PyTorch or npz file of the same network; its classes are those "
-             "of the data unless --head is given",
+     .help =
+         "Start from the weights in a safetensors, PyTorch, npz or GGUF file of the same network; without --head it "
+         "has as many classes as the data",
      .complete = COMPLETE_FILE,
      .flags = KEPT},
     {.group = "Data and model",
      .name = "head",
      OPTION_INTEGER_AT(train_options, head),
      .argument = "N",
-     .help =
-         "With --init, leave out the file's last layer, and begin with a new one for N classes, as many as the data "
-         "has",
+     .help = "With --init, replace the file's last layer by a new one for N classes; the data must have as many",
      .low = 1,
      .high = 1e6,
      .flags = KEPT},
     {.group = "Data and model",
      .name = "freeze",
      OPTION_FLAG_AT(train_options, freeze),
-     .help = "With --init, train the last layer only; the parameters of all others stay as they are in the file",
+     .help = "With --init, train only the last layer; all other parameters keep their values, and batch normalisations "
+             "go on updating their running statistics",
      .flags = KEPT},
     {.group = "Data and model",
      .name = "shuffle",

@@ -122,7 +122,7 @@ typedef struct HAUL__DESIGNATED haul_tensor_hook_options {
     HAUL__GUARD(gradient)
     haul_gradient_hook *gradient;    /* called with the gradient of t, as PyTorch's Tensor.register_hook */
     haul_leaf_hook     *accumulated; /* for leaves; as register_post_accumulate_grad_hook */
-    void               *context;     /* passed to the hooks */
+    void               *context;     /* passed to the hooks; must stay valid until they are removed or end */
 } haul_tensor_hook_options;
 
 /* Add a hook to a tensor that requires a gradient:
@@ -148,7 +148,7 @@ typedef struct HAUL__DESIGNATED haul_tensor_hook_options {
  *   so.
  *
  * Returns a positive number for haul_tensor_remove_hook, 0 on failure. Fails with HAUL_GRAPH if t requires no gradient,
- * and if .accumulated is given for a tensor that is not a leaf. */
+ * and if .accumulated is given for a tensor that is not a leaf; with HAUL_INVALID_ARGUMENT without a hook. */
 #define haul_tensor_add_hook(...) haul_tensor_add_hook_with(HAUL__OPTIONS(haul_tensor_hook_options, .t = __VA_ARGS__))
 HAUL_API int64_t haul_tensor_add_hook_with(const haul_tensor_hook_options *options);
 
@@ -169,11 +169,7 @@ HAUL_API bool haul_grad_enabled(void);
  * - HAUL_ANOMALY_OFF: nowhere
  * - HAUL_ANOMALY_BACKWARD: in the gradients that backward passes compute, as torch.autograd.detect_anomaly does
  * - HAUL_ANOMALY_ALL: also in the results of operations, and in what they write */
-typedef enum haul_anomaly_detection {
-    HAUL_ANOMALY_OFF,
-    HAUL_ANOMALY_BACKWARD,
-    HAUL_ANOMALY_ALL
-} haul_anomaly_detection;
+typedef enum haul_anomaly { HAUL_ANOMALY_OFF, HAUL_ANOMALY_BACKWARD, HAUL_ANOMALY_ALL } haul_anomaly;
 
 /* Find the operation that makes the first NaN, on the calling thread: off unless set otherwise. Popping the scope
  * restores it. For debugging, because it looks at every gradient.
@@ -193,10 +189,10 @@ typedef enum haul_anomaly_detection {
  *
  * Each tensor that is searched takes two operations and, on a device, one wait for a byte, which sync reports, ledgers
  * and budgets count as "anomaly detection". A recorded step runs as it is, as with a subscriber of operations; within
- * one it cannot be switched on. Dry runs and `meta` have no values, so nothing is searched there. Fails for another
- * value. */
-HAUL_API haul_status            haul_set_anomaly_detection(haul_anomaly_detection detection);
-HAUL_API haul_anomaly_detection haul_anomaly_detection_now(void);
+ * one it cannot be switched on. Dry runs and `meta` have no values, so nothing is searched there. Another
+ * value fails with HAUL_INVALID_ARGUMENT. */
+HAUL_API haul_status  haul_set_anomaly_detection(haul_anomaly detection);
+HAUL_API haul_anomaly haul_anomaly_detection(void);
 
 /* A function of tensors, for haul_checkpoint and haul_grad_check: takes `count` tensors and returns one of any shape.
  */

@@ -22,13 +22,13 @@ typedef struct HAUL__DESIGNATED haul_conv2d_options {
     int64_t dilation[2]; /* distance of the window's elements, {vertical, horizontal}; default {1, 1} */
     int64_t groups; /* channels are split into so many groups, which do not mix; divides C_in and C_out; default 1 */
     bool    relu; /* return max(result, 0), fused where supported; NaN may become 0, whereas haul_relu propagates it */
-    bool    same; /* add the zeros that give the result the size of x, without .padding and .stride */
+    bool    same; /* pad so that the result has the size of x; without .padding and .stride */
 } haul_conv2d_options;
 
 /* The convolution of neural networks, a cross-correlation: haul_conv2d(x, weight, .bias = b, .padding = {1, 1}). The
  * result is [N, C_out, H', W'], with floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1 rows and
- * columns. With .same it has the rows and columns of x; an odd number of zeros has one more at the end, as in PyTorch,
- * for which x is copied. Dtypes promote; x or the weight has a floating dtype.
+ * columns. With .same it has the rows and columns of x. If the number of zeros is odd, the extra one is at the end, as
+ * in PyTorch; x is then copied. Dtypes promote; x or the weight has a floating dtype.
  *
  * The result is channels-last if x or the weight is, and if the device's library computes that way.
  *
@@ -58,7 +58,7 @@ typedef struct HAUL__DESIGNATED haul_conv1d_options {
      * window's elements; default 1. groups: groups of channels that do not mix; default 1 */
     int64_t stride, padding, dilation, groups;
     bool    relu; /* return max(result, 0), fused where supported */
-    bool    same; /* add the zeros that give the result the size of x, without .padding and .stride */
+    bool    same; /* pad so that the result has the size of x; without .padding and .stride */
 } haul_conv1d_options;
 #define haul_conv1d(x, ...) haul_conv1d_with(x, HAUL__OPTIONS(haul_conv1d_options, .weight = __VA_ARGS__))
 HAUL_API haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options);
@@ -123,7 +123,7 @@ typedef struct HAUL__DESIGNATED haul_pool2d_options {
     int64_t dilation[2];
     int64_t divisor;         /* haul_avg_pool2d only: divide by it; default the window's number of elements */
     bool    exclude_padding; /* haul_avg_pool2d only: divide by the number of elements inside x */
-    bool    ceil_mode;       /* a last window may end behind x and its padding */
+    bool    ceil_mode;       /* the last window may extend past x and its padding */
 } haul_pool2d_options;
 
 /* The largest element, or the mean, of each window of x: haul_max_pool2d(x, 2). The result has floor((size + 2
@@ -154,7 +154,7 @@ HAUL_API haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x,
 HAUL_API haul_status haul_max_pool2d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
                                                   const haul_pool2d_options *options);
 
-/* Planes of height x width, in which the elements of x are where `indices` says, and all others are 0: the opposite of
+/* Planes of height x width, in which the elements of x are where `indices` says, and all others are 0: the inverse of
  * haul_max_pool2d_indices. The result is [N, C, height, width]. Of several elements for one place the last one stays.
  * Nothing of the gradient reaches an element that was replaced.
  *
@@ -173,7 +173,7 @@ typedef struct HAUL__DESIGNATED haul_pool1d_options {
     int64_t stride, padding;
     int64_t dilation;        /* haul_max_pool1d only: distance between the elements of a window; default 1 */
     bool    exclude_padding; /* haul_avg_pool1d only: divide by the number of elements inside x */
-    bool    ceil_mode;       /* a last window may end behind x and its padding */
+    bool    ceil_mode;       /* the last window may extend past x and its padding */
 } haul_pool1d_options;
 #define haul_max_pool1d(x, ...) haul_max_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))
 #define haul_avg_pool1d(x, ...) haul_avg_pool1d_with(x, HAUL__OPTIONS(haul_pool1d_options, .size = __VA_ARGS__))

@@ -306,7 +306,9 @@ HAUL_API haul_tensor *haul_read_image_with(const haul_read_image_options *option
 /* Writes a picture as a PNG or JPEG file, as the ending of its name says: haul_save_image("turned.png", x). The file
  * appears when it is complete: on failure an existing one stays as it is. PNG keeps all values of u8.
  *
- * Fails for another ending, and for pictures that haul_read_image refuses. */
+ * x may be on any device; a float below 0 or above 1 is clamped. Fails with HAUL_INVALID_ARGUMENT for another ending,
+ * HAUL_DTYPE for other dtypes, HAUL_SHAPE for other shapes, sides above 16,384 or more than 2^26 pixels, and HAUL_IO if
+ * the file cannot be written. */
 typedef struct HAUL__DESIGNATED haul_save_image_options {
     const char  *path; /* the file, which is replaced if it exists: .png, .jpg or .jpeg; positional */
     haul_tensor *x;    /* [3, H, W], or grey as [1, H, W] or [H, W]: u8, or floats, of which 0 to 1 become 0 to 255;

@@ -31,7 +31,8 @@ typedef enum haul_fft_norm {
 typedef struct HAUL__DESIGNATED haul_fft_options {
     int axis; /* without the pair; negative ones count from the end; positional */
     HAUL__GUARD(n)
-    int64_t       n;    /* how many numbers are transformed: the first of x, or x and zeros; default all of x */
+    int64_t n;          /* the length of the transform: x is cut or filled with zeros; of haul_irfft and haul_hfft
+                         * the length of the result; default from x */
     haul_fft_norm norm; /* the divisors; default HAUL_FFT_BACKWARD */
 } haul_fft_options;
 

@@ -104,9 +104,10 @@ HAUL_API haul_tensor *haul_affine_grid(haul_tensor *theta, int64_t rows, int64_t
 
 /* ---- Pictures turned and warped ----
  *
- * Pictures are [..., H, W] of a floating dtype or u8, with any number of axes in front. The functions from here on have
- * the meaning of torchvision.transforms.v2.functional. u8 and half precision are computed in f32; u8 is rounded. All
- * are made of other operations, so gradients flow through pictures of floating dtypes. */
+ * Pictures are [..., H, W] of a floating dtype or u8, with any number of axes in front. Functions here and
+ * below that torchvision.transforms.v2.functional has, too, compute the same as these. u8 and half precision are
+ * computed in f32. Warps and filters round u8; colours, tones and haul_adjust_sharpness truncate it. All are made of
+ * other operations, so gradients flow through pictures of floating dtypes. */
 
 typedef struct HAUL__DESIGNATED haul_rotate_options {
     double degrees; /* counter-clockwise; positional */
@@ -127,7 +128,7 @@ typedef struct HAUL__DESIGNATED haul_warp_affine_options {
     HAUL__GUARD(degrees)
     double             degrees;      /* by how much x is turned, clockwise; default 0 */
     double             translate[2]; /* {right, down}, in elements; default 0 */
-    double             scale;        /* the result's size relative to x; default 1 */
+    double             scale;        /* how much larger the content becomes, at least 1e-6; default 1 */
     double             shear[2];     /* {along x, along y}, in degrees between -90 and 90; default 0 */
     haul_interpolation mode;         /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST */
     double             center[2];    /* {x, y} from the upper left corner; HAUL_ZERO for 0; default the middle */
@@ -144,8 +145,9 @@ typedef struct HAUL__DESIGNATED haul_warp_perspective_options {
     HAUL__GUARD(from)
     double             from[8]; /* four corners in x, {x, y, x, y, ...} from the upper left corner */
     double             to[8];   /* where they are in the result */
-    haul_interpolation mode;    /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST */
-    double             fill;    /* the value outside of x; default 0 */
+    haul_interpolation mode;    /* HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC; default HAUL_NEAREST; torchvision's
+                                 * default is bilinear here */
+    double fill;                /* the value outside of x; default 0 */
 } haul_warp_perspective_options;
 
 /* x as seen from elsewhere, in the same size: four of its corners move to given positions. Fails if three corners of
@@ -169,7 +171,7 @@ HAUL_API haul_tensor *haul_rgb_to_hsv(haul_tensor *x);
 HAUL_API haul_tensor *haul_hsv_to_rgb(haul_tensor *x);
 
 /* Pictures that are brighter, richer in contrast or in colour for factors above 1, and less so below: `factor` x +
- * (1 - `factor`) z, where z is black, the mean grey of the picture, or the grey of each element.
+ * (1 - `factor`) z, where z is black, the mean grey of the picture, or the grey of each element, respectively.
  *
  * - factor: at least 0 */
 HAUL_API haul_tensor *haul_adjust_brightness(haul_tensor *x, double factor);
@@ -188,7 +190,7 @@ HAUL_API haul_tensor *haul_adjust_hue(haul_tensor *x, double factor);
 /* White minus x: the negative. */
 HAUL_API haul_tensor *haul_invert(haul_tensor *x);
 
-/* The negative of all elements from a threshold on.
+/* x with the elements at or above a threshold inverted.
  *
  * - threshold: at most white */
 HAUL_API haul_tensor *haul_solarize(haul_tensor *x, double threshold);
@@ -198,10 +200,11 @@ HAUL_API haul_tensor *haul_solarize(haul_tensor *x, double threshold);
  * - bits: from 0 to 8 */
 HAUL_API haul_tensor *haul_posterize(haul_tensor *x, int bits);
 
-/* Each plane stretched so that its darkest element is black and its brightest white. Even planes stay. */
+/* Each plane stretched so that its darkest element is black and its brightest white. Planes of one value are unchanged.
+ */
 HAUL_API haul_tensor *haul_autocontrast(haul_tensor *x);
 
-/* Each plane with levels that equally many elements have: histogram equalisation in 256 levels, as Pillow does it. The
+/* Histogram equalisation of each plane, in 256 levels, as Pillow does it. The
  * result has no gradient. */
 HAUL_API haul_tensor *haul_equalize(haul_tensor *x);
 
@@ -216,7 +219,7 @@ HAUL_API haul_tensor *haul_gaussian_blur(haul_tensor *x, int64_t size, double si
 
 /* Sharper pictures for factors above 1, smoother ones below: `factor` x + (1 - `factor`) z, where z is a mean of nine
  * neighbours in which the middle counts five times. Elements at the edges stay. Results are cut to the range of
- * pictures.
+ * pictures, and u8 is truncated.
  *
  * - factor: at least 0 */
 HAUL_API haul_tensor *haul_adjust_sharpness(haul_tensor *x, double factor);
@@ -225,8 +228,8 @@ HAUL_API haul_tensor *haul_adjust_sharpness(haul_tensor *x, double factor);
  * elements for each one of x. */
 HAUL_API haul_tensor *haul_median_blur(haul_tensor *x, int64_t size);
 
-/* The largest, or smallest, element of each window; outside of the picture are none. haul_dilate after haul_erode opens
- * a mask, and the other order closes it. */
+/* The largest, or smallest, element of each window; elements outside the picture are ignored. haul_dilate after
+ * haul_erode opens a mask, and the other order closes it. */
 HAUL_API haul_tensor *haul_dilate(haul_tensor *x, int64_t size);
 HAUL_API haul_tensor *haul_erode(haul_tensor *x, int64_t size);
 

@@ -339,11 +339,13 @@ HAUL_API haul_tensor *haul_unique_with(const haul_unique_options *options);
 typedef struct HAUL__DESIGNATED haul_repeat_interleave_counts_options {
     haul_tensor *counts; /* how often each element of the axis is repeated, [n] of an integer dtype; positional */
     HAUL__GUARD(size)
-    int64_t size; /* a fixed length of the axis in the result, the rest of which is 0; default all, after a wait */
+    int64_t size; /* the length of the axis in the result: copies beyond it are dropped, missing ones are 0; HAUL_ZERO
+                   * for 0; default the sum of counts, for which the call waits */
 } haul_repeat_interleave_counts_options;
 
 /* Each element along an axis repeated as often as `counts` says: [5, 6, 7] becomes [5, 5, 7] for counts [2, 0, 1].
- * haul_repeat_interleave repeats all elements equally. A negative count is an error; with .size it counts as 0.
+ * haul_repeat_interleave takes one number for all elements. A negative count fails with HAUL_INVALID_ARGUMENT; with
+ * .size it counts as 0.
  *
  * - x: of any dtype, with at least one dimension */
 #define haul_repeat_interleave_counts(x, axis, ...)                                                                    \

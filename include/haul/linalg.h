@@ -115,7 +115,7 @@ HAUL_API haul_status haul_svd(haul_tensor *a, haul_tensor **u, haul_tensor **s, 
 
 /* The pseudo-inverse (Moore, Penrose) by haul_svd: [..., n, m]. Its gradient needs the rank to stay the same.
  *
- * - a: [..., m, n], the smaller of which is at most 512
+ * - a: [..., m, n], the smaller of which is at most 512; above 64 it computes on the CPU, as haul_svd
  * - cutoff: singular values of at most this times the largest one count as 0; 0: the larger of m and n times the
  * dtype's precision, 2^-23 or 2^-52 */
 HAUL_API haul_tensor *haul_pinv(haul_tensor *a, double cutoff);

@@ -61,10 +61,11 @@ typedef struct HAUL__DESIGNATED haul_nll_loss_options {
 HAUL_API haul_tensor *haul_nll_loss_with(haul_tensor *log_p, const haul_nll_loss_options *o);
 
 typedef struct HAUL__DESIGNATED haul_ctc_loss_options {
-    haul_tensor *targets; /* labels, [N, S], or [all labels] with one example after the other; positional */
+    haul_tensor *targets; /* labels of an integer dtype: [N, S], or [all labels] with one example after the other;
+                           * [S] without N; positional */
     HAUL__GUARD(input_lengths)
-    /* input_lengths: [N], the frames of each example; default T. target_lengths: [N], its labels; default S, and needed
-     * if the examples are one after the other */
+    /* Of integer dtypes. input_lengths: [N], the frames of each example; default T. target_lengths: [N], its labels;
+     * default S, and needed if the examples are one after the other */
     haul_tensor   *input_lengths, *target_lengths;
     int64_t        blank;         /* the class of the blank; default 0 */
     bool           zero_infinity; /* an infinite loss, of more labels than frames have room for, counts as 0 */
@@ -77,8 +78,10 @@ typedef struct HAUL__DESIGNATED haul_ctc_loss_options {
  * and then by N.
  *
  * The gradient is the derivative with respect to log_p, which may be any numbers. PyTorch adds exp(log_p) to it, which
- * makes no difference behind haul_log_softmax. It cannot be differentiated again. Of an infinite loss it is 0, whereas
- * PyTorch's is NaN without .zero_infinity. A label or a length out of range is an error, as for haul_gather.
+ * makes no difference behind haul_log_softmax. It cannot be differentiated again: .create_graph fails with HAUL_GRAPH.
+ * The gradient of an infinite loss is 0; PyTorch's is NaN without .zero_infinity. The result has no dimensions; with
+ * HAUL_REDUCE_NONE it is [N]. f16 and bf16 are computed in f32. A label or a length out of range is an error, as for
+ * haul_gather.
  *
  * - log_p: logarithms of the probabilities of the classes, [T, N, C] for T frames, or [T, C] without N; then the
  *   lengths, if any, have no dimensions */

@@ -296,7 +296,7 @@ typedef haul_status haul_optimizer_function(const haul_optimizer_update *update,
 typedef struct haul_optimizer_setting {
     const char *name;  /* for haul_optimizer_set */
     double      value; /* at first, in all groups */
-    double      least; /* the least value that is allowed; default 0 */
+    double      least; /* the least allowed value; default 0: give it for a setting that may be negative */
     double      below; /* allowed values are below it; default: all are */
 } haul_optimizer_setting;
 
@@ -309,7 +309,7 @@ typedef struct HAUL__DESIGNATED haul_optimizer_options {
     /* the settings; the first one is "lr", which schedules change */
     haul_optimizer_setting settings[HAUL_MAX_OPTIMIZER_SETTINGS];
     const char            *states[HAUL_MAX_OPTIMIZER_STATES]; /* names of the states, as in checkpoints */
-    void                  *context;                           /* passed to the function */
+    void                  *context;                           /* passed to the function; must outlive the optimizer */
 } haul_optimizer_options;
 
 /* Make an optimizer whose steps a function of the program makes:
@@ -330,19 +330,20 @@ typedef struct HAUL__DESIGNATED haul_optimizer_options {
  * - State is called "PARAMETER.STATE", and with at least one state there is "PARAMETER.step", too.
  * - If the function fails, haul_optimizer_step fails with its error, and parameters before this one are changed.
  * - A recorded step is followed as long as the numbers that the function passes to operations stay the same: a rate
- * that changes, or a correction that depends on the step, makes it run as it is.
+ *   that changes, or a correction that depends on the step, makes it run as it is.
  * - haul_optimizer_set_offload and haul_grad_scaler_step do not support it: they fail with HAUL_UNSUPPORTED.
  *
- * Fails for a kind, setting or state without a name, for two of the same name, for a first setting other than "lr", and
- * for a value out of its range. */
+ * Fails with HAUL_INVALID_ARGUMENT for a name that is empty, occurs twice, or has spaces or commas; for a state named
+ * "step"; for a first setting other than "lr"; and for a value out of its range. */
 #define haul_optimizer_new(kind, ...)                                                                                  \
     haul_optimizer_new_with(kind, HAUL__OPTIONS(haul_optimizer_options, .function = __VA_ARGS__))
 HAUL_API haul_optimizer *haul_optimizer_new_with(const char *kind, const haul_optimizer_options *options);
 
 /* ---- Steps ---- */
 
-/* Make one step: change each parameter from its gradient. Parameters without a gradient stay as they are. The step
- * allocates everything it needs before its first write, so that a step that runs out of memory changes nothing. */
+/* Make one step: change each parameter from its gradient. Parameters without a gradient stay as they are. A step of
+ * a built-in optimizer other than LAMB allocates everything before its first write: if it runs out of memory, it
+ * changes nothing. LAMB and optimizers of the program may already have changed some parameters. */
 HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
 
 /* Remove the gradients of all parameters: they are absent afterwards, as in PyTorch. */

@@ -22,7 +22,7 @@ typedef struct HAUL__DESIGNATED haul_conv3d_options {
     int64_t stride[3], padding[3], dilation[3];
     int64_t groups; /* channels are split into so many groups, which do not mix; divides C_in and C_out; default 1 */
     bool    relu;   /* return max(result, 0), fused where supported */
-    bool    same;   /* add the zeros that give the result the size of x, without .padding and .stride */
+    bool    same;   /* pad so that the result has the size of x; without .padding and .stride */
 } haul_conv3d_options;
 
 /* haul_conv2d in three dimensions: haul_conv3d(x, weight, .bias = b, .padding = {1, 1, 1}). It is one 2-d convolution
@@ -60,7 +60,7 @@ typedef struct HAUL__DESIGNATED haul_pool3d_options {
     int64_t dilation[3];     /* haul_max_pool3d only: distance between the elements of a window; default 1 */
     int64_t divisor;         /* haul_avg_pool3d only: divide by it; default the window's number of elements */
     bool    exclude_padding; /* haul_avg_pool3d only: divide by the number of elements inside x */
-    bool    ceil_mode;       /* a last window may end behind x and its padding */
+    bool    ceil_mode;       /* the last window may extend past x and its padding */
 } haul_pool3d_options;
 
 /* haul_max_pool2d and haul_avg_pool2d in three dimensions: haul_max_pool3d(x, 2).

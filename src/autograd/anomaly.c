@@ -196,7 +196,7 @@ static haul_status check_results(const haul__operation *operation, haul_tensor *
 
 /* ---- the setting ---- */
 
-haul_status haul_set_anomaly_detection(haul_anomaly_detection detection)
+haul_status haul_set_anomaly_detection(haul_anomaly detection)
 {
     static const char     operation[] = "haul_set_anomaly_detection";
     static const unsigned words[] = {[HAUL_ANOMALY_OFF] = 0,
@@ -217,7 +217,7 @@ haul_status haul_set_anomaly_detection(haul_anomaly_detection detection)
     return HAUL_OK;
 }
 
-haul_anomaly_detection haul_anomaly_detection_now(void)
+haul_anomaly haul_anomaly_detection(void)
 {
     return haul__checks(HAUL__CHECKS_FORWARD)    ? HAUL_ANOMALY_ALL
            : haul__checks(HAUL__CHECKS_BACKWARD) ? HAUL_ANOMALY_BACKWARD
