@@ -246,7 +246,7 @@ static haul_status take_alignment(cursor *c, const haul_text_pair *pair, int typ
     uint64_t alignment = 0;
     if (strcmp(pair->key, "general.alignment") != 0)
         return HAUL_OK;
-    for (const char *digit = pair->value; value_types[type].kind == 'u' && *digit && alignment < 1u << 30; digit++)
+    for (const char *digit = pair->value; value_types[type].kind == 'u' && *digit && alignment <= 1u << 30; digit++)
         alignment = alignment * 10 + (uint64_t)(*digit - '0');
     c->alignment = alignment;
     return alignment && alignment <= 1u << 30 && !(alignment & (alignment - 1))

@@ -22,6 +22,9 @@ void haul__onnx_set(haul__numbers *n, int64_t i, haul__number value)
 {
     n->items[i] = haul_dtype_is_float(n->dtype)
                       ? (haul__number){0, n->dtype == HAUL_F64 ? value.f : (double)(float)value.f}
+                  : n->dtype == HAUL_U8   ? haul__number_of((uint8_t)value.i)
+                  : n->dtype == HAUL_I8   ? haul__number_of((int8_t)value.i)
+                  : n->dtype == HAUL_I16  ? haul__number_of((int16_t)value.i)
                   : n->dtype == HAUL_I32  ? haul__number_of((int32_t)value.i)
                   : n->dtype == HAUL_BOOL ? haul__number_of(value.i != 0)
                                           : haul__number_of(value.i);

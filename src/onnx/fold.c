@@ -34,8 +34,18 @@ static haul__numbers *with_shape(haul__onnx_call *c, const haul__numbers *x, con
 
 /* ---- sizes ---- */
 
+static bool lacks_input(haul__onnx_call *c)
+{
+    if (haul__onnx_has(c, 0))
+        return false;
+    haul__onnx_wrong(c, "an input is missing");
+    return c->failed = true;
+}
+
 haul__numbers *haul__onnx_fold_shape(haul__onnx_call *c)
 {
+    if (lacks_input(c))
+        return NULL;
     const haul_shape shape = haul__onnx_shape(c, 0);
     int64_t          first = haul__onnx_int(c, "start", 0), last = haul__onnx_int(c, "end", shape.ndim), at, count;
     haul__onnx_range(shape.ndim, first, last, 1, &at, &count);
@@ -47,6 +57,8 @@ haul__numbers *haul__onnx_fold_shape(haul__onnx_call *c)
 
 haul__numbers *haul__onnx_fold_size(haul__onnx_call *c)
 {
+    if (lacks_input(c))
+        return NULL;
     const haul_shape shape = haul__onnx_shape(c, 0);
     int64_t          count = 1;
     for (int d = 0; d < shape.ndim; d++)
@@ -96,7 +108,8 @@ haul__numbers *haul__onnx_fold_cast(haul__onnx_call *c)
     for (int64_t i = 0; y && i < x->count; i++) {
         haul__number v = x->items[i];
         if (from_real && !haul_dtype_is_float(to)) {
-            if (!(v.f > -9e15 && v.f < 9e15)) /* there the tensor's own rules hold */
+            const double most = to == HAUL_I32 ? 2147483648.0 : 9e15;
+            if (!(v.f > -most && v.f < most)) /* there the tensor's own rules hold */
                 return NULL;
             v = haul__number_of(to == HAUL_BOOL ? v.f != 0 : (int64_t)v.f);
         }
@@ -116,6 +129,11 @@ static haul__numbers *reshaped(haul__onnx_call *c, const haul__onnx_list *axes, 
         return NULL;
     for (int i = 0; i < axes->count; i++) {
         if (haul__onnx_axis(c, axes->items[i], ndim, &axis)) {
+            c->failed = true;
+            return NULL;
+        }
+        if (add && marked[axis]) {
+            haul__onnx_wrong(c, "an axis is given twice");
             c->failed = true;
             return NULL;
         }

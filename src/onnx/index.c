@@ -108,11 +108,14 @@ haul_tensor *haul__onnx_scatter_nd(haul__onnx_call *c)
         *(d < depth ? &slices : &inner) *= from.dims[d];
     for (int d = 0; d + 1 < at.ndim; d++)
         rows *= at.dims[d];
-    haul_tensor *index = haul_reshape(X(1), HAUL_SHAPE(rows, depth)), *flat = NULL;
+    haul_tensor *index = haul_reshape(X(1), HAUL_SHAPE(rows, depth)), *flat = NULL, *wrong = NULL;
     for (int d = 0; d < depth; d++) {
         haul_tensor *column = from_start(haul_select(index, 1, d), from.dims[d]);
+        haul_tensor *out = haul_logical_or(haul_lt_scalar(column, 0), haul_ge_scalar(column, (double)from.dims[d]));
         flat = flat ? haul_add(haul_mul_scalar(flat, (double)from.dims[d]), column) : column;
+        wrong = wrong ? haul_logical_or(wrong, out) : out;
     }
+    flat = haul_masked_fill(flat, wrong, (double)slices); /* which is refused */
     haul_tensor *x = haul_reshape(X(0), HAUL_SHAPE(slices, inner));
     haul_tensor *source = haul_reshape(X(2), HAUL_SHAPE(rows, inner));
     if (strcmp(name, "none"))
@@ -152,9 +155,8 @@ haul_tensor *haul__onnx_one_hot(haul__onnx_call *c)
         return haul__onnx_wrong(c, "the depth or the values are wrong");
     haul_tensor *index = from_start(haul_cast(X(0), HAUL_I64), depth);
     haul_tensor *on = haul_eq(haul_unsqueeze(index, at.ndim), haul_arange(HAUL_I64, 0, (double)depth, 1));
-    const double off = values->items[0].f;
-    haul_tensor *y = haul_add_scalar(haul_mul_scalar(haul_cast(on, HAUL_F64), values->items[1].f - off), off);
+    haul_tensor *y = haul_where(on, haul_select(X(2), 0, 1), haul_select(X(2), 0, 0));
     for (int d = 0, next = 0; d <= at.ndim; d++)
         axes[d] = d == axis ? at.ndim : next++;
-    return haul_cast(haul_permute(y, axes, at.ndim + 1), values->dtype);
+    return haul_permute(y, axes, at.ndim + 1);
 }

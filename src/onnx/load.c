@@ -146,14 +146,15 @@ static haul_status load_value(haul__onnx_step *step, const char *model_path)
 }
 
 /* Numbers on the host are those that cannot change: of whole numbers, of nodes, and those that say how to compute. */
-static haul_status load_constant(haul_module *root, haul__onnx_constant *c, const char *name, const char *model_path,
-                                 bool frozen)
+static haul_status load_constant(haul_module *root, haul__onnx_constant *c, const char *model_path, bool frozen)
 {
     const bool   real = haul_dtype_is_float(c->tensor->dtype);
     const size_t bytes = (size_t)c->tensor->count * (size_t)haul_dtype_bits(c->tensor->dtype) / 8;
     haul_status  status = HAUL_OK;
     if (!c->used && !c->host)
         return HAUL_OK;
+    if (haul__onnx_check_external(c->tensor, model_path, LOAD, bytes)) /* before memory is taken for it */
+        return haul_error_status();
     void *elements = haul__malloc(bytes ? bytes : 1);
     if (!elements)
         return haul__fail_memory(LOAD, bytes);
@@ -163,26 +164,18 @@ static haul_status load_constant(haul_module *root, haul__onnx_constant *c, cons
     if (!status && (c->used || !c->numbers)) {
         c->is_buffer = frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
         haul_tensor *t = haul_from_host(c->tensor->dtype, c->tensor->shape, elements);
-        c->path = path_of(root, name, c->value);
+        c->path = path_of(root, c->name, c->value);
         status = haul__failed(t) ? haul_error_status() : !c->path ? haul__fail_memory(LOAD, 1) : add_tensor(root, c, t);
     }
     haul__free(elements);
     return status;
 }
 
-static const char *name_of(const haul__onnx_plan *plan, const haul__onnx_constant *c)
-{
-    for (int s = 0; !c->initializer && s < plan->step_count; s++)
-        if (plan->steps[s].output_count && plan->steps[s].outputs[0] == c->value)
-            return plan->steps[s].node->outputs[0];
-    return c->tensor->name;
-}
-
 static haul_status load_constants(haul_module *root, haul__onnx_plan *plan, const char *path, bool frozen)
 {
     haul_status status = HAUL_OK;
     for (int i = 0; i < plan->constant_count && !status; i++)
-        status = load_constant(root, &plan->constants[i], name_of(plan, &plan->constants[i]), path, frozen);
+        status = load_constant(root, &plan->constants[i], path, frozen);
     for (int i = 0; i < plan->step_count && !status; i++)
         status = load_value(&plan->steps[i], path);
     return status;

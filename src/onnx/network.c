@@ -38,6 +38,10 @@ haul_tensor *haul__onnx_gemm(haul__onnx_call *c)
     const bool    vector = haul__onnx_has(c, 2) && bias.ndim == 1 && bias.dims[0] == columns;
     if (alpha == 1 && beta == 1 && haul_dtype_is_float(haul__onnx_type(c, 0)) && (vector || !haul__onnx_has(c, 2)))
         return haul_linear(x, turn_b ? X(1) : haul_transpose(X(1), 0, 1), .bias = vector ? X(2) : NULL);
+    const int64_t rows = haul__onnx_shape(c, 0).dims[turn_a], size[2] = {rows, columns};
+    for (int d = 0; d < bias.ndim && haul__onnx_has(c, 2); d++)
+        if (bias.ndim > 2 || (bias.dims[d] != 1 && bias.dims[d] != size[d + 2 - bias.ndim]))
+            return haul__onnx_wrong(c, "C is larger than the product");
     haul_tensor *y = haul_matmul(x, turn_b ? haul_transpose(X(1), 0, 1) : X(1));
     y = alpha == 1 ? y : haul_mul_scalar(y, alpha);
     if (haul__onnx_has(c, 2))
@@ -186,6 +190,8 @@ haul_tensor *haul__onnx_dropout(haul__onnx_call *c)
     if (c->step->output_count > 1 && c->step->outputs[1] >= 0)
         c->y[1] = c->training ? haul_logical_or(haul_ne_scalar(y, 0), haul_eq_scalar(x, 0))
                               : haul_full(HAUL_BOOL, haul__onnx_shape(c, 0), 1);
+    if (c->y[1] && c->opset < 10)
+        c->y[1] = haul_cast(c->y[1], haul__onnx_type(c, 0));
     return y;
 }
 
@@ -224,7 +230,9 @@ static bool find_mode(haul__onnx_call *c, resizing *out)
 /* True if Haul places the elements of an axis as ONNX does, when n elements become m. */
 static bool is_placed(const resizing *how, int64_t n, double scale, bool by_scale)
 {
-    const double  wide = (double)n * scale;
+    const double wide = (double)n * scale;
+    if (!(wide >= 1 && wide <= 1 << 30)) /* haul_interpolate refuses it */
+        return true;
     const int64_t m = (int64_t)wide;
     if (how->align_corners && by_scale && wide != (double)m)
         return false;

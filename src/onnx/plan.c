@@ -112,8 +112,10 @@ static haul_status define_values(planner *p)
     const haul__onnx_graph *g = &plan->model.graph;
     haul_status             status = define_inputs(p);
     for (size_t i = 0; i < g->tensor_count && !status; i++)
-        plan->constants[plan->constant_count++] = (haul__onnx_constant){
-            .tensor = &g->tensors[i], .value = define(p, g->tensors[i].name, -1), .initializer = true};
+        plan->constants[plan->constant_count++] = (haul__onnx_constant){.tensor = &g->tensors[i],
+                                                                        .value = define(p, g->tensors[i].name, -1),
+                                                                        .name = g->tensors[i].name,
+                                                                        .initializer = true};
     for (size_t n = 0; n < g->node_count && !status; n++) {
         const haul__onnx_tensor *constant = constant_of(&g->nodes[n]);
         for (size_t i = 0; i < g->nodes[n].output_count; i++) {
@@ -121,7 +123,8 @@ static haul_status define_values(planner *p)
                 continue;
             const int value = define(p, g->nodes[n].outputs[i], (int)n);
             if (constant && i == 0)
-                plan->constants[plan->constant_count++] = (haul__onnx_constant){.tensor = constant, .value = value};
+                plan->constants[plan->constant_count++] =
+                    (haul__onnx_constant){.tensor = constant, .value = value, .name = g->nodes[n].outputs[0]};
         }
     }
     qsort(p->names, p->count, sizeof *p->names, compare);

@@ -11,6 +11,7 @@
 typedef struct haul__onnx_constant {
     const haul__onnx_tensor *tensor;
     int                      value;
+    const char              *name;        /* that of the value */
     bool                     initializer; /* not of a node */
     bool                     statistic;   /* of batch normalisation */
     bool                     used;        /* as a tensor: by an operator, or as a result */

@@ -154,7 +154,7 @@ static haul_tensor *bound(haul__onnx_call *c, haul_tensor *x, int i, bool low)
     const haul__numbers *n = haul__onnx_known(c, i);
     if (!haul__onnx_has(c, i))
         return x;
-    if (n && n->count == 1)
+    if (n && n->count == 1 && is_float(x))
         return low ? haul_maximum_scalar(x, n->items->f) : haul_minimum_scalar(x, n->items->f);
     return low ? haul_maximum(x, X(i)) : haul_minimum(x, X(i));
 }

@@ -21,7 +21,8 @@ static haul_status options_of(haul__onnx_call *c, haul_tensor *x, haul_reduce_op
     *o = (haul_reduce_options){.x = x, .keepdim = haul__onnx_int(c, "keepdims", 1) != 0};
     o->haul__axes.count = axes.count;
     for (int i = 0; i < axes.count; i++)
-        o->haul__axes.axes[i] = (int)axes.items[i];
+        if (haul__onnx_axis(c, axes.items[i], haul__onnx_shape(c, 0).ndim, &o->haul__axes.axes[i]))
+            return haul_error_status();
     *noop = !axes.count && haul__onnx_int(c, "noop_with_empty_axes", 0) != 0;
     return HAUL_OK;
 }
@@ -94,8 +95,12 @@ haul_tensor *haul__onnx_cumsum(haul__onnx_call *c)
     int          axis;
     if (haul__onnx_integer(c, 1, 0, &wanted) || haul__onnx_axis(c, wanted, haul__onnx_shape(c, 0).ndim, &axis))
         return NULL;
+    const int64_t n = haul__onnx_shape(c, 0).dims[axis];
     x = reverse ? haul_flip(x, HAUL_AXES(axis)) : x;
+    if (exclusive && n) { /* a 0 before all but the last */
+        haul_tensor *parts[] = {haul_zeros_like(haul_slice(x, axis, 0, 1, 1)), haul_slice(x, axis, 0, n - 1, 1)};
+        x = haul_cat(parts, 2, axis);
+    }
     haul_tensor *y = haul_cumsum(x, axis);
-    y = exclusive ? haul_sub(y, x) : y;
     return settled(c, reverse ? haul_flip(y, HAUL_AXES(axis)) : y);
 }

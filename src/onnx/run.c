@@ -75,14 +75,17 @@ static haul_status compute(haul__onnx_call *c)
 
 static haul_status run_step(haul__onnx_run *run, int number, bool training)
 {
-    const haul__onnx_step *step = &run->plan->steps[number];
-    haul__onnx_call        c = {.run = run, .step = step, .opset = run->plan->model.opset, .training = training};
-    const int              first = step->output_count ? step->outputs[0] : -1;
-    if (!step->row->run && haul__onnx_attribute_of(step->node, "value"))
-        return HAUL_OK; /* a constant, which is there already */
+    const haul__onnx_step      *step = &run->plan->steps[number];
+    haul__onnx_call             c = {.run = run, .step = step, .opset = run->plan->model.opset, .training = training};
+    const int                   first = step->output_count ? step->outputs[0] : -1;
+    const haul__onnx_attribute *value = haul__onnx_attribute_of(step->node, "value");
+    if (value && value->tensor && !strcmp(step->node->type, "Constant"))
+        return HAUL_OK; /* it is there already, if something needs it */
     const haul__numbers *folded = step->row->fold && first >= 0 ? step->row->fold(&c) : NULL;
     if (c.failed)
         return name_node(step);
+    if (folded && step->output_count > 1)
+        return haul__onnx_wrong(&c, "it has more than one result"), name_node(step);
     if (folded) {
         run->slots[first].numbers = folded;
         return HAUL_OK;
@@ -129,7 +132,11 @@ static haul_tensor *finish(haul__onnx_run *run, haul_args *args)
 {
     for (int k = 0; k < run->plan->output_count; k++) {
         const haul__onnx_slot *slot = &run->slots[run->plan->outputs[k]];
-        args->y[k] = slot->tensor ? slot->tensor : slot->numbers ? haul__onnx_from_numbers(slot->numbers) : NULL;
+        if (!slot->tensor && !slot->numbers) {
+            haul__fail(HAUL_FORMAT, HAUL__ONNX_CALL, NULL, "result %d of the model is made by no node", k);
+            return haul__result(NULL);
+        }
+        args->y[k] = slot->tensor ? slot->tensor : haul__onnx_from_numbers(slot->numbers);
         if (haul__failed(args->y[k]))
             return haul__result(NULL);
     }

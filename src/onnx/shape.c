@@ -72,7 +72,8 @@ haul_tensor *haul__onnx_transpose(haul__onnx_call *c)
     if (perm.given && perm.count != ndim)
         return haul__onnx_wrong(c, "perm has another number of axes");
     for (int d = 0; d < ndim; d++)
-        axes[d] = perm.given ? (int)perm.items[d] : ndim - 1 - d;
+        if (haul__onnx_axis(c, perm.given ? perm.items[d] : ndim - 1 - d, ndim, &axes[d]))
+            return NULL;
     return haul_permute(x, axes, ndim);
 }
 
@@ -110,6 +111,8 @@ haul_tensor *haul__onnx_unsqueeze(haul__onnx_call *c)
     for (int i = 0; i < axes.count; i++) {
         if (haul__onnx_axis(c, axes.items[i], ndim + axes.count, &axis))
             return NULL;
+        if (added[axis])
+            return haul__onnx_wrong(c, "an axis is given twice");
         added[axis] = true;
     }
     for (int d = 0; d < ndim + axes.count; d++)
@@ -178,13 +181,16 @@ haul_tensor *haul__onnx_space_to_depth(haul__onnx_call *c)
 haul_tensor *haul__onnx_concat(haul__onnx_call *c)
 {
     const int     count = haul__onnx_count(c);
-    haul_tensor **xs = haul__calloc((size_t)count + 1, sizeof(haul_tensor *));
-    haul_tensor  *y = NULL;
+    haul_tensor **xs = NULL, *y = NULL;
+    int           axis;
+    if (haul__onnx_axis(c, haul__onnx_int(c, "axis", 1), haul__onnx_shape(c, 0).ndim, &axis))
+        return NULL;
+    xs = haul__calloc((size_t)count + 1, sizeof(haul_tensor *));
     if (!xs)
         return haul__fail_memory(HAUL__ONNX_CALL, (size_t)count * sizeof *xs), NULL;
     for (int i = 0; i < count; i++)
         xs[i] = X(i);
-    y = haul_cat(xs, count, (int)haul__onnx_int(c, "axis", 1));
+    y = haul_cat(xs, count, axis);
     haul__free(xs);
     return y;
 }
@@ -219,6 +225,9 @@ static int64_t clamped(int64_t at, int64_t n, int64_t low, int64_t high)
 
 void haul__onnx_range(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *first, int64_t *count)
 {
+    *first = *count = 0;
+    if (n <= 0)
+        return;
     const bool    up = step > 0;
     const int64_t wide = step == INT64_MIN ? INT64_MAX : up ? step : -step;
     const int64_t from = clamped(start, n, 0, up ? n : n - 1), to = clamped(stop, n, up ? 0 : -1, up ? n : n - 1);
@@ -293,6 +302,10 @@ static haul_status place_pads(haul__onnx_call *c, const haul__onnx_list *pads, i
             return haul_error_status();
         before[axis] = pads->items[i];
         after[axis] = pads->items[count + i];
+        const int64_t n = haul__onnx_shape(c, 0).dims[axis], most = INT64_C(1) << 40;
+        if (before[axis] < -n || after[axis] < -n || before[axis] > most || after[axis] > most ||
+            before[axis] + after[axis] + n < 0)
+            return haul__onnx_wrong(c, "pads cuts more than there is, or adds too much"), haul_error_status();
     }
     return HAUL_OK;
 }
@@ -345,6 +358,8 @@ haul_tensor *haul__onnx_constant_of_shape(haul__onnx_call *c)
         return haul__onnx_refuse(c, "more than 8 dimensions");
     for (int64_t i = 0; i < sizes->count; i++)
         shape.dims[shape.ndim++] = sizes->items[i].i;
+    if (value && value->dtype == HAUL_I64) /* exactly */
+        return haul_contiguous(haul_expand(haul_reshape(haul__onnx_from_numbers(value), HAUL_SCALAR_SHAPE), shape));
     return haul_full(value ? value->dtype : HAUL_F32, shape, value ? value->items->f : 0);
 }
 

@@ -129,6 +129,8 @@ static haul_tensor *cut(haul_tensor *y, const window *w)
 {
     for (int d = 0; d < w->ndim; d++) {
         const int64_t n = haul__failed(y) ? 0 : haul_tensor_shape(y).dims[d + 2];
+        if (n < w->after[d]) /* nothing is left, and a negative end would count from the end */
+            return haul_slice(y, d + 2, 0, 0, 1);
         if (w->before[d] || w->after[d])
             y = haul_slice(y, d + 2, w->before[d], n - w->after[d], 1);
     }

@@ -261,6 +261,9 @@ static void test_gguf__wrong_files_are_refused(void **state)
     put_pair(&b, "general.alignment", 4, 48, 4);
     refused(&b, "general.alignment is not a power of two");
     put_head(&b, 3, 0, 1);
+    put_pair(&b, "general.alignment", 10, 10737418240u, 8);
+    refused(&b, "general.alignment is not a power of two");
+    put_head(&b, 3, 0, 1);
     put_pair(&b, "\xff", 0, 0, 1);
     refused(&b, "not UTF-8");
     put_head(&b, 3, 1, 0);

@@ -107,4 +107,9 @@ const char *haul__onnx_dtype_name(int64_t number);
 haul_status haul__onnx_elements(const haul__onnx_tensor *tensor, const char *model_path, const char *operation,
                                 void *out, size_t bytes);
 
+/* HAUL_OK if its elements are not in another file, or if that file is there and has so many bytes from the tensor's
+ * place on. */
+haul_status haul__onnx_check_external(const haul__onnx_tensor *tensor, const char *model_path, const char *operation,
+                                      size_t bytes);
+
 #endif

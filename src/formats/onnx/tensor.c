@@ -287,20 +287,39 @@ static void copy_fields(const haul__onnx_tensor *t, uint8_t *out, size_t width)
     }
 }
 
+static haul_status open_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,
+                                 size_t bytes, haul__file *file)
+{
+    char              quoted[HAUL__QUOTED_SIZE];
+    const haul_status status = haul__file_open_below(file, model_path, t->location, operation);
+    if (status || (t->offset <= file->size && bytes <= file->size - t->offset))
+        return status;
+    haul__file_close(file);
+    return haul__fail(HAUL_FORMAT, operation, "path",
+                      "the tensor %s is in %s, which is shorter than that; fetch the file again",
+                      haul__quoted(t->name, quoted), t->location);
+}
+
+haul_status haul__onnx_check_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,
+                                      size_t bytes)
+{
+    haul__file file;
+    if (t->fault || t->field || !bytes)
+        return HAUL_OK;
+    if (open_external(t, model_path, operation, bytes, &file))
+        return haul_error_status();
+    haul__file_close(&file);
+    return HAUL_OK;
+}
+
 static haul_status copy_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,
                                  uint8_t *out, size_t bytes)
 {
     haul__file  file;
-    haul_status status = haul__file_open_below(&file, model_path, t->location, operation);
+    haul_status status = open_external(t, model_path, operation, bytes, &file);
     if (status)
         return status;
-    char quoted[HAUL__QUOTED_SIZE];
-    if (t->offset > file.size || bytes > file.size - t->offset)
-        status = haul__fail(HAUL_FORMAT, operation, "path",
-                            "the tensor %s is in %s, which is shorter than that; fetch the file again",
-                            haul__quoted(t->name, quoted), t->location);
-    else
-        status = haul__file_read(&file, t->offset, out, bytes);
+    status = haul__file_read(&file, t->offset, out, bytes);
     haul__file_close(&file);
     const size_t width = (size_t)haul_dtype_bits(t->dtype) / 8;
     if (!status)
