@@ -277,7 +277,7 @@ static void run_sample_on(const sample *s, const place *p, layout how, const cha
     haul_tensor *y = s->run(in);
     add_tensor(p, result, y);
     haul_set_device(haul_cpu());
-    add_gradients(p, first, second, y, leaves, count);
+    add_gradients(p, first, s->differentiable == 2 ? NULL : second, y, leaves, count);
 }
 
 static void run_sample(const void *what, const place *p)
