@@ -69,6 +69,15 @@ haul__numbers *haul__onnx_fold_size(haul__onnx_call *c)
     return y;
 }
 
+/* Values are always there, unless the node leaves out its input. */
+haul__numbers *haul__onnx_fold_has_element(haul__onnx_call *c)
+{
+    haul__numbers *y = haul__onnx_new_numbers(c, HAUL_BOOL, &(haul_shape){.ndim = 0});
+    if (y)
+        y->items[0] = haul__number_of(haul__onnx_has(c, 0));
+    return y;
+}
+
 /* ---- values as they are ---- */
 
 haul__numbers *haul__onnx_fold_constant(haul__onnx_call *c)

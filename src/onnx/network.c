@@ -148,6 +148,23 @@ haul_tensor *haul__onnx_group_norm(haul__onnx_call *c)
                            .eps = or_zero(haul__onnx_float(c, "epsilon", (double)1e-5f)));
 }
 
+/* x / (bias + alpha / size times the sum of squares over neighbouring channels) to the power of beta. */
+haul_tensor *haul__onnx_lrn(haul__onnx_call *c)
+{
+    const haul_shape shape = haul__onnx_shape(c, 0);
+    const int64_t    size = haul__onnx_int(c, "size", 0);
+    const double     alpha = haul__onnx_float(c, "alpha", (double)1e-4f), beta = haul__onnx_float(c, "beta", 0.75);
+    int64_t          before[HAUL_MAX_DIMS] = {0}, after[HAUL_MAX_DIMS] = {0};
+    haul_tensor     *x = X(0);
+    if (shape.ndim < 3 || size < 1 || size > 1 << 16)
+        return haul__onnx_wrong(c, "the shape or the size is wrong");
+    before[1] = (size - 1) / 2;
+    after[1] = size - 1 - before[1];
+    haul_tensor *squares = haul__onnx_pads(haul_square(x), shape.ndim, before, after, HAUL_PAD_CONSTANT, 0);
+    haul_tensor *sum = haul_sum(haul_windows(squares, 1, size, 1), HAUL_AXES(shape.ndim));
+    return haul_div(x, haul_pow_scalar(haul_affine(sum, alpha / (double)size, haul__onnx_float(c, "bias", 1)), beta));
+}
+
 /* Before 13 over all axes from `axis` on. */
 haul_tensor *haul__onnx_softmax(haul__onnx_call *c)
 {
@@ -258,17 +275,15 @@ haul_tensor *haul__onnx_resize(haul__onnx_call *c)
     if (!n)
         return haul__onnx_wrong(c, "neither sizes nor scales are given");
     if (!find_mode(c, &how) || haul__onnx_attribute_of(c->step->node, "axes") || x.ndim < 3 || x.ndim > 5 ||
-        n->count != x.ndim || haul__onnx_int(c, "antialias", 0) ||
-        strcmp(haul__onnx_string(c, "keep_aspect_ratio_policy", "stretch"), "stretch"))
-        return haul__onnx_refuse(c, "this mode, or these axes,");
+        n->count != x.ndim || haul__onnx_int(c, "antialias", 0) || !haul_dtype_is_float(haul__onnx_type(c, 0)) ||
+        strcmp(haul__onnx_string(c, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return haul__onnx_resample(c, n, sizes != NULL);
     haul_interpolate_options o = {.x = X(0), .mode = how.mode, .align_corners = how.align_corners};
     for (int d = 0; d < x.ndim; d++) {
-        const bool kept = sizes ? n->items[d].i == x.dims[d] : n->items[d].f == 1;
-        if (d < 2 && !kept)
-            return haul__onnx_refuse(c, "a change of the batch or the channels");
-        if (d >= 2 &&
-            !is_placed(&how, x.dims[d], sizes ? (double)n->items[d].i / (double)x.dims[d] : n->items[d].f, !sizes))
-            return haul__onnx_refuse(c, "this mode for these sizes");
+        const double scale = sizes ? (double)n->items[d].i / (double)x.dims[d] : n->items[d].f;
+        const bool   kept = sizes ? n->items[d].i == x.dims[d] : n->items[d].f == 1;
+        if (d < 2 ? !kept : !is_placed(&how, x.dims[d], scale, !sizes))
+            return haul__onnx_resample(c, n, sizes != NULL);
         same = same && kept;
         if (d >= 2 && sizes)
             o.size[d - 2] = n->items[d].i;

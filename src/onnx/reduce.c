@@ -1,5 +1,7 @@
 /* Operators that reduce axes. */
 #include <haul/dtype.h>
+#include <haul/elementwise.h>
+#include <haul/statistics.h>
 #include <haul/transfer.h>
 #include <string.h>
 
@@ -103,4 +105,59 @@ haul_tensor *haul__onnx_cumsum(haul__onnx_call *c)
     }
     haul_tensor *y = haul_cumsum(x, axis);
     return settled(c, reverse ? haul_flip(y, HAUL_AXES(axis)) : y);
+}
+
+/* Exclusive products begin with 1. */
+haul_tensor *haul__onnx_cumprod(haul__onnx_call *c)
+{
+    const bool   exclusive = haul__onnx_int(c, "exclusive", 0) != 0, reverse = haul__onnx_int(c, "reverse", 0) != 0;
+    haul_tensor *x = X(0);
+    int64_t      wanted;
+    int          axis;
+    if (haul__onnx_integer(c, 1, 0, &wanted) || haul__onnx_axis(c, wanted, haul__onnx_shape(c, 0).ndim, &axis))
+        return NULL;
+    x = reverse ? haul_flip(x, HAUL_AXES(axis)) : x;
+    haul_tensor *y = haul_cumprod(x, axis);
+    if (exclusive && !haul__failed(y)) {
+        haul_tensor *parts[] = {haul_ones_like(haul_slice(y, axis, 0, 1, 1)), y};
+        y = haul_slice(haul_cat(parts, 2, axis), axis, 0, haul__onnx_shape(c, 0).dims[axis], 1);
+    }
+    return settled(c, reverse ? haul_flip(y, HAUL_AXES(axis)) : y);
+}
+
+/* Vectors of zeros stay as they are. */
+haul_tensor *haul__onnx_lp_normalization(haul__onnx_call *c)
+{
+    const int64_t p = haul__onnx_int(c, "p", 2);
+    haul_tensor  *x = X(0);
+    int           axis;
+    if (p != 1 && p != 2)
+        return haul__onnx_refuse(c, "a p other than 1 and 2");
+    if (haul__onnx_axis(c, haul__onnx_int(c, "axis", -1), haul__onnx_shape(c, 0).ndim, &axis))
+        return NULL;
+    haul_tensor *norm = haul_sum(p == 1 ? haul_abs(x) : haul_square(x), HAUL_AXES(axis), .keepdim = true);
+    norm = p == 1 ? norm : haul_sqrt(norm);
+    return haul_div(x, haul_where_scalar(haul_ne_scalar(norm, 0), norm, 1));
+}
+
+haul_tensor *haul__onnx_mean_variance_normalization(haul__onnx_call *c)
+{
+    haul_tensor        *x = X(0);
+    haul__onnx_list     axes;
+    haul_reduce_options o = {.x = x, .keepdim = true};
+    int                 axis;
+    if (haul__onnx_ints(c, "axes", &axes))
+        return NULL;
+    if (axes.count > HAUL_MAX_DIMS)
+        return haul__onnx_wrong(c, "more than 8 axes");
+    if (!axes.given)
+        axes = (haul__onnx_list){.count = 3, .items = {0, 2, 3}};
+    for (int i = 0; i < axes.count; i++) {
+        if (haul__onnx_axis(c, axes.items[i], haul__onnx_shape(c, 0).ndim, &axis))
+            return NULL;
+        o.haul__axes.axes[o.haul__axes.count++] = axis;
+    }
+    x = haul_sub(x, haul_mean_with(&o));
+    o.x = haul_square(x);
+    return haul_div(x, haul_add_scalar(haul_sqrt(haul_mean_with(&o)), 1e-9));
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <haul/elementwise.h>
+#include <haul/linalg.h>
 
 #include "onnx/families.h"
 #include "onnx/fold.h"

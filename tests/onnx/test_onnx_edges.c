@@ -169,6 +169,18 @@ static void test_onnx_edges__out_of_range(void **state)
     add(node_of("ScatterND", "x at u", "y"));
     expect_failure(call(17, FLOAT), "an index of ScatterND beyond its axis");
     begin();
+    put_tensor(&graph, "at", INT64, SIZES(1, 2), (const int64_t[]){0, 5}, 16);
+    add(node_of("GatherND", "x at", "y"));
+    expect_failure(call(17, FLOAT), "an index of GatherND beyond its axis");
+    begin();
+    add(with_ints(node_of("MeanVarianceNormalization", "x", "y"), "axes", 1, &far));
+    expect_failure(call(17, FLOAT), "axis 2^32 of MeanVarianceNormalization");
+    begin();
+    put_tensor(&graph, "p", FLOAT, SIZES(1, 1, 2), (const float[]){1, 2}, 8);
+    put_tensor(&graph, "w", FLOAT, SIZES(1, 1, 2), (const float[]){1, 2}, 8);
+    add(with_ints(node_of("ConvTranspose", "p w", "y"), "output_shape", 1, &far));
+    expect_failure(call(17, FLOAT), "an output_shape of 2^32");
+    begin();
     add_i64("axes", 1, &far);
     add(node_of("ReduceSum", "x axes", "y"));
     expect_failure(call(17, FLOAT), "axis 2^32 of ReduceSum");

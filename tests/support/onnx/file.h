@@ -112,6 +112,15 @@ static inline void put_int(message *node, const char *name, int64_t value)
     put_message(node, 5, &attribute);
 }
 
+static inline void put_string(message *node, const char *name, const char *value)
+{
+    message attribute = {0};
+    put_text(&attribute, 1, name);
+    put_text(&attribute, 4, value);
+    put_number(&attribute, 20, 3);
+    put_message(node, 5, &attribute);
+}
+
 static inline message model_of(const message *graph, int opset)
 {
     message model = {0}, import = {0};
