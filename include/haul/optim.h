@@ -268,6 +268,48 @@ typedef struct HAUL__DESIGNATED haul_lamb_options {
     haul_lamb_with(HAUL__OPTIMIZER_OPTIONS(haul_lamb_options, haul_lamb_needs_a_learning_rate, __VA_ARGS__))
 HAUL_API haul_optimizer *haul_lamb_with(const haul_lamb_options *options);
 
+/* How haul_lbfgs finds the length of a step.
+ *
+ * - HAUL_LBFGS_NONE: it is the learning rate
+ * - HAUL_LBFGS_STRONG_WOLFE: a search along the direction, until the strong Wolfe conditions hold */
+typedef enum haul_line_search { HAUL_LBFGS_NONE = 0, HAUL_LBFGS_STRONG_WOLFE = 1 } haul_line_search;
+
+/* L-BFGS (Liu, Nocedal 1989; the line search: Nocedal, Wright 2006, algorithms 3.5 and 3.6), with the steps of
+ * torch.optim.LBFGS, whose rate is 1 by default: haul_lbfgs(net, 1, .line_search = HAUL_LBFGS_STRONG_WOLFE). A step
+ * makes up to .max_iter iterations and computes the loss in each: haul_optimizer_step_closure makes it, and
+ * haul_optimizer_step refuses to. A step ends early when no element of the gradient is above .tolerance_grad, or when
+ * the loss, the parameters, or the derivative along the direction change by less than .tolerance_change.
+ *
+ * The parameters have one dtype, are on one device, and form one group: haul_optimizer_add_group refuses. Parameters
+ * without a gradient count as if it was zero.
+ *
+ * Memory: a vector has the size of all parameters (in f32 for f16 and bf16). The state is 2 vectors, and 2 more after
+ * each iteration, until there are .history_size pairs: with the default up to 202 times the parameters. A step needs
+ * about 8 vectors more.
+ *
+ * Waits: the host decides when the iterations end, so it waits once for each evaluation of the loss, and once or twice
+ * for each iteration. A recorded step runs as it is. haul_optimizer_set_offload and haul_grad_scaler_step fail with
+ * HAUL_UNSUPPORTED.
+ *
+ * Settings for haul_optimizer_set: lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search.
+ * State: lbfgs.d, lbfgs.prev_flat_grad, lbfgs.numbers, lbfgs.old_dirs.N and lbfgs.old_stps.N. */
+typedef struct HAUL__DESIGNATED haul_lbfgs_options {
+    haul_module *module; /* the module, or NULL if .parameters is given; positional */
+    double       lr;     /* the learning rate; positional */
+    HAUL__GUARD(max_iter)
+    int              max_iter;           /* the most iterations of a step; default 20 */
+    int              max_eval;           /* stop after so many evaluations of the loss; default 1.25 max_iter */
+    double           tolerance_grad;     /* of the largest element of the gradient; default 1e-7; HAUL_ZERO for zero */
+    double           tolerance_change;   /* of the loss and the parameters; default 1e-9; HAUL_ZERO for zero */
+    int              history_size;       /* the most pairs of vectors that are kept; default 100 */
+    haul_line_search line_search;        /* default HAUL_LBFGS_NONE */
+    const haul_named_tensor *parameters; /* the parameters, instead of those of a module */
+    int                      count;      /* the number of .parameters */
+} haul_lbfgs_options;
+#define haul_lbfgs(...)                                                                                                \
+    haul_lbfgs_with(HAUL__OPTIMIZER_OPTIONS(haul_lbfgs_options, haul_lbfgs_needs_a_learning_rate, __VA_ARGS__))
+HAUL_API haul_optimizer *haul_lbfgs_with(const haul_lbfgs_options *options);
+
 /* ---- Optimizers of the program ----
  * Checkpoints, groups, clipping, schedules, averages and early stopping work with them as with the others. */
 
@@ -346,11 +388,44 @@ HAUL_API haul_optimizer *haul_optimizer_new_with(const char *kind, const haul_op
  * changes nothing. LAMB and optimizers of the program may already have changed some parameters. */
 HAUL_API haul_status haul_optimizer_step(haul_optimizer *optimizer);
 
+/* Computes the loss and the gradients, and returns the loss, a tensor of one element. The rules of scope.h for
+ * functions of the program hold. It fails if it returns NULL or a failed tensor, or records an error. */
+typedef haul_tensor *haul_optimizer_closure(void *context);
+
+/* Make one step with a function that computes the loss:
+ *
+ *     typedef struct fitting {
+ *         haul_module    *net;
+ *         haul_optimizer *optimizer;
+ *         haul_tensor    *x, *y;
+ *     } fitting;
+ *
+ *     static haul_tensor *closure(void *context)
+ *     {
+ *         const fitting *f = context;
+ *         haul_optimizer_zero_grad(f->optimizer);
+ *         haul_tensor *loss = haul_mse_loss(haul_call(f->net, f->x), f->y);
+ *         haul_backward(loss);
+ *         return loss;
+ *     }
+ *
+ *     fitting      f = {net, haul_lbfgs(net, 1), x, y};
+ *     haul_tensor *loss = haul_optimizer_step_closure(f.optimizer, closure, &f);
+ *
+ * haul_lbfgs calls it as often as it needs, each time with other parameters. For other optimizers this is one call of
+ * the closure and then haul_optimizer_step. The closure runs with graphs on, in a scope of its own.
+ *
+ * Returns the loss of the first call, without a graph. If the closure fails, the step fails with its error; of
+ * haul_lbfgs, parameters then have the values of the last iteration that was complete, or, without a line search, those
+ * for which the closure failed. The next step goes on from there. */
+HAUL_API haul_tensor *haul_optimizer_step_closure(haul_optimizer *optimizer, haul_optimizer_closure *closure,
+                                                  void *context);
+
 /* Remove the gradients of all parameters: they are absent afterwards, as in PyTorch. */
 HAUL_API haul_status haul_optimizer_zero_grad(haul_optimizer *optimizer);
 
 /* The kind of an optimizer: "sgd", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "nadam", "radam", "lion", "lamb",
- * or that given to haul_optimizer_new. "" on failure. */
+ * "lbfgs", or that given to haul_optimizer_new. "" on failure. */
 HAUL_API const char *haul_optimizer_kind(const haul_optimizer *optimizer);
 
 /* The module of an optimizer; NULL if it was made without one, and on failure. */

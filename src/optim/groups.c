@@ -361,6 +361,12 @@ int haul_optimizer_add_group_with(haul_optimizer *optimizer, const haul_optimize
         haul__fail_null(ADD_GROUP, "options");
         return -1;
     }
+    if (optimizer->kind->joint) {
+        haul__fail(HAUL_UNSUPPORTED, ADD_GROUP, "optimizer",
+                   "this optimizer (%s) has one group of parameters, as in PyTorch; give all of them when it is made",
+                   optimizer->kind->name);
+        return -1;
+    }
     memcpy(group.values, optimizer->defaults, sizeof group.values);
     int number = read_settings(optimizer, options, group.values) || select_parameters(optimizer, options, &a)
                      ? -1

@@ -147,7 +147,7 @@ static void destroy(void *object)
     haul__object_release(o->former_scaler);
     haul__object_release(o->found);
     haul__object_release(o->skipped);
-    haul__optimizer_free_own(o->own);
+    (o->kind->joint ? o->kind->joint->free : haul__optimizer_free_own)(o->own);
     haul__object_free(&o->object, sizeof *o);
 }
 

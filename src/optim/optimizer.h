@@ -49,6 +49,18 @@ typedef struct haul__group_setting {
     bool        flag;
 } haul__group_setting;
 
+/* What a kind does for all parameters together. Its steps call a function of the program several times, all its
+ * parameters are in one group, and its state is a block, the optimizer's `own`. */
+typedef struct haul__joint {
+    /* A step: the loss of its beginning, without a graph, which the innermost scope owns; a failed tensor on failure.
+     */
+    haul_tensor *(*step)(haul_optimizer *o, haul_optimizer_closure *closure, void *context);
+    /* As haul_optimizer_state and haul_optimizer_load_state, without a loss scaler; tensors have names. */
+    int (*state)(haul_optimizer *o, haul_named_tensor *out, int capacity);
+    haul_status (*load)(haul_optimizer *o, const haul_named_tensor *tensors, int count);
+    void (*free)(void *own); /* ignores NULL */
+} haul__joint;
+
 typedef struct haul__optimizer_kind haul__optimizer_kind;
 struct haul__optimizer_kind {
     const char         *name;
@@ -69,7 +81,8 @@ struct haul__optimizer_kind {
      * steps, `first` and the presence of a guard are the same. */
     haul_status (*update)(const haul__optimizer_kind *kind, const double *values, const haul__update *updates,
                           int count);
-    bool by_operations; /* operations of the public interface make its steps, not a kernel */
+    const haul__joint *joint;         /* NULL: each parameter has a state and an update of its own */
+    bool               by_operations; /* operations of the public interface make its steps, not a kernel */
     /* Of a rule (optim/rules/rule.h): its operation, the kernels without and with a guard, and the scalars of step
      * number `step`, from 1. */
     const haul__operation *operation;
@@ -88,15 +101,15 @@ enum { HAUL__LR = 0 }; /* the index of the learning rate in the settings of all 
 struct haul_optimizer {
     haul__object                object;
     const haul__optimizer_kind *kind;
-    void                       *own;     /* of optimizers of the program: a block that has the kind; else NULL */
-    haul_module                *module;  /* NULL: it was made for a list of parameters */
-    int64_t                     steps;   /* includes those in `skipped` */
-    haul__optimizer_entry      *entries; /* one for each distinct parameter; those of a group are adjacent */
-    int                         count;
-    haul__optimizer_group      *groups;
-    int                         group_count;
-    double                      defaults[HAUL__MAX_SETTINGS]; /* the settings it was made with */
-    bool                        offloads;                     /* it keeps its state in host memory (optim/offload.h) */
+    void                  *own;    /* of optimizers of the program: a block that has the kind; of joint kinds: theirs */
+    haul_module           *module; /* NULL: it was made for a list of parameters */
+    int64_t                steps;  /* includes those in `skipped` */
+    haul__optimizer_entry *entries; /* one for each distinct parameter; those of a group are adjacent */
+    int                    count;
+    haul__optimizer_group *groups;
+    int                    group_count;
+    double                 defaults[HAUL__MAX_SETTINGS]; /* the settings it was made with */
+    bool                   offloads;                     /* it keeps its state in host memory (optim/offload.h) */
 
     haul_grad_scaler *scaler;                        /* holds a reference; NULL: none yet */
     haul_grad_scaler *former_scaler;                 /* holds a reference; the one before that, NULL: none */
@@ -142,6 +155,10 @@ haul__cost haul__step_cost(const haul__call *c);
 haul_status haul__step_each(haul__call *c,
                             haul_status (*one)(const haul__call *c, haul_tensor *const *operands, void *params),
                             void *params);
+
+/* Calls a closure with graphs on, and checks the loss that it returns: a failed tensor, with an error recorded for
+ * `operation`, if it fails. The innermost scope owns the loss. */
+haul_tensor *haul__call_closure(haul_optimizer_closure *closure, void *context, const char *operation);
 
 /* Frees the block of an optimizer of the program; NULL is ignored. */
 void haul__optimizer_free_own(void *own);

@@ -62,6 +62,8 @@ int haul_optimizer_state(haul_optimizer *optimizer, haul_named_tensor *out, int 
         return -1;
     }
     const haul__optimizer_kind *kind = optimizer->kind;
+    if (kind->joint)
+        return kind->joint->state(optimizer, out, capacity);
     for (int i = 0; i < optimizer->count; i++) {
         haul__optimizer_entry *e = &optimizer->entries[i];
         for (int k = 0; k < saved_count(kind); k++) {
@@ -213,6 +215,21 @@ static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *sc
     }
 }
 
+/* For a kind with a state of all parameters together. */
+static haul_status load_joint(haul_optimizer *o, const haul_named_tensor *tensors, int count, int64_t steps)
+{
+    static const char operation[] = "haul_optimizer_load_state";
+    haul_status       status = HAUL_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = tensors[i].name ? haul__check_tensor(operation, "tensors", tensors[i].tensor)
+                                 : haul__fail_null(operation, "tensors");
+    if (!status)
+        status = o->kind->joint->load(o, tensors, count);
+    if (!status)
+        o->steps = steps;
+    return status;
+}
+
 haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_named_tensor *tensors, int count,
                                       int64_t steps)
 {
@@ -232,7 +249,12 @@ haul_status haul_optimizer_load_state(haul_optimizer *optimizer, const haul_name
     haul__place_as_given();
     haul_status  status = HAUL_OK;
     haul_tensor *scaler[SCALER_STATES] = {NULL};
-    incoming    *in = haul__calloc((size_t)optimizer->count, sizeof *in);
+    if (optimizer->kind->joint) {
+        status = load_joint(optimizer, tensors, count, steps);
+        haul_scope_pop(scope);
+        return status;
+    }
+    incoming *in = haul__calloc((size_t)optimizer->count, sizeof *in);
     if (!in)
         status = haul__fail_memory(operation, (size_t)optimizer->count * sizeof *in);
     for (int i = 0; i < count && !status; i++)

@@ -380,6 +380,11 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
                           "this optimizer (%s) makes its steps with operations, and the device cannot skip them; train "
                           "in bf16, which needs no gradient scaler",
                           optimizer->kind->name);
+    if (optimizer->kind->joint)
+        return haul__fail(HAUL_UNSUPPORTED, operation, "optimizer",
+                          "this optimizer (%s) computes the loss several times in a step; call "
+                          "haul_optimizer_step_closure with a function that computes it",
+                          optimizer->kind->name);
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();

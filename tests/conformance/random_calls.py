@@ -48,6 +48,7 @@ VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_
           "haul_function *": "one_in(r, 40) ? NULL : function",
           "haul_module_function *": "one_in(r, 40) ? NULL : visit",
           "haul_optimizer_function *": "one_in(r, 40) ? NULL : update",
+          "haul_optimizer_closure *": "one_in(r, 40) ? NULL : closure",
           "haul_gradient_hook *": "one_in(r, 40) ? NULL : gradient_hook",
           "haul_leaf_hook *": "one_in(r, 40) ? NULL : leaf_hook",
           "haul_step_function *": "one_in(r, 40) ? NULL : recorded", "haul_call_watcher *": "NULL",

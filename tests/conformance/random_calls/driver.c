@@ -221,6 +221,12 @@ static haul_status update(const haul_optimizer_update *u, void *context)
     return haul_sub_into(u->parameter, u->parameter, u->gradient);
 }
 
+static haul_tensor *closure(void *context)
+{
+    (void)context;
+    return haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, 0.5);
+}
+
 static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
 {
     (void)context;
