@@ -1,40 +1,25 @@
-/* PNG by libpng. Its errors jump back to this file and become messages; nothing is printed, nothing exits. */
+/* Reading PNG by libpng. */
 #include "haul_config.h"
 
 #include "data/image/image.h"
 
 #ifdef HAUL_HAVE_PNG
-#include <png.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "core/error.h"
+#include "data/image/png_guard.h"
 
 typedef struct state {
     png_struct  *png;
     png_info    *info;
     haul__image *image;
-    size_t       at;        /* bytes of the file taken */
-    uint8_t     *stored;    /* pixels as in the file, if rows cannot be handed over as they come */
-    uint8_t     *pixels;    /* of a picture that is not upright */
-    uint8_t     *numbers;   /* where the stored numbers go in place of pixels; or NULL */
-    bool         exhausted; /* memory */
-    char         message[128];
+    size_t       at;      /* bytes of the file taken */
+    uint8_t     *stored;  /* pixels as in the file, if rows cannot be handed over as they come */
+    uint8_t     *pixels;  /* of a picture that is not upright */
+    uint8_t     *numbers; /* where the stored numbers go in place of pixels; or NULL */
+    png_guard    guard;
 } state;
-
-static void give_up(png_struct *png, const char *message)
-{
-    state *s = png_get_error_ptr(png);
-    snprintf(s->message, sizeof s->message, "%s", message);
-    png_longjmp(png, 1);
-}
-
-static void say_nothing(png_struct *png, const char *message)
-{
-    (void)png;
-    (void)message;
-}
 
 static void take(png_struct *png, png_byte *out, size_t bytes)
 {
@@ -43,20 +28,6 @@ static void take(png_struct *png, png_byte *out, size_t bytes)
         png_error(png, "it ends too early");
     memcpy(out, s->image->data + s->at, bytes);
     s->at += bytes;
-}
-
-static void *allocate(png_struct *png, png_alloc_size_t bytes)
-{
-    state *s = png_get_mem_ptr(png);
-    void  *memory = haul__malloc(bytes);
-    s->exhausted = s->exhausted || !memory;
-    return memory;
-}
-
-static void release(png_struct *png, void *memory)
-{
-    (void)png;
-    haul__free(memory);
 }
 
 /* Converts any file to pixels. Returns the number of passes over the picture. */
@@ -167,14 +138,15 @@ static haul_status read(state *s, haul__image *image, const haul__image_rows *ro
 static haul_status guarded(state *s, haul__image *image, const haul__image_rows *rows)
 {
     if (setjmp(png_jmpbuf(s->png)) != 0)
-        return s->exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->message);
+        return s->guard.exhausted ? haul__image_no_memory(image, 0) : haul__image_unsound(image, s->guard.message);
     return read(s, image, rows);
 }
 
 static haul_status read_file(haul__image *image, const haul__image_rows *rows, uint8_t *numbers)
 {
     state s = {.image = image, .numbers = numbers};
-    s.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
+    s.png =
+        png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &s.guard, give_up, say_nothing, &s.guard, allocate, release);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
     haul_status status = s.info ? guarded(&s, image, rows) : haul__image_no_memory(image, sizeof s);
     png_destroy_read_struct(&s.png, &s.info, NULL);

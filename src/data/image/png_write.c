@@ -1,36 +1,21 @@
-/* Writing PNG by libpng. Its errors jump back to this file and become messages; nothing is printed, nothing exits. */
+/* Writing PNG by libpng. */
 #include "haul_config.h"
 
 #include "data/image/write.h"
 
 #ifdef HAUL_HAVE_PNG
-#include <png.h>
-#include <stdio.h>
 
 #include "base/alloc.h"
 #include "core/error.h"
+#include "data/image/png_guard.h"
 
 typedef struct state {
     png_struct              *png;
     png_info                *info;
     const haul__picture_out *picture;
-    haul_status              status;    /* of the writer, whose message is recorded */
-    bool                     exhausted; /* memory */
-    char                     message[128];
+    haul_status              status; /* of the writer, whose message is recorded */
+    png_guard                guard;
 } state;
-
-static void give_up(png_struct *png, const char *message)
-{
-    state *s = png_get_error_ptr(png);
-    snprintf(s->message, sizeof s->message, "%s", message);
-    png_longjmp(png, 1);
-}
-
-static void say_nothing(png_struct *png, const char *message)
-{
-    (void)png;
-    (void)message;
-}
 
 static void put(png_struct *png, png_byte *data, size_t bytes)
 {
@@ -45,27 +30,15 @@ static void flush(png_struct *png)
     (void)png;
 }
 
-static void *allocate(png_struct *png, png_alloc_size_t bytes)
-{
-    state *s = png_get_mem_ptr(png);
-    void  *memory = haul__malloc(bytes);
-    s->exhausted = s->exhausted || !memory;
-    return memory;
-}
-
-static void release(png_struct *png, void *memory)
-{
-    (void)png;
-    haul__free(memory);
-}
-
 /* The state belongs to the caller, because local variables of the function that calls setjmp are unreliable after a
  * jump. */
 static haul_status guarded(state *s)
 {
     const haul__picture_out *p = s->picture;
     if (setjmp(png_jmpbuf(s->png)) != 0)
-        return s->status ? s->status : s->exhausted ? haul__picture_no_memory(p) : haul__picture_fails(p, s->message);
+        return s->status            ? s->status
+               : s->guard.exhausted ? haul__picture_no_memory(p)
+                                    : haul__picture_fails(p, s->guard.message);
     png_set_write_fn(s->png, s, put, flush);
     png_set_IHDR(s->png, s->info, (png_uint_32)p->width, (png_uint_32)p->height, 8,
                  p->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
@@ -82,7 +55,8 @@ static haul_status guarded(state *s)
 haul_status haul__write_png(const haul__picture_out *picture)
 {
     state s = {.picture = picture};
-    s.png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s, give_up, say_nothing, &s, allocate, release);
+    s.png =
+        png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &s.guard, give_up, say_nothing, &s.guard, allocate, release);
     s.info = s.png ? png_create_info_struct(s.png) : NULL;
     haul_status status = s.info ? guarded(&s) : haul__picture_no_memory(picture);
     png_destroy_write_struct(&s.png, &s.info);
