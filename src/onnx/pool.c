@@ -171,17 +171,24 @@ static haul_tensor *places_of(haul__onnx_call *c, const haul_shape *x, haul_tens
     return haul_add(places, haul_reshape(haul_arange_i64(0, x->dims[0] * x->dims[1] * plane, plane ? plane : 1), line));
 }
 
+/* True if no padding is wider than half of the window, which is as much as Haul's pooling takes. */
+static bool is_half_padded(const window *w)
+{
+    bool half = true;
+    for (int d = 0; d < w->ndim; d++)
+        half = half && w->before[d] <= w->size[d] / 2;
+    return half;
+}
+
 haul_tensor *haul__onnx_max_pool(haul__onnx_call *c)
 {
     const bool       ceil_mode = haul__onnx_int(c, "ceil_mode", 0) != 0;
     const haul_shape shape = haul__onnx_shape(c, 0);
     const haul_dtype dtype = haul__onnx_type(c, 0);
     window           w;
-    bool             half = true;
     if (haul__onnx_read_window(c, &w, NULL))
         return NULL;
-    for (int d = 0; d < w.ndim; d++)
-        half = half && w.before[d] <= w.size[d] / 2;
+    const bool   half = is_half_padded(&w);
     haul_tensor *x = haul_dtype_is_float(dtype) ? X(0) : haul_cast(X(0), HAUL_F32); /* of 8 bits */
     if (c->step->output_count > 1 && c->step->outputs[1] >= 0) {
         haul_tensor *y = NULL, *places = NULL;
@@ -233,11 +240,9 @@ haul_tensor *haul__onnx_average_pool(haul__onnx_call *c)
     const bool       include = haul__onnx_int(c, "count_include_pad", 0) != 0;
     const haul_shape shape = haul__onnx_shape(c, 0);
     window           w;
-    bool             half = true;
     if (haul__onnx_read_window(c, &w, NULL))
         return NULL;
-    for (int d = 0; d < w.ndim; d++)
-        half = half && w.before[d] <= w.size[d] / 2;
+    const bool   half = is_half_padded(&w);
     const window asked = w;
     if (haul__onnx_int(c, "ceil_mode", 0))
         add_for_ceil(&w, &shape);

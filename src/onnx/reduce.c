@@ -89,7 +89,9 @@ haul_tensor *haul__onnx_arg(haul__onnx_call *c)
     return haul_rsub(y, (double)(shape.dims[axis] - 1));
 }
 
-haul_tensor *haul__onnx_cumsum(haul__onnx_call *c)
+/* Sums or products along an axis. Exclusive ones are those of the elements before: the first is what `first` makes. */
+static haul_tensor *scan(haul__onnx_call *c, haul_tensor *(*along)(haul_tensor *x, int axis),
+                         haul_tensor *(*first)(haul_tensor *like))
 {
     const bool   exclusive = haul__onnx_int(c, "exclusive", 0) != 0, reverse = haul__onnx_int(c, "reverse", 0) != 0;
     haul_tensor *x = X(0);
@@ -97,32 +99,22 @@ haul_tensor *haul__onnx_cumsum(haul__onnx_call *c)
     int          axis;
     if (haul__onnx_integer(c, 1, 0, &wanted) || haul__onnx_axis(c, wanted, haul__onnx_shape(c, 0).ndim, &axis))
         return NULL;
-    const int64_t n = haul__onnx_shape(c, 0).dims[axis];
-    x = reverse ? haul_flip(x, HAUL_AXES(axis)) : x;
-    if (exclusive && n) { /* a 0 before all but the last */
-        haul_tensor *parts[] = {haul_zeros_like(haul_slice(x, axis, 0, 1, 1)), haul_slice(x, axis, 0, n - 1, 1)};
-        x = haul_cat(parts, 2, axis);
-    }
-    haul_tensor *y = haul_cumsum(x, axis);
-    return settled(c, reverse ? haul_flip(y, HAUL_AXES(axis)) : y);
-}
-
-/* Exclusive products begin with 1. */
-haul_tensor *haul__onnx_cumprod(haul__onnx_call *c)
-{
-    const bool   exclusive = haul__onnx_int(c, "exclusive", 0) != 0, reverse = haul__onnx_int(c, "reverse", 0) != 0;
-    haul_tensor *x = X(0);
-    int64_t      wanted;
-    int          axis;
-    if (haul__onnx_integer(c, 1, 0, &wanted) || haul__onnx_axis(c, wanted, haul__onnx_shape(c, 0).ndim, &axis))
-        return NULL;
-    x = reverse ? haul_flip(x, HAUL_AXES(axis)) : x;
-    haul_tensor *y = haul_cumprod(x, axis);
+    haul_tensor *y = along(reverse ? haul_flip(x, HAUL_AXES(axis)) : x, axis);
     if (exclusive && !haul__failed(y)) {
-        haul_tensor *parts[] = {haul_ones_like(haul_slice(y, axis, 0, 1, 1)), y};
+        haul_tensor *parts[] = {first(haul_slice(y, axis, 0, 1, 1)), y};
         y = haul_slice(haul_cat(parts, 2, axis), axis, 0, haul__onnx_shape(c, 0).dims[axis], 1);
     }
     return settled(c, reverse ? haul_flip(y, HAUL_AXES(axis)) : y);
+}
+
+haul_tensor *haul__onnx_cumsum(haul__onnx_call *c)
+{
+    return scan(c, haul_cumsum, haul_zeros_like);
+}
+
+haul_tensor *haul__onnx_cumprod(haul__onnx_call *c)
+{
+    return scan(c, haul_cumprod, haul_ones_like);
 }
 
 /* Vectors of zeros stay as they are. */
