@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
+#include "support/conformance/golden.h"
 #include "support/failure.h"
 #include "support/into.h"
 #include "support/linalg.h"
@@ -15,15 +16,8 @@ static cJSON *golden;
 
 static int load_golden(void **state)
 {
-    static char text[1 << 18];
-    FILE       *f = fopen(HAUL_SOURCE "/tests/golden/pictures.json", "r");
     (void)state;
-    if (!f)
-        return 1;
-    size_t size = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[size] = 0;
-    golden = cJSON_Parse(text);
+    golden = read_golden_json("pictures.json");
     return !golden;
 }
 

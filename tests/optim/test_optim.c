@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "support/conformance/conformance.h"
+#include "support/conformance/golden.h"
 #include "support/scope.h"
 
 enum { SIZE = 6, STEPS = 5 };
@@ -17,14 +18,8 @@ static cJSON *golden;
 
 static int load_golden(void **state)
 {
-    FILE  *f = fopen(HAUL_SOURCE "/tests/golden/optimizers.json", "r");
-    char   text[40000];
-    size_t size = f ? fread(text, 1, sizeof text - 1, f) : 0;
     (void)state;
-    if (f)
-        fclose(f);
-    text[size] = 0;
-    golden = cJSON_Parse(text);
+    golden = read_golden_json("optimizers.json");
     return !golden;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/conformance/conformance.h"
+#include "support/conformance/golden.h"
 #include "support/failure.h"
 #include "support/scope.h"
 
@@ -75,14 +76,8 @@ static const optimizer_case *case_at(int k)
 
 static int load_golden(void **state)
 {
-    static char text[60000];
-    FILE       *f = fopen(HAUL_SOURCE "/tests/golden/optimizers_f64.json", "r");
-    size_t      size = f ? fread(text, 1, sizeof text - 1, f) : 0;
     (void)state;
-    if (f)
-        fclose(f);
-    text[size] = 0;
-    golden = cJSON_Parse(text);
+    golden = read_golden_json("optimizers_f64.json");
     return !golden;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "optim/schedule.h"
+#include "support/conformance/golden.h"
 #include "support/scope.h"
 
 enum { STEPS = 100 };
@@ -15,15 +16,8 @@ static cJSON *golden;
 
 static int load_golden(void **state)
 {
-    enum { ROOM = 1 << 18 };
-    char *text = calloc(1, ROOM);
-    FILE *f = fopen(HAUL_SOURCE "/tests/golden/schedules.json", "r");
     (void)state;
-    if (f && fread(text, 1, ROOM - 1, f))
-        golden = cJSON_Parse(text);
-    if (f)
-        fclose(f);
-    free(text);
+    golden = read_golden_json("schedules.json");
     return !golden;
 }
 

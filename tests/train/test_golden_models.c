@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "support/conformance/conformance.h"
-#include "train/golden.h"
+#include "support/conformance/golden.h"
 
 enum { CLASSES = 10, BATCH = 4, STEPS = 3, PICTURES = 1000 };
 #define RATE 0.01
@@ -147,10 +147,7 @@ static void compare(const cJSON *golden, haul_device *device)
 
 int main(void)
 {
-    size_t size;
-    char  *text = read_golden(HAUL_SOURCE "/tests/golden/models.json", &size);
-    cJSON *golden = text ? cJSON_Parse(text) : NULL;
-    free(text);
+    cJSON *golden = read_golden_json("models.json");
     if (!golden) {
         printf("tests/golden/models.json cannot be read\n");
         return 1;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "support/conformance/conformance.h"
-#include "train/golden.h"
+#include "support/conformance/golden.h"
 
 #define STEPS         200
 #define WHOLE_BATCHES 156 /* of the first file: 10000 / 64 */
@@ -106,9 +106,7 @@ static void compare(const cJSON *golden, const char *key, double lr, int steps, 
 int main(void)
 {
     const char *folder = getenv("HAUL_TEST_DATA");
-    size_t      size;
-    char       *text = read_golden(HAUL_SOURCE "/tests/golden/simplecnn.json", &size);
-    cJSON      *golden = text ? cJSON_Parse(text) : NULL;
+    cJSON      *golden = read_golden_json("simplecnn.json");
     if (!golden) {
         printf("tests/golden/simplecnn.json cannot be read\n");
         return 1;
@@ -116,7 +114,6 @@ int main(void)
     if (!folder || !data_is(folder, (uint32_t)cJSON_GetObjectItem(golden, "data_crc32")->valuedouble)) {
         printf("skipped: HAUL_TEST_DATA does not name the CIFAR-10 files the golden losses were made from\n");
         cJSON_Delete(golden);
-        free(text);
         return 77;
     }
     haul_scope  *program = haul_scope_push();
@@ -128,6 +125,5 @@ int main(void)
     }
     haul_scope_pop(program);
     cJSON_Delete(golden);
-    free(text);
     return finish_cases("golden training");
 }

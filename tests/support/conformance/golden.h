@@ -1,7 +1,8 @@
-/* Reads a golden file. */
-#ifndef TRAIN_GOLDEN_H
-#define TRAIN_GOLDEN_H
+/* Reads golden files. */
+#ifndef HAUL_TESTS_GOLDEN_H
+#define HAUL_TESTS_GOLDEN_H
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +25,18 @@ static inline char *read_golden(const char *path, size_t *size)
     }
     fclose(f);
     return text;
+}
+
+/* tests/golden/NAME, a JSON file, which the caller deletes; NULL if it cannot be read. */
+static inline cJSON *read_golden_json(const char *name)
+{
+    char   path[1024];
+    size_t size;
+    snprintf(path, sizeof path, "%s/tests/golden/%s", HAUL_SOURCE, name);
+    char  *text = read_golden(path, &size);
+    cJSON *golden = text ? cJSON_Parse(text) : NULL;
+    free(text);
+    return golden;
 }
 
 #endif
