@@ -1,39 +1,44 @@
-/* haul what-if: a training step on another machine, against this computer. Everything is predicted. */
+/* haul what-if: a training step on another machine, against this computer, or on many ranks. Everything is predicted.
+ */
 #include <stddef.h>
 
 #include "base/alloc.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/prospect.h"
+#include "cli/plan/what_if_ranks.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "cli/train/one_step.h"
 #include "cli/train/planner.h"
 #include "plan/here.h"
+#include "plan/ranks.h"
 
 typedef struct what_if_options {
-    one_step    step;
-    const char *machine; /* NULL: none */
-    bool        json;
+    one_step      step;
+    const char   *machine; /* NULL: none */
+    what_if_ranks ranks;
+    bool          json;
 } what_if_options;
 
 enum { MACHINES = 2, MOST_COLUMNS = 4 };
 
 /* The machines, this computer first, and the columns that compare their devices. */
 typedef struct comparison {
-    const what_if_options *options;
-    haul__machine         *machines[MACHINES];
-    prospect               columns[MOST_COLUMNS];
-    int                    count;
+    what_if_options *options;
+    haul__machine   *machines[MACHINES];
+    prospect         columns[MOST_COLUMNS];
+    int              count;
 } comparison;
 
 /* ---- the columns ---- */
 
+/* With ranks, one machine. */
 static bool load(comparison *c)
 {
     if (!haul__machine_choose("haul what-if", c->options->machine, &c->machines[1]) &&
-        !haul__machine_choose("haul what-if", NULL, &c->machines[0]))
+        (c->options->ranks.list || !haul__machine_choose("haul what-if", NULL, &c->machines[0])))
         return true;
     complain_error();
     return false;
@@ -168,6 +173,8 @@ static int compare(trainer *t, void *context)
 {
     comparison  *c = context;
     haul_program program = {0};
+    if (c->options->ranks.list)
+        return what_if_ranks_show(&c->options->ranks, t, c->machines[1], c->options->json);
     if (!planner_open(t))
         return EXIT_FAILED;
     haul_status status = planner_record(t->planner, t->options->batch, false, &program);
@@ -187,17 +194,59 @@ static const option what_if_rows[] = {
      .name = "machine",
      OPTION_TEXT_AT(what_if_options, machine),
      .argument = "NAME",
-     .help = "The other machine: one that haul devices --machines lists, or a file",
+     .help = "The other machine: one that haul devices --machines lists, or a file; with --ranks this computer unless "
+             "given",
      .complete = COMPLETE_FILE},
+    {.group = "Ranks",
+     .name = "ranks",
+     OPTION_TEXT_AT(what_if_options, ranks.list),
+     .argument = "LIST",
+     .help = "Numbers of ranks, each with one device of the machine, that train together with data parallelism, for "
+             "example 1,8,64; up to 1024"},
+    {.group = "Ranks",
+     .name = "network",
+     OPTION_TEXT_AT(what_if_options, ranks.network),
+     .argument = "RATE[,LATENCY]",
+     .help = "The interface of a host, in each direction, for example 400gbit,5us or 800mbit,1ms",
+     .initial = "100gbit,10us"},
+    {.group = "Ranks",
+     .name = "per-host",
+     OPTION_INTEGER_AT(what_if_options, ranks.per_host),
+     .argument = "N",
+     .help = "Ranks of a host",
+     .initial = "1",
+     .low = 1,
+     .high = HAUL__MOST_RANKS},
+    {.group = "Ranks",
+     .name = "pieces",
+     OPTION_INTEGER_AT(what_if_options, ranks.pieces),
+     .argument = "N",
+     .help = "Pieces of a mini-batch; auto: 8, or with more ranks the next power of two",
+     .initial = "auto",
+     .word = "auto",
+     .low = 1,
+     .high = HAUL__MOST_PIECES},
     {.group = "Output", .name = "json", OPTION_FLAG_AT(what_if_options, json), .help = "Print one JSON object instead"},
 };
 
-static int check(const what_if_options *o)
+/* True after a complaint about an option that needs --ranks. */
+static bool lacks_ranks(const what_if_options *o, const option_values *values)
 {
-    if (!o->machine)
+    static const char *const names[] = {"network", "per-host", "pieces"};
+    for (size_t i = 0; !o->ranks.list && i < sizeof names / sizeof *names; i++)
+        if (option_given(values, names[i])) {
+            complain("--%s needs --ranks LIST", names[i]);
+            return true;
+        }
+    return false;
+}
+
+static int check(what_if_options *o, const option_values *values)
+{
+    if (!o->machine && !o->ranks.list)
         complain("which machine? Give --machine NAME; haul devices --machines lists them");
     else if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M or --run DIR"))
-        return -1;
+        return lacks_ranks(o, values) || (o->ranks.list && !what_if_ranks_parse(&o->ranks)) ? EXIT_USAGE : -1;
     return EXIT_USAGE;
 }
 
@@ -208,7 +257,7 @@ static int what_if_main(int argc, char **argv)
     option_values   values;
     int             code = options_parse(&values, &what_if_command, &o, argc, argv);
     if (code < 0)
-        code = check(&o);
+        code = check(&o, &values);
     if (code < 0 && !load(&c))
         code = EXIT_FAILED;
     o.step.batch_given = option_given(&values, "batch");
@@ -219,19 +268,21 @@ static int what_if_main(int argc, char **argv)
     return code;
 }
 
-static const help_example what_if_lines[] = {{"haul what-if --machine h200 --model resnet18 --batch 256", NULL},
-                                             {"haul what-if --machine laptop-4g --run runs/first", NULL},
-                                             {NULL, NULL}};
+static const help_example what_if_lines[] = {
+    {"haul what-if --machine h200 --model resnet18 --batch 256", NULL},
+    {"haul what-if --machine laptop-4g --run runs/first", NULL},
+    {"haul what-if --machine h200 --model resnet50 --batch 8192 --ranks 1,8,64", NULL},
+    {NULL, NULL}};
 
 const command what_if_command = {
     .name = "what-if",
     .summary = "Predict a training step on another machine",
-    .usage = "--machine NAME (--model MODEL | --run DIR) [OPTION...]",
+    .usage = "(--machine NAME|--ranks LIST) (--model MODEL|--run DIR) ...",
     .description =
         "Predicts the time, the memory and the copies of a training step on each device of another machine, and on "
         "those of this computer. Nothing is computed, but this computer is measured first, in some seconds, if haul "
         "calibrate was never run. Operations and copies count one after the other; the data are copied while the step "
-        "before computes.",
+        "before computes. With --ranks, of data parallel training on so many ranks of the machine.",
     .options = what_if_rows,
     .option_count = sizeof what_if_rows / sizeof *what_if_rows,
     .examples = what_if_lines,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/numbers.h"
+#include "machine/picoseconds.h"
 
 int haul__machine_find(const haul__machine *m, const char *device)
 {
@@ -21,63 +22,22 @@ const haul__machine_link *haul__machine_link_of(const haul__machine *m, int from
     return NULL;
 }
 
-/* ---- picoseconds ---- */
-
-static const int64_t ps_of_ns = 1000, ps_of_second = INT64_C(1000000000000);
-
-static int64_t add_times(int64_t a, int64_t b)
-{
-    return a > HAUL__MACHINE_MOST_PS - b ? HAUL__MACHINE_MOST_PS : a + b;
-}
-
-/* Of `count` waits. */
-static int64_t times_ns(int64_t ns, int64_t count)
-{
-    if (count <= 0 || ns <= 0)
-        return 0;
-    return ns > HAUL__MACHINE_MOST_PS / ps_of_ns / count ? HAUL__MACHINE_MOST_PS : ns * ps_of_ns * count;
-}
-
-/* whole * part / of, for part <= of <= 1e18, without a product that overflows. */
-static int64_t share(int64_t whole, int64_t part, int64_t of)
-{
-    int64_t quotient = 0, rest = 0;
-    for (int bit = 62; bit >= 0; bit--) {
-        rest = 2 * rest;
-        quotient = 2 * quotient + (rest >= of);
-        rest -= rest >= of ? of : 0;
-        if (!(whole >> bit & 1))
-            continue;
-        rest += part;
-        quotient += rest >= of;
-        rest -= rest >= of ? of : 0;
-    }
-    return quotient;
-}
-
-/* Of work at that rate per second. */
-static int64_t time_at(int64_t work, int64_t rate)
-{
-    if (work <= 0)
-        return 0;
-    if (work / rate >= HAUL__MACHINE_MOST_PS / ps_of_second)
-        return HAUL__MACHINE_MOST_PS;
-    return work / rate * ps_of_second + share(ps_of_second, work % rate, rate);
-}
+/* ---- rates ---- */
 
 /* Of work at a rate that depends on it. */
 static int64_t time_by(const haul__machine_rate *r, int64_t work)
 {
     const haul__machine_point *p = r->points, *last = p + r->count - 1;
     if (work >= last->work)
-        return time_at(work, last->rate);
+        return haul__ps_at_rate(work, last->rate);
     if (work <= p->work)
-        return time_at(work, p->rate);
+        return haul__ps_at_rate(work, p->rate);
     while (work > p[1].work)
         p++;
-    const int64_t before = time_at(p->work, p->rate), after = time_at(p[1].work, p[1].rate);
+    const int64_t before = haul__ps_at_rate(p->work, p->rate), after = haul__ps_at_rate(p[1].work, p[1].rate);
     const int64_t done = work - p->work, all = p[1].work - p->work;
-    return after >= before ? before + share(after - before, done, all) : before - share(before - after, done, all);
+    return after >= before ? before + haul__share(after - before, done, all)
+                           : before - haul__share(before - after, done, all);
 }
 
 /* ---- operations ---- */
@@ -176,7 +136,7 @@ static int64_t time_learnt(const haul__machine_learnt *l, const haul__machine_wo
 static int64_t time_of_bytes(const haul__machine_device *d, const haul__machine_work *work)
 {
     const haul__machine_rate *r = find_own_rate(d, HAUL__WORK_ELEMENTWISE, work->dtype);
-    const int64_t             memory = time_at(work->bytes, d->bytes_per_second);
+    const int64_t             memory = haul__ps_at_rate(work->bytes, d->bytes_per_second);
     return r ? smaller(memory, time_by(r, work->bytes)) : memory;
 }
 
@@ -184,7 +144,7 @@ static int64_t time_of_class(const haul__machine_device *d, haul__work_class wor
 {
     const haul__machine_rate *r = find_rate(d, work_class, work->dtype);
     if (!r)
-        return time_at(work->bytes, d->bytes_per_second);
+        return haul__ps_at_rate(work->bytes, d->bytes_per_second);
     if (haul__work_by_flops(r->work_class))
         return larger(time_of_bytes(d, work), time_by(r, haul__whole_flops(work->flops)));
     return time_by(r, work->bytes);
@@ -211,14 +171,15 @@ int64_t haul__machine_time(const haul__machine *m, int device, const haul__machi
         return time_learnt(learnt, work);
     const haul__machine_device *d = &m->devices[device];
     const int64_t body = is_conv(work) ? time_of_conv(d, work) : time_of_class(d, haul__machine_class_of(work), work);
-    return add_times(times_ns(d->launch_ns, work->commands), body);
+    return haul__ps_add(haul__ps_of_waits(d->launch_ns, work->commands), body);
 }
 
 /* ---- copies ---- */
 
 static int64_t time_of_link(const haul__machine_link *link, int64_t bytes, bool pinned)
 {
-    return add_times(times_ns(link->latency_ns, 1), time_at(bytes, pinned ? link->pinned : link->pageable));
+    return haul__ps_add(haul__ps_of_waits(link->latency_ns, 1),
+                        haul__ps_at_rate(bytes, pinned ? link->pinned : link->pageable));
 }
 
 int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_t bytes, bool pinned)
@@ -226,10 +187,11 @@ int64_t haul__machine_copy_time(const haul__machine *m, int from, int to, int64_
     const haul__machine_device *d = &m->devices[from];
     const haul__machine_link   *link = haul__machine_link_of(m, from, to);
     if (from == to)
-        return add_times(times_ns(d->launch_ns, 1),
-                         add_times(time_at(bytes, d->bytes_per_second), time_at(bytes, d->bytes_per_second)));
+        return haul__ps_add(
+            haul__ps_of_waits(d->launch_ns, 1),
+            haul__ps_add(haul__ps_at_rate(bytes, d->bytes_per_second), haul__ps_at_rate(bytes, d->bytes_per_second)));
     if (link)
         return time_of_link(link, bytes, pinned);
-    return add_times(time_of_link(haul__machine_link_of(m, from, 0), bytes, pinned),
-                     time_of_link(haul__machine_link_of(m, 0, to), bytes, pinned));
+    return haul__ps_add(time_of_link(haul__machine_link_of(m, from, 0), bytes, pinned),
+                        time_of_link(haul__machine_link_of(m, 0, to), bytes, pinned));
 }

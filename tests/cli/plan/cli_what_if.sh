@@ -129,3 +129,28 @@ complains "which step?"
 run 2 what-if --machine h200 --model simplecnn --run here
 complains "--model and --run were given"
 finish
+
+# ---- many ranks ----
+run 0 what-if --machine h200 --model simplecnn --batch 1024 --ranks 1,8,1024 --per-host 8 --network 400gbit,5us
+for row in ranks hosts pieces step computing waiting updating examples/s efficiency exchange staging 'sent by a rank' 'peak of a rank'; do
+    check "a row: $row" grep -Eq "^ *$row  +" out
+done
+run 0 what-if --machine h200 --model simplecnn --batch 1024 --ranks 1,8,1024 --per-host 8 --network 400gbit,5us --json
+check "what the ranks take" "$HAUL_PYTHON" - out <<'END'
+import json, sys
+data = json.load(open(sys.argv[1]))
+one, eight, all = data["ranks"]
+assert data["device"] == "cuda:0" and data["described"], data
+assert [r["ranks"] for r in data["ranks"]] == [1, 8, 1024] and [r["hosts"] for r in data["ranks"]] == [1, 1, 128], data
+assert one["pieces"] == eight["pieces"] == 8 and all["pieces"] == 1024 and all["piece"] == 1, data
+assert one["exchange_ms"] == one["sent_bytes"] == 0 and one["efficiency"] == 1, one
+for r in data["ranks"]:
+    assert abs(r["step_ms"] - r["compute_ms"] - r["waited_ms"] - r["update_ms"]) < 1e-6, r
+    assert r["gradient_bytes"] == 62006 * 4 and r["fits"], r
+assert eight["step_ms"] < one["step_ms"] and 2 * 62006 * 4 * 7 / 8 - 64 < eight["sent_bytes"] <= 2 * 62006 * 4 * 7 / 8
+END
+run 0 what-if --model dense --ranks 2 --batch 64
+check "this computer" grep -q 'here cpu each' out
+for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2'; do
+    run 2 what-if --machine h200 --model dense $wrong
+done

@@ -1,0 +1,296 @@
+#include "cli/plan/what_if_ranks.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/numbers.h"
+#include "cli/plan/prospect.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
+#include "cli/train/planner.h"
+#include "plan/ranks.h"
+
+enum { PIECES = 8, BUCKET = 25 << 20 /* bytes */, LATENCY_NS = 10000, LABEL = 18, COLUMN = 10 };
+
+/* ---- options ---- */
+
+static bool parse_ranks(what_if_ranks *r)
+{
+    for (const char *at = r->list; *at;) {
+        char      *end;
+        const long ranks = strtol(at, &end, 10);
+        const bool fits = *at >= '1' && *at <= '9' && ranks <= HAUL__MOST_RANKS && (!*end || (*end == ',' && end[1]));
+        if (!fits || r->count == MOST_RANK_COLUMNS) {
+            complain("--ranks %s: up to %d numbers from 1 to %d with commas between them are expected, for example "
+                     "1,8,64",
+                     r->list, MOST_RANK_COLUMNS, HAUL__MOST_RANKS);
+            return false;
+        }
+        r->ranks[r->count++] = (int)ranks;
+        at = end + (*end == ',');
+    }
+    return true;
+}
+
+/* A number with this unit at its end, times what the unit stands for; below 1: it is none. */
+static double read_with_unit(const char *text, size_t length, const char *unit, double times)
+{
+    const size_t tail = strlen(unit);
+    char         digits[32], *end;
+    if (length <= tail || length - tail >= sizeof digits || strncmp(text + length - tail, unit, tail) != 0 ||
+        strspn(text, "0123456789.") != length - tail)
+        return 0;
+    snprintf(digits, sizeof digits, "%.*s", (int)(length - tail), text);
+    const double number = strtod(digits, &end) * times;
+    return *end || number > 1e15 ? 0 : number;
+}
+
+static double read_rate(const char *text, size_t length)
+{
+    return fmax(read_with_unit(text, length, "gbit", 1e9 / 8), read_with_unit(text, length, "mbit", 1e6 / 8));
+}
+
+static double read_latency(const char *text)
+{
+    const double us = read_with_unit(text, strlen(text), "us", 1e3);
+    return us >= 1 ? us : read_with_unit(text, strlen(text), "ms", 1e6);
+}
+
+static bool parse_network(what_if_ranks *r)
+{
+    const size_t length = strcspn(r->network, ",");
+    const double rate = read_rate(r->network, length);
+    const double latency = r->network[length] ? read_latency(r->network + length + 1) : LATENCY_NS;
+    r->rate = (int64_t)rate;
+    r->latency_ns = (int64_t)latency;
+    if (rate >= 1 && latency >= 1)
+        return true;
+    complain("--network %s: a rate and a latency are expected, for example 100gbit,5us or 800mbit,1ms", r->network);
+    return false;
+}
+
+bool what_if_ranks_parse(what_if_ranks *r)
+{
+    return parse_ranks(r) && parse_network(r);
+}
+
+/* ---- predictions ---- */
+
+typedef struct column {
+    int              ranks;
+    int64_t          pieces, piece; /* their number, and examples of one */
+    haul__ranks_step step;
+    int64_t          peak_bytes, memory_bytes;
+} column;
+
+typedef struct table {
+    const what_if_ranks *options;
+    const haul__machine *machine;
+    int                  device;
+    int64_t              batch;
+    column               columns[MOST_RANK_COLUMNS];
+} table;
+
+/* The device that a rank has: of this computer one with memory of its own, or the host; else the first other one. */
+static int device_of(const haul__machine *m)
+{
+    for (int d = 1; d < m->device_count; d++)
+        if (m->described || !m->devices[d].shares_host_memory)
+            return d;
+    return 0;
+}
+
+static haul_status predict(const table *t, const haul_program *program, column *c)
+{
+    const haul__ranks_request request = {.program = program,
+                                         .machine = t->machine,
+                                         .device = t->device,
+                                         .ranks = c->ranks,
+                                         .pieces = (int)c->pieces,
+                                         .per_host = (int)t->options->per_host,
+                                         .rate = t->options->rate,
+                                         .latency_ns = t->options->latency_ns,
+                                         .bucket = BUCKET,
+                                         .overlaps = true};
+    prospect                  alone;
+    haul_status               status = haul__ranks_predict(&request, &c->step);
+    if (!status)
+        status = prospect_find(&alone, program, t->machine, t->device);
+    if (status)
+        return status;
+    c->peak_bytes = alone.peak_bytes + c->step.sum_bytes;
+    c->memory_bytes = alone.memory_bytes;
+    return HAUL_OK;
+}
+
+/* Sets the sizes of its pieces. False after a complaint. */
+static bool find_pieces(const table *t, column *c)
+{
+    c->pieces = t->options->pieces ? t->options->pieces : PIECES;
+    while (!t->options->pieces && c->pieces < c->ranks)
+        c->pieces *= 2;
+    c->piece = haul__ceil_div(t->batch, c->pieces);
+    if (c->pieces >= c->ranks && t->batch >= c->pieces)
+        return true;
+    if (c->pieces < c->ranks)
+        complain("%d ranks are more than %d pieces; give --pieces %d or more, or leave it out", c->ranks,
+                 (int)c->pieces, c->ranks);
+    else
+        complain("a mini-batch of %s has less than one example for each of %s pieces; give --batch %s or more",
+                 text_count(t->batch), text_count(c->pieces), text_count(c->pieces));
+    return false;
+}
+
+static int fill(table *t, trainer *training)
+{
+    haul_program program = {0};
+    haul_status  status = HAUL_OK;
+    for (int i = 0; i < t->options->count && !status; i++) {
+        column *c = &t->columns[i];
+        c->ranks = t->options->ranks[i];
+        if (!find_pieces(t, c))
+            return EXIT_USAGE;
+        status = planner_record(training->planner, c->piece, false, &program);
+        if (!status)
+            status = predict(t, &program, c);
+        haul_program_free(&program);
+    }
+    return status ? complain_error() : EXIT_OK;
+}
+
+/* Of the examples a second of as many single ranks as there are, from the time of the same pieces on one. */
+static double efficiency(const column *c)
+{
+    const double pieces = (double)c->pieces / c->step.pieces_each;
+    const double alone = (double)c->step.compute_ps * pieces + (double)c->step.update_ps;
+    return alone / ((double)c->step.step_ps * c->ranks);
+}
+
+static double examples_per_second(const table *t, const column *c)
+{
+    return (double)t->batch / ((double)c->step.step_ps * 1e-12);
+}
+
+/* ---- for people ---- */
+
+static void print_line(const table *t, const char *label, size_t at, const char *text(int64_t))
+{
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < t->options->count; i++) {
+        const int64_t value = *(const int64_t *)(const void *)((const char *)&t->columns[i] + at);
+        printf("%*s", COLUMN + 2, value ? text(value) : "-");
+    }
+    putchar('\n');
+}
+
+static void print_numbers(const table *t, const char *label, int at(const column *c))
+{
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < t->options->count; i++)
+        printf("%*s", COLUMN + 2, text_count(at(&t->columns[i])));
+    putchar('\n');
+}
+
+static int ranks_of(const column *c)
+{
+    return c->ranks;
+}
+
+static int hosts_of(const column *c)
+{
+    return c->step.hosts;
+}
+
+static void print_speeds(const table *t)
+{
+    printf("%-*s", LABEL, "examples/s");
+    for (int i = 0; i < t->options->count; i++)
+        printf("%*s", COLUMN + 2, text_count((int64_t)examples_per_second(t, &t->columns[i])));
+    printf("\n%-*s", LABEL, "efficiency");
+    for (int i = 0; i < t->options->count; i++)
+        printf("%*.0f %%", COLUMN, 100 * efficiency(&t->columns[i]));
+    putchar('\n');
+}
+
+static bool show(const table *t, const train_options *o)
+{
+    char title[400];
+    snprintf(title, sizeof title,
+             "one training step of %s, batch %s, %s, %s, on ranks with %s %s each, %s of a host, network %s; "
+             "predicted%s",
+             o->model, text_count(t->batch), o->optimizer, o->precision, t->machine->name,
+             t->machine->devices[t->device].name, text_count(t->options->per_host), t->options->network,
+             t->machine->described ? ", by data sheets" : "");
+    print_wrapped(title, 0, 2);
+    putchar('\n');
+    set_style(STYLE_DIM);
+    print_numbers(t, "ranks", ranks_of);
+    set_style(STYLE_PLAIN);
+    print_numbers(t, "hosts", hosts_of);
+    print_line(t, "pieces", offsetof(column, pieces), text_count);
+    print_line(t, "examples a piece", offsetof(column, piece), text_count);
+    print_line(t, "step", offsetof(column, step.step_ps), text_ps);
+    print_line(t, "  computing", offsetof(column, step.compute_ps), text_ps);
+    print_line(t, "  waiting", offsetof(column, step.waited_ps), text_ps);
+    print_line(t, "  updating", offsetof(column, step.update_ps), text_ps);
+    print_speeds(t);
+    print_line(t, "exchange", offsetof(column, step.exchange_ps), text_ps);
+    print_line(t, "  staging", offsetof(column, step.staging_ps), text_ps);
+    print_line(t, "sent by a rank", offsetof(column, step.sent_bytes), text_bytes);
+    print_line(t, "peak of a rank", offsetof(column, peak_bytes), text_bytes);
+    for (int i = 0; i < t->options->count; i++)
+        if (t->columns[i].peak_bytes > t->columns[i].memory_bytes)
+            printf("With %s it does not fit into the %s of a device.\n",
+                   t->columns[i].ranks == 1 ? "1 rank"
+                                            : (snprintf(title, sizeof title, "%d ranks", t->columns[i].ranks), title),
+                   text_bytes(t->columns[i].memory_bytes));
+    return output_works();
+}
+
+/* ---- for programs ---- */
+
+static bool show_json(const table *t, const train_options *o)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "model", o->model);
+    json_number(object, "batch", (double)t->batch);
+    json_text(object, "machine", t->machine->name);
+    json_bool(object, "described", t->machine->described);
+    json_text(object, "device", t->machine->devices[t->device].name);
+    cJSON *list = json_array(object, "ranks");
+    for (int i = 0; i < t->options->count; i++) {
+        const column *c = &t->columns[i];
+        cJSON        *item = cJSON_CreateObject();
+        json_number(item, "ranks", c->ranks);
+        json_number(item, "hosts", c->step.hosts);
+        json_number(item, "pieces", (double)c->pieces);
+        json_number(item, "piece", (double)c->piece);
+        json_number(item, "step_ms", (double)c->step.step_ps * 1e-9);
+        json_number(item, "compute_ms", (double)c->step.compute_ps * 1e-9);
+        json_number(item, "waited_ms", (double)c->step.waited_ps * 1e-9);
+        json_number(item, "update_ms", (double)c->step.update_ps * 1e-9);
+        json_number(item, "exchange_ms", (double)c->step.exchange_ps * 1e-9);
+        json_number(item, "staging_ms", (double)c->step.staging_ps * 1e-9);
+        json_number(item, "examples_per_second", examples_per_second(t, c));
+        json_number(item, "efficiency", efficiency(c));
+        json_number(item, "gradient_bytes", (double)c->step.gradient_bytes);
+        json_number(item, "sent_bytes", (double)c->step.sent_bytes);
+        json_number(item, "peak_bytes", (double)c->peak_bytes);
+        json_number(item, "memory_bytes", (double)c->memory_bytes);
+        json_bool(item, "fits", c->peak_bytes <= c->memory_bytes);
+        json_push(list, item);
+    }
+    return json_print(object);
+}
+
+int what_if_ranks_show(const what_if_ranks *r, trainer *training, const haul__machine *machine, bool json)
+{
+    table     t = {.options = r, .machine = machine, .device = device_of(machine), .batch = training->options->batch};
+    const int code = planner_open(training) ? fill(&t, training) : EXIT_FAILED;
+    if (code)
+        return code;
+    return (json ? show_json(&t, training->options) : show(&t, training->options)) ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,244 @@
+#include "plan/ranks.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/numbers.h"
+#include "core/error.h"
+#include "machine/picoseconds.h"
+#include "record/work.h"
+
+enum { INSIDE_NS = 1000 /* latency of a message within a host */, ADDED = 3 /* x += y reads two and writes one */ };
+
+#define MOST_BYTES (INT64_C(1) << 42) /* of gradients: products with ranks and rounds do not overflow */
+
+/* The program's time on the device, and when it has which gradients. */
+typedef struct timeline {
+    int64_t *ready; /* of each store: picoseconds from the start of the step to its last value in the backward pass; 0:
+                     * it is no gradient */
+    int64_t passes, update; /* picoseconds */
+    int64_t bytes;          /* of gradients */
+} timeline;
+
+/* ---- the program ---- */
+
+static int64_t times(int64_t ps, int64_t count)
+{
+    return ps > HAUL__MACHINE_MOST_PS / count ? HAUL__MACHINE_MOST_PS : ps * count;
+}
+
+/* Ranks that compute on the CPU share it with the others of their host. */
+static int64_t time_of(const haul__ranks_request *r, const haul_program_operation *o)
+{
+    const haul__machine_work w = haul__program_work_of(r->program, o);
+    const int64_t            alone = haul__machine_time(r->machine, r->device, &w);
+    return haul__program_takes_time(o) ? times(alone, r->device ? 1 : r->per_host) : 0;
+}
+
+/* The operations up to this one are forward and backward pass; those after it update the parameters. */
+static int64_t last_of_passes(const haul_program *p)
+{
+    int64_t last = p->operation_count - 1;
+    while (last >= 0 && strcmp(p->operations[last].section, "backward pass") != 0)
+        last--;
+    return last;
+}
+
+static void note_results(const haul_program *p, const haul_program_operation *o, int64_t now, timeline *out)
+{
+    for (int64_t v = o->value; v < o->value + o->operand_count + o->result_count; v++) {
+        const int64_t store = p->values[v].store;
+        if (store >= 0 && p->values[v].written && !strcmp(p->stores[store].role, "gradients"))
+            out->ready[store] = larger(now, 1);
+    }
+}
+
+static haul_status find_timeline(const haul__ranks_request *r, timeline *out)
+{
+    const haul_program *p = r->program;
+    const int64_t       last = last_of_passes(p);
+    *out = (timeline){.ready = haul__calloc((size_t)p->store_count + 1, sizeof *out->ready)};
+    if (!out->ready)
+        return haul__fail_memory("haul__ranks_predict", ((size_t)p->store_count + 1) * sizeof *out->ready);
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        int64_t *part = i <= last ? &out->passes : &out->update;
+        *part = haul__ps_add(*part, time_of(r, &p->operations[i]));
+        if (i <= last)
+            note_results(p, &p->operations[i], out->passes, out);
+    }
+    for (int64_t s = 0; s < p->store_count && out->bytes <= MOST_BYTES; s++)
+        out->bytes += out->ready[s] ? smaller(p->stores[s].bytes, MOST_BYTES + 1) : 0;
+    if (out->bytes > MOST_BYTES)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul__ranks_predict", "program",
+                          "the gradients take more than 4 TiB; give a smaller network");
+    return out->bytes ? HAUL_OK
+                      : haul__fail(HAUL_INVALID_ARGUMENT, "haul__ranks_predict", "program",
+                                   "the program has no gradients of parameters; record a training step");
+}
+
+/* ---- the exchange ---- */
+
+static int64_t rounds_of(int ranks)
+{
+    int64_t rounds = 0;
+    while ((1 << rounds) < ranks)
+        rounds++;
+    return rounds;
+}
+
+/* The rank's pieces are a range of all pieces. It sends the sums of the largest subtrees within this range; this is how
+ * many the rank with most has. */
+static int most_subtrees(const haul__ranks_request *r)
+{
+    int most = 0;
+    for (int rank = 0; rank < r->ranks; rank++) {
+        int first = (int)((int64_t)rank * r->pieces / r->ranks), count = 0;
+        for (const int end = (int)((int64_t)(rank + 1) * r->pieces / r->ranks); first < end; count++) {
+            int size = 1;
+            while (first % (2 * size) == 0 && first + 2 * size <= end)
+                size *= 2;
+            first += size;
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+/* The longer one: `outside` bytes cross each host's interface while each of its ranks copies `inside` bytes in the
+ * host's memory, which reads and writes them. */
+static int64_t moving(const haul__ranks_request *r, int64_t outside, int64_t inside)
+{
+    return larger(haul__ps_at_rate(outside, r->rate),
+                  haul__ps_at_rate(2 * r->per_host * inside, r->machine->devices[0].bytes_per_second));
+}
+
+static int64_t latency(const haul__ranks_request *r, int64_t messages)
+{
+    return haul__ps_of_waits(r->ranks > r->per_host ? r->latency_ns : INSIDE_NS, messages);
+}
+
+/* Each rank has `bytes` and sends every rank a part of them. */
+static int64_t all_to_all(const haul__ranks_request *r, int64_t bytes)
+{
+    const int64_t ranks = r->ranks, near = r->per_host, far = ranks - near, rounds = rounds_of(r->ranks);
+    const int64_t pairs = haul__ps_add(haul__ps_of_waits(r->latency_ns, far) + haul__ps_of_waits(INSIDE_NS, near - 1),
+                                       moving(r, near * (bytes / ranks) * far, bytes / ranks * (near - 1)));
+    const int64_t half = bytes / 2 * rounds;
+    const int64_t bruck = haul__ps_add(latency(r, rounds), moving(r, far ? near * half : 0, half));
+    return smaller(pairs, bruck);
+}
+
+/* Each rank has a part of `bytes` and gets all of them. */
+static int64_t all_gather(const haul__ranks_request *r, int64_t bytes)
+{
+    const int64_t ranks = r->ranks, near = r->per_host, far = ranks - near, got = bytes / ranks * (ranks - 1);
+    const int64_t ring = haul__ps_add(latency(r, ranks - 1), moving(r, far ? got : 0, got));
+    const int64_t doubling =
+        haul__ps_add(latency(r, rounds_of(r->ranks)), moving(r, near * (bytes / ranks) * far, got));
+    return smaller(ring, doubling);
+}
+
+/* Copies of a bucket to host memory and back. */
+static int64_t staging(const haul__ranks_request *r, int64_t bytes)
+{
+    if (!r->device || r->machine->devices[r->device].shares_host_memory)
+        return 0;
+    return haul__ps_add(haul__machine_copy_time(r->machine, r->device, 0, bytes, true),
+                        haul__machine_copy_time(r->machine, 0, r->device, bytes, true));
+}
+
+/* The owner of a part adds what it got from all ranks; the ranks of a host share its memory. */
+static int64_t adding(const haul__ranks_request *r, int64_t bytes, int64_t subtrees)
+{
+    const int64_t read = bytes * subtrees, written = bytes / r->ranks;
+    return haul__ps_at_rate(r->per_host * (read + written), r->machine->devices[0].bytes_per_second);
+}
+
+static int64_t exchange(const haul__ranks_request *r, int64_t bytes, int64_t subtrees)
+{
+    const int64_t there = haul__ps_add(all_to_all(r, bytes * subtrees), adding(r, bytes, subtrees));
+    return haul__ps_add(staging(r, bytes), haul__ps_add(there, all_gather(r, bytes)));
+}
+
+/* ---- the step ---- */
+
+/* The gradient that is ready first after this time; -1: none is. */
+static int64_t next_ready(const haul__ranks_request *r, const timeline *t, int64_t after_ps, int64_t after)
+{
+    int64_t found = -1;
+    for (int64_t s = 0; s < r->program->store_count; s++) {
+        const bool later = t->ready[s] > after_ps || (t->ready[s] == after_ps && s > after);
+        if (t->ready[s] && later && (found < 0 || t->ready[s] < t->ready[found]))
+            found = s;
+    }
+    return found;
+}
+
+/* Exchanges the gradients in buckets, in the order in which the pass finishes them. Returns when the last one is there,
+ * from the start of the pass. */
+static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, haul__ranks_step *out)
+{
+    const int subtrees = most_subtrees(r);
+    int64_t   free_at = 0, ready = 0, filled = 0, last = -1, next = next_ready(r, t, 0, -1);
+    while (next >= 0) {
+        filled += r->program->stores[next].bytes;
+        ready = t->ready[next];
+        last = next;
+        next = next_ready(r, t, ready, last);
+        if (filled < r->bucket && next >= 0)
+            continue;
+        const int64_t takes = exchange(r, filled, subtrees), start = larger(free_at, r->overlaps ? ready : t->passes);
+        free_at = haul__ps_add(start, takes);
+        out->exchange_ps = haul__ps_add(out->exchange_ps, takes);
+        out->staging_ps = haul__ps_add(out->staging_ps, staging(r, filled));
+        out->sent_bytes += filled / r->ranks * (r->ranks - 1) * (subtrees + 1);
+        filled = 0;
+    }
+    return free_at;
+}
+
+static haul_status check(const haul__ranks_request *r)
+{
+    if (r->ranks >= 1 && r->ranks <= HAUL__MOST_RANKS && r->pieces >= r->ranks && r->pieces <= HAUL__MOST_PIECES &&
+        r->per_host >= 1 && r->rate >= 1 && r->latency_ns >= 0 && r->bucket >= 1)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, "haul__ranks_predict", "ranks",
+                      "there are %d ranks and %d pieces; from 1 to %d ranks are expected, at most one for each piece",
+                      r->ranks, r->pieces, HAUL__MOST_RANKS);
+}
+
+/* A binary counter of sums: one for each bit of the number of pieces that are summed. */
+static int64_t sums_of(int pieces)
+{
+    int64_t sums = 0;
+    for (; pieces; pieces /= 2)
+        sums++;
+    return sums;
+}
+
+haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_step *out)
+{
+    haul__ranks_request r = *request;
+    timeline            t = {0};
+    *out = (haul__ranks_step){0};
+    haul_status status = check(&r);
+    r.per_host = (int)smaller(r.per_host, r.ranks);
+    if (!status)
+        status = find_timeline(&r, &t);
+    if (!status) {
+        const int64_t each = haul__ceil_div(r.pieces, r.ranks), end = r.ranks > 1 ? exchange_all(&r, &t, out) : 0;
+        const int64_t added =
+            times(haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
+                  r.device ? 1 : r.per_host);
+        out->hosts = (int)haul__ceil_div(r.ranks, r.per_host);
+        out->pieces_each = (int)each;
+        out->compute_ps = haul__ps_add(times(t.passes, each), added);
+        out->waited_ps = larger(end - t.passes, 0);
+        out->update_ps = t.update;
+        out->step_ps = haul__ps_add(haul__ps_add(out->compute_ps, out->waited_ps), out->update_ps);
+        out->gradient_bytes = t.bytes;
+        out->sum_bytes = t.bytes * sums_of((int)each);
+    }
+    haul__free(t.ready);
+    return status;
+}
