@@ -82,9 +82,10 @@ int64_t network_outputs(const data_spec *spec)
     return outputs;
 }
 
-haul_module *network_new(const char *model, const data_spec *spec)
+haul_module *network_new(const char *model, const network_sizes *sizes, const data_spec *spec)
 {
-    return haul_model_new(model, .input = spec->x.shape, .outputs = network_outputs(spec));
+    return haul_model_new(model, .input = spec->x.shape, .outputs = network_outputs(spec), .layers = sizes->layers,
+                          .features = sizes->features, .heads = sizes->heads);
 }
 
 haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y)

@@ -30,8 +30,13 @@ int64_t network_outputs(const data_spec *spec);
 /* True if the network is one for this data. Otherwise complains, and names data for it and a network for the data. */
 bool network_suits(const char *model, const data_spec *spec, const char *data);
 
+/* Sizes of char_gpt; 0: the usual ones. */
+typedef struct network_sizes {
+    int64_t layers, features, heads;
+} network_sizes;
+
 /* The model fitted to the data's shape and number of classes. NULL with the library's error. */
-haul_module *network_new(const char *model, const data_spec *spec);
+haul_module *network_new(const char *model, const network_sizes *sizes, const data_spec *spec);
 
 /* Cross entropy for classes, binary cross entropy for other targets: the mean over the batch and all its answers. */
 haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tensor *y);

@@ -245,7 +245,7 @@ static int check(what_if_options *o, const option_values *values)
 {
     if (!o->machine && !o->ranks.list)
         complain("which machine? Give --machine NAME; haul devices --machines lists them");
-    else if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M or --run DIR"))
+    else if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M, --run DIR, or -- and options of haul train"))
         return lacks_ranks(o, values) || (o->ranks.list && !what_if_ranks_parse(&o->ranks)) ? EXIT_USAGE : -1;
     return EXIT_USAGE;
 }
@@ -277,7 +277,7 @@ static const help_example what_if_lines[] = {
 const command what_if_command = {
     .name = "what-if",
     .summary = "Predict a training step on another machine",
-    .usage = "(--machine NAME|--ranks LIST) (--model MODEL|--run DIR) ...",
+    .usage = "--machine NAME|--ranks LIST [OPTION...] [-- TRAIN_OPTION...]",
     .description =
         "Predicts the time, the memory and the copies of a training step on each device of another machine, and on "
         "those of this computer. Nothing is computed, but this computer is measured first, in some seconds, if haul "
@@ -285,6 +285,10 @@ const command what_if_command = {
         "before computes. With --ranks, of data parallel training on so many ranks of the machine.",
     .options = what_if_rows,
     .option_count = sizeof what_if_rows / sizeof *what_if_rows,
+    .operand = {.name = "TRAIN_OPTION",
+                .help = "Options of haul train, whose step is predicted, instead of --model and --run",
+                .offset = offsetof(what_if_options, step.train),
+                .several = true},
     .examples = what_if_lines,
     .run = what_if_main,
 };

@@ -192,8 +192,11 @@ static bool choose_weights(predictor *p)
 
 static bool open_network(predictor *p)
 {
-    const char *model = choose_weights(p) ? stored_text(p, "model") : NULL;
-    p->net = model ? network_new(model, &p->spec) : NULL;
+    const char         *model = choose_weights(p) ? stored_text(p, "model") : NULL;
+    const network_sizes sizes = {.layers = whole_number(stored_number(p, "layers")),
+                                 .features = whole_number(stored_number(p, "features")),
+                                 .heads = whole_number(stored_number(p, "heads"))};
+    p->net = model ? network_new(model, &sizes, &p->spec) : NULL;
     if (p->net && !haul_load_weights(p->weights, p->net) && !haul_module_train(p->net, false))
         return true;
     if (model)

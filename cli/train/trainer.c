@@ -127,7 +127,7 @@ haul_status trainer_build(trainer *t)
     t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
                                 .workers = (int)o->workers, .device = place_of_data(&t->places, t->device));
     haul_manual_seed((uint64_t)o->seed);
-    t->net = network_new(o->model, &t->data.spec);
+    t->net = network_new(o->model, &o->sizes, &t->data.spec);
     if (t->net && place_modules(&t->places, t->net, t->device))
         return haul_error_status();
     if (t->net && init_freeze(t))

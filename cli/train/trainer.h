@@ -4,6 +4,7 @@
 
 #include <haul/haul.h>
 
+#include "cli/model/network.h"
 #include "cli/options/memory_limit.h"
 #include "cli/options/options.h"
 #include "cli/run_folder/folder.h"
@@ -44,6 +45,8 @@ typedef struct train_options {
     double      validation; /* 0: none */
     bool        freeze;     /* only the last layer is trained */
     bool        shuffle, eager, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
+
+    network_sizes sizes;
 } train_options;
 
 /* What the texts of --schedule, --augment, --memory-limit, --spill-host and --spill-file mean. */

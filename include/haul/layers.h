@@ -490,7 +490,7 @@ HAUL_API haul_status haul_init_orthogonal(haul_tensor *t, double gain);
  * - "vit_tiny": 3x224x224 pictures, 1000 classes. A vision transformer with 12 blocks of 192 features and 3 heads, with
  *   the names of torchvision's VisionTransformer. Its patches are 16x16 in pictures of at least 96x96, else 4x4; sides
  *   are multiples of a patch's
- * - "char_gpt": 64 tokens out of 128, an integer for each; a transformer with two blocks, whose result [N, length, 128]
+ * - "char_gpt": 64 tokens out of 128, an integer for each; a transformer, whose result [N, length, 128]
  *   has logits of the token that follows each. .input is the longest sequence, HAUL_SHAPE(context), and .outputs the
  *   number of tokens. The embedding of tokens and the last layer share their weight
  * - "unet": 3x32x32 pictures, 3 classes for each pixel; a U-Net with three levels for pictures whose sides are
@@ -499,9 +499,12 @@ HAUL_API haul_status haul_init_orthogonal(haul_tensor *t, double gain);
 typedef struct HAUL__DESIGNATED haul_model_options {
     const char *name; /* the name of the network; positional */
     HAUL__GUARD(input)
-    haul_shape input;   /* shape of one example, HAUL_SHAPE(1, 28, 28); default as above */
-    int64_t    outputs; /* classes or values to predict; default as above */
-    int64_t    kinds;   /* of "unet": values of its second input; default 0: it has one input */
+    haul_shape input;    /* shape of one example, HAUL_SHAPE(1, 28, 28); default as above */
+    int64_t    outputs;  /* classes or values to predict; default as above */
+    int64_t    kinds;    /* of "unet": values of its second input; default 0: it has one input */
+    int64_t    layers;   /* of "char_gpt": blocks, at most 1024; default 2 */
+    int64_t    features; /* of "char_gpt": of each token, a multiple of the heads; default 32 */
+    int64_t    heads;    /* of "char_gpt": of the attention of each block; default 4 */
 } haul_model_options;
 #define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))
 HAUL_API haul_module *haul_model_new_with(const haul_model_options *options);

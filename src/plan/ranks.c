@@ -14,8 +14,8 @@ enum { INSIDE_NS = 1000 /* latency of a message within a host */, ADDED = 3 /* x
 
 /* The program's time on the device, and when it has which gradients. */
 typedef struct timeline {
-    int64_t *ready; /* of each store: picoseconds from the start of the step to its last value in the backward pass; 0:
-                     * it is no gradient */
+    int64_t *ready; /* of each store with a gradient: picoseconds from the start of the step to its last value in the
+                     * backward pass; 0: it has none */
     int64_t passes, update; /* picoseconds */
     int64_t bytes;          /* of gradients */
 } timeline;

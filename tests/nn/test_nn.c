@@ -482,6 +482,40 @@ static void test_nn__unet_keeps_the_size(void **state)
     haul_error_clear();
 }
 
+/* The parameters of L blocks of F features are L (12 F^2 + 13 F), those around them F (tokens + context + 2). */
+static void test_nn__char_gpt_has_any_size(void **state)
+{
+    (void)state;
+    haul_module *net =
+        haul_model_new("char_gpt", .input = HAUL_SHAPE(10), .outputs = 7, .layers = 3, .features = 12, .heads = 6);
+    assert_int_equal(haul_module_parameter_count(net), 3 * (12 * 12 * 12 + 13 * 12) + 12 * (7 + 10 + 2));
+    haul_shape shape = haul_tensor_shape(haul_call(net, haul_zeros(HAUL_I64, HAUL_SHAPE(2, 5))));
+    assert_int_equal(shape.dims[0], 2);
+    assert_int_equal(shape.dims[1], 5);
+    assert_int_equal(shape.dims[2], 7);
+    haul_module *usual = haul_model_new("char_gpt"), *same = haul_model_new("char_gpt", .layers = 2, .features = 32);
+    assert_int_equal(haul_module_parameter_count(usual), haul_module_parameter_count(same));
+}
+
+static void assert_no_model(haul_module *m, const char *argument, const char *message)
+{
+    assert_null(m);
+    assert_string_equal(haul_error_argument(), argument);
+    if (!strstr(haul_error_message(), message))
+        fail_msg("%s: %s is expected", haul_error_message(), message);
+    haul_error_clear();
+}
+
+static void test_nn__models_refuse_sizes(void **state)
+{
+    (void)state;
+    assert_no_model(haul_model_new("char_gpt", .layers = -1), "layers", "at least 1");
+    assert_no_model(haul_model_new("char_gpt", .layers = 1025), "layers", "at most 1024");
+    assert_no_model(haul_model_new("char_gpt", .heads = 5), "heads", "multiple of heads");
+    assert_no_model(haul_model_new("char_gpt", .features = INT64_MAX, .heads = 1), "features", "");
+    assert_no_model(haul_model_new("simplecnn", .features = 8), "features", "leave it out");
+}
+
 static void test_nn__models_refuse_other_examples(void **state)
 {
     (void)state;
@@ -618,6 +652,8 @@ int main(void)
         TEST(shapes_on_meta),
         TEST(char_gpt_predicts_each_token),
         TEST(unet_keeps_the_size),
+        TEST(char_gpt_has_any_size),
+        TEST(models_refuse_sizes),
         TEST(models_refuse_other_examples),
         TEST(default_initialisation_is_pytorchs),
         TEST(init_in_place),

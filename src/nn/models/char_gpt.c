@@ -1,4 +1,4 @@
-/* A small transformer that predicts each token of a sequence from those before it (Radford et al., "Language models are
+/* A transformer that predicts each token of a sequence from those before it (Radford et al., "Language models are
  * unsupervised multitask learners", 2019). The embedding of tokens is the weight of the last layer, too. */
 #include "nn/models/char_gpt.h"
 
@@ -14,7 +14,7 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-enum { FEATURES = 32, HEADS = 4, LAYERS = 2 };
+enum { MOST_LAYERS = 1024 };
 #define DEVIATION 0.02 /* of the initial embeddings */
 
 /* ---- a block ---- */
@@ -27,21 +27,21 @@ static haul_tensor *block_forward(haul_module *m, haul_args *args)
     return haul_add(x, haul_call_child(m, "down", h));
 }
 
-static haul_module *new_block(void)
+static haul_module *new_block(int64_t features, int64_t heads)
 {
     haul_module *m = haul_module_new("transformer_block", block_forward);
     haul_scope  *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
-    haul_status status = haul_module_add(m, "norm1", haul_nn_layer_norm(FEATURES));
+    haul_status status = haul_module_add(m, "norm1", haul_nn_layer_norm(features));
     if (!status)
-        status = haul_module_add(m, "attention", haul_nn_multi_head_attention(FEATURES, HEADS, .causal = true));
+        status = haul_module_add(m, "attention", haul_nn_multi_head_attention(features, heads, .causal = true));
     if (!status)
-        status = haul_module_add(m, "norm2", haul_nn_layer_norm(FEATURES));
+        status = haul_module_add(m, "norm2", haul_nn_layer_norm(features));
     if (!status)
-        status = haul_module_add(m, "up", haul_nn_linear(FEATURES, 4 * FEATURES));
+        status = haul_module_add(m, "up", haul_nn_linear(features, 4 * features));
     if (!status)
-        status = haul_module_add(m, "down", haul_nn_linear(4 * FEATURES, FEATURES));
+        status = haul_module_add(m, "down", haul_nn_linear(4 * features, features));
     return haul__module_built(m, scope, status, "haul_model_new");
 }
 
@@ -76,29 +76,42 @@ static haul_status tie(haul_module *m)
 }
 
 /* The layers around the blocks, which this takes over. */
-static haul_status add_layers(haul_module *m, int64_t context, int64_t tokens, haul_module *blocks)
+static haul_status add_layers(haul_module *m, const haul_model_options *o, haul_module *blocks)
 {
-    haul_status status =
-        blocks ? haul_module_add(m, "token", haul_nn_embedding(tokens, FEATURES)) : haul_error_status();
+    const int64_t context = o->input.dims[0], tokens = o->outputs, features = o->features;
+    haul_status   status =
+        blocks ? haul_module_add(m, "token", haul_nn_embedding(tokens, features)) : haul_error_status();
     if (!status)
         status = haul_module_add_parameter(m, "position",
-                                           haul_normal(HAUL_F32, HAUL_SHAPE(context, FEATURES), 0, DEVIATION));
+                                           haul_normal(HAUL_F32, HAUL_SHAPE(context, features), 0, DEVIATION));
     if (!status)
         status = haul_module_add(m, "blocks", blocks);
     if (!status)
-        status = haul_module_add(m, "norm", haul_nn_layer_norm(FEATURES));
+        status = haul_module_add(m, "norm", haul_nn_layer_norm(features));
     if (!status)
-        status = haul_module_add(m, "head", haul_nn_linear(FEATURES, tokens, .no_bias = true));
+        status = haul_module_add(m, "head", haul_nn_linear(features, tokens, .no_bias = true));
     return status ? status : tie(m);
 }
 
-static haul_module *new_blocks(void)
+static haul_module *new_blocks(const haul_model_options *o)
 {
-    haul_module *blocks[LAYERS];
-    for (int i = 0; i < LAYERS; i++)
-        if (!(blocks[i] = new_block()))
+    haul_module *blocks[MOST_LAYERS];
+    for (int64_t i = 0; i < o->layers; i++)
+        if (!(blocks[i] = new_block(o->features, o->heads)))
             return NULL;
-    return haul_nn_sequential(blocks, LAYERS);
+    return haul_nn_sequential(blocks, (int)o->layers);
+}
+
+static haul_status check_sizes(const haul_model_options *o)
+{
+    if (o->layers > MOST_LAYERS)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "layers", "layers is %lld; char_gpt has at most %d",
+                          (long long)o->layers, MOST_LAYERS);
+    if (o->features % o->heads)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "heads",
+                          "features is %lld and heads is %lld; char_gpt needs features that are a multiple of heads",
+                          (long long)o->features, (long long)o->heads);
+    return HAUL_OK;
 }
 
 haul_status haul__build_char_gpt(haul_module *m, const haul_model_options *o)
@@ -108,5 +121,6 @@ haul_status haul__build_char_gpt(haul_module *m, const haul_model_options *o)
         return haul__fail(HAUL_SHAPE, "haul_model_new", "input",
                           "char_gpt reads tokens [context], but an example is %s; use another network",
                           haul__shape_text(&o->input, text, sizeof text));
-    return add_layers(m, o->input.dims[0], o->outputs, new_blocks());
+    haul_status status = check_sizes(o);
+    return status ? status : add_layers(m, o, new_blocks(o));
 }

@@ -24,6 +24,7 @@ typedef struct model {
     haul_forward *forward;                                             /* NULL: the children in order */
     const char   *inputs, *results;                                    /* their names; NULL: x and y */
     const char   *inputs_with_kinds;                                   /* NULL: there are no kinds */
+    int64_t       layers, features, heads;                             /* 0: it has no choice of them */
 } model;
 
 /* The network of PyTorch's CIFAR-10 tutorial. */
@@ -116,7 +117,10 @@ static const model models[] = {
      .build = haul__build_char_gpt,
      .forward = haul__char_gpt_forward,
      .inputs = "tokens",
-     .results = "logits"},
+     .results = "logits",
+     .layers = 2,
+     .features = 32,
+     .heads = 4},
     {.name = "unet",
      .input = {3, {3, 32, 32}},
      .outputs = 3,
@@ -150,14 +154,35 @@ static haul_status check_kinds(const model *found, const haul_model_options *opt
                       (long long)options->kinds, found->name);
 }
 
+/* Sets *size to the model's own unless it was given. */
+static haul_status take_size(const model *found, const char *argument, int64_t own, int64_t *size)
+{
+    if (*size < 0 || (*size && !own))
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", argument,
+                          own ? "%s is %lld; it must be at least 1, or 0 for the default"
+                              : "%s is %lld, but the sizes of %s follow from its input; leave it out",
+                          argument, (long long)*size, found->name);
+    *size = *size ? *size : own;
+    return HAUL_OK;
+}
+
+static haul_status take_sizes(const model *found, haul_model_options *o)
+{
+    haul_status status = take_size(found, "layers", found->layers, &o->layers);
+    if (!status)
+        status = take_size(found, "features", found->features, &o->features);
+    return status ? status : take_size(found, "heads", found->heads, &o->heads);
+}
+
 haul_module *haul_model_new_with(const haul_model_options *options)
 {
     if (!options || !options->name) {
         haul__fail_null("haul_model_new", "name");
         return NULL;
     }
-    const model *found = find(options->name);
-    if (!found || check_kinds(found, options))
+    haul_model_options o = *options;
+    const model       *found = find(o.name);
+    if (!found || check_kinds(found, options) || take_sizes(found, &o))
         return NULL;
     haul_module *m =
         haul_module_new(found->name, found->forward ? found->forward : haul__call_in_order,
@@ -165,7 +190,6 @@ haul_module *haul_model_new_with(const haul_model_options *options)
     haul_scope *scope = m ? haul__scope_push(NULL) : NULL;
     if (!scope)
         return NULL;
-    haul_model_options o = *options;
     if (!o.input.ndim)
         o.input = found->input;
     if (!o.outputs)

@@ -154,3 +154,5 @@ check "this computer" grep -q 'here cpu each' out
 for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2'; do
     run 2 what-if --machine h200 --model dense $wrong
 done
+run 0 what-if --ranks 1,2 --json -- --model char_gpt --data sentences:64 --batch 8 --layers 1
+check "options of haul train" grep -q '"batch": *8' out

@@ -24,6 +24,16 @@ check "made sentences" at_least 2.2 "$(value out epoch test_loss)"
 run 0 train --model char_gpt "${quick[@]}" --estimate
 check "are the default" grep -q '\[8,64,28\]' out
 
+# ---- sizes ----
+run 0 train --model char_gpt --data sentences:64 "${quick[@]}" --epochs 1 --layers 3 --features 24 --heads 2 --run sized --json
+check "the sizes decide on the network" test "$(value out start parameters)" = 23928
+run 0 predict --run sized --device cpu --prompt "the " --length 4
+run 0 train --run sized --resume --epochs 2
+run 1 train --run sized --resume --epochs 3 --layers 2
+complains "cannot go on with --layers 2"
+run 1 train --data shapes:64 --layers 3
+complains "the sizes of simplecnn follow from its input"
+
 # ---- continuing a run ----
 run 0 train --data text:proverb.txt --context 32 "${quick[@]}" --epochs 2 --run s
 run 0 train --run s --resume --epochs 6
