@@ -31,6 +31,8 @@ typedef struct haul_batch {
     haul_tensor  *tensors[HAUL_MAX_FIELDS]; /* all fields, [n, ...] */
     haul_tensor  *lengths[HAUL_MAX_FIELDS]; /* for fields that vary i64 [n], the size of each example; else HAUL_NONE */
     haul_dataset *dataset;                  /* the dataset, which names the fields */
+    int64_t       step;                     /* the global batch of the epoch of which this is a piece, from 0 */
+    int           piece;                    /* the piece of it, from 0; without .pieces always 0 */
 } haul_batch;
 
 /* The field of that name, [n, ...]. A field that varies is as large as the longest example of the batch, and filled
@@ -52,9 +54,19 @@ typedef struct HAUL__DESIGNATED haul_loader_options {
     haul_device *device;    /* where batches go; default the calling thread's current device */
     haul_tensor *weights;   /* [count], f32 or f64 on the CPU: examples are drawn by weight, with replacement */
     int64_t      samples;   /* with .weights: examples in an epoch; default the dataset's count */
+    /* for parallel.h: pieces in a global batch, and the ones of each that the loader gives; default 1, and all from
+     * .first_piece on */
+    int pieces, first_piece, piece_count;
 } haul_loader_options;
 
 /* Make a loader: haul_loader_new(dataset, .batch = 64, .shuffle = true, .workers = 2). It belongs to a scope.
+ *
+ * With .pieces a batch is a piece of a global batch, which has .pieces times as many examples. The loader gives
+ * .piece_count pieces of each, from .first_piece on, and counts only these in haul_batch.index, in haul_loader_batches
+ * and in haul_loader_start_at. All pieces together are the batches of a loader without .pieces, in the same order, so
+ * examples and their random numbers do not depend on how pieces are divided among loaders. The last global batch may
+ * have fewer examples: then its last pieces have none, that is .size 0 and HAUL_NONE for all tensors. With .drop_last
+ * an incomplete global batch is left out. A dataset whose count is unknown cannot have pieces.
  *
  * With .weights an example may occur several times in an epoch, each time with other random numbers: they depend on its
  * position in the epoch instead of its index. */

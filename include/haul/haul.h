@@ -35,6 +35,7 @@
 #include <haul/operation.h>
 #include <haul/ops.h>
 #include <haul/optim.h>
+#include <haul/parallel.h>
 #include <haul/placement.h>
 #include <haul/plan.h>
 #include <haul/profile.h>

@@ -46,6 +46,11 @@ static haul_status check_scaler(const haul_grad_scaler *scaler, const char *oper
     return haul__check_object(scaler, &scaler_class, operation, "scaler");
 }
 
+haul_status haul__check_grad_scaler(const haul_grad_scaler *scaler, const char *operation)
+{
+    return check_scaler(scaler, operation);
+}
+
 /* Replaces a tensor that is held. */
 static void hold(haul_tensor **place, haul_tensor *t)
 {

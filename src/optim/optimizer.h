@@ -203,6 +203,9 @@ haul_status haul__optimizer_set_all(haul_optimizer *o, const double *values, con
 
 /* ---- state ---- */
 
+/* Checks that `scaler`, the argument of that name, is a live scaler; records an error if not. */
+haul_status haul__check_grad_scaler(const haul_grad_scaler *scaler, const char *operation);
+
 /* The scaler's state, as part of the optimizer's. */
 #define HAUL__SCALER_SCALE   "grad_scaler.scale"
 #define HAUL__SCALER_TRACKER "grad_scaler.growth_tracker"

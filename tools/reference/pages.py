@@ -39,8 +39,9 @@ PARTS = [
     ("Networks", "Modules, and the built-in layers.", ["nn.h", "layers.h", "transformer.h", "onnx.h"]),
     (
         "Training",
-        "Steps, early stopping and checkpoints, optimizers, schedules of the learning rate, and averages of parameters.",
-        ["train.h", "optim.h", "schedule.h", "average.h"],
+        "Steps, early stopping and checkpoints, optimizers, schedules of the learning rate, averages of parameters, and data "
+        "parallel training.",
+        ["train.h", "optim.h", "schedule.h", "average.h", "parallel.h"],
     ),
     (
         "Data and files",

@@ -336,7 +336,7 @@ static haul_status fill(haul__batch_slot *slot, const haul__batch_spec *spec, co
     haul_status status = read_batch(slot, spec, range, stream, stop);
     if (status || atomic_load(stop))
         return status;
-    for (int f = 0; f < spec->dataset->fields->count && status == HAUL_OK; f++)
+    for (int f = 0; slot->size && f < spec->dataset->fields->count && status == HAUL_OK; f++)
         status = make_column(&slot->columns[f], spec, f, slot->size);
     return status;
 }

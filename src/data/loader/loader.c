@@ -45,6 +45,7 @@ struct haul_loader {
     haul__sequence   stream;
     bool             dry; /* made in a dry run: batches have shapes but no examples, and no worker runs */
     int              workers;
+    int              pieces, first_piece, piece_count; /* of a global batch, and those of each that it gives */
     int64_t          batches; /* batches in an epoch; INT64_MAX until the end is reached if the count is unknown */
     haul_batch      *current;
 
@@ -84,13 +85,20 @@ static haul_status check_dry(const haul_loader *l, const char *operation)
 
 /* ---- the workers ---- */
 
+/* The number that batch `number` of the loader has among the pieces of all loaders. */
+static int64_t number_of_all(const haul_loader *l, int64_t number)
+{
+    return number / l->piece_count * l->pieces + l->first_piece + number % l->piece_count;
+}
+
+/* The last pieces of the last global batch may be behind the end of the epoch. */
 static haul_status fill(haul_loader *l, entry *p, int64_t number)
 {
-    haul__batch_range range = {.epoch = l->epoch, .number = number, .n = l->spec.batch};
+    haul__batch_range range = {.epoch = l->epoch, .number = number_of_all(l, number), .n = l->spec.batch};
     if (l->order.indices) {
-        int64_t first = number * l->spec.batch, left = l->order.count - first;
-        range.indices = l->order.indices + first;
-        range.n = left < range.n ? left : range.n;
+        const int64_t first = range.number * l->spec.batch, left = l->order.count - first;
+        range.indices = l->order.indices + (left > 0 ? first : 0);
+        range.n = left > range.n ? range.n : left > 0 ? left : 0;
     }
     return haul__batch_slot_fill(&p->slot, &l->spec, &range, &l->stream, &l->stop, &p->error);
 }
@@ -290,6 +298,26 @@ static haul_status check_unknown(const haul_dataset *dataset, const haul_loader_
     return HAUL_OK;
 }
 
+/* The product of pieces and batch is the size of a global batch. */
+static haul_status check_pieces(const haul_dataset *dataset, const haul_loader_options *o)
+{
+    const int   pieces = o->pieces ? o->pieces : 1;
+    int64_t     product;
+    haul_status status = check_number("pieces", o->pieces, 1 << 16);
+    if (!status)
+        status = check_number("first_piece", o->first_piece, pieces - 1);
+    if (!status)
+        status = check_number("piece_count", o->piece_count, pieces - o->first_piece);
+    if (!status && pieces > 1 && dataset->count == HAUL_UNKNOWN)
+        return haul__fail(HAUL_UNSUPPORTED, NEW, "pieces",
+                          "the count of %s is unknown, so its examples can only be read in order; .pieces needs a "
+                          "dataset with a known count",
+                          dataset->name);
+    if (!status && !haul__mul_size(o->batch ? o->batch : 1, pieces, &product))
+        return haul__fail(HAUL_SHAPE, NEW, "pieces", "a global batch has more examples than can be counted");
+    return status;
+}
+
 /* A dry run reads no examples, so all sizes must be known without them. */
 static haul_status check_sizes(const haul_dataset *dataset)
 {
@@ -314,7 +342,7 @@ static haul_status check_options(const haul_dataset *dataset, const haul_loader_
         (status = check_number("workers", o->workers, MAX_WORKERS)) ||
         (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) ||
         (status = check_number("samples", o->samples, INT64_MAX / 16)) || (status = check_unknown(dataset, o)) ||
-        (status = check_sizes(dataset)))
+        (status = check_pieces(dataset, o)) || (status = check_sizes(dataset)))
         return status;
     for (int f = 0; f < dataset->fields->count; f++)
         if (!haul__mul_size(o->batch, (int64_t)dataset->fields->bytes[f], &bytes))
@@ -333,8 +361,11 @@ static void set_spec(haul_loader *l, haul_dataset *dataset, haul_device *device,
     r->seed = o->seed;
     r->weighted = l->order.cumulated != NULL;
     r->drop_last = o->drop_last;
-    int64_t count = l->order.count;
-    l->batches = count / r->batch + (!o->drop_last && count % r->batch != 0);
+    l->pieces = o->pieces ? o->pieces : 1;
+    l->first_piece = o->first_piece;
+    l->piece_count = o->piece_count ? o->piece_count : l->pieces - l->first_piece;
+    const int64_t count = l->order.count, global = r->batch * l->pieces;
+    l->batches = (count / global + (!o->drop_last && count % global != 0)) * l->piece_count;
     r->rows = count < r->batch ? count : r->batch;
     if (dataset->count == HAUL_UNKNOWN) {
         l->batches = INT64_MAX;
@@ -482,7 +513,12 @@ static void give_out(haul_loader *l, const entry *p)
 {
     const haul__fields *fields = l->spec.dataset->fields;
     haul_batch         *b = l->current;
-    *b = (haul_batch){.index = l->taken, .size = p->slot.size, .count = fields->count, .dataset = l->spec.dataset};
+    *b = (haul_batch){.index = l->taken,
+                      .size = p->slot.size,
+                      .count = fields->count,
+                      .dataset = l->spec.dataset,
+                      .step = l->taken / l->piece_count,
+                      .piece = l->first_piece + (int)(l->taken % l->piece_count)};
     for (int f = 0; f < HAUL_MAX_FIELDS; f++) {
         const haul__column *c = &p->slot.columns[f];
         b->tensors[f] = c->tensor ? c->tensor : HAUL_NONE;

@@ -31,6 +31,7 @@ enum kind {
     TRANSFORM,
     BEST_WEIGHTS,
     RECORDING,
+    PARALLEL,
     PLAN,
     KINDS
 };
@@ -455,6 +456,7 @@ static void restock(run *r)
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
     hold(r, BEST_WEIGHTS, haul_best_weights_new(net));
     hold(r, RECORDING, haul_recording_new(recorded, NULL, .variants = 1 + (int)(next(r) % 3)));
+    hold(r, PARALLEL, haul_parallel_new(net, .pieces = 1 << next(r) % 3));
     hold(r, LEDGER, haul_ledger_begin(.device_times = one_in(r, 2)));
     haul_profile *profile = haul_profile_begin(.most_events = 500);
     hold(r, PROFILE, profile);

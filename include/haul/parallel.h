@@ -1,0 +1,97 @@
+/* Data parallel training: each step has a global batch, which is cut into a fixed number of pieces.
+ *
+ *     haul_parallel *p = haul_parallel_new(net, .pieces = 8);
+ *     haul_loader   *loader = haul_loader_new(dataset, .batch = 32, .shuffle = true, .pieces = 8,
+ *                                             .first_piece = haul_parallel_first(p),
+ *                                             .piece_count = haul_parallel_count(p));
+ *     haul_loader_start(loader, 1);
+ *     for (const haul_batch *b; (b = haul_loader_next(loader));) {
+ *         haul_scope *inner = haul_scope_push();
+ *         haul_parallel_begin(p, b->step);
+ *         haul_tensor *sum = b->size ? haul_cross_entropy(haul_call(net, b->x), b->y, .reduction = HAUL_REDUCE_SUM)
+ *                                    : HAUL_NONE;
+ *         haul_parallel_backward(p, sum, (double)b->size);
+ *         if (haul_parallel_ready(p))
+ *             haul_optimizer_step(adam);
+ *         haul_scope_pop(inner);
+ *     }
+ *
+ * The gradient of a step is that of the mean loss of its global batch: the sums of losses of the pieces are
+ * differentiated one after the other, their gradients are added in a binary tree over the pieces, and the sum is
+ * divided once by the sum of the weights. The tree and its roundings depend on the number of pieces alone, so a
+ * training has the same bits however its pieces are divided among processes. */
+#ifndef HAUL_PARALLEL_H
+#define HAUL_PARALLEL_H
+
+#include <haul/base.h>
+#include <haul/error.h>
+#include <haul/nn.h>
+#include <haul/optim.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+/* Data parallel training of a module. It belongs to a scope and holds the module. */
+typedef struct haul_parallel haul_parallel;
+
+/* The most pieces that a global batch may have. */
+#define HAUL_MAX_PIECES 4096
+
+/* Make it for a module that is on its devices already:
+ *
+ * - Gradients are those of the parameters that require one now. If that changes, make another one.
+ * - Sums of gradients are f32, or f64 if a parameter is f64, on the device of the first parameter.
+ *
+ * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, or if .pieces is not a power of two. */
+typedef struct HAUL__DESIGNATED haul_parallel_options {
+    haul_module *module; /* the module; positional */
+    HAUL__GUARD(pieces)
+    int               pieces; /* pieces of a global batch, a power of two; default 8 */
+    uint64_t          seed;   /* seed of the random numbers of all pieces */
+    haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
+} haul_parallel_options;
+#define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
+HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
+
+/* The pieces of each global batch that are this process's: the number of the first one, and how many follow each other
+ * from there. -1 on failure. */
+HAUL_API int haul_parallel_first(const haul_parallel *parallel);
+HAUL_API int haul_parallel_count(const haul_parallel *parallel);
+
+/* Begin this process's next piece. Call it before the forward pass, in the scope of the piece:
+ *
+ * - The gradients of the parameters are removed.
+ * - The thread draws random numbers from a generator of the piece, for example for dropout. It depends on the seed, the
+ *   step and the number of the piece. Popping the scope restores the generator before.
+ *
+ * Fails with HAUL_STATE if the step before has pieces left.
+ *
+ * - step: the number of the step, at least 0, and another one for each step of the training */
+HAUL_API haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step);
+
+/* Finish a piece: differentiate the sum of its losses, and add its gradients to those of the pieces before. The graph
+ * is freed. The last piece of a step reduces: afterwards the parameters have the gradient of the mean loss of the whole
+ * step, and haul_parallel_ready is true. Clip gradients then, and make the optimizer's step, as without pieces.
+ *
+ * - A parameter that a piece does not use has a gradient of zeros there.
+ * - Buffers of the module begin each piece with the values that they had before the step. After the step floating ones,
+ *   for example running statistics, are the mean of their values after each piece, in a tree as well; a piece without
+ *   examples leaves them. Integer ones change as the first piece changed them. Buffers of other dtypes stay.
+ * - A gradient that is not finite makes the sum so, and a scaler then skips the step everywhere.
+ * - If it fails, the step begins anew: its buffers are as before, and its pieces are to be repeated.
+ *
+ * sum_of_losses: a scalar, the sum over the examples of the piece; HAUL_NONE for a piece without examples
+ * weight: what the sum is divided by to get the mean, for example the number of examples, or of tokens that count; at
+ * least 0 */
+HAUL_API haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight);
+
+/* True from the last piece of a step until the first one of the next: the gradients are reduced. False on failure. */
+HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
+
+/* The mean loss of the step that is ready, without dimensions: the sum of all its losses divided by the sum of their
+ * weights. Does not wait for the device. Fails with HAUL_STATE before. */
+HAUL_API haul_tensor *haul_parallel_loss(haul_parallel *parallel);
+
+HAUL_END
+
+#endif

@@ -1,0 +1,258 @@
+#include "parallel/flat.h"
+
+#include <float.h>
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/transfer.h>
+
+#include "base/alloc.h"
+#include "core/error.h"
+#include "core/tensor.h"
+#include "nn/tensors.h"
+
+enum { LOSS_AND_WEIGHT = 2 };
+
+/* ---- items ---- */
+
+typedef enum kind { PARAMETER, FLOAT_BUFFER, INTEGER_BUFFER, NOTHING } kind;
+
+static kind kind_of(const haul_named_tensor *t)
+{
+    if (!t->is_buffer)
+        return haul_requires_grad(t->tensor) ? PARAMETER : NOTHING;
+    if (haul_dtype_is_float(t->tensor->dtype))
+        return FLOAT_BUFFER;
+    return haul_dtype_is_integer(t->tensor->dtype) ? INTEGER_BUFFER : NOTHING;
+}
+
+static bool is_listed(const haul_named_tensor *list, int count, const haul_tensor *t)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i].tensor == t)
+            return true;
+    return false;
+}
+
+static haul_status add_items(haul__flat *flat, const haul_named_tensor *list, int count, kind wanted, int *added,
+                             const char *operation)
+{
+    haul__flat_item *next = flat->items + flat->parameters + flat->floats + flat->integers;
+    for (int i = 0; i < count; i++) {
+        if (kind_of(&list[i]) != wanted || is_listed(list, i, list[i].tensor))
+            continue;
+        *next = (haul__flat_item){.tensor = list[i].tensor, .name = list[i].name, .at = flat->total};
+        haul__object_keep(next->tensor);
+        next++;
+        (*added)++;
+        if (list[i].tensor->dtype == HAUL_F64)
+            flat->dtype = HAUL_F64;
+        if (__builtin_add_overflow(flat->total, list[i].tensor->count, &flat->total))
+            return haul__fail(HAUL_SHAPE, operation, "module", "the module has more elements than can be counted");
+    }
+    return HAUL_OK;
+}
+
+static haul_status fill(haul__flat *flat, const haul_named_tensor *list, int count, const char *operation)
+{
+    haul_status status = add_items(flat, list, count, PARAMETER, &flat->parameters, operation);
+    flat->gradients = flat->total;
+    if (!status)
+        status = add_items(flat, list, count, FLOAT_BUFFER, &flat->floats, operation);
+    if (!status)
+        status = add_items(flat, list, count, INTEGER_BUFFER, &flat->integers, operation);
+    if (!status && __builtin_add_overflow(flat->total, LOSS_AND_WEIGHT, &flat->total))
+        status = haul__fail(HAUL_SHAPE, operation, "module", "the module has more elements than can be counted");
+    if (!status && !flat->parameters)
+        status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "module",
+                            "no parameter of the module requires a gradient; make some with haul_set_requires_grad");
+    return status;
+}
+
+haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation)
+{
+    int                count = 0;
+    haul_named_tensor *list = haul__module_tensor_list(module, &count);
+    *flat = (haul__flat){.dtype = HAUL_F32};
+    if (!list)
+        return haul__fail_within(operation);
+    flat->items = haul__calloc((size_t)count + 1, sizeof *flat->items);
+    haul_status status = flat->items ? fill(flat, list, count, operation)
+                                     : haul__fail_memory(operation, (size_t)count * sizeof *flat->items);
+    if (!status)
+        flat->device = flat->items[0].tensor->storage->device;
+    haul__free(list);
+    return status;
+}
+
+static int buffers_of(const haul__flat *flat)
+{
+    return flat->floats + flat->integers;
+}
+
+void haul__flat_free(haul__flat *flat)
+{
+    for (int i = 0; flat->items && i < flat->parameters + buffers_of(flat); i++) {
+        haul__object_release(flat->items[i].tensor);
+        haul__object_release(flat->items[i].original);
+    }
+    haul__free(flat->items);
+    *flat = (haul__flat){.items = NULL};
+}
+
+static bool has_parameter(const haul__flat *flat, const haul_tensor *t)
+{
+    for (int i = 0; i < flat->parameters; i++)
+        if (flat->items[i].tensor == t)
+            return true;
+    return false;
+}
+
+haul_status haul__flat_check(const haul__flat *flat, haul_module *module, const char *operation)
+{
+    int                count = 0;
+    haul_named_tensor *list = haul__module_tensor_list(module, &count);
+    haul_status        status = list ? HAUL_OK : haul__fail_within(operation);
+    for (int i = 0; i < count && !status; i++)
+        if (!list[i].is_buffer && haul_requires_grad(list[i].tensor) != has_parameter(flat, list[i].tensor))
+            status = haul__fail(HAUL_STATE, operation, "parallel",
+                                "'%s' %s a gradient now, and did %s when haul_parallel_new was called; call it again "
+                                "after each change",
+                                list[i].name, haul_requires_grad(list[i].tensor) ? "requires" : "does not require",
+                                haul_requires_grad(list[i].tensor) ? "not" : "then");
+    haul__free(list);
+    return status;
+}
+
+/* ---- buffers and gradients ---- */
+
+static haul_status keep_one(haul__flat_item *item)
+{
+    if (item->original)
+        return haul_copy_into(item->original, item->tensor);
+    haul_tensor *copy = haul_clone(item->tensor);
+    if (haul__failed(copy))
+        return haul_error_status();
+    haul__object_keep(copy);
+    item->original = copy;
+    return HAUL_OK;
+}
+
+haul_status haul__flat_keep_buffers(haul__flat *flat)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < buffers_of(flat) && !status; i++)
+        status = keep_one(&flat->items[flat->parameters + i]);
+    return status;
+}
+
+haul_status haul__flat_restore_buffers(const haul__flat *flat)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < buffers_of(flat) && !status; i++) {
+        const haul__flat_item *item = &flat->items[flat->parameters + i];
+        status = haul_copy_into(item->tensor, item->original);
+    }
+    return status;
+}
+
+haul_status haul__flat_remove_gradients(const haul__flat *flat)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < flat->parameters && !status; i++)
+        status = haul_set_grad(flat->items[i].tensor, HAUL_NONE);
+    return status;
+}
+
+/* ---- numbers ---- */
+
+static haul_tensor *part(haul_tensor *all, int64_t at, int64_t count)
+{
+    return haul_slice(all, 0, at, at + count, 1);
+}
+
+/* The numbers of an item, in its shape. */
+static haul_tensor *part_of(haul_tensor *all, const haul__flat_item *item)
+{
+    return haul_view(part(all, item->at, item->tensor->count), item->tensor->shape);
+}
+
+/* A gradient may have other strides than the tensor that takes its numbers. */
+static haul_status gather_gradient(haul_tensor *all, const haul__flat_item *item)
+{
+    haul_tensor *to = part_of(all, item), *gradient = item->tensor->grad;
+    if (haul__failed(to))
+        return haul_error_status();
+    return gradient ? haul_copy_into(to, gradient) : haul_zero_into(to);
+}
+
+static haul_status gather_change(haul_tensor *all, const haul__flat_item *item, bool first)
+{
+    haul_tensor *to = part_of(all, item);
+    if (haul__failed(to))
+        return haul_error_status();
+    return first ? haul_copy_into(to, haul_sub(item->tensor, item->original)) : haul_zero_into(to);
+}
+
+static haul_status gather_loss(const haul__flat *flat, haul_tensor *all, haul_tensor *loss, double weight)
+{
+    haul_tensor *to = part(all, flat->total - LOSS_AND_WEIGHT, 1);
+    haul_status  status = haul__is_none(loss) ? haul_zero_into(to) : haul_copy_into(to, haul_detach(loss));
+    return status ? status : haul_fill_into(part(all, flat->total - 1, 1), weight);
+}
+
+haul_tensor *haul__flat_gather(const haul__flat *flat, haul_tensor *loss, double weight, bool first)
+{
+    haul_device *before = haul_current_device();
+    haul_set_device(flat->device);
+    haul_tensor *all = haul_empty(flat->dtype, HAUL_SHAPE(flat->total));
+    haul_set_device(before);
+    haul_status status = haul__status_of(all);
+    int         i = 0;
+    for (const int end = flat->parameters; i < end && !status; i++)
+        status = gather_gradient(all, &flat->items[i]);
+    for (const int end = flat->parameters + flat->floats; i < end && !status; i++)
+        status = haul_copy_into(part_of(all, &flat->items[i]), flat->items[i].tensor);
+    for (const int end = i + flat->integers; i < end && !status; i++)
+        status = gather_change(all, &flat->items[i], first);
+    if (!status)
+        status = gather_loss(flat, all, loss, weight);
+    return status ? NULL : all;
+}
+
+/* A step whose weights are all 0 has gradients of zeros. */
+static haul_tensor *divisor(const haul__flat *flat, haul_tensor *sum)
+{
+    return haul_clamp(part(sum, flat->total - 1, 1), FLT_MIN, DBL_MAX);
+}
+
+static haul_status scatter_gradient(haul_tensor *sum, const haul__flat_item *item)
+{
+    haul_tensor *gradient = haul_to(part_of(sum, item), item->tensor->storage->device, .dtype = item->tensor->dtype);
+    return haul__failed(gradient) ? haul_error_status() : haul_set_grad(item->tensor, gradient);
+}
+
+static haul_status scatter_change(haul_tensor *sum, const haul__flat_item *item)
+{
+    haul_tensor *change = haul_to(part_of(sum, item), item->tensor->storage->device, .dtype = item->tensor->dtype);
+    return haul_copy_into(item->tensor, haul_add(item->original, change));
+}
+
+haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *sum, int pieces)
+{
+    haul_tensor *gradients = part(sum, 0, flat->gradients);
+    haul_status  status = haul_div_into(gradients, gradients, divisor(flat, sum));
+    int          i = 0;
+    for (const int end = flat->parameters; i < end && !status; i++)
+        status = scatter_gradient(sum, &flat->items[i]);
+    for (const int end = flat->parameters + flat->floats; i < end && !status; i++)
+        status = haul_copy_into(flat->items[i].tensor, haul_mul_scalar(part_of(sum, &flat->items[i]), 1.0 / pieces));
+    for (const int end = i + flat->integers; i < end && !status; i++)
+        status = scatter_change(sum, &flat->items[i]);
+    return status;
+}
+
+haul_tensor *haul__flat_loss(const haul__flat *flat, haul_tensor *sum)
+{
+    haul_tensor *mean = haul_div(part(sum, flat->total - LOSS_AND_WEIGHT, 1), divisor(flat, sum));
+    return haul_reshape(mean, HAUL_SCALAR_SHAPE);
+}

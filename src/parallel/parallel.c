@@ -1,0 +1,347 @@
+/* Data parallel training: the order of the pieces of a step, and what each of them adds to it. */
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <haul/parallel.h>
+#include <haul/random.h>
+#include <haul/scope.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/error.h"
+#include "core/object.h"
+#include "core/scope.h"
+#include "core/tensor.h"
+#include "engine/autocast.h"
+#include "engine/placement/placement.h"
+#include "memory/dry_run/dry_run.h"
+#include "nn/tensors.h"
+#include "optim/optimizer.h"
+#include "parallel/flat.h"
+#include "parallel/tree.h"
+
+#define NEW      "haul_parallel_new"
+#define BEGIN    "haul_parallel_begin"
+#define BACKWARD "haul_parallel_backward"
+#define LOSS     "haul_parallel_loss"
+
+struct haul_parallel {
+    haul__object      object;
+    haul_module      *module;    /* holds a reference, as of these two: */
+    haul_grad_scaler *scaler;    /* NULL: none */
+    haul_generator   *generator; /* of the pieces */
+    uint64_t          seed;
+    int               pieces;
+    int               first, count; /* this process's pieces */
+    haul__flat        flat;
+    bool              dry; /* made in a dry run */
+
+    int64_t      step;
+    int          done;  /* own pieces of the step */
+    bool         begun; /* a piece was begun and not finished */
+    bool         ready; /* the step is reduced */
+    haul__tree   tree;  /* of the own pieces that are done */
+    haul_tensor *loss;  /* of the step that is ready; holds a reference */
+};
+_Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
+
+/* ---- making ---- */
+
+static void destroy(void *object)
+{
+    haul_parallel *p = object;
+    haul__tree_clear(&p->tree);
+    haul__flat_free(&p->flat);
+    haul__object_release(p->loss);
+    haul__object_release(p->generator);
+    haul__object_release(p->scaler);
+    haul__object_release(p->module);
+    haul__object_free(&p->object, sizeof *p);
+}
+
+static const haul__class parallel_class = {.name = "data parallel training", .destroy = destroy};
+
+static haul_status check(const haul_parallel *p, const char *operation)
+{
+    return haul__check_object(p, &parallel_class, operation, "parallel");
+}
+
+static haul_status check_pieces(int pieces)
+{
+    if (pieces >= 1 && pieces <= HAUL_MAX_PIECES && (pieces & (pieces - 1)) == 0)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "pieces",
+                      ".pieces is %d; a power of two from 1 to %d is expected, for example 8", pieces, HAUL_MAX_PIECES);
+}
+
+/* The generator belongs to the object alone. */
+static haul_status make_generator(haul_parallel *p)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    p->generator = haul_generator_new(p->seed);
+    haul__object_keep(p->generator);
+    haul_scope_pop(scope);
+    return p->generator ? HAUL_OK : haul_error_status();
+}
+
+haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
+{
+    if (!options) {
+        haul__fail_null(NEW, "options");
+        return NULL;
+    }
+    const int pieces = options->pieces ? options->pieces : 8;
+    if (haul__check_module(options->module, NEW) || check_pieces(pieces) ||
+        (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
+        return NULL;
+    haul_parallel *p = haul__object_new_zeroed(sizeof *p, &parallel_class);
+    if (!p) {
+        haul__fail_memory(NEW, sizeof *p);
+        return NULL;
+    }
+    p->module = options->module;
+    p->scaler = options->scaler;
+    haul__object_keep(p->module);
+    haul__object_keep(p->scaler);
+    p->seed = options->seed;
+    p->pieces = p->count = pieces;
+    p->dry = haul__is_dry();
+    if (!haul__flat_init(&p->flat, p->module, NEW) && !make_generator(p))
+        return haul__own(p, NEW);
+    haul__object_release(p);
+    return NULL;
+}
+
+int haul_parallel_first(const haul_parallel *parallel)
+{
+    return check(parallel, "haul_parallel_first") ? -1 : parallel->first;
+}
+
+int haul_parallel_count(const haul_parallel *parallel)
+{
+    return check(parallel, "haul_parallel_count") ? -1 : parallel->count;
+}
+
+bool haul_parallel_ready(const haul_parallel *parallel)
+{
+    return !check(parallel, "haul_parallel_ready") && parallel->ready;
+}
+
+/* ---- a piece ---- */
+
+/* A scope in which nothing records a graph, and operations compute where their operands are and in their dtypes. */
+static haul_scope *push_plain(void)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return NULL;
+    haul_set_grad_enabled(false);
+    haul__place_as_given();
+    if (haul__autocast_begun())
+        haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
+    return scope;
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static uint64_t seed_of(const haul_parallel *p, int64_t step, int piece)
+{
+    return mix(mix(mix(p->seed) ^ (uint64_t)step) ^ (uint64_t)piece);
+}
+
+static haul_status check_turn(const haul_parallel *p, int64_t step)
+{
+    if (p->dry != haul__is_dry())
+        return haul__fail(HAUL_STATE, BEGIN, "parallel",
+                          p->dry
+                              ? "it was made in a dry run (haul_estimate) and holds no values; make another one outside"
+                              : "it was made outside this dry run (haul_estimate), which must not change it; make "
+                                "one in the estimated function");
+    if (step < 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, BEGIN, "step", "step is %" PRId64 "; 0 or more is expected", step);
+    if (p->begun)
+        return haul__fail(HAUL_STATE, BEGIN, "parallel",
+                          "piece %d of step %" PRId64 " was begun and not finished; call haul_parallel_backward first, "
+                          "with HAUL_NONE for a piece without examples",
+                          p->first + p->done, p->step);
+    if (p->done && !p->ready && step != p->step)
+        return haul__fail(HAUL_STATE, BEGIN, "step",
+                          "step %" PRId64 " was begun, but only %d of the %d pieces of step %" PRId64
+                          " are finished; finish them, those without examples with HAUL_NONE as the loss",
+                          step, p->done, p->count, p->step);
+    if (p->ready && step == p->step)
+        return haul__fail(HAUL_STATE, BEGIN, "step",
+                          "all %d pieces of step %" PRId64 " are finished; the next step has another number", p->count,
+                          step);
+    return HAUL_OK;
+}
+
+/* The first piece of a step finds what the step before has left. */
+static haul_status begin_step(haul_parallel *p, int64_t step)
+{
+    haul_status status = haul__flat_check(&p->flat, p->module, BEGIN);
+    if (!status)
+        status = haul__flat_keep_buffers(&p->flat);
+    if (status)
+        return status;
+    haul__tree_clear(&p->tree);
+    haul__object_release(p->loss);
+    p->loss = NULL;
+    p->step = step;
+    p->done = 0;
+    p->ready = false;
+    return HAUL_OK;
+}
+
+static haul_status begin(haul_parallel *p, int64_t step)
+{
+    haul_scope *scope = push_plain();
+    if (!scope)
+        return haul_error_status();
+    haul_status status = p->done && !p->ready ? HAUL_OK : begin_step(p, step);
+    if (!status)
+        status = haul__flat_remove_gradients(&p->flat);
+    haul_scope_pop(scope);
+    return status;
+}
+
+haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
+{
+    if (check(parallel, BEGIN) || check_turn(parallel, step))
+        return haul_error_status();
+    haul_status status = begin(parallel, step);
+    if (!status)
+        status = haul_generator_state_set(
+            parallel->generator,
+            (haul_random_state){.seed = seed_of(parallel, step, parallel->first + parallel->done)});
+    if (!status)
+        status = haul_set_generator(parallel->generator);
+    parallel->begun = !status;
+    return status;
+}
+
+/* ---- the end of a piece ---- */
+
+static haul_status check_loss(haul_tensor *loss, double weight)
+{
+    char have[80];
+    if (haul__check_optional(BACKWARD, "sum_of_losses", loss))
+        return haul_error_status();
+    if (!(weight >= 0 && isfinite(weight)))
+        return haul__fail(HAUL_INVALID_ARGUMENT, BACKWARD, "weight",
+                          "weight is %g; a finite number that is not negative is expected", weight);
+    if (!haul__is_none(loss) && loss->count != 1)
+        return haul__fail(HAUL_SHAPE, BACKWARD, "sum_of_losses",
+                          "the sum of losses has shape %s; one element is expected, as haul_sum gives it",
+                          haul__shape_text(&loss->shape, have, sizeof have));
+    if (haul__is_none(loss) && weight != 0)
+        return haul__fail(HAUL_INVALID_ARGUMENT, BACKWARD, "weight",
+                          "weight is %g, but a piece without a loss has weight 0", weight);
+    return HAUL_OK;
+}
+
+static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
+{
+    haul_scope *scope = haul__is_none(loss) ? NULL : haul__scope_push(NULL);
+    if (!scope)
+        return haul__is_none(loss) ? HAUL_OK : haul_error_status();
+    haul_tensor *scaled = p->scaler ? haul_grad_scaler_scale(p->scaler, loss) : loss;
+    haul_status  status = haul__status_of(scaled);
+    if (!status)
+        status = haul_backward(scaled, .once = true);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* The sum over all pieces of the step. */
+static haul_status reduce(haul_parallel *p)
+{
+    haul_tensor *sum = p->tree.nodes[0].sum;
+    haul_status  status = haul__flat_scatter(&p->flat, sum, p->pieces);
+    haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sum);
+    if (!status && haul__failed(loss))
+        status = haul_error_status();
+    if (status)
+        return status;
+    haul__object_keep(loss);
+    p->loss = loss;
+    haul__tree_clear(&p->tree);
+    p->ready = true;
+    return HAUL_OK;
+}
+
+/* The numbers of the piece go to the tree, and the module is as before the piece. */
+static haul_status add_piece(haul_parallel *p, haul_tensor *loss, double weight)
+{
+    const int    piece = p->first + p->done;
+    haul_tensor *numbers = haul__flat_gather(&p->flat, loss, weight, piece == 0);
+    haul_status  status = haul__status_of(numbers);
+    if (!status)
+        status = haul__flat_remove_gradients(&p->flat);
+    if (!status)
+        status = haul__flat_restore_buffers(&p->flat);
+    if (status)
+        return status;
+    haul__object_keep(numbers);
+    status = haul__tree_add(&p->tree, numbers, piece, 1);
+    p->done++;
+    return status || p->done < p->count ? status : reduce(p);
+}
+
+static haul_status finish(haul_parallel *p, haul_tensor *loss, double weight)
+{
+    haul_status status = differentiate(p, loss);
+    haul_scope *scope = status ? NULL : push_plain();
+    if (!scope)
+        return haul_error_status();
+    status = add_piece(p, loss, weight);
+    haul_scope_pop(scope);
+    return status;
+}
+
+/* The step begins anew; the error is that of the failure. */
+static void abandon(haul_parallel *p)
+{
+    haul__error_record record;
+    haul__error_save(&record);
+    haul_scope *scope = push_plain();
+    haul__flat_remove_gradients(&p->flat);
+    haul__flat_restore_buffers(&p->flat);
+    haul_scope_pop(scope);
+    haul__error_restore(&record);
+    haul__tree_clear(&p->tree);
+    p->done = 0;
+}
+
+haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
+{
+    if (check(parallel, BACKWARD) || check_loss(sum_of_losses, weight))
+        return haul_error_status();
+    if (!parallel->begun)
+        return haul__fail(HAUL_STATE, BACKWARD, "parallel",
+                          "no piece was begun; call haul_parallel_begin before the forward pass of each piece");
+    parallel->begun = false;
+    const haul_status status = finish(parallel, sum_of_losses, weight);
+    if (status)
+        abandon(parallel);
+    return status;
+}
+
+haul_tensor *haul_parallel_loss(haul_parallel *parallel)
+{
+    if (check(parallel, LOSS))
+        return haul__failed_tensor();
+    if (!parallel->ready) {
+        haul__fail(HAUL_STATE, LOSS, "parallel", "the step has pieces left; ask when haul_parallel_ready is true");
+        return haul__failed_tensor();
+    }
+    return haul_detach(parallel->loss);
+}
