@@ -503,7 +503,7 @@ typedef struct HAUL__DESIGNATED haul_model_options {
     int64_t    outputs;  /* classes or values to predict; default as above */
     int64_t    kinds;    /* of "unet": values of its second input; default 0: it has one input */
     int64_t    layers;   /* of "char_gpt": blocks, at most 1024; default 2 */
-    int64_t    features; /* of "char_gpt": of each token, a multiple of the heads; default 32 */
+    int64_t    features; /* of "char_gpt": of each token, a multiple of the heads, at most 1,048,576; default 32 */
     int64_t    heads;    /* of "char_gpt": of the attention of each block; default 4 */
 } haul_model_options;
 #define haul_model_new(...) haul_model_new_with(HAUL__OPTIONS(haul_model_options, .name = __VA_ARGS__))

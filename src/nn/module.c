@@ -30,6 +30,7 @@ static void destroy(void *object)
     for (size_t i = 0; i < m->name_count; i++)
         haul__free(m->names[i]);
     haul__guest_free(m->destroy_state, m->state);
+    haul__map_free(&m->numbers);
     haul__free(m->tensors);
     haul__free(m->children);
     haul__free(m->names);
@@ -193,7 +194,8 @@ static haul_status add_tensor(haul_module *module, const char *operation, const 
         return status;
     char *copy = haul__strdup(name);
     if (!copy ||
-        !haul__grow(&module->tensors, &module->tensor_capacity, module->tensor_count + 1, sizeof *module->tensors)) {
+        !haul__grow(&module->tensors, &module->tensor_capacity, module->tensor_count + 1, sizeof *module->tensors) ||
+        !haul__module_note(module, name, module->tensor_count)) {
         haul__free(copy);
         return haul__fail_memory(operation, sizeof *module->tensors);
     }

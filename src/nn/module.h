@@ -4,6 +4,7 @@
 
 #include <haul/layers.h>
 
+#include "core/map.h"
 #include "core/object.h"
 #include "nn/tensors.h"
 
@@ -58,6 +59,7 @@ struct haul_module {
     int64_t              hooks_added;
     haul__module_tensor *tensors;
     size_t               tensor_count, tensor_capacity;
+    haul__map            numbers; /* hash of a tensor's name -> its number in `tensors` + 1 */
     haul__module_child  *children;
     size_t               child_count, child_capacity;
     char               **names; /* the dotted names that were returned; each lives as long as the module */
@@ -76,9 +78,12 @@ const char *haul__names_at(const haul__names *names, int i);
 /* Runs the hooks before forward, or those after it. */
 haul_status haul__run_hooks(haul_module *module, haul_args *args, bool after);
 
-/* The tensor or child named `name` (with `length` bytes); NULL if there is none. */
+/* The tensor or child named `name` (with `length` bytes); NULL if there is none. Tensors are found in constant time:
+ * modules of other programs have thousands. */
 haul__module_tensor *haul__module_find_tensor(const haul_module *m, const char *name, size_t length);
-haul__module_child  *haul__module_find_child(const haul_module *m, const char *name, size_t length);
+/* Notes the number of a tensor that is to be added under this name. False if memory is exhausted. */
+bool                haul__module_note(haul_module *m, const char *name, size_t number);
+haul__module_child *haul__module_find_child(const haul_module *m, const char *name, size_t length);
 /* The module that the first `length` characters of `path` name; NULL, with an error that lists the existing names. */
 haul_module *haul__module_walk(haul_module *module, const char *path, size_t length, const char *operation);
 /* The parameter or buffer at a dotted path; NULL, with an error. */

@@ -3,17 +3,41 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 #include "core/error.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "nn/walk.h"
 
+static const void *key_of(const char *name, size_t length)
+{
+    return (const void *)(uintptr_t)(haul__fnv(HAUL__FNV, name, length) | 1); /* no key is NULL */
+}
+
+static bool has_name(const haul__module_tensor *t, const char *name, size_t length)
+{
+    return strlen(t->name) == length && !memcmp(t->name, name, length);
+}
+
+/* The map has the first one of several names with the same hash. */
 haul__module_tensor *haul__module_find_tensor(const haul_module *m, const char *name, size_t length)
 {
-    for (size_t i = 0; i < m->tensor_count; i++)
-        if (strlen(m->tensors[i].name) == length && !memcmp(m->tensors[i].name, name, length))
+    const haul__map_entry *e = haul__map_find(&m->numbers, key_of(name, length));
+    if (!e)
+        return NULL;
+    for (size_t i = (uintptr_t)e->value - 1; i < m->tensor_count; i++)
+        if (has_name(&m->tensors[i], name, length))
             return &m->tensors[i];
     return NULL;
+}
+
+bool haul__module_note(haul_module *m, const char *name, size_t number)
+{
+    bool             is_new;
+    haul__map_entry *e = haul__map_insert(&m->numbers, key_of(name, strlen(name)), &is_new);
+    if (e && is_new)
+        e->value = (void *)(uintptr_t)(number + 1);
+    return e != NULL;
 }
 
 haul__module_child *haul__module_find_child(const haul_module *m, const char *name, size_t length)

@@ -408,6 +408,35 @@ static void test_modules__identity_and_gradients_are_removed(void **state)
     haul_error_clear();
 }
 
+static haul_tensor *forward_nothing(haul_module *m, haul_args *args)
+{
+    (void)m;
+    return args->x[0];
+}
+
+/* Names are found among thousands, and each only once. */
+static void test_modules__many_names(void **state)
+{
+    (void)state;
+    enum { MANY = 3000 };
+    char         name[16];
+    haul_module *m = haul_module_new("many", forward_nothing);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "p%d", i);
+        assert_int_equal(haul_module_add_parameter(m, name, haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, i)), HAUL_OK);
+    }
+    for (int i = 0; i < MANY; i += 7) {
+        snprintf(name, sizeof name, "p%d", i);
+        assert_true(haul_item(haul_module_parameter(m, name)) == i);
+        assert_int_equal(haul_module_add_buffer(m, name, haul_full(HAUL_F32, HAUL_SCALAR_SHAPE, 0)),
+                         HAUL_INVALID_ARGUMENT);
+        haul_error_clear();
+    }
+    assert_false(haul_tensor_is_valid(haul_module_parameter(m, "p3000")));
+    assert_non_null(strstr(haul_error_message(), "p3000"));
+    haul_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +456,7 @@ int main(void)
         TEST(everything_survives_without_memory),
         TEST(a_function_is_called_for_each),
         TEST(identity_and_gradients_are_removed),
+        TEST(many_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-enum { MOST_LAYERS = 1024 };
+enum { MOST_LAYERS = 1024, MOST_FEATURES = 1 << 20 };
 #define DEVIATION 0.02 /* of the initial embeddings */
 
 /* ---- a block ---- */
@@ -107,6 +107,9 @@ static haul_status check_sizes(const haul_model_options *o)
     if (o->layers > MOST_LAYERS)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "layers", "layers is %lld; char_gpt has at most %d",
                           (long long)o->layers, MOST_LAYERS);
+    if (o->features > MOST_FEATURES)
+        return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "features",
+                          "features is %lld; char_gpt has at most %d", (long long)o->features, MOST_FEATURES);
     if (o->features % o->heads)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "heads",
                           "features is %lld and heads is %lld; char_gpt needs features that are a multiple of heads",
