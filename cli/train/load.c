@@ -8,6 +8,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/train/data_identity.h"
+#include "cli/train/pieces.h"
 #include "cli/train/standing.h"
 #include "cli/train/trainer.h"
 #include "optim/schedule.h"
@@ -15,9 +16,8 @@
 standing_limits trainer_limits(const trainer *t)
 {
     const int64_t wanted = t->options->epochs, stored = t->stored_epochs;
-    return (standing_limits){.epochs = stored > wanted ? stored : wanted,
-                             .batches = haul_loader_batches(t->loader),
-                             .group = t->options->accumulate};
+    return (standing_limits){
+        .epochs = stored > wanted ? stored : wanted, .batches = pieces_batches(t), .group = t->options->accumulate};
 }
 
 /* ---- the data ---- */

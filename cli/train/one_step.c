@@ -65,6 +65,7 @@ static int take_options(const one_step *s, const char *subcommand, trainer *t, o
     o->threads = s->threads;
     o->place = o->plan = o->devices = o->init = NULL;
     o->workers = 0;
+    o->pieces = 0; /* the step of one batch: its program has no pieces */
     if (o->batch || s->finds_batch)
         return -1;
     return complain("the training finds its batch by itself (--batch auto); give --batch N");

@@ -6,6 +6,7 @@
 #include "base/numbers.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
+#include "cli/train/pieces.h"
 #include "cli/train/trainer.h"
 #include "record/follow/recording.h"
 
@@ -121,7 +122,7 @@ haul_status trainer_step(trainer *t, const haul_batch *batch, const haul_step_pa
         return haul_error_status();
     t->batch = batch;
     t->part = *part;
-    haul_status status = learn(t);
+    haul_status status = t->parallel ? pieces_step(t, batch) : learn(t);
     haul_scope_pop(scope);
     return status;
 }
@@ -192,18 +193,20 @@ static haul_status advance_schedule(trainer *t, const haul_step_part *part)
 
 static haul_status count_step(trainer *t, const haul_batch *batch)
 {
-    haul_step_part part;
-    haul_status    status = part_of(t, batch, &part);
+    haul_step_part part = {.first = true, .last = true, .weight = 1};
+    haul_status    status = t->parallel ? HAUL_OK : part_of(t, batch, &part);
     if (!status)
         status = measured_step(t, batch, &part);
     if (!status)
         status = advance_schedule(t, &part);
     t->window_steps++;
     t->window_batches++;
-    t->epoch_answers += network_answers(batch->y);
-    t->epoch_examples += batch->size;
+    if (!t->parallel) {
+        t->epoch_answers += network_answers(batch->y);
+        t->epoch_examples += batch->size;
+    }
     t->epoch_steps++;
-    t->position.batch = batch->index + 1;
+    t->position.batch++;
     return status;
 }
 
@@ -316,12 +319,13 @@ bool trainer_train_epoch(trainer *t)
     t->window_began = began;
     t->epoch_examples = t->epoch_steps = 0;
     t->epoch_wait = 0;
+    t->trains = true;
     if (!t->position.batch)
         t->epoch_start = report_elapsed(&t->report);
     pace_epoch(t);
     if (t->position.batch >= t->report.batches)
         return true; /* resumed between the epoch's last step and its test */
-    if (haul_loader_start_at(t->loader, t->position.epoch, t->position.batch)) {
+    if (pieces_start(t)) {
         complain_error();
         return false;
     }

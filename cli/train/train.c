@@ -9,6 +9,7 @@
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/train/init.h"
+#include "cli/train/pieces.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/trainer.h"
 
@@ -110,7 +111,7 @@ static int read_plans(const option_values *values, const train_options *o, train
     }
     if (!memory_limit_suits_batch(plans->limit.percent, o->batch))
         return EXIT_USAGE;
-    const int code = check_pipeline(o);
+    const int code = pieces_suit(o) ? check_pipeline(o) : EXIT_USAGE;
     return code < 0 ? read_tiers(o, plans) : code;
 }
 
@@ -387,6 +388,18 @@ static const option train_rows[] = {
      .initial = "1",
      .low = 1,
      .high = 1e6,
+     .flags = KEPT},
+    {.group = "Training",
+     .name = "pieces",
+     OPTION_INTEGER_AT(train_options, pieces),
+     .argument = "N",
+     .help =
+         "Divide each mini-batch into N pieces for data parallel training; a power of two that divides --batch. The "
+         "gradients of the pieces are added in a fixed order, so that the result does not depend on who computes "
+         "which piece; 0 does not divide it",
+     .initial = "0",
+     .low = 0,
+     .high = HAUL_MAX_PIECES,
      .flags = KEPT},
     {.group = "Training",
      .name = "pipeline",

@@ -11,6 +11,7 @@
 #include "cli/run_folder/account.h"
 #include "cli/shared/cli.h"
 #include "cli/train/init.h"
+#include "cli/train/pieces.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/planner.h"
 
@@ -124,8 +125,7 @@ static haul_status set_precision(trainer *t)
 haul_status trainer_build(trainer *t)
 {
     const train_options *o = t->options;
-    t->loader = haul_loader_new(t->data.train, .batch = o->batch, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
-                                .workers = (int)o->workers, .device = place_of_data(&t->places, t->device));
+    t->loader = pieces_loader(t);
     haul_manual_seed((uint64_t)o->seed);
     t->net = network_new(o->model, &o->sizes, &t->data.spec);
     if (t->net && place_modules(&t->places, t->net, t->device))
@@ -143,7 +143,8 @@ haul_status trainer_build(trainer *t)
     t->recording = NULL;
     if (t->follows && trainer_begin_recording(t))
         return haul_error_status();
-    return set_precision(t);
+    haul_status status = set_precision(t);
+    return status ? status : pieces_begin(t);
 }
 
 static bool open_network(trainer *t)
@@ -207,6 +208,7 @@ static bool tell_start(trainer *t)
                                .epochs = o->epochs,
                                .batch = o->batch,
                                .accumulate = o->accumulate,
+                               .pieces = o->pieces,
                                .choice = &t->choice,
                                .steps = standing_epoch_updates(&limits),
                                .seed = o->seed,
@@ -325,7 +327,7 @@ static bool open_training(trainer *t)
     }
     if (!open_network(t) || !trainer_identify_data(t))
         return false;
-    report_init(&t->report, t->options->json, t->options->quiet, &t->run, haul_loader_batches(t->loader));
+    report_init(&t->report, t->options->json, t->options->quiet, &t->run, pieces_batches(t));
     t->report.writes_events = t->options->tensorboard;
     if (t->options->sync_report)
         t->report.bar.on = false; /* the report is on standard error, too */

@@ -36,6 +36,7 @@ typedef struct train_options {
     int64_t     epochs, seed, workers, threads, log_every;
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     pipeline;   /* micro-batches of a mini-batch */
+    int64_t     pieces;     /* pieces of a mini-batch, for data parallel training; 0: it is not divided */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */
@@ -102,6 +103,9 @@ typedef struct trainer {
     haul_grad_scaler  *scaler;   /* of f16, else NULL */
     haul_schedule     *schedule; /* NULL: the rate is constant */
     haul_loader       *loader;
+    haul_parallel     *parallel; /* with --pieces, else NULL */
+    bool               trains;   /* not only tries steps */
+    int64_t            tried_steps;
     bool               follows;   /* it records its steps and follows them: */
     haul_recording    *recording; /* of the step; NULL: it runs as it is */
     const haul_batch  *batch;     /* of the step under way, and its part: */

@@ -128,6 +128,8 @@ cJSON *form_start(double elapsed, const report_start *s)
     put_count(event, "batch", s->batch);
     if (s->accumulate > 1)
         put_count(event, "accumulate", s->accumulate);
+    if (s->pieces)
+        put_count(event, "pieces", s->pieces);
     put_optimizer(event, s);
     json_text(event, "precision", s->precision);
     put_count(event, "seed", s->seed);

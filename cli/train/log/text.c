@@ -122,7 +122,10 @@ static void print_plan(const report_start *s)
            text_count(s->steps), plural(s->steps));
     if (s->accumulate > 1)
         append(text, sizeof text, "%s x ", text_count(s->accumulate));
-    append(text, sizeof text, "%s, %s, lr %g", text_count(s->batch), s->optimizer, s->lr);
+    append(text, sizeof text, "%s%s", text_count(s->batch), s->pieces ? " in " : "");
+    if (s->pieces)
+        append(text, sizeof text, "%s piece%s", text_count(s->pieces), plural(s->pieces));
+    append(text, sizeof text, ", %s, lr %g", s->optimizer, s->lr);
     if (!isnan(s->momentum) && s->momentum > 0)
         append(text, sizeof text, ", momentum %g", s->momentum);
     if (s->weight_decay > 0)

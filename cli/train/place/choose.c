@@ -42,6 +42,7 @@ const char *choose_excluded(const train_options *o)
                    {o->spill, "--spill"},
                    {o->recompute != NULL, "--recompute"},
                    {o->accumulate > 1, "--accumulate"},
+                   {o->pieces > 0, "--pieces"},
                    {!o->batch, "--batch auto"},
                    {o->estimate, "--estimate"},
                    {o->resume, "--resume"}};

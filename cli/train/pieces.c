@@ -1,0 +1,161 @@
+#include "cli/train/pieces.h"
+
+#include <inttypes.h>
+
+#include "cli/model/network.h"
+#include "cli/shared/cli.h"
+#include "cli/train/place/place.h"
+
+/* ---- options ---- */
+
+bool pieces_suit(const train_options *o)
+{
+    const struct {
+        bool        given;
+        const char *name, *why;
+    } others[] = {{!o->batch, "--batch auto", "give a number of examples"},
+                  {o->accumulate > 1, "--accumulate", "a larger --batch with more pieces does the same"},
+                  {o->pipeline > 1, "--pipeline", "leave one of them out"},
+                  {o->plan != NULL, "--plan", "leave one of them out"},
+                  {o->devices != NULL, "--devices", "leave one of them out"}};
+    if (!o->pieces)
+        return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given) {
+            complain("--pieces divides each mini-batch, and does not work with %s; %s", others[i].name, others[i].why);
+            return false;
+        }
+    if (o->pieces & (o->pieces - 1)) {
+        complain("--pieces %" PRId64 " is not a power of two; 2, 4, 8, 16 and so on are expected", o->pieces);
+        return false;
+    }
+    if (o->batch % o->pieces == 0)
+        return true;
+    complain("--pieces %" PRId64 " does not divide --batch %" PRId64 "; a multiple of %" PRId64
+             " is expected as the batch",
+             o->pieces, o->batch, o->pieces);
+    return false;
+}
+
+/* ---- objects ---- */
+
+haul_loader *pieces_loader(const trainer *t)
+{
+    const train_options *o = t->options;
+    const int            pieces = o->pieces ? (int)o->pieces : 1;
+    return haul_loader_new(t->data.train, .batch = o->batch / pieces, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
+                           .workers = (int)o->workers, .device = place_of_data(&t->places, t->device),
+                           .pieces = pieces);
+}
+
+haul_status pieces_begin(trainer *t)
+{
+    t->parallel = NULL;
+    t->trains = false;
+    t->tried_steps = 0;
+    if (!t->options->pieces)
+        return HAUL_OK;
+    t->parallel = haul_parallel_new(t->net, .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed,
+                                    .scaler = t->scaler);
+    return t->parallel ? HAUL_OK : haul_error_status();
+}
+
+/* The pieces of a mini-batch that the loader gives. */
+static int64_t own_pieces(const trainer *t)
+{
+    return t->options->pieces ? t->options->pieces : 1;
+}
+
+int64_t pieces_batches(const trainer *t)
+{
+    return haul_loader_batches(t->loader) / own_pieces(t);
+}
+
+haul_status pieces_start(const trainer *t)
+{
+    return haul_loader_start_at(t->loader, t->position.epoch, t->position.batch * own_pieces(t));
+}
+
+/* ---- a step ---- */
+
+/* The mean loss and the right answers of a piece with examples. */
+static haul_tensor *mean_loss(trainer *t, const haul_batch *piece)
+{
+    haul_tensor        *y = piece->y;
+    haul_autocast_state before = haul_autocast_begin("all", t->lower);
+    haul_tensor        *logits = haul_call(t->net, piece->x);
+    network_bring(t->metrics, &logits, &y);
+    haul_tensor      *loss = network_loss(&t->data.spec, logits, y);
+    const haul_status status = haul_autocast_end(before);
+    if (status || haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, y)))
+        return haul_tensor_fail(haul_error_status(), NULL, NULL, "%s", haul_error_message());
+    return loss;
+}
+
+static haul_status learn(trainer *t, const haul_batch *piece, int64_t step)
+{
+    haul_status  status = haul_parallel_begin(t->parallel, step);
+    haul_tensor *sum = HAUL_NONE;
+    if (status)
+        return status;
+    if (piece->size)
+        sum = haul_mul_scalar(mean_loss(t, piece), (double)piece->size);
+    t->epoch_answers += piece->size ? network_answers(piece->y) : 0;
+    t->epoch_examples += piece->size;
+    return haul_parallel_backward(t->parallel, sum, (double)piece->size);
+}
+
+static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step)
+{
+    haul_scope *scope = haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    const haul_status status = learn(t, piece, step);
+    haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status update(trainer *t)
+{
+    haul_status status = t->scaler ? haul_grad_scaler_step(t->scaler, t->optimizer) : haul_optimizer_step(t->optimizer);
+    if (!status && t->scaler)
+        status = haul_grad_scaler_update(t->scaler);
+    if (!status)
+        status = haul_optimizer_zero_grad(t->optimizer);
+    return status;
+}
+
+/* The loss of the whole step, for the next line. */
+static haul_status add_loss(trainer *t)
+{
+    haul_tensor *loss = haul_to(haul_parallel_loss(t->parallel), haul_tensor_device(t->window_loss));
+    haul_status  status = haul_add_into(t->window_loss, t->window_loss, haul_cast(loss, HAUL_F32));
+    return status ? status : haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
+}
+
+/* The number of the step in the training. */
+static int64_t step_number(const trainer *t)
+{
+    return (t->position.epoch - 1) * pieces_batches(t) + t->position.batch + t->tried_steps;
+}
+
+haul_status pieces_step(trainer *t, const haul_batch *first)
+{
+    const haul_batch *piece = first;
+    const int64_t     step = step_number(t);
+    haul_status       status = learn_piece(t, piece, step);
+    while (!status && !haul_parallel_ready(t->parallel)) {
+        piece = t->trains ? haul_loader_next(t->loader) : first;
+        status = piece ? learn_piece(t, piece, step) : haul_error_status();
+    }
+    if (!t->trains)
+        t->tried_steps++;
+    haul_scope *scope = status ? NULL : haul_scope_push();
+    if (!scope)
+        return haul_error_status();
+    status = add_loss(t);
+    if (!status)
+        status = update(t);
+    haul_scope_pop(scope);
+    return status;
+}
