@@ -17,7 +17,7 @@
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
 #include "parallel/flat.h"
-#include "parallel/tree.h"
+#include "parallel/sums.h"
 
 #define NEW      "haul_parallel_new"
 #define BEGIN    "haul_parallel_begin"
@@ -35,12 +35,12 @@ struct haul_parallel {
     haul__flat        flat;
     bool              dry; /* made in a dry run */
 
-    int64_t      step;
-    int          done;  /* own pieces of the step */
-    bool         begun; /* a piece was begun and not finished */
-    bool         ready; /* the step is reduced */
-    haul__tree   tree;  /* of the own pieces that are done */
-    haul_tensor *loss;  /* of the step that is ready; holds a reference */
+    int64_t          step;
+    int              done;  /* own pieces of the step */
+    bool             begun; /* a piece was begun and not finished */
+    bool             ready; /* the step is reduced */
+    haul__piece_sums sums;  /* of the own pieces that are done */
+    haul_tensor     *loss;  /* of the step that is ready; holds a reference */
 };
 _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 
@@ -49,7 +49,7 @@ _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 static void destroy(void *object)
 {
     haul_parallel *p = object;
-    haul__tree_clear(&p->tree);
+    haul__piece_sums_clear(&p->sums);
     haul__flat_free(&p->flat);
     haul__object_release(p->loss);
     haul__object_release(p->generator);
@@ -192,7 +192,7 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
         return status;
-    haul__tree_clear(&p->tree);
+    haul__piece_sums_clear(&p->sums);
     haul__object_release(p->loss);
     p->loss = NULL;
     p->step = step;
@@ -264,7 +264,7 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
 /* The sum over all pieces of the step. */
 static haul_status reduce(haul_parallel *p)
 {
-    haul_tensor *sum = p->tree.nodes[0].sum;
+    haul_tensor *sum = p->sums.nodes[0].sum;
     haul_status  status = haul__flat_scatter(&p->flat, sum, p->pieces);
     haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sum);
     if (!status && haul__failed(loss))
@@ -273,7 +273,7 @@ static haul_status reduce(haul_parallel *p)
         return status;
     haul__object_keep(loss);
     p->loss = loss;
-    haul__tree_clear(&p->tree);
+    haul__piece_sums_clear(&p->sums);
     p->ready = true;
     return HAUL_OK;
 }
@@ -291,7 +291,7 @@ static haul_status add_piece(haul_parallel *p, haul_tensor *loss, double weight)
     if (status)
         return status;
     haul__object_keep(numbers);
-    status = haul__tree_add(&p->tree, numbers, piece, 1);
+    status = haul__piece_sums_add(&p->sums, numbers, piece, 1);
     p->done++;
     return status || p->done < p->count ? status : reduce(p);
 }
@@ -317,7 +317,7 @@ static void abandon(haul_parallel *p)
     haul__flat_restore_buffers(&p->flat);
     haul_scope_pop(scope);
     haul__error_restore(&record);
-    haul__tree_clear(&p->tree);
+    haul__piece_sums_clear(&p->sums);
     p->done = 0;
 }
 

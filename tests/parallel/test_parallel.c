@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "core/object.h"
-#include "parallel/tree.h"
+#include "parallel/sums.h"
 
 enum { FEATURES = 4, CLASSES = 3, MOST_VALUES = 4096, MOST_TENSORS = 32 };
 
@@ -209,18 +209,14 @@ static haul_tensor *leaf(int i)
     return t;
 }
 
-/* The largest sums of a process that has the pieces [first, end), to the tree of all. */
-static void sum_of_process(haul__tree *all, int first, int end)
+/* The largest sums of a process that has the pieces [first, end), to the sum of all. */
+static void sum_of_process(haul__piece_sums *all, int first, int end)
 {
-    haul__tree own = {.count = 0};
+    haul__piece_sums own = {.count = 0};
     for (int i = first; i < end; i++)
-        assert_int_equal(haul__tree_add(&own, leaf(i), i, 1), HAUL_OK);
-    assert_int_equal(own.count, haul__tree_count(first, end - first));
-    for (int k = 0; k < own.count; k++) {
-        const haul__tree_node wanted = haul__tree_node_of(first, end - first, k), got = own.nodes[k];
-        assert_true(got.first == wanted.first && got.count == wanted.count);
-        assert_int_equal(haul__tree_add(all, got.sum, got.first, got.count), HAUL_OK);
-    }
+        assert_int_equal(haul__piece_sums_add(&own, leaf(i), i, 1), HAUL_OK);
+    for (int k = 0; k < own.count; k++)
+        assert_int_equal(haul__piece_sums_add(all, own.nodes[k].sum, own.nodes[k].first, own.nodes[k].count), HAUL_OK);
 }
 
 static void test_parallel__the_tree_has_one_sum_however_pieces_are_divided(void **state)
@@ -229,7 +225,7 @@ static void test_parallel__the_tree_has_one_sum_however_pieces_are_divided(void 
     for (int pieces = 1; pieces <= 64; pieces *= 2) {
         float want[3], got[3];
         for (int ranks = 1; ranks <= pieces; ranks++) {
-            haul__tree all = {.count = 0};
+            haul__piece_sums all = {.count = 0};
             for (int r = 0; r < ranks; r++)
                 sum_of_process(&all, pieces * r / ranks, pieces * (r + 1) / ranks);
             assert_int_equal(all.count, 1);
@@ -237,21 +233,9 @@ static void test_parallel__the_tree_has_one_sum_however_pieces_are_divided(void 
             if (ranks == 1)
                 memcpy(want, got, sizeof got);
             assert_memory_equal(got, want, sizeof got);
-            haul__tree_clear(&all);
+            haul__piece_sums_clear(&all);
         }
     }
-}
-
-static void test_parallel__the_largest_number_of_pieces(void **state)
-{
-    (void)state;
-    int most = 0;
-    for (int first = 0; first < 64; first++)
-        for (int end = HAUL_MAX_PIECES; end > HAUL_MAX_PIECES - 64; end--) {
-            const int count = haul__tree_count(first, end - first);
-            most = count > most ? count : most;
-        }
-    assert_true(most < HAUL__TREE_NODES);
 }
 
 /* ---- buffers and random numbers ---- */
@@ -516,7 +500,6 @@ int main(void)
         T(a_step_of_weight_0_has_gradients_of_0),
         T(gradients_in_half_precision_are_summed_in_f32),
         T(the_tree_has_one_sum_however_pieces_are_divided),
-        T(the_largest_number_of_pieces),
         T(running_statistics_are_the_mean_over_pieces),
         T(random_numbers_depend_on_seed_step_and_piece),
         T(training_with_dropout_repeats),
