@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/text/list.h"
+#include "cli/model/archive_kind.h"
 #include "cli/shared/cli.h"
 
 static haul_dataset *open_cifar10(const char *where, bool test, example_size *size)
@@ -138,6 +139,21 @@ static const source *find(const char *text, size_t length)
     return NULL;
 }
 
+/* The kind of data that a text names, and where it is: what follows the colon, NULL if there is none; or the text, if
+ * it is an archive. */
+typedef struct place {
+    const source *kind;
+    const char   *where;
+} place;
+
+static place find_place(const char *text)
+{
+    const size_t length = strcspn(text, ":");
+    place        p = {.kind = find(text, length), .where = text[length] ? text + length + 1 : NULL};
+    const char  *kind = p.kind ? NULL : archive_kind(text);
+    return kind ? (place){.kind = find(kind, strlen(kind)), .where = text} : p;
+}
+
 /* "cifar10:DIR, images:DIR, ..., sentences" */
 static const char *list_sources(char *out, size_t size)
 {
@@ -164,6 +180,8 @@ static void complain_unknown(const char *text, size_t length)
         complain("--data %s: unknown source '%s'; use %s", text, name, all);
     else if (S_ISDIR(status.st_mode))
         complain("--data %s: say what is in there: cifar10:%s, images:%s or masks:%s", text, text, text, text);
+    else if (haul__is_archive(text))
+        complain("--data %s: this archive has none of the files of CIFAR and MNIST, and no pictures in folders", text);
     else
         complain("--data %s: say what it is: text:%s", text, text);
 }
@@ -226,19 +244,21 @@ static haul_dataset *open_source(const source *s, const char *where, bool test, 
 
 haul_dataset *source_open(const char *text, bool test, example_size *size)
 {
-    size_t        length = strcspn(text, ":");
-    const char   *where = text[length] ? text + length + 1 : NULL;
-    const source *found = find(text, length);
+    const place   p = find_place(text);
+    const source *found = p.kind;
     if (!found) {
-        complain_unknown(text, length);
+        if (!haul_error_status())
+            complain_unknown(text, strcspn(text, ":"));
+        else
+            complain_error();
         return NULL;
     }
-    if (found->needs && (!where || !*where)) {
+    if (found->needs && (!p.where || !*p.where)) {
         complain("--data %s: name the %s: %s:%s", text, strcmp(found->needs, "DIR") ? "file" : "folder", found->name,
                  found->needs);
         return NULL;
     }
-    haul_dataset *dataset = open_source(found, where, test, size);
+    haul_dataset *dataset = open_source(found, p.where, test, size);
     if (!dataset && haul_error_status())
         complain_error();
     return dataset && check(text, found, dataset, size) ? dataset : NULL;
@@ -246,13 +266,13 @@ haul_dataset *source_open(const char *text, bool test, example_size *size)
 
 bool source_resizes(const char *text)
 {
-    const source *found = find(text, strcspn(text, ":"));
+    const source *found = find_place(text).kind;
     return found && found->resizes;
 }
 
 example_size source_size(const char *text, const haul_shape *shape)
 {
-    const source *found = find(text, strcspn(text, ":"));
+    const source *found = find_place(text).kind;
     if (found && found->resizes && shape->ndim == 3)
         return (example_size){.height = shape->dims[1], .width = shape->dims[2]};
     return (example_size){.context = found && found->has_context && shape->ndim == 1 ? shape->dims[0] : 0};
@@ -261,6 +281,8 @@ example_size source_size(const char *text, const haul_shape *shape)
 /* True if DIR/test has class folders. It would have pictures if it were a class named test. */
 static bool has_test_folder(const char *where)
 {
+    if (haul__is_archive(where))
+        return archive_has_test(where);
     char           path[4096];
     int            length = snprintf(path, sizeof path, "%s/test", where);
     DIR           *folder = length < (int)sizeof path ? opendir(path) : NULL;
@@ -277,20 +299,24 @@ static bool has_test_folder(const char *where)
 
 bool source_has_test(const char *text)
 {
-    const char *where = text + strcspn(text, ":");
-    return !source_resizes(text) || !*where || access(where + 1, R_OK | X_OK) != 0 || has_test_folder(where + 1);
+    const place p = find_place(text);
+    if (!p.kind || !p.kind->resizes || !p.where)
+        return true;
+    struct stat status;
+    const bool  is_folder = !stat(p.where, &status) && S_ISDIR(status.st_mode);
+    return access(p.where, is_folder ? R_OK | X_OK : R_OK) != 0 || has_test_folder(p.where);
 }
 
 bool source_is_sorted_by_class(const char *text)
 {
-    const source *found = find(text, strcspn(text, ":"));
+    const source *found = find_place(text).kind;
     return found && found->sorted_by_class;
 }
 
 bool source_same_kind(const char *a, const char *b)
 {
-    const source *kind = find(a, strcspn(a, ":"));
-    return kind && kind == find(b, strcspn(b, ":")) && (kind->needs || !strcmp(a, b));
+    const source *kind = find_place(a).kind;
+    return kind && kind == find_place(b).kind && (kind->needs || !strcmp(a, b));
 }
 
 const char *source_name(int index, const char **needs)

@@ -1,5 +1,5 @@
 /* Where data comes from: "cifar10:DIR", "cifar100:DIR", "mnist:DIR", "fashion-mnist:DIR", "images:DIR", "masks:DIR",
- * "text:FILE", "shapes", "blobs", "scenes", "sentences". */
+ * "text:FILE", "shapes", "blobs", "scenes", "sentences"; an archive in place of a folder, also without the name. */
 #ifndef CLI_MODEL_SOURCE_H
 #define CLI_MODEL_SOURCE_H
 
@@ -12,7 +12,8 @@
     "DIR/train and DIR/test); masks:DIR (pictures in DIR/images and a PNG file with the class of each pixel in "       \
     "DIR/masks, or both in DIR/train and DIR/test); text:FILE (a UTF-8 text, whose last tenth is the test part); "     \
     "shapes, blobs, scenes or sentences (built in; shapes:COUNT makes COUNT examples to train on, and a fifth as "     \
-    "many to test)"
+    "many to test). In place of DIR, a .tar.gz, .tar or .zip file is read without unpacking it; its name alone is "    \
+    "enough"
 
 /* What the examples of a source are: an input, as f32 or, of a text, as class indices, and the wanted output. */
 typedef struct data_spec {

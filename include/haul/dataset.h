@@ -187,9 +187,14 @@ template <size_t N> haul_dataset *haul__concat(haul_dataset *const (&datasets)[N
  * Pictures are a field x, u8 [channels, height, width], and a field y, i64 without dimensions, the class index. */
 
 /* The training or test split of CIFAR-10, from its binary files (data_batch_1.bin ... test_batch.bin) in `directory` or
- * in its folder cifar-10-batches-bin: haul_cifar10("data", .test = true). */
+ * in its folder cifar-10-batches-bin: haul_cifar10("data", .test = true).
+ *
+ * For this and the following functions, `directory` may be a .tar.gz, .tar or .zip file with the files, which is read
+ * without unpacking it. A folder around all others is left out. The members of a .tar.gz file that are needed are kept
+ * in memory, at most 4 GiB. An archive with links, with names that are absolute or have "..", or with one name twice is
+ * an error of status HAUL_FORMAT, which names the member. */
 typedef struct HAUL__DESIGNATED haul_split_options {
-    const char *directory; /* the folder with the files; positional */
+    const char *directory; /* the folder with the files, or an archive; positional */
     HAUL__GUARD(test)
     bool test; /* the test split instead of the training split */
 } haul_split_options;
@@ -222,7 +227,7 @@ HAUL_API haul_dataset *haul_fashion_mnist_with(const haul_split_options *options
  * Pictures are decoded and resized as by haul_read_image. Without .size all pictures of the split must have the same
  * size; if they differ, the error is HAUL_SHAPE. */
 typedef struct HAUL__DESIGNATED haul_image_folder_options {
-    const char *directory; /* the folder with the pictures; positional */
+    const char *directory; /* the folder with the pictures, or an archive; positional */
     HAUL__GUARD(test)
     bool    test;     /* the test split instead of the training one */
     int64_t size[2];  /* {height, width} of every example; default: the size that all pictures have */
@@ -248,7 +253,7 @@ HAUL_API haul_dataset *haul_image_folder_with(const haul_image_folder_options *o
  * Pictures are decoded and resized as by haul_read_image; a pixel of a resized mask is that of the nearest pixel.
  * Without .size all pictures of the split must have the same size; if they differ, the error is HAUL_SHAPE. */
 typedef struct HAUL__DESIGNATED haul_mask_folder_options {
-    const char *directory; /* the folder with the folders; positional */
+    const char *directory; /* the folder with the folders, or an archive; positional */
     HAUL__GUARD(test)
     bool    test;     /* the test split instead of the training one */
     int64_t size[2];  /* {height, width} of every example; default: the size that all pictures have */

@@ -3,12 +3,12 @@
 #include "data/cifar.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "data/dataset.h"
+#include "data/folder.h"
 #include "files/file.h"
 #include "formats/file_type.h"
 
@@ -101,6 +101,7 @@ haul_status haul__cifar_check(const haul__cifar_set *set, const uint8_t *data, s
 
 typedef struct records {
     const haul__cifar_set *set;
+    char                  *archive; /* its path; NULL: the files are in a folder */
     uint8_t               *files[FILES];
     char                  *paths[FILES];
     int64_t                first[FILES + 1]; /* the number of each file's first record, and the total */
@@ -124,6 +125,8 @@ static haul_status read_record(void *context, haul_example *e)
 static haul__data_file file_of(const void *context, int64_t index)
 {
     const records *r = context;
+    if (r->archive)
+        return haul__archive_file(r->archive, index);
     if (index < 0 || index >= r->count)
         return (haul__data_file){.path = NULL};
     return (haul__data_file){.path = r->paths[index], .name = strrchr(r->paths[index], '/') + 1};
@@ -136,10 +139,11 @@ static void close_records(void *context)
         haul__free(r->files[i]);
         haul__free(r->paths[i]);
     }
+    haul__free(r->archive);
     haul__free(r);
 }
 
-static haul_status read_file(records *r, const char *folder, const char *name)
+static haul_status read_file(records *r, const haul__archive *archive, const char *folder, const char *name)
 {
     const char    *operation = r->set->operation;
     const size_t   record = record_of(r->set);
@@ -148,7 +152,7 @@ static haul_status read_file(records *r, const char *folder, const char *name)
     char          *path = haul__format("%s/%s", folder, name);
     if (!path)
         return haul__fail_memory(operation, strlen(folder));
-    haul_status status = haul__file_read_all(path, operation, limit, 0, &r->files[r->count], &size);
+    haul_status status = haul__tree_read_all(archive, path, operation, limit, 0, &r->files[r->count], &size);
     if (status) {
         haul__free(path);
         return status;
@@ -159,26 +163,59 @@ static haul_status read_file(records *r, const char *folder, const char *name)
 }
 
 /* The folder itself, or the one that the archive is unpacked to. */
-static char *find_folder(const haul__cifar_set *set, const char *directory, const char *file)
+static char *find_folder(const haul__cifar_set *set, const haul__tree *tree, const char *file)
 {
     for (int inside = 0; inside < 2; inside++) {
-        char *folder = inside ? haul__format("%s/%s", directory, set->folder) : haul__strdup(directory);
-        char *path = folder ? haul__format("%s/%s", folder, file) : NULL;
-        if (path && access(path, F_OK) == 0) {
-            haul__free(path);
+        char      *folder = inside ? haul__format("%s/%s", tree->root, set->folder) : haul__strdup(tree->root);
+        char      *path = folder ? haul__format("%s/%s", folder, file) : NULL;
+        const bool found = path && haul__tree_has_file(tree->archive, path);
+        haul__free(path);
+        if (found)
             return folder;
-        }
         haul__free(folder);
         if (!path) {
-            haul__fail_memory(set->operation, strlen(directory));
+            haul__fail_memory(set->operation, strlen(tree->root));
             return NULL;
         }
-        haul__free(path);
     }
     haul__fail(HAUL_IO, set->operation, "directory",
-               "there is no %s in %s nor in its %s: expected the folder into which %s was unpacked", file, directory,
-               set->folder, set->archive);
+               "there is no %s in %s nor in its %s: expected %s, or the folder into which it was unpacked", file,
+               tree->root, set->folder, set->archive);
     return NULL;
+}
+
+/* True if a member of an archive has the name of one of these files, whatever its folder. */
+static bool is_named(const void *context, const char *name)
+{
+    const char *const *names = context;
+    const char        *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    for (; *names; names++)
+        if (strcmp(last, *names) == 0)
+            return true;
+    return false;
+}
+
+static haul_status read_files(records *r, const haul__tree *tree, const char *const *names)
+{
+    char       *folder = find_folder(r->set, tree, names[0]);
+    haul_status status = folder ? HAUL_OK : haul_error_status();
+    if (status == HAUL_OK && tree->archive && !(r->archive = haul__strdup(haul__archive_path(tree->archive))))
+        status = haul__fail_memory(r->set->operation, strlen(tree->root));
+    for (int i = 0; names[i] && status == HAUL_OK; i++)
+        status = read_file(r, tree->archive, folder, names[i]);
+    haul__free(folder);
+    return status;
+}
+
+static haul_status open_files(records *r, const char *directory, const char *const *names)
+{
+    haul__tree  tree;
+    haul_status status = haul__tree_open(&tree, directory, is_named, names, r->set->operation);
+    if (status)
+        return status;
+    status = read_files(r, &tree, names);
+    haul__tree_close(&tree);
+    return status;
 }
 
 static haul_dataset *open_set(const haul__cifar_set *set, const haul_split_options *options)
@@ -188,20 +225,14 @@ static haul_dataset *open_set(const haul__cifar_set *set, const haul_split_optio
         haul__fail_null(set->operation, "directory");
         return NULL;
     }
-    const char *const *names = options->test ? set->test : set->training;
-    char              *folder = find_folder(set, options->directory, names[0]);
-    if (!folder)
+    records *r = haul__calloc(1, sizeof *r);
+    if (!r) {
+        haul__fail_memory(set->operation, sizeof *r);
         return NULL;
-    records    *r = haul__calloc(1, sizeof *r);
-    haul_status status = r ? HAUL_OK : haul__fail_memory(set->operation, sizeof *r);
-    if (r)
-        r->set = set;
-    for (int i = 0; names[i] && status == HAUL_OK; i++)
-        status = read_file(r, folder, names[i]);
-    haul__free(folder);
-    if (status) {
-        if (r)
-            close_records(r);
+    }
+    r->set = set;
+    if (open_files(r, options->directory, options->test ? set->test : set->training)) {
+        close_records(r);
         return NULL;
     }
     haul__snprintf(name, sizeof name, "%s (%s)", set->name, options->test ? "test" : "train");

@@ -4,6 +4,7 @@
 
 #include <haul/dataset.h>
 #include <haul/transform.h>
+#include <string.h>
 
 #include "core/object.h"
 #include "core/tensor.h"
@@ -14,6 +15,15 @@ typedef struct haul__data_file {
     const char *path, *name;
     uint64_t    content; /* a hash of its bytes; 0: they were not all read */
 } haul__data_file;
+
+/* The only file of a dataset that reads an archive. */
+static inline haul__data_file haul__archive_file(const char *archive, int64_t index)
+{
+    const char *slash = strrchr(archive, '/');
+    if (index)
+        return (haul__data_file){.path = NULL};
+    return (haul__data_file){.path = archive, .name = slash ? slash + 1 : archive};
+}
 
 /* File `index` of a source, counted from 0; without a path after the last one. */
 typedef haul__data_file haul__data_file_function(const void *context, int64_t index);

@@ -5,12 +5,12 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "data/dataset.h"
+#include "data/folder.h"
 #include "formats/file_type.h"
 #include "formats/gzip.h"
 
@@ -74,6 +74,7 @@ haul_status haul__idx_check(const uint8_t *data, size_t size, int ndim, const ch
 /* ---- the files, in memory ---- */
 
 typedef struct pictures {
+    char    *archive;      /* its path; NULL: the files are in a folder */
     uint8_t *files[FILES]; /* pictures, labels */
     char    *paths[FILES];
     size_t   begin[FILES];
@@ -93,6 +94,8 @@ static haul_status read_picture(void *context, haul_example *e)
 static haul__data_file file_of(const void *context, int64_t index)
 {
     const pictures *p = context;
+    if (p->archive)
+        return haul__archive_file(p->archive, index);
     if (index < 0 || index >= FILES)
         return (haul__data_file){.path = NULL};
     return (haul__data_file){.path = p->paths[index], .name = strrchr(p->paths[index], '/') + 1};
@@ -105,58 +108,69 @@ static void close_pictures(void *context)
         haul__free(p->files[i]);
         haul__free(p->paths[i]);
     }
+    haul__free(p->archive);
     haul__free(p);
 }
 
 /* The path of "train-images" or another part: as published or unpacked, and under the names that some archives have,
  * with a point. NULL, without an error, if there is none. */
-static char *find_in(const char *folder, const char *part, int ndim)
+static char *find_in(const haul__archive *archive, const char *folder, const char *part, int ndim)
 {
     for (int form = 0; form < 4; form++) {
         char *path =
             haul__format("%s/%s%cidx%d-ubyte%s", folder, part, form & 2 ? '.' : '-', ndim, form & 1 ? ".gz" : "");
-        if (!path || access(path, F_OK) == 0)
+        if (!path || haul__tree_has_file(archive, path))
             return path;
         haul__free(path);
     }
     return NULL;
 }
 
-static char *find_file(const idx_set *set, const char *directory, const char *part, int ndim)
+static char *find_file(const idx_set *set, const haul__tree *tree, const char *part, int ndim)
 {
     const char *const inside[] = {".", set->folder, "raw"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
-        char *folder = i ? haul__format("%s/%s", directory, inside[i]) : haul__strdup(directory);
-        char *path = folder ? find_in(folder, part, ndim) : NULL;
+        char *folder = i ? haul__format("%s/%s", tree->root, inside[i]) : haul__strdup(tree->root);
+        char *path = folder ? find_in(tree->archive, folder, part, ndim) : NULL;
         haul__free(folder);
         if (path)
             return path;
     }
     haul__fail(HAUL_IO, set->operation, "directory",
-               "there is no %s-idx%d-ubyte or %s-idx%d-ubyte.gz in %s nor in its %s: expected the folder with the four "
-               "files of %s",
-               part, ndim, part, ndim, directory, set->folder, set->name);
+               "there is no %s-idx%d-ubyte or %s-idx%d-ubyte.gz in %s nor in its %s: expected the folder or "
+               "the archive with the four files of %s",
+               part, ndim, part, ndim, tree->root, set->folder, set->name);
     return NULL;
 }
 
-static haul_status read_file(const idx_set *set, const char *directory, bool test, int index, pictures *p,
+static const char *const parts[2][FILES] = {{"train-images", "train-labels"}, {"t10k-images", "t10k-labels"}};
+
+static haul_status read_bytes(const idx_set *set, const haul__tree *tree, int index, pictures *p, size_t *size)
+{
+    const char *path = p->paths[index];
+    if (!tree->archive)
+        return haul__gzip_read_all(path, set->operation, FILE_LIMIT, &p->files[index], size);
+    haul_status status = haul__archive_read(tree->archive, path, FILE_LIMIT, 0, &p->files[index], size);
+    return status ? status : haul__gunzip(&p->files[index], size, path, set->operation, FILE_LIMIT);
+}
+
+static haul_status read_file(const idx_set *set, const haul__tree *tree, bool test, int index, pictures *p,
                              int64_t *dims)
 {
-    static const char *const parts[2][FILES] = {{"train-images", "train-labels"}, {"t10k-images", "t10k-labels"}};
-    const int                ndim = index ? 1 : 3;
-    size_t                   size = 0;
-    if (!(p->paths[index] = find_file(set, directory, parts[test][index], ndim)))
+    const int ndim = index ? 1 : 3;
+    size_t    size = 0;
+    if (!(p->paths[index] = find_file(set, tree, parts[test][index], ndim)))
         return haul_error_status();
-    haul_status status = haul__gzip_read_all(p->paths[index], set->operation, FILE_LIMIT, &p->files[index], &size);
+    haul_status status = read_bytes(set, tree, index, p, &size);
     return status
                ? status
                : haul__idx_check(p->files[index], size, ndim, set->operation, p->paths[index], dims, &p->begin[index]);
 }
 
-static haul_status read_files(const idx_set *set, const char *directory, bool test, pictures *p)
+static haul_status read_files(const idx_set *set, const haul__tree *tree, bool test, pictures *p)
 {
     int64_t labels[3] = {0};
-    if (read_file(set, directory, test, 0, p, p->dims) || read_file(set, directory, test, 1, p, labels))
+    if (read_file(set, tree, test, 0, p, p->dims) || read_file(set, tree, test, 1, p, labels))
         return haul_error_status();
     if (labels[0] != p->dims[0])
         return haul__fail(HAUL_FORMAT, set->operation, "directory",
@@ -168,6 +182,31 @@ static haul_status read_files(const idx_set *set, const char *directory, bool te
                               "%s is not a valid file of labels: label %" PRId64 " is %d, but the highest is %d",
                               p->paths[1], i, p->files[1][p->begin[1] + (size_t)i], CLASSES - 1);
     return HAUL_OK;
+}
+
+/* True if a member of an archive has the name of one of the split's files, whatever its folder and its ending. */
+static bool is_part(const void *context, const char *name)
+{
+    const bool *test = context;
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    for (int i = 0; i < FILES; i++)
+        if (strncmp(last, parts[*test][i], strlen(parts[*test][i])) == 0)
+            return true;
+    return false;
+}
+
+static haul_status open_files(const idx_set *set, const char *directory, bool test, pictures *p)
+{
+    haul__tree  tree;
+    haul_status status = haul__tree_open(&tree, directory, is_part, &test, set->operation);
+    if (status)
+        return status;
+    if (tree.archive && !(p->archive = haul__strdup(directory)))
+        status = haul__fail_memory(set->operation, strlen(directory));
+    if (status == HAUL_OK)
+        status = read_files(set, &tree, test, p);
+    haul__tree_close(&tree);
+    return status;
 }
 
 static haul_dataset *open_set(const idx_set *set, const haul_split_options *options)
@@ -182,7 +221,7 @@ static haul_dataset *open_set(const idx_set *set, const haul_split_options *opti
         haul__fail_memory(set->operation, sizeof *p);
         return NULL;
     }
-    if (read_files(set, options->directory, options->test, p)) {
+    if (open_files(set, options->directory, options->test, p)) {
         close_pictures(p);
         return NULL;
     }

@@ -68,8 +68,19 @@ haul_status haul__file_open_unlinked(haul__file *file, const char *path, const c
     return open_with(file, path, operation, O_NOFOLLOW);
 }
 
+void haul__file_open_memory(haul__file *file, const uint8_t *data, size_t size, const char *path, const char *operation)
+{
+    *file = (haul__file){.fd = -1, .size = size, .path = path, .operation = operation, .memory = data};
+}
+
 haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes)
 {
+    if (file->memory) {
+        if (offset > file->size || bytes > file->size - offset)
+            return fail_shorter(file);
+        memcpy(out, file->memory + offset, bytes);
+        return HAUL_OK;
+    }
     for (size_t done = 0; done < bytes;) {
         size_t  piece = bytes - done < PIECE ? bytes - done : PIECE;
         ssize_t got = haul__file_fault() ? -1 : pread(file->fd, (char *)out + done, piece, (off_t)(offset + done));

@@ -8,12 +8,16 @@
 
 /* A regular file opened for reading. `path` and `operation` are for messages; the caller owns them. */
 typedef struct haul__file {
-    int         fd;
-    uint64_t    size; /* when it was opened */
-    const char *path, *operation;
+    int            fd;
+    uint64_t       size; /* when it was opened */
+    const char    *path, *operation;
+    const uint8_t *memory; /* the file's bytes, if it is a part of another one that was read; else NULL */
 } haul__file;
 
 haul_status haul__file_open(haul__file *file, const char *path, const char *operation);
+/* Bytes in memory as a file. The caller keeps them until it closes the file. */
+void        haul__file_open_memory(haul__file *file, const uint8_t *data, size_t size, const char *path,
+                                   const char *operation);
 haul_status haul__file_open_unlinked(haul__file *file, const char *path, const char *operation); /* refuses a link */
 /* Reads exactly `bytes` bytes from `offset` on; fails with HAUL_FORMAT if the file ends before. */
 haul_status haul__file_read(const haul__file *file, uint64_t offset, void *out, size_t bytes);

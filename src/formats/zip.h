@@ -12,6 +12,7 @@ typedef struct haul__zip_member {
     uint64_t    packed, size; /* bytes in the file, and of the member */
     uint32_t    crc;
     bool        deflated;
+    bool        link; /* a symbolic link of Unix, whose bytes are the target's name */
 } haul__zip_member;
 
 typedef struct haul__zip {

@@ -18,7 +18,10 @@ enum {
     LOCAL_SIZE = 30,  /* before a member's bytes, without texts */
     ENCRYPTED = 1,
     STORED = 0,
-    DEFLATED = 8
+    DEFLATED = 8,
+    UNIX = 3, /* the system whose file types are in the upper half of the attributes */
+    TYPES = 0170000,
+    LINK = 0120000
 };
 
 static uint32_t read16(const uint8_t *p)
@@ -175,7 +178,8 @@ static size_t read_member(const haul__file *file, uint8_t *at, size_t left, haul
                             .packed = read32(at + 20),
                             .size = read32(at + 24),
                             .offset = read32(at + 42),
-                            .deflated = method == DEFLATED};
+                            .deflated = method == DEFLATED,
+                            .link = at[5] == UNIX && (read16(at + 40) & TYPES) == LINK};
     const bool wide = read_extra(at + MEMBER_SIZE + name, extra, m);
     memmove(at, at + MEMBER_SIZE, name);
     at[name] = 0;

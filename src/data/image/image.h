@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "data/image/scale.h"
+#include "formats/archive/archive.h"
 
 /* Larger files and pictures are refused, whatever their header says. */
 #define HAUL__IMAGE_MAX_BYTES  ((uint64_t)64 << 20)
@@ -14,14 +15,15 @@
 
 /* One picture. Height and width refer to the upright picture. */
 typedef struct haul__image {
-    const char    *path, *operation, *argument; /* for messages */
-    const uint8_t *data;                        /* the file */
-    size_t         size;
-    size_t         padding; /* bytes after the file, which decoders may read: end markers of JPEG */
-    uint8_t       *owned;   /* data, if haul__image_open allocated it */
-    int64_t        height, width;
-    int            orientation; /* orientation of the stored pixels as EXIF numbers it: 1 ... 8; 1 is upright */
-    bool           can_shrink;  /* the format can be decoded at 1/2, 1/4 and 1/8 of its size */
+    const char          *path, *operation, *argument; /* for messages */
+    const haul__archive *archive;                     /* that has the path; NULL: it is a file */
+    const uint8_t       *data;                        /* the file */
+    size_t               size;
+    size_t               padding; /* bytes after the file, which decoders may read: end markers of JPEG */
+    uint8_t             *owned;   /* data, if haul__image_open allocated it */
+    int64_t              height, width;
+    int                  orientation; /* orientation of the stored pixels as EXIF numbers it: 1 ... 8; 1 is upright */
+    bool                 can_shrink;  /* the format can be decoded at 1/2, 1/4 and 1/8 of its size */
 } haul__image;
 
 /* The form of a decoded picture: its size, 0 and 0 for the picture's own, and 1 or 3 channels. */

@@ -22,6 +22,7 @@ typedef struct pictures {
     picture         *items;
     size_t           count, capacity;
     size_t           root; /* bytes of each path before the folder of its class */
+    haul__tree       tree;
     haul__image_form form;
 } pictures;
 
@@ -31,12 +32,15 @@ static void close_pictures(void *context)
     for (size_t i = 0; i < p->count; i++)
         haul__free(p->items[i].path);
     haul__free(p->items);
+    haul__tree_close(&p->tree);
     haul__free(p);
 }
 
 static haul__data_file file_of(const void *context, int64_t index)
 {
     const pictures *p = context;
+    if (p->tree.archive)
+        return haul__archive_file(haul__archive_path(p->tree.archive), index);
     if (index < 0 || (uint64_t)index >= p->count)
         return (haul__data_file){.path = NULL};
     const char *path = p->items[index].path;
@@ -45,7 +49,8 @@ static haul__data_file file_of(const void *context, int64_t index)
 
 static haul__image image_of(const pictures *p, size_t index)
 {
-    return (haul__image){.path = p->items[index].path, .operation = OPEN, .argument = "directory"};
+    return (haul__image){
+        .path = p->items[index].path, .operation = OPEN, .argument = "directory", .archive = p->tree.archive};
 }
 
 static haul_status read_picture(void *context, haul_example *e)
@@ -76,13 +81,13 @@ static haul_status measure_all(pictures *p)
 
 /* ---- classes ---- */
 
-static haul_status check_class(const char *folder, const haul__entries *files)
+static haul_status check_class(const haul__archive *archive, const char *folder, const haul__entries *files)
 {
     haul_status status =
-        haul__refuse_entries(folder, haul__is_folder,
+        haul__refuse_entries(archive, folder, haul__is_folder,
                              "is a folder within a class; move its pictures up into the class, or move it away", OPEN);
     if (status == HAUL_OK)
-        status = haul__refuse_foreign_pictures(folder, OPEN);
+        status = haul__refuse_foreign_pictures(archive, folder, OPEN);
     if (status == HAUL_OK && !files->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
                             "the folder %s has no .jpg, .jpeg or .png files; add some, or move it away", folder);
@@ -106,10 +111,10 @@ static haul_status add_class(pictures *p, const char *root, const char *name, in
 {
     haul__entries files = {0};
     char         *folder = haul__format("%s/%s", root, name);
-    haul_status   status =
-        folder ? haul__list_folder(folder, haul__is_picture, &files, OPEN) : haul__fail_memory(OPEN, strlen(root));
+    haul_status   status = folder ? haul__list_folder(p->tree.archive, folder, haul__is_picture, &files, OPEN)
+                                  : haul__fail_memory(OPEN, strlen(root));
     if (status == HAUL_OK)
-        status = check_class(folder, &files);
+        status = check_class(p->tree.archive, folder, &files);
     if (status == HAUL_OK)
         status = add_files(p, folder, &files, label);
     haul__entries_free(&files);
@@ -118,9 +123,9 @@ static haul_status add_class(pictures *p, const char *root, const char *name, in
 }
 
 /* The folders in `root`, one for each class. */
-static haul_status list_classes(const char *root, haul__entries *out)
+static haul_status list_classes(const haul__archive *archive, const char *root, haul__entries *out)
 {
-    haul_status status = haul__list_folder(root, haul__is_folder, out, OPEN);
+    haul_status status = haul__list_folder(archive, root, haul__is_folder, out, OPEN);
     if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory",
                             "%s has no folders: make one for each class and move its pictures there", root);
@@ -131,7 +136,7 @@ static haul_status list_classes(const char *root, haul__entries *out)
 static haul_status add_classes(pictures *p, const char *root, const haul__entries *classes)
 {
     haul__entries here = {0};
-    haul_status   status = list_classes(root, &here);
+    haul_status   status = list_classes(p->tree.archive, root, &here);
     for (size_t i = 0; i < here.count && status == HAUL_OK; i++) {
         int64_t label = haul__entries_find(classes, here.items[i]);
         status = label >= 0 ? add_class(p, root, here.items[i], label)
@@ -141,6 +146,13 @@ static haul_status add_classes(pictures *p, const char *root, const haul__entrie
                                          root, here.items[i]);
     }
     haul__entries_free(&here);
+    return status;
+}
+
+/* Keeps the pictures of a packed archive, and measures them if they have to have one size. */
+static haul_status prepare(pictures *p, const char *root)
+{
+    haul_status status = p->tree.archive ? haul__keep_pictures(p->tree.archive, root) : HAUL_OK;
     return status == HAUL_OK && !p->form.height ? measure_all(p) : status;
 }
 
@@ -157,16 +169,16 @@ static bool has_name(const haul__entries *names, const char *name)
 }
 
 /* Sets *out if `name` is a split. It may also be a class with pictures, among other classes. */
-static haul_status check_split(const char *directory, const haul__entries *folders, const char *name, bool *out)
+static haul_status check_split(const haul__tree *tree, const haul__entries *folders, const char *name, bool *out)
 {
     bool          others = folders->count > (size_t)has_name(folders, "train") + has_name(folders, "test");
     haul__entries inner = {0};
     *out = has_name(folders, name);
     if (!*out || !others)
         return HAUL_OK;
-    char       *path = haul__format("%s/%s", directory, name);
-    haul_status status =
-        path ? haul__list_folder(path, haul__is_folder, &inner, OPEN) : haul__fail_memory(OPEN, strlen(directory));
+    char       *path = haul__format("%s/%s", tree->root, name);
+    haul_status status = path ? haul__list_folder(tree->archive, path, haul__is_folder, &inner, OPEN)
+                              : haul__fail_memory(OPEN, strlen(tree->root));
     *out = inner.count > 0;
     haul__entries_free(&inner);
     haul__free(path);
@@ -188,17 +200,17 @@ static haul_status refuse_mixed(const char *directory, const haul__entries *fold
     return HAUL_OK;
 }
 
-static haul_status find_splits(const char *directory, splits *out)
+static haul_status find_splits(const haul__tree *tree, splits *out)
 {
     haul__entries folders = {0};
     *out = (splits){false, false};
-    haul_status status = list_classes(directory, &folders);
+    haul_status status = list_classes(tree->archive, tree->root, &folders);
     if (status == HAUL_OK)
-        status = check_split(directory, &folders, "train", &out->train);
+        status = check_split(tree, &folders, "train", &out->train);
     if (status == HAUL_OK)
-        status = check_split(directory, &folders, "test", &out->test);
+        status = check_split(tree, &folders, "test", &out->test);
     if (status == HAUL_OK)
-        status = refuse_mixed(directory, &folders, *out);
+        status = refuse_mixed(tree->root, &folders, *out);
     haul__entries_free(&folders);
     return status;
 }
@@ -216,10 +228,11 @@ static void roots_free(roots *r)
     haul__free(r->classes);
 }
 
-static haul_status find_roots(const char *directory, bool test, roots *out)
+static haul_status find_roots(const haul__tree *tree, bool test, roots *out)
 {
     splits      s;
-    haul_status status = find_splits(directory, &s);
+    const char *directory = tree->root;
+    haul_status status = find_splits(tree, &s);
     if (status)
         return status;
     if (test && !s.test)
@@ -259,6 +272,8 @@ static haul_dataset *make(pictures *p, const haul__entries *classes, const char 
     haul_dataset *d = haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
     if (d)
         d->file = file_of;
+    if (d && d->ahead[0] && p->tree.archive)
+        haul__archive_forget(p->tree.archive); /* no picture is read again */
     return d;
 }
 
@@ -275,8 +290,10 @@ haul_dataset *haul_image_folder_with(const haul_image_folder_options *o)
     if (!p)
         haul__fail_memory(OPEN, sizeof *p);
     else if (haul__image_form_init(&p->form, o->size, o->channels, OPEN) != HAUL_OK ||
-             find_roots(o->directory, o->test, &root) != HAUL_OK || list_classes(root.classes, &classes) != HAUL_OK ||
-             add_classes(p, root.pictures, &classes) != HAUL_OK)
+             haul__tree_open(&p->tree, o->directory, NULL, NULL, OPEN) != HAUL_OK ||
+             find_roots(&p->tree, o->test, &root) != HAUL_OK ||
+             list_classes(p->tree.archive, root.classes, &classes) != HAUL_OK ||
+             add_classes(p, root.pictures, &classes) != HAUL_OK || prepare(p, root.pictures) != HAUL_OK)
         close_pictures(p);
     else {
         const double bytes = (double)p->form.channels * (double)p->form.height * (double)p->form.width;

@@ -1,6 +1,5 @@
 /* A folder of pictures with a mask for each: DIR/images/NAME.jpg and DIR/masks/NAME.png. */
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "core/error.h"
@@ -21,6 +20,7 @@ typedef struct pairs {
     pair            *items;
     size_t           count, capacity;
     size_t           root; /* bytes of each path before the folder of the split */
+    haul__tree       tree;
     haul__image_form form;
     int16_t          class_of[VALUES]; /* the class of each value; or NO_CLASS */
     int              classes;
@@ -34,12 +34,15 @@ static void close_pairs(void *context)
         haul__free(p->items[i].mask);
     }
     haul__free(p->items);
+    haul__tree_close(&p->tree);
     haul__free(p);
 }
 
 static haul__data_file file_of(const void *context, int64_t index)
 {
     const pairs *p = context;
+    if (p->tree.archive)
+        return haul__archive_file(haul__archive_path(p->tree.archive), index);
     if (index < 0 || (uint64_t)index >= 2 * p->count)
         return (haul__data_file){.path = NULL};
     const pair *of = &p->items[index / 2];
@@ -47,9 +50,9 @@ static haul__data_file file_of(const void *context, int64_t index)
     return (haul__data_file){.path = path, .name = path + p->root};
 }
 
-static haul__image image_of(const char *path)
+static haul__image image_of(const haul__archive *archive, const char *path)
 {
-    return (haul__image){.path = path, .operation = OPEN, .argument = "directory"};
+    return (haul__image){.path = path, .operation = OPEN, .argument = "directory", .archive = archive};
 }
 
 /* ---- masks ---- */
@@ -57,7 +60,7 @@ static haul__image image_of(const char *path)
 /* A mask's values, [height, width], for haul__free. Its size must be the picture's. */
 static haul_status read_mask(const pair *of, const haul__image *picture, uint8_t **values)
 {
-    haul__image mask = image_of(of->mask);
+    haul__image mask = image_of(picture->archive, of->mask);
     haul_status status = haul__image_open(&mask);
     *values = NULL;
     if (status == HAUL_OK && !haul__image_is_upright(&mask))
@@ -125,7 +128,7 @@ static haul_status read_pair(void *context, haul_example *e)
 {
     const pairs *p = context;
     const pair  *of = &p->items[e->index];
-    haul__image  picture = image_of(of->picture);
+    haul__image  picture = image_of(p->tree.archive, of->picture);
     haul_status  status = haul__image_open(&picture);
     if (status == HAUL_OK)
         status = haul__image_put(&picture, &p->form, e->fields[0].data);
@@ -139,9 +142,10 @@ static haul_status read_pair(void *context, haul_example *e)
 
 /* The folders of a split, and which masks have a picture. */
 typedef struct listing {
-    const char   *root;
-    haul__entries pictures, masks;
-    bool         *taken;
+    const haul__archive *archive;
+    const char          *root;
+    haul__entries        pictures, masks;
+    bool                *taken;
 } listing;
 
 static void listing_free(listing *l)
@@ -151,13 +155,15 @@ static void listing_free(listing *l)
     haul__free(l->taken);
 }
 
-static haul_status list_files(const char *folder, haul__wanted_entry *wanted, const char *endings, haul__entries *out)
+static haul_status list_files(const haul__archive *archive, const char *folder, haul__wanted_entry *wanted,
+                              const char *endings, haul__entries *out)
 {
-    haul_status status = haul__list_folder(folder, wanted, out, OPEN);
+    haul_status status = haul__list_folder(archive, folder, wanted, out, OPEN);
     if (status == HAUL_OK)
-        status = haul__refuse_entries(folder, haul__is_folder, "is a folder; move its files up, or move it away", OPEN);
+        status = haul__refuse_entries(archive, folder, haul__is_folder,
+                                      "is a folder; move its files up, or move it away", OPEN);
     if (status == HAUL_OK)
-        status = haul__refuse_foreign_pictures(folder, OPEN);
+        status = haul__refuse_foreign_pictures(archive, folder, OPEN);
     if (status == HAUL_OK && !out->count)
         status = haul__fail(HAUL_IO, OPEN, "directory", "the folder %s has no %s files; add some", folder, endings);
     return status;
@@ -168,9 +174,9 @@ static haul_status list(const char *root, listing *l)
     char       *pictures = haul__format("%s/images", root), *masks = haul__format("%s/masks", root);
     haul_status status = pictures && masks ? HAUL_OK : haul__fail_memory(OPEN, strlen(root));
     if (status == HAUL_OK)
-        status = list_files(pictures, haul__is_picture, ".jpg, .jpeg or .png", &l->pictures);
+        status = list_files(l->archive, pictures, haul__is_picture, ".jpg, .jpeg or .png", &l->pictures);
     if (status == HAUL_OK)
-        status = list_files(masks, haul__is_png, ".png", &l->masks);
+        status = list_files(l->archive, masks, haul__is_png, ".png", &l->masks);
     if (status == HAUL_OK && !(l->taken = haul__calloc(l->masks.count, sizeof *l->taken)))
         status = haul__fail_memory(OPEN, l->masks.count);
     haul__free(pictures);
@@ -212,7 +218,7 @@ static haul_status add_pair(pairs *p, listing *l, const char *picture)
 
 static haul_status add_pairs(pairs *p, const char *root)
 {
-    listing     l = {.root = root};
+    listing     l = {.archive = p->tree.archive, .root = root};
     haul_status status = list(root, &l);
     for (size_t i = 0; i < l.pictures.count && status == HAUL_OK; i++)
         status = add_pair(p, &l, l.pictures.items[i]);
@@ -222,7 +228,7 @@ static haul_status add_pairs(pairs *p, const char *root)
                                 "%s/masks/%s has no picture in %s/images; add it, or move the mask away", root,
                                 l.masks.items[i], root);
     listing_free(&l);
-    return status;
+    return status == HAUL_OK && p->tree.archive ? haul__keep_pictures(p->tree.archive, root) : status;
 }
 
 /* ---- sizes and classes ---- */
@@ -249,7 +255,7 @@ static haul_status scan(pairs *p, values_seen *out)
     const bool resizes = p->form.height != 0;
     for (size_t i = 0; i < p->count; i++) {
         const pair *of = &p->items[i];
-        haul__image picture = image_of(of->picture);
+        haul__image picture = image_of(p->tree.archive, of->picture);
         haul_status status = haul__image_measure_file(&picture);
         if (status == HAUL_OK && !resizes)
             status = haul__image_form_take_size(&p->form, &picture, p->items[0].picture);
@@ -296,27 +302,28 @@ static haul_status check_classes(const pairs *p, const values_seen *seen)
 }
 
 /* The values of the training split, which is not the one that is opened. Its pictures may have other sizes. */
-static haul_status see_training(const char *root, values_seen *out)
+static haul_status see_training(const haul__tree *tree, const char *root, values_seen *out)
 {
     pairs *p = haul__calloc(1, sizeof *p);
     if (!p)
         return haul__fail_memory(OPEN, sizeof *p);
     p->form = (haul__image_form){.height = 1, .width = 1};
+    p->tree = *tree;
     haul_status status = add_pairs(p, root);
     if (status == HAUL_OK)
         status = scan(p, out);
+    p->tree = (haul__tree){.root = NULL}; /* the caller's */
     close_pairs(p);
     return status;
 }
 
 /* ---- splits ---- */
 
-static haul_status find_folder(const char *directory, const char *name, bool *found)
+static haul_status find_folder(const haul__tree *tree, const char *name, bool *found)
 {
-    struct stat info;
-    char       *path = haul__format("%s/%s", directory, name);
-    *found = path && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    haul_status status = path ? HAUL_OK : haul__fail_memory(OPEN, strlen(directory));
+    char *path = haul__format("%s/%s", tree->root, name);
+    *found = path && haul__tree_has_folder(tree->archive, path);
+    haul_status status = path ? HAUL_OK : haul__fail_memory(OPEN, strlen(tree->root));
     haul__free(path);
     return status;
 }
@@ -327,11 +334,12 @@ typedef struct roots {
     const char *name; /* of the dataset */
 } roots;
 
-static haul_status find_roots(const char *directory, bool test, roots *out)
+static haul_status find_roots(const haul__tree *tree, bool test, roots *out)
 {
-    bool whole, has_train, has_test;
-    if (find_folder(directory, "images", &whole) || find_folder(directory, "train", &has_train) ||
-        find_folder(directory, "test", &has_test))
+    const char *directory = tree->root;
+    bool        whole, has_train, has_test;
+    if (find_folder(tree, "images", &whole) || find_folder(tree, "train", &has_train) ||
+        find_folder(tree, "test", &has_test))
         return haul_error_status();
     if (whole && (has_train || has_test))
         return haul__fail(HAUL_INVALID_ARGUMENT, OPEN, "directory",
@@ -376,6 +384,8 @@ static haul_dataset *make(pairs *p, const char *name)
     haul_dataset *d = haul__dataset_make(&source, HAUL__READ_AHEAD, OPEN);
     if (d)
         d->file = file_of;
+    if (d && d->ahead[0] && p->tree.archive)
+        haul__archive_forget(p->tree.archive); /* no picture is read again */
     return d;
 }
 
@@ -386,7 +396,7 @@ static haul_status open_pairs(pairs *p, const roots *root, int classes)
     if (status == HAUL_OK)
         status = scan(p, &seen);
     if (status == HAUL_OK && root->training)
-        status = see_training(root->training, &training);
+        status = see_training(&p->tree, root->training, &training);
     if (status == HAUL_OK)
         status = number_classes(p, root->training ? &training : &seen, classes);
     return status == HAUL_OK ? check_classes(p, &seen) : status;
@@ -404,7 +414,8 @@ haul_dataset *haul_mask_folder_with(const haul_mask_folder_options *o)
     if (!p)
         haul__fail_memory(OPEN, sizeof *p);
     else if (haul__image_form_init(&p->form, o->size, o->channels, OPEN) != HAUL_OK ||
-             find_roots(o->directory, o->test, &root) != HAUL_OK || open_pairs(p, &root, o->classes) != HAUL_OK)
+             haul__tree_open(&p->tree, o->directory, NULL, NULL, OPEN) != HAUL_OK ||
+             find_roots(&p->tree, o->test, &root) != HAUL_OK || open_pairs(p, &root, o->classes) != HAUL_OK)
         close_pairs(p);
     else {
         p->root = strlen(root.split) + 1;

@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "core/thread.h"
+#include "data/folder.h"
 #include "data/image/image.h"
 #include "files/file.h"
 #include "host_access/view.h"
@@ -62,8 +63,8 @@ haul_status haul__image_form_take_size(haul__image_form *form, const haul__image
 haul_status haul__image_open(haul__image *image)
 {
     static const uint8_t ends[] = {0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9, 0xff, 0xd9};
-    haul_status          status =
-        haul__file_read_all(image->path, image->operation, HAUL__IMAGE_MAX_BYTES, PADDING, &image->owned, &image->size);
+    haul_status status = haul__tree_read_all(image->archive, image->path, image->operation, HAUL__IMAGE_MAX_BYTES,
+                                             PADDING, &image->owned, &image->size);
     image->data = image->owned;
     for (image->padding = 0; status == HAUL_OK && image->padding < PADDING; image->padding += sizeof ends)
         memcpy(image->owned + image->size + image->padding, ends, sizeof ends);
@@ -104,7 +105,7 @@ static bool measure_head(haul__image *image)
 
 haul_status haul__image_measure_file(haul__image *image)
 {
-    if (measure_head(image))
+    if (!image->archive && measure_head(image))
         return HAUL_OK;
     haul_status status = haul__image_open(image);
     haul__image_close(image);
