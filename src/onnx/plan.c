@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/text/list.h"
 #include "base/text/quoted.h"
+#include "base/text/word_list.h"
 #include "core/error.h"
 
 enum { MOST_VALUES = 1 << 24, MOST_CONSTANTS = 1 << 14 };
@@ -275,6 +276,50 @@ static haul_status check_operators(const planner *p)
                       missing == 1 ? "" : "s", (long long)m->opset, list);
 }
 
+/* What attributes hold, by their names; "value", which is a number of old operators and else a tensor, is left out. */
+static const struct {
+    haul__onnx_attribute_type type;
+    const char               *text, *names;
+} attribute_types[] = {
+    {HAUL__ONNX_INT, "a whole number",
+     "align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode count_include_pad "
+     "detect_negative detect_positive dtype end exclude_outside exclusive fmod group ignore_index input_forget "
+     "interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset "
+     "noop_with_empty_axes num_groups num_heads num_outputs onesided output_dtype p q_num_heads qk_matmul_output_mode "
+     "reverse right_window_size rotary_embedding_dim select_last_index size softmax_precision sorted spatial start "
+     "storage_order time_axis to training_mode transA transB upper"},
+    {HAUL__ONNX_FLOAT, "a number",
+     "alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap"},
+    {HAUL__ONNX_STRING, "a text",
+     "activation approximate auto_pad coordinate_transformation_mode direction equation keep_aspect_ratio_policy mode "
+     "nearest_mode padding_mode reduction"},
+    {HAUL__ONNX_INTS, "whole numbers",
+     "axes dilations ends kernel_shape output_padding output_shape pads perm split starts strides"}};
+
+/* Files of old exporters leave the type out. */
+static haul_status check_attribute(const planner *p, const haul__onnx_node *node, const haul__onnx_attribute *a)
+{
+    char quoted[HAUL__QUOTED_SIZE];
+    for (size_t i = 0; a->type && i < sizeof attribute_types / sizeof *attribute_types; i++)
+        if (attribute_types[i].type != a->type && haul__word_list_has(attribute_types[i].names, a->name))
+            return haul__fail(HAUL_FORMAT, p->operation, "path",
+                              "%s is not a valid ONNX model: the attribute %s of a node %.40s is not %s (its type is "
+                              "%lld, not %d)",
+                              p->path, haul__quoted(a->name, quoted), node->type, attribute_types[i].text,
+                              (long long)a->type, (int)attribute_types[i].type);
+    return HAUL_OK;
+}
+
+static haul_status check_attributes(const planner *p)
+{
+    const haul__onnx_graph *g = &p->plan->model.graph;
+    haul_status             status = HAUL_OK;
+    for (size_t n = 0; n < g->node_count && !status; n++)
+        for (size_t i = 0; i < g->nodes[n].attribute_count && !status; i++)
+            status = check_attribute(p, &g->nodes[n], &g->nodes[n].attributes[i]);
+    return status;
+}
+
 /* A model without the domain ai.onnx may have operators of others only, which are missing. */
 static bool has_own_operators(const haul__onnx_graph *g)
 {
@@ -291,7 +336,7 @@ static haul_status check_model(const planner *p)
         return haul__fail(HAUL_FORMAT, p->operation, "path",
                           "%s is not a valid ONNX model: it imports no set of operators of the domain ai.onnx",
                           p->path);
-    if (check_operators(p))
+    if (check_operators(p) || check_attributes(p))
         return haul_error_status();
     if (!g->output_count || g->output_count > HAUL_MAX_ARGUMENTS)
         return refuse(p, "has no results, or more than 8, the most of a module");

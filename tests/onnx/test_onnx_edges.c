@@ -233,12 +233,43 @@ static void test_onnx_edges__results_that_nothing_makes(void **state)
     haul_scope_pop(scope);
 }
 
+/* The axis of Softmax as a number with a fraction, and the alpha of Elu as a whole number. */
+static void test_onnx_edges__attributes_of_another_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *attribute, *expected;
+        int         field, number;
+    } wrong[] = {{"Softmax", "axis", "is not a whole number", 2, 1},
+                 {"Elu", "alpha", "is not a number", 3, 2},
+                 {"Transpose", "perm", "is not whole numbers", 3, 2}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        message attribute = {0}, node = node_of(wrong[i].type, "x", "y");
+        begin();
+        put_text(&attribute, 1, wrong[i].attribute);
+        if (wrong[i].field == 2)
+            put_float(&attribute, 2, 1);
+        else
+            put_number(&attribute, 3, 1);
+        put_number(&attribute, 20, (uint64_t)wrong[i].number);
+        put_message(&node, 5, &attribute);
+        add(node);
+        assert_null(call(13, FLOAT));
+        if (!strstr(haul_error_message(), wrong[i].expected))
+            fail_msg("%s", haul_error_message());
+        haul_error_clear();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_onnx_edges__parts_of_nothing),           cmocka_unit_test(test_onnx_edges__whole_numbers),
-        cmocka_unit_test(test_onnx_edges__values_that_are_not_finite), cmocka_unit_test(test_onnx_edges__out_of_range),
+        cmocka_unit_test(test_onnx_edges__parts_of_nothing),
+        cmocka_unit_test(test_onnx_edges__whole_numbers),
+        cmocka_unit_test(test_onnx_edges__values_that_are_not_finite),
+        cmocka_unit_test(test_onnx_edges__out_of_range),
         cmocka_unit_test(test_onnx_edges__results_that_nothing_makes),
+        cmocka_unit_test(test_onnx_edges__attributes_of_another_type),
     };
     return cmocka_run_group_tests_name("onnx_edges", tests, NULL, NULL);
 }
