@@ -77,6 +77,10 @@ static const struct known {
     {"batch_norm_moments", 8, 40}, /* bf16, sm_90 */
     {"sum_deviations", 8, 8},
     {"sum_exponentials_columns", 8, 36},
+    {"rnn_step", 8, 24},       /* sm_80, and bf16, sm_90: where rows begin */
+    {"rnn_step_backward", 8, 8},
+    {"lstm_step", 8, 16},      /* sm_100: around divisions of f32 */
+    {"gru_step", 8, 16},
     {"softmax", 8, 8},         /* sm_100: around the division of f32 */
     {"max_pool2d", 16, 84},    /* sm_80, and f64: bounds of windows, which are divisions if they are adaptive */
     {"interpolate_backward_columns", 8, 16},

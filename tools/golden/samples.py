@@ -53,6 +53,24 @@ def unpooled(x, i, size):
     return y.reshape(*x.shape[:2], *size)
 
 
+def recurrent(cell, x, ih, hh, bias, state=None, lengths=None, reverse=False, relu=False, which=0):
+    """The states of a recurrent layer: between the steps, the initial ones first, and last in reverse. A GRU has two
+    biases, the others their sum."""
+    cells = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_relu_cell if relu else torch.rnn_tanh_cell}
+    if bias.ndim == 1:
+        bias = torch.stack([bias, torch.zeros_like(bias)])
+    if state is None:
+        state = torch.zeros(2 if cell == "lstm" else 1, x.shape[1], hh.shape[1], dtype=x.dtype)
+    found = [state]
+    for t in reversed(range(len(x))) if reverse else range(len(x)):
+        h = tuple(state) if cell == "lstm" else state[0]
+        after = cells[cell](x[t], h, ih, hh, bias[0], bias[1])
+        after = torch.stack(after) if cell == "lstm" else after[None]
+        state = after if lengths is None else torch.where((lengths > t)[None, :, None], after, state)
+        found.append(state)
+    return torch.stack(found[::-1] if reverse else found)[:, which]
+
+
 def unfold(x, size, padding):
     """F.unfold, by way of float64 for the dtypes that it does not take."""
     return F.unfold(x.double(), size, padding=padding).to(x.dtype)
@@ -125,7 +143,7 @@ PICTURES = {
     "warp_affine_center": lambda x: V.affine_image(x, 0, [1, 0], 0.7, [0, 0], center=[1, 2], fill=0.5),
     "warp_perspective": lambda x: seen_from(x),
     "warp_perspective_fill": lambda x: seen_from(x, "nearest", 0.5),
-    "rgb_to_grayscale": V.rgb_to_grayscale_image,
+    "rgb_to_grayscale": lambda x: V.rgb_to_grayscale_image(x),
     "rgb_to_hsv": lambda x: V._color._rgb_to_hsv(x.detach()),
     "hsv_to_rgb": lambda x: V._color._hsv_to_rgb(x),
     "adjust_hue": lambda x: turned_hue(x.detach(), -0.3),
@@ -134,10 +152,10 @@ PICTURES = {
     "adjust_contrast_grey": lambda x: V.adjust_contrast_image(x, 1.7),
     "adjust_saturation": lambda x: V.adjust_saturation_image(x, 1.8),
     "adjust_sharpness": lambda x: V.adjust_sharpness_image(x, 2.5),
-    "invert": V.invert_image,
+    "invert": lambda x: V.invert_image(x),
     "solarize": lambda x: V.solarize_image(x, 0.6),
     "posterize": lambda x: V.posterize_image(x, 3),
-    "autocontrast": V.autocontrast_image,
+    "autocontrast": lambda x: V.autocontrast_image(x),
     "equalize": lambda x: equalized(x),
     "gaussian_blur": lambda x: V.gaussian_blur_image(x, [3, 3]),
     "gaussian_blur_wide": lambda x: V.gaussian_blur_image(x, [5, 5], [1.5, 1.5]),
@@ -514,6 +532,16 @@ EXPRESSIONS = {
     "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
     "batch_norm_plain": lambda x: F.batch_norm(x, None, None, None, None, True, eps=0.1),
     "batch_norm_eval": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False),
+    "lstm": lambda *x: recurrent("lstm", *x),
+    "lstm_c": lambda *x: recurrent("lstm", *x, reverse=True, which=1),
+    "lstm_step": lambda *x: recurrent("lstm", *x),
+    "lstm_lengths": lambda *x: recurrent("lstm", *x),
+    "gru": lambda *x: recurrent("gru", *x),
+    "gru_step": lambda *x: recurrent("gru", *x),
+    "gru_lengths": lambda *x: recurrent("gru", *x, reverse=True),
+    "rnn": lambda *x: recurrent("rnn", *x, reverse=True),
+    "rnn_step": lambda *x: recurrent("rnn", *x),
+    "rnn_lengths": lambda *x: recurrent("rnn", *x, relu=True),
     "attention": lambda q, k, v: (q @ k.mT / 2).softmax(-1) @ v,
     "attention_causal": lambda q, k, v: (q @ k.mT * 0.7).masked_fill(~torch.ones(4, 5, dtype=torch.bool).tril(),
                                                                      -math.inf).softmax(-1) @ v,

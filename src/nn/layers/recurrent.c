@@ -1,8 +1,9 @@
 /* Recurrent layers and cells: LSTM, GRU and RNN. Equations, parameter names and the order of gates are those of
  * torch.nn.LSTM, GRU and RNN.
  *
- * One product computes the input's part of all steps; each step adds the state's part. With lengths a step that is past
- * the end of a sequence keeps its state, in both directions, and its output is 0. */
+ * Each direction of each layer is one operation (ops/recurrent), with time as the first axis; a cell is that operation
+ * with one step. With lengths a step that is past the end of a sequence keeps its state, in both directions, and its
+ * output is 0. */
 #include <haul/ops.h>
 #include <haul/scope.h>
 #include <haul/transfer.h>
@@ -14,61 +15,17 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "nn/module.h"
+#include "ops/recurrent/recurrent.h"
 
-typedef struct recurrent recurrent;
-
-/* One step of a layer: computes the next state from `x`, the input's part of the gates, the layer's weights and the
- * previous state. Both states have `states` tensors [N, hidden]; the first is the output. */
-typedef struct cell_weights {
-    haul_tensor *hh, *bias_hh;
-} cell_weights;
-typedef void haul__cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
-                        haul_tensor **after);
-
-struct recurrent {
-    haul__cell *cell;
-    int64_t     in, hidden;
-    int         gates, states, layers, directions;
-    bool        has_bias, relu;
-    double      dropout;
-};
+typedef struct recurrent {
+    haul__recurrent_cell cell;
+    int64_t              in, hidden;
+    int                  gates, states, layers, directions;
+    bool                 has_bias, relu;
+    double               dropout;
+} recurrent;
 
 enum { MAX_STATES = 2 };
-
-static haul_tensor *gate(const recurrent *r, haul_tensor *gates, int i)
-{
-    return haul_slice(gates, 1, i * r->hidden, (i + 1) * r->hidden, 1);
-}
-
-/* i, f, o = sigmoid, g = tanh; c' = f c + i g; h' = o tanh(c') */
-static void lstm_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
-                      haul_tensor **after)
-{
-    haul_tensor *gates = haul_add(x, haul_linear(before[0], w->hh, .bias = w->bias_hh));
-    haul_tensor *i = haul_sigmoid(gate(r, gates, 0)), *f = haul_sigmoid(gate(r, gates, 1));
-    haul_tensor *g = haul_tanh(gate(r, gates, 2)), *o = haul_sigmoid(gate(r, gates, 3));
-    after[1] = haul_add(haul_mul(f, before[1]), haul_mul(i, g));
-    after[0] = haul_mul(o, haul_tanh(after[1]));
-}
-
-/* r, z = sigmoid(x + h); n = tanh(x + r h); h' = n + z (h - n) */
-static void gru_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
-                     haul_tensor **after)
-{
-    haul_tensor *h = haul_linear(before[0], w->hh, .bias = w->bias_hh);
-    haul_tensor *reset = haul_sigmoid(haul_add(gate(r, x, 0), gate(r, h, 0)));
-    haul_tensor *update = haul_sigmoid(haul_add(gate(r, x, 1), gate(r, h, 1)));
-    haul_tensor *new = haul_tanh(haul_add(gate(r, x, 2), haul_mul(reset, gate(r, h, 2))));
-    after[0] = haul_add(new, haul_mul(update, haul_sub(before[0], new)));
-}
-
-/* h' = tanh(x + h), or relu */
-static void rnn_cell(const recurrent *r, haul_tensor *x, const cell_weights *w, haul_tensor *const *before,
-                     haul_tensor **after)
-{
-    haul_tensor *sum = haul_add(x, haul_linear(before[0], w->hh, .bias = w->bias_hh));
-    after[0] = r->relu ? haul_relu(sum) : haul_tanh(sum);
-}
 
 /* ---- a layer, in one direction ---- */
 
@@ -84,69 +41,69 @@ static haul_tensor *parameter(haul_module *m, const char *what, int layer, bool 
     return haul_module_parameter(m, parameter_name(name, what, layer, backward));
 }
 
-/* The states after a step, moved to the scope around the step's own; the step's other tensors are dropped. */
-static haul_status step(const recurrent *r, haul_tensor *x, int64_t t, const cell_weights *w, haul_tensor *lengths,
-                        haul_tensor **states)
+/* The bias that the operation takes. */
+static haul_tensor *bias_of(const recurrent *r, haul_tensor *ih, haul_tensor *hh)
 {
-    haul_tensor *after[MAX_STATES] = {NULL};
-    haul_status  status = HAUL_OK;
-    haul_scope  *scope = haul__scope_push(NULL);
-    if (!scope)
-        return haul_error_status();
-    r->cell(r, haul_select(x, 1, t), w, states, after);
-    if (!haul__is_none(lengths)) {
-        haul_tensor *within = haul_unsqueeze(haul_gt_scalar(lengths, (double)t), 1);
-        for (int i = 0; i < r->states; i++)
-            after[i] = haul_where(within, after[i], states[i]);
-    }
-    for (int i = 0; i < r->states && !status; i++)
-        status = haul__status_of(after[i]);
-    for (int i = 0; i < r->states && !status; i++) {
-        haul__scope_hand_over(scope, after[i]);
-        states[i] = after[i];
-    }
-    haul_scope_pop(scope);
-    return status;
+    if (!r->has_bias)
+        return HAUL_NONE;
+    return r->cell == HAUL__GRU ? haul_stack((haul_tensor *[]){ih, hh}, 2, 0) : haul_add(ih, hh);
 }
 
-/* Zeros in place of the outputs y [N, T, hidden] that are past the end of their sequence. */
+/* The initial state that the operation takes, from those of the call [..., N, hidden], of which it is entry `row` if
+ * they have three dimensions. x is [T, N, in]. */
+static haul_tensor *state_of(const recurrent *r, haul_tensor *const *given, haul_tensor *x, int row)
+{
+    haul_tensor *states[MAX_STATES];
+    bool         any = false;
+    for (int i = 0; i < r->states; i++)
+        any = any || !haul__is_none(given[i]);
+    if (!any)
+        return HAUL_NONE;
+    for (int i = 0; i < r->states; i++) {
+        states[i] = given[i];
+        if (haul__is_none(given[i])) /* on the device and with the dtype of x, even if that is not the current device */
+            states[i] = haul_to(haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[1], r->hidden)), x->storage->device);
+        else if (given[i]->shape.ndim == 3)
+            states[i] = haul_select(given[i], 0, row);
+        if (haul__failed(states[i]))
+            return states[i];
+    }
+    return haul_stack(states, r->states, 0);
+}
+
+/* Zeros in place of the outputs y [T, N, hidden] that are past the end of their sequence. */
 static haul_tensor *without_padding(haul_tensor *y, haul_tensor *lengths)
 {
     if (haul__is_none(lengths) || haul__failed(y))
         return y;
-    haul_tensor *steps = haul_to(haul_arange_i64(0, y->shape.dims[1], 1), y->storage->device);
-    haul_tensor *past = haul_ge(steps, haul_unsqueeze(lengths, 1));
+    haul_tensor *steps = haul_to(haul_arange_i64(0, y->shape.dims[0], 1), y->storage->device);
+    haul_tensor *past = haul_ge(haul_unsqueeze(steps, 1), lengths);
     return haul_masked_fill(y, haul_unsqueeze(past, 2), 0);
 }
 
-/* Outputs [N, T, hidden]. `states` holds the initial states, and then the final ones. */
-static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, haul_tensor *lengths,
-                              haul_tensor **states)
+/* Outputs [T, N, hidden] of x [T, N, in]; `last` gets the final states. */
+static haul_tensor *run_steps(haul_module *m, haul_tensor *x, int layer, bool backward, const haul_args *args,
+                              haul_tensor **last)
 {
     const recurrent *r = haul_module_state(m);
-    int64_t          steps = x->shape.dims[1];
-    cell_weights     w = {parameter(m, "weight_hh", layer, backward), HAUL_NONE};
-    haul_tensor     *bias = HAUL_NONE;
-    haul_status      status = HAUL_OK;
-    if (r->has_bias) {
-        bias = parameter(m, "bias_ih", layer, backward);
-        w.bias_hh = parameter(m, "bias_hh", layer, backward);
-    }
-    haul_tensor  *all = haul_linear(x, parameter(m, "weight_ih", layer, backward), .bias = bias);
-    haul_tensor **outputs = haul__failed(all) ? NULL : haul__calloc((size_t)steps + 1, sizeof *outputs);
-    if (!outputs) {
-        if (!haul__failed(all))
-            haul__fail_memory(haul_module_kind(m), (size_t)steps * sizeof *outputs);
+    haul_tensor     *lengths = args->x[1 + r->states], *states[MAX_STATES];
+    haul__recurrent  call = {
+         .x = x,
+         .weight_ih = parameter(m, "weight_ih", layer, backward),
+         .weight_hh = parameter(m, "weight_hh", layer, backward),
+         .bias = HAUL_NONE,
+         .state = state_of(r, args->x + 1, x, layer * r->directions + backward),
+         .lengths = lengths,
+         .attributes = {.reverse = backward, .relu = r->relu},
+    };
+    if (r->has_bias)
+        call.bias = bias_of(r, parameter(m, "bias_ih", layer, backward), parameter(m, "bias_hh", layer, backward));
+    if (haul__recurrent_steps(r->cell, &call, states))
         return haul__failed_tensor();
-    }
-    for (int64_t i = 0; i < steps && !status; i++) {
-        int64_t t = backward ? steps - 1 - i : i;
-        status = step(r, all, t, &w, lengths, states);
-        outputs[t] = states[0];
-    }
-    haul_tensor *y = status ? haul__failed_tensor() : haul_stack(outputs, (int)steps, 1);
-    haul__free(outputs);
-    return without_padding(y, lengths);
+    const int64_t end = backward ? 0 : x->shape.dims[0];
+    for (int i = 0; i < r->states; i++)
+        last[i] = haul_select(states[i], 0, end);
+    return without_padding(haul__recurrent_states(states[0], backward, 1), lengths);
 }
 
 /* ---- all layers ---- */
@@ -179,16 +136,6 @@ static haul_status check_input(const recurrent *r, haul_module *m, const haul_ar
     return HAUL_OK;
 }
 
-/* The initial state of layer `row`. */
-static haul_tensor *first_state(const recurrent *r, haul_tensor *given, haul_tensor *x, int row)
-{
-    if (!haul__is_none(given))
-        return haul_select(given, 0, row);
-    /* On the device and with the dtype of x, even if that is not the current device. */
-    haul_tensor *zeros = haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[0], r->hidden));
-    return haul_to(zeros, x->storage->device);
-}
-
 /* One layer in all directions; appends the final states to `last`. */
 static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const haul_args *args,
                               haul_tensor **last[MAX_STATES])
@@ -196,15 +143,11 @@ static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const h
     const recurrent *r = haul_module_state(m);
     haul_tensor     *outputs[2], *states[MAX_STATES];
     for (int d = 0; d < r->directions; d++) {
-        int row = layer * r->directions + d;
-        for (int i = 0; i < r->states; i++)
-            if (haul__failed(states[i] = first_state(r, args->x[1 + i], x, row)))
-                return states[i];
-        outputs[d] = run_steps(m, x, layer, d == 1, args->x[1 + r->states], states);
+        outputs[d] = run_steps(m, x, layer, d == 1, args, states);
         if (haul__failed(outputs[d]))
             return outputs[d];
         for (int i = 0; i < r->states; i++)
-            last[i][row] = states[i];
+            last[i][layer * r->directions + d] = states[i];
     }
     return r->directions == 1 ? outputs[0] : haul_cat(outputs, 2, 2);
 }
@@ -212,7 +155,7 @@ static haul_tensor *run_layer(haul_module *m, haul_tensor *x, int layer, const h
 static haul_tensor *run_layers(haul_module *m, haul_args *args, haul_tensor **last[MAX_STATES])
 {
     const recurrent *r = haul_module_state(m);
-    haul_tensor     *y = args->x[0];
+    haul_tensor     *y = haul_transpose(args->x[0], 0, 1);
     for (int layer = 0; layer < r->layers; layer++) {
         if (layer && args->training && r->dropout > 0)
             y = haul_dropout(y, r->dropout, true);
@@ -223,7 +166,7 @@ static haul_tensor *run_layers(haul_module *m, haul_args *args, haul_tensor **la
     }
     for (int i = 0; i < r->states; i++)
         args->y[1 + i] = haul_stack(last[i], r->layers * r->directions, 0);
-    return y;
+    return haul_contiguous(haul_transpose(y, 0, 1));
 }
 
 static haul_tensor *forward(haul_module *m, haul_args *args)
@@ -265,28 +208,34 @@ static haul_status check_cell(const recurrent *r, haul_module *m, const haul_arg
 static haul_tensor *forward_cell(haul_module *m, haul_args *args)
 {
     const recurrent *r = haul_module_state(m);
-    haul_tensor     *x = args->x[0], *before[MAX_STATES] = {NULL}, *after[MAX_STATES] = {NULL}, *bias = HAUL_NONE;
-    cell_weights     w = {haul_module_parameter(m, "weight_hh"), HAUL_NONE};
+    haul_tensor     *states[MAX_STATES];
     if (check_cell(r, m, args))
         return haul__failed_tensor();
-    if (r->has_bias) {
-        bias = haul_module_parameter(m, "bias_ih");
-        w.bias_hh = haul_module_parameter(m, "bias_hh");
-    }
-    haul_tensor *zeros = haul_zeros(x->dtype, HAUL_SHAPE(x->shape.dims[0], r->hidden));
-    for (int i = 0; i < r->states; i++)
-        before[i] = haul__is_none(args->x[1 + i]) ? haul_to(zeros, x->storage->device) : args->x[1 + i];
-    r->cell(r, haul_linear(x, haul_module_parameter(m, "weight_ih"), .bias = bias), &w, before, after);
+    haul__recurrent call = {
+        .x = haul_unsqueeze(args->x[0], 0),
+        .weight_ih = haul_module_parameter(m, "weight_ih"),
+        .weight_hh = haul_module_parameter(m, "weight_hh"),
+        .bias = HAUL_NONE,
+        .state = HAUL_NONE,
+        .lengths = HAUL_NONE,
+        .attributes = {.relu = r->relu},
+    };
+    if (r->has_bias)
+        call.bias = bias_of(r, haul_module_parameter(m, "bias_ih"), haul_module_parameter(m, "bias_hh"));
+    if (!haul__failed(call.x))
+        call.state = state_of(r, args->x + 1, call.x, 0);
+    if (haul__recurrent_steps(r->cell, &call, states))
+        return haul__failed_tensor();
     if (r->states > 1)
-        args->y[1] = after[1];
-    return after[0];
+        args->y[1] = haul_select(states[1], 0, 1);
+    return haul_select(states[0], 0, 1);
 }
 
 /* ---- making ---- */
 
 static haul_status check_relu(bool relu, const recurrent *settings, const char *operation)
 {
-    if (!relu || settings->cell == rnn_cell)
+    if (!relu || settings->cell == HAUL__RNN)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, "relu",
                       "relu is set, but only haul_nn_rnn and haul_nn_rnn_cell have it");
@@ -347,7 +296,7 @@ haul_module *haul_nn_lstm_with(int64_t in_features, const haul_nn_recurrent_opti
 {
     const haul_module_options module = {
         .forward = forward, .inputs = "x, h?, c?, lengths?", .results = "y, h, c", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = lstm_cell, .in = in_features, .gates = 4, .states = 2};
+    const recurrent settings = {.cell = HAUL__LSTM, .in = in_features, .gates = 4, .states = 2};
     return new_recurrent(&module, "lstm", "haul_nn_lstm", settings, options);
 }
 
@@ -355,7 +304,7 @@ haul_module *haul_nn_gru_with(int64_t in_features, const haul_nn_recurrent_optio
 {
     const haul_module_options module = {
         .forward = forward, .inputs = "x, h?, lengths?", .results = "y, h", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = gru_cell, .in = in_features, .gates = 3, .states = 1};
+    const recurrent settings = {.cell = HAUL__GRU, .in = in_features, .gates = 3, .states = 1};
     return new_recurrent(&module, "gru", "haul_nn_gru", settings, options);
 }
 
@@ -363,7 +312,7 @@ haul_module *haul_nn_rnn_with(int64_t in_features, const haul_nn_recurrent_optio
 {
     const haul_module_options module = {
         .forward = forward, .inputs = "x, h?, lengths?", .results = "y, h", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = rnn_cell, .in = in_features, .gates = 1, .states = 1};
+    const recurrent settings = {.cell = HAUL__RNN, .in = in_features, .gates = 1, .states = 1};
     return new_recurrent(&module, "rnn", "haul_nn_rnn", settings, options);
 }
 
@@ -408,7 +357,7 @@ haul_module *haul_nn_lstm_cell_with(int64_t in_features, const haul_nn_cell_opti
 {
     const haul_module_options module = {
         .forward = forward_cell, .inputs = "x, h?, c?", .results = "h, c", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = lstm_cell, .in = in_features, .gates = 4, .states = 2};
+    const recurrent settings = {.cell = HAUL__LSTM, .in = in_features, .gates = 4, .states = 2};
     return new_cell(&module, "lstm_cell", "haul_nn_lstm_cell", settings, options);
 }
 
@@ -416,7 +365,7 @@ haul_module *haul_nn_gru_cell_with(int64_t in_features, const haul_nn_cell_optio
 {
     const haul_module_options module = {
         .forward = forward_cell, .inputs = "x, h?", .results = "h", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = gru_cell, .in = in_features, .gates = 3, .states = 1};
+    const recurrent settings = {.cell = HAUL__GRU, .in = in_features, .gates = 3, .states = 1};
     return new_cell(&module, "gru_cell", "haul_nn_gru_cell", settings, options);
 }
 
@@ -424,6 +373,6 @@ haul_module *haul_nn_rnn_cell_with(int64_t in_features, const haul_nn_cell_optio
 {
     const haul_module_options module = {
         .forward = forward_cell, .inputs = "x, h?", .results = "h", .state_bytes = sizeof(recurrent)};
-    const recurrent settings = {.cell = rnn_cell, .in = in_features, .gates = 1, .states = 1};
+    const recurrent settings = {.cell = HAUL__RNN, .in = in_features, .gates = 1, .states = 1};
     return new_cell(&module, "rnn_cell", "haul_nn_rnn_cell", settings, options);
 }

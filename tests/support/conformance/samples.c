@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ops/pointwise/internal.h"
+#include "ops/recurrent/recurrent.h"
 #include "support/conformance/conformance.h"
 
 /* One of the results of haul_topk. */
@@ -137,6 +138,23 @@ static haul_tensor *qr_product(haul_tensor *x)
 {
     haul_tensor *q, *r;
     return haul_qr(x, &q, &r) ? NULL : haul_mul(q, haul_exp(r));
+}
+
+/* One of the states of a recurrent layer whose operands are in[0] and so on. */
+enum { WITH_STATE = 1, WITH_LENGTHS = 2, REVERSE = 4, RELU = 8 };
+static haul_tensor *recurrent(haul__recurrent_cell cell, haul_tensor *const *in, int with, int which)
+{
+    haul_tensor    *states[2];
+    haul__recurrent r = {
+        .x = in[0],
+        .weight_ih = in[1],
+        .weight_hh = in[2],
+        .bias = in[3],
+        .state = with & WITH_STATE ? in[4] : HAUL_NONE,
+        .lengths = with & WITH_LENGTHS ? in[with & WITH_STATE ? 5 : 4] : HAUL_NONE,
+        .attributes = {.reverse = (with & REVERSE) != 0, .relu = (with & RELU) != 0},
+    };
+    return haul__recurrent_steps(cell, &r, states) ? NULL : states[which];
 }
 
 #define SAMPLE(name, dtypes, differentiable, expression, ...)                                                          \

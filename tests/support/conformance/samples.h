@@ -4,7 +4,7 @@
 
 #include <haul/haul.h>
 
-#define MAX_INPUTS   5
+#define MAX_INPUTS   6
 #define MAX_ELEMENTS 8192
 
 typedef struct input_spec {
