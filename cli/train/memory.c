@@ -175,7 +175,10 @@ static void tell_spill(trainer *t, int64_t limit)
         complain_more("--spill on does not suffice: one of its operations needs more than the limit by itself.");
     if (t->options->spill || !planner_spill_cost(t->planner, limit, &c))
         return;
-    if (c.spill.fits)
+    if (c.spill.fits && !c.spill.bytes)
+        complain_more("With --spill on, it fits: tensors go to host memory only before the step is recorded, and when "
+                      "the epoch is measured.");
+    else if (c.spill.fits)
         complain_more("With --spill on, tensors that do not fit go to host memory: %s (estimates).",
                       spill_cost_text(text, sizeof text, &c));
     else

@@ -112,6 +112,9 @@ def too_little():
     check("says what looks for more", re.search(
         rf"To find the fastest way to train that fits:\n  haul plan --devices cpu,{DEVICE} --allow "
         r"recompute,spill,accumulate --memory-limit \d+ -- --data shapes:96 --model \w+ --epochs 1 ", told), told)
+    if DEVICE.startswith("opencl"):
+        _, told = train(4, *"--data shapes:2000 --workers 2 --model simplecnn --epochs 1 --memory-limit 9.7M --device".split(), DEVICE)
+        check("says that no step spills", "With --spill on, it fits: tensors go to host memory only before" in told, told)
     train(0, *SMALL, "--memory-limit", share, "--spill", "on", "--run", "run")
     ledger = json.load(open("run/ledger.json"))
     check("the ledger", any(r["operation"] == "spill" for r in ledger["rows"]), f"{ledger}")
