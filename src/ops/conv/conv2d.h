@@ -15,6 +15,11 @@ typedef struct haul__conv2d_attributes {
     bool    reserved[5];
 } haul__conv2d_attributes;
 
+typedef struct haul__conv_transpose2d_attributes {
+    haul__conv2d_attributes conv; /* of the convolution; first, because the functions of conv2d.h expect it */
+    int64_t                 output_padding[2];
+} haul__conv_transpose2d_attributes;
+
 /* The descriptor's `extra` points to one of these, in the order of their enum. The operands are x or dy, then the
  * weight or dy, then the bias if the pass has one. */
 extern const haul__conv2d_pass haul__conv2d_passes[];

@@ -5,11 +5,6 @@
 #include "core/option.h"
 #include "ops/conv/conv2d.h"
 
-typedef struct conv_transpose2d_attributes {
-    haul__conv2d_attributes conv; /* of the convolution; first, because the functions of conv2d.h expect it */
-    int64_t                 output_padding[2];
-} conv_transpose2d_attributes;
-
 /* ---- infer ---- */
 
 static haul_status check_shapes(const haul__call *c)
@@ -46,7 +41,7 @@ static haul_status check_channels(const haul__call *c, const haul__conv2d_attrib
     return HAUL_OK;
 }
 
-static haul_status complete(const haul__call *c, conv_transpose2d_attributes *a)
+static haul_status complete(const haul__call *c, haul__conv_transpose2d_attributes *a)
 {
     static const int64_t     ones[2] = {1, 1}, zeros[2];
     const char              *name = c->operation->name;
@@ -67,7 +62,7 @@ static haul_status complete(const haul__call *c, conv_transpose2d_attributes *a)
 
 /* Rows (axis 0) or columns of the result. A convolution of the result has x's size, because its end is padded by less
  * than a stride. */
-static haul_status output_size(const haul__call *c, conv_transpose2d_attributes *a, int axis)
+static haul_status output_size(const haul__call *c, haul__conv_transpose2d_attributes *a, int axis)
 {
     haul__conv2d_attributes *at = &a->conv;
     const char              *what = axis ? "columns" : "rows";
@@ -93,8 +88,8 @@ static haul_status output_size(const haul__call *c, conv_transpose2d_attributes 
 
 static haul_status infer(haul__call *c)
 {
-    conv_transpose2d_attributes *a = haul__attributes(c);
-    int64_t                      channels = 0;
+    haul__conv_transpose2d_attributes *a = haul__attributes(c);
+    int64_t                            channels = 0;
     if (check_shapes(c) || complete(c, a) || check_channels(c, &a->conv, &channels) || output_size(c, a, 0) ||
         output_size(c, a, 1))
         return haul_error_status();
@@ -115,7 +110,7 @@ HAUL__OPERATION(conv_transpose2d) = {
     .dtypes = HAUL__FLOATS,
     .common_dtype = haul__conv2d_common_dtype,
     .autocast = HAUL__LOWER,
-    .attributes_size = HAUL__ATTRIBUTES(conv_transpose2d_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__conv_transpose2d_attributes),
     .extra = &haul__conv2d_passes[HAUL__CONV2D_DATA],
     .infer = infer,
     .compute = haul__conv2d_compute,
@@ -127,8 +122,8 @@ HAUL__OPERATION(conv_transpose2d) = {
 /* y = D(x, w) + bias, and D is linear in both: a convolution of g, and the gradient of its weight. */
 static void gradient(haul__gradient *c)
 {
-    const conv_transpose2d_attributes *a = c->attributes;
-    haul_tensor                       *g = c->results[0];
+    const haul__conv_transpose2d_attributes *a = c->attributes;
+    haul_tensor                             *g = c->results[0];
     if (haul__wanted(c, 0))
         c->operands[0] = HAUL__APPLY(conv2d, &a->conv, g, c->saved[1], HAUL_NONE);
     if (haul__wanted(c, 1))
@@ -137,9 +132,9 @@ static void gradient(haul__gradient *c)
         c->operands[2] = haul_sum(g, HAUL_AXES(0, 2, 3));
 }
 
-static conv_transpose2d_attributes attributes_of(const haul_conv_transpose2d_options *o)
+static haul__conv_transpose2d_attributes attributes_of(const haul_conv_transpose2d_options *o)
 {
-    return (conv_transpose2d_attributes){
+    return (haul__conv_transpose2d_attributes){
         .conv = {.stride = {o->stride[0], o->stride[1]},
                  .padding = {o->padding[0], o->padding[1]},
                  .dilation = {o->dilation[0], o->dilation[1]},
@@ -152,7 +147,7 @@ haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, const haul_conv_transpos
 {
     if (!options)
         return haul__no_options(&haul__operation_conv_transpose2d);
-    conv_transpose2d_attributes a = attributes_of(options);
+    haul__conv_transpose2d_attributes a = attributes_of(options);
     return HAUL__APPLY(conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
 }
 
@@ -161,6 +156,6 @@ haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x,
 {
     if (!options)
         return haul__fail_null(haul__operation_conv_transpose2d.name, "options");
-    conv_transpose2d_attributes a = attributes_of(options);
+    haul__conv_transpose2d_attributes a = attributes_of(options);
     return HAUL__APPLY_INTO(out, conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
 }

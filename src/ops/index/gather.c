@@ -9,6 +9,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 #include "ops/index/index.h"
 #include "ops/index/sort.h"
 
@@ -220,25 +221,18 @@ static haul_status scatter_sum(haul__call *c, haul_tensor *y, haul_tensor *x, ha
 
 /* ---- the gradient of gather: g among zeros ---- */
 
-typedef struct gather_attributes {
-    int                   axis;
-    bool                  unique; /* no two indices of a line are equal */
-    bool                  reserved[3];
-    haul__attribute_shape shape; /* of x; the gradient reads it */
-} gather_attributes;
-
 static haul_status backward_infer(haul__call *c)
 {
-    const gather_attributes *a = haul__attributes(c);
-    const haul_shape         shape = haul__shape_of_attribute(&a->shape);
+    const haul__gather_attributes *a = haul__attributes(c);
+    const haul_shape               shape = haul__shape_of_attribute(&a->shape);
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
 static haul_status backward_compute(haul__call *c)
 {
-    const gather_attributes *a = haul__attributes(c);
-    haul_tensor             *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
-    uint32_t                 check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
+    const haul__gather_attributes *a = haul__attributes(c);
+    haul_tensor                   *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    uint32_t                       check = haul__index_check(HAUL__CHECK_gather_backward, a->axis);
     if (!a->unique)
         return scatter_sum(c, dx, NULL, index, g, a->axis, check);
     gather_params p = haul__gather_describe(dx, index, g, a->axis, false);
@@ -257,7 +251,7 @@ HAUL__OPERATION(gather_backward) = {
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__gather_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .gradient = backward_gradient,
@@ -266,7 +260,7 @@ HAUL__OPERATION(gather_backward) = {
 
 haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index, const haul_shape *shape, bool unique)
 {
-    gather_attributes a = {.axis = axis, .unique = unique};
+    haul__gather_attributes a = {.axis = axis, .unique = unique};
     haul__shape_to_attribute(&a.shape, shape);
     return HAUL__APPLY(gather_backward, &a, g, index);
 }
@@ -275,7 +269,7 @@ haul_tensor *haul__gather_backward(haul_tensor *g, int axis, haul_tensor *index,
 
 static haul_status infer(haul__call *c)
 {
-    gather_attributes *a = haul__attributes(c);
+    haul__gather_attributes *a = haul__attributes(c);
     if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     haul__shape_to_attribute(&a->shape, &c->operands[0]->shape);
@@ -284,9 +278,9 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const gather_attributes *a = haul__attributes(c);
-    haul_tensor             *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
-    gather_params            p = haul__gather_describe(x, index, y, a->axis, false);
+    const haul__gather_attributes *a = haul__attributes(c);
+    haul_tensor                   *x = c->operands[0], *index = c->operands[1], *y = c->results[0];
+    gather_params                  p = haul__gather_describe(x, index, y, a->axis, false);
     p.check = haul__index_check(HAUL__CHECK_gather, a->axis);
     if (haul__check_indices(c, index, p.size, p.check))
         return haul_error_status();
@@ -310,7 +304,7 @@ HAUL__OPERATION(gather) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES},
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__gather_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -324,17 +318,17 @@ static void backward_gradient(haul__gradient *c)
 
 haul_tensor *haul_gather(haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY(gather, &(gather_attributes){.axis = axis}, x, index);
+    return HAUL__APPLY(gather, &(haul__gather_attributes){.axis = axis}, x, index);
 }
 
 haul_status haul_gather_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY_INTO(out, gather, &(gather_attributes){.axis = axis}, x, index);
+    return HAUL__APPLY_INTO(out, gather, &(haul__gather_attributes){.axis = axis}, x, index);
 }
 
 haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY(gather, (&(gather_attributes){.axis = axis, .unique = true}), x, index);
+    return HAUL__APPLY(gather, (&(haul__gather_attributes){.axis = axis, .unique = true}), x, index);
 }
 
 /* ---- scatter_add ---- */
@@ -343,7 +337,7 @@ enum { X, INDEX, SOURCE };
 
 static haul_status scatter_infer(haul__call *c)
 {
-    gather_attributes *a = haul__attributes(c);
+    haul__gather_attributes *a = haul__attributes(c);
     if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     if (!haul__shape_equal(&c->operands[SOURCE]->shape, &c->operands[INDEX]->shape))
@@ -353,9 +347,9 @@ static haul_status scatter_infer(haul__call *c)
 
 static haul_status scatter_compute(haul__call *c)
 {
-    const gather_attributes *a = haul__attributes(c);
-    haul_tensor             *x = c->operands[X], *index = c->operands[INDEX];
-    uint32_t                 check = haul__index_check(HAUL__CHECK_scatter_add, a->axis);
+    const haul__gather_attributes *a = haul__attributes(c);
+    haul_tensor                   *x = c->operands[X], *index = c->operands[INDEX];
+    uint32_t                       check = haul__index_check(HAUL__CHECK_scatter_add, a->axis);
     if (haul__check_indices(c, index, x->shape.ndim ? x->shape.dims[a->axis] : 1, check))
         return haul_error_status();
     return scatter_sum(c, c->results[0], x, index, c->operands[SOURCE], a->axis, check);
@@ -363,7 +357,7 @@ static haul_status scatter_compute(haul__call *c)
 
 static void scatter_gradient(haul__gradient *c)
 {
-    const gather_attributes *a = c->attributes;
+    const haul__gather_attributes *a = c->attributes;
     c->operands[X] = c->results[0];
     if (haul__wanted(c, SOURCE))
         c->operands[SOURCE] = haul_gather(c->results[0], a->axis, c->saved[INDEX]);
@@ -376,7 +370,7 @@ HAUL__OPERATION(scatter_add) = {
                  {"source", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .rule = HAUL__PROMOTED,
-    .attributes_size = HAUL__ATTRIBUTES(gather_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__gather_attributes),
     .infer = scatter_infer,
     .compute = scatter_compute,
     .gradient = scatter_gradient,
@@ -385,10 +379,10 @@ HAUL__OPERATION(scatter_add) = {
 
 haul_tensor *haul_scatter_add(haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
 {
-    return HAUL__APPLY(scatter_add, &(gather_attributes){.axis = axis}, x, index, source);
+    return HAUL__APPLY(scatter_add, &(haul__gather_attributes){.axis = axis}, x, index, source);
 }
 
 haul_status haul_scatter_add_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
 {
-    return HAUL__APPLY_INTO(out, scatter_add, &(gather_attributes){.axis = axis}, x, index, source);
+    return HAUL__APPLY_INTO(out, scatter_add, &(haul__gather_attributes){.axis = axis}, x, index, source);
 }

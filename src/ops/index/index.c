@@ -5,6 +5,7 @@
  * A second kernel follows the lists, so that one item computes each element of the result, in an order that the indices
  * fix. Where indices are few, processors sort them and only look at the rows that they point at, among zeros. */
 #include "ops/index/index.h"
+#include "ops/attributes.h"
 
 #include "engine/copy.h"
 #include "kernels/kernels.h"
@@ -187,16 +188,10 @@ static void split(index_params *p, const haul_shape *shape, int axis)
         p->inner *= shape->dims[d];
 }
 
-typedef struct index_attributes {
-    int     axis, reserved;
-    int64_t size; /* of x along it; the gradient reads it */
-    int64_t skip; /* an element that counts as 0 and gets no gradient; -1 for none */
-} index_attributes;
-
 static haul_status backward_infer(haul__call *c)
 {
-    const index_attributes *a = haul__attributes(c);
-    haul_shape              shape = c->operands[0]->shape;
+    const haul__index_attributes *a = haul__attributes(c);
+    haul_shape                    shape = c->operands[0]->shape;
     shape.dims[a->axis] = a->size; /* is not looked at if x is 0-d */
     return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
@@ -240,9 +235,9 @@ static haul_status sum_few(haul__call *c, haul_tensor *dx, haul_tensor *g, haul_
 
 static haul_status backward_compute(haul__call *c)
 {
-    haul_tensor            *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
-    const index_attributes *a = haul__attributes(c);
-    index_params            p = {.count = index->count, .skip = a->skip};
+    haul_tensor                  *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
+    const haul__index_attributes *a = haul__attributes(c);
+    index_params                  p = {.count = index->count, .skip = a->skip};
     split(&p, &dx->shape, a->axis);
     p.check = haul__index_check(HAUL__CHECK_index_select_backward, a->axis);
     if (!c->device->strided && p.count > 0 && p.count <= p.size / FEW && p.count <= HAUL__SORT_MOST)
@@ -261,7 +256,7 @@ static haul_status backward_compute(haul__call *c)
 static haul__cost backward_cost(const haul__call *c)
 {
     const haul_tensor *g = c->operands[0], *index = c->operands[1], *dx = c->results[0];
-    int64_t            rows = ((const index_attributes *)(const void *)c->attributes)->size;
+    int64_t            rows = ((const haul__index_attributes *)(const void *)c->attributes)->size;
     size_t             links = (size_t)(rows + index->count) * sizeof(int64_t); /* are written and read */
     return (haul__cost){(double)g->count,
                         (int64_t)(haul_tensor_bytes(g) + haul_tensor_bytes(index) + haul_tensor_bytes(dx) + 2 * links)};
@@ -275,7 +270,7 @@ HAUL__OPERATION(index_select_backward) = {
     .operands = {{"g"}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(index_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__index_attributes),
     .infer = backward_infer,
     .compute = backward_compute,
     .gradient = backward_gradient,
@@ -297,8 +292,8 @@ static haul_status check_indices(const haul__call *c, int64_t size)
 
 static haul_status infer(haul__call *c)
 {
-    index_attributes *a = haul__attributes(c);
-    haul_shape        shape = c->operands[0]->shape;
+    haul__index_attributes *a = haul__attributes(c);
+    haul_shape              shape = c->operands[0]->shape;
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     a->size = shape.ndim ? shape.dims[a->axis] : 1;
@@ -377,7 +372,7 @@ static haul_status select_elements(const haul__call *c, haul_tensor *y, haul_ten
 
 static haul_status compute(haul__call *c)
 {
-    const index_attributes *a = haul__attributes(c);
+    const haul__index_attributes *a = haul__attributes(c);
     return select_elements(c, c->results[0], c->operands[0], c->operands[1], a->axis, a->skip,
                            haul__index_check(HAUL__CHECK_index_select, a->axis));
 }
@@ -398,7 +393,7 @@ HAUL__OPERATION(index_select) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES},
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(index_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__index_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -412,12 +407,12 @@ static void backward_gradient(haul__gradient *c)
 
 haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY(index_select, (&(index_attributes){.axis = axis, .skip = -1}), x, index);
+    return HAUL__APPLY(index_select, (&(haul__index_attributes){.axis = axis, .skip = -1}), x, index);
 }
 
 haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
 {
-    return HAUL__APPLY_INTO(out, index_select, (&(index_attributes){.axis = axis, .skip = -1}), x, index);
+    return HAUL__APPLY_INTO(out, index_select, (&(haul__index_attributes){.axis = axis, .skip = -1}), x, index);
 }
 
 /* ---- for other operations ---- */
@@ -439,7 +434,7 @@ haul_status haul__select_elements(const haul__call *c, haul_tensor *y, haul_tens
 
 haul_tensor *haul__index_select_backward(haul_tensor *g, int axis, haul_tensor *index, int64_t size, int64_t skip)
 {
-    index_attributes a = {.axis = axis, .size = size, .skip = skip};
+    haul__index_attributes a = {.axis = axis, .size = size, .skip = skip};
     return HAUL__APPLY(index_select_backward, &a, g, index);
 }
 

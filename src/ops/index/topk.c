@@ -6,6 +6,7 @@
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 #include "ops/index/index.h"
 #include "ops/index/sort.h"
 
@@ -66,18 +67,11 @@ KERNEL3(topk, topk_params, T, values, I64, indices, const T, x)
 
 enum { FEW = 64, FEW_ROWS = 4096 };
 
-typedef struct topk_attributes {
-    int64_t k, length; /* of the axis */
-    int     axis;
-    bool    largest;
-    bool    reserved[3];
-} topk_attributes;
-
 static haul_status infer(haul__call *c)
 {
-    topk_attributes   *a = haul__attributes(c);
-    const haul_tensor *x = c->operands[0];
-    haul_shape         shape = x->shape;
+    haul__topk_attributes *a = haul__attributes(c);
+    const haul_tensor     *x = c->operands[0];
+    haul_shape             shape = x->shape;
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     a->length = x->shape.ndim ? x->shape.dims[a->axis] : 1;
@@ -99,7 +93,7 @@ static haul_status take_first(const haul__call *c, haul_tensor *result, haul_ten
     return first ? haul__copy_elements(result, first, c->operation->name) : haul_error_status();
 }
 
-static haul_status sort_first(haul__call *c, const topk_attributes *a)
+static haul_status sort_first(haul__call *c, const haul__topk_attributes *a)
 {
     haul_tensor *x = c->operands[0], *values = haul__temporary(c, x->dtype, &x->shape);
     haul_tensor *indices = haul__temporary(c, HAUL_I64, &x->shape);
@@ -110,7 +104,7 @@ static haul_status sort_first(haul__call *c, const topk_attributes *a)
 }
 
 /* On a GPU, a few long rows; elsewhere, many elements in a row. */
-static bool sorts(const haul__call *c, const topk_attributes *a, int64_t rows)
+static bool sorts(const haul__call *c, const haul__topk_attributes *a, int64_t rows)
 {
     if (a->length > HAUL__SORT_MOST)
         return false;
@@ -131,8 +125,8 @@ static void add_dimension(topk_params *p, int64_t dim, int64_t stride)
 
 static haul_status compute(haul__call *c)
 {
-    const topk_attributes *a = haul__attributes(c);
-    haul_tensor           *x = c->operands[0];
+    const haul__topk_attributes *a = haul__attributes(c);
+    haul_tensor                 *x = c->operands[0];
     if (c->results[0]->count && sorts(c, a, c->results[0]->count / a->k))
         return sort_first(c, a);
     topk_params p = {.items = c->results[0]->count / a->k, /* k is not 0, because there are results */
@@ -153,7 +147,7 @@ static haul_status compute(haul__call *c)
 
 static void gradient(haul__gradient *g)
 {
-    g->operands[0] = haul__gather_backward(g->results[0], ((const topk_attributes *)g->attributes)->axis,
+    g->operands[0] = haul__gather_backward(g->results[0], ((const haul__topk_attributes *)g->attributes)->axis,
                                            g->saved_results[1], haul__operand_shape(g, 0), true);
 }
 
@@ -161,7 +155,7 @@ HAUL__OPERATION(topk) = {
     .name = "haul_topk",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
-    .attributes_size = HAUL__ATTRIBUTES(topk_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__topk_attributes),
     .kernel = HAUL__K_topk,
     .infer = infer,
     .compute = compute,
@@ -171,6 +165,6 @@ HAUL__OPERATION(topk) = {
 
 haul_status haul_topk(haul_tensor *x, int64_t k, int axis, bool largest, haul_tensor **values, haul_tensor **indices)
 {
-    topk_attributes a = {.k = k, .axis = axis, .largest = largest};
+    haul__topk_attributes a = {.k = k, .axis = axis, .largest = largest};
     return haul__apply_pair(&haul__operation_topk, &a, x, values, indices);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "engine/copy.h"
+#include "ops/attributes.h"
 #include "ops/matmul/gemm.h"
 #include "ops/pointwise/internal.h"
 #include "ops/reduce/reduce.h"
@@ -225,10 +226,6 @@ haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)
 
 /* ---- linear ---- */
 
-typedef struct linear_attributes {
-    bool relu;
-} linear_attributes;
-
 /* The error names the weight's shape. */
 static haul_status refuse_for_weight(const haul__call *c, int operand, const char *before, int64_t size,
                                      const char *after)
@@ -253,8 +250,8 @@ static haul_status check_linear(const haul__call *c)
 
 static haul_status linear_infer(haul__call *c)
 {
-    const linear_attributes *at = haul__attributes(c);
-    haul_shape               shape = c->operands[0]->shape;
+    const haul__linear_attributes *at = haul__attributes(c);
+    haul_shape                     shape = c->operands[0]->shape;
     if (check_linear(c))
         return haul_error_status();
     if (!at->relu)
@@ -265,16 +262,16 @@ static haul_status linear_infer(haul__call *c)
 
 static haul_status linear_compute(haul__call *c)
 {
-    const linear_attributes *at = haul__attributes(c);
-    haul_tensor             *weight = c->operands[1], *bias = haul__has(c, 2) ? c->operands[2] : NULL;
-    haul__gemm               g = {
-                      .batch = 1,
-                      .n = weight->shape.dims[0],
-                      .k = weight->shape.dims[1],
-                      .b_row = weight->strides[1],
-                      .b_col = weight->strides[0],
-                      .c_row = weight->shape.dims[0],
-                      .relu = at->relu,
+    const haul__linear_attributes *at = haul__attributes(c);
+    haul_tensor                   *weight = c->operands[1], *bias = haul__has(c, 2) ? c->operands[2] : NULL;
+    haul__gemm                     g = {
+                            .batch = 1,
+                            .n = weight->shape.dims[0],
+                            .k = weight->shape.dims[1],
+                            .b_row = weight->strides[1],
+                            .b_col = weight->strides[0],
+                            .c_row = weight->shape.dims[0],
+                            .relu = at->relu,
     };
     haul_tensor *x = take_rows(c, c->operands[0], &g);
     return x ? haul__gemm_run(c, &g, c->results[0], x, weight, bias) : haul_error_status();
@@ -387,9 +384,9 @@ static void apply_backward(haul__gradient *c, haul_tensor *g, haul_tensor *x)
 /* y = x W^T + bias; with relu, only the g where y > 0 counts. */
 static void linear_gradient(haul__gradient *c)
 {
-    const linear_attributes *at = c->attributes;
-    const haul_shape        *x_shape = haul__operand_shape(c, 0);
-    haul_tensor             *g = c->results[0], *x = c->saved[0];
+    const haul__linear_attributes *at = c->attributes;
+    const haul_shape              *x_shape = haul__operand_shape(c, 0);
+    haul_tensor                   *g = c->results[0], *x = c->saved[0];
     if (at->relu)
         g = haul__relu_backward(g, c->saved_results[0]);
     g = fold_rows(c, g);
@@ -412,7 +409,7 @@ HAUL__OPERATION(linear) = {
     .dtypes = HAUL__NUMBERS,
     .rule = HAUL__PROMOTED,
     .autocast = HAUL__LOWER,
-    .attributes_size = HAUL__ATTRIBUTES(linear_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__linear_attributes),
     .infer = linear_infer,
     .compute = linear_compute,
     .implementations = &haul__gemm_implementations,
@@ -424,13 +421,14 @@ haul_tensor *haul_linear_with(haul_tensor *x, const haul_linear_options *options
 {
     if (!options)
         return haul__no_options(&haul__operation_linear);
-    return HAUL__APPLY(linear, &(linear_attributes){options->relu}, x, options->weight, haul__optional(options->bias));
+    return HAUL__APPLY(linear, &(haul__linear_attributes){options->relu}, x, options->weight,
+                       haul__optional(options->bias));
 }
 
 haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, const haul_linear_options *options)
 {
     if (!options)
         return haul__fail_null(haul__operation_linear.name, "options");
-    return HAUL__APPLY_INTO(out, linear, &(linear_attributes){options->relu}, x, options->weight,
+    return HAUL__APPLY_INTO(out, linear, &(haul__linear_attributes){options->relu}, x, options->weight,
                             haul__optional(options->bias));
 }

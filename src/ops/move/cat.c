@@ -2,14 +2,11 @@
  * an axis, stack along a new one. */
 #include "engine/copy.h"
 #include "engine/operation.h"
-
-typedef struct join_attributes {
-    int axis; /* of the result */
-} join_attributes;
+#include "ops/attributes.h"
 
 static int axis_of(haul__call *c)
 {
-    return ((const join_attributes *)haul__attributes(c))->axis;
+    return ((const haul__join_attributes *)haul__attributes(c))->axis;
 }
 
 /* ---- shapes ---- */
@@ -67,8 +64,8 @@ static haul_status copy_part(const haul__call *c, haul_tensor *x, const int64_t 
 
 static haul_status infer_cat(haul__call *c)
 {
-    haul_shape       shape = c->operands[0]->shape;
-    join_attributes *a = haul__attributes(c);
+    haul_shape             shape = c->operands[0]->shape;
+    haul__join_attributes *a = haul__attributes(c);
     if (haul__call_proper_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
         return haul_error_status();
     return haul__describe_like(c, 0, common_dtype(c), &shape, c->operands[0]);
@@ -89,7 +86,7 @@ static haul_status compute_cat(haul__call *c)
 
 static void cat_back(haul__gradient *g)
 {
-    int     axis = ((const join_attributes *)g->attributes)->axis;
+    int     axis = ((const haul__join_attributes *)g->attributes)->axis;
     int64_t at = 0;
     for (int i = 0; i < g->count; i++) {
         int64_t size = haul__operand_shape(g, i)->dims[axis];
@@ -104,7 +101,7 @@ HAUL__OPERATION(cat) = {
     .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .repeat = 1,
-    .attributes_size = HAUL__ATTRIBUTES(join_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__join_attributes),
     .infer = infer_cat,
     .compute = compute_cat,
     .gradient = cat_back,
@@ -112,12 +109,12 @@ HAUL__OPERATION(cat) = {
 
 haul_tensor *haul_cat(haul_tensor *const *xs, int count, int axis)
 {
-    return haul__apply1(&haul__operation_cat, &(join_attributes){axis}, xs, count);
+    return haul__apply1(&haul__operation_cat, &(haul__join_attributes){axis}, xs, count);
 }
 
 haul_status haul_cat_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis)
 {
-    return haul__apply_into(&out, &haul__operation_cat, &(join_attributes){axis}, xs, count);
+    return haul__apply_into(&out, &haul__operation_cat, &(haul__join_attributes){axis}, xs, count);
 }
 
 /* ---- stack ---- */
@@ -134,10 +131,10 @@ static void add_axis(const haul_tensor *x, int axis, int64_t *strides)
 
 static haul_status infer_stack(haul__call *c)
 {
-    int64_t            like[HAUL_MAX_DIMS], strides[HAUL_MAX_DIMS];
-    const haul_tensor *x = c->operands[0];
-    join_attributes   *a = haul__attributes(c);
-    haul_shape         shape = {.ndim = x->shape.ndim + 1};
+    int64_t                like[HAUL_MAX_DIMS], strides[HAUL_MAX_DIMS];
+    const haul_tensor     *x = c->operands[0];
+    haul__join_attributes *a = haul__attributes(c);
+    haul_shape             shape = {.ndim = x->shape.ndim + 1};
     if (x->shape.ndim == HAUL_MAX_DIMS)
         return haul__refuse_shape(c, 0, "a tensor has at most 8 dimensions");
     if (haul__axis(a->axis, shape.ndim, c->operation->name, &a->axis) || check_equal(c))
@@ -166,7 +163,7 @@ static haul_status compute_stack(haul__call *c)
 
 static void stack_back(haul__gradient *g)
 {
-    int axis = ((const join_attributes *)g->attributes)->axis;
+    int axis = ((const haul__join_attributes *)g->attributes)->axis;
     for (int i = 0; i < g->count; i++)
         if (haul__wanted(g, i))
             g->operands[i] = haul_select(g->results[0], axis, i);
@@ -177,7 +174,7 @@ HAUL__OPERATION(stack) = {
     .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .repeat = 1,
-    .attributes_size = HAUL__ATTRIBUTES(join_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__join_attributes),
     .infer = infer_stack,
     .compute = compute_stack,
     .gradient = stack_back,
@@ -185,10 +182,10 @@ HAUL__OPERATION(stack) = {
 
 haul_tensor *haul_stack(haul_tensor *const *xs, int count, int axis)
 {
-    return haul__apply1(&haul__operation_stack, &(join_attributes){axis}, xs, count);
+    return haul__apply1(&haul__operation_stack, &(haul__join_attributes){axis}, xs, count);
 }
 
 haul_status haul_stack_into(haul_tensor *out, haul_tensor *const *xs, int count, int axis)
 {
-    return haul__apply_into(&out, &haul__operation_stack, &(join_attributes){axis}, xs, count);
+    return haul__apply_into(&out, &haul__operation_stack, &(haul__join_attributes){axis}, xs, count);
 }

@@ -1,5 +1,6 @@
 /* haul_flip and haul_roll: the elements of axes in reverse order, or shifted. The gradients undo it. */
 #include "engine/operation.h"
+#include "ops/attributes.h"
 #include "ops/move/remap.h"
 
 /* The same shape and layout as x. */
@@ -11,21 +12,16 @@ static haul_status describe(haul__call *c)
 
 /* ---- flip ---- */
 
-typedef struct flip_attributes {
-    int  axes[HAUL_MAX_DIMS], count; /* as the user passed them */
-    bool flipped[HAUL_MAX_DIMS];
-} flip_attributes;
-
 static haul_status infer_flip(haul__call *c)
 {
-    flip_attributes *a = haul__attributes(c);
+    haul__flip_attributes *a = haul__attributes(c);
     return haul__call_axes(c, a->axes, a->count, a->flipped) ? haul_error_status() : describe(c);
 }
 
 static haul_status compute_flip(haul__call *c)
 {
-    const flip_attributes *a = haul__attributes(c);
-    haul__axis_map         maps[HAUL_MAX_DIMS] = {{0}};
+    const haul__flip_attributes *a = haul__attributes(c);
+    haul__axis_map               maps[HAUL_MAX_DIMS] = {{0}};
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
         maps[d].way = a->flipped[d] ? HAUL__WAY_BACK : HAUL__WAY_PLAIN;
     return haul__remap(c, c->results[0], c->operands[0], maps, 0);
@@ -40,15 +36,15 @@ HAUL__OPERATION(flip) = {
     .name = "haul_flip",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(flip_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__flip_attributes),
     .infer = infer_flip,
     .compute = compute_flip,
     .gradient = flip_gradient,
 };
 
-static flip_attributes attributes_of(const haul_flip_options *o)
+static haul__flip_attributes attributes_of(const haul_flip_options *o)
 {
-    flip_attributes a = {.count = o->haul__axes.count};
+    haul__flip_attributes a = {.count = o->haul__axes.count};
     for (int i = 0; i < a.count && i < HAUL_MAX_DIMS; i++)
         a.axes[i] = o->haul__axes.axes[i];
     return a;
@@ -58,7 +54,7 @@ haul_tensor *haul_flip_with(const haul_flip_options *o)
 {
     if (!o)
         return haul__no_options(&haul__operation_flip);
-    flip_attributes a = attributes_of(o);
+    haul__flip_attributes a = attributes_of(o);
     return HAUL__APPLY(flip, &a, o->x);
 }
 
@@ -66,7 +62,7 @@ haul_status haul_flip_into_with(haul_tensor *out, const haul_flip_options *o)
 {
     if (!o)
         return haul__fail_null(haul__operation_flip.name, "options");
-    flip_attributes a = attributes_of(o);
+    haul__flip_attributes a = attributes_of(o);
     return HAUL__APPLY_INTO(out, flip, &a, o->x);
 }
 

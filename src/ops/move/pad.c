@@ -1,30 +1,24 @@
 /* haul_pad: adds elements around a tensor. Its gradient removes the padding and adds up what came from one element, in
  * operations. */
 #include "engine/operation.h"
+#include "ops/attributes.h"
 #include "ops/move/remap.h"
 
-typedef struct pad_attributes {
-    int64_t       sizes[2 * HAUL_MAX_DIMS]; /* before and after the last axis, the one before it, ... */
-    int           count;                    /* of them */
-    haul_pad_mode mode;
-    double        value;
-} pad_attributes;
+_Static_assert(sizeof(((haul__pad_attributes *)0)->sizes) == sizeof(((haul_pads *)0)->sizes), "one layout");
 
-_Static_assert(sizeof(((pad_attributes *)0)->sizes) == sizeof(((haul_pads *)0)->sizes), "one layout");
-
-static int64_t before(const pad_attributes *a, int ndim, int axis)
+static int64_t before(const haul__pad_attributes *a, int ndim, int axis)
 {
     int at = 2 * (ndim - 1 - axis);
     return at < a->count ? a->sizes[at] : 0;
 }
 
-static int64_t after(const pad_attributes *a, int ndim, int axis)
+static int64_t after(const haul__pad_attributes *a, int ndim, int axis)
 {
     int at = 2 * (ndim - 1 - axis);
     return at < a->count ? a->sizes[at + 1] : 0;
 }
 
-static haul_status check(const haul__call *c, const pad_attributes *a)
+static haul_status check(const haul__call *c, const haul__pad_attributes *a)
 {
     const haul_tensor *x = c->operands[0];
     if (a->count < 0 || a->count % 2 || a->count > 2 * x->shape.ndim)
@@ -47,7 +41,7 @@ static int64_t most(haul_pad_mode mode, int64_t n)
     return mode == HAUL_PAD_REFLECT ? n - 1 : mode == HAUL_PAD_CIRCULAR ? n : n > 0 ? INT64_MAX : 0;
 }
 
-static haul_status pad_axis(const haul__call *c, const pad_attributes *a, int axis, int64_t *dim)
+static haul_status pad_axis(const haul__call *c, const haul__pad_attributes *a, int axis, int64_t *dim)
 {
     static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
     const int                ndim = c->operands[0]->shape.ndim;
@@ -75,10 +69,10 @@ static haul_status pad_axis(const haul__call *c, const pad_attributes *a, int ax
 
 static haul_status infer(haul__call *c)
 {
-    const pad_attributes *a = haul__attributes(c);
-    const haul_tensor    *x = c->operands[0];
-    haul_shape            shape = x->shape;
-    haul_status           status = check(c, a);
+    const haul__pad_attributes *a = haul__attributes(c);
+    const haul_tensor          *x = c->operands[0];
+    haul_shape                  shape = x->shape;
+    haul_status                 status = check(c, a);
     for (int d = 0; d < shape.ndim && !status; d++)
         status = pad_axis(c, a, d, &shape.dims[d]);
     return status ? status : haul__describe_like(c, 0, x->dtype, &shape, x);
@@ -86,11 +80,11 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    static const haul__way ways[] = {HAUL__WAY_FILL, HAUL__WAY_MIRROR, HAUL__WAY_EDGE, HAUL__WAY_WRAP};
-    const pad_attributes  *a = haul__attributes(c);
-    haul__axis_map         maps[HAUL_MAX_DIMS];
-    haul_tensor           *x = c->operands[0];
-    const int              ndim = x->shape.ndim;
+    static const haul__way      ways[] = {HAUL__WAY_FILL, HAUL__WAY_MIRROR, HAUL__WAY_EDGE, HAUL__WAY_WRAP};
+    const haul__pad_attributes *a = haul__attributes(c);
+    haul__axis_map              maps[HAUL_MAX_DIMS];
+    haul_tensor                *x = c->operands[0];
+    const int                   ndim = x->shape.ndim;
     for (int d = 0; d < ndim; d++) {
         const int64_t low = before(a, ndim, d), n = x->shape.dims[d];
         maps[d] = low || after(a, ndim, d)
@@ -142,11 +136,11 @@ static haul_tensor *fold(haul_tensor *g, haul_pad_mode mode, int axis, int64_t n
 
 static void gradient(haul__gradient *c)
 {
-    const pad_attributes *a = c->attributes;
-    const haul_shape     *shape = haul__operand_shape(c, 0);
-    haul_tensor          *g = c->results[0];
+    const haul__pad_attributes *a = c->attributes;
+    const haul_shape           *shape = haul__operand_shape(c, 0);
+    haul_tensor                *g = c->results[0];
     if (a->mode == HAUL_PAD_CONSTANT) {
-        pad_attributes back = {.count = a->count};
+        haul__pad_attributes back = {.count = a->count};
         for (int i = 0; i < a->count; i++)
             back.sizes[i] = -a->sizes[i];
         g = haul__apply1(c->operation, &back, &g, 1);
@@ -160,15 +154,15 @@ HAUL__OPERATION(pad) = {
     .name = "haul_pad",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(pad_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__pad_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
 };
 
-static pad_attributes attributes_of(const haul_pad_options *o)
+static haul__pad_attributes attributes_of(const haul_pad_options *o)
 {
-    pad_attributes a = {.count = o->haul__pads.count, .mode = o->mode, .value = o->value};
+    haul__pad_attributes a = {.count = o->haul__pads.count, .mode = o->mode, .value = o->value};
     for (int i = 0; i < a.count && i < 2 * HAUL_MAX_DIMS; i++)
         a.sizes[i] = o->haul__pads.sizes[i];
     return a;
@@ -178,7 +172,7 @@ haul_tensor *haul_pad_with(const haul_pad_options *o)
 {
     if (!o)
         return haul__no_options(&haul__operation_pad);
-    pad_attributes a = attributes_of(o);
+    haul__pad_attributes a = attributes_of(o);
     return HAUL__APPLY(pad, &a, o->x);
 }
 
@@ -186,6 +180,6 @@ haul_status haul_pad_into_with(haul_tensor *out, const haul_pad_options *o)
 {
     if (!o)
         return haul__fail_null(haul__operation_pad.name, "options");
-    pad_attributes a = attributes_of(o);
+    haul__pad_attributes a = attributes_of(o);
     return HAUL__APPLY_INTO(out, pad, &a, o->x);
 }

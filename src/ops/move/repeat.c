@@ -2,6 +2,7 @@
  * add up what came from one element. */
 #include "engine/attribute_shape.h"
 #include "engine/operation.h"
+#include "ops/attributes.h"
 #include "ops/move/remap.h"
 
 /* x, whose dimensions are the last ones of y, with as many dimensions as y. */
@@ -27,11 +28,7 @@ static int64_t product(const haul_shape *shape, int from, int to)
 
 /* ---- repeat ---- */
 
-typedef struct repeat_attributes {
-    haul__attribute_shape times;
-} repeat_attributes;
-
-static haul_shape times_of(const repeat_attributes *a)
+static haul_shape times_of(const haul__repeat_attributes *a)
 {
     return haul__shape_of_attribute(&a->times);
 }
@@ -91,7 +88,7 @@ HAUL__OPERATION(repeat) = {
     .name = "haul_repeat",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(repeat_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__repeat_attributes),
     .infer = infer_repeat,
     .compute = compute_repeat,
     .gradient = repeat_gradient,
@@ -99,14 +96,14 @@ HAUL__OPERATION(repeat) = {
 
 haul_tensor *haul_repeat(haul_tensor *x, haul_shape times)
 {
-    repeat_attributes a;
+    haul__repeat_attributes a;
     haul__shape_to_attribute(&a.times, &times);
     return HAUL__APPLY(repeat, &a, x);
 }
 
 haul_status haul_repeat_into(haul_tensor *out, haul_tensor *x, haul_shape times)
 {
-    repeat_attributes a;
+    haul__repeat_attributes a;
     haul__shape_to_attribute(&a.times, &times);
     return HAUL__APPLY_INTO(out, repeat, &a, x);
 }

@@ -3,6 +3,7 @@
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
+#include "ops/attributes.h"
 
 typedef struct shape_attributes {
     haul__attribute_shape shape;
@@ -209,16 +210,11 @@ static haul_status describe_permuted(haul__call *c, const int *axes)
     return haul__describe_view(c, 0, &shape, strides, x->offset);
 }
 
-typedef struct permute_attributes {
-    int count;
-    int axes[HAUL_MAX_DIMS];
-} permute_attributes;
-
 static haul_status infer_permute(haul__call *c)
 {
-    permute_attributes *a = haul__attributes(c);
-    bool                used[HAUL_MAX_DIMS] = {false};
-    int                 ndim = c->operands[0]->shape.ndim;
+    haul__permute_attributes *a = haul__attributes(c);
+    bool                      used[HAUL_MAX_DIMS] = {false};
+    int                       ndim = c->operands[0]->shape.ndim;
     if (a->count != ndim)
         return haul__fail(HAUL_SHAPE, c->operation->name, "axes",
                           "%d axes are given for the %d dimensions of x; name each once", a->count, ndim);
@@ -235,8 +231,8 @@ static haul_status infer_permute(haul__call *c)
 
 static void permute_back(haul__gradient *g)
 {
-    const permute_attributes *a = g->attributes;
-    int                       inverse[HAUL_MAX_DIMS] = {0};
+    const haul__permute_attributes *a = g->attributes;
+    int                             inverse[HAUL_MAX_DIMS] = {0};
     for (int d = 0; d < a->count; d++)
         inverse[a->axes[d]] = d;
     g->operands[0] = haul_permute(g->results[0], inverse, a->count);
@@ -247,14 +243,14 @@ HAUL__OPERATION(permute) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .view = true,
-    .attributes_size = HAUL__ATTRIBUTES(permute_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__permute_attributes),
     .infer = infer_permute,
     .gradient = permute_back,
 };
 
 haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count)
 {
-    permute_attributes a = {.count = count};
+    haul__permute_attributes a = {.count = count};
     if (!axes && count > 0) {
         haul__fail(HAUL_INVALID_ARGUMENT, haul__operation_permute.name, "axes",
                    "axes is NULL; an array of %d axes is expected", count);
@@ -265,14 +261,10 @@ haul_tensor *haul_permute(haul_tensor *x, const int *axes, int count)
     return HAUL__APPLY(permute, &a, x);
 }
 
-typedef struct transpose_attributes {
-    int a, b;
-} transpose_attributes;
-
 static haul_status infer_transpose(haul__call *c)
 {
-    transpose_attributes *t = haul__attributes(c);
-    int                   axes[HAUL_MAX_DIMS];
+    haul__transpose_attributes *t = haul__attributes(c);
+    int                         axes[HAUL_MAX_DIMS];
     if (haul__call_axis(c, 0, &t->a) || haul__call_axis(c, 0, &t->b))
         return haul_error_status();
     for (int d = 0; d < HAUL_MAX_DIMS; d++)
@@ -282,7 +274,7 @@ static haul_status infer_transpose(haul__call *c)
 
 static void transpose_back(haul__gradient *g)
 {
-    const transpose_attributes *t = g->attributes;
+    const haul__transpose_attributes *t = g->attributes;
     g->operands[0] = haul_transpose(g->results[0], t->a, t->b);
 }
 
@@ -291,14 +283,14 @@ HAUL__OPERATION(transpose) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .view = true,
-    .attributes_size = HAUL__ATTRIBUTES(transpose_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__transpose_attributes),
     .infer = infer_transpose,
     .gradient = transpose_back,
 };
 
 haul_tensor *haul_transpose(haul_tensor *x, int a, int b)
 {
-    return HAUL__APPLY(transpose, (&(transpose_attributes){a, b}), x);
+    return HAUL__APPLY(transpose, (&(haul__transpose_attributes){a, b}), x);
 }
 
 /* ---- expand, squeeze, unsqueeze ---- */

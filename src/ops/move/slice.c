@@ -3,12 +3,7 @@
 #include "engine/attribute_shape.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
-
-/* Elements start, start + step ... below stop of an axis. */
-typedef struct part {
-    int     axis, reserved;
-    int64_t start, stop, step;
-} part;
+#include "ops/attributes.h"
 
 static int64_t clamp_index(int64_t i, int64_t size)
 {
@@ -16,13 +11,13 @@ static int64_t clamp_index(int64_t i, int64_t size)
     return i < 0 ? 0 : i > size ? size : i;
 }
 
-static int64_t part_count(const part *at)
+static int64_t part_count(const haul__part *at)
 {
     return at->stop > at->start ? (at->stop - at->start - 1) / at->step + 1 : 0;
 }
 
 /* The same elements with start and stop inside the axis, and a step with which no stride overflows. */
-static void complete(part *at, int64_t size)
+static void complete(haul__part *at, int64_t size)
 {
     at->start = clamp_index(at->start, size);
     at->stop = clamp_index(at->stop, size);
@@ -33,7 +28,7 @@ static void complete(part *at, int64_t size)
 }
 
 /* The shape of a part of t, its strides, and its offset; the outputs may be t's own. */
-static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *shape, int64_t *strides)
+static int64_t part_layout(const haul__part *at, const haul_tensor *t, haul_shape *shape, int64_t *strides)
 {
     int64_t count = part_count(at), offset = t->offset + (count ? at->start * t->strides[at->axis] : 0);
     *shape = t->shape;
@@ -46,7 +41,7 @@ static int64_t part_layout(const part *at, const haul_tensor *t, haul_shape *sha
 /* ---- the gradient: zeros, with g in place of the part ---- */
 
 typedef struct put_attributes {
-    part                  at;
+    haul__part            at;
     haul__attribute_shape shape; /* of the result */
 } put_attributes;
 
@@ -72,7 +67,7 @@ static haul_status compute_put(haul__call *c)
 
 static void take_again(haul__gradient *g)
 {
-    const part *at = &((const put_attributes *)g->attributes)->at;
+    const haul__part *at = &((const put_attributes *)g->attributes)->at;
     g->operands[0] = haul_slice(g->results[0], at->axis, at->start, at->stop, at->step);
 }
 
@@ -86,7 +81,7 @@ HAUL__OPERATION(slice_backward) = {
     .gradient = take_again,
 };
 
-static haul_tensor *put(haul_tensor *g, part at, const haul_shape *shape)
+static haul_tensor *put(haul_tensor *g, haul__part at, const haul_shape *shape)
 {
     put_attributes a = {.at = at};
     haul__shape_to_attribute(&a.shape, shape);
@@ -99,7 +94,7 @@ static haul_status infer_slice(haul__call *c)
 {
     haul_shape         shape;
     int64_t            strides[HAUL_MAX_DIMS];
-    part              *at = haul__attributes(c);
+    haul__part        *at = haul__attributes(c);
     const haul_tensor *x = c->operands[0];
     if (haul__call_proper_axis(c, 0, &at->axis))
         return haul_error_status();
@@ -113,7 +108,7 @@ static haul_status infer_slice(haul__call *c)
 
 static void slice_back(haul__gradient *g)
 {
-    g->operands[0] = put(g->results[0], *(const part *)g->attributes, haul__operand_shape(g, 0));
+    g->operands[0] = put(g->results[0], *(const haul__part *)g->attributes, haul__operand_shape(g, 0));
 }
 
 HAUL__OPERATION(slice) = {
@@ -121,28 +116,23 @@ HAUL__OPERATION(slice) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .view = true,
-    .attributes_size = HAUL__ATTRIBUTES(part),
+    .attributes_size = HAUL__ATTRIBUTES(haul__part),
     .infer = infer_slice,
     .gradient = slice_back,
 };
 
 haul_tensor *haul_slice(haul_tensor *x, int axis, int64_t start, int64_t stop, int64_t step)
 {
-    return HAUL__APPLY(slice, (&(part){.axis = axis, .start = start, .stop = stop, .step = step}), x);
+    return HAUL__APPLY(slice, (&(haul__part){.axis = axis, .start = start, .stop = stop, .step = step}), x);
 }
 
 /* ---- select: a part with one element, without the axis ---- */
 
-typedef struct select_attributes {
-    int     axis, reserved;
-    int64_t index;
-} select_attributes;
-
 static haul_status infer_select(haul__call *c)
 {
-    select_attributes *a = haul__attributes(c);
-    const haul_tensor *x = c->operands[0];
-    int                axis = a->axis;
+    haul__select_attributes *a = haul__attributes(c);
+    const haul_tensor       *x = c->operands[0];
+    int                      axis = a->axis;
     if (haul__call_proper_axis(c, 0, &a->axis))
         return haul_error_status();
     int64_t size = x->shape.dims[a->axis], index = a->index;
@@ -163,8 +153,8 @@ static haul_status infer_select(haul__call *c)
 
 static void select_back(haul__gradient *g)
 {
-    const select_attributes *s = g->attributes;
-    const part               at = {.axis = s->axis, .start = s->index, .stop = s->index + 1, .step = 1};
+    const haul__select_attributes *s = g->attributes;
+    const haul__part               at = {.axis = s->axis, .start = s->index, .stop = s->index + 1, .step = 1};
     g->operands[0] = put(haul_unsqueeze(g->results[0], s->axis), at, haul__operand_shape(g, 0));
 }
 
@@ -173,12 +163,12 @@ HAUL__OPERATION(select) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .view = true,
-    .attributes_size = HAUL__ATTRIBUTES(select_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__select_attributes),
     .infer = infer_select,
     .gradient = select_back,
 };
 
 haul_tensor *haul_select(haul_tensor *x, int axis, int64_t index)
 {
-    return HAUL__APPLY(select, (&(select_attributes){.axis = axis, .index = index}), x);
+    return HAUL__APPLY(select, (&(haul__select_attributes){.axis = axis, .index = index}), x);
 }

@@ -2,6 +2,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 
 // clang-format off
 /* kernel text begins */
@@ -32,10 +33,6 @@ KERNEL2(triangle, triangle_params, T, y, const T, x)
 
 enum { GRAIN = 16384 };
 
-typedef struct triangle_attributes {
-    int64_t diagonal;
-} triangle_attributes;
-
 static haul_status infer(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
@@ -52,10 +49,10 @@ static int64_t inside(int64_t diagonal, int64_t rows, int64_t columns)
 
 static haul_status launch(haul__call *c, bool upper)
 {
-    const triangle_attributes *a = haul__attributes(c);
-    haul_tensor               *y = c->results[0];
-    const int64_t             *last = &y->shape.dims[y->shape.ndim - 2];
-    triangle_params            p = {.items = y->count, .rows = last[0], .columns = last[1], .upper = upper};
+    const haul__triangle_attributes *a = haul__attributes(c);
+    haul_tensor                     *y = c->results[0];
+    const int64_t                   *last = &y->shape.dims[y->shape.ndim - 2];
+    triangle_params                  p = {.items = y->count, .rows = last[0], .columns = last[1], .upper = upper};
     p.diagonal = inside(a->diagonal, p.rows, p.columns);
     p.at[0] = y->offset;
     p.at[1] = c->operands[0]->offset;
@@ -82,7 +79,7 @@ HAUL__OPERATION(tril) = {
     .name = "haul_tril",
     .operands = {{"x"}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(triangle_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__triangle_attributes),
     .infer = infer,
     .compute = lower,
     .gradient = again,
@@ -92,7 +89,7 @@ HAUL__OPERATION(triu) = {
     .name = "haul_triu",
     .operands = {{"x"}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(triangle_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__triangle_attributes),
     .infer = infer,
     .compute = upper,
     .gradient = again,
@@ -100,20 +97,20 @@ HAUL__OPERATION(triu) = {
 
 haul_tensor *haul_tril(haul_tensor *x, int64_t diagonal)
 {
-    return HAUL__APPLY(tril, &(triangle_attributes){diagonal}, x);
+    return HAUL__APPLY(tril, &(haul__triangle_attributes){diagonal}, x);
 }
 
 haul_status haul_tril_into(haul_tensor *out, haul_tensor *x, int64_t diagonal)
 {
-    return HAUL__APPLY_INTO(out, tril, &(triangle_attributes){diagonal}, x);
+    return HAUL__APPLY_INTO(out, tril, &(haul__triangle_attributes){diagonal}, x);
 }
 
 haul_tensor *haul_triu(haul_tensor *x, int64_t diagonal)
 {
-    return HAUL__APPLY(triu, &(triangle_attributes){diagonal}, x);
+    return HAUL__APPLY(triu, &(haul__triangle_attributes){diagonal}, x);
 }
 
 haul_status haul_triu_into(haul_tensor *out, haul_tensor *x, int64_t diagonal)
 {
-    return HAUL__APPLY_INTO(out, triu, &(triangle_attributes){diagonal}, x);
+    return HAUL__APPLY_INTO(out, triu, &(haul__triangle_attributes){diagonal}, x);
 }

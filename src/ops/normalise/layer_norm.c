@@ -4,6 +4,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 
 // clang-format off
 /* kernel text begins */
@@ -72,15 +73,9 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, out, ACC, gx, const T, in, co
 #endif
 /* kernel text ends */
 // clang-format on
-typedef struct layer_norm_attributes {
-    double eps;
-    bool   without_gx; /* of the gradient: weight needs none */
-    bool   reserved[7];
-} layer_norm_attributes;
-
 enum { X, WEIGHT, BIAS };
 #define INPUTS(o)   (o)->x, haul__optional((o)->weight), haul__optional((o)->bias)
-#define EPS(o)      (&(layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
+#define EPS(o)      (&(haul__layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 #define ROW_MEAN(x) haul_mean(x, HAUL_AXES(-1), .keepdim = true)
 #define SAVED       .saved_for = HAUL__FOR_ALL
 
@@ -89,7 +84,7 @@ static haul_status infer(haul__call *c)
     const haul_tensor *x = c->operands[X];
     haul_shape         shape = x->shape;
     bool               forward = c->operation->results[1].hidden; /* result 1 is the statistics of rows, else gx */
-    const layer_norm_attributes *a = haul__attributes(c);
+    const haul__layer_norm_attributes *a = haul__attributes(c);
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
     if (!(a->eps >= 0))
@@ -108,7 +103,7 @@ static haul_status compute(haul__call *c)
     haul_tensor      *x = c->operands[X], *buffers[6];
     layer_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
     p.items = x->count ? x->count / p.n : 0;
-    p.eps = haul__scalar_bits(x->dtype, ((const layer_norm_attributes *)haul__attributes(c))->eps);
+    p.eps = haul__scalar_bits(x->dtype, ((const haul__layer_norm_attributes *)haul__attributes(c))->eps);
     for (int i = 0; i < 2 + c->count; i++) {
         buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
         p.at[i] = !buffers[i] || haul__is_none(buffers[i]) || !buffers[i]->count ? -1 : buffers[i]->offset;
@@ -125,7 +120,7 @@ HAUL__OPERATION(layer_norm_backward) = {
     .results = {{"dx"}, {"gx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_layer_norm_backward,
-    .attributes_size = HAUL__ATTRIBUTES(layer_norm_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__layer_norm_attributes),
     .infer = infer,
     .compute = compute,
     .flops = 13,
@@ -136,8 +131,8 @@ static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->operands[BIAS] = c->results[0];
     if (!haul__differentiated(c)) {
-        layer_norm_attributes a = *(const layer_norm_attributes *)c->attributes;
-        haul_tensor          *made[HAUL__MAX_RESULTS] = {NULL};
+        haul__layer_norm_attributes a = *(const haul__layer_norm_attributes *)c->attributes;
+        haul_tensor                *made[HAUL__MAX_RESULTS] = {NULL};
         a.without_gx = !haul__wanted(c, WEIGHT);
         haul__apply(&haul__operation_layer_norm_backward, &a, HAUL__OPERANDS(x, w, g, c->saved_results[1]), made);
         c->operands[X] = made[0];
@@ -146,7 +141,7 @@ static void gradient(haul__gradient *c)
     }
     haul_tensor *centred = haul_sub(x, ROW_MEAN(x)), *h = haul__is_none(w) ? g : haul_mul(g, w);
     haul_tensor *scale = haul_rsqrt(
-        haul_add_scalar(ROW_MEAN(haul_square(centred)), ((const layer_norm_attributes *)c->attributes)->eps));
+        haul_add_scalar(ROW_MEAN(haul_square(centred)), ((const haul__layer_norm_attributes *)c->attributes)->eps));
     haul_tensor *normal = haul_mul(centred, scale), *along = haul_mul(normal, ROW_MEAN(haul_mul(h, normal)));
     c->operands[X] = haul_mul(scale, haul_sub(haul_sub(h, ROW_MEAN(h)), along));
     c->operands[WEIGHT] = haul_mul(g, normal);
@@ -159,7 +154,7 @@ HAUL__OPERATION(layer_norm) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .kernel = HAUL__K_layer_norm,
-    .attributes_size = HAUL__ATTRIBUTES(layer_norm_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__layer_norm_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,

@@ -4,6 +4,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 
 // clang-format off
 /* kernel text begins */
@@ -58,21 +59,15 @@ KERNEL6(rms_norm_backward, rms_norm_params, T, out, ACC, gx, const T, in, const 
 /* kernel text ends */
 // clang-format on
 
-typedef struct rms_norm_attributes {
-    double eps;
-    bool   without_gx; /* of the gradient: weight needs none */
-    bool   reserved[7];
-} rms_norm_attributes;
-
 enum { X, WEIGHT };
-#define EPS(o) (&(rms_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
+#define EPS(o) (&(haul__rms_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 
 static haul_status infer(haul__call *c)
 {
-    const haul_tensor         *x = c->operands[X];
-    haul_shape                 shape = x->shape;
-    const rms_norm_attributes *a = haul__attributes(c);
-    bool                       forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
+    const haul_tensor               *x = c->operands[X];
+    haul_shape                       shape = x->shape;
+    const haul__rms_norm_attributes *a = haul__attributes(c);
+    bool forward = c->operation->results[1].hidden; /* result 1 is the scales of rows, else gx */
     if (!shape.ndim)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
     if (!(a->eps >= 0))
@@ -91,7 +86,7 @@ static haul_status compute(haul__call *c)
     haul_tensor    *x = c->operands[X], *buffers[6];
     rms_norm_params p = {.n = x->shape.dims[x->shape.ndim - 1]};
     p.items = x->count ? x->count / p.n : 0;
-    p.eps = haul__scalar_bits(x->dtype, ((const rms_norm_attributes *)haul__attributes(c))->eps);
+    p.eps = haul__scalar_bits(x->dtype, ((const haul__rms_norm_attributes *)haul__attributes(c))->eps);
     for (int i = 0; i < 2 + c->count; i++) {
         buffers[i] = i < 2 ? c->results[i] : c->operands[i - 2];
         p.at[i] = !buffers[i] || haul__is_none(buffers[i]) || !buffers[i]->count ? -1 : buffers[i]->offset;
@@ -108,7 +103,7 @@ HAUL__OPERATION(rms_norm_backward) = {
     .results = {{"dx"}, {"gx"}},
     .dtypes = HAUL__FLOATS,
     .kernel = HAUL__K_rms_norm_backward,
-    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__rms_norm_attributes),
     .infer = infer,
     .compute = compute,
     .flops = 10,
@@ -124,8 +119,8 @@ static void gradient(haul__gradient *c)
 {
     haul_tensor *x = c->saved[X], *w = c->saved[WEIGHT], *g = c->results[0];
     if (!haul__differentiated(c)) {
-        rms_norm_attributes a = *(const rms_norm_attributes *)c->attributes;
-        haul_tensor        *made[HAUL__MAX_RESULTS] = {NULL};
+        haul__rms_norm_attributes a = *(const haul__rms_norm_attributes *)c->attributes;
+        haul_tensor              *made[HAUL__MAX_RESULTS] = {NULL};
         a.without_gx = !haul__wanted(c, WEIGHT);
         haul__apply(&haul__operation_rms_norm_backward, &a, HAUL__OPERANDS(x, w, g, c->saved_results[1]), made);
         c->operands[X] = made[0];
@@ -134,7 +129,7 @@ static void gradient(haul__gradient *c)
     }
     haul_tensor *h = haul__is_none(w) ? g : haul_mul(g, w);
     haul_tensor *scale =
-        haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), ((const rms_norm_attributes *)c->attributes)->eps));
+        haul_rsqrt(haul_add_scalar(row_mean(haul_square(x)), ((const haul__rms_norm_attributes *)c->attributes)->eps));
     haul_tensor *normal = haul_mul(x, scale);
     c->operands[X] = haul_mul(scale, haul_sub(h, haul_mul(normal, row_mean(haul_mul(h, normal)))));
     c->operands[WEIGHT] = haul_mul(g, normal);
@@ -147,7 +142,7 @@ HAUL__OPERATION(rms_norm) = {
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
     .kernel = HAUL__K_rms_norm,
-    .attributes_size = HAUL__ATTRIBUTES(rms_norm_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__rms_norm_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,

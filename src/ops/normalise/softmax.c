@@ -3,6 +3,7 @@
  * A row along the axis is a work item: its largest element, then the sum of exponentials, in SUM_LANES lanes if the
  * axis is innermost. Otherwise adjacent rows are computed side by side, each summed in order. */
 #include "ops/normalise/softmax.h"
+#include "ops/attributes.h"
 
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -145,16 +146,10 @@ EXPAND(softmax_backward_columns, log_softmax_backward_columns, a, a - M_EXP(b) *
 /* kernel text ends */
 // clang-format on
 
-typedef struct softmax_attributes {
-    int  axis;
-    bool zeros;
-    bool reserved[3];
-} softmax_attributes;
-
 static haul_status infer(haul__call *c)
 {
-    haul_tensor        *x = c->operands[0];
-    softmax_attributes *a = haul__attributes(c);
+    haul_tensor              *x = c->operands[0];
+    haul__softmax_attributes *a = haul__attributes(c);
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     return haul__describe(c, 0, x->dtype, &x->shape);
@@ -162,10 +157,10 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const haul__kernel_info  *kernel = &haul__kernel_infos[c->operation->kernel];
-    const haul_tensor        *y = c->results[0];
-    const softmax_attributes *a = haul__attributes(c);
-    softmax_params            p = {.length = 1, .inner = 1, .offsets = {y->offset}, .zeros = a->zeros};
+    const haul__kernel_info        *kernel = &haul__kernel_infos[c->operation->kernel];
+    const haul_tensor              *y = c->results[0];
+    const haul__softmax_attributes *a = haul__attributes(c);
+    softmax_params                  p = {.length = 1, .inner = 1, .offsets = {y->offset}, .zeros = a->zeros};
     for (int i = 0; i < c->count; i++)
         p.offsets[1 + i] = c->operands[i]->offset;
     if (y->shape.ndim) {
@@ -195,7 +190,7 @@ HAUL__OPERATION(softmax_backward) = {
     .operands = {{"g", .saved_for = HAUL__FOR_1}, {"y", .saved_for = HAUL__FOR_ALL}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__softmax_attributes),
     .kernel = HAUL__K_softmax_backward,
     .infer = infer,
     .compute = compute,
@@ -208,7 +203,7 @@ HAUL__OPERATION(log_softmax_backward) = {
     .operands = {{"g", .saved_for = HAUL__FOR_1}, {"y", .saved_for = HAUL__FOR_ALL}},
     .results = {{"dx"}},
     .dtypes = HAUL__FLOATS,
-    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__softmax_attributes),
     .kernel = HAUL__K_log_softmax_backward,
     .infer = infer,
     .compute = compute,
@@ -219,7 +214,7 @@ HAUL__OPERATION(log_softmax_backward) = {
 /* f(g, y) = y (g - sum(g y)): df/dg and df/dy, applied to u. */
 static void softmax_second(haul__gradient *c)
 {
-    int          axis = ((const softmax_attributes *)c->attributes)->axis;
+    int          axis = ((const haul__softmax_attributes *)c->attributes)->axis;
     haul_tensor *u = c->results[0], *g = c->saved[0], *y = c->saved[1];
     if (haul__wanted(c, 0))
         c->operands[0] = HAUL__APPLY(softmax_backward, c->attributes, u, y);
@@ -232,7 +227,7 @@ static void softmax_second(haul__gradient *c)
 /* f(g, y) = g - exp(y) sum(g). */
 static void log_softmax_second(haul__gradient *c)
 {
-    int          axis = ((const softmax_attributes *)c->attributes)->axis;
+    int          axis = ((const haul__softmax_attributes *)c->attributes)->axis;
     haul_tensor *u = c->results[0], *ue = haul_mul(u, haul_exp(c->saved[1]));
     if (haul__wanted(c, 0))
         c->operands[0] = haul_sub(u, sum_axis(ue, axis));
@@ -258,7 +253,7 @@ HAUL__OPERATION(softmax) = {
     .results = {{"y", .saved_for = HAUL__FOR_ALL}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__softmax_attributes),
     .kernel = HAUL__K_softmax,
     .infer = infer,
     .compute = compute,
@@ -272,7 +267,7 @@ HAUL__OPERATION(log_softmax) = {
     .results = {{"y", .saved_for = HAUL__FOR_ALL}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(softmax_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__softmax_attributes),
     .kernel = HAUL__K_log_softmax,
     .infer = infer,
     .compute = compute,
@@ -282,25 +277,25 @@ HAUL__OPERATION(log_softmax) = {
 
 haul_tensor *haul_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(softmax, (&(softmax_attributes){.axis = axis}), x);
+    return HAUL__APPLY(softmax, (&(haul__softmax_attributes){.axis = axis}), x);
 }
 
 haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
 {
-    return HAUL__APPLY(log_softmax, (&(softmax_attributes){.axis = axis}), x);
+    return HAUL__APPLY(log_softmax, (&(haul__softmax_attributes){.axis = axis}), x);
 }
 
 haul_tensor *haul__attention_weights(haul_tensor *scores)
 {
-    return HAUL__APPLY(softmax, (&(softmax_attributes){.axis = -1, .zeros = true}), scores);
+    return HAUL__APPLY(softmax, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), scores);
 }
 
 haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, softmax, (&(softmax_attributes){.axis = axis}), x);
+    return HAUL__APPLY_INTO(out, softmax, (&(haul__softmax_attributes){.axis = axis}), x);
 }
 
 haul_status haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, log_softmax, (&(softmax_attributes){.axis = axis}), x);
+    return HAUL__APPLY_INTO(out, log_softmax, (&(haul__softmax_attributes){.axis = axis}), x);
 }

@@ -6,6 +6,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 
 // clang-format off
 /* kernel text begins */
@@ -33,14 +34,6 @@ static haul__cost cost(const haul__call *c)
 
 /* ---- of a shape ---- */
 
-typedef struct create_attributes {
-    haul_device          *device; /* NULL becomes the thread's current device */
-    haul_dtype            dtype;
-    int                   reserved;
-    haul__attribute_shape shape;
-    double                value; /* the value of every element; haul_empty sets none */
-} create_attributes;
-
 static haul_status choose_device(haul__call *c, haul_device **device)
 {
     if (!*device)
@@ -58,8 +51,8 @@ static haul_status check_value(const haul__call *c, haul_dtype dtype, double val
 
 static haul_status infer(haul__call *c)
 {
-    create_attributes *a = haul__attributes(c);
-    const haul_shape   shape = haul__shape_of_attribute(&a->shape);
+    haul__create_attributes *a = haul__attributes(c);
+    const haul_shape         shape = haul__shape_of_attribute(&a->shape);
     if (choose_device(c, &a->device) || haul__describe(c, 0, a->dtype, &shape))
         return haul_error_status();
     return check_value(c, a->dtype, a->value);
@@ -67,14 +60,14 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    return haul__fill_elements(c->results[0], ((const create_attributes *)haul__attributes(c))->value,
+    return haul__fill_elements(c->results[0], ((const haul__create_attributes *)haul__attributes(c))->value,
                                c->operation->name);
 }
 
 HAUL__OPERATION(empty) = {
     .name = "haul_empty",
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__create_attributes),
     .infer = infer,
     .cost = cost,
 };
@@ -82,7 +75,7 @@ HAUL__OPERATION(empty) = {
 HAUL__OPERATION(zeros) = {
     .name = "haul_zeros",
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__create_attributes),
     .infer = infer,
     .compute = compute,
     .cost = cost,
@@ -91,7 +84,7 @@ HAUL__OPERATION(zeros) = {
 HAUL__OPERATION(ones) = {
     .name = "haul_ones",
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__create_attributes),
     .infer = infer,
     .compute = compute,
     .cost = cost,
@@ -100,7 +93,7 @@ HAUL__OPERATION(ones) = {
 HAUL__OPERATION(full) = {
     .name = "haul_full",
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__create_attributes),
     .infer = infer,
     .compute = compute,
     .cost = cost,
@@ -109,7 +102,7 @@ HAUL__OPERATION(full) = {
 HAUL__OPERATION(scalar) = {
     .name = "haul_scalar",
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(create_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__create_attributes),
     .infer = infer,
     .compute = compute,
     .cost = cost,
@@ -117,7 +110,7 @@ HAUL__OPERATION(scalar) = {
 
 static haul_tensor *create(const haul__operation *operation, haul_dtype dtype, haul_shape shape, double value)
 {
-    create_attributes a = {.dtype = dtype, .value = value};
+    haul__create_attributes a = {.dtype = dtype, .value = value};
     haul__shape_to_attribute(&a.shape, &shape);
     return haul__apply1(operation, &a, NULL, 0);
 }
@@ -151,22 +144,18 @@ haul_tensor *haul_scalar_with(const haul_scalar_options *o)
 
 /* ---- with another tensor's shape, dtype and device ---- */
 
-typedef struct like_attributes {
-    double value;
-} like_attributes;
-
 static haul_status infer_like(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
     if (c->operation->attributes_size &&
-        check_value(c, x->dtype, ((const like_attributes *)haul__attributes(c))->value))
+        check_value(c, x->dtype, ((const haul__like_attributes *)haul__attributes(c))->value))
         return haul_error_status();
     return haul__describe_like(c, 0, x->dtype, &x->shape, x);
 }
 
 static haul_status compute_like(haul__call *c)
 {
-    return haul__fill_elements(c->results[0], ((const like_attributes *)haul__attributes(c))->value,
+    return haul__fill_elements(c->results[0], ((const haul__like_attributes *)haul__attributes(c))->value,
                                c->operation->name);
 }
 
@@ -182,7 +171,7 @@ HAUL__OPERATION(zeros_like) = {
     .name = "haul_zeros_like",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__like_attributes),
     .infer = infer_like,
     .compute = compute_like,
     .cost = cost,
@@ -192,7 +181,7 @@ HAUL__OPERATION(ones_like) = {
     .name = "haul_ones_like",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__like_attributes),
     .infer = infer_like,
     .compute = compute_like,
     .cost = cost,
@@ -202,7 +191,7 @@ HAUL__OPERATION(full_like) = {
     .name = "haul_full_like",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
-    .attributes_size = HAUL__ATTRIBUTES(like_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__like_attributes),
     .infer = infer_like,
     .compute = compute_like,
     .cost = cost,
@@ -215,30 +204,23 @@ haul_tensor *haul_empty_like(haul_tensor *x)
 
 haul_tensor *haul_zeros_like(haul_tensor *x)
 {
-    return HAUL__APPLY(zeros_like, &(like_attributes){0}, x);
+    return HAUL__APPLY(zeros_like, &(haul__like_attributes){0}, x);
 }
 
 haul_tensor *haul_ones_like(haul_tensor *x)
 {
-    return HAUL__APPLY(ones_like, &(like_attributes){1}, x);
+    return HAUL__APPLY(ones_like, &(haul__like_attributes){1}, x);
 }
 
 haul_tensor *haul_full_like(haul_tensor *x, double value)
 {
-    return HAUL__APPLY(full_like, &(like_attributes){value}, x);
+    return HAUL__APPLY(full_like, &(haul__like_attributes){value}, x);
 }
 
 /* ---- arange ---- */
 
-typedef struct arange_attributes {
-    haul_device *device; /* NULL becomes the thread's current device */
-    haul_dtype   dtype;
-    int          reserved;
-    double       start, stop, step;
-} arange_attributes;
-
 /* From 2^53 on the caller may have meant a whole number that no double holds. */
-static haul_status check_exact(const haul__call *c, const arange_attributes *a)
+static haul_status check_exact(const haul__call *c, const haul__arange_attributes *a)
 {
     const double      values[] = {a->start, a->stop, a->step};
     const char *const names[] = {"start", "stop", "step"};
@@ -251,7 +233,7 @@ static haul_status check_exact(const haul__call *c, const arange_attributes *a)
     return HAUL_OK;
 }
 
-static haul_status count_steps(const haul__call *c, const arange_attributes *a, int64_t *count)
+static haul_status count_steps(const haul__call *c, const haul__arange_attributes *a, int64_t *count)
 {
     const char *operation = c->operation->name;
     double      n = ceil((a->stop - a->start) / a->step);
@@ -276,8 +258,8 @@ static haul_status count_steps(const haul__call *c, const arange_attributes *a, 
 
 static haul_status infer_arange(haul__call *c)
 {
-    arange_attributes *a = haul__attributes(c);
-    int64_t            count = 0;
+    haul__arange_attributes *a = haul__attributes(c);
+    int64_t                  count = 0;
     if (count_steps(c, a, &count) || choose_device(c, &a->device))
         return haul_error_status();
     return haul__describe(c, 0, a->dtype, &HAUL_SHAPE(count));
@@ -285,12 +267,12 @@ static haul_status infer_arange(haul__call *c)
 
 static haul_status compute_arange(haul__call *c)
 {
-    const arange_attributes *a = haul__attributes(c);
-    const haul_tensor       *y = c->results[0];
-    arange_params            p = {.items = y->count,
-                                  .out_offset = y->offset,
-                                  .start = haul__scalar_bits(a->dtype, a->start),
-                                  .step = haul__scalar_bits(a->dtype, a->step)};
+    const haul__arange_attributes *a = haul__attributes(c);
+    const haul_tensor             *y = c->results[0];
+    arange_params                  p = {.items = y->count,
+                                        .out_offset = y->offset,
+                                        .start = haul__scalar_bits(a->dtype, a->start),
+                                        .step = haul__scalar_bits(a->dtype, a->step)};
     return haul__launch_kernel(c, HAUL__K_arange, a->dtype, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
                                .grain = 16384);
 }
@@ -299,22 +281,16 @@ HAUL__OPERATION(arange) = {
     .name = "haul_arange",
     .results = {{"y"}},
     .dtypes = HAUL__NUMBERS,
-    .attributes_size = HAUL__ATTRIBUTES(arange_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__arange_attributes),
     .infer = infer_arange,
     .compute = compute_arange,
     .flops = 2,
 };
 
-/* The same in integers. */
-typedef struct arange_i64_attributes {
-    haul_device *device; /* NULL becomes the thread's current device */
-    int64_t      start, stop, step;
-} arange_i64_attributes;
-
 static haul_status infer_arange_i64(haul__call *c)
 {
-    arange_i64_attributes *a = haul__attributes(c);
-    uint64_t               up = (uint64_t)a->stop - (uint64_t)a->start, step = (uint64_t)a->step, count = 0;
+    haul__arange_i64_attributes *a = haul__attributes(c);
+    uint64_t                     up = (uint64_t)a->stop - (uint64_t)a->start, step = (uint64_t)a->step, count = 0;
     if (a->step == 0)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "step", "step is 0; another number is expected");
     if (a->step > 0 && a->stop > a->start)
@@ -331,8 +307,8 @@ static haul_status infer_arange_i64(haul__call *c)
 
 static haul_status compute_arange_i64(haul__call *c)
 {
-    const arange_i64_attributes *a = haul__attributes(c);
-    const haul_tensor           *y = c->results[0];
+    const haul__arange_i64_attributes *a = haul__attributes(c);
+    const haul_tensor                 *y = c->results[0];
     arange_params p = {.items = y->count, .out_offset = y->offset, .start = (U64)a->start, .step = (U64)a->step};
     return haul__launch_kernel(c, HAUL__K_arange, HAUL_I64, .outs = c->results, .out_count = 1, HAUL__PARAMS(p),
                                .grain = 16384);
@@ -342,7 +318,7 @@ HAUL__OPERATION(arange_i64) = {
     .name = "haul_arange_i64",
     .results = {{"y"}},
     .dtypes = HAUL__ONLY(HAUL_I64),
-    .attributes_size = HAUL__ATTRIBUTES(arange_i64_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__arange_i64_attributes),
     .infer = infer_arange_i64,
     .compute = compute_arange_i64,
     .flops = 2,
@@ -350,11 +326,11 @@ HAUL__OPERATION(arange_i64) = {
 
 haul_tensor *haul_arange_i64(int64_t start, int64_t stop, int64_t step)
 {
-    return haul__apply1(&haul__operation_arange_i64, &(arange_i64_attributes){NULL, start, stop, step}, NULL, 0);
+    return haul__apply1(&haul__operation_arange_i64, &(haul__arange_i64_attributes){NULL, start, stop, step}, NULL, 0);
 }
 
 haul_tensor *haul_arange(haul_dtype dtype, double start, double stop, double step)
 {
-    const arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
+    const haul__arange_attributes a = {.dtype = dtype, .start = start, .stop = stop, .step = step};
     return haul__apply1(&haul__operation_arange, &a, NULL, 0);
 }

@@ -1,6 +1,7 @@
 /* haul_masked_fill: a number where a mask is true. Its gradient is a masked_fill with 0. The gradient of haul_where
  * uses the same kernel with 0. */
 #include "ops/pointwise/masked_fill.h"
+#include "ops/attributes.h"
 
 #include "engine/layout/layout.h"
 #include "kernels/kernels.h"
@@ -74,13 +75,9 @@ haul_status haul__fill_where(const haul__call *c, haul_tensor *x, haul_tensor *m
                                HAUL__PARAMS(p), .grain = HAUL__POINTWISE_GRAIN);
 }
 
-typedef struct masked_fill_attributes {
-    double value;
-} masked_fill_attributes;
-
 static haul_status infer(haul__call *c)
 {
-    const double value = ((const masked_fill_attributes *)haul__attributes(c))->value;
+    const double value = ((const haul__masked_fill_attributes *)haul__attributes(c))->value;
     haul_dtype   dtype = c->operands[0]->dtype;
     if (!haul__dtype_holds(dtype, value))
         return haul__refuse_number(c->operation->name, "value", dtype, value, "cast x to another dtype with haul_cast");
@@ -90,7 +87,7 @@ static haul_status infer(haul__call *c)
 static haul_status compute(haul__call *c)
 {
     return haul__fill_where(c, c->operands[0], c->operands[1], true,
-                            ((const masked_fill_attributes *)haul__attributes(c))->value);
+                            ((const haul__masked_fill_attributes *)haul__attributes(c))->value);
 }
 
 static void gradient(haul__gradient *g)
@@ -104,7 +101,7 @@ HAUL__OPERATION(masked_fill) = {
                  {"mask", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL), .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
     .elementwise = true,
-    .attributes_size = HAUL__ATTRIBUTES(masked_fill_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__masked_fill_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -112,10 +109,10 @@ HAUL__OPERATION(masked_fill) = {
 
 haul_tensor *haul_masked_fill(haul_tensor *x, haul_tensor *mask, double value)
 {
-    return HAUL__APPLY(masked_fill, &(masked_fill_attributes){value}, x, mask);
+    return HAUL__APPLY(masked_fill, &(haul__masked_fill_attributes){value}, x, mask);
 }
 
 haul_status haul_masked_fill_into(haul_tensor *out, haul_tensor *x, haul_tensor *mask, double value)
 {
-    return HAUL__APPLY_INTO(out, masked_fill, &(masked_fill_attributes){value}, x, mask);
+    return HAUL__APPLY_INTO(out, masked_fill, &(haul__masked_fill_attributes){value}, x, mask);
 }

@@ -1,5 +1,6 @@
 /* Pointwise operations: a row of pointwise.def becomes a descriptor, or two if the second operand may be a scalar. */
 #include "ops/pointwise/pointwise.h"
+#include "ops/attributes.h"
 
 #include <math.h>
 
@@ -229,19 +230,15 @@ typedef struct row_form {
     bool             scalar; /* the second operand is a scalar */
 } row_form;
 
-typedef struct row_attributes {
-    double s0, s1;
-} row_attributes;
-
 static const row_form *form_of(const haul__call *c)
 {
     return c->operation->extra;
 }
 
-static row_attributes attributes_of(const haul__call *c)
+static haul__number_attributes attributes_of(const haul__call *c)
 {
-    return c->operation->attributes_size ? *(const row_attributes *)(const void *)c->attributes
-                                         : (row_attributes){0, 0};
+    return c->operation->attributes_size ? *(const haul__number_attributes *)(const void *)c->attributes
+                                         : (haul__number_attributes){0, 0};
 }
 
 static bool to_bool(const haul__row *row)
@@ -282,11 +279,11 @@ static haul_dtype refuse_fraction(const haul__call *c, double s)
 
 static haul_dtype common_dtype(const haul__call *c)
 {
-    const haul__row *row = form_of(c)->row;
-    row_attributes   at = attributes_of(c);
-    bool             numbers = c->operation->attributes_size > 0;
-    const double     s[] = {at.s0, at.s1};
-    haul_dtype       dtype = c->operands[0]->dtype;
+    const haul__row        *row = form_of(c)->row;
+    haul__number_attributes at = attributes_of(c);
+    bool                    numbers = c->operation->attributes_size > 0;
+    const double            s[] = {at.s0, at.s1};
+    haul_dtype              dtype = c->operands[0]->dtype;
     if (c->count == 2)
         dtype = haul_dtype_promote(dtype, c->operands[1]->dtype);
     if (haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
@@ -320,7 +317,7 @@ static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
         [HAUL__NUMBER_LT] = HAUL__K_lt_scalar, [HAUL__NUMBER_LE] = HAUL__K_le_scalar,
         [HAUL__NUMBER_GT] = HAUL__K_gt_scalar, [HAUL__NUMBER_GE] = HAUL__K_ge_scalar,
     };
-    row_attributes at = attributes_of(c);
+    haul__number_attributes at = attributes_of(c);
     s[0] = at.s0;
     s[1] = at.s1;
     if (!c->operation->attributes_size || haul_dtype_is_float(dtype))
@@ -353,16 +350,16 @@ static haul_tensor *number_with(const haul_tensor *g, double value)
 
 static void gradient(haul__gradient *g)
 {
-    const row_form       *form = g->operation->extra;
-    const haul__row      *row = form->row;
-    const row_attributes *at = g->attributes;
-    bool                  numbers = g->operation->attributes_size > 0;
-    haul__row_context     c = {.g = g->results[0],
-                               .a = g->saved[0],
-                               .b = g->saved[1],
-                               .y = g->saved_results[0],
-                               .s0 = numbers ? at->s0 : 0,
-                               .s1 = numbers ? at->s1 : 0};
+    const row_form                *form = g->operation->extra;
+    const haul__row               *row = form->row;
+    const haul__number_attributes *at = g->attributes;
+    bool                           numbers = g->operation->attributes_size > 0;
+    haul__row_context              c = {.g = g->results[0],
+                                        .a = g->saved[0],
+                                        .b = g->saved[1],
+                                        .y = g->saved_results[0],
+                                        .s0 = numbers ? at->s0 : 0,
+                                        .s1 = numbers ? at->s1 : 0};
     if (form->scalar && (row->saves & HAUL__SAVE_B))
         c.b = number_with(c.g, c.s0);
     for (int i = 0; i < g->count; i++)
@@ -426,7 +423,7 @@ static void gradient(haul__gradient *g)
     {                                                                                                                  \
         name, .layout = HAUL__ANY_STRIDES, .saved_for = SAVED(saves, which)                                            \
     }
-#define NUMBERS HAUL__ATTRIBUTES(row_attributes)
+#define NUMBERS HAUL__ATTRIBUTES(haul__number_attributes)
 
 /* haul_NAME and haul_NAME_into. PARAMETERS is a list in parentheses, and the operands come last. */
 #define EACH_OF(...) __VA_ARGS__
@@ -439,7 +436,7 @@ static void gradient(haul__gradient *g)
     {                                                                                                                  \
         return HAUL__APPLY_INTO(out, name, attributes, __VA_ARGS__);                                                   \
     }
-#define NUMBER_GIVEN (&(row_attributes){s, 0})
+#define NUMBER_GIVEN (&(haul__number_attributes){s, 0})
 #define UNARY(name, dtypes, saves, last, bools)                                                                        \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("x", saves, A))                                     \
@@ -453,7 +450,7 @@ static void gradient(haul__gradient *g)
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
-    FUNCTIONS(name, (&(row_attributes){s0, s1}), (haul_tensor * x, double s0, double s1), x)
+    FUNCTIONS(name, (&(haul__number_attributes){s0, s1}), (haul_tensor * x, double s0, double s1), x)
 #define BINARY_OPERATIONS(name, dtypes, saves, last, bools)                                                            \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_FORM(name##_scalar, name, true)                                                                                \

@@ -6,6 +6,7 @@
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/attributes.h"
 #include "ops/pointwise/masked_fill.h"
 
 // clang-format off
@@ -39,22 +40,18 @@ EXPAND(pointwise1, round_decimals, T, STORE, T, A, LOAD, x, round_decimals_of(x,
 
 enum { GRAIN = 16384 };
 
-typedef struct number_attributes {
-    double s0, s1;
-} number_attributes;
-
 /* Launches over operands that broadcast to result 0. A kernel of three operands reads the last one twice if there are
  * two. */
 static haul_status compute(haul__call *c)
 {
-    const bool               three = c->operation->operands[1].name != NULL;
-    haul_tensor             *y = c->results[0], *last = c->operands[c->count - 1];
-    haul_tensor             *ins[] = {c->operands[0], three ? c->operands[1] : last, last};
-    haul_tensor             *operands[] = {y, ins[0], ins[1], ins[2]};
-    const int                count = three ? 3 : 1;
-    const number_attributes *a = haul__attributes(c);
-    const bool               numbers = c->operation->attributes_size > 0;
-    pointwise_params         p;
+    const bool                     three = c->operation->operands[1].name != NULL;
+    haul_tensor                   *y = c->results[0], *last = c->operands[c->count - 1];
+    haul_tensor                   *ins[] = {c->operands[0], three ? c->operands[1] : last, last};
+    haul_tensor                   *operands[] = {y, ins[0], ins[1], ins[2]};
+    const int                      count = three ? 3 : 1;
+    const haul__number_attributes *a = haul__attributes(c);
+    const bool                     numbers = c->operation->attributes_size > 0;
+    pointwise_params               p;
     haul__layout(&p, &y->shape, operands, 1 + count);
     p.scalars[0] = haul__scalar_bits(y->dtype, numbers ? a->s0 : 0);
     p.scalars[1] = haul__scalar_bits(y->dtype, numbers ? a->s1 : 0);
@@ -72,7 +69,7 @@ static haul_status infer(haul__call *c)
 
 static double number(const haul__gradient *c)
 {
-    return ((const number_attributes *)c->attributes)->s0;
+    return ((const haul__number_attributes *)c->attributes)->s0;
 }
 
 /* g where the condition holds, else 0. */
@@ -181,7 +178,7 @@ HAUL__OPERATION(lerp_scalar) = {
     .rule = HAUL__FLOATED,
     .elementwise = true,
     .kernel = HAUL__K_lerp_scalar,
-    .attributes_size = HAUL__ATTRIBUTES(number_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__number_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = lerp_scalar_gradient,
@@ -190,12 +187,12 @@ HAUL__OPERATION(lerp_scalar) = {
 
 haul_tensor *haul_lerp_scalar(haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY(lerp_scalar, (&(number_attributes){s, 0}), a, b);
+    return HAUL__APPLY(lerp_scalar, (&(haul__number_attributes){s, 0}), a, b);
 }
 
 haul_status haul_lerp_scalar_into(haul_tensor *out, haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY_INTO(out, lerp_scalar, (&(number_attributes){s, 0}), a, b);
+    return HAUL__APPLY_INTO(out, lerp_scalar, (&(haul__number_attributes){s, 0}), a, b);
 }
 
 /* ---- addcmul and addcdiv ---- */
@@ -231,7 +228,7 @@ HAUL__OPERATION(addcmul) = {
     .rule = HAUL__FLOATED,
     .elementwise = true,
     .kernel = HAUL__K_addcmul,
-    .attributes_size = HAUL__ATTRIBUTES(number_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__number_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = addcmul_gradient,
@@ -247,7 +244,7 @@ HAUL__OPERATION(addcdiv) = {
     .rule = HAUL__FLOATED,
     .elementwise = true,
     .kernel = HAUL__K_addcdiv,
-    .attributes_size = HAUL__ATTRIBUTES(number_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__number_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = addcdiv_gradient,
@@ -256,22 +253,22 @@ HAUL__OPERATION(addcdiv) = {
 
 haul_tensor *haul_addcmul(haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY(addcmul, (&(number_attributes){s, 0}), x, a, b);
+    return HAUL__APPLY(addcmul, (&(haul__number_attributes){s, 0}), x, a, b);
 }
 
 haul_status haul_addcmul_into(haul_tensor *out, haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY_INTO(out, addcmul, (&(number_attributes){s, 0}), x, a, b);
+    return HAUL__APPLY_INTO(out, addcmul, (&(haul__number_attributes){s, 0}), x, a, b);
 }
 
 haul_tensor *haul_addcdiv(haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY(addcdiv, (&(number_attributes){s, 0}), x, a, b);
+    return HAUL__APPLY(addcdiv, (&(haul__number_attributes){s, 0}), x, a, b);
 }
 
 haul_status haul_addcdiv_into(haul_tensor *out, haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
 {
-    return HAUL__APPLY_INTO(out, addcdiv, (&(number_attributes){s, 0}), x, a, b);
+    return HAUL__APPLY_INTO(out, addcdiv, (&(haul__number_attributes){s, 0}), x, a, b);
 }
 
 /* ---- round_decimals ---- */
@@ -281,7 +278,7 @@ enum { MOST_DECIMALS = 300 };
 
 static haul_status round_infer(haul__call *c)
 {
-    const number_attributes *a = haul__attributes(c);
+    const haul__number_attributes *a = haul__attributes(c);
     if (!(a->s0 - a->s0 == 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "decimals",
                           "decimals is out of range; -%d to %d is "
@@ -302,27 +299,27 @@ HAUL__OPERATION(round_decimals) = {
     .rule = HAUL__FLOATED,
     .elementwise = true,
     .kernel = HAUL__K_round_decimals,
-    .attributes_size = HAUL__ATTRIBUTES(number_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__number_attributes),
     .infer = round_infer,
     .compute = compute,
     .gradient = zero_gradient,
     .flops = 3,
 };
 
-static number_attributes round_attributes(int decimals)
+static haul__number_attributes round_attributes(int decimals)
 {
     const bool in = decimals >= -MOST_DECIMALS && decimals <= MOST_DECIMALS;
-    return (number_attributes){in ? pow(10, fabs((double)decimals)) : INFINITY, decimals < 0};
+    return (haul__number_attributes){in ? pow(10, fabs((double)decimals)) : INFINITY, decimals < 0};
 }
 
 haul_tensor *haul_round_decimals(haul_tensor *x, int decimals)
 {
-    number_attributes a = round_attributes(decimals);
+    haul__number_attributes a = round_attributes(decimals);
     return HAUL__APPLY(round_decimals, &a, x);
 }
 
 haul_status haul_round_decimals_into(haul_tensor *out, haul_tensor *x, int decimals)
 {
-    number_attributes a = round_attributes(decimals);
+    haul__number_attributes a = round_attributes(decimals);
     return HAUL__APPLY_INTO(out, round_decimals, &a, x);
 }

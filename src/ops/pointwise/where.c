@@ -3,6 +3,7 @@
 #include "engine/layout/layout.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
+#include "ops/attributes.h"
 #include "ops/pointwise/internal.h"
 #include "ops/pointwise/masked_fill.h"
 
@@ -172,13 +173,9 @@ haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tenso
 
 /* ---- where_scalar ---- */
 
-typedef struct where_scalar_attributes {
-    double s;
-} where_scalar_attributes;
-
 static haul_status where_scalar_infer(haul__call *c)
 {
-    const double s = ((const where_scalar_attributes *)haul__attributes(c))->s;
+    const double s = ((const haul__where_scalar_attributes *)haul__attributes(c))->s;
     haul_dtype   dtype = c->operands[1]->dtype;
     if (!haul__dtype_holds(dtype, s))
         return haul__refuse_number(c->operation->name, "s", dtype, s, "cast a to another dtype with haul_cast");
@@ -188,7 +185,7 @@ static haul_status where_scalar_infer(haul__call *c)
 static haul_status where_scalar_compute(haul__call *c)
 {
     return haul__fill_where(c, c->operands[1], c->operands[0], false,
-                            ((const where_scalar_attributes *)haul__attributes(c))->s);
+                            ((const haul__where_scalar_attributes *)haul__attributes(c))->s);
 }
 
 static void where_scalar_gradient(haul__gradient *c)
@@ -204,7 +201,7 @@ HAUL__OPERATION(where_scalar) = {
                  {"a", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
     .elementwise = true,
-    .attributes_size = HAUL__ATTRIBUTES(where_scalar_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__where_scalar_attributes),
     .infer = where_scalar_infer,
     .compute = where_scalar_compute,
     .gradient = where_scalar_gradient,
@@ -212,12 +209,12 @@ HAUL__OPERATION(where_scalar) = {
 
 haul_tensor *haul_where_scalar(haul_tensor *condition, haul_tensor *a, double s)
 {
-    return HAUL__APPLY(where_scalar, &(where_scalar_attributes){s}, condition, a);
+    return HAUL__APPLY(where_scalar, &(haul__where_scalar_attributes){s}, condition, a);
 }
 
 haul_status haul_where_scalar_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, double s)
 {
-    return HAUL__APPLY_INTO(out, where_scalar, &(where_scalar_attributes){s}, condition, a);
+    return HAUL__APPLY_INTO(out, where_scalar, &(haul__where_scalar_attributes){s}, condition, a);
 }
 
 /* ---- select_ge ---- */

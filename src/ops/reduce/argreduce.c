@@ -4,6 +4,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 
 // clang-format off
 /* kernel text begins */
@@ -92,12 +93,6 @@ EXPAND(argreduce, argmin, M_MIN, e < b)
 /* kernel text ends */
 // clang-format on
 
-typedef struct argreduce_attributes {
-    int  axis;
-    bool keepdim;
-    bool reserved[3];
-} argreduce_attributes;
-
 static void describe(argreduce_params *p, const haul_tensor *x, const haul_tensor *y, int axis)
 {
     *p = (argreduce_params){.items = y->count,
@@ -115,10 +110,10 @@ static void describe(argreduce_params *p, const haul_tensor *x, const haul_tenso
 
 static haul_status infer(haul__call *c)
 {
-    argreduce_attributes *a = haul__attributes(c);
-    const haul_shape     *x = &c->operands[0]->shape;
-    haul_shape            shape = {.ndim = 0};
-    bool                  some = true; /* true if there are results */
+    haul__argreduce_attributes *a = haul__attributes(c);
+    const haul_shape           *x = &c->operands[0]->shape;
+    haul_shape                  shape = {.ndim = 0};
+    bool                        some = true; /* true if there are results */
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     for (int d = 0; d < x->ndim; d++) {
@@ -136,9 +131,9 @@ enum { FEW = 16 };
 
 static haul_status compute(haul__call *c)
 {
-    const haul__kernel_info    *kernel = &haul__kernel_infos[c->operation->kernel];
-    const argreduce_attributes *a = haul__attributes(c);
-    argreduce_params            p;
+    const haul__kernel_info          *kernel = &haul__kernel_infos[c->operation->kernel];
+    const haul__argreduce_attributes *a = haul__attributes(c);
+    argreduce_params                  p;
     describe(&p, c->operands[0], c->results[0], a->axis);
     return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernel->columns : c->operation->kernel,
                                c->operands[0]->dtype, .outs = c->results, .out_count = 1, .ins = c->operands,
@@ -149,7 +144,7 @@ HAUL__OPERATION(argmax) = {
     .name = "haul_argmax",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
-    .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__argreduce_attributes),
     .kernel = HAUL__K_argmax,
     .infer = infer,
     .compute = compute,
@@ -160,7 +155,7 @@ HAUL__OPERATION(argmin) = {
     .name = "haul_argmin",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
-    .attributes_size = HAUL__ATTRIBUTES(argreduce_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__argreduce_attributes),
     .kernel = HAUL__K_argmin,
     .infer = infer,
     .compute = compute,
@@ -169,20 +164,20 @@ HAUL__OPERATION(argmin) = {
 
 haul_tensor *haul_argmax(haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY(argmax, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
+    return HAUL__APPLY(argmax, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY_INTO(out, argmax, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
+    return HAUL__APPLY_INTO(out, argmax, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY(argmin, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
+    return HAUL__APPLY(argmin, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }
 
 haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
 {
-    return HAUL__APPLY_INTO(out, argmin, (&(argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
+    return HAUL__APPLY_INTO(out, argmin, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
 }

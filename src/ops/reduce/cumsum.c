@@ -12,6 +12,7 @@
 #include "engine/operation.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
+#include "ops/attributes.h"
 #include "ops/reduce/statistics.h"
 
 // clang-format off
@@ -118,16 +119,10 @@ EXPAND(scan_add, logcumsumexp_add, M_LOGADDEXP(a, b))
 
 enum { GRAIN = 16384 };
 
-typedef struct cumsum_attributes {
-    int  axis;
-    bool reverse;
-    bool reserved[3];
-} cumsum_attributes;
-
 static haul_status infer(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
-    if (haul__call_axis(c, 0, &((cumsum_attributes *)haul__attributes(c))->axis))
+    if (haul__call_axis(c, 0, &((haul__cumsum_attributes *)haul__attributes(c))->axis))
         return haul_error_status();
     return haul__describe(c, 0, haul_dtype_is_float(x->dtype) ? x->dtype : HAUL_I64, &x->shape);
 }
@@ -164,9 +159,9 @@ static haul_status scan(const haul__call *c, haul_tensor *y, haul_tensor *x, cum
 /* Half precision is computed in f32, integers in i64. */
 static haul_status compute(haul__call *c)
 {
-    const cumsum_attributes *a = haul__attributes(c);
-    haul_tensor             *y = c->results[0];
-    haul_dtype               dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : HAUL_I64;
+    const haul__cumsum_attributes *a = haul__attributes(c);
+    haul_tensor                   *y = c->results[0];
+    haul_dtype                     dtype = haul_dtype_is_float(y->dtype) ? haul__sum_dtype(y->dtype) : HAUL_I64;
     if (y->count == 0)
         return HAUL_OK;
     haul_tensor  *x = haul__as_dtype(c, c->operands[0], dtype);
@@ -183,7 +178,7 @@ static haul_status compute(haul__call *c)
 /* The running `operation` of x, from the end of each line if `reverse`. */
 static haul_tensor *run(const haul__operation *operation, haul_tensor *x, int axis, bool reverse)
 {
-    return haul__apply1(operation, &(cumsum_attributes){.axis = axis, .reverse = reverse}, &x, 1);
+    return haul__apply1(operation, &(haul__cumsum_attributes){.axis = axis, .reverse = reverse}, &x, 1);
 }
 
 #define KERNELS(name) (&(const scan_kernels){HAUL__K_##name, HAUL__K_##name##_add})
@@ -192,7 +187,7 @@ static haul_tensor *run(const haul__operation *operation, haul_tensor *x, int ax
 
 static void gradient(haul__gradient *c)
 {
-    const cumsum_attributes *a = c->attributes; /* element i is part of all sums from i on */
+    const haul__cumsum_attributes *a = c->attributes; /* element i is part of all sums from i on */
     c->operands[0] = run(c->operation, c->results[0], a->axis, !a->reverse);
 }
 
@@ -201,7 +196,7 @@ HAUL__OPERATION(cumsum) = {
     .operands = {{"x"}},
     .results = {{"y"}},
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(cumsum_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__cumsum_attributes),
     .extra = KERNELS(cumsum),
     .infer = infer,
     .compute = compute,
@@ -216,7 +211,7 @@ haul_tensor *haul_cumsum(haul_tensor *x, int axis)
 
 haul_status haul_cumsum_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, cumsum, &(cumsum_attributes){.axis = axis}, x);
+    return HAUL__APPLY_INTO(out, cumsum, &(haul__cumsum_attributes){.axis = axis}, x);
 }
 
 /* ---- cumprod ---- */
@@ -225,7 +220,7 @@ haul_status haul_cumsum_into(haul_tensor *out, haul_tensor *x, int axis)
  * times the product without it; elements behind it have 0. */
 static void cumprod_gradient(haul__gradient *c)
 {
-    const int    axis = ((const cumsum_attributes *)c->attributes)->axis;
+    const int    axis = ((const haul__cumsum_attributes *)c->attributes)->axis;
     haul_tensor *g = c->results[0], *x = c->saved[0], *zero = haul_eq_scalar(x, 0), *zeros = haul_cumsum(zero, axis);
     haul_tensor *before = haul_eq_scalar(zeros, 0), *first = haul_logical_and(zero, haul_eq_scalar(zeros, 1));
     haul_tensor *products = haul_mul(g, haul_cumprod(haul_masked_fill(x, first, 1), axis));
@@ -240,7 +235,7 @@ HAUL__OPERATION(cumprod) = {
     .operands = {{"x", .saved_for = HAUL__FOR_ALL}},
     .results = {{"y"}},
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(cumsum_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__cumsum_attributes),
     .extra = KERNELS(cumprod),
     .infer = infer,
     .compute = compute,
@@ -255,7 +250,7 @@ haul_tensor *haul_cumprod(haul_tensor *x, int axis)
 
 haul_status haul_cumprod_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, cumprod, &(cumsum_attributes){.axis = axis}, x);
+    return HAUL__APPLY_INTO(out, cumprod, &(haul__cumsum_attributes){.axis = axis}, x);
 }
 
 /* ---- logcumsumexp ---- */
@@ -264,7 +259,7 @@ haul_status haul_cumprod_into(haul_tensor *out, haul_tensor *x, int axis)
  * overflows. */
 static void logcumsumexp_gradient(haul__gradient *c)
 {
-    const cumsum_attributes *a = c->attributes;
+    const haul__cumsum_attributes *a = c->attributes;
     haul_tensor *g = haul__widened(c->results[0]), *x = haul__widened(c->saved[0]), *y = c->saved_results[0], *parts[2];
     if (x != c->saved[0]) /* half precision rounds y too much for differences from it */
         y = run(c->operation, x, a->axis, a->reverse);
@@ -283,7 +278,7 @@ HAUL__OPERATION(logcumsumexp) = {
     .results = {{"y", .saved_for = HAUL__FOR_ALL}},
     .rule = HAUL__FLOATED,
     .autocast = HAUL__WIDE,
-    .attributes_size = HAUL__ATTRIBUTES(cumsum_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__cumsum_attributes),
     .extra = KERNELS(logcumsumexp),
     .infer = infer,
     .compute = compute,
@@ -298,7 +293,7 @@ haul_tensor *haul_logcumsumexp(haul_tensor *x, int axis)
 
 haul_status haul_logcumsumexp_into(haul_tensor *out, haul_tensor *x, int axis)
 {
-    return HAUL__APPLY_INTO(out, logcumsumexp, &(cumsum_attributes){.axis = axis}, x);
+    return HAUL__APPLY_INTO(out, logcumsumexp, &(haul__cumsum_attributes){.axis = axis}, x);
 }
 
 /* ---- cummax and cummin ---- */
@@ -307,7 +302,7 @@ haul_status haul_logcumsumexp_into(haul_tensor *out, haul_tensor *x, int axis)
 static haul_status extreme_infer(haul__call *c)
 {
     const haul_tensor *x = c->operands[0];
-    if (haul__call_axis(c, 0, &((cumsum_attributes *)haul__attributes(c))->axis))
+    if (haul__call_axis(c, 0, &((haul__cumsum_attributes *)haul__attributes(c))->axis))
         return haul_error_status();
     return haul__describe(c, 0, x->dtype, &x->shape);
 }
@@ -318,7 +313,7 @@ HAUL__OPERATION(cummax_values) = {
     .operands = {{"x"}},
     .results = {{"y"}},
     .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(cumsum_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__cumsum_attributes),
     .extra = KERNELS(cummax),
     .infer = extreme_infer,
     .compute = compute,
@@ -330,7 +325,7 @@ HAUL__OPERATION(cummin_values) = {
     .operands = {{"x"}},
     .results = {{"y"}},
     .not_recorded = true,
-    .attributes_size = HAUL__ATTRIBUTES(cumsum_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__cumsum_attributes),
     .extra = KERNELS(cummin),
     .infer = extreme_infer,
     .compute = compute,
