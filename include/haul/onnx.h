@@ -1,4 +1,4 @@
-/* ONNX models: loading them as modules.
+/* ONNX models: loading them as modules, and writing modules as models.
  *
  * A model of the format of onnx.ai is a graph of operators with named values. haul_load_onnx makes it a module, which
  * works with all functions of nn.h. */
@@ -40,6 +40,39 @@ typedef struct HAUL__DESIGNATED haul_load_onnx_options {
 } haul_load_onnx_options;
 #define haul_load_onnx(...) haul_load_onnx_with(HAUL__OPTIONS(haul_load_onnx_options, .path = __VA_ARGS__))
 HAUL_API haul_module *haul_load_onnx_with(const haul_load_onnx_options *options);
+
+/* Write a module as an ONNX model, for other programs:
+ *
+ *     haul_save_onnx("net.onnx", net, x);
+ *     haul_save_onnx("net.onnx", net, x, .dynamic = true, .opset = 20);
+ *
+ * The module is called in a dry run, in evaluation mode: nothing is computed, so only shapes and dtypes of the inputs
+ * matter. Each call of an operation becomes one or several nodes. Dropout is left out, batch normalisation uses its
+ * running statistics, and recurrent layers are written step by step. Parameters and buffers become initialisers with
+ * their names, so haul_load_onnx gives a module whose files of weights fit. The model's inputs and results have the
+ * names of the module's.
+ *
+ * Fails with HAUL_UNSUPPORTED if an operation cannot be written; the message names all of these with the module that
+ * calls them, and no file is begun. So do functions that read values on the host, for example to choose a branch, and
+ * tensors that are neither inputs nor in the module. The file is replaced only when the new one is complete. Models
+ * above 2 GiB get a second file, PATH.data, which is written first.
+ *
+ * - path: the file
+ * - module: the module; it is not changed */
+typedef struct HAUL__DESIGNATED haul_save_onnx_options {
+    haul_tensor *x[HAUL_MAX_ARGUMENTS]; /* inputs of the call, in order; the first NULL ends them; positional */
+    HAUL__GUARD(opset)
+    int opset; /* the set of operators, from 18 to 28; default 22 */
+    /* the first size of the inputs may be any; that of inputs whose first size is another than the first input's stays
+     * as it is. Fails if the module computes something else for other batches */
+    bool dynamic;
+    bool external; /* large initialisers go to PATH.data, even if the model is small */
+} haul_save_onnx_options;
+#ifndef __cplusplus
+#define haul_save_onnx(path, module, ...)                                                                              \
+    haul_save_onnx_with(path, module, HAUL__OPTIONS(haul_save_onnx_options, .x[0] = __VA_ARGS__))
+#endif
+HAUL_API haul_status haul_save_onnx_with(const char *path, haul_module *module, const haul_save_onnx_options *options);
 
 HAUL_END
 

@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "files/below.h"
 #include "formats/onnx/reader.h"
+#include "formats/onnx/writer.h"
 
 /* The enumeration TensorProto.DataType: names, and in which field elements are if they are not in raw_data. */
 static const struct {
@@ -43,6 +44,14 @@ enum { TYPES = sizeof types / sizeof *types, RAW = 9 };
 haul_dtype haul__onnx_dtype(int64_t number)
 {
     return number >= 0 && number < TYPES ? types[number].dtype : HAUL_DTYPE_NONE;
+}
+
+int haul__onnx_dtype_number(haul_dtype dtype)
+{
+    int number = 0;
+    while (number < TYPES && types[number].dtype != dtype)
+        number++;
+    return number < TYPES ? number : 0;
 }
 
 const char *haul__onnx_dtype_name(int64_t number)

@@ -21,6 +21,8 @@ typedef struct haul__resized_axis {
 
 /* x [N, C, H, W] of a floating dtype, by the nearest or (`linear`) the four nearest elements (planes.c). */
 haul_tensor *haul__interpolate_planes(haul_tensor *x, const haul__resized_axis axes[2], bool linear);
+/* Sizes and positions of the axes, from the operation's attributes; returns `linear`. */
+bool haul__interpolate_planes_of(const void *attributes, haul__resized_axis axes[2]);
 
 /* How an axis is resampled (resample.c). */
 typedef enum haul__resampling {

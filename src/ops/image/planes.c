@@ -336,3 +336,14 @@ haul_tensor *haul__interpolate_planes(haul_tensor *x, const haul__resized_axis a
     }
     return HAUL__APPLY(interpolate_planes, &a, x);
 }
+
+bool haul__interpolate_planes_of(const void *attributes, haul__resized_axis axes[2])
+{
+    const interpolate_attributes *a = attributes;
+    for (int i = 0; i < 2; i++) {
+        const interpolate_axis at = a->axes[i];
+        axes[i] =
+            (haul__resized_axis){.in = a->in[i], .out = a->size[i], .at = {at.mul, at.add, at.div, at.skip, at.rest}};
+    }
+    return a->linear;
+}

@@ -1,0 +1,355 @@
+/* Makes the graph: calls the module in a dry run, and has each call of an operation add its nodes.
+ *
+ * A value of the log is a part of a store, in a dtype and a layout. The last value that was written there, or that a
+ * view made, has a number in the graph; so views are nodes like the others. With a batch of any size the module is
+ * called twice, with two batches: sizes and attributes that differ depend on it. */
+#include "onnx/export/trace.h"
+
+#include <haul/autograd.h>
+#include <haul/estimate.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/list.h"
+#include "core/error.h"
+#include "core/scope.h"
+#include "core/shape.h"
+#include "nn/module.h"
+#include "record/dry_function.h"
+
+enum { SMALL_BATCH = 3, MOST_NAMED = 6 };
+
+/* One call of the module. */
+typedef struct call {
+    size_t             first, end; /* its described calls */
+    haul_program_value inputs[HAUL_MAX_ARGUMENTS], outputs[HAUL_MAX_ARGUMENTS];
+    int                output_count;
+} call;
+
+/* A value that is known: where it is, and its number. */
+typedef struct known {
+    haul_program_value at;
+    int                value;
+    int                next; /* of the same store; -1: it is the last */
+} known;
+
+typedef struct tracer {
+    haul__onnx_saved             *g;
+    haul_module                  *module;
+    const haul_save_onnx_options *options;
+    haul__dry_run                *run;
+    haul_named_tensor            *tensors;
+    int                           tensor_count, input_count;
+    call                          calls[2];
+    int                           round; /* of the call that is made */
+    known                        *known;
+    size_t                        known_count, known_room;
+    int                          *newest; /* of each store; -1: nothing is known of it */
+    char                          list[360];
+    int                           missing; /* calls that cannot be written */
+} tracer;
+
+/* ---- calling the module ---- */
+
+static haul_program_value place_of(const haul_tensor *t)
+{
+    haul_program_value v = {.store = haul__dry_run_store(t->storage), .dtype = t->dtype, .shape = t->shape};
+    v.offset = t->offset;
+    memcpy(v.strides, t->strides, sizeof v.strides);
+    return v;
+}
+
+/* The inputs that share the first one's first size are batches. */
+static haul_shape input_shape(const tracer *t, int i, int round)
+{
+    const haul_shape *first = &t->options->x[0]->shape;
+    haul_shape        shape = t->options->x[i]->shape;
+    if (t->options->dynamic && shape.ndim && first->ndim && shape.dims[0] == first->dims[0])
+        shape.dims[0] = t->g->batch[round];
+    return shape;
+}
+
+static haul_status call_module(void *context)
+{
+    tracer           *t = context;
+    call             *c = &t->calls[t->round];
+    haul_tensor      *more[HAUL_MAX_ARGUMENTS] = {NULL};
+    haul_call_options o = {.mode = HAUL_EVALUATE};
+    haul_set_grad_enabled(false);
+    for (int i = 0; i < t->input_count; i++) {
+        o.x[i] = haul_empty(t->options->x[i]->dtype, input_shape(t, i, t->round));
+        if (haul__failed(o.x[i]))
+            return haul_error_status();
+        c->inputs[i] = place_of(o.x[i]);
+    }
+    c->output_count = t->module->results.count;
+    for (int i = 1; i < c->output_count; i++)
+        o.more[i - 1] = &more[i];
+    c->first = t->run->program.described_count;
+    more[0] = haul_call_with(t->module, &o);
+    c->end = t->run->program.described_count;
+    for (int i = 0; i < c->output_count; i++) {
+        if (haul__failed(more[i]))
+            return haul_error_status();
+        c->outputs[i] = haul__is_none(more[i]) ? (haul_program_value){.store = -1} : place_of(more[i]);
+    }
+    return t->run->program.incomplete ? haul__fail_memory(t->g->operation, sizeof *t->known) : HAUL_OK;
+}
+
+/* ---- values ---- */
+
+static bool is_at(const haul_program_value *a, const haul_program_value *b)
+{
+    return a->dtype == b->dtype && a->offset == b->offset && haul__shape_equal(&a->shape, &b->shape) &&
+           !memcmp(a->strides, b->strides, (size_t)a->shape.ndim * sizeof *a->strides);
+}
+
+static int find(const tracer *t, const haul_program_value *v)
+{
+    for (int i = t->newest[v->store]; i >= 0; i = t->known[i].next)
+        if (is_at(&t->known[i].at, v))
+            return t->known[i].value;
+    return HAUL__ONNX_ABSENT;
+}
+
+static haul_status learn(tracer *t, const haul_program_value *v, int value)
+{
+    if (!haul__grow(&t->known, &t->known_room, t->known_count + 1, sizeof *t->known))
+        return haul__fail_memory(t->g->operation, sizeof *t->known);
+    t->known[t->known_count] = (known){.at = *v, .value = value, .next = t->newest[v->store]};
+    t->newest[v->store] = (int)t->known_count++;
+    return HAUL_OK;
+}
+
+/* A result that is written makes other values of its store unknown: they may be parts of it. */
+static haul_status learn_result(tracer *t, const haul_program_value *v, int value)
+{
+    if (v->store < 0)
+        return HAUL_OK;
+    if (v->written)
+        t->newest[v->store] = -1;
+    return learn(t, v, value);
+}
+
+/* The module's tensors that the log has. A tensor with two names has the first. */
+static haul_status learn_tensors(tracer *t)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < t->tensor_count && !status; i++) {
+        haul_tensor       *x = t->tensors[i].tensor;
+        haul_program_value v = {.store = haul__program_find(&t->run->program, x->storage)};
+        if (v.store < 0)
+            continue;
+        v = place_of(x);
+        if (find(t, &v) == HAUL__ONNX_ABSENT)
+            status = learn(t, &v, haul__onnx_add_tensor(t->g, t->tensors[i].name, x));
+    }
+    return status;
+}
+
+static haul_status learn_inputs(tracer *t)
+{
+    haul__onnx_saved *g = t->g;
+    haul_status       status = HAUL_OK;
+    g->input_count = t->input_count;
+    for (int i = 0; i < t->input_count && !status; i++) {
+        g->inputs[i] =
+            (haul__onnx_saved_port){.value = haul__onnx_add_value(g, haul__names_at(&t->module->inputs, i), -1),
+                                    .dtype = t->calls[0].inputs[i].dtype,
+                                    .shape = t->calls[0].inputs[i].shape,
+                                    .other = t->calls[t->options->dynamic].inputs[i].shape};
+        status = learn(t, &t->calls[0].inputs[i], g->inputs[i].value);
+    }
+    return status;
+}
+
+/* ---- calls of operations ---- */
+
+static void cannot(tracer *t, const haul__program_call *c, const char *why)
+{
+    if (t->missing++ < MOST_NAMED)
+        haul__list_add(t->list, sizeof t->list, "%.40s in %s%.60s%s%s", c->name, *c->module.path ? "" : "the module",
+                       c->module.path, *why ? ": " : "", why);
+}
+
+/* The value of an operand; ABSENT, with the reason, if the graph has none. */
+static int operand_of(const tracer *t, const haul_program_value *v, const char **why)
+{
+    const int value = v->store < 0 ? HAUL__ONNX_ABSENT : find(t, v);
+    if (v->written)
+        *why = "it changes a tensor in place";
+    else if (v->store >= 0 && value == HAUL__ONNX_ABSENT)
+        *why = t->run->program.stores[v->store].planned
+                   ? "it reads values that forward makes from host memory or in parts; make them a buffer"
+                   : "it reads a tensor that is not in the module; make it a buffer";
+    return value;
+}
+
+static int save_call(tracer *t, haul__onnx_saving *s, const haul__program_call *c)
+{
+    s->row = haul__onnx_saved_row_of(c->name);
+    if (!s->row && !s->why)
+        return haul__onnx_cannot(s, "");
+    memcpy(t->g->module, c->module.path, sizeof t->g->module);
+    return s->why ? HAUL__ONNX_ABSENT : s->row->save(s);
+}
+
+static haul_status trace_call(tracer *t, const haul__program_call *c, const haul__program_call *other)
+{
+    const haul__program *p = &t->run->program;
+    haul__onnx_saving    s = {.g = t->g, .count = c->operand_count, .result_count = c->result_count};
+    haul_status          status = HAUL_OK;
+    int                 *x = haul__calloc((size_t)c->operand_count + 1, sizeof *x);
+    if (!x)
+        return haul__fail_memory(t->g->operation, sizeof *x);
+    s.x = x;
+    s.in = p->values + c->value;
+    s.out = s.in + c->operand_count;
+    s.other_in = p->values + other->value;
+    s.other_out = s.other_in + c->operand_count;
+    s.attributes = p->attributes.bytes + c->form.attributes;
+    s.other = p->attributes.bytes + other->form.attributes;
+    for (int i = 0; i < HAUL__MAX_RESULTS; i++)
+        s.y[i] = HAUL__ONNX_ABSENT;
+    for (int i = 0; i < c->operand_count; i++)
+        x[i] = operand_of(t, &s.in[i], &s.why);
+    s.y[0] = save_call(t, &s, c);
+    if (s.why)
+        cannot(t, c, s.why);
+    for (int i = 0; i < c->result_count && !status; i++) /* the calls that follow are looked at, too */
+        status = learn_result(t, &s.out[i], s.why ? haul__onnx_add_value(t->g, NULL, -1) : s.y[i]);
+    haul__free(x);
+    return status;
+}
+
+static haul_status differ(const tracer *t)
+{
+    return haul__fail(HAUL_UNSUPPORTED, t->g->operation, "module",
+                      "the module calls other operations for a batch of %lld than for one of %lld; save it with a "
+                      "fixed batch",
+                      (long long)t->g->batch[0], (long long)t->g->batch[1]);
+}
+
+static haul_status trace_calls(tracer *t)
+{
+    const haul__program *p = &t->run->program;
+    const call          *a = &t->calls[0], *b = &t->calls[t->options->dynamic];
+    haul_status          status = HAUL_OK;
+    if (a->end - a->first != b->end - b->first)
+        return differ(t);
+    for (size_t i = 0; i < a->end - a->first && !status; i++) {
+        const haul__program_call *c = &p->calls[p->described[a->first + i]];
+        const haul__program_call *other = &p->calls[p->described[b->first + i]];
+        if (c->operation != other->operation || c->operand_count != other->operand_count)
+            return differ(t);
+        if (c->listed)
+            status = trace_call(t, c, other);
+    }
+    return status;
+}
+
+/* ---- results ---- */
+
+static haul_status trace_results(tracer *t)
+{
+    haul__onnx_saved *g = t->g;
+    const call       *a = &t->calls[0], *b = &t->calls[t->options->dynamic];
+    memset(g->module, 0, sizeof g->module);
+    for (int i = 0; i < a->output_count; i++) {
+        if (a->outputs[i].store < 0)
+            continue;
+        int value = find(t, &a->outputs[i]);
+        if (value == HAUL__ONNX_ABSENT)
+            return haul__fail(HAUL_UNSUPPORTED, g->operation, "module",
+                              "result %s is neither computed from the inputs nor a tensor of the module",
+                              haul__names_at(&t->module->results, i));
+        /* A value that has a name, or that two results are, gets another one. */
+        if (g->values[value].node < 0 || g->values[value].name)
+            value = HAUL__ONNX_NODE(g, "Identity", value);
+        if (value == HAUL__ONNX_ABSENT)
+            break;
+        const int named = haul__onnx_add_value(g, haul__names_at(&t->module->results, i), -1);
+        if (named == HAUL__ONNX_ABSENT)
+            break;
+        g->values[value].name = g->values[named].name;
+        g->values[named].name = NULL;
+        g->outputs[g->output_count++] = (haul__onnx_saved_port){
+            .value = value, .dtype = a->outputs[i].dtype, .shape = a->outputs[i].shape, .other = b->outputs[i].shape};
+    }
+    return g->failed ? haul__fail_memory(g->operation, sizeof *g->values) : HAUL_OK;
+}
+
+/* Nodes without a result that is read are left out, as are initialisers. A node that is needed names all its results. */
+static void mark_needed(haul__onnx_saved *g)
+{
+    for (int i = 0; i < g->output_count; i++)
+        g->values[g->outputs[i].value].needed = true;
+    for (size_t n = g->node_count; n-- > 0;) {
+        haul__onnx_saved_node *node = &g->nodes[n];
+        for (int i = 0; i < node->output_count; i++)
+            node->needed = node->needed || g->values[g->numbers[node->output + i]].needed;
+        for (int i = 0; i < node->output_count && node->needed; i++)
+            g->values[g->numbers[node->output + i]].needed = true;
+        for (int i = 0; i < node->input_count && node->needed; i++)
+            if (g->numbers[node->input + i] != HAUL__ONNX_ABSENT)
+                g->values[g->numbers[node->input + i]].needed = true;
+    }
+}
+
+/* ---- the whole ---- */
+
+static haul_status trace(tracer *t)
+{
+    haul_status status = HAUL_OK;
+    for (t->round = 0; t->round <= t->options->dynamic && !status; t->round++)
+        status = haul__dry_function_call(call_module, t, t->g->operation);
+    if (status)
+        return status;
+    t->newest = haul__malloc((t->run->program.store_count + 1) * sizeof *t->newest);
+    if (!t->newest)
+        return haul__fail_memory(t->g->operation, t->run->program.store_count * sizeof *t->newest);
+    for (size_t i = 0; i < t->run->program.store_count; i++)
+        t->newest[i] = -1;
+    status = learn_tensors(t);
+    status = status ? status : learn_inputs(t);
+    status = status ? status : trace_calls(t);
+    if (!status && t->g->failed)
+        return haul__fail_memory(t->g->operation, sizeof *t->known);
+    if (!status && t->missing)
+        return haul__fail(HAUL_UNSUPPORTED, t->g->operation, "module",
+                          "%d call%s cannot be written as ONNX (opset %lld): %s%s", t->missing,
+                          t->missing == 1 ? "" : "s", (long long)t->g->opset, t->list,
+                          t->missing > MOST_NAMED ? " and others" : "");
+    status = status ? status : trace_results(t);
+    if (!status)
+        mark_needed(t->g);
+    return status;
+}
+
+haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const haul_save_onnx_options *options)
+{
+    tracer             t = {.g = g, .module = module, .options = options};
+    haul__dry_function d;
+    const haul_shape  *first = &options->x[0]->shape;
+    while (t.input_count < HAUL_MAX_ARGUMENTS && options->x[t.input_count])
+        t.input_count++;
+    g->batch[0] = g->batch[1] = first->ndim ? first->dims[0] : 1;
+    if (options->dynamic) {
+        g->batch[0] = g->batch[0] > 1 && g->batch[0] < INT32_MAX ? g->batch[0] : SMALL_BATCH;
+        g->batch[1] = 2 * g->batch[0] + 1;
+    }
+    t.tensors = haul__module_tensor_list(module, &t.tensor_count);
+    if (!t.tensors)
+        return haul_error_status();
+    haul_status status = haul__dry_function_begin(&d, g->operation);
+    if (!status) {
+        t.run = d.run;
+        status = trace(&t);
+        haul__dry_function_end(&d);
+    }
+    haul__free(t.tensors);
+    haul__free(t.known);
+    haul__free(t.newest);
+    return status;
+}
