@@ -256,6 +256,11 @@ def facts_of(listed):
             "differentiable": row["differentiable"],
             "by": by,
         }
+        if "prototype" in row:  # what only gradients call has none
+            out[row["name"]]["prototype"] = row["prototype"]
+            out[row["name"]]["attributes"] = [
+                {key: o[key] for key in ("name", "type", "default")} for o in row.get("attributes", row.get("options", []))
+            ]
     return out
 
 

@@ -1,0 +1,95 @@
+/* Errors: the library's, for each thread, as exceptions of Python. */
+#include "core.h"
+
+static PyObject *exceptions; /* a dictionary: the name of a status -> the class; "" -> the class of all others */
+
+/* The exception of a function of the program, on its way through the library. */
+static _Thread_local PyObject *kept_type, *kept_value, *kept_trace;
+static _Thread_local bool      has_scope;
+
+void haulpy_begin(void)
+{
+    if (!has_scope)
+        has_scope = haul_scope_push_named("Python") != NULL;
+    haul_error_clear();
+}
+
+haul_scope *haulpy_enter(void)
+{
+    haulpy_begin();
+    return haul_scope_push_named("a call from Python");
+}
+
+/* Objects that end may have deleters of Python, which may not see the exception that is on its way. */
+void haulpy_leave(haul_scope *scope)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_BEGIN_ALLOW_THREADS haul_scope_pop(scope);
+    Py_END_ALLOW_THREADS   PyErr_Restore(type, value, trace);
+}
+
+void haulpy_keep_exception(const char *where)
+{
+    Py_XDECREF(kept_type);
+    Py_XDECREF(kept_value);
+    Py_XDECREF(kept_trace);
+    PyErr_Fetch(&kept_type, &kept_value, &kept_trace);
+    haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised an exception");
+}
+
+static PyObject *class_of(haul_status status)
+{
+    PyObject *found = exceptions ? PyDict_GetItemString(exceptions, haul_status_name(status)) : NULL;
+    if (!found && exceptions)
+        found = PyDict_GetItemString(exceptions, "");
+    return found ? found : PyExc_RuntimeError;
+}
+
+PyObject *haulpy_raise(void)
+{
+    if (PyErr_Occurred())
+        return NULL;
+    haul_status status = haul_error_status();
+    if (kept_type) {
+        PyErr_Restore(kept_type, kept_value, kept_trace);
+        kept_type = kept_value = kept_trace = NULL;
+        return NULL;
+    }
+    PyObject *class = class_of(status);
+    PyObject *error = PyObject_CallFunction(class, "s", status ? haul_error_message() : "the call failed");
+    if (!error)
+        return NULL;
+    PyObject *name = PyUnicode_FromString(haul_status_name(status));
+    PyObject *operation = PyUnicode_FromString(haul_error_operation());
+    PyObject *argument = PyUnicode_FromString(haul_error_argument());
+    if (name && operation && argument && !PyObject_SetAttrString(error, "status", name) &&
+        !PyObject_SetAttrString(error, "operation", operation) && !PyObject_SetAttrString(error, "argument", argument))
+        PyErr_SetObject(class, error);
+    Py_XDECREF(name);
+    Py_XDECREF(operation);
+    Py_XDECREF(argument);
+    Py_DECREF(error);
+    return NULL;
+}
+
+bool haulpy_failed(void)
+{
+    if (!haul_error_status() && !kept_type)
+        return false;
+    haulpy_raise();
+    return true;
+}
+
+PyObject *haulpy_set_exceptions(PyObject *module, PyObject *given)
+{
+    (void)module;
+    if (!PyDict_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "a dictionary of classes is expected");
+        return NULL;
+    }
+    Py_INCREF(given);
+    Py_XDECREF(exceptions);
+    exceptions = given;
+    Py_RETURN_NONE;
+}

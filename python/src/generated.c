@@ -1,0 +1,51 @@
+/* The functions of the library, as python/generate found them in the public headers. */
+#include "call.h"
+
+#define HAND_WRITTEN_METHODS                                                                                           \
+    {"item", haulpy_item, METH_NOARGS, "item($self)\n--\n\nThe value of the only element. Waits for the device."},     \
+        {"tolist", haulpy_to_list, METH_NOARGS,                                                                        \
+         "tolist($self)\n--\n\nThe elements as nested lists of numbers. Waits for the device."},                       \
+        {"__array__", (PyCFunction)(void (*)(void))haulpy_numpy, METH_VARARGS | METH_KEYWORDS,                         \
+         "Why NumPy cannot have the memory; else an array over it."},                                                  \
+        {"__dlpack__", (PyCFunction)(void (*)(void))haulpy_dlpack, METH_VARARGS | METH_KEYWORDS,                       \
+         "A capsule of DLPack that shares the memory."},                                                               \
+        {"__dlpack_device__", haulpy_dlpack_device, METH_NOARGS, "The device by DLPack's numbers."},
+
+#include "functions.inc"
+
+PyMethodDef *haulpy_methods_of(object_kind kind);
+PyMethodDef *haulpy_methods_of(object_kind kind)
+{
+    switch (kind) {
+#define X(NAME, name, class)                                                                                           \
+    case KIND_##NAME: return methods_of_##name;
+        OBJECT_KINDS(X)
+#undef X
+    default: return methods_of_module;
+    }
+}
+
+PyMethodDef *haulpy_array_methods(void);
+PyMethodDef *haulpy_array_methods(void)
+{
+    return methods_of_array;
+}
+
+PyMethodDef *haulpy_functions(void);
+PyMethodDef *haulpy_functions(void)
+{
+    return generated_functions;
+}
+
+const call_function *haulpy_operator(int index);
+const call_function *haulpy_operator(int index)
+{
+    static const call_function *const operators[] = {
+        &function_add,         &function_sub,        &function_mul,         &function_div,         &function_floor_div,
+        &function_remainder,   &function_pow,        &function_matmul,      &function_bitwise_and, &function_bitwise_or,
+        &function_bitwise_xor, &function_left_shift, &function_right_shift, &function_neg,         &function_abs,
+        &function_bitwise_not, &function_rsub,       &function_rdiv,        &function_rfloor_div,  &function_rremainder,
+        &function_rpow,        &function_lt,         &function_le,          &function_eq,          &function_ne,
+        &function_gt,          &function_ge};
+    return operators[index];
+}

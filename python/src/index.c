@@ -1,0 +1,192 @@
+/* x[...] and x[...] = value. */
+#include "core.h"
+
+/* The items of a key; Arrays that were made for it are held. */
+typedef struct key_items {
+    haul_index_items items;
+    bool             gathers; /* it has Arrays or ranges that go backwards: no view */
+    PyObject        *held[HAUL_INDEX_MOST];
+    int              held_count;
+} key_items;
+
+static haul_tensor *of(PyObject *self)
+{
+    return ((array_object *)self)->tensor;
+}
+
+static void drop(key_items *k)
+{
+    for (int i = 0; i < k->held_count; i++)
+        Py_DECREF(k->held[i]);
+}
+
+static PyObject *index_error(void)
+{
+    if (haul_error_status() != HAUL_INVALID_ARGUMENT || PyErr_Occurred())
+        return haulpy_raise();
+    haulpy_raise();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    char text[512];
+    PyOS_snprintf(text, sizeof text, "%s", haul_error_message());
+    PyErr_SetString(PyExc_IndexError, text);
+    return NULL;
+}
+
+static bool bound(PyObject *value, int64_t otherwise, int64_t *out)
+{
+    *out = otherwise;
+    if (value == Py_None)
+        return true;
+    PyObject *index = PyNumber_Index(value);
+    if (!index)
+        return false;
+    int overflow;
+    *out = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+    if (overflow) /* as Python: as far as there are elements */
+        *out = overflow < 0 ? -INT64_MAX : INT64_MAX;
+    return !PyErr_Occurred();
+}
+
+static bool range(PyObject *slice, haul_index_item *item)
+{
+    static const char *const names[] = {"start", "stop", "step"};
+    int64_t                  bounds[3];
+    bool                     fine = true;
+    for (int i = 0; fine && i < 3; i++) {
+        PyObject *value = PyObject_GetAttrString(slice, names[i]);
+        fine = value && bound(value, i == 2 ? 1 : HAUL_OPEN, &bounds[i]);
+        Py_XDECREF(value);
+    }
+    if (!fine)
+        return false;
+    if (!bounds[2]) {
+        PyErr_SetString(PyExc_ValueError, "the step of a slice cannot be 0");
+        return false;
+    }
+    if (bounds[0] == HAUL_OPEN && bounds[1] == HAUL_OPEN && bounds[2] == 1)
+        item->kind = HAUL_INDEX_ALL;
+    else
+        *item = (haul_index_item){HAUL_INDEX_RANGE, bounds[0], bounds[1], bounds[2], NULL};
+    return true;
+}
+
+static bool add(key_items *k, PyObject *value)
+{
+    if (k->items.count == HAUL_INDEX_MOST) {
+        PyErr_Format(PyExc_IndexError, "more than %d indices", HAUL_INDEX_MOST);
+        return false;
+    }
+    haul_index_item *item = &k->items.items[k->items.count++];
+    if (value == Py_None) {
+        item->kind = HAUL_INDEX_NEW;
+    } else if (value == Py_Ellipsis) {
+        item->kind = HAUL_INDEX_REST;
+    } else if (PySlice_Check(value)) {
+        if (!range(value, item))
+            return false;
+        k->gathers = k->gathers || (item->kind == HAUL_INDEX_RANGE && item->step < 0);
+    } else if (!haulpy_is_array(value) && !PyBool_Check(value) && PyIndex_Check(value)) {
+        item->kind = HAUL_INDEX_AT;
+        return haulpy_as_i64(value, "the index", &item->start);
+    } else {
+        PyObject *array = haulpy_is_array(value) ? Py_NewRef(value) : haulpy_build(value, HAUL_DTYPE_NONE, NULL);
+        if (!array)
+            return false;
+        k->held[k->held_count++] = array;
+        haul_dtype dtype = haul_tensor_dtype(of(array));
+        if (dtype != HAUL_BOOL && !haul_dtype_is_integer(dtype)) {
+            PyErr_Format(PyExc_IndexError, "an Array of %s is no index; integers or bools are expected",
+                         haul_dtype_name(dtype));
+            return false;
+        }
+        item->kind = HAUL_INDEX_BY;
+        item->by = of(array);
+        k->gathers = true;
+    }
+    return true;
+}
+
+static bool read_key(PyObject *key, key_items *k)
+{
+    *k = (key_items){0};
+    bool fine = true;
+    if (PyTuple_Check(key))
+        for (Py_ssize_t i = 0; fine && i < PyTuple_Size(key); i++)
+            fine = add(k, PyTuple_GetItem(key, i));
+    else
+        fine = add(k, key);
+    if (!fine)
+        drop(k);
+    return fine;
+}
+
+PyObject *haulpy_get_item(PyObject *self, PyObject *key)
+{
+    key_items k;
+    if (!read_key(key, &k))
+        return NULL;
+    if (!k.items.count)
+        k.items = (haul_index_items){1, {{.kind = HAUL_INDEX_REST}}};
+    haul_tensor           *t;
+    haul_scope            *scope = haulpy_enter();
+    Py_BEGIN_ALLOW_THREADS t = haul_index_with(of(self), &k.items);
+    Py_END_ALLOW_THREADS   drop(&k);
+    PyObject              *made = haul_tensor_is_valid(t) ? haulpy_array(t, t == of(self)) : index_error();
+    haulpy_leave(scope);
+    return made;
+}
+
+/* Into a view, or for Arrays as indices by a copy in which the elements are put. */
+static haul_status put(haul_tensor *x, const key_items *k, haul_tensor *value, double number)
+{
+    if (k->gathers)
+        return haul_copy_into(x, haul_index_put_with(x, value, &k->items));
+    haul_tensor *view = haul_index_with(x, &k->items);
+    return value ? haul_copy_into(view, value) : haul_fill_into(view, number);
+}
+
+int haulpy_set_item(PyObject *self, PyObject *key, PyObject *value)
+{
+    if (!value) {
+        PyErr_SetString(PyExc_TypeError, "elements of an Array cannot be deleted");
+        return -1;
+    }
+    key_items k;
+    if (!read_key(key, &k))
+        return -1;
+    if (!k.items.count)
+        k.items = (haul_index_items){1, {{.kind = HAUL_INDEX_REST}}};
+    PyObject *array = NULL;
+    double    number = 0;
+    bool      fine = true;
+    if (haulpy_is_array(value))
+        array = Py_NewRef(value);
+    else if (haulpy_is_number(value) && !k.gathers)
+        fine = haulpy_as_double(value, "the value", &number);
+    else
+        fine = (array = haulpy_build(value, haulpy_is_number(value) ? haul_tensor_dtype(of(self)) : HAUL_DTYPE_NONE,
+                                     haul_tensor_device(of(self)))) != NULL;
+    haul_status status = HAUL_OK;
+    if (fine) {
+        haul_scope            *scope = haulpy_enter();
+        Py_BEGIN_ALLOW_THREADS status = put(of(self), &k, array ? of(array) : NULL, number);
+        Py_END_ALLOW_THREADS if (status) index_error();
+        haulpy_leave(scope);
+    }
+    Py_XDECREF(array);
+    drop(&k);
+    return fine && !status ? 0 : -1;
+}
+
+Py_ssize_t haulpy_length(PyObject *self)
+{
+    if (haul_tensor_ndim(of(self)) > 0)
+        return (Py_ssize_t)haul_tensor_dim(of(self), 0);
+    PyErr_SetString(PyExc_TypeError, "an Array without dimensions has no length");
+    return -1;
+}

@@ -1,0 +1,141 @@
+"""The functions that python/generate makes: all operations, their arguments, their texts, and the stubs."""
+
+import ast
+import inspect
+import os
+import re
+import unittest
+
+import haul
+from haul import _haul
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OPERATIONS = os.path.join(HERE, "..", "..", "docs", "operations.json")
+# Operations with a prototype that Python has otherwise.
+OTHERWISE = {"copy_into", "fill_into", "zero_into", "scalar"}
+
+
+class Calls(unittest.TestCase):
+    def test_options_have_their_names(self):
+        haul.manual_seed(1)
+        x, w, b = haul.randn(2, 4, 8, 8), haul.randn(6, 2, 3, 3), haul.randn(6)
+        y = haul.conv2d(x, w, bias=b, stride=2, padding=(1, 0), groups=2, relu=True)
+        self.assertEqual(y.shape, (2, 6, 4, 3))
+        self.assertGreaterEqual(y.min().item(), 0)
+        self.assertEqual(haul.conv2d(x, w, None, 2, (1, 0), 1, 2, True).tolist()[0][0][0][0],
+                         haul.conv2d(x, w, stride=(2, 2), padding=[1, 0], groups=2, relu=True)[0, 0, 0, 0].item())
+        self.assertEqual(x.conv2d(w, groups=2, same=True).shape, (2, 6, 8, 8))
+        with self.assertRaises(haul.errors.ArgumentError):
+            haul.conv2d(x, w, groups=2, stride=0)
+
+    def test_zero_as_a_value(self):
+        x = haul.array([1.0, 3.0])
+        self.assertEqual(haul.var(x, correction=0).item(), 1)
+        self.assertEqual(haul.var(x).item(), 2)
+        self.assertEqual(haul.norm(haul.array([2.0, 0.0]), p=0).item(), 1)
+        y = haul.array([[0.0, 0.0], [0.0, 0.0]])
+        self.assertEqual(haul.cross_entropy(y, haul.array([0, 1]), ignore_index=0, reduction="sum").item(),
+                         haul.cross_entropy(y[1:], haul.array([1]), reduction="sum").item())
+
+    def test_reductions(self):
+        x = haul.arange(24).reshape(2, 3, 4)
+        self.assertEqual(x.sum(0, 2).tolist(), [60, 92, 124])
+        self.assertEqual(x.sum((0, 2)).tolist(), x.sum(axes=[0, 2]).tolist())
+        self.assertEqual(x.sum(axis=-1, keepdim=True).shape, (2, 3, 1))
+        self.assertEqual(haul.argmax(x, 2).tolist(), [[3] * 3] * 2)
+        with self.assertRaises(haul.Error):
+            x.sum(9)
+
+    def test_several_results(self):
+        values, indices = haul.topk(haul.array([3, 1, 2]), 2, 0, True)
+        self.assertEqual((values.tolist(), indices.tolist()), ([3, 2], [0, 2]))
+        self.assertEqual(haul.unique(haul.array([2, 1, 2])).tolist(), [1, 2])
+        values, inverse, counts = haul.unique(haul.array([2, 1, 2]), inverse=True, counts=True)
+        self.assertEqual((inverse.tolist(), counts.tolist()), ([1, 0, 1], [1, 2]))
+        self.assertEqual([p.tolist() for p in haul.split(haul.arange(5), 0, [2, 3])], [[0, 1], [2, 3, 4]])
+        self.assertEqual([p.shape for p in haul.arange(6).chunk(0, 3)], [(2,)] * 3)
+        q, r = haul.qr(haul.array([[2.0, 0.0], [0.0, 3.0]]))
+        self.assertEqual(abs(q @ r).tolist(), [[2, 0], [0, 3]])
+
+    def test_lists(self):
+        a, b = haul.ones(2), haul.zeros(2)
+        self.assertEqual(haul.cat([a, b], 0).tolist(), [1, 1, 0, 0])
+        self.assertEqual(haul.stack((a, b), 1).tolist(), [[1, 0], [1, 0]])
+        self.assertEqual(haul.einsum("i,j->ij", [a, a]).tolist(), [[1, 1], [1, 1]])
+        self.assertEqual(haul.einsum("i,i->", a, b).item(), 0)
+        self.assertEqual(haul.tensordot(a, a, [0], [0]).item(), 2)
+        with self.assertRaises(ValueError):
+            haul.tensordot(a, a, [0], [0, 1])
+        with self.assertRaises(TypeError):
+            haul.cat([a, 1], 0)
+        self.assertEqual(haul.pad(a, [1, 2], value=5).tolist(), [5, 1, 1, 5, 5])
+        self.assertEqual(haul.ones(2, 3).permute(1, 0).shape, (3, 2))
+
+    def test_numbers_as_operands(self):
+        x = haul.array([1.0, -1.0])
+        self.assertEqual(haul.maximum(x, 0).tolist(), [1, 0])
+        self.assertEqual(haul.where(x > 0, x, 5).tolist(), [1, 5])
+        self.assertEqual(haul.clamp(x, 0, 0.5).tolist(), [0.5, 0])
+
+    def test_results_that_are_operands(self):
+        x = haul.ones(3)
+        y = x.contiguous()
+        del x
+        self.assertEqual(y.tolist(), [1, 1, 1])
+        z = haul.cat([y], 0)
+        del y
+        self.assertEqual(z.tolist(), [1, 1, 1])
+
+
+class Names(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists(OPERATIONS), "needs the sources")
+    def test_every_operation_is_there(self):
+        import json
+
+        with open(OPERATIONS, encoding="utf-8") as f:
+            called = [row for row in json.load(f) if row.get("prototype")]
+        self.assertGreater(len(called), 300)
+        for row in called:
+            name = row["name"].removeprefix("haul_").removesuffix("_scalar")
+            if name in OTHERWISE:
+                continue
+            function = getattr(_haul, name)
+            parameters = set(inspect.signature(function).parameters)
+            for attribute in row["attributes"]:
+                short = {"HAUL_AXES(axis, ...)": "axes", "HAUL_PADS(size, ...)": "pads"}.get(attribute["name"],
+                                                                                         attribute["name"])
+                short = short.removeprefix(".")
+                self.assertTrue(parameters & {short, short + "_"}, f"{name}: {short}")
+
+    def test_texts(self):
+        for name in dir(_haul):
+            function = getattr(_haul, name)
+            if name.startswith("_") or isinstance(function, type):
+                continue
+            self.assertTrue(function.__doc__ and function.__doc__.strip(), name)
+            inspect.signature(function)
+        self.assertIn("cross-correlation", haul.conv2d.__doc__)
+
+    def test_stubs(self):
+        path = os.path.join(os.path.dirname(_haul.__file__), "_haul.pyi")
+        with open(path, encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+        stubs = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        names = {n for n in dir(_haul) if not n.startswith("_")}
+        self.assertEqual(names, set(stubs))
+        for name, node in stubs.items():
+            if isinstance(node, ast.FunctionDef) and name != "array":
+                self.assertEqual([a.arg for a in node.args.args + node.args.kwonlyargs],
+                                 list(inspect.signature(getattr(_haul, name)).parameters), name)
+            elif isinstance(node, ast.ClassDef):
+                methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
+                have = {m for m in dir(getattr(_haul, name)) if not m.startswith("_")}
+                self.assertFalse(methods - have, name)
+        self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), "py.typed")))
+
+    def test_no_name_of_c(self):
+        self.assertFalse([n for n in dir(haul) if re.match("haul_", n)])
+
+
+if __name__ == "__main__":
+    unittest.main()
