@@ -1,6 +1,6 @@
 /* Loaded ONNX models: results as onnxruntime's, or for lists of nodes as those of onnx's reference evaluator, on all
- * devices (tools/golden/onnx_models.py), and what modules can do:
- * training, copies, files, places. And models that are refused.
+ * devices (tools/golden/onnx_models.py, onnx_saved.py), and what modules can do: training, copies, files, places. And
+ * models that are refused.
  *
  * ctest: cuda; sim */
 #include <haul/onnx.h>
@@ -72,8 +72,8 @@ static void compare(haul_tensor *y, haul_tensor *want, const char *what)
     free(values);
 }
 
-static const char *const golden[] = {"pictures", "text",    "text_traced", "upscale",   "two",    "recurrent",
-                                     "encoder",  "windows", "samples",     "sequences", "indices"};
+static const char *const golden[] = {"pictures", "text",    "text_traced", "upscale",   "two",     "recurrent",
+                                     "encoder",  "windows", "samples",     "sequences", "indices", "saved"};
 
 static void results(haul_device *device)
 {
