@@ -48,7 +48,7 @@ HAUL_API haul_module *haul_load_onnx_with(const haul_load_onnx_options *options)
  *
  * The module is called in a dry run, in evaluation mode: nothing is computed, so only shapes and dtypes of the inputs
  * matter. Each call of an operation becomes one or several nodes. Dropout is left out, batch normalisation uses its
- * running statistics, and recurrent layers are written step by step. Parameters and buffers become initialisers with
+ * running statistics. Parameters and buffers become initialisers with
  * their names, so haul_load_onnx gives a module whose files of weights fit. The model's inputs and results have the
  * names of the module's.
  *

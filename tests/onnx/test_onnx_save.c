@@ -1,5 +1,5 @@
-/* haul_save_onnx: haul_load_onnx reads the files, and gives the module's results. Every sample of an operation and every
- * pointwise row is tried; networks, batches of any size, external data, and refusals. */
+/* haul_save_onnx: haul_load_onnx reads the files, and gives the module's results. Every sample of an operation and
+ * every pointwise row is tried; networks, batches of any size, external data, and refusals. */
 #include <haul/onnx.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -192,6 +192,28 @@ static void test_onnx_save__networks(void **state)
         assert_true(haul_module_tensors(again, others, 400) > 0);
         haul_scope_pop(scope);
     }
+}
+
+/* Operands in another layout than the operation takes, and lengths of sequences. */
+static haul_tensor *layouts(haul_module *m, haul_args *args)
+{
+    haul_tensor *turned = haul_transpose(haul_add_scalar(args->x[0], 1), 1, 2), *states;
+    haul_tensor *lengths = haul_module_buffer(m, "lengths");
+    haul_tensor *y = haul_call_child(m, "lstm", turned, HAUL_NONE, HAUL_NONE, lengths, .more = {&states});
+    return haul_add(haul_cumsum(haul_transpose(y, 0, 2), 1), haul_sum(states));
+}
+
+static void test_onnx_save__layouts(void **state)
+{
+    (void)state;
+    haul_module *m = haul_module_new("layouts", layouts);
+    assert_int_equal(haul_module_add(m, "lstm", haul_nn_lstm(5, 4, .bidirectional = true)), HAUL_OK);
+    assert_int_equal(
+        haul_module_add_buffer(m, "lengths", haul_from_host(HAUL_I64, HAUL_SHAPE(3), (int64_t[]){6, 2, 4})), HAUL_OK);
+    haul_tensor *x = haul_reshape(haul_cos(haul_arange(HAUL_F32, 0, 3 * 6 * 5, 1)), HAUL_SHAPE(3, 5, 6));
+    if (haul_save_onnx(FILE_NAME, m, x))
+        fail_msg("%s", haul_error_message());
+    compare(haul_call(load("layouts"), x), haul_call(m, x), 1e-5, "layouts");
 }
 
 static void test_onnx_save__recurrent(void **state)
@@ -446,6 +468,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_onnx_save__rows, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__networks, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__recurrent, enter, leave),
+        cmocka_unit_test_setup_teardown(test_onnx_save__layouts, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__sets_of_operators, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__names, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__external_data, enter, leave),

@@ -107,7 +107,10 @@ typedef struct haul__onnx_saving {
     const haul_program_value   *other_in, *other_out; /* the same in the other run */
     const void                 *attributes, *other;   /* as infer completed them; those of the other run */
     int                         y[HAUL__MAX_RESULTS]; /* results after the first */
-    const char                 *why;                  /* why the call cannot be written */
+    /* Parts of results, which views of the results are: places, and their values or ABSENT */
+    haul_program_value parts[HAUL__MAX_RESULTS];
+    int                part_values[HAUL__MAX_RESULTS];
+    const char        *why; /* why the call cannot be written */
 } haul__onnx_saving;
 
 typedef int haul__onnx_save_function(haul__onnx_saving *c);

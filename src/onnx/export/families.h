@@ -55,6 +55,7 @@ FAMILY(pad);
 FAMILY(permute);
 FAMILY(power_of);
 FAMILY(quotient);
+FAMILY(recurrent);
 FAMILY(reduce);
 FAMILY(remainder);
 FAMILY(repeat);

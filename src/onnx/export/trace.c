@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/shape.h"
+#include "engine/follow.h"
 #include "nn/module.h"
 #include "record/dry_function.h"
 
@@ -96,6 +97,74 @@ static haul_status call_module(void *context)
     }
     return t->run->program.incomplete ? haul__fail_memory(t->g->operation, sizeof *t->known) : HAUL_OK;
 }
+
+/* ---- the recorder ---- */
+
+/* The run counts as a recording, in which copies of operands to another layout are calls, too. The log has all that the
+ * writer needs, so nothing is done here. */
+
+static haul_status see_call(haul__recorder *recorder, int number, const haul__asked *asked)
+{
+    (void)recorder, (void)number, (void)asked;
+    return HAUL_OK;
+}
+
+static haul_status see_pass(haul__recorder *recorder, const haul__asked_pass *pass)
+{
+    (void)recorder, (void)pass;
+    return haul__fail(HAUL_UNSUPPORTED, "haul_save_onnx", "module", "forward computes gradients");
+}
+
+static void see_pass_end(haul__recorder *recorder)
+{
+    (void)recorder;
+}
+
+static haul_status see_gradients(haul__recorder *recorder, haul_tensor *const *gradients, int count)
+{
+    (void)recorder, (void)gradients, (void)count;
+    return HAUL_OK;
+}
+
+static haul_status see_function(haul__recorder *recorder, haul__asked_function *function)
+{
+    (void)recorder, (void)function;
+    return HAUL_OK;
+}
+
+static haul_status see_function_end(haul__recorder *recorder, const haul__asked_function *function,
+                                    haul_tensor *const *results, int count)
+{
+    (void)recorder, (void)function, (void)results, (void)count;
+    return HAUL_OK;
+}
+
+static haul_status see_mark(haul__recorder *recorder, const char *name)
+{
+    (void)recorder, (void)name;
+    return HAUL_OK;
+}
+
+static haul_status see_leaf(haul__recorder *recorder, haul_tensor *leaf, haul_tensor *gradient)
+{
+    (void)recorder, (void)leaf, (void)gradient;
+    return HAUL_OK;
+}
+
+static void see_refusal(haul__recorder *recorder, const char *why)
+{
+    (void)recorder, (void)why;
+}
+
+static const haul__recorder recorder = {.call = see_call,
+                                        .begin_pass = see_pass,
+                                        .end_pass = see_pass_end,
+                                        .gradients = see_gradients,
+                                        .begin_function = see_function,
+                                        .end_function = see_function_end,
+                                        .mark = see_mark,
+                                        .leaf = see_leaf,
+                                        .refuse = see_refusal};
 
 /* ---- values ---- */
 
@@ -211,7 +280,7 @@ static haul_status trace_call(tracer *t, const haul__program_call *c, const haul
     s.attributes = p->attributes.bytes + c->form.attributes;
     s.other = p->attributes.bytes + other->form.attributes;
     for (int i = 0; i < HAUL__MAX_RESULTS; i++)
-        s.y[i] = HAUL__ONNX_ABSENT;
+        s.y[i] = s.part_values[i] = HAUL__ONNX_ABSENT;
     for (int i = 0; i < c->operand_count; i++)
         x[i] = operand_of(t, &s.in[i], &s.why);
     s.y[0] = save_call(t, &s, c);
@@ -219,8 +288,18 @@ static haul_status trace_call(tracer *t, const haul__program_call *c, const haul
         cannot(t, c, s.why);
     for (int i = 0; i < c->result_count && !status; i++) /* the calls that follow are looked at, too */
         status = learn_result(t, &s.out[i], s.why ? haul__onnx_add_value(t->g, NULL, -1) : s.y[i]);
+    for (int i = 0; i < c->result_count && !status && !s.why; i++)
+        if (s.part_values[i] != HAUL__ONNX_ABSENT)
+            status = learn(t, &s.parts[i], s.part_values[i]);
     haul__free(x);
     return status;
+}
+
+/* A view of elements that have a value already. */
+static bool is_known_view(const tracer *t, const haul__program_call *c)
+{
+    const haul_program_value *y = t->run->program.values + c->value + c->operand_count;
+    return c->view_of >= 0 && c->result_count == 1 && y->store >= 0 && find(t, y) != HAUL__ONNX_ABSENT;
 }
 
 static haul_status differ(const tracer *t)
@@ -243,7 +322,7 @@ static haul_status trace_calls(tracer *t)
         const haul__program_call *other = &p->calls[p->described[b->first + i]];
         if (c->operation != other->operation || c->operand_count != other->operand_count)
             return differ(t);
-        if (c->listed)
+        if (c->listed && !is_known_view(t, c))
             status = trace_call(t, c, other);
     }
     return status;
@@ -280,7 +359,8 @@ static haul_status trace_results(tracer *t)
     return g->failed ? haul__fail_memory(g->operation, sizeof *g->values) : HAUL_OK;
 }
 
-/* Nodes without a result that is read are left out, as are initialisers. A node that is needed names all its results. */
+/* Nodes without a result that is read are left out, as are initialisers. A node that is needed names all its results.
+ */
 static void mark_needed(haul__onnx_saved *g)
 {
     for (int i = 0; i < g->output_count; i++)
@@ -331,6 +411,7 @@ haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const hau
 {
     tracer             t = {.g = g, .module = module, .options = options};
     haul__dry_function d;
+    haul__recorder     seen = recorder;
     const haul_shape  *first = &options->x[0]->shape;
     while (t.input_count < HAUL_MAX_ARGUMENTS && options->x[t.input_count])
         t.input_count++;
@@ -342,7 +423,7 @@ haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const hau
     t.tensors = haul__module_tensor_list(module, &t.tensor_count);
     if (!t.tensors)
         return haul_error_status();
-    haul_status status = haul__dry_function_begin(&d, g->operation);
+    haul_status status = haul__dry_function_begin_recorded(&d, &seen, g->operation);
     if (!status) {
         t.run = d.run;
         status = trace(&t);
