@@ -25,6 +25,15 @@ static int next_parameter(const call_function *f, int from)
     return from;
 }
 
+/* How many parameters behind this one need an argument: the items of a list leave these to them. */
+static Py_ssize_t needed_after(const call_function *f, int at)
+{
+    Py_ssize_t count = 0;
+    for (int i = at + 1; i < f->count; i++)
+        count += f->parameters[i].kind != PARAMETER_RESULTS && (f->parameters[i].flags & P_NEEDED);
+    return count;
+}
+
 static bool take_positional(call_frame *frame, PyObject *const *args, Py_ssize_t n, int at)
 {
     const call_function *f = frame->function;
@@ -37,7 +46,8 @@ static bool take_positional(call_frame *frame, PyObject *const *args, Py_ssize_t
         }
         Py_ssize_t            end = i;
         const call_parameter *p = &f->parameters[at];
-        while (takes_list(p) && end < n && is_item(p, args[end]))
+        Py_ssize_t            most = n - (takes_list(p) ? needed_after(f, at) : 0);
+        while (takes_list(p) && end < most && is_item(p, args[end]))
             end++;
         if (end - i < (p->kind == PARAMETER_SHAPE || p->kind == PARAMETER_AXES ? 2 : 1)) {
             if (!haulpy_argument(frame, at, args[i]))

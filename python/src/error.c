@@ -7,10 +7,18 @@ static PyObject *exceptions; /* a dictionary: the name of a status -> the class;
 static _Thread_local PyObject *kept_type, *kept_value, *kept_trace;
 static _Thread_local bool      has_scope;
 
+static void forget_kept(void)
+{
+    Py_CLEAR(kept_type);
+    Py_CLEAR(kept_value);
+    Py_CLEAR(kept_trace);
+}
+
 void haulpy_begin(void)
 {
     if (!has_scope)
         has_scope = haul_scope_push_named("Python") != NULL;
+    forget_kept(); /* the library went on without it: a recording calls a step again */
     haul_error_clear();
 }
 
@@ -31,11 +39,10 @@ void haulpy_leave(haul_scope *scope)
 
 void haulpy_keep_exception(const char *where)
 {
-    Py_XDECREF(kept_type);
-    Py_XDECREF(kept_value);
-    Py_XDECREF(kept_trace);
+    forget_kept();
     PyErr_Fetch(&kept_type, &kept_value, &kept_trace);
-    haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised an exception");
+    if (!haul_error_status()) /* else the exception is the library's own error */
+        haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised an exception");
 }
 
 static PyObject *class_of(haul_status status)
@@ -75,7 +82,7 @@ PyObject *haulpy_raise(void)
 
 bool haulpy_failed(void)
 {
-    if (!haul_error_status() && !kept_type)
+    if (!haul_error_status())
         return false;
     haulpy_raise();
     return true;

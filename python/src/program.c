@@ -79,10 +79,10 @@ static haul_tensor *forward(haul_module *self, haul_args *args)
         result = call_forward(object, args);
     if (PyErr_Occurred())
         haulpy_keep_exception("forward");
-    bool failed = !result;
     Py_DECREF(object);
     PyGILState_Release(gil);
-    return failed ? haul_tensor_fail(HAUL_INTERRUPTED, "forward", NULL, "the function of the program failed") : result;
+    return result ? result
+                  : haul_tensor_fail(haul_error_status(), "forward", NULL, "the function of the program failed");
 }
 
 /* _module_init(object, kind, inputs, results): makes the module of an object of a Python class. */
@@ -473,7 +473,7 @@ static haul_status run_step(void *context)
         haulpy_keep_exception("step");
     Py_XDECREF(value);
     PyGILState_Release(gil);
-    return value ? HAUL_OK : HAUL_INTERRUPTED;
+    return value ? HAUL_OK : haul_error_status();
 }
 
 /* _recording_new(function, variants, strict, frozen). The caller keeps the function as long as the recording. */
