@@ -22,6 +22,7 @@
 #include <haul/fft.h>
 #include <haul/files.h>
 #include <haul/fit.h>
+#include <haul/group.h>
 #include <haul/image.h>
 #include <haul/indexing.h>
 #include <haul/io.h>

@@ -33,7 +33,7 @@ KINDS = {"haul_tensor": "TENSOR", "haul_module": "MODULE", "haul_optimizer": "OP
          "haul_loader": "LOADER", "haul_transform": "TRANSFORM", "haul_grad_scaler": "SCALER", "haul_generator": "GENERATOR",
          "haul_schedule": "SCHEDULE", "haul_average": "AVERAGE", "haul_ledger": "LEDGER", "haul_profile": "PROFILE",
          "haul_safetensors": "SAFETENSORS", "haul_best_weights": "BEST_WEIGHTS",
-         "haul_recording": "RECORDING", "haul_parallel": "PARALLEL", "haul_plan": "PLAN"}
+         "haul_recording": "RECORDING", "haul_parallel": "PARALLEL", "haul_plan": "PLAN", "haul_group": "GROUP"}
 VALUES = {"double": "number(r)", "unsigned": "(unsigned)(next(r) % 80)", "int64_t": "integer(r)", "uint64_t": "(uint64_t)integer(r)", "_Bool": "one_in(r, 2)", "char": "one_in(r, 4) ? '.' : 0",
           "size_t": "size(r)", "haul_dtype": "dtype(r)", "haul_shape": "shape(r)", "const char *": "text(r)",
           "haul_device *": "device(r)", "haul_scope *": "scope(r)", "haul_tensor *const *": "one_in(r, 40) ? NULL : r->tensors",

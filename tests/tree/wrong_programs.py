@@ -29,6 +29,7 @@ FUNCTION = "void line_%d(struct state *s); void line_%d(struct state *s) { (void
 # (wrong, right)
 LINES = [
     ("haul_scalar(2, HAUL_F64)", "haul_scalar(2, .dtype = HAUL_F64)"),
+    ('haul_group_get("mpi", 10)', 'haul_group_get("mpi", .limit = 10)'),
     ("haul_scalar(2, 0)", "haul_scalar(2)"),
     ("haul_sum(s->x, 1)", "haul_sum(s->x, HAUL_AXES(1))"),
     ("haul_sum(s->x, 0)", "haul_sum(s->x, HAUL_AXES(0))"),

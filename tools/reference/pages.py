@@ -43,6 +43,7 @@ PARTS = [
         "parallel training.",
         ["train.h", "optim.h", "schedule.h", "average.h", "parallel.h"],
     ),
+    ("Several processes", "Groups of processes that compute together.", ["group.h"]),
     (
         "Data and files",
         "Datasets, batches and transforms, files of tensors and weights, and tensors of other libraries.",

@@ -33,6 +33,7 @@ enum kind {
     RECORDING,
     PARALLEL,
     PLAN,
+    GROUP,
     KINDS
 };
 enum { ROW = 24, LIST = 8, SCOPES = 6, KEPT = 64 };
@@ -453,6 +454,7 @@ static void restock(run *r)
     hold(r, OPTIMIZER, haul_sgd(net, 0.1, .momentum = 0.9));
     hold(r, SCALER, haul_grad_scaler_new(r->pool[OPTIMIZER][next(r) % ROW]));
     hold(r, GENERATOR, haul_generator_new(next(r)));
+    hold(r, GROUP, haul_group_split(haul_group_get("none"), 0, 0));
     hold(r, AVERAGE, haul_average_new(net, .decay = 0.5));
     hold(r, BEST_WEIGHTS, haul_best_weights_new(net));
     hold(r, RECORDING, haul_recording_new(recorded, NULL, .variants = 1 + (int)(next(r) % 3)));

@@ -1,0 +1,102 @@
+/* Process groups: several processes, the ranks, that compute together.
+ *
+ * A launcher starts the processes, on one machine or on several ones:
+ *
+ *     mpirun -n 4 ./program
+ *
+ * Each process is a rank, a number from 0 to the size of the group less 1. haul_group_get finds the others. An MPI
+ * library moves the bytes between ranks; Haul opens it at run time, whichever it is, and needs none for one rank.
+ *
+ * Collectives are called by all ranks of a group, in the same order and with
+ * operands of equal shapes and dtypes. They are numbered. Where the ranks call different ones, each gets an error that
+ * lists the calls. Sums are made in the order of a fixed tree by Haul's own code, so they are bit-identical on all
+ * ranks, and with every MPI library and network.
+ *
+ * A rank that does not reach a collective within the group's limit ends the group: the other ranks get an error that
+ * names the rank, its host, its process and the collective. A group on which a collective has failed cannot be used any
+ * more. If a rank was lost, the job cannot go on: two seconds after the error, or when the program exits if that is
+ * sooner, the library writes the error to standard error, ends all ranks of the job, and then its own process. This is
+ * the only case in which the library ends a process. */
+#ifndef HAUL_GROUP_H
+#define HAUL_GROUP_H
+
+#include <haul/base.h>
+#include <haul/dtype.h>
+#include <haul/error.h>
+#include <haul/tensor.h>
+
+HAUL_BEGIN
+
+/* A group of ranks. Those of haul_group_get live as long as the process; those of haul_group_split belong to a
+ * scope. */
+typedef struct haul_group haul_group;
+
+/* Options of haul_group_get.
+ *
+ * - name: positional: which group
+ *   - "auto": "mpi" if a launcher has started several processes, which its variables in the environment say
+ *     (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS); else "none"
+ *   - "mpi": the processes that the MPI library finds. The environment's variable `$HAUL_MPI` names the library,
+ *     as in `HAUL_MPI=libmpich.so.12`
+ *   - "none": this process alone
+ * - limit: how many seconds a collective waits for a rank. Default: the variable `$HAUL_GROUP_LIMIT`, else
+ *   300. It holds for all groups of the process */
+typedef struct HAUL__DESIGNATED haul_group_options {
+    const char *name;
+    HAUL__GUARD(limit)
+    double limit;
+} haul_group_options;
+
+/* The group of that name. All ranks call it. It is the same group each time.
+ *
+ * Fails with HAUL_INVALID_ARGUMENT for an unknown name; with HAUL_UNSUPPORTED if no MPI library can be opened: the
+ * message names the package; with HAUL_BACKEND if the library cannot start; with HAUL_STATE if the launcher started
+ * more processes than the library finds, because the two belong to different MPIs, and in the child of a fork. */
+#define haul_group_get(...) haul_group_get_with(HAUL__OPTIONS(haul_group_options, .name = __VA_ARGS__))
+HAUL_API haul_group *haul_group_get_with(const haul_group_options *options);
+
+/* The number of this process within the group, and how many ranks the group has; -1 on failure. */
+HAUL_API int haul_group_rank(const haul_group *group);
+HAUL_API int haul_group_size(const haul_group *group);
+
+/* Divide a group: the ranks that pass the same color are a new group. Its ranks are numbered in the order of `key`, and
+ * of their ranks in `group` where keys are equal. All ranks of `group` call it. A color is at least 0. The connections
+ * of a new group are kept until the process ends. */
+HAUL_API haul_group *haul_group_split(haul_group *group, int color, int key);
+
+/* What a group is made of. Texts live as long as the process.
+ *
+ * - kind: "mpi" or "none"
+ * - library: the MPI library's file, "libmpi.so.40"; "" for "none"
+ * - family: whose interface it has: "Open MPI", "MPICH" or "MPI ABI"; "" for "none"
+ * - version: as the library describes itself; "" for "none"
+ * - rank, size: of this process, and of the group
+ * - limit: seconds that a collective waits for a rank
+ * - collectives: how many collectives this rank has begun in the group
+ * - sent_bytes: elements that this rank has sent to other ranks, in bytes, since the group exists */
+typedef struct haul_group_properties {
+    const char *kind, *library, *family, *version;
+    int         rank, size;
+    double      limit;
+    int64_t     collectives, sent_bytes;
+} haul_group_properties;
+
+/* Fill *out with the properties of a group. */
+HAUL_API haul_status haul_group_describe(const haul_group *group, haul_group_properties *out);
+
+/* One rank of a group: its process, and the name of its host. */
+typedef struct haul_group_member {
+    int  rank;     /* its number in the group */
+    int  process;  /* the number of its process on its host */
+    char host[64]; /* the host's name */
+} haul_group_member;
+
+/* Fill *out with a rank of the group. Fails for a rank that the group does not have. */
+HAUL_API haul_status haul_group_member_get(const haul_group *group, int rank, haul_group_member *out);
+
+/* Wait until all ranks of the group have called this function. */
+HAUL_API haul_status haul_group_barrier(haul_group *group);
+
+HAUL_END
+
+#endif

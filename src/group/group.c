@@ -1,0 +1,327 @@
+/* Process groups as objects: how they are got, split, and described. */
+#include "group/group.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fnv.h"
+#include "base/system/fork.h"
+#include "base/text/plain.h"
+#include "group/launcher.h"
+#include "group/line.h"
+#include "group/thread.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the numbers */
+static haul_group     *groups;
+static int64_t         last_number;
+static haul_group     *alone, *world; /* of haul_group_get: the process holds them */
+static int             world_forks;
+
+HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
+
+/* ---- objects ---- */
+
+static void destroy(void *object)
+{
+    haul_group *g = object;
+    pthread_mutex_lock(&lock);
+    for (haul_group **at = &groups; *at; at = &(*at)->next)
+        if (*at == g) {
+            *at = g->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    haul__free(g->members);
+    haul__free(g->places);
+    haul__free(g->why);
+    haul__object_free(&g->object, sizeof *g);
+}
+
+static void describe(const void *object, bool dead, char *out, size_t size)
+{
+    const haul_group *g = object;
+    if (dead)
+        haul__snprintf(out, size, "group");
+    else
+        haul__snprintf(out, size, "group, rank %d of %d", g->rank, g->size);
+}
+
+static const haul__class group_class = {.name = "group", .destroy = destroy, .describe = describe};
+
+/* Sets what follows from the engine. In memory that was cleared. */
+static haul_status fill_in(haul_group *g, haul__engine *engine, uint64_t key)
+{
+    const size_t size = (size_t)engine->size;
+    g->engine = engine;
+    g->rank = engine->rank;
+    g->size = engine->size;
+    g->key = key;
+    g->members = haul__calloc(size, sizeof *g->members);
+    g->places = haul__calloc(size, sizeof *g->places);
+    if (!g->members || !g->places)
+        return haul__fail_memory("haul_group_get", size * sizeof *g->members);
+    for (int r = 0; r < g->size; r++) {
+        g->members[r].rank = g->places[r] = r;
+        haul__snprintf(g->members[r].host, sizeof g->members[r].host, "unknown");
+    }
+    haul_group_member *own = &g->members[g->rank];
+    own->process = (int)getpid();
+    if (gethostname(own->host, sizeof own->host))
+        haul__snprintf(own->host, sizeof own->host, "unknown");
+    own->host[sizeof own->host - 1] = '\0';
+    pthread_mutex_lock(&lock);
+    g->number = ++last_number;
+    g->next = groups;
+    groups = g;
+    pthread_mutex_unlock(&lock);
+    return HAUL_OK;
+}
+
+/* A group that no scope owns yet. NULL on failure. */
+static haul_group *new_group(haul__engine *engine, uint64_t key)
+{
+    haul_group *g = haul__object_new(sizeof *g, &group_class);
+    if (!g) {
+        haul__fail_memory("haul_group_get", sizeof *g);
+        return NULL;
+    }
+    memset((char *)g + sizeof g->object, 0, sizeof *g - sizeof g->object);
+    if (!fill_in(g, engine, key))
+        return g;
+    haul__object_release(g);
+    return NULL;
+}
+
+/* ---- members ---- */
+
+typedef struct introduction {
+    haul_group_member member;
+    int               place;
+} introduction;
+
+/* All ranks introduce themselves. Their versions of Haul must be equal, because their messages have to be. */
+static haul_status introduce(haul_group *g, int place)
+{
+    const haul__group_call call = {.name = "haul_group_get", .what = "Haul " HAUL_VERSION_STRING};
+    const size_t           size = (size_t)g->size;
+    introduction          *all = haul__calloc(size, sizeof *all);
+    int64_t               *bytes = haul__calloc(size, sizeof *bytes);
+    haul_status            status = HAUL_OK;
+    if (!all || !bytes) {
+        status = haul__fail_memory(call.name, size * sizeof *all);
+        goto out;
+    }
+    for (int r = 0; r < g->size; r++)
+        bytes[r] = (int64_t)sizeof *all;
+    all[g->rank] = (introduction){g->members[g->rank], place};
+    status = haul__work_wait(haul__group_gather_begin(g, &call, all, bytes));
+    for (int r = 0; !status && r < g->size; r++) {
+        g->members[r] = all[r].member;
+        g->members[r].host[sizeof all->member.host - 1] = '\0';
+        g->places[r] = all[r].place;
+    }
+    atomic_store(&g->sent_bytes, 0);
+out:
+    haul__free(all);
+    haul__free(bytes);
+    return status;
+}
+
+/* ---- getting ---- */
+
+static haul_group *get_alone(void)
+{
+    haul__engine *engine = NULL;
+    if (!alone && !haul__group_none.open(NULL, 0, 0, &engine))
+        alone = new_group(engine, 0);
+    return alone;
+}
+
+static haul_group *get_world(void)
+{
+    haul__engine *engine = NULL;
+    if (world && world_forks != haul__fork_count()) {
+        haul__fail(HAUL_STATE, "haul_group_get", NULL,
+                   "this process is the child of a fork, and its parent is a rank; call it before the fork");
+        return NULL;
+    }
+    if (world)
+        return world;
+    if (haul__group_thread_start(&haul__group_mpi, &engine))
+        return NULL;
+    haul_group *g = new_group(engine, HAUL__FNV);
+    if (!g)
+        return NULL;
+    haul__group_thread_know(g);
+    world_forks = haul__fork_count();
+    world = g;
+    return introduce(g, g->rank) ? NULL : g;
+}
+
+typedef struct group_name {
+    const char *name;
+    haul_group *(*get)(void);
+} group_name;
+
+static haul_group *get_auto(void)
+{
+    return haul__launcher_now().size > 1 ? get_world() : get_alone();
+}
+
+static const group_name names[] = {{"auto", get_auto}, {"mpi", get_world}, {"none", get_alone}};
+
+haul_group *haul_group_get_with(const haul_group_options *options)
+{
+    static const char      operation[] = "haul_group_get";
+    static pthread_mutex_t getting = PTHREAD_MUTEX_INITIALIZER;
+    if (!options || !options->name) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
+                   "the name is missing; write \"auto\", \"mpi\" or \"none\"");
+        return NULL;
+    }
+    if (options->limit != 0 && !(options->limit > 0 && options->limit < 1e9)) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "limit",
+                   "the limit is %g seconds; it must be above 0 and below 1e9", options->limit);
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(options->name, names[i].name) == 0) {
+            if (options->limit > 0)
+                haul__group_set_limit(options->limit);
+            pthread_mutex_lock(&getting);
+            haul_group *g = names[i].get();
+            pthread_mutex_unlock(&getting);
+            return g;
+        }
+    haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
+               "there is no group \"%.60s\"; the names are \"auto\", \"mpi\" and "
+               "\"none\"",
+               options->name);
+    return NULL;
+}
+
+/* ---- checks ---- */
+
+haul_status haul__group_check(const haul_group *group, const char *operation)
+{
+    haul_status status = haul__check_object(group, &group_class, operation, "group");
+    if (!status && group->engine->kind->threaded && world_forks != haul__fork_count())
+        return haul__fail(HAUL_STATE, operation, "group",
+                          "this process is the child of a fork; only its parent is a rank of the group");
+    return status;
+}
+
+haul_status haul__group_check_rank(const haul_group *group, int rank, const char *operation, const char *argument)
+{
+    if (rank >= 0 && rank < group->size)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "there is no rank %d; the group has ranks 0 to %d",
+                      rank, group->size - 1);
+}
+
+int64_t haul__group_number(const haul_group *group)
+{
+    return group->number;
+}
+
+static haul_group *find(int64_t number, uint64_t key)
+{
+    pthread_mutex_lock(&lock);
+    haul_group *g = groups;
+    while (g && (number ? g->number != number : g->key != key))
+        g = g->next;
+    pthread_mutex_unlock(&lock);
+    return g;
+}
+
+haul_group *haul__group_of_number(int64_t number, const char *operation)
+{
+    haul_group *g = find(number, 0);
+    if (!g)
+        haul__fail(HAUL_STATE, operation, "group", "the group has ended");
+    return g;
+}
+
+const haul_group *haul__group_of_key(uint64_t key)
+{
+    return find(0, key);
+}
+
+/* ---- properties ---- */
+
+int haul_group_rank(const haul_group *group)
+{
+    return haul__check_object(group, &group_class, "haul_group_rank", "group") ? -1 : group->rank;
+}
+
+int haul_group_size(const haul_group *group)
+{
+    return haul__check_object(group, &group_class, "haul_group_size", "group") ? -1 : group->size;
+}
+
+haul_status haul_group_describe(const haul_group *group, haul_group_properties *out)
+{
+    static const char operation[] = "haul_group_describe";
+    haul_status       status = haul__check_object(group, &group_class, operation, "group");
+    if (status || !out)
+        return status ? status : haul__fail_null(operation, "out");
+    *out = (haul_group_properties){.kind = group->engine->kind->name,
+                                   .rank = group->rank,
+                                   .size = group->size,
+                                   .limit = haul__group_limit(),
+                                   .collectives = (int64_t)atomic_load(&group->begun),
+                                   .sent_bytes = atomic_load(&group->sent_bytes)};
+    group->engine->kind->describe(group->engine, out);
+    return HAUL_OK;
+}
+
+haul_status haul_group_member_get(const haul_group *group, int rank, haul_group_member *out)
+{
+    static const char operation[] = "haul_group_member_get";
+    if (haul__check_object(group, &group_class, operation, "group") ||
+        haul__group_check_rank(group, rank, operation, "rank"))
+        return haul_error_status();
+    if (!out)
+        return haul__fail_null(operation, "out");
+    *out = group->members[rank];
+    return HAUL_OK;
+}
+
+/* ---- splitting ---- */
+
+haul_group *haul_group_split(haul_group *group, int color, int key)
+{
+    static const char operation[] = "haul_group_split";
+    if (haul__group_check(group, operation))
+        return NULL;
+    if (color < 0) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, "color", "the color is %d; it must be at least 0", color);
+        return NULL;
+    }
+    if (haul__is_trial()) {
+        haul__fail(HAUL_UNSUPPORTED, operation, NULL, "a group cannot be split in a dry run or a recorded step");
+        return NULL;
+    }
+    haul__engine *engine = NULL;
+    haul__work   *w = haul__work_split(group, color, key, &engine);
+    if (haul__work_wait(w))
+        return NULL;
+    const uint64_t about[] = {group->key, ++group->splits, (uint64_t)color};
+    haul_group    *g = new_group(engine, haul__fnv(HAUL__FNV, about, sizeof about));
+    if (g && introduce(g, group->places[group->rank])) {
+        haul__object_release(g);
+        g = NULL;
+    }
+    return g ? haul__own(g, operation) : NULL;
+}
+
+haul_status haul_group_barrier(haul_group *group)
+{
+    const haul__group_call call = {.name = "haul_group_barrier"};
+    if (haul__group_check(group, call.name))
+        return haul_error_status();
+    return haul__work_wait(haul__group_broadcast_begin(group, &call, NULL, 0, 0));
+}

@@ -1,0 +1,372 @@
+/* Control messages between group threads: roll calls, the leaving of ranks, and errors that end a job.
+ *
+ * When a work has waited for the limit, its rank asks all ranks how far they are in the work's group. A rank that
+ * answers that it has not begun the collective, or that does not answer at all, is the one that the others wait for: an
+ * error names it, goes to all ranks, and ends the job. A rank whose program exits says so, and goes on answering until
+ * all ranks have exited: only then can the library be finished. */
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/system/clock.h"
+#include "base/text/plain.h"
+#include "group/line.h"
+#include "group/thread.h"
+
+#define line   haul__group_line
+#define SECOND INT64_C(1000000000)
+
+enum { PATIENCE_S = 2, FLUSH_ROUNDS = 200 };
+
+typedef enum control_type {
+    ASK,     /* for the state of the group `key` */
+    ANSWER,  /* `number` collectives were begun there */
+    LEAVING, /* the program exits */
+    GONE,    /* the last message */
+    LOST     /* a rank was lost: the job ends with the error `text` */
+} control_type;
+
+typedef struct control {
+    int64_t  type;
+    uint64_t key, number;
+    char     text[488];
+} control;
+
+typedef struct outgoing outgoing;
+struct outgoing {
+    outgoing     *next;
+    haul__request request;
+    control       message;
+};
+
+typedef struct peer {
+    haul__request receive;
+    control       in;
+    outgoing     *sends;
+    bool          leaving, gone, answered;
+    uint64_t      number;
+    char          says[128];
+} peer;
+
+static peer *peers; /* of all processes; freed never, because messages may be under way until the end */
+
+static struct {
+    bool        on, leaves, exit; /* `leaves`: a rank leaves; `exit`: this program waits for the others to exit */
+    haul__work *about;
+    int64_t     since;
+} call;
+
+static bool    told_leaving, told_gone;
+static int64_t waits_since; /* for the other ranks to leave */
+
+/* ---- messages ---- */
+
+static int processes(void)
+{
+    return line.engine->size;
+}
+
+static int self(void)
+{
+    return line.engine->rank;
+}
+
+static haul_status listen_to(int rank)
+{
+    peer *p = &peers[rank];
+    return line.engine->kind->receive(line.engine, &p->in, (int)sizeof p->in, rank, HAUL__GROUP_CONTROL, &p->receive);
+}
+
+static haul_status send_control(int rank, const control *message)
+{
+    outgoing *o = haul__malloc(sizeof *o);
+    if (!o)
+        return haul__fail_memory("haul_group_get", sizeof *o);
+    *o = (outgoing){.next = peers[rank].sends, .message = *message};
+    peers[rank].sends = o;
+    return line.engine->kind->send(line.engine, &o->message, (int)sizeof o->message, rank, HAUL__GROUP_CONTROL,
+                                   &o->request);
+}
+
+static void send_to_all(const control *message)
+{
+    for (int r = 0; r < processes(); r++)
+        if (r != self() && (!peers[r].gone || message->type == GONE))
+            send_control(r, message);
+}
+
+/* Frees messages that have arrived. Returns true if none is left. */
+static bool poll_sends(void)
+{
+    bool all = true;
+    for (int r = 0; r < processes(); r++)
+        for (outgoing **at = &peers[r].sends; *at;) {
+            outgoing *o = *at;
+            if (o->request.open && line.engine->kind->progress(line.engine, &o->request))
+                o->request.open = false;
+            if (o->request.open) {
+                all = false;
+                at = &o->next;
+                continue;
+            }
+            *at = o->next;
+            haul__free(o);
+        }
+    return all;
+}
+
+haul_status haul__roll_call_begin(void)
+{
+    peers = haul__calloc((size_t)processes(), sizeof *peers);
+    if (!peers)
+        return haul__fail_memory("haul_group_get", (size_t)processes() * sizeof *peers);
+    for (int r = 0; r < processes(); r++)
+        if (r != self() && listen_to(r))
+            return haul_error_status();
+    return HAUL_OK;
+}
+
+/* ---- answering ---- */
+
+static void answer(int rank, uint64_t key)
+{
+    control reply = {.type = ANSWER, .key = key};
+    pthread_mutex_lock(&line.lock);
+    const haul_group *g = haul__group_of_key(key);
+    const haul__work *w = line.first;
+    reply.number = g ? atomic_load(&g->begun) : 0;
+    if (w)
+        haul__snprintf(reply.text, sizeof reply.text, "waits in %s", w->name);
+    else if (line.exiting)
+        haul__snprintf(reply.text, sizeof reply.text, "its program has ended");
+    else
+        haul__snprintf(reply.text, sizeof reply.text, "computes");
+    pthread_mutex_unlock(&line.lock);
+    send_control(rank, &reply);
+}
+
+static void lose_with(const char *operation, const char *text)
+{
+    haul__fail(HAUL_STATE, operation, NULL, "%s", text);
+    haul__line_lose();
+}
+
+/* Another rank has found the error: the same for this one. */
+static void lose_as(const char *text)
+{
+    haul__error_record record;
+    haul__fail(HAUL_STATE, "haul_group_get", NULL, "lost");
+    haul__error_save(&record);
+    haul__snprintf(record.message, sizeof record.message, "%s", text);
+    haul__error_restore(&record);
+    haul__line_lose();
+}
+
+static bool has_rank(const haul_group *g, int process)
+{
+    for (int r = 0; r < g->size; r++)
+        if (g->places[r] == process)
+            return true;
+    return false;
+}
+
+static void ask(haul__work *about, bool leaves)
+{
+    if (call.on)
+        return;
+    call.on = true;
+    call.leaves = leaves;
+    call.exit = about == NULL;
+    call.about = about;
+    call.since = haul__system_ns();
+    for (int r = 0; r < processes(); r++)
+        peers[r].answered = false;
+    send_to_all(&(control){.type = ASK, .key = about ? about->group->key : 0});
+}
+
+/* A rank leaves: works that have not got what they need from it never will. */
+static void handle_leaving(int rank)
+{
+    peers[rank].leaving = true;
+    pthread_mutex_lock(&line.lock);
+    haul__work *w = line.first;
+    while (w && !(w->collective && has_rank(w->group, rank)))
+        w = w->later;
+    pthread_mutex_unlock(&line.lock);
+    if (w)
+        ask(w, true);
+}
+
+static void handle(int rank, control *message)
+{
+    peer *p = &peers[rank];
+    message->text[sizeof message->text - 1] = '\0';
+    switch (message->type) {
+    case ASK: answer(rank, message->key); break;
+    case ANSWER:
+        p->answered = true;
+        p->number = message->number;
+        haul__snprintf(p->says, sizeof p->says, "%s", message->text);
+        break;
+    case LEAVING: handle_leaving(rank); break;
+    case GONE: p->gone = true; break;
+    default: lose_as(message->text); break;
+    }
+}
+
+/* ---- judging ---- */
+
+static bool is_late(const haul__work *w, int r)
+{
+    const peer *p = &peers[w->group->places[r]];
+    if (r == w->group->rank || (w->peer >= 0 && r != w->peer))
+        return false;
+    return !p->answered || (w->collective ? p->number < w->number : !call.leaves);
+}
+
+static void blame(const haul__work *w, int first, int count)
+{
+    const haul_group        *g = w->group;
+    const haul_group_member *m = &g->members[first];
+    const peer              *p = &peers[g->places[first]];
+    char                     which[96], what[160], others[48] = "";
+    if (w->collective)
+        haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
+    else
+        haul__snprintf(which, sizeof which, "the message");
+    if (!p->answered)
+        haul__snprintf(what, sizeof what, "does not answer: it has stopped, has died or is cut off");
+    else if (w->collective)
+        haul__snprintf(what, sizeof what, "has not reached it; it has begun %llu, and %s",
+                       (unsigned long long)p->number, p->says);
+    else
+        haul__snprintf(what, sizeof what, "has not completed it, and %s", p->says);
+    if (count > 1)
+        haul__snprintf(others, sizeof others, ", nor do %d other ranks", count - 1);
+    char text[512];
+    haul__snprintf(text, sizeof text, "%s%s%.100s%s cannot be completed%s: rank %d (host %s, process %d) %s%s", which,
+                   w->what[0] ? " (" : "", w->what, w->what[0] ? ")" : "", "", first, m->host, m->process, what,
+                   others);
+    lose_with(w->name, text);
+}
+
+/* All ranks have answered, or had the time to. */
+static void judge_work(haul__work *w)
+{
+    int first = -1, count = 0;
+    for (int r = 0; r < w->group->size; r++)
+        if (is_late(w, r)) {
+            first = first < 0 ? r : first;
+            count++;
+        }
+    if (count > 0) {
+        blame(w, first, count);
+    } else if (!call.leaves && ++w->asked > 1) {
+        lose_with(w->name, "all ranks have begun the collective, but the library does not complete it");
+    } else if (!call.leaves) {
+        w->begun_ns = haul__system_ns();
+    }
+}
+
+/* This program has ended, and waits for the others. */
+static void judge_exit(void)
+{
+    waits_since = haul__system_ns();
+    for (int r = 0; r < processes(); r++) {
+        if (r == self() || peers[r].leaving || peers[r].answered)
+            continue;
+        char                     text[256];
+        const haul_group_member *m = &line.world->members[r];
+        haul__snprintf(text, sizeof text,
+                       "rank %d (host %s, process %d) does not answer: it has stopped, has died or "
+                       "is cut off",
+                       r, m->host, m->process);
+        lose_with("haul_group_get", text);
+        return;
+    }
+}
+
+static bool all_answered(void)
+{
+    for (int r = 0; r < processes(); r++)
+        if (r != self() && !peers[r].answered && !(call.exit && peers[r].leaving))
+            return false;
+    return true;
+}
+
+static void poll_call(void)
+{
+    if (!call.on || (!all_answered() && haul__system_ns() - call.since < PATIENCE_S * SECOND))
+        return;
+    call.on = false;
+    if (call.exit)
+        judge_exit();
+    else if (call.about)
+        judge_work(call.about);
+}
+
+/* ---- for the thread ---- */
+
+void haul__roll_call_poll(void)
+{
+    for (int r = 0; r < processes() && !line.lost; r++) {
+        peer *p = &peers[r];
+        while (p->receive.open && !line.lost) {
+            if (line.engine->kind->progress(line.engine, &p->receive)) {
+                lose_with("haul_group_get", haul_error_message());
+                return;
+            }
+            if (p->receive.open)
+                break;
+            control message = p->in;
+            if (message.type != GONE && listen_to(r))
+                p->gone = true;
+            handle(r, &message);
+        }
+    }
+    if (line.lost)
+        return;
+    poll_sends();
+    poll_call();
+}
+
+void haul__roll_call_about(haul__work *w)
+{
+    ask(w, false);
+}
+
+void haul__roll_call_forget(const haul__work *w)
+{
+    if (call.about == w)
+        call.about = NULL;
+}
+
+void haul__roll_call_end(const char *text)
+{
+    control message = {.type = LOST};
+    haul__snprintf(message.text, sizeof message.text, "%s", text);
+    send_to_all(&message);
+    for (int i = 0; i < FLUSH_ROUNDS && !poll_sends(); i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+bool haul__roll_call_leave(void)
+{
+    bool all_leave = true, all_gone = true;
+    if (!told_leaving) {
+        told_leaving = true;
+        waits_since = haul__system_ns();
+        send_to_all(&(control){.type = LEAVING});
+    }
+    for (int r = 0; r < processes(); r++) {
+        all_leave &= r == self() || peers[r].leaving;
+        all_gone &= r == self() || peers[r].gone;
+    }
+    if (all_leave && !told_gone) {
+        told_gone = true;
+        send_to_all(&(control){.type = GONE});
+    }
+    if (!all_leave && line.world && (double)(haul__system_ns() - waits_since) > haul__group_limit() * (double)SECOND)
+        ask(NULL, false);
+    return told_gone && all_gone && poll_sends();
+}

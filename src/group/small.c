@@ -1,0 +1,166 @@
+/* Small collectives, which wait: numbers of pieces, flags, options that must agree, and errors. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "group/work.h"
+
+/* ---- numbers ---- */
+
+/* The rows of each rank's pieces, as they travel: rank after rank, row after row. */
+static void pack(const haul__tree *tree, int rank, double *numbers, int rows, double *packed, bool unpack)
+{
+    const int from = haul__tree_first(tree, rank), count = haul__tree_first(tree, rank + 1) - from;
+    double   *portion = packed + (int64_t)from * rows;
+    for (int k = 0; k < rows; k++) {
+        double *row = numbers + (int64_t)k * tree->pieces + from, *part = portion + (int64_t)k * count;
+        memcpy(unpack ? row : part, unpack ? part : row, (size_t)count * sizeof *row);
+    }
+}
+
+static haul_status gather_packed(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                 double *packed, int rows)
+{
+    int64_t *bytes = haul__calloc((size_t)tree->ranks, sizeof *bytes);
+    if (!bytes)
+        return haul__fail_memory(call->name, (size_t)tree->ranks * sizeof *bytes);
+    for (int r = 0; r < tree->ranks; r++)
+        bytes[r] =
+            (haul__tree_first(tree, r + 1) - haul__tree_first(tree, r)) * (int64_t)rows * (int64_t)sizeof *packed;
+    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, packed, bytes));
+    haul__free(bytes);
+    return status;
+}
+
+haul_status haul__group_share_numbers(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                      double *numbers, int rows)
+{
+    if (haul__group_check(group, call->name))
+        return haul_error_status();
+    if (tree->ranks != group->size || tree->pieces < tree->ranks)
+        return haul__fail(HAUL_INVALID_ARGUMENT, call->name, "pieces",
+                          "%d pieces do not fit a group of %d ranks: each rank needs at least one", tree->pieces,
+                          group->size);
+    double *packed = haul__calloc((size_t)tree->pieces, (size_t)rows * sizeof *packed);
+    if (!packed)
+        return haul__fail_memory(call->name, (size_t)tree->pieces * (size_t)rows * sizeof *packed);
+    pack(tree, group->rank, numbers, rows, packed, false);
+    haul_status status = gather_packed(group, call, tree, packed, rows);
+    for (int r = 0; !status && r < tree->ranks; r++)
+        pack(tree, r, numbers, rows, packed, true);
+    haul__free(packed);
+    return status;
+}
+
+static double sum_in_order(const double *pieces, haul__tree_node node)
+{
+    if (node.to - node.from == 1)
+        return pieces[node.from];
+    const int    middle = haul__tree_middle(node);
+    const double first = sum_in_order(pieces, (haul__tree_node){node.from, middle});
+    return first + sum_in_order(pieces, (haul__tree_node){middle, node.to});
+}
+
+haul_status haul__group_sum_numbers(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                    double *numbers, int rows, double *totals)
+{
+    if (haul__group_share_numbers(group, call, tree, numbers, rows))
+        return haul_error_status();
+    for (int k = 0; k < rows; k++)
+        totals[k] = sum_in_order(numbers + (int64_t)k * tree->pieces, (haul__tree_node){0, tree->pieces});
+    return HAUL_OK;
+}
+
+/* ---- flags and texts ---- */
+
+/* Room for `bytes` of each rank, and the numbers of bytes; NULL on failure. */
+static char *equal_room(haul_group *group, const char *name, size_t bytes, int64_t **counts)
+{
+    const size_t size = (size_t)group->size;
+    char        *room = haul__calloc(size, bytes);
+    *counts = haul__calloc(size, sizeof **counts);
+    for (size_t r = 0; *counts && r < size; r++)
+        (*counts)[r] = (int64_t)bytes;
+    if (room && *counts)
+        return room;
+    haul__free(room);
+    haul__free(*counts);
+    haul__fail_memory(name, size * bytes);
+    return NULL;
+}
+
+haul_status haul__group_or(haul_group *group, const haul__group_call *call, uint64_t *bits)
+{
+    int64_t *counts;
+    if (haul__group_check(group, call->name))
+        return haul_error_status();
+    char *room = equal_room(group, call->name, sizeof *bits, &counts);
+    if (!room)
+        return haul_error_status();
+    memcpy(room + (size_t)group->rank * sizeof *bits, bits, sizeof *bits);
+    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, room, counts));
+    for (int r = 0; !status && r < group->size; r++) {
+        uint64_t one;
+        memcpy(&one, room + (size_t)r * sizeof one, sizeof one);
+        *bits |= one;
+    }
+    haul__free(room);
+    haul__free(counts);
+    return status;
+}
+
+enum { AGREED = 500 };
+
+haul_status haul__group_agree(haul_group *group, const haul__group_call *call, const char *text)
+{
+    int64_t *counts;
+    if (haul__group_check(group, call->name))
+        return haul_error_status();
+    char *room = equal_room(group, call->name, AGREED, &counts);
+    if (!room)
+        return haul_error_status();
+    haul__snprintf(room + (size_t)group->rank * AGREED, AGREED, "%s", text);
+    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, room, counts));
+    for (int r = 1; !status && !haul__is_dry() && r < group->size; r++) {
+        char *other = room + (size_t)r * AGREED;
+        other[AGREED - 1] = room[AGREED - 1] = '\0';
+        if (strcmp(other, room) != 0)
+            status =
+                haul__fail(HAUL_INVALID_ARGUMENT, call->name, NULL,
+                           "the ranks differ: rank 0 (host %s, process %d) has %.150s, but rank %d (host %s, process "
+                           "%d) has %.150s; they must be equal",
+                           group->members[0].host, group->members[0].process, room, r, group->members[r].host,
+                           group->members[r].process, other);
+    }
+    haul__free(room);
+    haul__free(counts);
+    return status;
+}
+
+/* ---- errors ---- */
+
+static haul_status nothing_next(haul__work *w)
+{
+    return haul__work_over(w);
+}
+
+void haul__group_pass_error(haul_group *group, const char *operation)
+{
+    haul__error_record error, *copy = haul__malloc(sizeof *copy);
+    haul__error_save(&error);
+    if (copy && group && group->size > 1 && error.status && !haul__is_trial()) {
+        const haul__group_call call = {.name = operation};
+        haul__work            *w = haul__work_new(group, &call);
+        if (w) {
+            *copy = error;
+            w->error = copy;
+            copy = NULL;
+            w->next = nothing_next;
+            haul__work *begun = haul__work_begin(w);
+            if (begun)
+                haul__work_wait(begun);
+        }
+    }
+    haul__free(copy);
+    haul__error_restore(&error);
+}

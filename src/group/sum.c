@@ -1,0 +1,257 @@
+/* Sums over the pieces of all ranks, in the order of the tree.
+ *
+ * The elements are cut into chunks, and a chunk into a segment for each rank. Each rank sends its nodes' segments to
+ * their owners, node after node; each owner adds up its segment of all nodes, in the order of the tree; and all gather
+ * the segments. So a rank sends about 2 (R - 1) / R of the elements where it has one node, as a ring would. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/system/clock.h"
+#include "core/shape.h"
+#include "device/device.h"
+#include "group/work.h"
+#include "memory/allocator.h"
+#include "transfer/copy.h"
+
+/* ---- in host memory ---- */
+
+/* Where the segment of a rank begins in the present chunk. */
+static int64_t segment(const haul__work *w, int rank)
+{
+    return w->sum.chunk * rank / w->group->size;
+}
+
+static int nodes_of(const haul__work *w, int rank)
+{
+    haul__tree_node nodes[HAUL__TREE_NODES];
+    return haul__tree_nodes(&w->sum.tree, rank, nodes);
+}
+
+static void **pointers(const haul__work *w)
+{
+    return w->sum.room;
+}
+
+/* The sums of this rank's nodes, as the caller passed them. */
+static char *own_sum(const haul__work *w, int node)
+{
+    return ((char **)w->sum.room)[w->sum.all + node];
+}
+
+static int segment_bytes(const haul__work *w, int rank)
+{
+    return (int)((segment(w, rank + 1) - segment(w, rank)) * (int64_t)w->sum.size);
+}
+
+/* Sends the node `w->sum.node` of each rank that has so many, and receives the others'. */
+static haul_status send_node(haul__work *w)
+{
+    haul__engine *e = w->group->engine;
+    const int     node = w->sum.node++, mine = segment_bytes(w, e->rank), own = w->sum.own;
+    int64_t       sent = 0;
+    int           before = 0; /* nodes of the ranks so far */
+    for (int r = 0; r < e->size; r++) {
+        const int  count = nodes_of(w, r);
+        const bool sends = node < own && r != e->rank, gets = node < count && r != e->rank;
+        w->counts[0][r] = sends ? segment_bytes(w, r) : 0;
+        w->counts[1][r] = (int)(segment(w, r) * (int64_t)w->sum.size);
+        w->counts[2][r] = gets ? mine : 0;
+        w->counts[3][r] = gets ? (before + node) * mine : 0;
+        before += count;
+        sent += w->counts[0][r];
+    }
+    atomic_fetch_add(&w->group->sent_bytes, sent);
+    /* A rank without that node sends nothing, from a pointer that is never the one for what it receives. */
+    const char *out = node < own ? own_sum(w, node) + w->sum.at * (int64_t)w->sum.size : (const char *)w->counts[0];
+    return e->kind->all_to_all(e, out, (haul__portions){w->counts[0], w->counts[1]}, w->sum.memory,
+                               (haul__portions){w->counts[2], w->counts[3]}, &w->requests[0]);
+}
+
+/* Adds up this rank's segment; the result goes to sums[0]. */
+static void add_segment(haul__work *w)
+{
+    const int     rank = w->group->rank;
+    const size_t  mine = (size_t)segment_bytes(w, rank);
+    const int64_t at = (w->sum.at + segment(w, rank)) * (int64_t)w->sum.size;
+    int           all = 0;
+    for (int r = 0; r < w->group->size; r++)
+        for (int node = 0, count = nodes_of(w, r); node < count; node++, all++)
+            pointers(w)[all] = r == rank ? own_sum(w, node) + at : (char *)w->sum.memory + (size_t)all * mine;
+    void *sum = haul__tree_sum(&w->sum.tree, w->sum.dtype, pointers(w), (int64_t)(mine / w->sum.size));
+    if (sum != own_sum(w, 0) + at && mine)
+        memcpy(own_sum(w, 0) + at, sum, mine);
+}
+
+static haul_status gather_segments(haul__work *w)
+{
+    haul__engine *e = w->group->engine;
+    for (int r = 0; r < e->size; r++) {
+        w->counts[0][r] = segment_bytes(w, r);
+        w->counts[1][r] = (int)(segment(w, r) * (int64_t)w->sum.size);
+    }
+    atomic_fetch_add(&w->group->sent_bytes, (int64_t)w->counts[0][e->rank] * (e->size - 1));
+    return e->kind->all_gather(e, own_sum(w, 0) + w->sum.at * (int64_t)w->sum.size,
+                               (haul__portions){w->counts[0], w->counts[1]}, &w->requests[0]);
+}
+
+static haul_status sum_next(haul__work *w)
+{
+    haul__sum *s = &w->sum;
+    if (s->count == 0 || (w->group->size == 1 && s->own == 1))
+        return haul__work_over(w);
+    if (w->phase == 2) { /* the chunk is done */
+        s->at += s->chunk;
+        s->node = 0;
+        w->phase = 1;
+    }
+    if (s->at == s->count)
+        return haul__work_over(w);
+    if (s->chunk > s->count - s->at)
+        s->chunk = s->count - s->at;
+    if (s->node < s->most)
+        return send_node(w);
+    add_segment(w);
+    w->phase = 2;
+    return gather_segments(w);
+}
+
+/* Memory for the segments of all ranks' nodes, and for the pointers. A chunk is one message, and what a rank receives
+ * of it has room. */
+static haul_status make_room(haul__work *w, void *const *sums)
+{
+    haul__sum *s = &w->sum;
+    for (int r = 0; r < w->group->size; r++) {
+        const int nodes = nodes_of(w, r);
+        s->all += nodes;
+        s->most = nodes > s->most ? nodes : s->most;
+    }
+    s->own = nodes_of(w, w->group->rank);
+    s->chunk = haul__group_message_bytes / (int64_t)s->size;
+    const int64_t fits = haul__group_call_bytes / (int64_t)s->size / s->all * w->group->size - w->group->size;
+    s->chunk = s->chunk > fits ? fits : s->chunk;
+    s->chunk = s->chunk > s->count ? s->count : s->chunk;
+    s->chunk = s->chunk < 1 ? 1 : s->chunk;
+    const size_t widest = (size_t)(s->chunk / w->group->size + 1) * s->size, bytes = widest * (size_t)s->all;
+    s->memory = haul__malloc(bytes);
+    s->room = haul__calloc((size_t)(s->all + s->own), sizeof *s->room);
+    if (!s->memory || !s->room)
+        return haul__fail_memory(w->name, bytes);
+    for (int i = 0; i < s->own; i++)
+        s->room[s->all + i] = sums[i];
+    return HAUL_OK;
+}
+
+static haul_status check_tree(const haul_group *g, const char *name, const haul__tree *tree)
+{
+    if (tree->ranks != g->size)
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, NULL, "the tree has %d ranks, the group %d", tree->ranks,
+                          g->size);
+    if (tree->pieces < tree->ranks)
+        return haul__fail(HAUL_INVALID_ARGUMENT, name, "pieces",
+                          "%d pieces are too few for %d ranks: each rank needs at least one", tree->pieces,
+                          tree->ranks);
+    return HAUL_OK;
+}
+
+/* A work that has not begun. */
+static haul__work *new_sum(haul_group *group, const haul__group_call *call, const haul__tree *tree, haul_dtype dtype,
+                           int64_t count)
+{
+    if (haul__group_check(group, call->name) || check_tree(group, call->name, tree))
+        return NULL;
+    if (dtype != HAUL_F32 && dtype != HAUL_F64 && dtype != HAUL_I32 && dtype != HAUL_I64) {
+        haul__fail(HAUL_DTYPE, call->name, NULL, "sums over ranks are of f32, f64, i32 or i64, not of %s",
+                   haul_dtype_name(dtype));
+        return NULL;
+    }
+    haul__work *w = haul__work_new(group, call);
+    if (!w)
+        return NULL;
+    w->sum = (haul__sum){.tree = *tree, .dtype = dtype, .size = haul__dtype_size(dtype), .count = count};
+    w->next = sum_next;
+    return w;
+}
+
+static haul__work *begin_sum(haul__work *w, void *const *sums)
+{
+    if (!make_room(w, sums))
+        return haul__work_begin(w);
+    haul__work_drop(w);
+    return NULL;
+}
+
+haul__work *haul__group_sum_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                  haul_dtype dtype, void *const *sums, int64_t count)
+{
+    haul__work *w = new_sum(group, call, tree, dtype, count);
+    return w ? begin_sum(w, sums) : NULL;
+}
+
+/* ---- of tensors ---- */
+
+static size_t offset_of(const haul_tensor *t)
+{
+    return (size_t)t->offset * haul__dtype_size(t->dtype);
+}
+
+/* Host memory with the elements of a tensor: its own, or a copy, which the work keeps. NULL on failure. */
+static void *host_elements(haul__work *w, haul_tensor *t, int i)
+{
+    const size_t bytes = haul_tensor_bytes(t);
+    if (haul__device_is_host(t->storage->device))
+        return haul__host_before(t->storage, i == 0, w->name) ? NULL : (char *)t->storage->buffer.host + offset_of(t);
+    haul__storage *host = haul__host_alloc_for(t->storage->device, bytes, w->name);
+    if (!host)
+        return NULL;
+    w->staged.storages[w->staged.count++] = host;
+    const haul__copy down = {
+        .operation = w->name, .to = {host, 0}, .from = {t->storage, offset_of(t)}, .bytes = bytes, .fresh = true};
+    if (haul__transfer(&down) || haul__host_before(host, true, w->name))
+        return NULL;
+    return host->buffer.host;
+}
+
+haul_status haul__staged_finish(haul__work *w)
+{
+    haul_tensor *t = w->staged.result;
+    if (haul__is_dry())
+        return HAUL_OK;
+    if (haul__device_is_host(t->storage->device)) {
+        haul__add_long(&t->storage->version, 1);
+        return HAUL_OK;
+    }
+    const haul__copy up = {.operation = w->name,
+                           .to = {t->storage, offset_of(t)},
+                           .from = {w->staged.storages[0], 0},
+                           .bytes = haul_tensor_bytes(t)};
+    if (haul__transfer(&up))
+        return haul_error_status();
+    haul__add_long(&t->storage->version, 1);
+    return HAUL_OK;
+}
+
+haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                          haul_tensor *const *sums)
+{
+    haul__work *w = new_sum(group, call, tree, sums[0]->dtype, sums[0]->count);
+    if (!w)
+        return NULL;
+    void *hosts[HAUL__TREE_NODES];
+    w->sum.own = nodes_of(w, group->rank);
+    w->staged.storages = haul__calloc((size_t)w->sum.own, sizeof *w->staged.storages);
+    if (!w->staged.storages) {
+        haul__fail_memory(call->name, (size_t)w->sum.own * sizeof *w->staged.storages);
+        haul__work_drop(w);
+        return NULL;
+    }
+    haul__object_keep(sums[0]);
+    w->staged.result = sums[0];
+    for (int i = 0; i < w->sum.own; i++) {
+        hosts[i] = haul__is_dry() || sums[i]->count == 0 ? w : host_elements(w, sums[i], i);
+        if (!hosts[i]) {
+            haul__work_drop(w);
+            return NULL;
+        }
+    }
+    return begin_sum(w, hosts);
+}

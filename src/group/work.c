@@ -1,0 +1,288 @@
+/* Works: how they begin, compare their heads, get on and end. What the data of each kind of collective needs is in
+ * moves.c. */
+#include "group/work.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/fnv.h"
+#include "base/system/clock.h"
+#include "base/text/plain.h"
+#include "group/thread.h"
+
+/* ---- making and freeing ---- */
+
+/* All arrays of one element for each rank, in one piece of memory. */
+static bool make_arrays(haul__work *w)
+{
+    const size_t size = (size_t)w->group->size;
+    int         *counts = haul__calloc(size, 4 * sizeof *counts);
+    int64_t     *bytes = haul__calloc(size, 2 * sizeof *bytes);
+    w->heads = haul__calloc(size, sizeof *w->heads);
+    for (int i = 0; i < 4; i++)
+        w->counts[i] = counts ? counts + (size_t)i * size : NULL;
+    w->in_bytes = bytes;
+    w->out_bytes = bytes ? bytes + size : NULL;
+    return counts && bytes && w->heads;
+}
+
+haul__work *haul__work_new(haul_group *group, const haul__group_call *call)
+{
+    haul__work *w = haul__calloc(1, sizeof *w);
+    if (!w) {
+        haul__fail_memory(call->name, sizeof *w);
+        return NULL;
+    }
+    haul__object_keep(group);
+    w->group = group;
+    w->name = call->name;
+    w->collective = true;
+    w->peer = -1;
+    haul__snprintf(w->what, sizeof w->what, "%s", call->what ? call->what : "");
+    if (make_arrays(w))
+        return w;
+    haul__fail_memory(call->name, (size_t)group->size * sizeof *w->heads);
+    haul__work_drop(w);
+    return NULL;
+}
+
+void haul__work_drop(haul__work *w)
+{
+    if (!w)
+        return;
+    for (int i = 0; i < w->staged.count; i++)
+        haul__object_release(w->staged.storages[i]);
+    haul__free(w->staged.storages);
+    haul__object_release(w->staged.result);
+    haul__free(w->sum.memory);
+    haul__free(w->sum.room);
+    haul__free(w->counts[0]);
+    haul__free(w->in_bytes);
+    haul__free(w->heads);
+    haul__free(w->texts);
+    haul__free(w->copy);
+    haul__free(w->error);
+    haul__object_release(w->group);
+    haul__free(w);
+}
+
+/* ---- how it ends ---- */
+
+haul_status haul__work_over(haul__work *w)
+{
+    w->over = true;
+    return HAUL_OK;
+}
+
+void haul__work_fail(haul__work *w)
+{
+    w->status = haul_error_status();
+    if (!w->error)
+        w->error = haul__malloc(sizeof *w->error);
+    if (w->error)
+        haul__error_save(w->error);
+    w->over = true;
+}
+
+/* ---- heads and texts ---- */
+
+/* Equal portions of `bytes` for each rank, in two of the work's arrays. */
+static haul__portions equal_portions(haul__work *w, int bytes)
+{
+    for (int r = 0; r < w->group->size; r++) {
+        w->counts[0][r] = bytes;
+        w->counts[1][r] = bytes * r;
+    }
+    return (haul__portions){.bytes = w->counts[0], .at = w->counts[1]};
+}
+
+static void describe_rank(const haul_group *g, int rank, char *out, size_t size)
+{
+    const haul_group_member *m = &g->members[rank];
+    haul__snprintf(out, size, "rank %d (host %s, process %d)", rank, m->host, m->process);
+}
+
+/* The ranks' texts have arrived: the error that all of them get. */
+static haul_status texts_arrived(haul__work *w)
+{
+    const haul_group *g = w->group;
+    char              one[128], other[128];
+    int               first = -1;
+    for (int r = 0; r < g->size && first < 0; r++)
+        if (w->heads[r].passes_error)
+            first = r;
+    if (first >= 0) {
+        describe_rank(g, first, one, sizeof one);
+        return haul__fail(HAUL_STATE, w->name, NULL, "%s has failed: %.300s", one,
+                          w->texts + (size_t)first * HAUL__WORK_TEXT);
+    }
+    for (first = 1; first < g->size && w->heads[first].hash == w->heads[0].hash; first++)
+        ;
+    HAUL__ASSERT(first < g->size);
+    describe_rank(g, 0, one, sizeof one);
+    describe_rank(g, first, other, sizeof other);
+    return haul__fail(HAUL_INVALID_ARGUMENT, w->name, NULL,
+                      "the ranks differ in collective %llu: %s calls %.110s, but %s calls %.110s; all ranks of a group "
+                      "must make the same calls in the same order",
+                      (unsigned long long)w->number, one, w->texts, other, w->texts + (size_t)first * HAUL__WORK_TEXT);
+}
+
+static haul_status exchange_texts(haul__work *w)
+{
+    const size_t size = (size_t)w->group->size;
+    w->texts = haul__calloc(size, HAUL__WORK_TEXT);
+    if (!w->texts)
+        return haul__fail_memory(w->name, size * HAUL__WORK_TEXT);
+    char *own = w->texts + (size_t)w->group->rank * HAUL__WORK_TEXT;
+    if (w->error)
+        haul__snprintf(own, HAUL__WORK_TEXT, "%s", w->error->message);
+    else
+        haul__snprintf(own, HAUL__WORK_TEXT, "%s%s%s", w->name, w->what[0] ? " of " : "", w->what);
+    w->phase = -1;
+    return w->group->engine->kind->all_gather(w->group->engine, w->texts, equal_portions(w, HAUL__WORK_TEXT),
+                                              &w->requests[0]);
+}
+
+/* The heads have arrived: the data may move if they are equal. */
+static haul_status compare_heads(haul__work *w)
+{
+    w->phase = 1;
+    for (int r = 0; r < w->group->size; r++)
+        if (w->heads[r].passes_error || w->heads[r].hash != w->heads[0].hash)
+            return exchange_texts(w);
+    return HAUL_OK;
+}
+
+static haul_status exchange_heads(haul__work *w)
+{
+    haul__work_head *own = &w->heads[w->group->rank];
+    own->number = w->number;
+    own->hash = haul__fnv(haul__fnv(HAUL__FNV, w->name, strlen(w->name) + 1), w->what, strlen(w->what));
+    own->passes_error = w->error != NULL;
+    w->phase = 0;
+    return w->group->engine->kind->all_gather(w->group->engine, w->heads, equal_portions(w, (int)sizeof *own),
+                                              &w->requests[0]);
+}
+
+/* ---- steps ---- */
+
+/* True if a request is still open. */
+static haul_status poll_requests(haul__work *w, bool *open, bool *changed)
+{
+    *open = false;
+    for (int i = 0; i < 2; i++) {
+        haul__request *request = &w->requests[i];
+        if (!request->open)
+            continue;
+        if (w->group->engine->kind->progress(w->group->engine, request))
+            return haul_error_status();
+        *open |= request->open;
+        *changed |= !request->open;
+    }
+    return HAUL_OK;
+}
+
+enum { FRESH = -2, TEXTS = -1, HEADS = 0 };
+
+static haul_status move_on(haul__work *w)
+{
+    if (w->phase == FRESH)
+        return exchange_heads(w);
+    if (w->phase == TEXTS)
+        return texts_arrived(w);
+    if (w->phase == HEADS && (compare_heads(w) || w->phase == TEXTS))
+        return haul_error_status();
+    return w->next(w);
+}
+
+bool haul__work_step(haul__work *w)
+{
+    bool open, changed = false;
+    while (!w->over) {
+        if (poll_requests(w, &open, &changed)) {
+            haul__work_fail(w);
+            break;
+        }
+        if (open)
+            return changed;
+        changed = true;
+        w->begun_ns = haul__system_ns();
+        if (move_on(w))
+            haul__work_fail(w);
+    }
+    return true;
+}
+
+/* ---- beginning and waiting ---- */
+
+/* The group has failed before: the same error again. */
+static haul_status refuse_broken(haul__work *w)
+{
+    if (!w->group->broken)
+        return HAUL_OK;
+    const haul__error_record *why = w->group->why;
+    return haul__fail(HAUL_STATE, w->name, NULL, "the group cannot be used after a failed collective: %.400s",
+                      why ? why->message : "no memory was left for its error");
+}
+
+/* On the caller's thread, to the end. */
+static void run_here(haul__work *w)
+{
+    haul__error_record before;
+    haul__error_save(&before);
+    while (!w->over)
+        haul__work_step(w);
+    if (w->status) {
+        w->group->broken = true;
+        if (!w->group->why)
+            w->group->why = haul__malloc(sizeof *w->group->why);
+        if (w->group->why && w->error)
+            *w->group->why = *w->error;
+    }
+    haul__error_restore(&before);
+    atomic_store(&w->done, true);
+}
+
+haul__work *haul__work_begin(haul__work *w)
+{
+    w->phase = w->collective ? FRESH : 1;
+    w->begun_ns = haul__system_ns();
+    if (haul__is_dry()) {
+        w->over = true;
+        atomic_store(&w->done, true);
+        return w;
+    }
+    if (w->group->engine->kind->threaded)
+        return haul__group_thread_take(w);
+    if (refuse_broken(w)) {
+        haul__work_drop(w);
+        return NULL;
+    }
+    if (w->collective)
+        w->number = atomic_fetch_add(&w->group->begun, 1) + 1;
+    run_here(w);
+    return w;
+}
+
+bool haul__work_is_done(const haul__work *w)
+{
+    return !w || atomic_load(&w->done);
+}
+
+haul_status haul__work_wait(haul__work *w)
+{
+    if (!w)
+        return haul_error_status();
+    if (!atomic_load(&w->done))
+        haul__group_thread_wait(w);
+    haul_status status = w->status;
+    if (status && w->error)
+        haul__error_restore(w->error);
+    else if (status)
+        haul__fail(status, w->name, NULL, "the collective failed, and no memory was left for its error");
+    else if (w->staged.result)
+        status = haul__staged_finish(w);
+    haul__work_drop(w);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* A collective under way: what it moves, how far it is, and how it ended.
+ *
+ * A work is a sequence of calls of the kind's table. `next` begins the following one, or says that the work is over.
+ * Collectives begin with an exchange of *heads*: the number of the collective and a hash of its name and its text. If
+ * these differ, or if a rank passes an error, the ranks exchange texts instead of data, and all of them get the error.
+ *
+ *     waiting -> heads -> data ... -> over
+ *                      -> texts    -> over, failed
+ *
+ * 1. Of a group's collectives only the oldest that is not over runs, so all ranks run them in the same order.
+ * 2. Of the receives from one rank only the oldest runs. Sends do not wait for each other.
+ * 3. A work that is over is not touched by the group thread any more: its owner frees it. */
+#ifndef HAUL_GROUP_WORK_H
+#define HAUL_GROUP_WORK_H
+
+#include <stdatomic.h>
+
+#include "group/group.h"
+#include "group/kind.h"
+
+enum { HAUL__WORK_TEXT = 512, HAUL__GROUP_HOST = 64 };
+
+/* What ranks compare before a collective. */
+typedef struct haul__work_head {
+    uint64_t number, hash;
+    uint64_t passes_error;
+} haul__work_head;
+
+/* What goes before the data of a send. */
+typedef struct haul__work_note {
+    int64_t bytes;
+    char    name[56], what[192];
+} haul__work_note;
+
+typedef struct haul__sum {
+    haul__tree tree;
+    haul_dtype dtype;
+    size_t     size; /* of an element */
+    int64_t    count, chunk, at;
+    int        own, all, most; /* nodes of this rank, of all ranks, and of the rank that has the most of them */
+    int        node;           /* the one that is sent next */
+    void     **room;           /* where the segments of all nodes are; then the pointers for the tree */
+    void      *memory;
+} haul__sum;
+
+/* Tensors whose sum is computed in host memory. */
+typedef struct haul__staged {
+    haul_tensor    *result;
+    haul__storage **storages; /* in host memory */
+    int             count;
+} haul__staged;
+
+struct haul__work {
+    haul__work *later; /* in the queue */
+    haul_group *group; /* with a reference */
+    const char *name;
+    char        what[192];
+    bool        collective; /* it has a number, and heads */
+    bool        own;        /* freed when it is over, because no caller waits for it */
+    int         peer;       /* of a send or receive; else -1 */
+    bool        receives;
+    uint64_t    number;
+    int64_t     begun_ns; /* when it began, or last got on */
+    int         asked;    /* roll calls about it */
+
+    haul_status (*next)(haul__work *w); /* sets `over`, or begins requests */
+    haul__request requests[2];
+    int           phase;
+    bool          over;
+    atomic_bool   done; /* for its owner */
+    haul_status   status;
+
+    /* What it moves. */
+    char          *in;
+    char          *out; /* NULL: nothing but `in` */
+    int64_t       *in_bytes, *out_bytes;
+    int64_t        bytes, at;
+    int            root;
+    int            color, key;
+    haul__engine **made; /* of a split: where the engine goes */
+
+    haul__sum       sum;
+    haul__staged    staged;
+    haul__work_note note;
+
+    /* Arrays of one element for each rank. */
+    haul__work_head *heads;
+    int             *counts[4];
+    char            *texts; /* [size][HAUL__WORK_TEXT] */
+    void            *copy;  /* of the data of a send */
+
+    haul__error_record *error; /* of a failed work, or the one that it passes */
+};
+
+struct haul_group {
+    haul__object        object;
+    haul__engine       *engine;
+    haul_group         *next;   /* of all groups */
+    int64_t             number; /* from 1 on; on this process only */
+    uint64_t            key;    /* the same on all of the group's ranks */
+    int                 rank, size;
+    int                *places; /* ranks of the first group: where control messages go */
+    haul_group_member  *members;
+    uint64_t            splits;
+    atomic_ullong       begun;      /* collectives */
+    atomic_llong        sent_bytes; /* elements only */
+    bool                broken;     /* a collective has failed: guarded by the lock of the works */
+    haul__error_record *why;
+};
+
+/* A work for `group`, or NULL with the error recorded. */
+haul__work *haul__work_new(haul_group *group, const haul__group_call *call);
+void        haul__work_drop(haul__work *w);
+
+/* Passes a new work on, and returns it: it runs at once on this thread, or on the group thread. */
+haul__work *haul__work_begin(haul__work *w);
+
+/* Gets on with a work. Returns true if anything has changed. The thread's error goes to a work that fails. */
+bool haul__work_step(haul__work *w);
+
+/* The work is over and has failed with the thread's recorded error. */
+void haul__work_fail(haul__work *w);
+
+/* For `next`. */
+haul_status haul__work_over(haul__work *w);
+
+/* Copies the result of a sum in host memory to its tensor. */
+haul_status haul__staged_finish(haul__work *w);
+
+/* Splits a group, which is a collective. */
+haul__work *haul__work_split(haul_group *group, int color, int key, haul__engine **made);
+
+/* The group of this key on this process, or NULL. */
+const haul_group *haul__group_of_key(uint64_t key);
+
+/* For tests: the most bytes of a message, and of a rank's messages in one call of the table. */
+extern int64_t haul__group_message_bytes, haul__group_call_bytes;
+
+#endif
