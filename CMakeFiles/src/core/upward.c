@@ -1,0 +1,2 @@
+int haul_add(void);
+int upward(void) { return haul_add(); }

@@ -1,0 +1,92 @@
+/* Ranks that call different collectives, fail, stop, die, leave or are late. HAUL_TEST_FAULT says what the last rank
+ * does; tests/group/group_launchers.sh starts the program with MPI launchers, and reads what the ranks print. By itself
+ * it is one rank, and tests what happens without an MPI library. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "group/group.h"
+#include "support/scope.h"
+
+static void test_group_faults__a_missing_library_is_named(void **state)
+{
+    (void)state;
+    setenv("HAUL_MPI", "/nowhere/libmpi.so.40", 1);
+    assert_null(haul_group_get("mpi"));
+    assert_int_equal(haul_error_status(), HAUL_UNSUPPORTED);
+    assert_non_null(strstr(haul_error_message(), "/nowhere/libmpi.so.40"));
+    /* A library without MPI's functions. */
+    setenv("HAUL_MPI", "libm.so.6", 1);
+    assert_null(haul_group_get("mpi"));
+    assert_non_null(strstr(haul_error_message(), "MPI_Init"));
+    unsetenv("HAUL_MPI");
+}
+
+static void test_group_faults__launchers_are_known_by_their_variables(void **state)
+{
+    (void)state;
+    const char *variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
+    setenv("HAUL_MPI", "/nowhere/libmpi.so.40", 1);
+    setenv("SLURM_PROCID", "0", 1);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        setenv(variables[i], "1", 1);
+        assert_int_equal(haul_group_size(haul_group_get("auto")), 1);
+        setenv(variables[i], "2", 1);
+        assert_null(haul_group_get("auto"));
+        setenv(variables[i], "two", 1);
+        assert_non_null(haul_group_get("auto"));
+        unsetenv(variables[i]);
+    }
+    unsetenv("SLURM_PROCID");
+    unsetenv("HAUL_MPI");
+}
+
+static int report(void)
+{
+    fprintf(stderr, "%s\n", haul_error_message());
+    return 3;
+}
+
+static int misbehave(const char *fault)
+{
+    const haul__group_call other = {.name = "other", .what = "f32[3]"};
+    haul_group            *g = haul_group_get("auto");
+    if (!g)
+        return report();
+    const int rank = haul_group_rank(g), last = haul_group_size(g) - 1;
+    fprintf(stderr, "rank %d is process %d\n", rank, (int)getpid());
+    for (int i = 0; i < 3; i++)
+        if (haul_group_barrier(g))
+            return report();
+    if (rank == last) {
+        if (!strcmp(fault, "stop"))
+            raise(SIGSTOP);
+        else if (!strcmp(fault, "kill"))
+            raise(SIGKILL);
+        else if (!strcmp(fault, "leave"))
+            return 0;
+        else if (!strcmp(fault, "late"))
+            for (;;)
+                pause();
+        else if (!strcmp(fault, "error"))
+            haul_item(HAUL_NONE), haul__group_pass_error(g, "haul_item");
+        else if (!strcmp(fault, "mismatch") &&
+                 haul__work_wait(haul__group_broadcast_begin(g, &other, &(float){0}, 4, 0)))
+            return report();
+    }
+    return haul_group_barrier(g) ? report() : 0;
+}
+
+int main(void)
+{
+    const char *fault = getenv("HAUL_TEST_FAULT");
+    if (fault)
+        return misbehave(fault);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_group_faults__a_missing_library_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_group_faults__launchers_are_known_by_their_variables, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
