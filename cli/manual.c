@@ -25,10 +25,11 @@ static const help_entry environment[] = {
                          "value is an error."},
     {"HAUL_CPU_LEVEL", "base, v3 or v4: use only instructions of that level. Any other value is an error."},
     {"HAUL_PUBLISH", "off: haul train publishes nothing for haul top. Otherwise the folder for published pages."},
-    {"HAUL_WITHOUT", "Implementations of matrix products and convolutions to disable, separated by commas: "
-                     "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
-                     "kernel_tiles. Haul uses the next implementation that can compute the call. A wrong name is an "
-                     "error."},
+    {"HAUL_WITHOUT",
+     "Implementations of matrix products and convolutions to disable, separated by commas: "
+     "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
+     "kernel_tiles. Haul uses the next implementation that can compute the call. fusion is one as well: "
+     "without it followed steps compute each pointwise operation by itself. A wrong name is an error."},
     {"HAUL_DEBUG",
      "Words, separated by commas. lifetimes finds every use of an object that does not exist any more, and says where "
      "it was made and where it ended; the memory of objects is then never reused. dispatch reports to standard error, "

@@ -27,7 +27,7 @@ static const char *kind_name(haul_store_kind kind)
 
 /* ---- tables ---- */
 
-enum { MOST_COLUMNS = 8, GAP = 2, TEXT = 160 };
+enum { MOST_COLUMNS = 9, GAP = 2, TEXT = 160 };
 
 /* Columns that a narrow terminal has no room for are left out, those with the highest rank first. */
 typedef struct column {
@@ -137,7 +137,7 @@ static const haul_program_value *subject_of(const haul_program *p, const haul_pr
     return o->operand_count && p->values[o->value].store >= 0 ? &p->values[o->value] : NULL;
 }
 
-enum { NUMBER, OPERATION, MODULE, SECTION, RESULT, READS, WRITES, ARITHMETIC };
+enum { NUMBER, OPERATION, MODULE, SECTION, RESULT, READS, WRITES, ARITHMETIC, FUSED };
 
 static void operation_cell(const haul_program *p, int64_t row, int c, char *out, size_t size)
 {
@@ -151,7 +151,11 @@ static void operation_cell(const haul_program *p, int64_t row, int c, char *out,
     case RESULT: snprintf(out, size, "%s%s", v ? haul_dtype_name(v->dtype) : "", v ? text_shape(&v->shape) : ""); break;
     case READS: list_stores(p, o->value, o->operand_count, out, size); break;
     case WRITES: list_stores(p, o->value + o->operand_count, o->result_count, out, size); break;
-    default: snprintf(out, size, "%s", o->flops > 0 ? text_flops(o->flops) : "");
+    case ARITHMETIC: snprintf(out, size, "%s", o->flops > 0 ? text_flops(o->flops) : ""); break;
+    default:
+        snprintf(out, size, *o->unfused ? "no" : "");
+        if (o->fused >= 0)
+            snprintf(out, size, "%" PRId64, o->fused);
     }
 }
 
@@ -159,7 +163,7 @@ static void print_operations(const haul_program *p)
 {
     column columns[] = {{"#", true, 0, 0},        {"operation", false, 0, 0}, {"module", false, 4, 0},
                         {"section", false, 5, 0}, {"result", false, 1, 0},    {"reads", false, 2, 0},
-                        {"writes", false, 3, 0},  {"arithmetic", true, 6, 0}};
+                        {"writes", false, 3, 0},  {"arithmetic", true, 6, 0}, {"fused", true, 7, 0}};
     print_table(&(table){columns, sizeof columns / sizeof *columns, p->operation_count, operation_cell}, p);
 }
 
@@ -174,7 +178,7 @@ static void store_cell(const haul_program *p, int64_t row, int c, char *out, siz
     switch (c) {
     case STORE: snprintf(out, size, "%" PRId64, row); break;
     case BYTES: snprintf(out, size, "%s", text_count(s->bytes)); break;
-    case KIND: snprintf(out, size, "%s", s->outlives ? "stays" : kind_name(s->kind)); break;
+    case KIND: snprintf(out, size, "%s", s->outlives ? "stays" : s->within ? "within" : kind_name(s->kind)); break;
     case FROM:
         if (s->first >= 0)
             snprintf(out, size, "%" PRId64, s->first);
@@ -217,6 +221,41 @@ static void print_memory(const haul_program *p, const haul_device *device)
     print_wrapped(text, 8, 8);
 }
 
+/* How many operations have this reason why they are not fused; 0 if an operation before `at` has it, too. */
+static int64_t count_reason(const haul_program *p, int64_t at)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        const bool same = !strcmp(p->operations[i].unfused, p->operations[at].unfused);
+        if (same && i < at)
+            return 0;
+        count += same;
+    }
+    return count;
+}
+
+/* "12 operations in 5 commands; 3 alone: the operation before it is not pointwise". */
+static void print_fusion(const haul_program *p)
+{
+    char    text[1000];
+    int64_t parts = 0, chains = 0;
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        parts += p->operations[i].fused >= 0;
+        chains += p->operations[i].fused == i;
+    }
+    int length = snprintf(text, sizeof text, "%s pointwise operations in ", text_count(parts));
+    length += snprintf(text + length, sizeof text - (size_t)length, "%s %s", text_count(chains),
+                       chains == 1 ? "command" : "commands");
+    for (int64_t i = 0; i < p->operation_count; i++) {
+        const int64_t count = *p->operations[i].unfused ? count_reason(p, i) : 0;
+        if (count && (size_t)length < sizeof text)
+            length += snprintf(text + length, sizeof text - (size_t)length, "; %s alone: %s", text_count(count),
+                               p->operations[i].unfused);
+    }
+    printf("fusion  ");
+    print_wrapped(text, 8, 8);
+}
+
 bool show_program(const haul_program *p, const program_title *title, bool memory)
 {
     char text[400];
@@ -224,6 +263,7 @@ bool show_program(const haul_program *p, const program_title *title, bool memory
              text_count(p->store_count));
     print_wrapped(text, 0, 2);
     print_memory(p, title->device);
+    print_fusion(p);
     putchar('\n');
     if (memory)
         print_stores(p);
@@ -254,6 +294,8 @@ static cJSON *operation_json(const haul_program *p, const haul_program_operation
     json_text(object, "module", o->module);
     json_text(object, "section", o->section);
     json_number(object, "flops", o->flops);
+    json_whole(object, "fused", o->fused);
+    json_text(object, "unfused", o->unfused);
     json_stores(object, "operands", p, o->value, o->operand_count);
     json_stores(object, "results", p, o->value + o->operand_count, o->result_count);
     return object;
@@ -269,6 +311,7 @@ static cJSON *store_json(const haul_program_store *s)
     json_whole(object, "last", s->last);
     json_whole(object, "offset", s->offset);
     json_bool(object, "outlives", s->outlives);
+    json_bool(object, "within", s->within);
     json_text(object, "origin", s->origin);
     json_text(object, "module", s->module);
     return object;

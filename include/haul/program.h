@@ -50,6 +50,7 @@ typedef struct haul_program_store {
     int64_t         first, last; /* the first and the last operation that has it as an operand, a result or scratch
                                   * memory; -1: none does */
     int64_t offset;              /* bytes from the start of its device's arena; -1: it is in no arena */
+    bool    within;              /* it has no memory, because only the operations of one fused command use it */
 } haul_program_store;
 
 /* A tensor as an operation found or made it. */
@@ -76,6 +77,9 @@ typedef struct haul_program_operation {
     int          operand_count, result_count; /* numbers of operands and of results */
     int          view_of;                     /* the operand whose store its result shares; -1: it makes a store */
     int          command_count;               /* commands that it submits */
+    int64_t      fused;                       /* the first operation of the fused command that computes it in a followed
+                                               * step; -1: it is not fused */
+    const char *unfused;                      /* why a pointwise operation is not fused; else "" */
 } haul_program_operation;
 
 /* Memory of one device, without stores from outside and without pinned host memory. */
@@ -106,7 +110,10 @@ typedef struct haul_program {
  * - In a function that haul_estimate calls, it lists a part of that dry run. What the dry run made before is then from
  *   outside. So a program can build a network and make a first step without memory, and record the second one.
  * - Two stores share bytes of the arena only if the last operation of one comes before the first operation of the
- *   other; or if they share all bytes, and the last operation of one is elementwise and has the other as its result. */
+ *   other; or if they share all bytes, and the last operation of one is elementwise and has the other as its result.
+ *   Here the operations of a fused command count as one.
+ * - The memory is that of a followed step (haul/recording.h), in which neighbouring pointwise operations are fused on
+ *   the CPU. docs/guide.md says how the environment turns that off. */
 HAUL_API haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out);
 
 /* Free what the program holds; it is empty afterwards. NULL and empty programs are ignored. */

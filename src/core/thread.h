@@ -99,6 +99,7 @@ static inline haul__thread_state *haul__thread(void)
 #define HAUL__DRY_RECORDED 4u  /* the dry run becomes a recording */
 #define HAUL__FOLLOWED     8u  /* alone */
 #define HAUL__FOLLOW_MAKES 16u /* alone: a followed step allocates memory that it will need */
+#define HAUL__COLLECTS     32u /* alone: launches are put into a list (engine/collect.h) */
 
 static inline bool haul__is_trial(void)
 {

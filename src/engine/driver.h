@@ -65,6 +65,9 @@ haul_status haul__launch_command(haul__command *command, int id, haul__storage *
 /* In a dry run, instead of a launch; reads only the tensors of `launch`. */
 haul_status haul__launch_dry(haul_device *device, const haul__launch *launch);
 
+/* True for a call of haul_cast that converts, and keeps nothing with the operand. */
+bool haul__casts_plainly(const haul__call *c);
+
 /* The short path (short.c), which takes the long one if the call needs it. For pointwise operations, whose attributes
  * are two doubles, or none. */
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,

@@ -1,6 +1,8 @@
 /* Writes calls into the log of a dry run. */
 #include "engine/dry_call.h"
 
+#include "engine/driver.h"
+
 static haul_status add_value(haul__program *p, const haul_tensor *t, bool written)
 {
     const bool is_none = !t || haul__is_none(t);
@@ -54,6 +56,7 @@ haul_status haul__dry_call_describe(const haul__call *c)
     const haul__cost    cost = c->operation->compute ? haul__cost_of(c) : (haul__cost){0, 0};
     haul__program_call *call = &p->calls[p->now];
     call->in_place = c->operation->elementwise;
+    call->tiles = c->operation->elementwise || haul__casts_plainly(c);
     call->device = c->device;
     call->flops = cost.flops;
     call->bytes = cost.bytes;

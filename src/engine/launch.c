@@ -1,6 +1,7 @@
 /* Turns calls into commands, and computes what a call costs. */
 #include "device/launch_now.h"
 #include "device/residency.h"
+#include "engine/collect.h"
 #include "engine/driver.h"
 #include "kernels/kernels.h"
 #include "memory/allocator.h"
@@ -90,16 +91,25 @@ static inline bool take_hosts(haul_tensor *const *tensors, int count, void **hos
     return true;
 }
 
+/* In a dry run, or while launches are collected. */
+__attribute__((noinline)) static haul_status launch_elsewhere(const haul__call *c, const haul__launch *l)
+{
+    if (haul__collects()) {
+        const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
+        return kernel ? haul__collect(kernel, l) : haul_error_status();
+    }
+    haul__kernel_foresee(c->device, l->kernel, l->dtype);
+    return haul__launch_dry(c->device, l);
+}
+
 haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
 {
     void               *hosts[HAUL__MAX_BUFFERS];
     const haul__buffer *record = NULL;
     if (l->items == 0 || !haul__device_computes(c->device))
         return HAUL_OK;
-    if (haul__is_dry()) {
-        haul__kernel_foresee(c->device, l->kernel, l->dtype);
-        return haul__launch_dry(c->device, l);
-    }
+    if (haul__is_trial() && (haul__is_dry() || haul__collects()))
+        return launch_elsewhere(c, l);
     const haul__kernel *kernel = haul__kernel_for(c->device, l->kernel, l->dtype);
     if (!kernel || (l->checks && find_record(c, &record)))
         return haul_error_status();

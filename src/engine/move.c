@@ -5,6 +5,7 @@
 #include "base/half.h"
 #include "engine/copy.h"
 #include "engine/cross.h"
+#include "engine/driver.h"
 #include "engine/node.h"
 #include "engine/operation.h"
 #include "engine/placement/placing.h"
@@ -225,6 +226,13 @@ HAUL__OPERATION(cast) = {
     .gradient = pass_on,
     .cost = cost_of_cast,
 };
+
+bool haul__casts_plainly(const haul__call *c)
+{
+    const cast_attributes *a = haul__attributes_of(c);
+    return c->operation == &haul__operation_cast && c->view_of < 0 && !a->keeps &&
+           c->operands[0]->dtype != c->results[0]->dtype;
+}
 
 haul_tensor *haul_cast(haul_tensor *x, haul_dtype dtype)
 {

@@ -68,6 +68,7 @@ typedef struct haul__program_call {
     haul__program_module   module;
     bool                   listed;   /* it has succeeded, and is neither a section nor composed of others */
     bool                   in_place; /* a result may overwrite an operand of its layout */
+    bool                   tiles;    /* it is a launch of a kernel that takes pointwise_params */
     haul_device           *device;   /* NULL for a section */
     double                 flops;
     int64_t                bytes;

@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "program/arena.h"
 #include "record/constants.h"
+#include "record/fuse.h"
 #include "record/order.h"
 
 static const char operation[] = "haul_program_record";
@@ -108,7 +109,9 @@ static void add_operation(extract *x, const haul__ordered_call *item)
                                   .value = x->out->value_count,
                                   .operand_count = item->count,
                                   .result_count = c->result_count,
-                                  .view_of = c->view_of};
+                                  .view_of = c->view_of,
+                                  .fused = -1,
+                                  .unfused = ""};
     if (item->count < c->operand_count)
         take_share(x->log, item, o);
     memcpy(o->module, c->module.path, sizeof o->module);
@@ -227,8 +230,6 @@ static void find_mentions(extract *x)
 /* A store that nothing uses is needed when it is allocated, and one that outlives the range until its end. */
 static void find_lifetimes(extract *x)
 {
-    find_uses(x);
-    find_mentions(x);
     for (int64_t i = 0; i < x->out->store_count; i++) {
         const haul_program_store *s = &x->out->stores[i];
         const size_t              born = x->log->stores[x->of_store[i]].born_after;
@@ -242,34 +243,73 @@ static void find_lifetimes(extract *x)
 
 /* ---- results in the place of operands ---- */
 
-static bool same_form(const haul_program_value *a, const haul_program_value *b)
+/* The operations that compute at one time: one, or a chain from `first` to `last`. */
+typedef struct turn {
+    int64_t first, last;
+} turn;
+
+static turn turn_of(const extract *x, int64_t number)
 {
-    return a->dtype == b->dtype && a->offset == b->offset && haul__shape_equal(&a->shape, &b->shape) &&
-           haul__shape_same_strides(&a->shape, a->strides, b->strides);
+    const int64_t first = x->out->operations[number].fused;
+    return first < 0 ? (turn){number, number} : (turn){first, haul__program_chain_end(x->out, number)};
 }
 
-/* True if the result of operation `at` may be in the place of its operand. */
+/* True if the result may be in the place of the operand. */
 static bool may_replace(const extract *x, const haul_program_value *result, const haul_program_value *operand,
-                        int64_t at)
+                        const turn *at)
 {
-    if (result->store < 0 || operand->store < 0 || !same_form(result, operand))
+    if (result->store < 0 || operand->store < 0 || !haul__program_same_form(result, operand))
         return false;
     const haul_program_store *r = &x->out->stores[result->store], *o = &x->out->stores[operand->store];
     const int64_t             place = x->groups[operand->store];
     return is_inside(x, result->store) && is_inside(x, operand->store) && !x->constant[result->store] &&
            !x->constant[operand->store] && r->device == o->device && !r->pinned && !o->pinned && r->bytes == o->bytes &&
-           !o->outlives && !(x->apart && r->outlives) && x->groups[result->store] == result->store && r->first == at &&
-           o->last == at && x->items[place].last == at;
+           !o->outlives && !(x->apart && r->outlives) && x->groups[result->store] == result->store && !r->within &&
+           !o->within && r->first == at->first && o->last == at->last && x->items[place].last == at->last;
 }
 
-/* True if another operand is a different view of the same elements, which the result would overwrite before they are
- * read. */
-static bool is_read_otherwise(const haul_program_value *values, int count, int operand)
+/* True if the result of operation `number` would overwrite elements of the operand before they are read: through
+ * another view of the same elements, or by a later operation of the chain. */
+static bool is_read_otherwise(const extract *x, const turn *at, int64_t number, const haul_program_value *operand)
 {
-    for (int k = 0; k < count; k++)
-        if (k != operand && values[k].store == values[operand].store && !same_form(&values[k], &values[operand]))
-            return true;
+    for (int64_t i = at->first; i <= at->last; i++) {
+        const haul_program_operation *o = &x->out->operations[i];
+        const haul_program_value     *values = x->out->values + o->value;
+        for (int k = 0; k < o->operand_count + o->result_count; k++)
+            if (&values[k] != operand && values[k].store == operand->store &&
+                (i > number || !haul__program_same_form(&values[k], operand)))
+                return true;
+    }
     return false;
+}
+
+/* True if an operation before `number` in its chain writes the store already. */
+static bool is_made_before(const extract *x, const turn *at, int64_t number, int64_t store)
+{
+    for (int64_t i = at->first; i < number; i++) {
+        const haul_program_operation *o = &x->out->operations[i];
+        for (int64_t k = o->value; k < o->value + o->operand_count + o->result_count; k++)
+            if (x->out->values[k].store == store)
+                return true;
+    }
+    return false;
+}
+
+/* The first operand of the operation, or of those before it in its chain, in whose place the result may be; NULL: there
+ * is none. */
+static const haul_program_value *find_place(const extract *x, const turn *at, int64_t number,
+                                            const haul_program_value *result)
+{
+    if (is_made_before(x, at, number, result->store))
+        return NULL;
+    for (int64_t i = number; i >= at->first; i--) {
+        const haul_program_operation *o = &x->out->operations[i];
+        const haul_program_value     *values = x->out->values + o->value;
+        for (int k = 0; k < o->operand_count && (i == number || o->fused >= 0); k++)
+            if (may_replace(x, result, &values[k], at) && !is_read_otherwise(x, at, number, &values[k]))
+                return &values[k];
+    }
+    return NULL;
 }
 
 /* An elementwise operation of one command reads each element of an operand before it writes that of the result. */
@@ -281,15 +321,13 @@ static void share_places(extract *x)
         const haul__program_call *c = &x->log->calls[x->order->items[number].call];
         if (!c->in_place || c->result_count != 1 || x->out->operations[number].command_count != 1)
             continue;
-        const haul_program_value *values = x->out->values + x->out->operations[number].value;
-        const haul_program_value *result = values + c->operand_count;
-        for (int k = 0; k < c->operand_count; k++) {
-            if (!may_replace(x, result, &values[k], number) || is_read_otherwise(values, c->operand_count, k))
-                continue;
-            x->groups[result->store] = x->groups[values[k].store];
-            x->items[x->groups[result->store]].last = x->items[result->store].last;
-            break;
-        }
+        const turn                at = turn_of(x, number);
+        const haul_program_value *result = x->out->values + x->out->operations[number].value + c->operand_count;
+        const haul_program_value *operand = find_place(x, &at, number, result);
+        if (!operand)
+            continue;
+        x->groups[result->store] = x->groups[operand->store];
+        x->items[x->groups[result->store]].last = x->items[result->store].last;
     }
 }
 
@@ -313,7 +351,8 @@ static bool in_arena(const extract *x, int64_t store, const haul_device *device)
 
 static bool is_planned(const extract *x, int64_t store, const haul_device *device)
 {
-    return in_arena(x, store, device) && !x->constant[store] && !(x->apart && x->out->stores[store].outlives);
+    const haul_program_store *s = &x->out->stores[store];
+    return in_arena(x, store, device) && !x->constant[store] && !s->within && !(x->apart && s->outlives);
 }
 
 static haul_status plan_arena(extract *x, haul_program_memory *m)
@@ -370,9 +409,9 @@ static haul_status plan_memory(extract *x)
 
 /* ---- the function ---- */
 
-static haul_status extract_program(extract *x, bool moves)
+static haul_status extract_program(extract *x, bool follows)
 {
-    haul_status status = haul__program_order_make(x->log, &x->from, moves, x->order);
+    haul_status status = haul__program_order_make(x->log, &x->from, follows, x->order);
     if (!status)
         status = make_room(x);
     if (status)
@@ -382,18 +421,22 @@ static haul_status extract_program(extract *x, bool moves)
     describe_stores(x);
     if (x->apart && haul__program_find_constants(x->log, x->order, x->out, x->constant))
         return haul_error_status();
+    find_uses(x);
+    find_mentions(x);
+    if (follows && haul__program_fuse(x->log, x->order, x->out, x->constant))
+        return haul_error_status();
     find_lifetimes(x);
     share_places(x);
     return plan_memory(x);
 }
 
-haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
+haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool follows,
                                   haul_program *out, haul__program_links *links)
 {
     haul__program_order order = {.count = 0};
     extract             x = {
                     .log = log, .out = out, .from = *range, .end = log->change_count, .order = &order, .apart = links != NULL};
-    haul_status status = extract_program(&x, moves);
+    haul_status status = extract_program(&x, follows);
     free_extract(&x);
     haul__program_links made = {x.stores, order, x.constant};
     if (links)

@@ -12,10 +12,11 @@ typedef struct haul__program_links {
     bool *constants; /* of the program's stores: their values are the same in every run, and they are in no arena */
 } haul__program_links;
 
-/* `*out` is empty, and becomes the program; it stays empty on failure. moves: updates of parameters go where they free
- * memory early (record/order.h). links: NULL, or must be freed by the caller, also on failure; with them the arenas are
- * those of a followed step, in which what outlives it has memory of its own. */
-haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool moves,
+/* `*out` is empty, and becomes the program; it stays empty on failure. follows: as in a followed step, updates of
+ * parameters go where they free memory early (record/order.h), and pointwise operations are fused (record/fuse.h).
+ * links: NULL, or must be freed by the caller, also on failure; with them the arenas are those of a followed step, in
+ * which what outlives it has memory of its own. */
+haul_status haul__program_extract(const haul__program *log, const haul__program_range *range, bool follows,
                                   haul_program *out, haul__program_links *links);
 void        haul__program_links_free(haul__program_links *links);
 

@@ -7,8 +7,8 @@
 #include "memory/dry_run/dry_run.h"
 #include "record/order.h"
 
-/* haul_program_record; with `moves` false updates of parameters stay where the function makes them (record/order.h), as
- * in a step that runs as it is. */
+/* haul_program_record; with `moves` false updates of parameters stay where the function makes them (record/order.h),
+ * and nothing is fused, as in a step that runs as it is. */
 haul_status haul__program_record(haul_estimate_function *function, void *context, bool moves, haul_program *out);
 
 /* The same, which also finds for each of `count` tensors the number of its store in the program; -1: the program does

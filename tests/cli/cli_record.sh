@@ -15,16 +15,19 @@ for i, o in enumerate(p["operations"]):
         assert stores[k]["first"] <= i <= stores[k]["last"], (i, k)
 inside = [s for s in stores if s["offset"] is not None]
 assert inside and all(s["kind"] in ("inside", "scratch") for s in inside)
-assert all(s["kind"] == "outside" for s in stores if s["offset"] is None)
-end = lambda s: last if s["outlives"] else s["last"]
+assert all(s["kind"] == "outside" for s in stores if s["offset"] is None and not s["within"])
+# The operations of a fused command compute at once.
+turn = lambda i: i if i == last or p["operations"][i]["fused"] is None else p["operations"][i]["fused"]
+end = lambda s: last if s["outlives"] else turn(s["last"])
+begin = lambda s: turn(s["first"])
 for a in inside:
     assert a["offset"] + a["bytes"] <= p["arena_bytes"]
     for b in inside:
         if a is b or a["offset"] >= b["offset"] + b["bytes"] or b["offset"] >= a["offset"] + a["bytes"]:
             continue
-        before, after = sorted((a, b), key=lambda s: (s["first"], end(s)))
+        before, after = sorted((a, b), key=lambda s: (begin(s), end(s)))
         same = (a["offset"], a["bytes"]) == (b["offset"], b["bytes"])
-        assert end(before) < after["first"] or (end(before) == after["first"] and same), (a, b)
+        assert end(before) < begin(after) or (end(before) == begin(after) and same), (a, b)
 assert p["arena_bytes"] <= p["eager_peak_bytes"]
 print(len(p["operations"]), sum(s["outlives"] for s in stores))
 END
@@ -55,6 +58,11 @@ check "the memory" grep -q '^memory  .* as it runs, .* in one arena' out
 check "forward" grep -Eq '^ 0  haul_conv2d +conv1 +f32\[64,6,28,28\]' out
 check "backward" grep -q 'haul_linear_backward .*backward pass' out
 check "optimizer" grep -q 'haul_sgd .*optimizer step' out
+run 0 record resnet18 --device cpu
+check "fusion" grep -Eq '^fusion  [0-9]+ pointwise operations in [1-9][0-9]* commands' out
+check "why not" grep -q 'alone: the operation before it is not pointwise' out
+HAUL_WITHOUT=fusion run 0 record resnet18 --device cpu
+check "without fusion" grep -Eq '^fusion  0 pointwise operations in 0 commands; [0-9]+ alone: fusion is off' out
 run 0 record simplecnn --device cpu --memory
 check "stores" grep -Eq '^ +[0-9]+ +1,204,224  inside +0 +1 ' out
 run 0 record simplecnn --device cpu --dot step.dot

@@ -124,6 +124,13 @@ static haul_status make_both(training *eager, haul_recording *r, bool *failed)
 
 /* ---- updates that move ---- */
 
+/* True if `a` computes before `b`: the operations of a fused command compute at once. */
+static bool before(const haul_program *p, int64_t a, int64_t b)
+{
+    const int64_t chain_a = p->operations[a].fused, chain_b = p->operations[b].fused;
+    return (chain_a < 0 ? a : chain_a) < (chain_b < 0 ? b : chain_b);
+}
+
 /* How many operations of the optimizer come before the end of the backward pass. */
 static int count_moved(training *t)
 {
@@ -138,8 +145,8 @@ static int count_moved(training *t)
     for (int64_t a = 0; a < p.store_count; a++)
         for (int64_t b = 0; b < a; b++) {
             const haul_program_store *x = &p.stores[a], *y = &p.stores[b];
-            if (x->offset >= 0 && y->offset >= 0 && !x->outlives && !y->outlives && x->first < y->last &&
-                y->first < x->last && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes)
+            if (x->offset >= 0 && y->offset >= 0 && !x->outlives && !y->outlives && before(&p, x->first, y->last) &&
+                before(&p, y->first, x->last) && x->offset < y->offset + y->bytes && y->offset < x->offset + x->bytes)
                 fail_msg("stores %lld and %lld overlap", (long long)a, (long long)b);
         }
     haul_program_free(&p);

@@ -1,5 +1,6 @@
 /* Conversion between dtypes, and copies between layouts: one kernel for each source dtype, compiled for each result
  * dtype. */
+#include "engine/collect.h"
 #include "engine/copy.h"
 #include "engine/driver.h"
 #include "engine/layout/layout.h"
@@ -279,6 +280,8 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__co
     if (!kernel)
         return haul_error_status();
     haul__layout_packs(&p, device, to->dtype, 2);
+    if (haul__collects())
+        return haul__collect(kernel, &(haul__launch){HAUL__OUT(to), HAUL__IN(from), HAUL__PARAMS(p), .grain = GRAIN});
     return haul__launch_copy(
         &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN}, id,
         to, from, note, origin);

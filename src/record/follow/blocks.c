@@ -105,7 +105,7 @@ haul_status haul__blocks_prepare(haul__variant *v)
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];
         const bool    was = s->in_block && s->storage == &s->own;
-        s->in_block = s->offset >= 0 && haul__spills(s->device);
+        s->in_block = s->offset >= 0 && !s->within && haul__spills(s->device);
         if (s->in_block && !was)
             haul__inside_embed(s);
     }

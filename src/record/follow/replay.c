@@ -17,6 +17,7 @@
 #include "memory/spill/spill.h"
 #include "ops/random/generator.h"
 #include "record/follow/blocks.h"
+#include "record/follow/chain.h"
 #include "record/follow/variant.h"
 
 /* ---- memory ---- */
@@ -246,6 +247,14 @@ static haul_status take_apart(haul__inside *s)
     return HAUL_OK;
 }
 
+/* A storage without memory, for the tensors of the program. */
+static void place_within(haul__inside *s, bool is_placed)
+{
+    if (!is_placed)
+        haul__inside_embed(s);
+    s->own.planned = haul__is_dry();
+}
+
 /* Stores on devices that spill have no place in an arena. */
 static bool needs_arena(const haul__variant *v, const haul_device *device)
 {
@@ -263,20 +272,22 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
             status = make_arena(arenas, &v->needed.items[i]);
     if (!status && (v->in_blocks || had_blocks))
         status = haul__blocks_prepare(v);
-    const bool is_placed = v->generation == arenas->generation && had_blocks == v->in_blocks;
+    const bool is_placed = v->generation == arenas->generation + 1 && had_blocks == v->in_blocks;
     if (status || (is_placed && ((v->settled && v->early_placed) || !v->moved_count)))
         return status;
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];
         if (s->in_block)
             continue;
-        if (s->early && !v->settled)
+        if (s->within)
+            place_within(s, is_placed);
+        else if (s->early && !v->settled)
             status = take_apart(s);
         else if (s->offset >= 0 && (!is_placed || s->early))
             status = place(s, arena_of(arenas, s->device)->storage);
     }
     v->early_placed = v->settled;
-    v->generation = status ? 0 : arenas->generation;
+    v->generation = status ? 0 : arenas->generation + 1;
     return status;
 }
 
@@ -367,10 +378,29 @@ typedef struct run {
     bool                  has_constants; /* those of the last run are there */
 } run;
 
+/* Computes all calls of a chain, of which `r` is the first. */
+static haul_status compute_chain(run *x, const haul__replayed *r)
+{
+    haul__variant *v = x->v;
+    haul__chain   *chain = &v->chains[r->chain];
+    haul_status    status = HAUL_OK;
+    for (int i = 0; i < chain->count && !status && !haul__is_dry() && !haul__chain_is_known(chain); i++) {
+        haul__call c;
+        haul__call_settings_set(&r[i].form.settings);
+        haul__thread()->no_grad = true;
+        begin(v, &r[i], &c);
+        status = haul__chain_learn(v, chain, i, &c);
+        haul__scope_empty(x->scope);
+    }
+    return status ? status : haul__chain_run(v, chain);
+}
+
 static haul_status compute_once(run *x, const haul__replayed *r)
 {
     haul__call     c;
     haul__variant *v = x->v;
+    if (r->chain >= 0)
+        return compute_chain(x, r);
     haul__call_settings_set(&r->form.settings);
     haul__thread()->no_grad = true;
     x->scratch.items = v->scratch + r->scratch;
@@ -428,6 +458,12 @@ static haul_status run_late(run *x, size_t place, size_t *next)
     return status;
 }
 
+/* True for the calls that the first one of their chain computes. */
+static bool is_in_chain(const haul__variant *v, size_t call)
+{
+    return v->calls[call].chain >= 0 && v->chains[v->calls[call].chain].first != call;
+}
+
 static haul_status run_all(run *x)
 {
     haul__variant *v = x->v;
@@ -435,7 +471,7 @@ static haul_status run_all(run *x)
     haul_status    status = HAUL_OK;
     for (size_t i = 0; i < v->call_count && !status; i++) {
         const haul__replayed *r = &v->calls[i];
-        if ((r->moved && !v->settled) || (r->once && x->has_constants))
+        if ((r->moved && !v->settled) || (r->once && x->has_constants) || is_in_chain(v, i))
             continue;
         if (late < v->moved_count && !r->moved)
             status = run_late(x, r->place, &late);
@@ -445,18 +481,27 @@ static haul_status run_all(run *x)
     return status ? status : run_late(x, SIZE_MAX, &late);
 }
 
+/* The calls from `call` on that compute at once: one, or a chain. */
+static size_t end_of_turn(const haul__variant *v, size_t call)
+{
+    const int chain = v->calls[call].chain;
+    return call + (chain < 0 ? 1 : (size_t)v->chains[chain].count);
+}
+
 /* The same with blocks, where no updates move. */
 static haul_status run_in_blocks(run *x)
 {
     haul__variant *v = x->v;
     haul_status    status = HAUL_OK;
     haul__blocks_begin(v);
-    for (size_t i = 0; i < v->call_count && !status; i++) {
-        status = haul__blocks_before(v, i);
+    for (size_t i = 0, end; i < v->call_count && !status; i = end) {
+        end = end_of_turn(v, i);
+        for (size_t k = i; k < end && !status; k++)
+            status = haul__blocks_before(v, k);
         if (!status && !(v->calls[i].once && x->has_constants))
             status = run_call(x, &v->calls[i]);
-        if (!status)
-            haul__blocks_after(v, i);
+        for (size_t k = i; k < end && !status; k++)
+            haul__blocks_after(v, k);
     }
     haul__blocks_end(v);
     return status;

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "engine/node.h"
 #include "record/extract.h"
+#include "record/follow/chain.h"
 
 /* A log, and where it went. */
 typedef struct completion {
@@ -51,9 +52,12 @@ static haul__inside describe_inside(const completion *x, int64_t store)
     const bool                is_apart = s->outlives || s->pinned || constant || !haul__device_divides(s->device);
     return (haul__inside){.device = s->device,
                           .bytes = s->bytes,
-                          .offset = is_apart || s->bytes == 0 ? -1 : s->offset,
+                          .offset = s->within                   ? 0
+                                    : is_apart || s->bytes == 0 ? -1
+                                                                : s->offset,
                           .outlives = s->outlives,
                           .constant = constant,
+                          .within = s->within,
                           .first_handle = -1};
 }
 
@@ -229,6 +233,7 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
                           .place = x->places[item->call],
                           .moved = item->moved,
                           .once = makes_constants(x, o),
+                          .chain = -1,
                           .tensors = v->tensor_count};
     r->form.writes =
         item->count < 64 ? c->form.writes >> item->first & ((UINT64_C(1) << item->count) - 1) : c->form.writes;
@@ -244,6 +249,37 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
     if (!status)
         find_draw(v, r);
     x->calls[item->call] = (int)v->call_count++;
+    return status;
+}
+
+/* The calls of a chain come one after the other. */
+static haul_status add_call_of_chain(completion *x, const haul__ordered_call *item, int64_t number)
+{
+    haul__variant    *v = x->v;
+    const int64_t     fused = x->program.operations[number].fused;
+    const haul_status status = add_call(x, item, number);
+    if (status || fused < 0)
+        return status;
+    v->chain_count += fused == number;
+    v->calls[v->call_count - 1].chain = (int)v->chain_count - 1;
+    return HAUL_OK;
+}
+
+static haul_status add_chains(haul__variant *v)
+{
+    haul_status status = HAUL_OK;
+    v->chains = haul__calloc(v->chain_count + 1, sizeof *v->chains);
+    if (!v->chains)
+        return haul__fail_memory("haul_recording_run", v->chain_count * sizeof *v->chains);
+    for (size_t i = 0; i < v->call_count && !status;) {
+        const int chain = v->calls[i].chain;
+        size_t    end = i + 1;
+        while (chain >= 0 && end < v->call_count && v->calls[end].chain == chain)
+            end++;
+        if (chain >= 0)
+            status = haul__chain_make(v, i, (int)(end - i), &v->chains[chain]);
+        i = end;
+    }
     return status;
 }
 
@@ -276,7 +312,7 @@ static haul_status add_calls(completion *x)
         x->places[x->log->described[i]] = i;
     for (size_t i = 0; i < order->count && !status; i++)
         if (has_work(&x->program, &x->log->calls[order->items[i].call], &x->program.operations[i]))
-            status = add_call(x, &order->items[i], (int64_t)i);
+            status = add_call_of_chain(x, &order->items[i], (int64_t)i);
     for (size_t i = 0; i < x->v->entry_count && !status; i++) {
         haul__entry *e = &x->v->entries[i];
         e->call = e->kind == HAUL__ENTRY_CALL && e->operation->varies ? x->calls[e->log_call] : -1;
@@ -356,7 +392,7 @@ static int64_t arena_bytes(const haul__variant *v, const haul_device *device)
     int64_t bytes = 0;
     for (size_t i = 0; i < v->inside_count; i++) {
         const haul__inside *s = &v->insides[i];
-        if (s->offset >= 0 && s->device == device && s->offset + s->bytes > bytes)
+        if (s->offset >= 0 && !s->within && s->device == device && s->offset + s->bytes > bytes)
             bytes = s->offset + s->bytes;
     }
     return bytes;
@@ -392,6 +428,9 @@ static haul_status complete(completion *x)
     status = add_calls(x);
     if (status)
         return status;
+    status = add_chains(v);
+    if (status)
+        return status;
     check_commands(x);
     add_scratch(x);
     find_moved(v);
@@ -424,10 +463,12 @@ void haul__variant_free(haul__variant *v)
         haul__object_release(s->storage);
     }
     haul__object_release(v->marker);
-    void *arrays[] = {v->entries, v->references,       v->made,     v->results,  v->leaf_changes,
-                      v->forms,   v->attributes.bytes, v->outsides, v->insides,  v->stores,
-                      v->handles, v->tensors,          v->calls,    v->scratch,  v->modules,
-                      v->moved,   v->gradients,        v->uses,     v->first_use};
+    for (size_t i = 0; v->chains && i < v->chain_count; i++)
+        haul__chain_free(&v->chains[i]);
+    void *arrays[] = {v->entries, v->references,       v->made,     v->results,   v->leaf_changes,
+                      v->forms,   v->attributes.bytes, v->outsides, v->insides,   v->stores,
+                      v->handles, v->tensors,          v->calls,    v->scratch,   v->modules,
+                      v->moved,   v->gradients,        v->uses,     v->first_use, v->chains};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         haul__free(arrays[i]);
     haul__free(v);

@@ -89,6 +89,7 @@ typedef struct haul__inside {
     haul__storage *bound;      /* what handles use now */
     uint64_t       run;        /* of memory of its own: the run in which it was made last */
     bool           in_block;   /* its device spills: it has a block while it is used (follow/blocks.h) */
+    bool           within;     /* a chain alone uses it, so it has no memory (follow/chain.h) */
     bool           early;      /* an update that moves is the last to use it, so its place is free early */
     haul__storage  own;        /* of a store in the arena */
     void          *sub_buffer; /* the handle of its part of the arena; NULL: none */
@@ -116,6 +117,7 @@ typedef struct haul__replayed {
     size_t                 place;    /* where the program makes the call: its number in the log's order */
     bool                   moved;    /* it computes earlier */
     bool                   once;     /* it makes constants */
+    int                    chain;    /* in `chains`: the chain that it is a part of; -1: none */
     size_t                 scratch;  /* in `scratch`: memory for what it allocates */
     int                    scratch_count;
     int                    count, result_count;
@@ -151,6 +153,8 @@ typedef struct haul__store_use {
 
 #define HAUL__NEVER SIZE_MAX
 
+typedef struct haul__chain haul__chain; /* follow/chain.h */
+
 typedef struct haul__variant {
     haul__entry          *entries;
     haul__reference      *references;
@@ -166,17 +170,18 @@ typedef struct haul__variant {
     haul__handle         *handles;
     haul_tensor         **tensors;
     haul__replayed       *calls;
-    haul__storage       **scratch;    /* stores that no handle names */
-    haul__program_module *modules;    /* of the calls */
-    int                  *moved;      /* the calls that move, in the order in which the program makes them */
+    haul__storage       **scratch; /* stores that no handle names */
+    haul__program_module *modules; /* of the calls */
+    int                  *moved;   /* the calls that move, in the order in which the program makes them */
+    haul__chain          *chains;
     haul__store_use      *uses;       /* of the calls, one after the other; NULL: not listed yet */
     size_t               *first_use;  /* of each call, and their end */
     haul__arenas          needed;     /* without memory */
-    uint64_t              generation; /* of the arenas in which its stores are */
+    uint64_t              generation; /* of the arenas in which its stores are, + 1; 0: they have no places */
     size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, gradient_count;
     size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, gradient_room;
     size_t      outside_count, inside_count, store_count, handle_count, tensor_count, call_count, outside_room;
-    size_t      scratch_count, moved_count, use_count;
+    size_t      scratch_count, moved_count, use_count, chain_count;
     uint64_t    position;  /* of the first call of the run (memory/spill/next_use.h) */
     bool        in_blocks; /* so are some of its stores */
     int         leaf_count;

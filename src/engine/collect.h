@@ -1,0 +1,30 @@
+/* Launches that are put into a list in the place of being submitted, so that a chain of them can run tile by tile
+ * (record/follow/chain.h). */
+#ifndef HAUL_ENGINE_COLLECT_H
+#define HAUL_ENGINE_COLLECT_H
+
+#include "engine/layout/layout.h"
+
+/* The launch of a pointwise kernel on a device whose kernels are functions of this process. */
+typedef struct haul__collected {
+    haul_kernel_function *function;
+    pointwise_params      params;
+    haul_tensor          *tensors[HAUL__MAX_BUFFERS]; /* the result, then the operands; borrowed */
+    int                   count;
+    int64_t               grain;
+} haul__collected;
+
+/* From now on the thread puts the launch of the next call into `out`, whose count is 0 as long as there is none.
+ * haul__collect_end goes back to what the thread did before. */
+uint32_t haul__collect_begin(haul__collected *out);
+void     haul__collect_end(uint32_t before);
+
+static inline bool haul__collects(void)
+{
+    return haul__thread()->words[HAUL__DRY_RUN] == HAUL__COLLECTS;
+}
+
+/* Fails for a second launch, and for one of another kind of kernel. */
+haul_status haul__collect(const haul__kernel *kernel, const haul__launch *launch);
+
+#endif

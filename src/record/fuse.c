@@ -1,0 +1,254 @@
+/* Finds chains: neighbouring pointwise operations whose results have one shape and layout.
+ *
+ * A chain is computed tile by tile, each tile by all operations in their order. Tiles run at the same time, so what one
+ * operation writes, others of the chain may only read or write at the same position. What no other operation uses has
+ * no memory but that of a tile. Each operation keeps its own kernel, so results have the same bits. */
+#include "record/fuse.h"
+
+#include "backends/implementation.h"
+#include "base/alloc.h"
+#include "base/system/clock.h"
+#include "core/shape.h"
+#include "engine/operation.h"
+
+typedef struct search {
+    const haul__program       *log;
+    const haul__program_order *order;
+    haul_program              *p;
+    const bool                *constant;
+    bool                       is_off;                 /* HAUL_WITHOUT names it, or times are simulated */
+    size_t                    *places;                 /* of the log's calls: their number in its order */
+    int64_t                    parts[HAUL__MAX_CHAIN]; /* of the chain under way */
+    int                        count;
+} search;
+
+static const haul__program_call *call_of(const search *x, int64_t number)
+{
+    return &x->log->calls[x->order->items[number].call];
+}
+
+static const haul_program_value *values_of(const search *x, int64_t number)
+{
+    return x->p->values + x->p->operations[number].value;
+}
+
+static const haul_program_value *result_of(const search *x, int64_t number)
+{
+    return values_of(x, number) + x->p->operations[number].operand_count;
+}
+
+bool haul__program_same_form(const haul_program_value *a, const haul_program_value *b)
+{
+    return a->dtype == b->dtype && a->offset == b->offset && haul__shape_equal(&a->shape, &b->shape) &&
+           haul__shape_same_strides(&a->shape, a->strides, b->strides);
+}
+
+/* ---- what may be a part ---- */
+
+/* Nothing is computed for it, so it may be between two parts. */
+static bool is_without_work(const search *x, int64_t number)
+{
+    return x->p->operations[number].view_of >= 0 || !call_of(x, number)->operation->compute;
+}
+
+static bool has_elements(const haul_program_value *v)
+{
+    bool all = v->store >= 0;
+    for (int d = 0; d < v->shape.ndim; d++)
+        all = all && v->shape.dims[d] > 0;
+    return all;
+}
+
+/* True for operations that launch one pointwise kernel. */
+static bool is_pointwise(const search *x, int64_t number)
+{
+    const haul_program_operation *o = &x->p->operations[number];
+    const haul__ordered_call     *item = &x->order->items[number];
+    const haul__program_call     *c = call_of(x, number);
+    return c->tiles && o->result_count == 1 && o->command_count == 1 && o->view_of < 0 && !item->moved &&
+           item->count == c->operand_count && has_elements(result_of(x, number));
+}
+
+/* Why a pointwise operation cannot be a part of any chain; NULL: it can. */
+static const char *refusal(const search *x, int64_t number)
+{
+    const haul_device *device = x->p->operations[number].device;
+    if (x->is_off)
+        return "fusion is off";
+    if (!haul__device_is_host(device) || !haul__device_is_synchronous(device) || !haul__device_computes(device))
+        return "its device computes each operation by itself";
+    if (x->constant[result_of(x, number)->store])
+        return "it is a constant, which is computed once";
+    return NULL;
+}
+
+/* ---- what fits a chain ---- */
+
+static bool is_written(const search *x, int64_t number, int value)
+{
+    return value >= x->p->operations[number].operand_count || values_of(x, number)[value].written;
+}
+
+/* True if the two use the same memory at other positions, and one of them writes it. */
+static bool disturb(const search *x, int64_t a, int64_t b)
+{
+    const haul_program_value *of_a = values_of(x, a), *of_b = values_of(x, b);
+    for (int i = 0; i <= x->p->operations[a].operand_count; i++)
+        for (int k = 0; k <= x->p->operations[b].operand_count; k++)
+            if (of_a[i].store >= 0 && of_a[i].store == of_b[k].store && (is_written(x, a, i) || is_written(x, b, k)) &&
+                !haul__program_same_form(&of_a[i], &of_b[k]))
+                return true;
+    return false;
+}
+
+/* Updates that move compute earlier, or where the program makes them: that must not be between two parts. */
+static bool has_update_between(const search *x, int64_t from, int64_t to)
+{
+    const size_t first = x->places[x->order->items[from].call], last = x->places[x->order->items[to].call];
+    for (size_t i = 0; i < x->order->count; i++) {
+        const size_t place = x->places[x->order->items[i].call];
+        if (x->order->items[i].moved && first < place && place < last)
+            return true;
+    }
+    return false;
+}
+
+/* Why the operation cannot go on with the chain; NULL: it can. */
+static const char *misfit(const search *x, int64_t number)
+{
+    const haul_program_value *r = result_of(x, number), *first = result_of(x, x->parts[0]);
+    if (x->p->operations[number].device != x->p->operations[x->parts[0]].device)
+        return "the operation before it is on another device";
+    if (!haul__shape_equal(&r->shape, &first->shape) ||
+        !haul__shape_same_strides(&r->shape, r->strides, first->strides))
+        return "the operation before it has a result of another shape or layout";
+    if (x->count == HAUL__MAX_CHAIN)
+        return "the operations before it are a chain of the greatest length";
+    for (int i = 0; i < x->count; i++)
+        if (disturb(x, x->parts[i], number))
+            return "the operations before it use its memory in another order";
+    return has_update_between(x, x->parts[0], number) ? "an update of parameters is before it" : NULL;
+}
+
+/* ---- chains ---- */
+
+static void end_chain(search *x)
+{
+    for (int i = 0; i < x->count && x->count > 1; i++) {
+        x->p->operations[x->parts[i]].fused = x->parts[0];
+        x->p->operations[x->parts[i]].unfused = "";
+    }
+    x->count = 0;
+}
+
+static void add_part(search *x, int64_t number)
+{
+    const char *why = x->count ? misfit(x, number) : "the operation before it is not pointwise";
+    if (x->count && why)
+        end_chain(x);
+    x->p->operations[number].unfused = why ? why : "";
+    x->parts[x->count++] = number;
+}
+
+static void find_chains(search *x)
+{
+    for (int64_t i = 0; i < x->p->operation_count; i++) {
+        const bool  tiles = is_pointwise(x, i);
+        const char *why = tiles ? refusal(x, i) : NULL;
+        if (is_without_work(x, i))
+            continue;
+        if (tiles && !why) {
+            add_part(x, i);
+            continue;
+        }
+        end_chain(x);
+        x->p->operations[i].unfused = why ? why : "";
+    }
+    end_chain(x);
+}
+
+int64_t haul__program_chain_end(const haul_program *p, int64_t at)
+{
+    const int64_t first = p->operations[at].fused;
+    int64_t       end = at;
+    for (int64_t i = at + 1; i < p->operation_count; i++) {
+        const bool between = p->operations[i].fused < 0;
+        if (!between && p->operations[i].fused != first)
+            break;
+        end = between ? end : i;
+    }
+    return end;
+}
+
+/* ---- stores ---- */
+
+/* Sets the chain's first and last operation for each operation from the first to the last part, else -1. */
+static void find_bounds(const search *x, int64_t *from, int64_t *to)
+{
+    for (int64_t i = 0; i < x->p->operation_count; i++)
+        from[i] = to[i] = i;
+    for (int64_t i = 0; i < x->p->operation_count; i++) {
+        if (x->p->operations[i].fused != i)
+            continue;
+        const int64_t end = haul__program_chain_end(x->p, i);
+        for (int64_t k = i; k <= end; k++) {
+            from[k] = i;
+            to[k] = end;
+        }
+    }
+}
+
+static bool may_be_within(const haul_program_store *s, const bool *constant, int64_t number)
+{
+    return s->kind == HAUL_STORE_INSIDE && !s->pinned && !s->outlives && !constant[number] && s->first >= 0;
+}
+
+/* A result that the chain alone uses has the form of all of its uses, because parts that use it otherwise are not in
+ * the chain, and begins at the start of its store, in which there is nothing else. */
+static void find_within(search *x, const int64_t *from)
+{
+    for (int64_t i = 0; i < x->p->operation_count; i++) {
+        if (x->p->operations[i].fused < 0)
+            continue;
+        const haul_program_value *r = result_of(x, i);
+        haul_program_store       *s = &x->p->stores[r->store];
+        if (!may_be_within(s, x->constant, r->store) || s->first != i || from[s->last] != from[i] || s->last == i)
+            continue;
+        int64_t count = 1;
+        for (int d = 0; d < r->shape.ndim; d++)
+            count *= r->shape.dims[d];
+        s->within = r->offset == 0 && s->bytes == count * (int64_t)haul__dtype_size(r->dtype);
+    }
+}
+
+static void widen_uses(const search *x, const int64_t *from, const int64_t *to)
+{
+    for (int64_t i = 0; i < x->p->store_count; i++) {
+        haul_program_store *s = &x->p->stores[i];
+        s->first = s->first < 0 ? s->first : from[s->first];
+        s->last = s->last < 0 ? s->last : to[s->last];
+    }
+}
+
+haul_status haul__program_fuse(const haul__program *log, const haul__program_order *order, haul_program *p,
+                               const bool *constant)
+{
+    const size_t operations = (size_t)p->operation_count + 1;
+    search       x = {.log = log, .order = order, .p = p, .constant = constant};
+    x.is_off = haul__implementation_left_out(HAUL__BY_fusion) || haul__clock_is_virtual();
+    x.places = haul__calloc(log->call_count + 1, sizeof *x.places);
+    int64_t   *from = haul__calloc(operations, sizeof *from), *to = haul__calloc(operations, sizeof *to);
+    const bool works = x.places && from && to;
+    for (size_t i = 0; i < log->described_count && works; i++)
+        x.places[log->described[i]] = i;
+    if (works) {
+        find_chains(&x);
+        find_bounds(&x, from, to);
+        find_within(&x, from);
+        widen_uses(&x, from, to);
+    }
+    haul__free(x.places);
+    haul__free(from);
+    haul__free(to);
+    return works ? HAUL_OK : haul__fail_memory("haul_program_record", operations * sizeof *from);
+}
