@@ -1,11 +1,11 @@
 #include "cli/options/commands.h"
 
-const command *const commands[] = {&devices_command, &train_command,   &predict_command,    &record_command,
-                                   &plan_command,    &what_if_command, &compare_command,    &profile_command,
-                                   &audit_command,   &report_command,  &bench_command,      &calibrate_command,
-                                   &top_command,     &ops_command,     &inspect_command,    &run_command,
-                                   &export_command,  &stats_command,   &completion_command, &manual_command};
-const int            command_count = sizeof commands / sizeof *commands;
+const command *const commands[] = {
+    &devices_command, &train_command,      &predict_command, &record_command, &plan_command,   &what_if_command,
+    &compare_command, &profile_command,    &audit_command,   &report_command, &bench_command,  &calibrate_command,
+    &top_command,     &ops_command,        &inspect_command, &run_command,    &export_command, &stats_command,
+    &group_command,   &completion_command, &manual_command};
+const int command_count = sizeof commands / sizeof *commands;
 
 const help_entry exit_codes[] = {{"0", "Success."},
                                  {"1", "Failure. One line on standard error names the cause."},

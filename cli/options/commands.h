@@ -6,7 +6,8 @@
 
 extern const command devices_command, train_command, predict_command, record_command, plan_command, compare_command,
     profile_command, audit_command, report_command, bench_command, top_command, ops_command, inspect_command,
-    stats_command, completion_command, manual_command, calibrate_command, what_if_command, run_command, export_command;
+    stats_command, completion_command, manual_command, calibrate_command, what_if_command, run_command, export_command,
+    group_command;
 
 extern const command *const commands[];
 extern const int            command_count;

@@ -36,7 +36,7 @@ offers() {
 }
 bash_offers() { check "bash: '$1' offers $2" test "$(offers "$1")" = "$2"; }
 bash_offers "haul tr" "train "
-bash_offers "haul " "--help --version audit bench calibrate compare completion devices export help inspect manual ops plan predict profile record report run stats top train what-if "
+bash_offers "haul " "--help --version audit bench calibrate compare completion devices export group help inspect manual ops plan predict profile record report run stats top train what-if "
 bash_offers "haul help pre" "predict "
 bash_offers "haul train --optimizer " "adadelta adagrad adam adamw lion nadam radam sgd "
 bash_offers "haul train --optimizer ad" "adadelta adagrad adam adamw "

@@ -8,7 +8,7 @@ check "80 columns" test "$(awk '{ if (length($0) > most) most = length($0) } END
 run 2
 run 0 --version
 check "tells the version" grep -Eq '^haul [0-9]+\.[0-9]+\.[0-9]+(-dev)?(, commit [0-9a-f]+(-modified)?)? \(' out
-for command in devices train predict bench calibrate what-if report ops inspect stats completion manual; do
+for command in devices train predict bench calibrate what-if report ops group inspect stats completion manual; do
     run 0 $command --help
     check "$command: every option is below a heading" test "$(grep -c "^  -h, --help" out)" = 1 -a -z "$(grep -B1 "^  -" out | grep "^[^ ].*[^:]$" | grep -vx -- --)"
     check "$command: usage first" grep -q "^usage: haul $command" out

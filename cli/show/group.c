@@ -1,0 +1,186 @@
+/* haul group: the ranks that a launcher has started, how they are connected, and how fast. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/system/clock.h"
+#include "cli/options/commands.h"
+#include "cli/options/options.h"
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "group/group.h"
+
+enum { ROUNDS = 30, SUMS = 5, COUNT = 1 << 22 };
+
+typedef struct group_options {
+    const char *group;
+    bool        json;
+} group_options;
+
+typedef struct speeds {
+    double latency;   /* seconds of a barrier */
+    double sum;       /* seconds of a sum of COUNT floats */
+    double bandwidth; /* bytes that a rank sends in a second of it */
+} speeds;
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *seconds, int count)
+{
+    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
+    return seconds[count / 2];
+}
+
+static double since(int64_t began)
+{
+    return (double)(haul__system_ns() - began) * 1e-9;
+}
+
+/* All ranks measure; the figures are this rank's. */
+static haul_status measure(haul_group *g, speeds *out)
+{
+    const haul__group_call call = {.name = "haul group", .what = "a sum of 4194304 floats"};
+    const int              size = haul_group_size(g);
+    double                 seconds[ROUNDS];
+    float                 *x = calloc(COUNT, sizeof *x);
+    haul_status            status = HAUL_OK;
+    if (!x)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, "haul group", NULL, "memory is exhausted");
+    for (int i = -2; i < ROUNDS && !status; i++) {
+        const int64_t began = haul__system_ns();
+        status = haul_group_barrier(g);
+        if (i >= 0)
+            seconds[i] = since(began);
+    }
+    out->latency = status ? 0 : median(seconds, ROUNDS);
+    for (int i = -1; i < SUMS && !status; i++) {
+        const int64_t began = haul__system_ns();
+        status =
+            haul__work_wait(haul__group_sum_begin(g, &call, &(haul__tree){size, size}, HAUL_F32, (void *[]){x}, COUNT));
+        if (i >= 0)
+            seconds[i] = since(began);
+    }
+    free(x);
+    if (status)
+        return status;
+    out->sum = median(seconds, SUMS);
+    out->bandwidth = 2.0 * (size - 1) / size * COUNT * sizeof *x / out->sum;
+    return HAUL_OK;
+}
+
+/* The number of hosts. A host's ranks need not follow each other. */
+static int count_hosts(const haul_group *g, int size)
+{
+    int hosts = 0;
+    for (int r = 0; r < size; r++) {
+        haul_group_member one, other;
+        int               before = 0;
+        for (haul_group_member_get(g, r, &one); before < r; before++)
+            if (!haul_group_member_get(g, before, &other) && strcmp(one.host, other.host) == 0)
+                break;
+        hosts += before == r;
+    }
+    return hosts;
+}
+
+static void print_text(const haul_group *g, const haul_group_properties *p, const speeds *s)
+{
+    const int hosts = count_hosts(g, p->size);
+    printf("ranks      %d on %d host%s\n", p->size, hosts, hosts == 1 ? "" : "s");
+    if (*p->library)
+        printf("library    %s (%s): %s\n", p->library, p->family, p->version);
+    else
+        printf("library    none: this process is alone\n");
+    for (int r = 0; r < p->size; r++) {
+        haul_group_member m;
+        if (!haul_group_member_get(g, r, &m))
+            printf("rank %-5d host %s, process %d\n", m.rank, m.host, m.process);
+    }
+    printf("limit      %g s for a rank to reach a collective\n", p->limit);
+    if (p->size == 1) {
+        printf("\nStart several processes with a launcher: mpirun -n 4 haul group\n");
+        return;
+    }
+    printf("latency    %s for a barrier\n", text_seconds(s->latency));
+    printf("sum        %s for 16 MiB of f32; ", text_seconds(s->sum));
+    printf("each rank sends %s\n", text_rate((int64_t)s->bandwidth, false));
+}
+
+static bool print_json(const haul_group *g, const haul_group_properties *p, const speeds *s)
+{
+    cJSON *object = cJSON_CreateObject();
+    json_text(object, "kind", p->kind);
+    json_text(object, "library", p->library);
+    json_text(object, "family", p->family);
+    json_text(object, "version", p->version);
+    json_number(object, "size", p->size);
+    json_number(object, "hosts", count_hosts(g, p->size));
+    json_number(object, "limit_seconds", p->limit);
+    cJSON *ranks = json_array(object, "ranks");
+    for (int r = 0; r < p->size; r++) {
+        haul_group_member m;
+        if (haul_group_member_get(g, r, &m))
+            continue;
+        cJSON *one = cJSON_CreateObject();
+        json_number(one, "rank", m.rank);
+        json_text(one, "host", m.host);
+        json_number(one, "process", m.process);
+        json_push(ranks, one);
+    }
+    if (p->size > 1) {
+        json_number(object, "latency_seconds", s->latency);
+        json_number(object, "sum_seconds", s->sum);
+        json_number(object, "sum_bytes", (double)COUNT * sizeof(float));
+        json_number(object, "bandwidth_bytes_per_second", s->bandwidth);
+    }
+    return json_print(object);
+}
+
+static const option group_rows[] = {
+    {.group = "Options",
+     .name = "group",
+     OPTION_TEXT_AT(group_options, group),
+     .argument = "NAME",
+     .initial = "auto",
+     .choices = OPTION_CHOICES("auto", "mpi", "none"),
+     .help = "Which group: the processes that a launcher has started, those that the MPI library finds, or this one"},
+    {.group = "Options", .name = "json", OPTION_FLAG_AT(group_options, json), .help = "Print one JSON object instead"}};
+
+static int group_main(int argc, char **argv)
+{
+    group_options         o = {0};
+    option_values         values;
+    haul_group_properties p;
+    speeds                s = {0};
+    int                   code = options_parse(&values, &group_command, &o, argc, argv);
+    if (code >= 0)
+        return code;
+    haul_group *g = haul_group_get(o.group);
+    if (!g || haul_group_describe(g, &p) || (p.size > 1 && measure(g, &s)))
+        return complain("%s", error_text());
+    if (p.rank > 0)
+        return EXIT_OK;
+    if (o.json)
+        return print_json(g, &p, &s) ? EXIT_OK : EXIT_FAILED;
+    print_text(g, &p, &s);
+    return EXIT_OK;
+}
+
+static const help_example group_lines[] = {
+    {"haul group", NULL}, {"mpirun -n 4 haul group", "Four processes on this machine"}, {NULL, NULL}};
+
+const command group_command = {
+    .name = "group",
+    .summary = "Show the processes of a launcher, and how fast they are",
+    .usage = "[--group NAME] [--json]",
+    .description =
+        "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the MPI library that connects "
+        "them, and how fast they exchange data: the first check of a new cluster. Rank 0 prints.",
+    .options = group_rows,
+    .option_count = sizeof group_rows / sizeof *group_rows,
+    .examples = group_lines,
+    .run = group_main,
+};
