@@ -152,7 +152,12 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
     haul_tensor *logits = haul_call(net, batch->x), *y = batch->y;
     network_bring(watch->metrics, &logits, &y);
     haul_tensor *mean = network_loss(spec, logits, y);
-    haul_status  status = haul_add_into(loss, loss, haul_mul_scalar(mean, (double)batch->size));
+    haul_tensor *sum = haul_mul_scalar(mean, (double)batch->size);
+    haul_status  status = haul_add_into(loss, loss, sum);
+    if (!status && watch->join) {
+        const int64_t at = batch->step * watch->ranks + batch->piece;
+        status = haul_copy_into(haul_slice(watch->losses, 0, at, at + 1, 1), sum);
+    }
     if (!status)
         status = haul_add_into(hits, hits, network_hits(spec, logits, y));
     if (!status && watch->see)
@@ -164,27 +169,34 @@ static haul_status score_batch(haul_module *net, const data_spec *spec, const ha
 static haul_status score_all(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out)
 {
-    haul_tensor *loss, *hits;
-    int64_t      examples = 0, answers = 0, batches = 0;
-    haul_status  status = haul_loader_start(loader, 0);
+    haul_tensor   *loss, *hits;
+    network_totals totals = {0};
+    int64_t        batches = 0;
+    haul_status    status = haul_loader_start(loader, 0);
     network_sums(watch->metrics, &loss, &hits);
     while (!status && (!watch->go_on || watch->go_on(batches, watch->context))) {
         const haul_batch *batch = haul_loader_next(loader);
         if (!batch)
             break;
         batches++;
-        examples += batch->size;
-        answers += network_answers(batch->y);
+        if (!batch->size)
+            continue;
+        totals.examples += batch->size;
+        totals.answers += network_answers(batch->y);
         status = score_batch(net, spec, batch, watch, loss, hits);
     }
     if (!status)
         status = haul_error_status();
     if (status)
         return status;
-    out->loss = examples ? haul_item(loss) / (double)examples : 0;
-    out->accuracy = answers ? (double)haul_item_i64(hits) / (double)answers : 0;
-    out->answers = answers;
-    return haul_error_status();
+    totals.loss = haul_item(loss);
+    totals.hits = haul_item_i64(hits);
+    if (haul_error_status() || (watch->join && watch->join(&totals, watch->context)))
+        return haul_error_status();
+    out->loss = totals.examples ? totals.loss / (double)totals.examples : 0;
+    out->accuracy = totals.answers ? (double)totals.hits / (double)totals.answers : 0;
+    out->answers = totals.answers;
+    return HAUL_OK;
 }
 
 static haul_status score_first(haul_module *net, const data_spec *spec, haul_loader *loader, haul_device *metrics)

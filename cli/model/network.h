@@ -61,11 +61,21 @@ typedef struct network_score {
     double  loss, accuracy;
     int64_t answers;
 } network_score;
+/* What the means are made of. */
+typedef struct network_totals {
+    double  loss; /* the sum */
+    int64_t hits, answers, examples;
+} network_totals;
 typedef struct network_watch {
     bool (*go_on)(int64_t batches, void *context);
     haul_status (*see)(haul_tensor *logits, haul_tensor *y, void *context);
     void        *context;
     haul_device *metrics; /* where loss and right answers are computed; NULL: where the logits are */
+    /* With `join`, the loader gives one batch in `ranks`: its loss goes to the element of `losses` with the number of
+     * the batch among those of all, and `join` turns the totals into those of all. */
+    haul_tensor *losses;
+    int          ranks;
+    haul_status (*join)(network_totals *totals, void *context);
 } network_watch;
 haul_status network_evaluate(haul_module *net, const data_spec *spec, haul_loader *loader, const network_watch *watch,
                              network_score *out);

@@ -8,7 +8,8 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/train/data_identity.h"
-#include "cli/train/pieces.h"
+#include "cli/train/pieces/pieces.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/standing.h"
 #include "cli/train/trainer.h"
 #include "optim/schedule.h"
@@ -139,7 +140,7 @@ static haul_status fill_sums(trainer *t, const standing *s)
         status = haul_fill_into(t->window_loss, s->window_loss);
     if (!status)
         status = haul_fill_into(t->window_finite, (double)s->window_batches);
-    return status ? status : haul_fill_into(t->epoch_hits, (double)s->epoch_hits);
+    return status ? status : haul_fill_into(t->epoch_hits, t->silent ? 0 : (double)s->epoch_hits);
 }
 
 static void take_standing(trainer *t, const standing *s)
@@ -147,7 +148,7 @@ static void take_standing(trainer *t, const standing *s)
     t->window_batches = s->window_batches;
     t->epoch_loss = s->epoch_loss;
     t->epoch_batches = s->epoch_batches;
-    t->epoch_answers = s->epoch_answers;
+    t->epoch_answers = t->silent ? 0 : s->epoch_answers; /* rank 0 has those of all */
     t->epoch_start = s->epoch_start;
     t->lr = s->lr;
     t->momentum = s->momentum;
@@ -190,7 +191,7 @@ static bool restore_best(trainer *t)
 bool trainer_load(trainer *t)
 {
     standing s = {0};
-    if (!read_standing(t, &s) || !restore(t, &s) || !run_open(&t->run, s.log_bytes))
+    if (!read_standing(t, &s) || !restore(t, &s) || (!t->silent && !run_open(&t->run, s.log_bytes)))
         return false;
     report_restore(&t->report, s.elapsed);
     return restore_best(t);

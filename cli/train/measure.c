@@ -5,15 +5,18 @@
 
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/trainer.h"
 #include "memory/derived.h"
 
 /* ---- measuring ---- */
 
-static haul_loader *new_loader(const trainer *t, haul_dataset *data)
+/* With several ranks, each evaluates one batch in `ranks`. */
+static haul_loader *new_loader(const trainer *t, haul_dataset *data, int ranks)
 {
     const train_options *o = t->options;
-    return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device);
+    return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device, .pieces = ranks,
+                           .first_piece = ranks > 1 ? haul_group_rank(t->group) : 0, .piece_count = 1);
 }
 
 /* In the precision that was trained in. The memory of the loader and of casted parameters is free again when the
@@ -22,13 +25,12 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
 {
     trainer_rest(t);
     haul_scope  *scope = haul_scope_push();
-    haul_loader *loader = new_loader(t, data);
+    haul_loader *loader = new_loader(t, data, t->ranks ? t->ranks : 1);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
     if (!status) {
         haul_autocast_state before = haul_autocast_begin("all", t->lower);
         pace_pass_begin(t, pass, haul_loader_batches(loader));
-        status = network_evaluate(t->net, &t->data.spec, loader,
-                                  &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
+        status = ranks_evaluate(t, loader, out);
         pace_pass_end(t);
         haul_autocast_end(before);
     }
@@ -56,7 +58,7 @@ haul_status trainer_try_measuring(trainer *t)
     if (!scope)
         return haul_error_status();
     haul_autocast_state before = haul_autocast_begin("all", t->lower);
-    haul_loader        *loader = data ? new_loader(t, data) : NULL;
+    haul_loader        *loader = data ? new_loader(t, data, 1) : NULL;
     haul_status         status = loader ? network_try(t->net, &t->data.spec, loader, t->metrics) : haul_error_status();
     haul_autocast_end(before);
     haul_scope_pop(scope);
@@ -74,7 +76,7 @@ static bool holds_best(const trainer *t)
 
 haul_status trainer_hold_best(trainer *t)
 {
-    if (holds_best(t) && !t->best_weights && !(t->best_weights = haul_best_weights_new(t->net)))
+    if (!t->silent && holds_best(t) && !t->best_weights && !(t->best_weights = haul_best_weights_new(t->net)))
         return haul_error_status();
     return HAUL_OK;
 }
@@ -91,6 +93,8 @@ static haul_status save_best(trainer *t)
 bool trainer_keep_best(trainer *t)
 {
     haul_status status = HAUL_OK;
+    if (t->silent)
+        return true;
     if (!run_check(&t->run))
         return false;
     if (t->run.path)
@@ -109,8 +113,11 @@ bool trainer_test_best(trainer *t, report_done *out)
     network_score score = {0};
     if (!t->data.validation || !t->data.test)
         return true;
-    haul_status status =
-        t->run.path ? haul_load_weights(t->run.best, t->net) : haul_best_weights_restore(t->best_weights);
+    haul_status status = HAUL_OK;
+    if (!t->silent)
+        status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_best_weights_restore(t->best_weights);
+    if (!status)
+        status = ranks_share_network(t);
     if (!status)
         status = evaluate(t, t->data.test, "tests", &score);
     if (status)
@@ -127,17 +134,21 @@ bool trainer_test_best(trainer *t, report_done *out)
 static haul_status describe_epoch(trainer *t, const network_score *measured, report_epoch *e)
 {
     const double steps = (double)t->epoch_steps;
-    double       mean;
+    double       mean, numbers[3] = {0};
     if (trainer_read_window(t, &mean))
+        return haul_error_status();
+    numbers[0] = (double)haul_item_i64(t->epoch_hits);
+    numbers[1] = (double)t->epoch_answers;
+    numbers[2] = (double)t->epoch_examples;
+    if (haul_error_status() || ranks_sum(t, numbers, 3))
         return haul_error_status();
     *e = (report_epoch){.epoch = t->position.epoch,
                         .epochs = t->options->epochs,
                         .train_loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN,
-                        .train_accuracy =
-                            t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN,
+                        .train_accuracy = numbers[1] > 0 ? numbers[0] / numbers[1] : NAN,
                         .measured_loss = measured->loss,
                         .measured_accuracy = measured->accuracy,
-                        .images_per_second = t->epoch_seconds > 0 ? (double)t->epoch_examples / t->epoch_seconds : 0,
+                        .images_per_second = t->epoch_seconds > 0 ? numbers[2] / t->epoch_seconds : 0,
                         .lr = t->lr,
                         .step_seconds = steps > 0 ? t->epoch_seconds / steps : 0,
                         .wait_seconds = steps > 0 && t->waits ? t->epoch_wait / steps : 0,
@@ -174,7 +185,7 @@ bool trainer_end_epoch(trainer *t)
         complain_error();
         return false;
     }
-    if (interrupted())
+    if (ranks_stopped(t))
         return true;
     if (describe_epoch(t, &measured, &e)) {
         complain_error();

@@ -7,18 +7,27 @@
 #include "cli/model/classes.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/standing.h"
 #include "cli/train/trainer.h"
 
-static cJSON *standing_json(trainer *t)
+/* The right answers of all ranks are those of rank 0 when the run goes on. */
+static haul_status sum_hits(const trainer *t, double numbers[2])
+{
+    numbers[0] = (double)haul_item_i64(t->epoch_hits);
+    numbers[1] = (double)t->epoch_answers;
+    return haul_error_status() ? haul_error_status() : ranks_sum(t, numbers, 2);
+}
+
+static cJSON *standing_json(trainer *t, const double numbers[2])
 {
     const standing s = {.log_bytes = t->run.log_bytes,
                         .window_loss = haul_item(t->window_loss),
                         .window_batches = t->window_batches,
                         .epoch_loss = t->epoch_loss,
                         .epoch_batches = t->epoch_batches,
-                        .epoch_hits = haul_item_i64(t->epoch_hits),
-                        .epoch_answers = t->epoch_answers,
+                        .epoch_hits = (int64_t)numbers[0],
+                        .epoch_answers = (int64_t)numbers[1],
                         .epoch_start = t->epoch_start,
                         .lr = t->lr,
                         .momentum = t->momentum,
@@ -133,9 +142,9 @@ haul_status trainer_try_saving(trainer *t)
     return status;
 }
 
-static bool save_now(trainer *t, bool weights)
+static bool save_now(trainer *t, const double numbers[2], bool weights)
 {
-    char *texts[] = {json_compact(options_to_json(t->values)), json_compact(standing_json(t)),
+    char *texts[] = {json_compact(options_to_json(t->values)), json_compact(standing_json(t, numbers)),
                      json_compact(classes_to_json(t->data.train)), json_compact(input_form_to_json(&t->data.input))};
     bool  saved = false;
     if (haul_error_status())
@@ -164,15 +173,19 @@ static haul_status note_divergence(trainer *t)
 
 bool trainer_save(trainer *t, bool weights)
 {
-    bool finite = false;
+    bool   finite = false;
+    double numbers[2];
     if (!t->run.path)
         return true;
     trainer_rest(t);
-    if (check_finite(t, &finite) || (!finite && note_divergence(t))) {
+    if (sum_hits(t, numbers) || check_finite(t, &finite) || (!finite && note_divergence(t))) {
         complain_error();
         return false;
     }
     if (!finite)
+        return true;
+    t->saved_at = clock_seconds();
+    if (t->silent)
         return true;
     if (!run_check(&t->run))
         return false;
@@ -181,7 +194,7 @@ bool trainer_save(trainer *t, bool weights)
         complain_error();
         return false;
     }
-    bool saved = run_sync(&t->run) && save_now(t, weights) && report_is_kept(&t->report);
+    bool saved = run_sync(&t->run) && save_now(t, numbers, weights) && report_is_kept(&t->report);
     haul_label_end();
     t->saved_at = clock_seconds();
     return saved;

@@ -6,7 +6,8 @@
 #include "base/numbers.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
-#include "cli/train/pieces.h"
+#include "cli/train/pieces/pieces.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/trainer.h"
 #include "record/follow/recording.h"
 
@@ -284,7 +285,7 @@ static bool is_between_groups(const trainer *t)
 /* If standard output is closed, the trained weights are kept. */
 static bool end_unheard(trainer *t)
 {
-    if (!output_works() && !t->diverged)
+    if ((t->ranks > 1 || !output_works()) && !t->diverged)
         trainer_save(t, true);
     return false;
 }
@@ -295,12 +296,12 @@ static bool after_step(trainer *t)
     if (t->position.batch % t->options->log_every == 0 && !t->unheard && !tell_line(t))
         return false;
     if (t->diverged)
-        return !t->unheard;
+        return t->ranks > 1 || !t->unheard;
     if (!is_between_groups(t))
         return true;
-    if (t->unheard)
+    if (t->ranks > 1 ? t->agreed.unheard : t->unheard)
         return end_unheard(t);
-    if (t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every)
+    if (ranks_save_due(t))
         return trainer_save(t, false);
     return true;
 }
@@ -329,7 +330,7 @@ bool trainer_train_epoch(trainer *t)
         complain_error();
         return false;
     }
-    while (!t->diverged && !(interrupted() && is_between_groups(t))) {
+    while (!t->diverged && !ranks_agree(t) && !(ranks_stopped(t) && is_between_groups(t))) {
         if (t->position.batch < t->report.batches && !run_profile_before(&t->profile))
             return false;
         const haul_batch *batch = next_batch(t);

@@ -9,7 +9,8 @@
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/train/init.h"
-#include "cli/train/pieces.h"
+#include "cli/train/pieces/pieces.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/trainer.h"
 
@@ -99,8 +100,10 @@ static int read_tiers(const train_options *o, train_plans *plans)
 
 /* What the texts of --schedule, --augment and --memory-limit mean, and whether they fit the rest. An exit code, or -1.
  */
-static int read_plans(const option_values *values, const train_options *o, train_plans *plans)
+static int read_plans(const option_values *values, trainer *t)
 {
+    const train_options *o = t->options;
+    train_plans         *plans = &t->plans;
     if (!schedule_parse(o->schedule, &plans->schedule) || !schedule_fits(&plans->schedule, o->epochs) ||
         !augment_parse(o->augment, &plans->augment) || !memory_limit_parse(o->memory_limit, &plans->limit))
         return EXIT_USAGE;
@@ -111,7 +114,7 @@ static int read_plans(const option_values *values, const train_options *o, train
     }
     if (!memory_limit_suits_batch(plans->limit.percent, o->batch))
         return EXIT_USAGE;
-    const int code = pieces_suit(o) ? check_pipeline(o) : EXIT_USAGE;
+    const int code = ranks_suit(t) && pieces_suit(o) ? check_pipeline(o) : EXIT_USAGE;
     return code < 0 ? read_tiers(o, plans) : code;
 }
 
@@ -186,7 +189,7 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
     const given_places given = {option_given(values, "device"), option_given(values, "place"),
                                 option_given(values, "plan")};
     run_state          state = run_look(&t->run);
-    if (state == RUN_NONE || (!o->estimate && !run_lock(&t->run)))
+    if (state == RUN_NONE || (!o->estimate && !t->silent && !run_lock(&t->run)))
         return EXIT_FAILED;
     state = run_look(&t->run); /* before the lock another training may have saved */
     if (state == RUN_NONE || !take_stored(values, t, state, stored))
@@ -214,7 +217,7 @@ static int begin(option_values *values, const trainer *t, cJSON **stored)
     }
     if (!init_is_consistent(o))
         return EXIT_USAGE;
-    return o->estimate || run_is_free(&t->run) ? -1 : EXIT_FAILED;
+    return o->estimate || t->silent || run_is_free(&t->run) ? -1 : EXIT_FAILED;
 }
 
 static int run_training(trainer *t)
@@ -242,11 +245,14 @@ static int train(option_values *values, train_options *o)
     t->options = o;
     t->values = values;
     if (run_name(&t->run, o->run))
+        code = ranks_open(t);
+    if (code < 0)
         code = o->resume ? take_up(values, t, &stored) : begin(values, t, &stored);
     if (code < 0)
-        code = read_plans(values, o, &t->plans);
+        code = read_plans(values, t);
     if (code < 0)
         code = o->estimate ? trainer_estimate(t) : run_training(t);
+    ranks_close(t, code);
     trainer_close(t);
     free(t);
     cJSON_Delete(stored);
@@ -507,6 +513,15 @@ static const option train_rows[] = {
      .argument = "LIST",
      .help = "Choose among the CPU, one other device, and a plan that uses both, by short runs, for example "
              "cpu,cuda:0. --device auto does so with the fastest device, if this is not the CPU"},
+    {.group = "Machine",
+     .name = "group",
+     OPTION_TEXT_AT(train_options, group),
+     .argument = "auto|mpi|none",
+     .help =
+         "Which processes train together, each on some of the --pieces of a mini-batch (8 unless given): those that "
+         "mpirun started, or none. Rank 0 prints and saves. The number of processes does not change the result",
+     .initial = "auto",
+     .choices = OPTION_CHOICES("auto", "mpi", "none")},
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(train_options, machine),

@@ -11,7 +11,8 @@
 #include "cli/run_folder/account.h"
 #include "cli/shared/cli.h"
 #include "cli/train/init.h"
-#include "cli/train/pieces.h"
+#include "cli/train/pieces/pieces.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/place/choose.h"
 #include "cli/train/planner.h"
 
@@ -287,7 +288,7 @@ static bool open_places(trainer *t)
 /* With the model that was chosen, so that the same options give the same training later. */
 static bool keep_options(const trainer *t)
 {
-    return !t->run.path || config_write(t->run.config, t->values);
+    return !t->run.path || t->silent || config_write(t->run.config, t->values);
 }
 
 /* The run has its plan in its folder, with which it can be resumed. */
@@ -306,8 +307,8 @@ static bool keep_plan(trainer *t)
 /* The folder is made when all else is known to be fine. It must not contain another run by then. */
 static bool begin_run(trainer *t)
 {
-    return run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) && keep_options(t) &&
-           run_open(&t->run, 0);
+    return t->silent || (run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) &&
+                         keep_options(t) && run_open(&t->run, 0));
 }
 
 /* From here on. The dry run counted memory that was allocated before, too. */
@@ -342,6 +343,8 @@ int trainer_open(trainer *t)
     t->stop.patience = t->options->patience;
     if (!trainer_open_data(t) || !computes_values(t->device, "learned", ", or --estimate to learn what a step takes"))
         return EXIT_FAILED;
+    if (ranks_compare(t))
+        return complain_error();
     if (!can_be_kept(t) || !open_places(t))
         return EXIT_FAILED;
     t->waits = t->device == haul_cpu();
@@ -350,7 +353,7 @@ int trainer_open(trainer *t)
         return code;
     if (!trainer_fits(t))
         return trainer_tell_memory(t, false);
-    if (t->run.path && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
+    if (t->run.path && !t->silent && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
         return EXIT_FAILED;
     return open_training(t) ? -1 : EXIT_FAILED;
 }
@@ -409,7 +412,7 @@ static int run_epoch(trainer *t)
     haul_label_end();
     if (!trained)
         return EXIT_FAILED;
-    if (!t->diverged && !interrupted() && !trainer_end_epoch(t))
+    if (!t->diverged && !ranks_stopped(t) && !trainer_end_epoch(t))
         return EXIT_FAILED;
     if (t->diverged)
         return end_diverged(t);
@@ -457,7 +460,7 @@ bool trainer_save_account(trainer *t)
 /* Why steps were not followed; "": the first one runs as it is, and the others were, or --eager was given. */
 static const char *reason_of(const trainer *t, const haul_recording_report *r)
 {
-    if (t->options->eager)
+    if (t->options->eager || t->options->pieces)
         return "";
     if (t->expected.unfollowed)
         return t->expected.unfollowed;
@@ -486,6 +489,8 @@ static int finish(trainer *t, double began)
                                .spilled_bytes = spilled.all,
                                .spilled_to_file_bytes = spilled.to_file,
                                .spill_file_seconds = (double)spilled.file_ns / 1e9,
+                               .ranks = t->ranks,
+                               .group_bytes = ranks_bytes(t),
                                .waits = haul_sync_count() - t->waits_before,
                                .step_peak_bytes = t->step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,
@@ -494,7 +499,7 @@ static int finish(trainer *t, double began)
     tell_followed(t, &steps, &d);
     if (!trainer_test_best(t, &d))
         return EXIT_FAILED;
-    if (interrupted() && d.tested) /* everything is saved, and resuming repeats the test */
+    if (ranks_stopped(t) && d.tested) /* everything is saved, and resuming repeats the test */
         return tell_stopped(t, t->position.epoch - 1, t->report.batches);
     d.seconds = clock_seconds() - began;
     if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit) || !trainer_save_account(t))

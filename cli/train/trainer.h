@@ -31,6 +31,7 @@ typedef struct train_options {
     const char *metrics;
     const char *place, *plan; /* NULL: none; one of them at most */
     const char *devices;      /* to choose among; NULL: --device */
+    const char *group;        /* which processes train together: "auto", "mpi", "none" */
     const char *machine;      /* whose times count for `devices`; NULL: this computer's */
     int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
     int64_t     epochs, seed, workers, threads, log_every;
@@ -78,6 +79,11 @@ typedef enum data_check {
     DATA_UNKNOWN  /* the checkpoint is of a version that did not keep it */
 } data_check;
 
+/* What the ranks of a training agreed on before a step. */
+typedef struct ranks_agreement {
+    bool stops, saves, unheard;
+} ranks_agreement;
+
 typedef struct trainer {
     train_options       *options;
     train_plans          plans;
@@ -104,7 +110,11 @@ typedef struct trainer {
     haul_schedule     *schedule; /* NULL: the rate is constant */
     haul_loader       *loader;
     haul_parallel     *parallel; /* with --pieces, else NULL */
-    bool               trains;   /* not only tries steps */
+    haul_group        *group;    /* whose ranks train together; NULL: this process alone */
+    int                ranks;    /* of the group */
+    bool               silent;   /* a rank other than 0: it prints and writes nothing */
+    ranks_agreement    agreed;
+    bool               trains; /* not only tries steps */
     int64_t            tried_steps;
     bool               follows;   /* it records its steps and follows them: */
     haul_recording    *recording; /* of the step; NULL: it runs as it is */

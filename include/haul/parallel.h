@@ -19,12 +19,14 @@
  * The gradient of a step is that of the mean loss of its global batch: the sums of losses of the pieces are
  * differentiated one after the other, their gradients are added in a binary tree over the pieces, and the sum is
  * divided once by the sum of the weights. The tree and its roundings depend on the number of pieces alone, so a
- * training has the same bits however its pieces are divided among processes. */
+ * training has the same bits however its pieces are divided among processes: started by mpirun, the same program
+ * computes its pieces on all ranks (group.h). */
 #ifndef HAUL_PARALLEL_H
 #define HAUL_PARALLEL_H
 
 #include <haul/base.h>
 #include <haul/error.h>
+#include <haul/group.h>
 #include <haul/nn.h>
 #include <haul/optim.h>
 #include <haul/tensor.h>
@@ -41,11 +43,15 @@ typedef struct haul_parallel haul_parallel;
  *
  * - Gradients are those of the parameters that require one now. If that changes, make another one.
  * - Sums of gradients are f32, or f64 if a parameter is f64, on the device of the first parameter.
+ * - The pieces are divided among the ranks of .group. All ranks make it, with the same options, and then begin the same
+ *   steps. Before the first step the module's parameters and buffers become those of rank 0.
  *
- * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, or if .pieces is not a power of two. */
+ * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
+ * the ranks, and, naming the difference, if the options or modules of the ranks differ. */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */
-    HAUL__GUARD(pieces)
+    HAUL__GUARD(group)
+    haul_group       *group;  /* whose ranks divide the pieces; default haul_group_get("auto") */
     int               pieces; /* pieces of a global batch, a power of two; default 8 */
     uint64_t          seed;   /* seed of the random numbers of all pieces */
     haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
@@ -53,12 +59,12 @@ typedef struct HAUL__DESIGNATED haul_parallel_options {
 #define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
 HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
 
-/* The pieces of each global batch that are this process's: the number of the first one, and how many follow each other
+/* The pieces of each global batch that are this rank's: the number of the first one, and how many follow each other
  * from there. -1 on failure. */
 HAUL_API int haul_parallel_first(const haul_parallel *parallel);
 HAUL_API int haul_parallel_count(const haul_parallel *parallel);
 
-/* Begin this process's next piece. Call it before the forward pass, in the scope of the piece:
+/* Begin this rank's next piece. Call it before the forward pass, in the scope of the piece:
  *
  * - The gradients of the parameters are removed.
  * - The thread draws random numbers from a generator of the piece, for example for dropout. It depends on the seed, the
@@ -70,15 +76,17 @@ HAUL_API int haul_parallel_count(const haul_parallel *parallel);
 HAUL_API haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step);
 
 /* Finish a piece: differentiate the sum of its losses, and add its gradients to those of the pieces before. The graph
- * is freed. The last piece of a step reduces: afterwards the parameters have the gradient of the mean loss of the whole
- * step, and haul_parallel_ready is true. Clip gradients then, and make the optimizer's step, as without pieces.
+ * is freed. A rank's last piece of a step reduces, and waits for the other ranks: afterwards the parameters have the
+ * gradient of the mean loss of the whole step, and haul_parallel_ready is true. Clip gradients then, and make the
+ * optimizer's step, as without pieces.
  *
  * - A parameter that a piece does not use has a gradient of zeros there.
  * - Buffers of the module begin each piece with the values that they had before the step. After the step floating ones,
  *   for example running statistics, are the mean of their values after each piece, in a tree as well; a piece without
  *   examples leaves them. Integer ones change as the first piece changed them. Buffers of other dtypes stay.
  * - A gradient that is not finite makes the sum so, and a scaler then skips the step everywhere.
- * - If it fails, the step begins anew: its buffers are as before, and its pieces are to be repeated.
+ * - If it fails, the other ranks fail in the same step, with the same error. Without other ranks the step begins anew:
+ *   its buffers are as before, and its pieces are to be repeated.
  *
  * sum_of_losses: a scalar, the sum over the examples of the piece; HAUL_NONE for a piece without examples
  * weight: what the sum is divided by to get the mean, for example the number of examples, or of tokens that count; at

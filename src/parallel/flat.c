@@ -4,10 +4,14 @@
 #include <haul/autograd.h>
 #include <haul/ops.h>
 #include <haul/transfer.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/fnv.h"
 #include "core/error.h"
 #include "core/tensor.h"
+#include "group/group.h"
+#include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 
 enum { LOSS_AND_WEIGHT = 2 };
@@ -119,6 +123,49 @@ haul_status haul__flat_check(const haul__flat *flat, haul_module *module, const 
                                 "after each change",
                                 list[i].name, haul_requires_grad(list[i].tensor) ? "requires" : "does not require",
                                 haul_requires_grad(list[i].tensor) ? "not" : "then");
+    haul__free(list);
+    return status;
+}
+
+/* ---- the same on all ranks ---- */
+
+uint32_t haul__flat_hash(const haul__flat *flat)
+{
+    uint64_t hash = HAUL__FNV;
+    for (int i = 0; i < flat->parameters + buffers_of(flat); i++) {
+        const haul_tensor *t = flat->items[i].tensor;
+        hash = haul__fnv(hash, flat->items[i].name, strlen(flat->items[i].name));
+        hash = haul__fnv(hash, t->shape.dims, (size_t)t->shape.ndim * sizeof *t->shape.dims);
+    }
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+static haul_status share_one(haul_tensor *t, haul_group *group, const haul__group_call *call)
+{
+    if (haul__failed(t))
+        return haul_error_status();
+    const size_t bytes = (size_t)t->count * haul__dtype_size(t->dtype);
+    void        *values = haul__malloc(bytes + 1);
+    if (!values)
+        return haul__fail_memory(call->name, bytes);
+    haul_status status = haul_read(t, values, bytes);
+    if (!status)
+        status = haul__work_wait(haul__group_broadcast_begin(group, call, values, (int64_t)bytes, 0));
+    if (!status && haul_group_rank(group) != 0)
+        status = haul_write(t, values, bytes);
+    haul__free(values);
+    return status;
+}
+
+haul_status haul__flat_share(haul_module *module, haul_group *group, const char *operation)
+{
+    int                count = 0;
+    haul_named_tensor *list = haul__is_dry() ? NULL : haul__module_tensor_list(module, &count);
+    haul_status        status = list || haul__is_dry() ? HAUL_OK : haul__fail_within(operation);
+    for (int i = 0; i < count && !status; i++) {
+        const haul__group_call call = {.name = operation, .what = list[i].name};
+        status = share_one(haul_detach(list[i].tensor), group, &call);
+    }
     haul__free(list);
     return status;
 }

@@ -4,6 +4,7 @@
 #ifndef HAUL_PARALLEL_FLAT_H
 #define HAUL_PARALLEL_FLAT_H
 
+#include <haul/group.h>
 #include <haul/nn.h>
 
 /* A tensor of the module, and where its numbers begin. */
@@ -26,6 +27,12 @@ typedef struct haul__flat {
 /* The items of a module: parameters that require a gradient, each once, and buffers. */
 haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation);
 void        haul__flat_free(haul__flat *flat);
+
+/* Of the names and shapes of the items. */
+uint32_t haul__flat_hash(const haul__flat *flat);
+
+/* All parameters and buffers of the module become those of rank 0. */
+haul_status haul__flat_share(haul_module *module, haul_group *group, const char *operation);
 
 /* Fails if other parameters require a gradient now. */
 haul_status haul__flat_check(const haul__flat *flat, haul_module *module, const char *operation);

@@ -7,12 +7,14 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/scope.h"
 #include "core/tensor.h"
 #include "engine/autocast.h"
 #include "engine/placement/placement.h"
+#include "group/group.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
@@ -31,7 +33,10 @@ struct haul_parallel {
     haul_generator   *generator; /* of the pieces */
     uint64_t          seed;
     int               pieces;
-    int               first, count; /* this process's pieces */
+    haul_group       *group;        /* holds a reference */
+    haul__tree        tree;         /* of the pieces and ranks */
+    int               first, count; /* this rank's pieces */
+    bool              equal;        /* all ranks have the weights of rank 0 */
     haul__flat        flat;
     bool              dry; /* made in a dry run */
 
@@ -55,6 +60,7 @@ static void destroy(void *object)
     haul__object_release(p->generator);
     haul__object_release(p->scaler);
     haul__object_release(p->module);
+    haul__object_release(p->group);
     haul__object_free(&p->object, sizeof *p);
 }
 
@@ -65,10 +71,16 @@ static haul_status check(const haul_parallel *p, const char *operation)
     return haul__check_object(p, &parallel_class, operation, "parallel");
 }
 
-static haul_status check_pieces(int pieces)
+static haul_status check_pieces(int pieces, const haul_group *group)
 {
-    if (pieces >= 1 && pieces <= HAUL_MAX_PIECES && (pieces & (pieces - 1)) == 0)
+    const int ranks = haul_group_size(group);
+    if (pieces >= 1 && pieces <= HAUL_MAX_PIECES && (pieces & (pieces - 1)) == 0 && ranks <= pieces)
         return HAUL_OK;
+    if (ranks > pieces && pieces >= 1)
+        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "pieces",
+                          "the group has %d ranks, but .pieces is %d: each rank needs a piece; start fewer ranks, or "
+                          "use more pieces",
+                          ranks, pieces);
     return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "pieces",
                       ".pieces is %d; a power of two from 1 to %d is expected, for example 8", pieces, HAUL_MAX_PIECES);
 }
@@ -85,14 +97,34 @@ static haul_status make_generator(haul_parallel *p)
     return p->generator ? HAUL_OK : haul_error_status();
 }
 
+/* All ranks have the same pieces, seed, scaling and tensors. */
+static haul_status agree(const haul_parallel *p)
+{
+    const haul__group_call call = {.name = NEW};
+    char                   text[200];
+    if (p->tree.ranks == 1)
+        return HAUL_OK;
+    haul__snprintf(
+        text, sizeof text,
+        "%d pieces, seed %" PRIu64 "%s, %d parameters and %d buffers of %" PRId64 " numbers in %s, names %08x",
+        p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->flat.parameters, p->flat.floats + p->flat.integers,
+        p->flat.total, haul_dtype_name(p->flat.dtype), (unsigned)haul__flat_hash(&p->flat));
+    return haul__group_agree(p->group, &call, text);
+}
+
 haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
 {
     if (!options) {
         haul__fail_null(NEW, "options");
         return NULL;
     }
-    const int pieces = options->pieces ? options->pieces : 8;
-    if (haul__check_module(options->module, NEW) || check_pieces(pieces) ||
+    const int   pieces = options->pieces ? options->pieces : 8;
+    haul_group *group = options->group ? options->group : haul_group_get("auto");
+    if (!group) {
+        haul__fail_within(NEW);
+        return NULL;
+    }
+    if (haul__check_module(options->module, NEW) || haul__group_check(group, NEW) || check_pieces(pieces, group) ||
         (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
         return NULL;
     haul_parallel *p = haul__object_new_zeroed(sizeof *p, &parallel_class);
@@ -105,9 +137,14 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
     haul__object_keep(p->module);
     haul__object_keep(p->scaler);
     p->seed = options->seed;
-    p->pieces = p->count = pieces;
+    p->pieces = pieces;
+    p->group = group;
+    haul__object_keep(group);
+    p->tree = (haul__tree){.pieces = pieces, .ranks = haul_group_size(group)};
+    p->first = haul__tree_first(&p->tree, haul_group_rank(group));
+    p->count = haul__tree_first(&p->tree, haul_group_rank(group) + 1) - p->first;
     p->dry = haul__is_dry();
-    if (!haul__flat_init(&p->flat, p->module, NEW) && !make_generator(p))
+    if (!haul__flat_init(&p->flat, p->module, NEW) && !make_generator(p) && !agree(p))
         return haul__own(p, NEW);
     haul__object_release(p);
     return NULL;
@@ -188,6 +225,9 @@ static haul_status check_turn(const haul_parallel *p, int64_t step)
 static haul_status begin_step(haul_parallel *p, int64_t step)
 {
     haul_status status = haul__flat_check(&p->flat, p->module, BEGIN);
+    if (!status && !p->equal && p->tree.ranks > 1)
+        status = haul__flat_share(p->module, p->group, BEGIN);
+    p->equal = p->equal || !status;
     if (!status)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
@@ -261,11 +301,27 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
     return status;
 }
 
+/* Adds the sums of all ranks: the result is that of the first node. */
+static haul_status sum_over_ranks(haul_parallel *p)
+{
+    char                   what[64];
+    const haul__group_call call = {.name = BACKWARD, .what = what};
+    haul_tensor           *sums[HAUL__PIECE_SUMS];
+    if (p->tree.ranks == 1)
+        return HAUL_OK;
+    haul__snprintf(what, sizeof what, "the sums of step %" PRId64, p->step);
+    for (int i = 0; i < p->sums.count; i++)
+        sums[i] = p->sums.nodes[i].sum;
+    return haul__work_wait(haul__group_sum_tensors_begin(p->group, &call, &p->tree, sums));
+}
+
 /* The sum over all pieces of the step. */
 static haul_status reduce(haul_parallel *p)
 {
     haul_tensor *sum = p->sums.nodes[0].sum;
-    haul_status  status = haul__flat_scatter(&p->flat, sum, p->pieces);
+    haul_status  status = sum_over_ranks(p);
+    if (!status)
+        status = haul__flat_scatter(&p->flat, sum, p->pieces);
     haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sum);
     if (!status && haul__failed(loss))
         status = haul_error_status();
@@ -311,6 +367,8 @@ static haul_status finish(haul_parallel *p, haul_tensor *loss, double weight)
 static void abandon(haul_parallel *p)
 {
     haul__error_record record;
+    if (p->tree.ranks > 1)
+        haul__group_pass_error(p->group, BACKWARD);
     haul__error_save(&record);
     haul_scope *scope = push_plain();
     haul__flat_remove_gradients(&p->flat);

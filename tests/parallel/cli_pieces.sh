@@ -47,3 +47,4 @@ complains "--pieces divides each mini-batch, and does not work with --accumulate
 run 2 train --pieces 8 --batch auto
 complains "does not work with --batch auto; give a number of examples"
 run 2 train --pieces 8192
+finish

@@ -323,6 +323,8 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_count(event, "spilled_bytes", d->spilled_bytes);
     put_count(event, "spilled_to_file_bytes", d->spilled_to_file_bytes);
     put_seconds(event, "spill_file_seconds", d->spill_file_seconds);
+    put_count(event, "ranks", d->ranks);
+    put_count(event, "group_bytes", d->group_bytes);
     put_count(event, "waits", d->waits);
     put_count(event, "followed", d->followed);
     put_count(event, "eager_steps", d->eager_steps);

@@ -128,6 +128,8 @@ typedef struct report_done {
     double       spill_file_seconds;          /* that the training waited for the file */
     int64_t      followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
     const char  *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
+    int          ranks;                       /* processes that trained together */
+    int64_t      group_bytes;                 /* that rank 0 sent to the others */
     int64_t      waits;                       /* how often the training thread came to wait for a device */
     int64_t      best_epoch;
     double       best_loss;

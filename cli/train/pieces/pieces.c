@@ -1,10 +1,11 @@
-#include "cli/train/pieces.h"
+#include "cli/train/pieces/pieces.h"
 
 #include <inttypes.h>
 
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
 #include "cli/train/place/place.h"
+#include "group/tree.h"
 
 /* ---- options ---- */
 
@@ -43,9 +44,11 @@ haul_loader *pieces_loader(const trainer *t)
 {
     const train_options *o = t->options;
     const int            pieces = o->pieces ? (int)o->pieces : 1;
+    const haul__tree     tree = {.pieces = pieces, .ranks = t->group ? t->ranks : 1};
+    const int            rank = t->group ? haul_group_rank(t->group) : 0, first = haul__tree_first(&tree, rank);
     return haul_loader_new(t->data.train, .batch = o->batch / pieces, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
-                           .workers = (int)o->workers, .device = place_of_data(&t->places, t->device),
-                           .pieces = pieces);
+                           .workers = (int)o->workers, .device = place_of_data(&t->places, t->device), .pieces = pieces,
+                           .first_piece = first, .piece_count = haul__tree_first(&tree, rank + 1) - first);
 }
 
 haul_status pieces_begin(trainer *t)
@@ -55,15 +58,16 @@ haul_status pieces_begin(trainer *t)
     t->tried_steps = 0;
     if (!t->options->pieces)
         return HAUL_OK;
-    t->parallel = haul_parallel_new(t->net, .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed,
-                                    .scaler = t->scaler);
+    t->parallel =
+        haul_parallel_new(t->net, .group = t->group ? t->group : haul_group_get("none"),
+                          .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed, .scaler = t->scaler);
     return t->parallel ? HAUL_OK : haul_error_status();
 }
 
 /* The pieces of a mini-batch that the loader gives. */
 static int64_t own_pieces(const trainer *t)
 {
-    return t->options->pieces ? t->options->pieces : 1;
+    return t->parallel ? haul_parallel_count(t->parallel) : 1;
 }
 
 int64_t pieces_batches(const trainer *t)

@@ -1,0 +1,249 @@
+#include "cli/train/pieces/ranks.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/shared/cli.h"
+#include "cli/shared/json.h"
+#include "group/group.h"
+#include "parallel/flat.h"
+
+#define NAME "haul train"
+
+/* ---- opening ---- */
+
+int ranks_open(trainer *t)
+{
+    train_options *o = t->options;
+    t->ranks = 1;
+    if (o->estimate)
+        return -1;
+    t->group = haul_group_get(o->group);
+    if (!t->group)
+        return complain_error();
+    t->ranks = haul_group_size(t->group);
+    t->silent = haul_group_rank(t->group) > 0;
+    if (t->silent) {
+        o->quiet = true;
+        o->json = o->tensorboard = o->sync_report = false;
+        o->profile = 0;
+    }
+    return -1;
+}
+
+bool ranks_suit(trainer *t)
+{
+    train_options *o = t->options;
+    if (t->ranks == 1)
+        return true;
+    if (!o->pieces && o->resume && t->silent)
+        return false; /* rank 0 says why */
+    if (!o->pieces && o->resume) {
+        complain("the run was started without --pieces and cannot go on with %d ranks; continue it with one process",
+                 t->ranks);
+        return false;
+    }
+    if (!o->pieces)
+        o->pieces = 8;
+    if (t->ranks <= o->pieces || t->silent)
+        return t->ranks <= o->pieces;
+    complain("there are %d ranks, but only --pieces %" PRId64
+             ": each rank needs a piece; start fewer ranks, or give more "
+             "pieces",
+             t->ranks, o->pieces);
+    return false;
+}
+
+/* Each rank may have these as it likes. */
+static bool may_differ(const char *name)
+{
+    static const char *const names[] = {"device",     "place",        "plan",       "memory-limit", "spill",
+                                        "spill-host", "spill-folder", "spill-file", "offload",      "recompute",
+                                        "workers",    "threads",      "metrics",    "log-every",    "save-every"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(names[i], name))
+            return true;
+    return false;
+}
+
+static haul_status compare_option(const trainer *t, const cJSON *value)
+{
+    const haul__group_call call = {.name = NAME};
+    char                  *printed = cJSON_PrintUnformatted(value), text[400];
+    if (!printed)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    snprintf(text, sizeof text, "--%s %.300s", value->string, printed);
+    cJSON_free(printed);
+    return haul__group_agree(t->group, &call, text);
+}
+
+static haul_status compare_options(const trainer *t)
+{
+    cJSON      *options = options_to_json(t->values), *value;
+    haul_status status = options ? HAUL_OK : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    cJSON_ArrayForEach(value, options) if (!status && !may_differ(value->string)) status = compare_option(t, value);
+    cJSON_Delete(options);
+    return status;
+}
+
+static int64_t count_of(const haul_dataset *data)
+{
+    return data ? haul_dataset_count(data) : 0;
+}
+
+haul_status ranks_compare(const trainer *t)
+{
+    const haul__group_call call = {.name = NAME};
+    char                   text[400];
+    if (t->ranks == 1)
+        return HAUL_OK;
+    snprintf(text, sizeof text, "%" PRId64 " examples to train on, %" PRId64 " for validation and %" PRId64 " to test",
+             count_of(t->data.train), count_of(t->data.validation), count_of(t->data.test));
+    haul_status status = compare_options(t);
+    return status ? status : haul__group_agree(t->group, &call, text);
+}
+
+/* ---- agreeing ---- */
+
+static bool is_save_due(const trainer *t)
+{
+    return t->options->save_every > 0 && clock_seconds() - t->saved_at > t->options->save_every;
+}
+
+haul_status ranks_agree(trainer *t)
+{
+    enum { STOPS = 1, SAVES = 2, UNHEARD = 4 };
+    const haul__group_call call = {.name = NAME};
+    uint64_t bits = (interrupted() ? STOPS : 0) | (is_save_due(t) ? SAVES : 0) | (t->unheard ? UNHEARD : 0);
+    if (t->ranks == 1)
+        return HAUL_OK;
+    const haul_status status = haul__group_or(t->group, &call, &bits);
+    t->agreed = (ranks_agreement){bits & STOPS, bits & SAVES, bits & UNHEARD};
+    return status;
+}
+
+bool ranks_stopped(const trainer *t)
+{
+    return t->ranks > 1 ? t->agreed.stops : interrupted();
+}
+
+bool ranks_save_due(const trainer *t)
+{
+    return t->ranks > 1 ? t->agreed.saves : is_save_due(t);
+}
+
+/* ---- sums ---- */
+
+/* A row for each number, with one element for each rank. */
+haul_status ranks_sum(const trainer *t, double *numbers, int count)
+{
+    const haul__group_call call = {.name = NAME};
+    const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
+    const size_t           ranks = (size_t)t->ranks;
+    if (t->ranks == 1)
+        return HAUL_OK;
+    double *rows = calloc((size_t)count * ranks + 1, sizeof *rows);
+    if (!rows)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    for (int i = 0; i < count; i++)
+        rows[(size_t)i * ranks + (size_t)haul_group_rank(t->group)] = numbers[i];
+    const haul_status status = haul__group_sum_numbers(t->group, &call, &tree, rows, count, numbers);
+    free(rows);
+    return status;
+}
+
+int64_t ranks_bytes(const trainer *t)
+{
+    haul_group_properties group = {.sent_bytes = 0};
+    return t->ranks > 1 && !haul_group_describe(t->group, &group) ? group.sent_bytes : 0;
+}
+
+haul_status ranks_share_network(const trainer *t)
+{
+    return t->ranks > 1 ? haul__flat_share(t->net, t->group, NAME) : HAUL_OK;
+}
+
+/* ---- evaluating ---- */
+
+enum { HITS, ANSWERS, EXAMPLES, COUNTS };
+
+typedef struct evaluation {
+    const trainer *t;
+    haul_tensor   *losses; /* of all batches, f32; 0 for those of other ranks */
+    int            batches;
+} evaluation;
+
+/* A rank's interruption waits until all have come to the end. */
+static bool go_on(int64_t batches, void *context)
+{
+    evaluation *e = context;
+    trainer    *t = (trainer *)(uintptr_t)e->t;
+    pace_pass_step(batches, t);
+    return true;
+}
+
+/* Each loss is that of one rank, and the others add 0. The sum of all is made in the order of one rank. */
+static haul_status join_numbers(evaluation *e, float *losses, double *numbers, network_totals *totals)
+{
+    float       sum = 0;
+    haul_status status = haul_read(e->losses, losses, (size_t)e->batches * sizeof *losses);
+    for (int i = 0; i < e->batches; i++)
+        numbers[COUNTS + i] = losses[i];
+    numbers[HITS] = (double)totals->hits;
+    numbers[ANSWERS] = (double)totals->answers;
+    numbers[EXAMPLES] = (double)totals->examples;
+    if (!status)
+        status = ranks_sum(e->t, numbers, COUNTS + e->batches);
+    for (int i = 0; i < e->batches; i++)
+        sum += (float)numbers[COUNTS + i];
+    *totals = (network_totals){.loss = sum,
+                               .hits = (int64_t)numbers[HITS],
+                               .answers = (int64_t)numbers[ANSWERS],
+                               .examples = (int64_t)numbers[EXAMPLES]};
+    return status;
+}
+
+static haul_status join(network_totals *totals, void *context)
+{
+    evaluation *e = context;
+    float      *losses = calloc((size_t)e->batches + 1, sizeof *losses);
+    double     *numbers = calloc((size_t)e->batches + COUNTS, sizeof *numbers);
+    haul_status status = losses && numbers ? join_numbers(e, losses, numbers, totals)
+                                           : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    free(losses);
+    free(numbers);
+    return status;
+}
+
+haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
+{
+    if (t->ranks == 1)
+        return network_evaluate(t->net, &t->data.spec, loader,
+                                &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
+    evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * t->ranks};
+    e.losses = haul_zeros(HAUL_F32, HAUL_SHAPE(e.batches));
+    haul_status status = haul_tensor_check(e.losses);
+    if (!status)
+        status = network_evaluate(t->net, &t->data.spec, loader,
+                                  &(network_watch){.go_on = go_on,
+                                                   .context = &e,
+                                                   .metrics = t->metrics,
+                                                   .losses = e.losses,
+                                                   .ranks = t->ranks,
+                                                   .join = join},
+                                  out);
+    return status ? status : ranks_agree(t);
+}
+
+/* ---- the end ---- */
+
+void ranks_close(const trainer *t, int code)
+{
+    if (t->ranks <= 1 || (code != EXIT_FAILED && code != EXIT_USAGE))
+        return;
+    if (!haul_error_status())
+        haul_error_set(HAUL_STATE, NAME, NULL, "rank %d has ended with an error, which it has printed",
+                       haul_group_rank(t->group));
+    haul__group_pass_error(t->group, NAME);
+}

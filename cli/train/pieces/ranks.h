@@ -1,0 +1,43 @@
+/* A training on several ranks: all of them make the same steps, each with its own pieces; rank 0 alone prints and
+ * writes. What decides how the training goes on is agreed on by all ranks. */
+#ifndef CLI_TRAIN_PIECES_RANKS_H
+#define CLI_TRAIN_PIECES_RANKS_H
+
+#include "cli/model/network.h"
+#include "cli/train/trainer.h"
+
+/* Find the group of --group. Ranks other than 0 print nothing from here on. -1, or an exit code after a complaint. */
+int ranks_open(trainer *t);
+
+/* With several ranks a training has pieces. False after a complaint, if there are too few for the ranks, or if a run
+ * that is resumed has none. */
+bool ranks_suit(trainer *t);
+
+/* Fails, naming the difference, unless all ranks have the same options and data. */
+haul_status ranks_compare(const trainer *t);
+
+/* Agree on whether the training stops, saves, and has lost its reader: true for all if for one. */
+haul_status ranks_agree(trainer *t);
+
+/* True if the training is to stop. With several ranks, as they agreed last. */
+bool ranks_stopped(const trainer *t);
+
+/* True if a checkpoint is due. */
+bool ranks_save_due(const trainer *t);
+
+/* The sums over all ranks. */
+haul_status ranks_sum(const trainer *t, double *numbers, int count);
+
+/* The ranks evaluate a dataset together. Its mean loss has the bits that it has on one rank. */
+haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out);
+
+/* All ranks get the network of rank 0. */
+haul_status ranks_share_network(const trainer *t);
+
+/* Bytes that this rank has sent to others. */
+int64_t ranks_bytes(const trainer *t);
+
+/* A rank that ends with this exit code ends the others, too, if they do not end by themselves. */
+void ranks_close(const trainer *t, int code);
+
+#endif

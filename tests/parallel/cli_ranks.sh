@@ -1,0 +1,99 @@
+# haul train on several ranks: the same bits for 1 to 4 of them, with Open MPI and with MPICH.
+# ctest: labels=mpi
+. "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600
+export OMPI_MCA_btl=self,vader OMPI_MCA_plm=isolated UCX_TLS=self,sm,tcp
+launchers=()
+command -v mpirun.openmpi >/dev/null && launchers+=("mpirun.openmpi --oversubscribe")
+command -v mpiexec.mpich >/dev/null && launchers+=("mpiexec.mpich")
+if [ ${#launchers[@]} -eq 0 ] || [ -n "${HAUL_SANITIZE:-}" ]; then
+    echo "no MPI is installed, or its library reports errors of its own to the sanitizer"
+    exit 77
+fi
+
+# ranks STATUS N LAUNCHER ARGUMENTS...: the command on N ranks
+ranks() {
+    local wanted=$1 n=$2 launcher=$3
+    shift 3
+    # shellcheck disable=SC2086 # words
+    timeout 600 $launcher -n "$n" "$HAUL" "$@" >out 2>err </dev/null
+    local status=$?
+    [ "$wanted" = "$status" ] || { cat out err; check "$launcher -n $n haul $*: status $status instead of $wanted" false; }
+}
+
+same() {
+    check "$2: weights" cmp "$1/weights.safetensors" "$2/weights.safetensors"
+    check "$2: checkpoint" "$HAUL_PYTHON" - "$1" "$2" <<'END'
+import json, struct, sys
+def read(folder):
+    data = open(folder + "/checkpoint", "rb").read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    extra = head.pop("__metadata__")
+    progress = json.loads(extra["haul.progress"]) if "haul.progress" in extra else {}
+    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in head.items()}, progress
+(a, p), (b, q) = map(read, sys.argv[1:])
+assert a.keys() == b.keys()
+assert not [k for k in a if a[k] != b[k]], [k for k in a if a[k] != b[k]]
+assert {k: p[k] for k in p if k not in ("elapsed", "log_bytes", "epoch_start")} == \
+    {k: q[k] for k in q if k not in ("elapsed", "log_bytes", "epoch_start")}
+END
+    for event in "epoch train_loss" "epoch train_accuracy" "epoch test_loss" "epoch test_accuracy"; do
+        # shellcheck disable=SC2086 # words
+        check "$2: $event" test "$(value "$1/log.jsonl" $event)" = "$(value "$2/log.jsonl" $event)"
+    done
+}
+
+# 150 pictures: the last mini-batch has 22, in pieces of 8 that are 8 8 6 0 0 0 0 0.
+small=(--model simplecnn --data shapes:150 --batch 64 --pieces 8 --augment crop,flip --optimizer adamw --precision f16
+    --epochs 2 --seed 1 --threads 1 --workers 0 --device cpu --log-every 1)
+norms=(--model resnet18 --data shapes:20 --batch 16 --pieces 4 --optimizer adamw --epochs 1 --seed 1 --threads 1
+    --workers 0 --device cpu)
+run 0 train "${small[@]}" --run small
+run 0 train "${norms[@]}" --run norms
+check "one process sends nothing" test "$(value small/log.jsonl done group_bytes)" = 0
+check "and is alone" test "$(value small/log.jsonl done ranks)" = 1
+first=${launchers[0]} counts="2 3 4"
+for launcher in "${launchers[@]}"; do
+    name=${launcher%% *}
+    for n in $counts; do
+        ranks 0 $n "$launcher" train "${small[@]}" --run "small-$name-$n"
+        same small "small-$name-$n"
+        check "$n ranks in the log" test "$(value "small-$name-$n/log.jsonl" done ranks)" = $n
+        check "bytes in the log" test "$(value "small-$name-$n/log.jsonl" done group_bytes)" -gt 100000
+        check "one rank prints" test "$(grep -c 'Done' out)" -eq 1
+    done
+    counts=3
+done
+ranks 0 3 "$first" train "${norms[@]}" --run norms-3
+same norms norms-3
+
+# A run goes on with another number of ranks.
+ranks 0 4 "$first" train "${small[@]}" --epochs 1 --run moved
+ranks 0 3 "$first" train --run moved --resume --epochs 2
+check "4 ranks, then 3" cmp small/weights.safetensors moved/weights.safetensors
+run 0 train "${small[@]}" --epochs 3 --run longer
+run 0 train --run moved --resume --epochs 3
+check "then 1" cmp longer/weights.safetensors moved/weights.safetensors
+
+# The best weights of a validation are tested at the end.
+held=(--model dense --data blobs:200 --validation 0.2 --batch 32 --pieces 4 --epochs 2 --threads 1 --device cpu --lr 0.1)
+run 0 train "${held[@]}" --json
+alone=$(value out done test_loss)
+ranks 0 2 "$first" train "${held[@]}" --json
+check "the same test" test "$(value out done test_loss)" = "$alone"
+
+ranks 2 4 "$first" train --data blobs:100 --epochs 1 --batch 8 --pieces 2
+check "too few pieces" grep -qF "there are 4 ranks, but only --pieces 2: each rank needs a piece; start fewer ranks, or give more pieces" err
+check "says one rank" test "$(grep -c 'there are 4 ranks' err)" -eq 1
+cat >differ <<'END'
+#!/bin/sh
+rank=${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}
+exec "$HAUL" train --data blobs:100 --epochs 1 --batch 32 --lr 0.0$((rank + 1))
+END
+chmod +x differ
+# shellcheck disable=SC2086 # words
+timeout 600 $first -n 2 ./differ >out 2>err </dev/null
+check "different options end all ranks" test $? -ne 0
+check "and are named" grep -q 'rank 0 .* has --lr 0.01, but rank 1 .* has --lr 0.02' err
+finish
