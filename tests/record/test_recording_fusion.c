@@ -120,9 +120,17 @@ static haul_tensor *call_any(haul_tensor *const *values, int count, unsigned *r)
     return below(r, 3) && !shows_nan ? call_row(row, a, b, r) : call_other(a, b, c, r);
 }
 
+static void release(program *p)
+{
+    for (int i = 0; i < p->kept_count; i++)
+        haul_release(p->kept[i]);
+    p->kept_count = 0;
+}
+
+/* The step may be called several times. */
 static haul_status keep_some(program *p, haul_tensor *const *values, int count, unsigned *r)
 {
-    for (p->kept_count = 0; p->kept_count < KEPT; p->kept_count++) {
+    for (release(p); p->kept_count < KEPT; p->kept_count++) {
         haul_tensor *t = p->kept_count ? pick(values, count, r) : values[count - 1];
         p->kept[p->kept_count] = haul_keep(haul_detach(t));
         if (!p->kept[p->kept_count])
@@ -228,13 +236,6 @@ static haul_shape shape_of(unsigned *r)
 }
 
 /* ---- comparisons ---- */
-
-static void release(program *p)
-{
-    for (int i = 0; i < p->kept_count; i++)
-        haul_release(p->kept[i]);
-    p->kept_count = 0;
-}
 
 /* The sign and the payload of a NaN depend on whether an element is computed in a vector, so all NaNs are the same. */
 static haul_tensor *with_one_nan(haul_tensor *t)
