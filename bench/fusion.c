@@ -1,0 +1,75 @@
+/* Chains of pointwise operations: each step by itself, and followed, where its operations are fused. */
+#include <haul/recording.h>
+
+#include "support/bench.h"
+
+static haul_tensor    *x, *out;
+static haul_recording *recording;
+static int             length;
+
+static haul_status step(void *context)
+{
+    haul_tensor *y = haul_mul_scalar(x, 2);
+    (void)context;
+    if (length == 5)
+        y = haul_mul(haul_relu(haul_add_scalar(y, 1)), x);
+    return haul_add_scalar_into(out, y, 1);
+}
+
+static bool open_chain(const bench_case *c)
+{
+    length = *(const int *)c->context;
+    x = haul_normal(HAUL_F32, HAUL_SHAPE(c->size), 0, 1);
+    out = haul_zeros_like(x);
+    return !haul_tensor_check(out);
+}
+
+static bool run_chain(const bench_case *c, int64_t times)
+{
+    (void)c;
+    for (int64_t i = 0; i < times; i++) {
+        haul_scope       *scope = haul_scope_push();
+        const haul_status status = step(NULL);
+        haul_scope_pop(scope);
+        if (status)
+            return false;
+    }
+    return true;
+}
+
+static bool open_followed(const bench_case *c)
+{
+    if (!open_chain(c))
+        return false;
+    recording = haul_recording_new(step, NULL, .strict = true);
+    return recording && !haul_recording_run(recording) && !haul_recording_run(recording);
+}
+
+static bool run_followed(const bench_case *c, int64_t times)
+{
+    (void)c;
+    for (int64_t i = 0; i < times; i++)
+        if (haul_recording_run(recording))
+            return false;
+    return true;
+}
+
+static const int two = 2, five = 5;
+
+#define CHAIN(name, count, label, n)                                                                                   \
+    {name ", " label, .unit = "us", .open = open_chain, .run = run_chain, .context = &count, .size = n},               \
+    {                                                                                                                  \
+        name ", " label ", followed", .unit = "us", .open = open_followed, .run = run_followed, .context = &count,     \
+                                      .size = n, .peers = name ", " label                                              \
+    }
+
+static const bench_case cases[] = {
+    CHAIN("a*2+1 into", two, "16 M", 16 << 20),       CHAIN("a*2+1 into", two, "64 K", 64 << 10),
+    CHAIN("five operations", five, "16 M", 16 << 20), CHAIN("five operations", five, "64 K", 64 << 10),
+    CHAIN("five operations", five, "1 K", 1 << 10),
+};
+
+int main(int argc, char **argv)
+{
+    return bench_main(argc, argv, cases, (int)(sizeof cases / sizeof cases[0]));
+}
