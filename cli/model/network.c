@@ -21,6 +21,7 @@ static const network_kind kinds[] = {
     {"mlp", "shapes", TASK_ANSWER, "fc3"},
     {"char_gpt", "sentences", TASK_TOKENS, NULL},
     {"unet", "scenes", TASK_PIXELS, "out"},
+    {NETWORK_ONNX, "shapes", TASK_ANSWER, NULL},
 };
 enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
@@ -82,8 +83,28 @@ int64_t network_outputs(const data_spec *spec)
     return outputs;
 }
 
+bool network_is_onnx(const char *path)
+{
+    const size_t length = path ? strlen(path) : 0, ending = strlen(".onnx");
+    return length > ending && !strcmp(path + length - ending, ".onnx");
+}
+
+static haul_module *load_onnx(const char *file)
+{
+    if (!file) {
+        haul_error_set(HAUL_INVALID_ARGUMENT, NULL, NULL,
+                       "--model " NETWORK_ONNX " is the network of haul train --init FILE.onnx; name that file, or "
+                       "another model");
+        return NULL;
+    }
+    haul_module *net = haul_load_onnx(file);
+    return net && haul_module_train(net, true) ? NULL : net;
+}
+
 haul_module *network_new(const char *model, const network_sizes *sizes, const data_spec *spec)
 {
+    if (!strcmp(model, NETWORK_ONNX))
+        return load_onnx(sizes->file);
     return haul_model_new(model, .input = spec->x.shape, .outputs = network_outputs(spec), .layers = sizes->layers,
                           .features = sizes->features, .heads = sizes->heads);
 }
@@ -92,6 +113,13 @@ haul_tensor *network_loss(const data_spec *spec, haul_tensor *logits, haul_tenso
 {
     if (!haul_tensor_is_valid(logits)) /* it has no shape */
         return logits;
+    const haul_shape given = haul_tensor_shape(logits);
+    if (source_task(spec) == TASK_ANSWER && spec->y.dtype == HAUL_I64 &&
+        (given.ndim != 2 || given.dims[1] != spec->y.classes))
+        return haul_tensor_fail(HAUL_SHAPE, NULL, NULL,
+                                "the network's result is %s, and the data has %lld classes; [examples, classes] is "
+                                "expected",
+                                text_shape(&given), (long long)spec->y.classes);
     if (source_task(spec) == TASK_TOKENS)
         return haul_cross_entropy(haul_reshape(logits, HAUL_SHAPE(-1, spec->y.classes)),
                                   haul_reshape(y, HAUL_SHAPE(-1)));

@@ -6,10 +6,13 @@
 
 #include "cli/model/source.h"
 
+/* The network that is an ONNX model. */
+#define NETWORK_ONNX "onnx"
+
 /* The names of all networks. */
 #define NETWORK_CHOICES                                                                                                \
     OPTION_CHOICES("simplecnn", "resnet18", "resnet18_imagenet", "resnet50", "mobilenet_v2", "vit_tiny", "dense",      \
-                   "mlp", "char_gpt", "unet")
+                   "mlp", "char_gpt", "unet", NETWORK_ONNX)
 
 /* "char_gpt" for texts, "unet" for pictures with masks, "simplecnn" for pictures that are large enough, else "dense".
  */
@@ -30,10 +33,14 @@ int64_t network_outputs(const data_spec *spec);
 /* True if the network is one for this data. Otherwise complains, and names data for it and a network for the data. */
 bool network_suits(const char *model, const data_spec *spec, const char *data);
 
-/* Sizes of char_gpt; 0: the usual ones. */
+/* Sizes of char_gpt; 0: the usual ones. And the file of the network "onnx". */
 typedef struct network_sizes {
-    int64_t layers, features, heads;
+    int64_t     layers, features, heads;
+    const char *file;
 } network_sizes;
+
+/* True if the file's name is that of an ONNX model. */
+bool network_is_onnx(const char *path);
 
 /* The model fitted to the data's shape and number of classes. NULL with the library's error. */
 haul_module *network_new(const char *model, const network_sizes *sizes, const data_spec *spec);

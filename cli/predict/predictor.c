@@ -195,7 +195,8 @@ static bool open_network(predictor *p)
     const char         *model = choose_weights(p) ? stored_text(p, "model") : NULL;
     const network_sizes sizes = {.layers = whole_number(stored_number(p, "layers")),
                                  .features = whole_number(stored_number(p, "features")),
-                                 .heads = whole_number(stored_number(p, "heads"))};
+                                 .heads = whole_number(stored_number(p, "heads")),
+                                 .file = p->run.model};
     p->net = model ? network_new(model, &sizes, &p->spec) : NULL;
     if (p->net && !haul_load_weights(p->weights, p->net) && !haul_module_train(p->net, false))
         return true;

@@ -85,7 +85,8 @@ static int64_t count_outputs(const exporter *e)
 static bool describe_data(exporter *e)
 {
     const data_task task = network_task(e->model);
-    const int64_t   classes = task == TASK_ANSWER ? count_outputs(e) : cJSON_GetArraySize(e->classes);
+    const bool      own = !strcmp(e->model, NETWORK_ONNX); /* it knows its outputs */
+    const int64_t   classes = own ? 1 : task == TASK_ANSWER ? count_outputs(e) : cJSON_GetArraySize(e->classes);
     const int64_t  *sides = e->input.shape.dims + 1;
     e->spec.x = (haul_field){.name = "x", .dtype = HAUL_F32, .shape = e->input.shape};
     e->spec.y = (haul_field){.name = "y", .dtype = HAUL_I64, .shape = HAUL_SCALAR_SHAPE, .classes = classes};
@@ -103,7 +104,8 @@ static bool open_network(exporter *e)
 {
     const network_sizes sizes = {.layers = stored_whole(e, "layers"),
                                  .features = stored_whole(e, "features"),
-                                 .heads = stored_whole(e, "heads")};
+                                 .heads = stored_whole(e, "heads"),
+                                 .file = e->run.model};
     e->net = network_new(e->model, &sizes, &e->spec);
     if (e->net && !haul_load_weights(e->weights, e->net))
         return true;

@@ -37,8 +37,9 @@ bool run_name(run_folder *run, const char *path)
     run->ledger = join(path, "ledger.json");
     run->memory = join(path, "memory.json");
     run->plan = join(path, "plan.json");
+    run->model = join(path, "model.onnx");
     if (run->path && run->log && run->config && run->checkpoint && run->weights && run->best && run->ledger &&
-        run->memory && run->plan)
+        run->memory && run->plan && run->model)
         return true;
     complain("memory is exhausted");
     return false;
@@ -301,6 +302,7 @@ void run_close(run_folder *run)
     free(run->ledger);
     free(run->memory);
     free(run->plan);
+    free(run->model);
     *run = (run_folder){.lock_fd = -1, .log_fd = -1};
 }
 

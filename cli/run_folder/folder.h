@@ -1,5 +1,5 @@
 /* The folder of a training: log.jsonl, config.json, checkpoint, weights.safetensors, best.safetensors, ledger.json,
- * memory.json, and with a plan plan.json. */
+ * memory.json, with a plan plan.json, and with an ONNX model model.onnx. */
 #ifndef CLI_RUN_FOLDER_FOLDER_H
 #define CLI_RUN_FOLDER_FOLDER_H
 
@@ -10,7 +10,8 @@
 #include "cli/model/input_form.h"
 
 typedef struct run_folder {
-    char   *path, *log, *config, *checkpoint, *weights, *best, *ledger, *memory, *plan; /* NULL: nothing is kept */
+    char *path, *log, *config, *checkpoint, *weights, *best, *ledger, *memory, *plan,
+        *model; /* NULL: nothing is kept */
     int     lock_fd, log_fd;
     int64_t log_bytes; /* whole lines written */
 } run_folder;

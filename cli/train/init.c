@@ -6,6 +6,8 @@
 #include "base/text/list.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
+#include "files/file.h"
+#include "onnx/load.h"
 
 bool init_is_consistent(const train_options *o)
 {
@@ -17,6 +19,51 @@ bool init_is_consistent(const train_options *o)
         complain("--head replaces the last layer of a trained network; give --init FILE, or leave --head out: the last "
                  "layer of a new network has as many outputs as the data has classes");
     return false;
+}
+
+bool init_choose_model(const trainer *t)
+{
+    train_options *o = t->options;
+    const bool     given = network_is_onnx(o->init);
+    if (given && o->model && strcmp(o->model, NETWORK_ONNX) != 0) {
+        complain("--init %s is the network, and --model %s another one; leave --model out", o->init, o->model);
+        return false;
+    }
+    if (given && (o->head || o->freeze)) {
+        complain("--%s: an ONNX model does not say which layer is its last; train all of %s, or replace the layer in "
+                 "the program that exported it",
+                 o->head ? "head" : "freeze", o->init);
+        return false;
+    }
+    if (given)
+        o->model = NETWORK_ONNX;
+    if (o->model && !strcmp(o->model, NETWORK_ONNX))
+        o->sizes.file = given && !o->resume ? o->init : t->run.model;
+    return true;
+}
+
+bool init_keep_model(const trainer *t)
+{
+    const char     *from = t->options->sizes.file;
+    haul__onnx_file file;
+    haul_status     status = HAUL_OK;
+    bool            whole = true;
+    if (!t->run.path || !from || !strcmp(from, t->run.model))
+        return true;
+    if (haul__onnx_read_file(from, "haul train", &file)) {
+        complain_error();
+        return false;
+    }
+    for (size_t i = 0; i < file.model.graph.tensor_count; i++)
+        whole = whole && !file.model.graph.tensors[i].location;
+    if (whole)
+        status = haul__file_write_all(t->run.model, "haul train", file.data, file.size);
+    else
+        complain("--init %s has its weights in another file, and the run keeps one file only; leave --run out, or save "
+                 "the model without external data",
+                 from);
+    haul__onnx_close_file(&file);
+    return whole && (!status || !complain_error());
 }
 
 bool init_suits(const trainer *t)
@@ -57,7 +104,7 @@ static const char *part_of_head(const char *name, const char *head)
 void init_left_out(const trainer *t, char *out, size_t size)
 {
     const train_options *o = t->options;
-    haul_safetensors    *file = o->head ? haul_open_safetensors(o->init) : NULL;
+    haul_safetensors    *file = o->head && !network_is_onnx(o->init) ? haul_open_safetensors(o->init) : NULL;
     const int            count = file ? haul_safetensors_count(file) : 0;
     *out = 0;
     for (int i = 0; i < count; i++) {
@@ -90,7 +137,7 @@ haul_status init_load(const trainer *t)
     const train_options *o = t->options;
     const char          *head = network_head(o->model);
     char                 without[96] = "";
-    if (!o->init || o->resume)
+    if (!o->init || o->resume || network_is_onnx(o->init))
         return HAUL_OK;
     if (o->head)
         snprintf(without, sizeof without, "%s.", head);

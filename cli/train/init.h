@@ -7,6 +7,13 @@
 /* True if these options of a new training fit each other; false after a complaint. */
 bool init_is_consistent(const train_options *o);
 
+/* With an ONNX model as --init: the network is "onnx", from that file or, of a run that goes on, from the run's. False
+ * after a complaint. */
+bool init_choose_model(const trainer *t);
+
+/* The run has this model in its folder, with which it can be resumed. False after a complaint. */
+bool init_keep_model(const trainer *t);
+
 /* True if they fit the network and the data: a new last layer has as many outputs as the data has classes. False after
  * a complaint. */
 bool init_suits(const trainer *t);

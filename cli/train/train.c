@@ -329,7 +329,7 @@ static const option train_rows[] = {
      .argument = "FILE",
      .help =
          "Start from the weights in a safetensors, PyTorch, npz or GGUF file of the same network; without --head it "
-         "has as many classes as the data",
+         "has as many classes as the data. A FILE.onnx is an ONNX model, and is the network itself",
      .complete = COMPLETE_FILE,
      .flags = KEPT},
     {.group = "Data and model",

@@ -70,6 +70,8 @@ haul_status trainer_set_limit(const trainer *t)
 bool trainer_open_data(trainer *t)
 {
     train_options *o = t->options;
+    if (!init_choose_model(t))
+        return false;
     if (haul_set_num_threads((int)o->threads)) {
         complain_error();
         return false;
@@ -308,7 +310,7 @@ static bool keep_plan(trainer *t)
 static bool begin_run(trainer *t)
 {
     return t->silent || (run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) &&
-                         keep_options(t) && run_open(&t->run, 0));
+                         init_keep_model(t) && keep_options(t) && run_open(&t->run, 0));
 }
 
 /* From here on. The dry run counted memory that was allocated before, too. */

@@ -63,7 +63,7 @@ complains "--json takes no value"
 run 2 train --optimizer sdg
 complains "--optimizer wants sgd, adam, adamw, adagrad, adadelta, nadam, radam or lion, not 'sdg'; did you mean sgd?"
 run 2 train --model transformer
-complains "--model wants simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt or unet, not 'transformer'"
+complains "--model wants simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt, unet or onnx, not 'transformer'"
 run 2 train --precision fp8
 complains "--precision wants f32, tf32, bf16 or f16"
 run 2 predict --run r --split exam
@@ -119,7 +119,7 @@ complains "unknown operation 'frobnicate'"
 run 2 ops add mul
 complains "unexpected argument"
 
-for option in "--model transformer:simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt or unet" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
+for option in "--model transformer:simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt, unet or onnx" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
     "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? (use cifar10:DIR"; do
     "$HAUL" train ${option%%:*} >out 2>err
     check "$option is refused" test $? -ne 0
