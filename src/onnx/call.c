@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "onnx/export/trace.h"
 #include "onnx/run.h"
 
 /* ---- numbers ---- */
@@ -107,6 +108,7 @@ haul_tensor *haul__onnx_from_numbers(const haul__numbers *n)
     for (int64_t i = 0; i < n->count; i++)
         write_one(dtype, elements, i, n->items[i]);
     haul_tensor *t = haul_from_host(dtype, n->shape, elements);
+    haul__onnx_note(t, elements);
     haul__free(elements);
     return dtype == n->dtype ? t : haul_cast(t, n->dtype);
 }

@@ -234,6 +234,28 @@ static void test_onnx_save__recurrent(void **state)
     }
 }
 
+/* Models that were loaded, which make some tensors on the host. */
+static void test_onnx_save__loaded_models(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"text", "text_traced", "saved", "recurrent"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char path[300];
+        snprintf(path, sizeof path, HAUL_SOURCE "/tests/golden/onnx/%s.onnx", names[k]);
+        haul_module *m = haul_load_onnx(path);
+        assert_non_null(m);
+        snprintf(path, sizeof path, HAUL_SOURCE "/tests/golden/onnx/%s.npz", names[k]);
+        haul_save_onnx_options o = {.opset = 22};
+        haul_call_options      call = {.mode = HAUL_EVALUATE};
+        haul_safetensors      *arrays = haul_open_safetensors(path);
+        call.x[0] = o.x[0] = haul_safetensors_load(arrays, "in.0");
+        assert_valid(o.x[0]);
+        if (haul_save_onnx_with(FILE_NAME, m, &o))
+            fail_msg("%s: %s", names[k], haul_error_message());
+        compare(haul_call_with(load(names[k]), &call), haul_call_with(m, &call), 1e-5, names[k]);
+    }
+}
+
 /* ---- sets, names, files ---- */
 
 static haul_module *small(void)
@@ -469,6 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_onnx_save__networks, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__recurrent, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__layouts, enter, leave),
+        cmocka_unit_test_setup_teardown(test_onnx_save__loaded_models, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__sets_of_operators, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__names, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__external_data, enter, leave),

@@ -92,6 +92,8 @@ int haul__onnx_add_ints(haul__onnx_saved *g, const int64_t *values, int count);
 int haul__onnx_add_int(haul__onnx_saved *g, int64_t value);
 int haul__onnx_add_number(haul__onnx_saved *g, haul_dtype dtype, double value);
 int haul__onnx_add_repeated(haul__onnx_saved *g, haul_dtype dtype, double value, int64_t count);
+/* Elements that the graph's bytes have already. */
+int haul__onnx_add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape *shape, size_t at, size_t bytes);
 int haul__onnx_add_cast(haul__onnx_saved *g, int x, haul_dtype dtype);
 
 /* ---- a call ---- */

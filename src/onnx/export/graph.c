@@ -103,6 +103,12 @@ static int add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape 
                            &(haul__onnx_saved_tensor){.dtype = dtype, .shape = *shape, .at = at, .bytes = bytes});
 }
 
+int haul__onnx_add_constant(haul__onnx_saved *g, haul_dtype dtype, const haul_shape *shape, size_t at, size_t bytes)
+{
+    return add_initialiser(g, NULL,
+                           &(haul__onnx_saved_tensor){.dtype = dtype, .shape = *shape, .at = at, .bytes = bytes});
+}
+
 int haul__onnx_add_ints(haul__onnx_saved *g, const int64_t *values, int count)
 {
     return add_constant(g, HAUL_I64, &HAUL_SHAPE(count), values, (size_t)count * sizeof *values);

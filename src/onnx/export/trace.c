@@ -35,7 +35,15 @@ typedef struct known {
     int                next; /* of the same store; -1: it is the last */
 } known;
 
+/* Elements that a loaded model makes on the host, in one of the calls. */
+typedef struct noted {
+    haul_program_value at;
+    int                round;
+    size_t             from, bytes; /* in the graph's bytes */
+} noted;
+
 typedef struct tracer {
+    haul__recorder                recorder; /* first: haul__onnx_note finds the tracer by it */
     haul__onnx_saved             *g;
     haul_module                  *module;
     const haul_save_onnx_options *options;
@@ -46,6 +54,8 @@ typedef struct tracer {
     int                           round; /* of the call that is made */
     known                        *known;
     size_t                        known_count, known_room;
+    noted                        *noted;
+    size_t                        noted_count, noted_room;
     int                          *newest; /* of each store; -1: nothing is known of it */
     char                          list[360];
     int                           missing; /* calls that cannot be written */
@@ -166,6 +176,23 @@ static const haul__recorder recorder = {.call = see_call,
                                         .leaf = see_leaf,
                                         .refuse = see_refusal};
 
+void haul__onnx_note(const haul_tensor *t, const void *elements)
+{
+    tracer *to = haul__is_recorded() ? (tracer *)haul__dry_run_now()->recorder : NULL;
+    if (!to || to->recorder.call != see_call || haul__failed(t))
+        return;
+    const size_t      bytes = haul_tensor_bytes(t);
+    haul__onnx_saved *g = to->g;
+    if (!haul__grow(&to->noted, &to->noted_room, to->noted_count + 1, sizeof *to->noted) ||
+        !haul__grow(&g->bytes, &g->byte_room, g->byte_count + bytes + 1, 1)) {
+        g->failed = true;
+        return;
+    }
+    to->noted[to->noted_count++] = (noted){place_of(t), to->round, g->byte_count, bytes};
+    memcpy(g->bytes + g->byte_count, elements, bytes);
+    g->byte_count += bytes;
+}
+
 /* ---- values ---- */
 
 static bool is_at(const haul_program_value *a, const haul_program_value *b)
@@ -213,6 +240,26 @@ static haul_status learn_tensors(tracer *t)
         v = place_of(x);
         if (find(t, &v) == HAUL__ONNX_ABSENT)
             status = learn(t, &v, haul__onnx_add_tensor(t->g, t->tensors[i].name, x));
+    }
+    return status;
+}
+
+/* What a loaded model made on the host, where it is the same in both calls. */
+static haul_status learn_noted(tracer *t)
+{
+    haul__onnx_saved *g = t->g;
+    size_t            count = 0;
+    haul_status       status = HAUL_OK;
+    while (count < t->noted_count && !t->noted[count].round)
+        count++;
+    if (t->options->dynamic && t->noted_count != 2 * count)
+        return HAUL_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const noted *a = &t->noted[i], *b = t->options->dynamic ? &t->noted[count + i] : a;
+        if (a->bytes != b->bytes || memcmp(g->bytes + a->from, g->bytes + b->from, a->bytes))
+            continue;
+        const int value = haul__onnx_add_constant(g, a->at.dtype, &a->at.shape, a->from, a->bytes);
+        status = value == HAUL__ONNX_ABSENT ? haul__fail_memory(g->operation, a->bytes) : learn(t, &a->at, value);
     }
     return status;
 }
@@ -392,6 +439,7 @@ static haul_status trace(tracer *t)
     for (size_t i = 0; i < t->run->program.store_count; i++)
         t->newest[i] = -1;
     status = learn_tensors(t);
+    status = status ? status : learn_noted(t);
     status = status ? status : learn_inputs(t);
     status = status ? status : trace_calls(t);
     if (!status && t->g->failed)
@@ -409,9 +457,8 @@ static haul_status trace(tracer *t)
 
 haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const haul_save_onnx_options *options)
 {
-    tracer             t = {.g = g, .module = module, .options = options};
+    tracer             t = {.recorder = recorder, .g = g, .module = module, .options = options};
     haul__dry_function d;
-    haul__recorder     seen = recorder;
     const haul_shape  *first = &options->x[0]->shape;
     while (t.input_count < HAUL_MAX_ARGUMENTS && options->x[t.input_count])
         t.input_count++;
@@ -423,7 +470,7 @@ haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const hau
     t.tensors = haul__module_tensor_list(module, &t.tensor_count);
     if (!t.tensors)
         return haul_error_status();
-    haul_status status = haul__dry_function_begin_recorded(&d, &seen, g->operation);
+    haul_status status = haul__dry_function_begin_recorded(&d, &t.recorder, g->operation);
     if (!status) {
         t.run = d.run;
         status = trace(&t);
@@ -431,6 +478,7 @@ haul_status haul__onnx_trace(haul__onnx_saved *g, haul_module *module, const hau
     }
     haul__free(t.tensors);
     haul__free(t.known);
+    haul__free(t.noted);
     haul__free(t.newest);
     return status;
 }
