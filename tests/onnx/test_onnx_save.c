@@ -283,6 +283,27 @@ static void test_onnx_save__sets_of_operators(void **state)
     haul_error_clear();
 }
 
+/* Weights on each device, whose layouts and copies differ. */
+static void saved_on(haul_device *device)
+{
+    assert_int_equal(haul_set_device(device), HAUL_OK);
+    haul_manual_seed(3);
+    haul_module *m = HAUL_SEQUENTIAL(haul_nn_conv2d(3, 4, 3), haul_nn_batch_norm(4), haul_nn_relu(),
+                                     haul_nn_max_pool2d(2), haul_nn_flatten(1), haul_nn_linear(196, 3));
+    haul_tensor *x = haul_reshape(haul_sin(haul_arange(HAUL_F32, 0, 2 * 768, 1)), HAUL_SHAPE(2, 3, 16, 16));
+    haul_module_train(m, false);
+    assert_int_equal(haul_module_to_memory_format(m, HAUL_CHANNELS_LAST), HAUL_OK);
+    if (haul_save_onnx(FILE_NAME, m, x, .dynamic = true))
+        fail_msg("%s", haul_error_message());
+    compare(haul_call(load("device"), x), haul_call(m, x), 1e-5, haul_device_name(device));
+}
+
+static void test_onnx_save__devices(void **state)
+{
+    (void)state;
+    on_devices(saved_on);
+}
+
 /* A parameter with the name of the input, a result that is the input, and one that is a parameter. */
 static haul_tensor *odd_forward(haul_module *m, haul_args *args)
 {
@@ -490,6 +511,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_onnx_save__rows, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__networks, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__recurrent, enter, leave),
+        cmocka_unit_test_setup_teardown(test_onnx_save__devices, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__layouts, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__loaded_models, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__sets_of_operators, enter, leave),
