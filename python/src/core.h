@@ -40,6 +40,7 @@ typedef struct array_object {
 /* An object of another kind: it owns one reference, or none before it was made (NULL). */
 typedef struct haul_object {
     PyObject_HEAD void *object;
+    PyObject           *needed; /* what the object calls, or NULL */
 } haul_object;
 
 extern PyTypeObject *array_type;

@@ -21,10 +21,25 @@ void haulpy_let_go(void *object)
     Py_END_ALLOW_THREADS   PyErr_Restore(type, value, trace);
 }
 
+static int traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((haul_object *)self)->needed);
+    return 0;
+}
+
+static int clear(PyObject *self)
+{
+    Py_CLEAR(((haul_object *)self)->needed);
+    return 0;
+}
+
 static void end(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     haulpy_let_go(((haul_object *)self)->object);
+    clear(self);
     freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
     free_object(self);
     Py_DECREF(type);
@@ -98,9 +113,13 @@ bool haulpy_add_object_types(PyObject *module)
 #undef X
     };
     for (int kind = 0; kind < KINDS; kind++) {
-        PyType_Slot slots[] = {
-            {Py_tp_dealloc, (void *)end}, {Py_tp_methods, haulpy_methods_of((object_kind)kind)}, {0, NULL}};
-        PyType_Spec spec = {names[kind], sizeof(haul_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+        PyType_Slot slots[] = {{Py_tp_dealloc, (void *)end},
+                               {Py_tp_traverse, (void *)traverse},
+                               {Py_tp_clear, (void *)clear},
+                               {Py_tp_methods, haulpy_methods_of((object_kind)kind)},
+                               {0, NULL}};
+        PyType_Spec spec = {names[kind], sizeof(haul_object), 0,
+                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
         PyObject   *type = PyType_FromSpec(&spec);
         if (!type || PyModule_AddObjectRef(module, names[kind] + sizeof "haul._haul." - 1, type))
             return false;

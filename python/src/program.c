@@ -476,7 +476,7 @@ static haul_status run_step(void *context)
     return value ? HAUL_OK : haul_error_status();
 }
 
-/* _recording_new(function, variants, strict, frozen). The caller keeps the function as long as the recording. */
+/* _recording_new(function, variants, strict, frozen) */
 static PyObject *recording_new(PyObject *unused, PyObject *args)
 {
     (void)unused;
@@ -484,13 +484,13 @@ static PyObject *recording_new(PyObject *unused, PyObject *args)
     int       variants, strict, frozen;
     if (!PyArg_ParseTuple(args, "Oipp", &function, &variants, &strict, &frozen))
         return NULL;
+    haul_recording_options o = {
+        .context = function, .variants = variants, .strict = strict != 0, .frozen = frozen != 0};
     haulpy_begin();
-    return haulpy_object(KIND_RECORDING,
-                         haul_recording_new_with(run_step, &(haul_recording_options){.context = function,
-                                                                                     .variants = variants,
-                                                                                     .strict = strict != 0,
-                                                                                     .frozen = frozen != 0}),
-                         false);
+    PyObject *made = haulpy_object(KIND_RECORDING, haul_recording_new_with(run_step, &o), false);
+    if (made)
+        ((haul_object *)made)->needed = Py_NewRef(function);
+    return made;
 }
 
 static PyObject *recording_run(PyObject *unused, PyObject *object)
