@@ -18,6 +18,11 @@ class Optimizer(_haul.Optimizer):
         for group in range(self.group_count()):
             self.set(group, "lr", value)
 
+    def step(self, closure=None):
+        """Change the parameters. `closure` computes the loss and its gradients, for lbfgs several times in a step; its
+        first loss is returned."""
+        return super().step() if closure is None else _haul._step_closure(self, closure)
+
     def parameters(self, group=0):
         """[(name, Array)] of a group."""
         return [(name, x) for name, x, _ in _haul._tensors_of(self, "group", group)]

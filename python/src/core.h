@@ -112,8 +112,10 @@ PyObject  *haulpy_get_item(PyObject *self, PyObject *key);
 int        haulpy_set_item(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t haulpy_length(PyObject *self);
 
-/* ---- functions of the program (program.c) ---- */
+/* ---- functions of the program (program.c, steps.c) ---- */
 
-extern PyMethodDef haulpy_program_functions[];
+/* The result of a function of the program as a tensor of the calling scope: a view, which ends with it. */
+haul_tensor       *haulpy_as_scoped(haul_tensor *x);
+extern PyMethodDef haulpy_program_functions[], haulpy_step_functions[];
 
 #endif

@@ -20,7 +20,8 @@ PyMODINIT_FUNC PyInit__haul(void)
         PyModuleDef_HEAD_INIT, "haul._haul", "Haul's functions and types.", -1, functions, NULL, NULL, NULL, NULL};
     PyObject *module = PyModule_Create(&definition);
     if (!module || PyModule_AddFunctions(module, haulpy_functions()) ||
-        PyModule_AddFunctions(module, haulpy_program_functions) || !haulpy_add_array_type(module) ||
+        PyModule_AddFunctions(module, haulpy_program_functions) ||
+        PyModule_AddFunctions(module, haulpy_step_functions) || !haulpy_add_array_type(module) ||
         !haulpy_add_object_types(module)) {
         Py_XDECREF(module);
         return NULL;

@@ -1,4 +1,4 @@
-/* Calls in which functions of the program run, or whose results are structs: modules, loaders, scopes, recordings. */
+/* Modules whose forward is in Python, and calls whose results are structs: lists of tensors, batches, scopes. */
 #include "core.h"
 
 /* ---- modules of the program ---- */
@@ -19,8 +19,7 @@ static void end_own(void *state)
     PyGILState_Release(gil);
 }
 
-/* The result as a tensor of the calling scope: a view, which ends with it. */
-static haul_tensor *as_scoped(haul_tensor *x)
+haul_tensor *haulpy_as_scoped(haul_tensor *x)
 {
     int axes[HAUL_MAX_DIMS], n = haul_tensor_ndim(x);
     for (int i = 0; i < n; i++)
@@ -31,7 +30,7 @@ static haul_tensor *as_scoped(haul_tensor *x)
 static haul_tensor *results_of(PyObject *value, haul_args *args)
 {
     if (haulpy_is_array(value))
-        return as_scoped(((array_object *)value)->tensor);
+        return haulpy_as_scoped(((array_object *)value)->tensor);
     if (!PyTuple_Check(value) || PyTuple_Size(value) < 1 || PyTuple_Size(value) > HAUL_MAX_ARGUMENTS) {
         PyErr_Format(PyExc_TypeError, "forward returned %R; an Array, or a tuple of up to %d is expected",
                      (PyObject *)Py_TYPE(value), HAUL_MAX_ARGUMENTS);
@@ -43,9 +42,9 @@ static haul_tensor *results_of(PyObject *value, haul_args *args)
         if (!x)
             return NULL;
         if (i)
-            args->y[i] = as_scoped(x);
+            args->y[i] = haulpy_as_scoped(x);
         else
-            first = as_scoped(x);
+            first = haulpy_as_scoped(x);
     }
     return first;
 }
@@ -79,6 +78,8 @@ static haul_tensor *forward(haul_module *self, haul_args *args)
         result = call_forward(object, args);
     if (PyErr_Occurred())
         haulpy_keep_exception("forward");
+    else
+        haul_error_clear(); /* of a call whose exception forward caught */
     Py_DECREF(object);
     PyGILState_Release(gil);
     return result ? result
@@ -463,80 +464,6 @@ static PyObject *memory(PyObject *unused, PyObject *name)
                          (long long)stats.peak_allocated);
 }
 
-/* ---- recordings ---- */
-
-static haul_status run_step(void *context)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject        *value = PyObject_CallNoArgs(context);
-    if (!value)
-        haulpy_keep_exception("step");
-    Py_XDECREF(value);
-    PyGILState_Release(gil);
-    return value ? HAUL_OK : haul_error_status();
-}
-
-/* _recording_new(function, variants, strict, frozen) */
-static PyObject *recording_new(PyObject *unused, PyObject *args)
-{
-    (void)unused;
-    PyObject *function;
-    int       variants, strict, frozen;
-    if (!PyArg_ParseTuple(args, "Oipp", &function, &variants, &strict, &frozen))
-        return NULL;
-    haul_recording_options o = {
-        .context = function, .variants = variants, .strict = strict != 0, .frozen = frozen != 0};
-    haulpy_begin();
-    PyObject *made = haulpy_object(KIND_RECORDING, haul_recording_new_with(run_step, &o), false);
-    if (made)
-        ((haul_object *)made)->needed = Py_NewRef(function);
-    return made;
-}
-
-static PyObject *recording_run(PyObject *unused, PyObject *object)
-{
-    (void)unused;
-    haul_recording *r = haulpy_handle(object, KIND_RECORDING, "the recording");
-    haul_status     status;
-    if (!r)
-        return NULL;
-    haulpy_begin();
-    Py_BEGIN_ALLOW_THREADS status = haul_recording_run(r);
-    Py_END_ALLOW_THREADS return status ? haulpy_raise() : Py_NewRef(Py_None);
-}
-
-static PyObject *recording_report(PyObject *unused, PyObject *object)
-{
-    (void)unused;
-    haul_recording       *r = haulpy_handle(object, KIND_RECORDING, "the recording");
-    haul_recording_report report;
-    if (!r)
-        return NULL;
-    haulpy_begin();
-    if (haul_recording_report_get(r, &report))
-        return haulpy_raise();
-    return Py_BuildValue("{sLsLsisLsLss}", "followed", (long long)report.followed, "eager", (long long)report.eager,
-                         "variants", report.variants, "operations", (long long)report.operations, "arena_bytes",
-                         (long long)report.arena_bytes, "reason", report.reason);
-}
-
-/* _plan_new(step, module or None, devices or None) */
-static PyObject *plan_new(PyObject *unused, PyObject *args)
-{
-    (void)unused;
-    PyObject         *step, *module;
-    const char       *names;
-    haul_plan_options o = {.module = NULL};
-    if (!PyArg_ParseTuple(args, "OOz", &step, &module, &names) ||
-        (module != Py_None && !(o.module = haulpy_handle(module, KIND_MODULE, "the module"))))
-        return NULL;
-    o.devices = names;
-    haul_plan *plan;
-    haulpy_begin();
-    Py_BEGIN_ALLOW_THREADS plan = haul_plan_new_with(run_step, step, &o);
-    Py_END_ALLOW_THREADS return haulpy_object(KIND_PLAN, plan, false);
-}
-
 PyMethodDef haulpy_program_functions[] = {{"_module_init", module_init, METH_VARARGS, NULL},
                                           {"_module_call", module_call, METH_VARARGS, NULL},
                                           {"_module_children", module_children, METH_O, NULL},
@@ -549,8 +476,4 @@ PyMethodDef haulpy_program_functions[] = {{"_module_init", module_init, METH_VAR
                                           {"_autocast", autocast, METH_VARARGS, NULL},
                                           {"_devices", devices, METH_NOARGS, NULL},
                                           {"_memory", memory, METH_O, NULL},
-                                          {"_recording_new", recording_new, METH_VARARGS, NULL},
-                                          {"_recording_run", recording_run, METH_O, NULL},
-                                          {"_recording_report", recording_report, METH_O, NULL},
-                                          {"_plan_new", plan_new, METH_VARARGS, NULL},
                                           {NULL, NULL, 0, NULL}};

@@ -176,6 +176,38 @@ class Training(unittest.TestCase):
         two = haul.schedule.chain([haul.schedule.warm_up(optimizer, 2), haul.schedule.cosine(optimizer, 4)], [2])
         two.step()
 
+    def test_closures(self):
+        haul.manual_seed(1)
+        net, x = nn.linear(3, 1), haul.randn(20, 3)
+        y = x @ haul.array([[1.0], [-2.0], [3.0]]) + 0.5
+        lbfgs, calls = optim.lbfgs(net, 1, line_search="strong_wolfe"), []
+
+        def closure():
+            lbfgs.zero_grad()
+            loss = haul.mse_loss(net(x), y)
+            loss.backward()
+            calls.append(loss.item())
+            return loss
+
+        first = lbfgs.step(closure)
+        self.assertEqual(first.item(), calls[0])
+        self.assertGreater(len(calls), 3)
+        self.assertLess(haul.mse_loss(net(x), y).item(), 1e-6)
+        with self.assertRaises(TypeError):
+            lbfgs.step(lambda: 3)
+        with self.assertRaises(ZeroDivisionError):
+            lbfgs.step(lambda: 1 / 0)
+
+    def test_an_exception_that_forward_catches(self):
+        class Careful(nn.Module):
+            def forward(self, x):
+                try:
+                    x + haul.ones(7)
+                except haul.errors.ShapeError:
+                    return x * 2
+
+        self.assertEqual(nn.sequential(Careful())(haul.ones(2)).tolist(), [2, 2])
+
     def test_an_optimizer_keeps_its_network(self):
         optimizer = optim.sgd(Scaled(), 0.1)
         gc.collect()
