@@ -5,6 +5,8 @@
     {"item", haulpy_item, METH_NOARGS, "item($self)\n--\n\nThe value of the only element. Waits for the device."},     \
         {"tolist", haulpy_to_list, METH_NOARGS,                                                                        \
          "tolist($self)\n--\n\nThe elements as nested lists of numbers. Waits for the device."},                       \
+        {"numpy", (PyCFunction)(void (*)(void))haulpy_numpy, METH_VARARGS | METH_KEYWORDS,                             \
+         "numpy($self)\n--\n\nAn array of NumPy over the same memory."},                                               \
         {"__array__", (PyCFunction)(void (*)(void))haulpy_numpy, METH_VARARGS | METH_KEYWORDS,                         \
          "Why NumPy cannot have the memory; else an array over it."},                                                  \
         {"__dlpack__", (PyCFunction)(void (*)(void))haulpy_dlpack, METH_VARARGS | METH_KEYWORDS,                       \

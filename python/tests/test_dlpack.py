@@ -168,7 +168,7 @@ class WithNumPy(unittest.TestCase):
         gc.collect()
         self.assertLessEqual(sys.getrefcount(a), count)
         y = haul.arange(6).reshape(2, 3)
-        for b in (numpy.from_dlpack(y), numpy.asarray(y)):
+        for b in (numpy.from_dlpack(y), numpy.asarray(y), y.numpy()):
             y[0, 0] += 1
             self.assertEqual(b.tolist(), y.tolist())
         self.assertFalse(numpy.asarray(haul.ones(1).expand(4)).flags.writeable)
