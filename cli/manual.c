@@ -44,6 +44,9 @@ static const help_entry environment[] = {
      "Where to look for NVIDIA's libraries if the system's loader does not find them; by default /usr/local/cuda."},
     {"HAUL_CACHE_DIR, XDG_CACHE_HOME",
      "Haul keeps compiled kernels in $HAUL_CACHE_DIR, else in $XDG_CACHE_HOME/haul, else in ~/.cache/haul."},
+    {"HAUL_CURL",
+     "The path of libcurl, with which haul train --data fetches files; by default libcurl.so.4 of the system."},
+    {"http_proxy, https_proxy, no_proxy", "The proxies through which files are fetched, as curl has them."},
     {NULL, NULL}};
 
 static const help_entry signals[] = {

@@ -8,6 +8,7 @@
 
 #include "base/text/list.h"
 #include "cli/model/archive_kind.h"
+#include "cli/model/remote.h"
 #include "cli/shared/cli.h"
 
 static haul_dataset *open_cifar10(const char *where, bool test, example_size *size)
@@ -146,12 +147,29 @@ typedef struct place {
     const char   *where;
 } place;
 
+/* A file from the network has the kind of the archive that it is. */
 static place find_place(const char *text)
 {
     const size_t length = strcspn(text, ":");
     place        p = {.kind = find(text, length), .where = text[length] ? text + length + 1 : NULL};
-    const char  *kind = p.kind ? NULL : archive_kind(text);
-    return kind ? (place){.kind = find(kind, strlen(kind)), .where = text} : p;
+    if (p.kind)
+        return p;
+    p.where = remote_is_address(text) ? remote_file(text) : text;
+    const char *kind = p.where ? archive_kind(p.where) : NULL;
+    p.kind = kind ? find(kind, strlen(kind)) : NULL;
+    return p;
+}
+
+/* The same, with a path: a file in the network is fetched. A folder of a data set's name comes before the data set. */
+static place find_path(const char *text)
+{
+    place       p = find_place(text);
+    struct stat status;
+    if (p.kind && p.where && remote_is_address(p.where))
+        p.where = remote_file(p.where);
+    else if (p.kind && !p.where && remote_has_set(p.kind->name))
+        p.where = stat(p.kind->name, &status) ? remote_set(p.kind->name) : p.kind->name;
+    return p;
 }
 
 /* "cifar10:DIR, images:DIR, ..., sentences" */
@@ -174,14 +192,14 @@ static void complain_unknown(const char *text, size_t length)
         names[i] = sources[i].name;
     const char *near = did_you_mean(name, names);
     list_sources(all, sizeof all);
-    if (near)
+    if (near && !remote_is_address(text))
         complain("--data %s: unknown source '%s'; did you mean '%s'? (use %s)", text, name, near, all);
+    else if (remote_is_address(text) || haul__is_archive(text))
+        complain("--data %s: this archive has none of the files of CIFAR and MNIST, and no pictures in folders", text);
     else if (stat(text, &status))
         complain("--data %s: unknown source '%s'; use %s", text, name, all);
     else if (S_ISDIR(status.st_mode))
         complain("--data %s: say what is in there: cifar10:%s, images:%s or masks:%s", text, text, text, text);
-    else if (haul__is_archive(text))
-        complain("--data %s: this archive has none of the files of CIFAR and MNIST, and no pictures in folders", text);
     else
         complain("--data %s: say what it is: text:%s", text, text);
 }
@@ -244,13 +262,15 @@ static haul_dataset *open_source(const source *s, const char *where, bool test, 
 
 haul_dataset *source_open(const char *text, bool test, example_size *size)
 {
-    const place   p = find_place(text);
+    haul_error_clear();
+    const place   p = find_path(text);
     const source *found = p.kind;
+    if (haul_error_status()) {
+        complain_error();
+        return NULL;
+    }
     if (!found) {
-        if (!haul_error_status())
-            complain_unknown(text, strcspn(text, ":"));
-        else
-            complain_error();
+        complain_unknown(text, strcspn(text, ":"));
         return NULL;
     }
     if (found->needs && (!p.where || !*p.where)) {
@@ -299,8 +319,8 @@ static bool has_test_folder(const char *where)
 
 bool source_has_test(const char *text)
 {
-    const place p = find_place(text);
-    if (!p.kind || !p.kind->resizes || !p.where)
+    const place p = source_resizes(text) ? find_path(text) : (place){.kind = NULL};
+    if (!p.where)
         return true;
     struct stat status;
     const bool  is_folder = !stat(p.where, &status) && S_ISDIR(status.st_mode);

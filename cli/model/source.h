@@ -12,8 +12,9 @@
     "DIR/train and DIR/test); masks:DIR (pictures in DIR/images and a PNG file with the class of each pixel in "       \
     "DIR/masks, or both in DIR/train and DIR/test); text:FILE (a UTF-8 text, whose last tenth is the test part); "     \
     "shapes, blobs, scenes or sentences (built in; shapes:COUNT makes COUNT examples to train on, and a fifth as "     \
-    "many to test). In place of DIR, a .tar.gz, .tar or .zip file is read without unpacking it; its name alone is "    \
-    "enough"
+    "many to test). In place of DIR, a .tar.gz, .tar or .zip file is read without unpacking it, also from an address " \
+    "that begins with http:// or https://; its name or address alone is enough. cifar10, cifar100, mnist and "         \
+    "fashion-mnist without DIR are fetched from their publishers"
 
 /* What the examples of a source are: an input, as f32 or, of a text, as class indices, and the wanted output. */
 typedef struct data_spec {

@@ -19,6 +19,7 @@
 #include <haul/error.h>
 #include <haul/estimate.h>
 #include <haul/events.h>
+#include <haul/fetch.h>
 #include <haul/fft.h>
 #include <haul/files.h>
 #include <haul/fit.h>

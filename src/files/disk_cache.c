@@ -75,7 +75,7 @@ static hash128 hash(const void *first, size_t first_size, const void *second, si
 
 /* ---- where ---- */
 
-static void make_folders(char *path)
+void haul__make_folders(char *path)
 {
     for (char *p = path + 1; *p; p++) {
         if (*p != '/')
@@ -87,8 +87,7 @@ static void make_folders(char *path)
     mkdir(path, 0700);
 }
 
-/* The cache's folder, which the caller must free; NULL if there can be none. */
-static char *folder(void)
+char *haul__cache_folder(void)
 {
     const char *own = getenv("HAUL_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
@@ -154,7 +153,7 @@ haul__cache_count haul__cache_counts(void)
 
 void *haul__cache_load(const char *key, size_t *bytes)
 {
-    char *where = folder(), *path = where ? path_of(where, key) : NULL;
+    char *where = haul__cache_folder(), *path = where ? path_of(where, key) : NULL;
     void *data = NULL;
     int   file = path && !haul__fault_point(HAUL__FAULT_FILE) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file >= 0) {
@@ -179,10 +178,10 @@ static bool write_entry(int file, const char *key, const void *data, size_t byte
 void haul__cache_store(const char *key, const void *data, size_t bytes)
 {
     static atomic_uint last;
-    char              *where = folder(), *path = where ? path_of(where, key) : NULL;
+    char              *where = haul__cache_folder(), *path = where ? path_of(where, key) : NULL;
     char *beside = path ? haul__format("%s.%ld.%u", path, (long)getpid(), atomic_fetch_add(&last, 1)) : NULL;
     if (beside && !haul__fault_point(HAUL__FAULT_FILE)) {
-        make_folders(where);
+        haul__make_folders(where);
         int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (file >= 0) {
             bool good = write_entry(file, key, data, bytes);

@@ -11,6 +11,12 @@
 void *haul__cache_load(const char *key, size_t *bytes);
 void  haul__cache_store(const char *key, const void *data, size_t bytes);
 
+/* The folder, for haul__free; NULL if there can be none. Other parts of Haul have folders in it. */
+char *haul__cache_folder(void);
+
+/* Makes a folder and those around it, for the user alone. Changes the text while it works. */
+void haul__make_folders(char *path);
+
 /* What happened since the process started: entries that were found, that were not found or were damaged, and that were
  * written. */
 typedef struct haul__cache_count {

@@ -22,8 +22,10 @@ run 1 train --data shape --device cpu
 complains "did you mean 'shapes'?"
 run 1 train --data mnist:/nowhere --device cpu
 complains "there is no train-images-idx3-ubyte or train-images-idx3-ubyte.gz in /nowhere nor in its MNIST/raw"
-run 1 train --data cifar10 --device cpu
+run 1 train --data cifar10: --device cpu
 complains "cifar10:DIR"
+run 1 train --data images --device cpu
+complains "images:DIR"
 run 1 train --data shapes:many --device cpu
 complains "a number of examples from 1 to 1,000,000,000 is expected"
 for count in 0 1000000001 99999999999999999999 -1 +1 ' 1' 1e3 ''; do

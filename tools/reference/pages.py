@@ -47,7 +47,7 @@ PARTS = [
     (
         "Data and files",
         "Datasets, batches and transforms, files of tensors and weights, and tensors of other libraries.",
-        ["dataset.h", "data.h", "transform.h", "files.h", "io.h", "dlpack.h"],
+        ["dataset.h", "data.h", "transform.h", "files.h", "io.h", "fetch.h", "dlpack.h"],
     ),
     ("Looking inside", "Observe and publish what the library does, estimate what it would cost, list a step as a program, plan where it runs, and fit it into memory.", ["stats.h", "publish.h", "events.h", "estimate.h", "program.h", "plan.h", "fit.h", "recording.h", "operation.h"]),
     ("Operations of your own", "Operations and kernels that your program adds.", ["custom.h", "kernel.h"]),
