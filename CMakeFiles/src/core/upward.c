@@ -1,2 +1,0 @@
-int haul_add(void);
-int upward(void) { return haul_add(); }
