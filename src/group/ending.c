@@ -23,6 +23,7 @@ enum {
 static void *abort_all(void *unused)
 {
     (void)unused;
+    atomic_store(&line.aborting, true);
     line.engine->kind->abort(line.engine);
     return NULL;
 }

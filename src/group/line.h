@@ -23,7 +23,8 @@ typedef struct haul__line {
     int                forks; /* haul__fork_count() when it started */
     pthread_t          thread;
     int64_t            lost_ns;
-    haul__error_record error; /* why it could not open, or was lost */
+    atomic_bool        aborting; /* the library's abort was called, which may call exit() */
+    haul__error_record error;    /* why it could not open, or was lost */
 } haul__line;
 
 extern haul__line haul__group_line;
@@ -49,7 +50,7 @@ bool haul__roll_call_leave(void);
 
 /* ---- ending.c ---- */
 
-/* Ends the job and this process. Does not return. `quiet`: the program has seen the error. */
+/* Ends the job and this process. Does not return. */
 _Noreturn void haul__end_job(void);
 
 #endif

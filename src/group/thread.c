@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/system/clock.h"
@@ -248,6 +249,8 @@ static void leave(void)
 {
     if (!line.opened || !is_mine())
         return;
+    if (atomic_load(&line.aborting))
+        _exit(1);
     pthread_mutex_lock(&line.lock);
     line.exiting = true;
     pthread_cond_broadcast(&line.come);
