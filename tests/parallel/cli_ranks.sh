@@ -83,6 +83,12 @@ alone=$(value out done test_loss)
 ranks 0 2 "$first" train "${held[@]}" --json
 check "the same test" test "$(value out done test_loss)" = "$alone"
 
+# The example with dropout and clipping.
+"$HAUL_BUILD/examples/data_parallel" >alone
+# shellcheck disable=SC2086 # words
+timeout 600 $first -n 3 "$HAUL_BUILD/examples/data_parallel" >three 2>err </dev/null
+check "the example prints the same" cmp alone three
+
 ranks 2 4 "$first" train --data blobs:100 --epochs 1 --batch 8 --pieces 2
 check "too few pieces" grep -qF "there are 4 ranks, but only --pieces 2: each rank needs a piece; start fewer ranks, or give more pieces" err
 check "says one rank" test "$(grep -c 'there are 4 ranks' err)" -eq 1
