@@ -35,7 +35,7 @@ int ranks_open(trainer *t)
 bool ranks_suit(trainer *t)
 {
     train_options *o = t->options;
-    if (t->ranks == 1)
+    if (t->ranks <= 1)
         return true;
     if (!o->pieces && o->resume && t->silent)
         return false; /* rank 0 says why */
@@ -55,12 +55,13 @@ bool ranks_suit(trainer *t)
     return false;
 }
 
-/* Each rank may have these as it likes. */
+/* Each rank may have these as it likes. --log-every says when a loss is looked at, and so when a training ends that has
+ * diverged: it is not one of them. */
 static bool may_differ(const char *name)
 {
     static const char *const names[] = {"device",     "place",        "plan",       "memory-limit", "spill",
                                         "spill-host", "spill-folder", "spill-file", "offload",      "recompute",
-                                        "workers",    "threads",      "metrics",    "log-every",    "save-every"};
+                                        "workers",    "threads",      "metrics",    "save-every"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], name))
             return true;
@@ -96,7 +97,7 @@ haul_status ranks_compare(const trainer *t)
 {
     const haul__group_call call = {.name = NAME};
     char                   text[400];
-    if (t->ranks == 1)
+    if (t->ranks <= 1)
         return HAUL_OK;
     snprintf(text, sizeof text, "%" PRId64 " examples to train on, %" PRId64 " for validation and %" PRId64 " to test",
              count_of(t->data.train), count_of(t->data.validation), count_of(t->data.test));
@@ -116,7 +117,7 @@ haul_status ranks_agree(trainer *t)
     enum { STOPS = 1, SAVES = 2, UNHEARD = 4 };
     const haul__group_call call = {.name = NAME};
     uint64_t bits = (interrupted() ? STOPS : 0) | (is_save_due(t) ? SAVES : 0) | (t->unheard ? UNHEARD : 0);
-    if (t->ranks == 1)
+    if (t->ranks <= 1)
         return HAUL_OK;
     const haul_status status = haul__group_or(t->group, &call, &bits);
     t->agreed = (ranks_agreement){bits & STOPS, bits & SAVES, bits & UNHEARD};
@@ -141,7 +142,7 @@ haul_status ranks_sum(const trainer *t, double *numbers, int count)
     const haul__group_call call = {.name = NAME};
     const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
     const size_t           ranks = (size_t)t->ranks;
-    if (t->ranks == 1)
+    if (t->ranks <= 1)
         return HAUL_OK;
     double *rows = calloc((size_t)count * ranks + 1, sizeof *rows);
     if (!rows)
@@ -218,7 +219,7 @@ static haul_status join(network_totals *totals, void *context)
 
 haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
 {
-    if (t->ranks == 1)
+    if (t->ranks <= 1)
         return network_evaluate(t->net, &t->data.spec, loader,
                                 &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
     evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * t->ranks};
