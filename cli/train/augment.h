@@ -5,10 +5,13 @@
 #include "cli/model/source.h"
 
 typedef struct augmentation {
-    bool crop, flip;
+    bool   crop, flip;
+    double rotate; /* degrees; 0: no rotation */
+    double colour; /* 0: no other colours */
 } augmentation;
 
-/* "crop", "flip", "crop,flip" in any order, each once; NULL: none. False after a complaint. */
+/* "crop", "flip", "rotate=DEGREES" and "colour=AMOUNT" in any order, each once, the last two also without their number;
+ * NULL: none. False after a complaint. */
 bool augment_parse(const char *text, augmentation *out);
 
 /* True if examples of this form can be augmented. False after a complaint. */

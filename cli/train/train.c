@@ -467,9 +467,11 @@ static const option train_rows[] = {
      .name = "augment",
      OPTION_TEXT_AT(train_options, augment),
      .argument = "LIST",
-     .help = "Random changes to the training pictures: crop (shift by up to an eighth of the shorter side), flip or "
-             "crop,flip",
-     .offers = OPTION_CHOICES("crop", "flip", "crop,flip"),
+     .help =
+         "Random changes to the training pictures, separated by commas: crop (shift by up to an eighth of the shorter "
+         "side), flip, rotate=DEGREES (turn by up to so many, by default 15) and colour=AMOUNT (brightness, contrast "
+         "and saturation by factors from 1 - AMOUNT to 1 + AMOUNT, by default 0.2)",
+     .offers = OPTION_CHOICES("crop", "flip", "crop,flip", "crop,flip,rotate=15,colour=0.2"),
      .flags = KEPT},
     {.group = "Training",
      .name = "validation",

@@ -78,6 +78,19 @@ HAUL_API haul_transform *haul_random_crop(const char *fields, int64_t padding);
 /* Mirror the last dimension with probability 1/2. */
 HAUL_API haul_transform *haul_random_flip(const char *fields);
 
+/* Turn the last two dimensions around their middle by a random angle, as haul_rotate does with HAUL_NEAREST: elements
+ * keep their values, and those from outside are 0. Fields that are named together turn by the same angle.
+ *
+ * - degrees: the largest angle in both directions, from 0 to 180 */
+HAUL_API haul_transform *haul_random_rotation(const char *fields, double degrees);
+
+/* Change brightness, contrast and saturation of pictures, u8 [3, H, W] or [1, H, W], by random factors from 1 - amount
+ * to 1 + amount, in this order, as haul_adjust_brightness, haul_adjust_contrast and haul_adjust_saturation do. Fields
+ * that are named together get the same factors.
+ *
+ * - amount: from 0 to 1 */
+HAUL_API haul_transform *haul_random_colour(const char *fields, double amount);
+
 /* Convert fields to another dtype, as haul_cast does. */
 HAUL_API haul_transform *haul_convert(const char *fields, haul_dtype dtype);
 

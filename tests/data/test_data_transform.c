@@ -292,6 +292,116 @@ static void test_transform__wrong_ones_are_refused(void **state)
     haul_scope_pop(scope);
 }
 
+/* ---- turned, and with other colours ---- */
+
+enum { TURNED = 24, ROWS = 16, COLUMNS = 17, AREA = ROWS * COLUMNS };
+
+/* A smooth picture with some noise, u8 [3, ROWS, COLUMNS], and a mask of numbers, i64 [ROWS, COLUMNS]. */
+static haul_status read_scene(void *context, haul_example *e)
+{
+    uint8_t *x = e->fields[0].data;
+    int64_t *mask = e->fields[1].data;
+    (void)context;
+    for (int i = 0; i < 3 * AREA; i++)
+        x[i] = (uint8_t)((i * 7 + (int)e->index * 31 + i / AREA * 50) % 256);
+    for (int i = 0; i < AREA; i++)
+        mask[i] = i + 1;
+    return HAUL_OK;
+}
+
+static haul_dataset *scenes(void)
+{
+    return haul_dataset_new(&(haul_dataset_source){
+        .fields = {{.name = "x", .dtype = HAUL_U8, .shape = HAUL_SHAPE(3, ROWS, COLUMNS)},
+                   {.name = "mask", .dtype = HAUL_I64, .shape = HAUL_SHAPE(ROWS, COLUMNS)}},
+        .count = TURNED,
+        .read = read_scene,
+    });
+}
+
+static double between(haul_draws *draws, double amount)
+{
+    return (2 * haul_draw_unit(draws) - 1) * amount;
+}
+
+static void read_all(haul_tensor *t, void *out, size_t size)
+{
+    if (haul_read(t, out, size))
+        fail_msg("%s", haul_error_message());
+}
+
+static void test_transform__rotations_are_those_of_haul_rotate(void **state)
+{
+    (void)state;
+    static uint8_t out[TURNED][3 * AREA], plain[TURNED][3 * AREA], expected[3 * AREA];
+    static int64_t masks[TURNED][AREA];
+    int            different = 0, moved = 0;
+    haul_scope    *scope = haul_scope_push();
+    haul_tensor   *x = whole(scenes())->x;
+    read_all(x, plain, sizeof plain);
+    const haul_batch *b = whole(haul_dataset_map(scenes(), haul_random_rotation("x, mask", 40)));
+    read_all(b->x, out, sizeof out);
+    read_all(haul_batch_tensor(b, "mask"), masks, sizeof masks);
+    for (int64_t index = 0; index < TURNED; index++) {
+        haul_draws   d = haul_draws_new(3, 2, index);
+        const double degrees = between(&d, 40);
+        haul_tensor *picture = haul_from_host(HAUL_U8, HAUL_SHAPE(3, ROWS, COLUMNS), plain[index]);
+        read_all(haul_rotate(picture, degrees), expected, sizeof expected);
+        for (int i = 0; i < 3 * AREA; i++)
+            different += out[index][i] != expected[i];
+        moved += memcmp(out[index], plain[index], sizeof expected) != 0;
+        for (int i = 0; i < AREA; i++) /* the mask turns with its picture: its numbers are places */
+            assert_int_equal(out[index][i], masks[index][i] ? plain[index][masks[index][i] - 1] : 0);
+    }
+    assert_true(different <= TURNED * 3 * AREA / 200); /* places that are halfway between two elements */
+    assert_true(moved > TURNED / 2);
+    haul_scope_pop(scope);
+}
+
+static void test_transform__colours_are_those_of_haul_adjust(void **state)
+{
+    (void)state;
+    static uint8_t out[TURNED][3 * AREA], plain[TURNED][3 * AREA], expected[3 * AREA];
+    int            different = 0;
+    haul_scope    *scope = haul_scope_push();
+    read_all(whole(scenes())->x, plain, sizeof plain);
+    read_all(whole(haul_dataset_map(scenes(), haul_random_colour("x", 0.5)))->x, out, sizeof out);
+    for (int64_t index = 0; index < TURNED; index++) {
+        haul_draws   d = haul_draws_new(3, 2, index);
+        const double brightness = 1 + between(&d, 0.5), contrast = 1 + between(&d, 0.5);
+        const double saturation = 1 + between(&d, 0.5);
+        haul_tensor *y = haul_from_host(HAUL_U8, HAUL_SHAPE(3, ROWS, COLUMNS), plain[index]);
+        y = haul_adjust_contrast(haul_adjust_brightness(y, brightness), contrast);
+        read_all(haul_adjust_saturation(y, saturation), expected, sizeof expected);
+        for (int i = 0; i < 3 * AREA; i++) {
+            const int apart = out[index][i] > expected[i] ? out[index][i] - expected[i] : expected[i] - out[index][i];
+            assert_true(apart <= 2);
+            different += apart > 0;
+        }
+    }
+    assert_true(different <= TURNED * 3 * AREA / 50); /* rounded elsewhere before they are truncated */
+    haul_scope_pop(scope);
+}
+
+static void test_transform__wrong_rotations_and_colours_are_refused(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    assert_null(haul_random_rotation("x", -1));
+    expect(HAUL_INVALID_ARGUMENT, "degrees is -1; a number from 0 to 180 is expected");
+    assert_null(haul_random_rotation("x", (double)NAN));
+    expect(HAUL_INVALID_ARGUMENT, "a number from 0 to 180 is expected");
+    assert_null(haul_random_colour("x", 1.5));
+    expect(HAUL_INVALID_ARGUMENT, "amount is 1.5; a number from 0 to 1 is expected");
+    assert_null(haul_random_rotation(NULL, 1));
+    haul_error_clear();
+    assert_null(haul_dataset_map(scenes(), haul_random_colour("mask", 0.1)));
+    expect(HAUL_DTYPE, "mask is i64; pictures of u8 are expected");
+    assert_null(haul_dataset_map(pictures(3), haul_random_colour("x", 0.1)));
+    expect(HAUL_SHAPE, "x is not a picture [3, height, width] or [1, height, width]");
+    haul_scope_pop(scope);
+}
+
 /* Known answers of Philox 4x32-10, from the authors' Random123. */
 static void test_random__is_philox(void **state)
 {
@@ -373,6 +483,9 @@ int main(void)
         cmocka_unit_test(test_transform__converts_what_the_dtype_can_hold),
         cmocka_unit_test(test_transform__of_the_user_adds_a_field),
         cmocka_unit_test(test_transform__wrong_ones_are_refused),
+        cmocka_unit_test(test_transform__rotations_are_those_of_haul_rotate),
+        cmocka_unit_test(test_transform__colours_are_those_of_haul_adjust),
+        cmocka_unit_test(test_transform__wrong_rotations_and_colours_are_refused),
         cmocka_unit_test(test_random__is_philox),
         cmocka_unit_test(test_random__bounds_units_and_normals),
         cmocka_unit_test(test_random__sequences_are_told_apart),

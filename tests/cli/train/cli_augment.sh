@@ -17,7 +17,13 @@ done
 run 0 train "${task[@]}" --augment flip,crop --run order
 check "the order in the list makes no difference" cmp -s both/weights.safetensors order/weights.safetensors
 run 0 train "${task[@]}" --augment crop,flip --seed 1 --run seed
-all="plain crop flip both seed"
+run 0 train "${task[@]}" --augment rotate=30 --run rotate
+run 0 train "${task[@]}" --augment rotate --run rotate15
+run 0 train "${task[@]}" --augment colour --run colour
+run 0 train "${task[@]}" --augment colour=0.2,rotate=15,flip,crop --workers 0 --run four
+run 0 train "${task[@]}" --augment crop,flip,rotate,colour --workers 3 --run four3
+check "their numbers are optional" cmp -s four/weights.safetensors four3/weights.safetensors
+all="plain crop flip both seed rotate rotate15 colour four"
 for a in $all; do
     for b in $all; do
         [ "$a" = "$b" ] || check "$a and $b differ" sh -c "! cmp -s $a/weights.safetensors $b/weights.safetensors"
@@ -46,9 +52,9 @@ different() { ! close "$1" "$2"; }
 check "training pictures move" different "$(value still/log.jsonl epoch train_loss)" "$(value moved/log.jsonl epoch train_loss)"
 
 # Complaints.
-for list in flop crop,crop crop, ,flip "crop flip"; do
+for list in flop crop,crop crop, ,flip "crop flip" crop=1 rotate=200 rotate=0 rotate= rotate=x rotate,rotate=3 colour=2; do
     run 2 train --augment "$list"
-    complains "crop, flip or both are expected, for example crop,flip"
+    complains "crop, flip, rotate and colour are expected, for example crop,flip,rotate=15,colour=0.2"
 done
 run 1 train --augment flip --data blobs
 complains "--augment is for pictures"
