@@ -69,7 +69,7 @@ static_assert(sizeof(haul_image_folder_options) == 40 && offsetof(haul_image_fol
 static_assert(sizeof(haul_mask_folder_options) == 40 && offsetof(haul_mask_folder_options, size) == 16, "");
 static_assert(sizeof(haul_text_file_options) == 32 && offsetof(haul_text_file_options, context) == 16, "");
 static_assert(sizeof(haul_read_image_options) == 32 && offsetof(haul_read_image_options, size) == 8, "");
-static_assert(sizeof(haul_model_options) == 96 && offsetof(haul_model_options, input) == 8, "");
+static_assert(sizeof(haul_model_options) == 120 && offsetof(haul_model_options, input) == 8, "");
 extern int unused;
 END
 cp layout.c layout.cpp
