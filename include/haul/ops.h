@@ -489,6 +489,11 @@ HAUL_API haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, con
  * zeros, and its gradients are finite. Scores and weights of f16 and bf16 operands are f32, and the result is rounded
  * once; within autocast the products are computed in its dtype.
  *
+ * More than 1024 queries, or 512 if it is causal, are taken in blocks: the memory for scores then grows with S alone,
+ * in the backward pass, too, which computes the weights again. Scores that a whole block does not count are not
+ * computed. With dropout, a mask that requires a gradient, a second derivative, and within autocast all scores exist at
+ * a time.
+ *
  *     haul_tensor *y = haul_attention(q, k, v, .causal = true);
  *
  * - query: [..., L, D]

@@ -240,6 +240,125 @@ static void test_attention__memory_of_scores(void **state)
     on_devices(peak);
 }
 
+/* ---- blocks ---- */
+
+/* Attention of more queries than are computed at a time, by its equation, with all scores at a time. */
+static haul_tensor *by_equation(haul_tensor *const *in, haul_tensor *mask, bool causal, double scale)
+{
+    haul_tensor *scores = haul_mul_scalar(haul_matmul(in[0], haul_transpose(in[1], -2, -1)), scale);
+    haul_tensor *none = haul_full(HAUL_F64, HAUL_SCALAR_SHAPE, -1e30);
+    const int    ndim = haul_tensor_ndim(scores);
+    if (mask != HAUL_NONE)
+        scores = haul_tensor_dtype(mask) == HAUL_BOOL ? haul_where(mask, scores, none)
+                                                      : haul_add(scores, haul_cast(mask, HAUL_F64));
+    haul_tensor *row = haul_arange_i64(0, haul_tensor_dim(scores, ndim - 2), 1);
+    haul_tensor *column = haul_arange_i64(0, haul_tensor_dim(scores, ndim - 1), 1);
+    if (causal)
+        scores = haul_where(haul_ge(haul_unsqueeze(row, 1), column), scores, none);
+    return haul_matmul(haul_softmax(scores, -1), in[2]);
+}
+
+static void assert_near(haul_tensor *have, haul_tensor *want, double tolerance, const char *what)
+{
+    if (!haul_tensor_is_valid(have))
+        fail_msg("%s: %s", what, haul_error_message());
+    double far = haul_item(haul_max(haul_abs(haul_sub(haul_cast(haul_to(have, haul_cpu()), HAUL_F64), want))));
+    if (!(far <= tolerance * (1 + haul_item(haul_max(haul_abs(want))))))
+        fail_msg("%s: off by %g", what, far);
+}
+
+/* `twice`: second derivatives, too. */
+static void compare_blocks(haul_device *device, haul_dtype dtype, const haul_shape shapes[3], haul_tensor *mask,
+                           bool causal, double tolerance, bool twice)
+{
+    haul_tensor *in[3], *wide[3], *g[3], *want[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] =
+            haul_set_requires_grad(haul_detach(sample_tensor(device, dtype, shapes[i], (unsigned)i + 1, NULL)), true);
+        wide[i] = haul_set_requires_grad(haul_detach(haul_cast(haul_to(in[i], haul_cpu()), HAUL_F64)), true);
+    }
+    haul_tensor *there = mask == HAUL_NONE ? mask : haul_to(mask, device);
+    haul_tensor *y = haul_attention(in[0], in[1], in[2], .mask = there, .causal = causal, .scale = 0.6);
+    haul_tensor *right = by_equation(wide, mask, causal, 0.6);
+    assert_near(haul_detach(y), haul_detach(right), tolerance, "the result");
+    haul_tensor *seed = sample_tensor(haul_cpu(), HAUL_F64, haul_tensor_shape(right), 7, NULL);
+    seed = haul_cast(haul_cast(seed, dtype), HAUL_F64);
+    haul_tensor *of_y = haul_to(haul_cast(seed, dtype), device);
+    assert_succeeded(haul_grad(y, in, 3, g, .seed = of_y, .create_graph = twice), "a gradient");
+    assert_int_equal(haul_grad(right, wide, 3, want, .seed = seed, .create_graph = twice), HAUL_OK);
+    for (int i = 0; i < 3; i++)
+        assert_near(haul_detach(g[i]), haul_detach(want[i]), 4 * tolerance, "a gradient");
+    if (!twice)
+        return;
+    haul_tensor *of = haul_sum(haul_square(haul_add(haul_sum(g[0]), haul_sum(haul_square(g[1])))));
+    haul_tensor *of_right = haul_sum(haul_square(haul_add(haul_sum(want[0]), haul_sum(haul_square(want[1])))));
+    assert_int_equal(haul_grad(of, in, 3, g, .keep = true), HAUL_OK);
+    assert_int_equal(haul_grad(of_right, wide, 3, want, .keep = true), HAUL_OK);
+    for (int i = 0; i < 3; i++)
+        assert_near(g[i], want[i], 16 * tolerance, "a second derivative");
+}
+
+static void blocks(haul_device *device)
+{
+    const haul_shape same[] = {HAUL_SHAPE(3, 600, 4), HAUL_SHAPE(3, 600, 4), HAUL_SHAPE(3, 600, 2)};
+    const haul_shape more[] = {HAUL_SHAPE(2, 1, 513, 3), HAUL_SHAPE(3, 700, 3), HAUL_SHAPE(700, 5)};
+    const haul_shape wide[] = {HAUL_SHAPE(1030, 4), HAUL_SHAPE(2, 40, 4), HAUL_SHAPE(2, 40, 3)};
+    const haul_shape less[] = {HAUL_SHAPE(700, 3), HAUL_SHAPE(65, 3), HAUL_SHAPE(65, 3)};
+    haul_tensor     *bools = haul_ne_scalar(haul_remainder_scalar(haul_arange_i64(0, 600, 1), 7), 3);
+    haul_tensor     *bias = sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(513, 1), 8, NULL);
+    haul_tensor     *plane = haul_ne_scalar(haul_remainder_scalar(haul_arange_i64(0, 1030 * 40, 1), 11), 3);
+    compare_blocks(device, HAUL_F64, wide, HAUL_NONE, false, 1e-12, true);
+    compare_blocks(device, HAUL_F64, same, HAUL_NONE, true, 1e-12, true);
+    compare_blocks(device, HAUL_F32, same, bools, true, 2e-5, false);
+    compare_blocks(device, HAUL_F32, wide, haul_reshape(plane, HAUL_SHAPE(1030, 40)), false, 2e-5, false);
+    compare_blocks(device, HAUL_F32, more, bias, true, 2e-5, false);
+    compare_blocks(device, HAUL_F16, more, HAUL_NONE, true, 2e-3, false);
+    compare_blocks(device, HAUL_BF16, less, HAUL_NONE, true, 2e-2, false);
+}
+
+static void test_attention__blocks_are_the_equation(void **state)
+{
+    (void)state;
+    on_devices(blocks);
+}
+
+static haul_tensor *long_attention(void *which)
+{
+    haul_tensor *x =
+        haul_set_requires_grad(haul_detach(sample_tensor(haul_cpu(), HAUL_F32, HAUL_SHAPE(2, 800, 24), 1, NULL)), true);
+    haul_tensor *y = haul_attention(x, x, x, .causal = true), *g;
+    return !*(int *)which ? haul_detach(y) : haul_grad(haul_sum(haul_square(y)), &x, 1, &g) ? NULL : g;
+}
+
+static void test_attention__threads_do_not_change_bits(void **state)
+{
+    (void)state;
+    for (int which = 0; which < 2; which++)
+        assert_same_for_threads(long_attention, &which);
+}
+
+/* Forward and backward, the scores of all queries are never there at a time. */
+static void long_peak(haul_device *device)
+{
+    enum { LENGTH = 4096, SCORES = LENGTH * LENGTH * 4 };
+    haul_set_device(device);
+    haul_tensor      *x = haul_set_requires_grad(haul_ones(HAUL_F32, HAUL_SHAPE(LENGTH, 8)), true), *g = NULL;
+    haul_memory_stats before, after;
+    assert_int_equal(haul_memory_reset_peak(device), HAUL_OK);
+    assert_int_equal(haul_memory_stats_get(device, &before), HAUL_OK);
+    assert_int_equal(haul_grad(haul_sum(haul_attention(x, x, x, .causal = true)), &x, 1, &g), HAUL_OK);
+    assert_int_equal(haul_memory_stats_get(device, &after), HAUL_OK);
+    const int64_t used = after.peak_allocated - before.allocated;
+    if (used > SCORES / 2)
+        fail_msg("%lld bytes were used, all scores are %lld", (long long)used, (long long)SCORES);
+}
+
+static void test_attention__memory_of_long_sequences(void **state)
+{
+    (void)state;
+    on_devices(long_peak);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +370,9 @@ int main(void)
         cmocka_unit_test(test_attention__large_scores_in_half_precision),
         cmocka_unit_test(test_attention__half_precision_rounds_once),
         cmocka_unit_test(test_attention__memory_of_scores),
+        cmocka_unit_test(test_attention__blocks_are_the_equation),
+        cmocka_unit_test(test_attention__threads_do_not_change_bits),
+        cmocka_unit_test(test_attention__memory_of_long_sequences),
     };
     return cmocka_run_group_tests_name("ops_attention", tests, NULL, NULL);
 }

@@ -3,12 +3,13 @@
  * The query is scaled rather than the scores, which are larger. A bool mask and the causal mask replace masked scores
  * by -infinity; a row without other scores has weights of 0. Of f16 and bf16 everything is computed in f32 and the
  * result rounded once, except that autocast decides about products. The matrices of scores are dropped as soon as the
- * next one is there, so that two of them exist at a time. */
+ * next one is there, so that two of them exist at a time. Many queries are taken in blocks (blocks.c). */
 #include <math.h>
 
 #include "core/option.h"
 #include "engine/autocast.h"
 #include "engine/copy.h"
+#include "ops/attention/attention.h"
 #include "ops/normalise/softmax.h"
 
 enum { QUERY, KEY, VALUE, MASK };
@@ -37,13 +38,16 @@ static haul_status check(const haul__call *c)
 /* Scores where `allowed` (bool) is true, -infinity elsewhere. */
 static haul_tensor *only(haul_tensor *scores, haul_tensor *allowed)
 {
-    return haul_where(allowed, scores, haul_full(scores->dtype, HAUL_SCALAR_SHAPE, -INFINITY));
+    haul_device *device = scores->storage->device; /* a gradient computes there, whatever the current one is */
+    return haul_where(haul_to(allowed, device), scores,
+                      haul_to(haul_full(scores->dtype, HAUL_SCALAR_SHAPE, -INFINITY), device));
 }
 
-/* Row i attends to columns 0 to i. */
-static haul_tensor *lower_triangle(int64_t rows, int64_t columns)
+/* Row i attends to columns 0 to first + i. */
+static haul_tensor *lower_triangle(int64_t first, int64_t rows, int64_t columns)
 {
-    haul_tensor *row = haul_unsqueeze(haul_arange_i64(0, rows, 1), 1), *column = haul_arange_i64(0, columns, 1);
+    haul_tensor *row = haul_unsqueeze(haul_arange_i64(first, first + rows, 1), 1),
+                *column = haul_arange_i64(0, columns, 1);
     return haul_ge(row, column);
 }
 
@@ -55,17 +59,18 @@ static haul_tensor *after(haul_tensor *used, haul_tensor *made)
     return made;
 }
 
-static haul_tensor *masked(const haul__call *c, haul_tensor *scores, bool causal)
+haul_tensor *haul__attention_masked(haul_tensor *scores, haul_tensor *mask, bool causal, int64_t row)
 {
     if (haul__failed(scores))
         return scores;
     const int     ndim = scores->shape.ndim;
     const int64_t rows = scores->shape.dims[ndim - 2], columns = scores->shape.dims[ndim - 1];
-    haul_tensor  *mask = c->operands[MASK];
-    if (haul__has(c, MASK))
+    if (!haul__is_none(mask) && !haul__failed(mask))
         scores = after(scores, mask->dtype == HAUL_BOOL ? only(scores, mask)
                                                         : haul_add(scores, haul_cast(mask, scores->dtype)));
-    return causal ? after(scores, only(scores, lower_triangle(rows, columns))) : scores;
+    if (!causal || haul__failed(scores) || columns <= row + 1)
+        return scores;
+    return after(scores, only(scores, lower_triangle(row, rows, columns)));
 }
 
 /* Operand i in the dtype in which the call computes. */
@@ -88,15 +93,32 @@ static haul_tensor *scores_of(const haul__call *c, double scale)
     return after_widened(c, KEY, k, after(scaled, haul_matmul(scaled, haul_transpose(k, -2, -1))));
 }
 
+/* True if there are many queries. Blocks compute the weights again in the backward pass, which pays where they save
+ * half of the scores. Dropout, a mask with a gradient, and autocast take the composed form. */
+static bool takes_blocks(const haul__call *c)
+{
+    enum { MANY = 1024, MANY_CAUSAL = 512 };
+    const attention_attributes *a = haul__attributes_of(c);
+    const haul_shape           *q = &c->operands[QUERY]->shape;
+    return q->dims[q->ndim - 2] > (a->causal ? MANY_CAUSAL : MANY) && c->operands[QUERY]->count &&
+           c->operands[KEY]->count && c->operands[VALUE]->count && a->dropout == 0 && !haul_autocast_dtype(c->device) &&
+           !(haul__has(c, MASK) && haul__tracks(c->operands[MASK]));
+}
+
 static haul_status attention(haul__call *c)
 {
     const attention_attributes *a = haul__attributes_of(c);
     const haul_tensor          *q = c->operands[QUERY];
     if (check(c) || haul_set_device(c->device)) /* the call's scope restores the setting */
         return haul_error_status();
-    int64_t      features = q->shape.dims[q->shape.ndim - 1];
-    double       scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
-    haul_tensor *scores = masked(c, scores_of(c, scale), a->causal);
+    int64_t features = q->shape.dims[q->shape.ndim - 1];
+    double  scale = haul__option(a->scale, features ? 1 / sqrt((double)features) : 1);
+    if (takes_blocks(c)) {
+        c->results[0] = haul__attention_in_blocks(c->operands[QUERY], c->operands[KEY], c->operands[VALUE],
+                                                  c->operands[MASK], scale, a->causal);
+        return haul__status_of(c->results[0]);
+    }
+    haul_tensor *scores = haul__attention_masked(scores_of(c, scale), c->operands[MASK], a->causal, 0);
     haul_tensor *weights = after(scores, haul__attention_weights(scores));
     if (a->dropout > 0)
         weights = after(weights, haul_dropout(weights, a->dropout, true));

@@ -290,6 +290,11 @@ haul_tensor *haul__attention_weights(haul_tensor *scores)
     return HAUL__APPLY(softmax, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), scores);
 }
 
+haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights)
+{
+    return HAUL__APPLY(softmax_backward, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), g, weights);
+}
+
 haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
 {
     return HAUL__APPLY_INTO(out, softmax, (&(haul__softmax_attributes){.axis = axis}), x);
