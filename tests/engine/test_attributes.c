@@ -183,6 +183,7 @@ MAKER(make_multinomial_distinct, haul_multinomial(x, 2, false))
 MAKER(make_bits, haul_random_bits(HAUL_SHAPE(5)))
 MAKER(make_permutation, haul_permutation(5))
 MAKER(make_dropout, haul_sum(haul_dropout(x, 0.5, true)))
+MAKER(make_attention_blocks, haul_attention(haul_expand(haul_select(x, 0, 0), HAUL_SHAPE(1100, 2)), x, x))
 MAKER(make_cast, haul_cast(x, HAUL_F64))
 MAKER(make_moved, haul_to(x, haul_cpu(), .dtype = HAUL_F64))
 MAKER(make_pinned, haul_pin(x, haul_cpu()))
@@ -208,22 +209,39 @@ static void play_maker(const void *what, int garbage)
 
 static void test_attributes__of_tensors_that_are_made(void **state)
 {
-    static maker *const makers[] = {converted,          make_empty,
-                                    make_zeros,         make_ones,
-                                    make_full,          make_scalar,
-                                    make_like,          make_arange,
-                                    make_arange_i64,    make_uniform,
-                                    make_normal,        make_randint,
-                                    make_exponential,   make_bernoulli_scalar,
-                                    make_bernoulli,     make_normal_of,
-                                    make_poisson,       make_gamma,
-                                    make_multinomial,   make_multinomial_distinct,
-                                    make_bits,          make_permutation,
-                                    make_dropout,       make_cast,
-                                    make_moved,         make_pinned,
-                                    make_view,          make_expanded,
-                                    make_channels_last, make_clamped,
-                                    make_added,         make_flipped};
+    static maker *const makers[] = {converted,
+                                    make_empty,
+                                    make_zeros,
+                                    make_ones,
+                                    make_full,
+                                    make_scalar,
+                                    make_like,
+                                    make_arange,
+                                    make_arange_i64,
+                                    make_uniform,
+                                    make_normal,
+                                    make_randint,
+                                    make_exponential,
+                                    make_bernoulli_scalar,
+                                    make_bernoulli,
+                                    make_normal_of,
+                                    make_poisson,
+                                    make_gamma,
+                                    make_multinomial,
+                                    make_multinomial_distinct,
+                                    make_bits,
+                                    make_permutation,
+                                    make_dropout,
+                                    make_cast,
+                                    make_moved,
+                                    make_pinned,
+                                    make_view,
+                                    make_expanded,
+                                    make_channels_last,
+                                    make_clamped,
+                                    make_added,
+                                    make_flipped,
+                                    make_attention_blocks};
     (void)state;
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
         compare("a tensor that is made", play_maker, &makers[i]);
