@@ -51,6 +51,9 @@ typedef struct train_options {
     network_sizes sizes;
 } train_options;
 
+/* The command, with its options parsed into a train_options. */
+command_main train_main;
+
 /* What the texts of --schedule, --augment, --memory-limit, --spill-host and --spill-file mean. */
 typedef struct train_plans {
     schedule_plan        schedule;
