@@ -212,6 +212,7 @@ static bool tell_start(trainer *t)
                                .batch = o->batch,
                                .accumulate = o->accumulate,
                                .pieces = o->pieces,
+                               .ranks = t->ranks,
                                .choice = &t->choice,
                                .steps = standing_epoch_updates(&limits),
                                .seed = o->seed,

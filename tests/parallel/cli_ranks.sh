@@ -61,6 +61,8 @@ for launcher in "${launchers[@]}"; do
         same small "small-$name-$n"
         check "$n ranks in the log" test "$(value "small-$name-$n/log.jsonl" done ranks)" = $n
         check "bytes in the log" test "$(value "small-$name-$n/log.jsonl" done group_bytes)" -gt 100000
+        check "the ranks at the beginning" grep -q "in 8 pieces on $n ranks, adamw" out
+        check "and at the end" grep -q "ranks  *$n; rank 0 sent" out
         check "one rank prints" test "$(grep -c 'Done' out)" -eq 1
     done
     counts=3

@@ -58,6 +58,7 @@ typedef struct report_start {
     const char *place;  /* modules that are on devices of their own; "": none */
     const char *chosen; /* what --device auto chose, and why; "": nothing */
     int64_t     parameters, train_count, validation_count, test_count, epochs, steps, batch, accumulate, pieces, seed;
+    int         ranks;                  /* processes that train together */
     const haul__batch_choice *choice;   /* of --batch auto */
     int64_t                   patience; /* 0: none */
     double                    lr, weight_decay;

@@ -125,6 +125,8 @@ static void print_plan(const report_start *s)
     append(text, sizeof text, "%s%s", text_count(s->batch), s->pieces ? " in " : "");
     if (s->pieces)
         append(text, sizeof text, "%s piece%s", text_count(s->pieces), plural(s->pieces));
+    if (s->ranks > 1)
+        append(text, sizeof text, " on %d ranks", s->ranks);
     append(text, sizeof text, ", %s, lr %g", s->optimizer, s->lr);
     if (!isnan(s->momentum) && s->momentum > 0)
         append(text, sizeof text, ", momentum %g", s->momentum);
@@ -439,6 +441,8 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
     if (d->step_seconds > 0)
         print_fact("  step", END, "%s median; %s examples/s in the last epoch", text_seconds(d->step_seconds),
                    text_count(whole_number(r->last_speed)));
+    if (d->ranks > 1)
+        print_fact("  ranks", END, "%d; rank 0 sent %s to the others", d->ranks, text_bytes(d->group_bytes));
     if (*d->unfollowed)
         print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
                    text_count(d->followed + d->eager_steps), d->unfollowed);
