@@ -226,13 +226,18 @@ static const option what_if_rows[] = {
      .word = "auto",
      .low = 1,
      .high = HAUL__MOST_PIECES},
+    {.group = "Ranks",
+     .name = "overlap",
+     OPTION_FLAG_AT(what_if_options, ranks.overlap),
+     .help = "Exchange gradients in buckets of 25 MiB while the backward pass computes. Without it they are exchanged "
+             "after the pass, as haul train does"},
     {.group = "Output", .name = "json", OPTION_FLAG_AT(what_if_options, json), .help = "Print one JSON object instead"},
 };
 
 /* True after a complaint about an option that needs --ranks. */
 static bool lacks_ranks(const what_if_options *o, const option_values *values)
 {
-    static const char *const names[] = {"network", "per-host", "pieces"};
+    static const char *const names[] = {"network", "per-host", "pieces", "overlap"};
     for (size_t i = 0; !o->ranks.list && i < sizeof names / sizeof *names; i++)
         if (option_given(values, names[i])) {
             complain("--%s needs --ranks LIST", names[i]);

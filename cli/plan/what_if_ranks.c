@@ -113,8 +113,8 @@ static haul_status predict(const table *t, const haul_program *program, column *
                                          .per_host = (int)t->options->per_host,
                                          .rate = t->options->rate,
                                          .latency_ns = t->options->latency_ns,
-                                         .bucket = BUCKET,
-                                         .overlaps = true};
+                                         .bucket = t->options->overlap ? BUCKET : INT64_MAX,
+                                         .overlaps = t->options->overlap};
     prospect                  alone;
     haul_status               status = haul__ranks_predict(&request, &c->step);
     if (!status)

@@ -12,6 +12,7 @@ typedef struct what_if_ranks {
     const char *network; /* "100gbit,5us" */
     int64_t     per_host;
     int64_t     pieces; /* 0: 8, or one for each rank */
+    bool        overlap;
     int         ranks[MOST_RANK_COLUMNS], count;
     int64_t     rate, latency_ns; /* of the network */
 } what_if_ranks;

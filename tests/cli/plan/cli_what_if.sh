@@ -149,9 +149,17 @@ for r in data["ranks"]:
     assert r["gradient_bytes"] == 62006 * 4 and r["fits"], r
 assert eight["step_ms"] < one["step_ms"] and 2 * 62006 * 4 * 7 / 8 - 64 < eight["sent_bytes"] <= 2 * 62006 * 4 * 7 / 8
 END
+cp out after.json
+run 0 what-if --machine h200 --model simplecnn --batch 1024 --ranks 1,8,1024 --per-host 8 --network 400gbit,5us --overlap --json
+check "overlap hides a part of the exchange" "$HAUL_PYTHON" - out after.json <<'END'
+import json, sys
+during, after = (json.load(open(name))["ranks"][1] for name in sys.argv[1:])
+assert after["waited_ms"] == after["exchange_ms"] > 0, after
+assert during["waited_ms"] <= during["exchange_ms"], during
+END
 run 0 what-if --model dense --ranks 2 --batch 64
 check "this computer" grep -q 'here cpu each' out
-for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2'; do
+for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2' --overlap; do
     run 2 what-if --machine h200 --model dense $wrong
 done
 run 0 what-if --ranks 1,2 --json -- --model char_gpt --data sentences:64 --batch 8 --layers 1
