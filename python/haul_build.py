@@ -36,6 +36,9 @@ def cmake(*arguments):
 def build_extension():
     """The folder with the package."""
     folder = os.environ.get("HAUL_PYTHON_BUILD") or os.path.join(ROOT, "build-python")
+    if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
+        sys.exit(f"Python.h is not in {sysconfig.get_path('include')}: install Python's headers, on Debian and Ubuntu with "
+                 "apt-get install python3-dev")
     options = [f"-DHAUL_PYTHON_INCLUDE={sysconfig.get_path('include')}", f"-DHAUL_PYTHON3={sys.executable}"]
     if not os.path.exists(os.path.join(folder, "CMakeCache.txt")):
         options += ["-DCMAKE_BUILD_TYPE=Release", "-DHAUL_COMMAND=OFF", "-DHAUL_TESTS=OFF", "-DHAUL_BENCH=OFF", "-DHAUL_EXAMPLES=OFF"]

@@ -1,6 +1,7 @@
 #include "cli/model/source.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -194,6 +195,8 @@ static void complain_unknown(const char *text, size_t length)
     list_sources(all, sizeof all);
     if (near && !remote_is_address(text))
         complain("--data %s: unknown source '%s'; did you mean '%s'? (use %s)", text, name, near, all);
+    else if (!remote_is_address(text) && strchr(text, '.') && stat(text, &status))
+        complain("--data %s: %s; give a file that is there, or use %s", text, strerror(errno), all);
     else if (remote_is_address(text) || haul__is_archive(text))
         complain("--data %s: this archive has none of the files of CIFAR and MNIST, and no pictures in folders", text);
     else if (stat(text, &status))

@@ -14,7 +14,7 @@
     "shapes, blobs, scenes or sentences (built in; shapes:COUNT makes COUNT examples to train on, and a fifth as "     \
     "many to test). In place of DIR, a .tar.gz, .tar or .zip file is read without unpacking it, also from an address " \
     "that begins with http:// or https://; its name or address alone is enough. cifar10, cifar100, mnist and "         \
-    "fashion-mnist without DIR are fetched from their publishers"
+    "fashion-mnist without DIR are fetched from their publishers, MNIST from PyTorch's mirror"
 
 /* What the examples of a source are: an input, as f32 or, of a text, as class indices, and the wanted output. */
 typedef struct data_spec {

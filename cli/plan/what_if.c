@@ -1,6 +1,7 @@
 /* haul what-if: a training step on another machine, against this computer, or on many ranks. Everything is predicted.
  */
 #include <stddef.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "cli/options/commands.h"
@@ -213,7 +214,7 @@ static const option what_if_rows[] = {
      .name = "per-host",
      OPTION_INTEGER_AT(what_if_options, ranks.per_host),
      .argument = "N",
-     .help = "Ranks of a host",
+     .help = "Ranks on each host",
      .initial = "1",
      .low = 1,
      .high = HAUL__MOST_RANKS},
@@ -221,7 +222,8 @@ static const option what_if_rows[] = {
      .name = "pieces",
      OPTION_INTEGER_AT(what_if_options, ranks.pieces),
      .argument = "N",
-     .help = "Pieces of a mini-batch; auto: 8, or with more ranks the next power of two",
+     .help = "Pieces of the global batch, a power of two that divides it; auto: 8, or with more ranks the next power "
+             "of two",
      .initial = "auto",
      .word = "auto",
      .low = 1,
@@ -246,12 +248,26 @@ static bool lacks_ranks(const what_if_options *o, const option_values *values)
     return false;
 }
 
+/* True after a complaint about pieces that would not count. */
+static bool has_other_pieces(const what_if_options *o)
+{
+    static const char pieces[] = "--pieces";
+    for (int i = 0; i < o->step.train.count; i++)
+        if (!strncmp(o->step.train.items[i], pieces, sizeof pieces - 1)) {
+            complain("--pieces is an option of haul what-if, too; give it before --");
+            return true;
+        }
+    return false;
+}
+
 static int check(what_if_options *o, const option_values *values)
 {
     if (!o->machine && !o->ranks.list)
-        complain("which machine? Give --machine NAME; haul devices --machines lists them");
+        complain("--machine NAME or --ranks LIST is missing; haul devices --machines lists the machines");
     else if (one_step_is_named(&o->step, ONE_STEP_BOTH, "--model M, --run DIR, or -- and options of haul train"))
-        return lacks_ranks(o, values) || (o->ranks.list && !what_if_ranks_parse(&o->ranks)) ? EXIT_USAGE : -1;
+        return lacks_ranks(o, values) || has_other_pieces(o) || (o->ranks.list && !what_if_ranks_parse(&o->ranks))
+                   ? EXIT_USAGE
+                   : -1;
     return EXIT_USAGE;
 }
 
@@ -281,7 +297,7 @@ static const help_example what_if_lines[] = {
 
 const command what_if_command = {
     .name = "what-if",
-    .summary = "Predict a training step on another machine",
+    .summary = "Predict a training step on another machine, or on many ranks",
     .usage = "--machine NAME|--ranks LIST [OPTION...] [-- TRAIN_OPTION...]",
     .description =
         "Predicts the time, the memory and the copies of a training step on each device of another machine, and on "

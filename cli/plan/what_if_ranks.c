@@ -132,15 +132,18 @@ static bool find_pieces(const table *t, column *c)
     c->pieces = t->options->pieces ? t->options->pieces : PIECES;
     while (!t->options->pieces && c->pieces < c->ranks)
         c->pieces *= 2;
-    c->piece = haul__ceil_div(t->batch, c->pieces);
-    if (c->pieces >= c->ranks && t->batch >= c->pieces)
+    c->piece = t->batch / c->pieces;
+    const bool is_power = !(c->pieces & (c->pieces - 1)), fits = t->batch % c->pieces == 0;
+    if (c->pieces >= c->ranks && is_power && fits)
         return true;
-    if (c->pieces < c->ranks)
+    if (!is_power)
+        complain("--pieces %s is not a power of two; 2, 4, 8, 16 and so on are expected", text_count(c->pieces));
+    else if (c->pieces < c->ranks)
         complain("%d ranks are more than %d pieces; give --pieces %d or more, or leave it out", c->ranks,
                  (int)c->pieces, c->ranks);
     else
-        complain("a mini-batch of %s has less than one example for each of %s pieces; give --batch %s or more",
-                 text_count(t->batch), text_count(c->pieces), text_count(c->pieces));
+        complain("%s pieces do not divide --batch %s; a multiple of %s is expected", text_count(c->pieces),
+                 text_count(t->batch), text_count(c->pieces));
     return false;
 }
 
@@ -219,10 +222,11 @@ static bool show(const table *t, const train_options *o)
 {
     char title[400];
     snprintf(title, sizeof title,
-             "one training step of %s, batch %s, %s, %s, on ranks with %s %s each, %s of a host, network %s; "
+             "one training step of %s, batch %s, %s, %s; %s rank%s on each host, each with %s of %s; network %s; "
              "predicted%s",
-             o->model, text_count(t->batch), o->optimizer, o->precision, t->machine->name,
-             t->machine->devices[t->device].name, text_count(t->options->per_host), t->options->network,
+             o->model, text_count(t->batch), o->optimizer, o->precision, text_count(t->options->per_host),
+             t->options->per_host == 1 ? "" : "s", t->machine->devices[t->device].name,
+             t->machine->described ? t->machine->name : "this computer", t->options->network,
              t->machine->described ? ", by data sheets" : "");
     print_wrapped(title, 0, 2);
     putchar('\n');

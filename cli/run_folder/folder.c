@@ -90,8 +90,8 @@ static void complain_no_run(const run_folder *run)
     else if (!S_ISDIR(status.st_mode))
         complain("%s is not the folder of a run, but a file", run->path);
     else
-        complain("%s holds no run: there is no checkpoint and no config.json; %s. To start a run there: haul train "
-                 "--run %s",
+        complain("%s holds no run: there is no checkpoint and no config.json; %s. Name the folder of "
+                 "a run, or start one there: haul train --run %s",
                  run->path, contents_text(run->path, contents, sizeof contents),
                  shell_text(quoted, sizeof quoted, run->path));
 }

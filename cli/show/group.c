@@ -174,7 +174,7 @@ static const help_example group_lines[] = {
 
 const command group_command = {
     .name = "group",
-    .summary = "Show the processes of a launcher, and how fast they are",
+    .summary = "Show the ranks that a launcher started, and their speed",
     .usage = "[--group NAME] [--json]",
     .description =
         "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the MPI library that connects "

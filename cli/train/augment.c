@@ -99,8 +99,8 @@ bool augment_suits(const augmentation *a, const data_spec *spec, const char *dat
 {
     if (is_empty(a) || is_picture(spec))
         return true;
-    complain("--augment is for pictures, but the examples of --data %s are %s, which cannot be cropped or flipped; "
-             "leave --augment out",
+    complain("--augment is for pictures, but the examples of --data %s are %s, which have no pixels; leave "
+             "--augment out",
              data, source_task(spec) == TASK_TOKENS ? "stretches of a text" : "rows of numbers");
     return false;
 }

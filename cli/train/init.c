@@ -66,10 +66,66 @@ bool init_keep_model(const trainer *t)
     return whole && (!status || !complain_error());
 }
 
+/* The first input that is no initialiser; NULL: there is none. */
+static const haul__onnx_value *first_input(const haul__onnx_graph *g)
+{
+    for (size_t i = 0; i < g->input_count; i++) {
+        bool given = false;
+        for (size_t k = 0; k < g->tensor_count && !given; k++)
+            given = !strcmp(g->tensors[k].name, g->inputs[i].name);
+        if (!given)
+            return &g->inputs[i];
+    }
+    return NULL;
+}
+
+/* The sizes of an example as the model declares them. False if one is not known, or they are those of the data. */
+static bool takes_others(const haul__onnx_value *input, const haul_shape *example, haul_shape *out)
+{
+    *out = (haul_shape){.ndim = input->ndim - 1};
+    bool differs = out->ndim != example->ndim;
+    for (int d = 0; d < out->ndim; d++) {
+        out->dims[d] = input->dims[d + 1];
+        if (out->dims[d] < 0)
+            return false;
+        differs = differs || out->dims[d] != example->dims[d];
+    }
+    return differs;
+}
+
+/* Of an ONNX model: batches of any size, of examples that the data has. */
+static bool input_suits(const trainer *t)
+{
+    const train_options *o = t->options;
+    haul__onnx_file      file;
+    haul_shape           example;
+    bool                 suits = false;
+    if (!o->model || strcmp(o->model, NETWORK_ONNX) != 0)
+        return true;
+    if (haul__onnx_read_file(o->sizes.file, "haul train", &file)) {
+        complain_error();
+        return false;
+    }
+    const haul__onnx_value *input = first_input(&file.model.graph);
+    if (input && input->ndim > 0 && input->dims[0] >= 0)
+        complain("%s takes %s example%s at a time, and only models that take any number can be trained; export it with "
+                 "a batch of any size",
+                 o->sizes.file, text_count(input->dims[0]), input->dims[0] == 1 ? "" : "s");
+    else if (input && input->ndim > 0 && takes_others(input, &t->data.spec.x.shape, &example))
+        complain("%s takes examples %s, and those of --data %s are %s; give other data, or another model",
+                 o->sizes.file, text_shape(&example), o->data, text_shape(&t->data.spec.x.shape));
+    else
+        suits = true;
+    haul__onnx_close_file(&file);
+    return suits;
+}
+
 bool init_suits(const trainer *t)
 {
     const train_options *o = t->options;
     const int64_t        outputs = network_outputs(&t->data.spec);
+    if (!input_suits(t))
+        return false;
     if ((o->head || o->freeze) && !network_head(o->model)) {
         complain("--%s: the last layer of %s shares its weights with another one, and cannot be trained by itself",
                  o->head ? "head" : "freeze", o->model);

@@ -31,7 +31,7 @@ typedef struct haul_batch {
     haul_tensor  *tensors[HAUL_MAX_FIELDS]; /* all fields, [n, ...] */
     haul_tensor  *lengths[HAUL_MAX_FIELDS]; /* for fields that vary i64 [n], the size of each example; else HAUL_NONE */
     haul_dataset *dataset;                  /* the dataset, which names the fields */
-    int64_t       step;                     /* the global batch of the epoch of which this is a piece, from 0 */
+    int64_t       step;                     /* the global batch of which this is a piece, by its number in the epoch */
     int           piece;                    /* the piece of it, from 0; without .pieces always 0 */
 } haul_batch;
 

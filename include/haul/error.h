@@ -8,7 +8,7 @@
  *     if (haul_error_status())
  *         fprintf(stderr, "%s\n", haul_error_message());
  *
- * The library never prints, exits or aborts because of an error. */
+ * The library never prints, exits or aborts because of an error; haul/group.h has the only exception. */
 #ifndef HAUL_ERROR_H
 #define HAUL_ERROR_H
 

@@ -1,8 +1,7 @@
 /* Fetching: files from the network, with a cache.
  *
- * haul_fetch is the only function that opens a network connection, and only to the address that the program names and
- * those that this one redirects to. It uses libcurl (https://curl.se/libcurl), which is opened when it is first needed:
- * Haul does not depend on it.
+ * haul_fetch connects only to the address that the program names, and to those that it redirects to. It uses libcurl
+ * (https://curl.se/libcurl), which is opened when it is first needed: Haul does not depend on it.
  *
  *     char path[4096];
  *     haul_status status = haul_fetch(path, sizeof path, "https://example.org/photos.tar.gz", .limit = 1 << 30);

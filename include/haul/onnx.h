@@ -47,10 +47,9 @@ HAUL_API haul_module *haul_load_onnx_with(const haul_load_onnx_options *options)
  *     haul_save_onnx("net.onnx", net, x, .dynamic = true, .opset = 20);
  *
  * The module is called in a dry run, in evaluation mode: nothing is computed, so only shapes and dtypes of the inputs
- * matter. Each call of an operation becomes one or several nodes. Dropout is left out, batch normalisation uses its
- * running statistics. Parameters and buffers become initialisers with
- * their names, so haul_load_onnx gives a module whose files of weights fit. The model's inputs and results have the
- * names of the module's.
+ * matter. Each call of an operation becomes one or several nodes. Dropout is left out, and batch normalisation uses its
+ * running statistics. Parameters and buffers become initialisers with their names, so haul_load_onnx gives a module
+ * whose files of weights fit. The model's inputs and results have the names of the module's.
  *
  * Fails with HAUL_UNSUPPORTED if an operation cannot be written; the message names all of these with the module that
  * calls them, and no file is begun. So do functions that read values on the host, for example to choose a branch, and
@@ -63,8 +62,9 @@ typedef struct HAUL__DESIGNATED haul_save_onnx_options {
     haul_tensor *x[HAUL_MAX_ARGUMENTS]; /* inputs of the call, in order; the first NULL ends them; positional */
     HAUL__GUARD(opset)
     int opset; /* the set of operators, from 18 to 28; default 22 */
-    /* the first size of the inputs may be any; that of inputs whose first size is another than the first input's stays
-     * as it is. Fails if the module computes something else for other batches */
+    /* the batch may have any size. It is the first dimension of the first input, and of all inputs whose first
+     * dimension has the same size; other inputs keep their sizes. Fails if the module computes something else for other
+     * batches */
     bool dynamic;
     bool external; /* large initialisers go to PATH.data, even if the model is small */
 } haul_save_onnx_options;
@@ -75,5 +75,18 @@ typedef struct HAUL__DESIGNATED haul_save_onnx_options {
 HAUL_API haul_status haul_save_onnx_with(const char *path, haul_module *module, const haul_save_onnx_options *options);
 
 HAUL_END
+
+#ifdef __cplusplus
+/* haul_save_onnx("net.onnx", net, x). For options other than inputs call haul_save_onnx_with. */
+template <typename... T> haul_status haul_save_onnx(const char *path, haul_module *module, T... x)
+{
+    haul_save_onnx_options options = {};
+    haul_tensor           *inputs[] = {x...};
+    static_assert(sizeof...(x) <= HAUL_MAX_ARGUMENTS, "a module has at most HAUL_MAX_ARGUMENTS inputs");
+    for (size_t i = 0; i < sizeof...(x); i++)
+        options.x[i] = inputs[i];
+    return haul_save_onnx_with(path, module, &options);
+}
+#endif
 
 #endif

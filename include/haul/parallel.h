@@ -4,15 +4,18 @@
  *     haul_loader   *loader = haul_loader_new(dataset, .batch = 32, .shuffle = true, .pieces = 8,
  *                                             .first_piece = haul_parallel_first(p),
  *                                             .piece_count = haul_parallel_count(p));
+ *     int64_t step = 0;
  *     haul_loader_start(loader, 1);
  *     for (const haul_batch *b; (b = haul_loader_next(loader));) {
  *         haul_scope *inner = haul_scope_push();
- *         haul_parallel_begin(p, b->step);
+ *         haul_parallel_begin(p, step);
  *         haul_tensor *sum = b->size ? haul_cross_entropy(haul_call(net, b->x), b->y, .reduction = HAUL_REDUCE_SUM)
  *                                    : HAUL_NONE;
  *         haul_parallel_backward(p, sum, (double)b->size);
- *         if (haul_parallel_ready(p))
+ *         if (haul_parallel_ready(p)) {
  *             haul_optimizer_step(adam);
+ *             step++; // numbers of steps do not repeat in a training, also in later epochs
+ *         }
  *         haul_scope_pop(inner);
  *     }
  *

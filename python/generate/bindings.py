@@ -26,7 +26,7 @@ LEFT_OUT = set("""
     dataset_split recording_new recording_run plan_new autocast_begin autocast_end
     sum_into random_state_get random_state_set haul_operation_find operation_count operation_find stat_count
     memory_report_text memory_report_json einsum_list apply apply_all custom_register label_begin label_end
-    schedule_state schedule_load_state module_remove_hook tensor_remove_hook events_unsubscribe scalar
+    schedule_state schedule_load_state module_add_hook module_remove_hook tensor_add_hook tensor_remove_hook events_unsubscribe scalar
 """.split())
 
 # Results that belong to an object: they are kept, not taken from the scope.

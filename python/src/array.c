@@ -200,8 +200,8 @@ static bool one_element(PyObject *self, const char *what)
     if (haul_tensor_count(of(self)) == 1)
         return true;
     PyErr_Format(PyExc_ValueError,
-                 "%s of an Array with %lld elements: one element is expected; any(), all(), sum() or tolist()?", what,
-                 (long long)haul_tensor_count(of(self)));
+                 "%s of an Array with %lld elements: one element is expected. Use any(), all(), sum() or tolist()",
+                 what, (long long)haul_tensor_count(of(self)));
     return false;
 }
 

@@ -138,7 +138,8 @@ static haul_status fail(const attempt *a)
     if (a->failed)
         return haul__fail(HAUL_IO, HAUL__FETCH, "folder", "cannot write %s.part: %s", t->path,
                           haul__strerror(a->failed));
-    return haul__fail(HAUL_IO, HAUL__FETCH, "url", "cannot fetch %s: %s; or fetch it by hand and save it as %s", t->url,
+    return haul__fail(HAUL_IO, HAUL__FETCH, "url",
+                      "cannot fetch %s: %s. Check the network, or fetch the file by hand and save it as %s", t->url,
                       a->message, t->path);
 }
 
@@ -230,7 +231,8 @@ haul_status haul__transfer_run(haul__transfer *t)
     struct stat                 info;
     if (!curl)
         return haul__fail(HAUL_UNSUPPORTED, HAUL__FETCH, "url",
-                          "cannot fetch %s: %s; or fetch it by hand and save it as %s", t->url, reason, t->path);
+                          "cannot fetch %s: %s. Check the network, or fetch the file by hand and save it as %s", t->url,
+                          reason, t->path);
     if (fstat(t->fd, &info))
         return haul__fail(HAUL_IO, HAUL__FETCH, "folder", "cannot examine %s.part: %s", t->path, haul__strerror(errno));
     const bool  goes_on = t->options->sha256 && info.st_size > 0 && info.st_size < t->options->limit;

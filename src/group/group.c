@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -185,6 +186,13 @@ haul_group *haul_group_get_with(const haul_group_options *options)
     if (options->limit != 0 && !(options->limit > 0 && options->limit < 1e9)) {
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "limit",
                    "the limit is %g seconds; it must be above 0 and below 1e9", options->limit);
+        return NULL;
+    }
+    double seconds;
+    if (!haul__group_limit_given(&seconds)) {
+        haul__fail(HAUL_INVALID_ARGUMENT, operation, NULL,
+                   "HAUL_GROUP_LIMIT is '%.60s'; seconds above 0 and below 1e9 are expected, for example 60",
+                   getenv("HAUL_GROUP_LIMIT"));
         return NULL;
     }
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

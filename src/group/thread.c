@@ -38,10 +38,15 @@ double haul__group_limit(void)
     double limit = atomic_load(&limit_seconds);
     if (limit > 0)
         return limit;
+    return haul__group_limit_given(&limit) && limit > 0 ? limit : 300;
+}
+
+bool haul__group_limit_given(double *seconds)
+{
     const char *text = getenv("HAUL_GROUP_LIMIT");
     char       *end;
-    limit = text ? haul__strtod(text, &end) : 0;
-    return text && end != text && *end == '\0' && limit > 0 && limit < 1e9 ? limit : 300;
+    *seconds = text ? haul__strtod(text, &end) : 0;
+    return !text || (end != text && *end == '\0' && *seconds > 0 && *seconds < 1e9);
 }
 
 void haul__group_set_limit(double seconds)

@@ -20,6 +20,8 @@ void        haul__group_thread_wait(haul__work *w);
 
 /* Seconds that a work may wait for a rank. */
 double haul__group_limit(void);
-void   haul__group_set_limit(double seconds);
+/* That of $HAUL_GROUP_LIMIT, 0 if it is not set. False if the variable has another value. */
+bool haul__group_limit_given(double *seconds);
+void haul__group_set_limit(double seconds);
 
 #endif

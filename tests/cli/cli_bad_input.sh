@@ -88,7 +88,7 @@ run 1 train "${small[@]}" --run mistyped --resume
 complains "there is no run in mistyped: No such file or directory"
 check "nothing was made" test ! -e mistyped
 run 1 train "${small[@]}" --run folder --resume
-complains "folder holds no run: there is no checkpoint and no config.json; it is empty. To start a run there: haul train --run folder"
+complains "folder holds no run: there is no checkpoint and no config.json; it is empty. Name the folder of a run, or start one there: haul train --run folder"
 check "nothing was made" test -z "$(ls folder)"
 mkdir 'my notes'
 touch 'my notes/'{a,b}.txt

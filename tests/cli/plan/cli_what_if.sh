@@ -123,7 +123,7 @@ check "a damaged file is ignored" cmp out before
 
 # ---- wrong command lines ----
 run 2 what-if --model simplecnn
-complains "which machine?"
+complains "--machine NAME or --ranks LIST is missing"
 run 2 what-if --machine h200
 complains "which step?"
 run 2 what-if --machine h200 --model simplecnn --run here
@@ -158,9 +158,11 @@ assert after["waited_ms"] == after["exchange_ms"] > 0, after
 assert during["waited_ms"] <= during["exchange_ms"], during
 END
 run 0 what-if --model dense --ranks 2 --batch 64
-check "this computer" grep -q 'here cpu each' out
-for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2' --overlap; do
+check "this computer" grep -q '1 rank on each host, each with cpu of this computer' out
+for wrong in '--ranks 0' '--ranks 1,,2' '--ranks 1025' '--ranks 1,2,3,4,5,6,7' '--ranks 1 --network fast' '--ranks 1 --network 10gbit,0us' '--ranks 9 --pieces 8 --batch 64' '--ranks 16 --batch 8' '--network 1gbit' '--per-host 2' --overlap '--ranks 2 --pieces 5 --batch 60' '--ranks 2 --batch 60'; do
     run 2 what-if --machine h200 --model dense $wrong
 done
+run 2 what-if --ranks 1,2 -- --model dense --data blobs:64 --pieces 16
+complains "--pieces is an option of haul what-if, too; give it before --"
 run 0 what-if --ranks 1,2 --json -- --model char_gpt --data sentences:64 --batch 8 --layers 1
 check "options of haul train" grep -q '"batch": *8' out

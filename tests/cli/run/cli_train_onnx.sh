@@ -43,5 +43,9 @@ complains "cut.onnx is not a valid ONNX model"
 run 0 train --data blobs --epochs 1 --device cpu --workers 0 --run blobs
 run 0 export blobs blobs.onnx
 run 1 train "${data[@]}" --init blobs.onnx
+complains "blobs.onnx takes examples [10], and those of --data"
 check "one line" test "$(wc -l <err)" = 1
+run 0 export blobs one.onnx --batch 1
+run 1 train --data blobs --init one.onnx
+complains "one.onnx takes 1 example at a time"
 finish

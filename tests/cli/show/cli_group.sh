@@ -20,6 +20,9 @@ complains "HAUL_MPI"
 run 2 group --group all
 complains "mpi"
 
+HAUL_GROUP_LIMIT=soon run 1 group
+complains "HAUL_GROUP_LIMIT is 'soon'; seconds above 0"
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 for launcher in mpirun.openmpi mpiexec.mpich; do
     command -v $launcher >/dev/null || continue
