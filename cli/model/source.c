@@ -197,7 +197,12 @@ static void complain_unknown(const char *text, size_t length)
         complain("--data %s: unknown source '%s'; did you mean '%s'? (use %s)", text, name, near, all);
     else if (!remote_is_address(text) && strchr(text, '.') && stat(text, &status))
         complain("--data %s: %s; give a file that is there, or use %s", text, strerror(errno), all);
-    else if (remote_is_address(text) || haul__is_archive(text))
+    else if (remote_is_address(text))
+        complain(
+            "--data %s: %s has none of the files of CIFAR and MNIST, and no pictures in folders; delete it to fetch "
+            "it again",
+            text, remote_file(text));
+    else if (haul__is_archive(text))
         complain("--data %s: this archive has none of the files of CIFAR and MNIST, and no pictures in folders", text);
     else if (stat(text, &status))
         complain("--data %s: unknown source '%s'; use %s", text, name, all);

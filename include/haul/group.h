@@ -62,7 +62,7 @@ HAUL_API int haul_group_size(const haul_group *group);
 
 /* Divide a group: the ranks that pass the same color are a new group. Its ranks are numbered in the order of `key`, and
  * of their ranks in `group` where keys are equal. All ranks of `group` call it. A color is at least 0. The connections
- * of a new group are kept until the process ends. */
+ * of a new group are kept until the process ends, so divide groups a few times, not in each step. */
 HAUL_API haul_group *haul_group_split(haul_group *group, int color, int key);
 
 /* What a group is made of. Texts live as long as the process.

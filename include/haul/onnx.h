@@ -54,7 +54,7 @@ HAUL_API haul_module *haul_load_onnx_with(const haul_load_onnx_options *options)
  * Fails with HAUL_UNSUPPORTED if an operation cannot be written; the message names all of these with the module that
  * calls them, and no file is begun. So do functions that read values on the host, for example to choose a branch, and
  * tensors that are neither inputs nor in the module. The file is replaced only when the new one is complete. Models
- * above 2 GiB get a second file, PATH.data, which is written first.
+ * above 2 GiB get a second file, PATH.data; both are complete before either is replaced.
  *
  * - path: the file
  * - module: the module; it is not changed */

@@ -284,7 +284,13 @@ static void make_room(const haul__fetch_place *p, int64_t own, int64_t limit)
 haul_status haul__fetch_finish(const haul__fetch_place *p, const haul_fetch_options *o, int fd)
 {
     struct stat info;
-    if (haul__file_fault() || fsync(fd) || fstat(fd, &info) || rename(p->part, p->path))
+    if (haul__file_fault() || fsync(fd) || fstat(fd, &info))
+        return fail_errno("write", p->path);
+    if (!info.st_size) {
+        unlink(p->part);
+        return haul__fail(HAUL_IO, HAUL__FETCH, "url", "the server sent an empty file for %s", o->url);
+    }
+    if (rename(p->part, p->path))
         return fail_errno("write", p->path);
     note_use(p, o->sha256);
     if (p->cached)

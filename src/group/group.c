@@ -19,6 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and 
 static haul_group     *groups;
 static int64_t         last_number;
 static haul_group     *alone, *world; /* of haul_group_get: the process holds them */
+static bool            world_known;   /* its ranks have introduced themselves */
 static int             world_forks;
 
 HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
@@ -149,8 +150,15 @@ static haul_group *get_world(void)
                    "this process is the child of a fork, and its parent is a rank; call it before the fork");
         return NULL;
     }
+    if (world && !world_known)
+        haul__fail(HAUL_STATE, "haul_group_get", NULL, "the ranks could not introduce themselves in an earlier call");
     if (world)
-        return world;
+        return world_known ? world : NULL;
+    if (haul__is_dry()) {
+        haul__fail(HAUL_STATE, "haul_group_get", NULL,
+                   "the ranks do not know each other yet, and meet in no dry run (haul_estimate); call it once before");
+        return NULL;
+    }
     if (haul__group_thread_start(&haul__group_mpi, &engine))
         return NULL;
     haul_group *g = new_group(engine, HAUL__FNV);
@@ -159,7 +167,8 @@ static haul_group *get_world(void)
     haul__group_thread_know(g);
     world_forks = haul__fork_count();
     world = g;
-    return introduce(g, g->rank) ? NULL : g;
+    world_known = !introduce(g, g->rank);
+    return world_known ? g : NULL;
 }
 
 typedef struct group_name {
@@ -235,27 +244,27 @@ int64_t haul__group_number(const haul_group *group)
     return group->number;
 }
 
-static haul_group *find(int64_t number, uint64_t key)
+haul_group *haul__group_of_number(int64_t number, const char *operation)
 {
     pthread_mutex_lock(&lock);
     haul_group *g = groups;
-    while (g && (number ? g->number != number : g->key != key))
+    while (g && g->number != number)
         g = g->next;
     pthread_mutex_unlock(&lock);
-    return g;
-}
-
-haul_group *haul__group_of_number(int64_t number, const char *operation)
-{
-    haul_group *g = find(number, 0);
     if (!g)
         haul__fail(HAUL_STATE, operation, "group", "the group has ended");
     return g;
 }
 
-const haul_group *haul__group_of_key(uint64_t key)
+uint64_t haul__group_begun(uint64_t key)
 {
-    return find(0, key);
+    pthread_mutex_lock(&lock);
+    const haul_group *g = groups;
+    while (g && g->key != key)
+        g = g->next;
+    const uint64_t begun = g ? atomic_load(&g->begun) : 0;
+    pthread_mutex_unlock(&lock);
+    return begun;
 }
 
 /* ---- properties ---- */

@@ -192,7 +192,7 @@ haul__work *haul__group_broadcast_begin(haul_group *group, const haul__group_cal
     if (!w)
         return NULL;
     w->in = data;
-    w->bytes = bytes;
+    w->bytes = w->equal = bytes;
     w->root = root;
     w->next = broadcast_next;
     return haul__work_begin(w);

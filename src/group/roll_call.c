@@ -132,9 +132,8 @@ static void answer(int rank, uint64_t key)
 {
     control reply = {.type = ANSWER, .key = key};
     pthread_mutex_lock(&line.lock);
-    const haul_group *g = haul__group_of_key(key);
     const haul__work *w = line.first;
-    reply.number = g ? atomic_load(&g->begun) : 0;
+    reply.number = haul__group_begun(key);
     if (w)
         haul__snprintf(reply.text, sizeof reply.text, "waits in %s", w->name);
     else if (line.exiting)

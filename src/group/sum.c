@@ -168,6 +168,7 @@ static haul__work *new_sum(haul_group *group, const haul__group_call *call, cons
     if (!w)
         return NULL;
     w->sum = (haul__sum){.tree = *tree, .dtype = dtype, .size = haul__dtype_size(dtype), .count = count};
+    w->equal = count * (int64_t)w->sum.size;
     w->next = sum_next;
     return w;
 }

@@ -139,7 +139,8 @@ void haul__line_lose(void)
     pthread_mutex_lock(&line.lock);
     line.lost = true;
     line.lost_ns = haul__system_ns();
-    for (haul__work *w = line.first; w; w = w->later) {
+    for (haul__work *w = line.first, *later; w; w = later) {
+        later = w->later; /* its owner frees a work that is done */
         haul__error_restore(&line.error);
         haul__work_fail(w);
         break_group(w);

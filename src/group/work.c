@@ -128,6 +128,14 @@ static haul_status texts_arrived(haul__work *w)
                       (unsigned long long)w->number, one, w->texts, other, w->texts + (size_t)first * HAUL__WORK_TEXT);
 }
 
+static void write_call(const haul__work *w, char *out)
+{
+    char bytes[40] = "";
+    if (w->equal)
+        haul__snprintf(bytes, sizeof bytes, " (%lld bytes)", (long long)w->equal);
+    haul__snprintf(out, HAUL__WORK_TEXT, "%s%s%s%s", w->name, w->what[0] ? " of " : "", w->what, bytes);
+}
+
 static haul_status exchange_texts(haul__work *w)
 {
     const size_t size = (size_t)w->group->size;
@@ -138,7 +146,7 @@ static haul_status exchange_texts(haul__work *w)
     if (w->error)
         haul__snprintf(own, HAUL__WORK_TEXT, "%s", w->error->message);
     else
-        haul__snprintf(own, HAUL__WORK_TEXT, "%s%s%s", w->name, w->what[0] ? " of " : "", w->what);
+        write_call(w, own);
     w->phase = -1;
     return w->group->engine->kind->all_gather(w->group->engine, w->texts, equal_portions(w, HAUL__WORK_TEXT),
                                               &w->requests[0]);
@@ -159,6 +167,7 @@ static haul_status exchange_heads(haul__work *w)
     haul__work_head *own = &w->heads[w->group->rank];
     own->number = w->number;
     own->hash = haul__fnv(haul__fnv(HAUL__FNV, w->name, strlen(w->name) + 1), w->what, strlen(w->what));
+    own->hash = haul__fnv(own->hash, &w->equal, sizeof w->equal);
     own->passes_error = w->error != NULL;
     w->phase = 0;
     return w->group->engine->kind->all_gather(w->group->engine, w->heads, equal_portions(w, (int)sizeof *own),

@@ -75,6 +75,7 @@ struct haul__work {
     char          *out; /* NULL: nothing but `in` */
     int64_t       *in_bytes, *out_bytes;
     int64_t        bytes, at;
+    int64_t        equal; /* bytes that all ranks must have: of a broadcast or a sum; else 0 */
     int            root;
     int            color, key;
     haul__engine **made; /* of a split: where the engine goes */
@@ -130,8 +131,8 @@ haul_status haul__staged_finish(haul__work *w);
 /* Splits a group, which is a collective. */
 haul__work *haul__work_split(haul_group *group, int color, int key, haul__engine **made);
 
-/* The group of this key on this process, or NULL. */
-const haul_group *haul__group_of_key(uint64_t key);
+/* How many collectives the group of this key has begun on this process; 0 if there is none. */
+uint64_t haul__group_begun(uint64_t key);
 
 /* For tests: the most bytes of a message, and of a rank's messages in one call of the table. */
 extern int64_t haul__group_message_bytes, haul__group_call_bytes;

@@ -8,7 +8,9 @@
 
 #include "base/alloc.h"
 #include "base/fnv.h"
+#include "base/text/plain.h"
 #include "core/error.h"
+#include "core/shape.h"
 #include "core/tensor.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
@@ -136,6 +138,7 @@ uint32_t haul__flat_hash(const haul__flat *flat)
         const haul_tensor *t = flat->items[i].tensor;
         hash = haul__fnv(hash, flat->items[i].name, strlen(flat->items[i].name));
         hash = haul__fnv(hash, t->shape.dims, (size_t)t->shape.ndim * sizeof *t->shape.dims);
+        hash = haul__fnv(hash, &t->dtype, sizeof t->dtype);
     }
     return (uint32_t)(hash ^ (hash >> 32));
 }
@@ -163,8 +166,11 @@ haul_status haul__flat_share(haul_module *module, haul_group *group, const char 
     haul_named_tensor *list = haul__is_dry() ? NULL : haul__module_tensor_list(module, &count);
     haul_status        status = list || haul__is_dry() ? HAUL_OK : haul__fail_within(operation);
     for (int i = 0; i < count && !status; i++) {
-        const haul__group_call call = {.name = operation, .what = list[i].name};
-        status = share_one(haul_detach(list[i].tensor), group, &call);
+        const haul_tensor *t = list[i].tensor;
+        char               what[160], shape[64];
+        haul__snprintf(what, sizeof what, "%.80s %s%s", list[i].name, haul_dtype_name(t->dtype),
+                       haul__shape_text(&t->shape, shape, sizeof shape));
+        status = share_one(haul_detach(list[i].tensor), group, &(haul__group_call){.name = operation, .what = what});
     }
     haul__free(list);
     return status;

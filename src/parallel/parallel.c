@@ -104,11 +104,12 @@ static haul_status agree(const haul_parallel *p)
     char                   text[200];
     if (p->tree.ranks == 1)
         return HAUL_OK;
-    haul__snprintf(
-        text, sizeof text,
-        "%d pieces, seed %" PRIu64 "%s, %d parameters and %d buffers of %" PRId64 " numbers in %s, names %08x",
-        p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->flat.parameters, p->flat.floats + p->flat.integers,
-        p->flat.total, haul_dtype_name(p->flat.dtype), (unsigned)haul__flat_hash(&p->flat));
+    haul__snprintf(text, sizeof text,
+                   "%d pieces, seed %" PRIu64 "%s, %d parameters and %d buffers of %" PRId64
+                   " numbers in %s, names, shapes and dtypes %08x",
+                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->flat.parameters,
+                   p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
+                   (unsigned)haul__flat_hash(&p->flat));
     return haul__group_agree(p->group, &call, text);
 }
 

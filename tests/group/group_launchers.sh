@@ -58,6 +58,10 @@ for launcher in "${launchers[@]}"; do
     expect "calls haul_group_barrier"
     expect "rank 2 (host"
     expect "calls other of f32[3]"
+    run sizes 2
+    expect "calls other of f32[3] (8 bytes)"
+    expect "calls other of f32[3] (16 bytes)"
+    [ $status != 0 ] || fail "$what: status 0"
     run error 3
     expect "haul_group_barrier: rank 2 (host"
     expect "has failed: haul_item"

@@ -60,6 +60,9 @@ static int misbehave(const char *fault)
     for (int i = 0; i < 3; i++)
         if (haul_group_barrier(g))
             return report();
+    if (!strcmp(fault, "sizes") &&
+        haul__work_wait(haul__group_broadcast_begin(g, &other, (double[]){0, 0}, rank == last ? 16 : 8, 0)))
+        return report();
     if (rank == last) {
         if (!strcmp(fault, "stop"))
             raise(SIGSTOP);

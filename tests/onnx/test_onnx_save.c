@@ -216,6 +216,24 @@ static void test_onnx_save__layouts(void **state)
     compare(haul_call(load("layouts"), x), haul_call(m, x), 1e-5, "layouts");
 }
 
+static haul_tensor *forward_lengths(haul_module *m, haul_args *args)
+{
+    return haul_call_child(m, "gru", args->x[0], HAUL_NONE, args->x[1]);
+}
+
+/* Lengths beyond those of a sequence count as all steps. */
+static void test_onnx_save__lengths_of_sequences(void **state)
+{
+    (void)state;
+    haul_module *net = haul_module_new("sequences", forward_lengths, .inputs = "x, lengths");
+    haul_tensor *x = haul_reshape(haul_cos(haul_arange(HAUL_F32, 0, 2 * 4 * 5, 1)), HAUL_SHAPE(2, 4, 5));
+    haul_module_add(net, "gru", haul_nn_gru(5, 7));
+    haul_tensor *lengths = haul_from_host(HAUL_I64, HAUL_SHAPE(2), ((int64_t[]){(INT64_C(1) << 32) + 2, 3}));
+    if (haul_save_onnx_with(FILE_NAME, net, &(haul_save_onnx_options){.x = {x, lengths}}))
+        fail_msg("%s", haul_error_message());
+    compare(haul_call(load("lengths"), x, lengths), haul_call(net, x, lengths), 1e-5, "outputs");
+}
+
 static void test_onnx_save__recurrent(void **state)
 {
     (void)state;
@@ -511,6 +529,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_onnx_save__rows, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__networks, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__recurrent, enter, leave),
+        cmocka_unit_test_setup_teardown(test_onnx_save__lengths_of_sequences, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__devices, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__layouts, enter, leave),
         cmocka_unit_test_setup_teardown(test_onnx_save__loaded_models, enter, leave),

@@ -117,7 +117,11 @@ int haul__onnx_save_recurrent(haul__onnx_saving *c)
     in[1] = with_axis(c, reordered(c, c->x[IH], 0), 0);
     in[2] = with_axis(c, reordered(c, c->x[HH], 0), 0);
     in[3] = bias_of(c);
-    in[4] = c->x[LENGTHS] == HAUL__ONNX_ABSENT ? HAUL__ONNX_ABSENT : haul__onnx_add_cast(g, c->x[LENGTHS], HAUL_I32);
+    in[4] = c->x[LENGTHS]; /* a model's lengths are from 0 to the steps */
+    if (in[4] != HAUL__ONNX_ABSENT) {
+        in[4] = NODE(g, "Clip", in[4], haul__onnx_add_int(g, 0), haul__onnx_add_int(g, steps));
+        in[4] = haul__onnx_add_cast(g, in[4], HAUL_I32);
+    }
     in[5] = c->x[STATE];
     in[6] = HAUL__ONNX_ABSENT;
     if (is_lstm && in[5] != HAUL__ONNX_ABSENT) {

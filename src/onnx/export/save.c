@@ -279,35 +279,20 @@ static haul_status put_tensor(const model *o, haul__writer *w, size_t i)
     return status || t->external ? status : put_elements(o, w, t);
 }
 
-static haul_status finish(haul__writer *w, haul_status status)
+static haul_status put_model(const model *o, haul__writer *w)
 {
-    if (!status)
-        return haul__writer_commit(w);
-    haul__writer_abandon(w);
-    return status;
-}
-
-static haul_status put_model(const model *o)
-{
-    haul__writer *w = haul__writer_open(o->path, SAVE);
-    if (!w)
-        return haul_error_status();
     haul_status status = haul__writer_put(w, o->head.bytes, o->head.size);
     status = status ? status : haul__writer_put(w, o->nodes.bytes, o->nodes.size);
     for (size_t i = 0; i < o->g->tensor_count && !status; i++)
         if (o->g->values[o->g->tensors[i].value].needed)
             status = put_tensor(o, w, i);
-    status = status ? status : haul__writer_put(w, o->ports.bytes, o->ports.size);
-    return finish(w, status);
+    return status ? status : haul__writer_put(w, o->ports.bytes, o->ports.size);
 }
 
-static haul_status put_data(const model *o)
+static haul_status put_data(const model *o, haul__writer *w)
 {
     static const uint8_t zeros[ALIGNMENT];
-    haul__writer        *w = haul__writer_open(o->data_path, SAVE);
-    if (!w)
-        return haul_error_status();
-    haul_status status = HAUL_OK;
+    haul_status          status = HAUL_OK;
     for (size_t i = 0; i < o->g->tensor_count && !status; i++) {
         const haul__onnx_saved_tensor *t = &o->g->tensors[i];
         if (!t->external)
@@ -316,7 +301,31 @@ static haul_status put_data(const model *o)
         if (!status && t->bytes % ALIGNMENT)
             status = haul__writer_put(w, zeros, ALIGNMENT - t->bytes % ALIGNMENT);
     }
-    return finish(w, status);
+    return status;
+}
+
+/* Both files are complete before either of them replaces an old one. */
+static haul_status write_files(const model *o)
+{
+    haul__writer *to = haul__writer_open(o->path, SAVE), *data = NULL;
+    haul_status   status = to ? HAUL_OK : haul_error_status();
+    if (!status && o->external && !(data = haul__writer_open(o->data_path, SAVE)))
+        status = haul_error_status();
+    if (!status && data)
+        status = put_data(o, data);
+    if (!status)
+        status = put_model(o, to);
+    if (!status && data) {
+        status = haul__writer_commit(data);
+        data = NULL;
+    }
+    if (!status) {
+        status = haul__writer_commit(to);
+        to = NULL;
+    }
+    haul__writer_abandon(data);
+    haul__writer_abandon(to);
+    return status;
 }
 
 static haul_status write_model(model *o)
@@ -333,9 +342,7 @@ static haul_status write_model(model *o)
     if (o->external)
         place_tensors(o);
     status = status ? status : put_messages(o);
-    if (!status && o->external)
-        status = put_data(o);
-    return status ? status : put_model(o);
+    return status ? status : write_files(o);
 }
 
 static void free_model(model *o)

@@ -101,6 +101,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "silent":
             over.wait(600)
             self.close_connection = True
+        elif path == "empty.tgz":
+            self.answer(200, b"")
+        elif path == "page.tgz":
+            self.answer(200, b"<html></html>")
         elif path.endswith(".tgz"):
             self.answer(200, ARCHIVE)
         else:
@@ -154,6 +158,8 @@ check("the archive was fetched once", sum(path.endswith("c10.tgz") for path, _ i
 train(0, f"{HOST}/c10.tgz", **CLOSED)
 train(1, f"{HOST}/other.tgz#sha256={SUM}", f"has the SHA-256 {hashlib.sha256(ARCHIVE).hexdigest()}, and {SUM} is expected")
 train(1, f"{HOST}/none.zip", "The requested URL returned error: 404. Check the network, or fetch the file by hand and save it as")
+train(1, f"{HOST}/empty.tgz", "the server sent an empty file")
+train(1, f"{HOST}/page.tgz", "has none of the files of CIFAR and MNIST, and no pictures in folders; delete it to fetch it again")
 train(1, "ftp://127.0.0.1/x.tgz", "unknown source 'ftp'")
 by_hand = os.path.abspath("cache/datasets/cifar10/cifar-10-binary.tar.gz")
 train(1, "cifar10", f"or fetch the file by hand and save it as {by_hand}", **CLOSED)
