@@ -16,7 +16,8 @@ Adam = struct(module=Object, lr=c.c_double, betas=c.c_double * 2, eps=c.c_double
               amsgrad=c.c_bool, parameters=c.c_void_p, count=c.c_int)
 Synthetic = struct(count=c.c_int64, seed=c.c_uint64, test=c.c_bool)
 Loader = struct(dataset=Object, batch=c.c_int64, shuffle=c.c_bool, seed=c.c_uint64, drop_last=c.c_bool, workers=c.c_int,
-                prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64)
+                prefetch=c.c_int, device=Object, weights=Object, samples=c.c_int64, pieces=c.c_int, first_piece=c.c_int,
+                piece_count=c.c_int)
 Call = struct(x=Object * 8, more=Object * 7, mode=c.c_int)
 Loss = struct(target=Object, weight=Object, pos_weight=Object, reduction=c.c_int)
 Backward = struct(y=Object, seed=Object, keep=c.c_bool, once=c.c_bool)

@@ -195,7 +195,7 @@ static void complain_unknown(const char *text, size_t length)
     list_sources(all, sizeof all);
     if (near && !remote_is_address(text))
         complain("--data %s: unknown source '%s'; did you mean '%s'? (use %s)", text, name, near, all);
-    else if (!remote_is_address(text) && strchr(text, '.') && stat(text, &status))
+    else if (!remote_is_address(text) && strchr(text, '.') && !strchr(text, ':') && stat(text, &status))
         complain("--data %s: %s; give a file that is there, or use %s", text, strerror(errno), all);
     else if (remote_is_address(text))
         complain(

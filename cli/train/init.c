@@ -100,8 +100,8 @@ static bool input_suits(const trainer *t)
     haul__onnx_file      file;
     haul_shape           example;
     bool                 suits = false;
-    if (!o->model || strcmp(o->model, NETWORK_ONNX) != 0)
-        return true;
+    if (!o->model || strcmp(o->model, NETWORK_ONNX) != 0 || !o->sizes.file)
+        return true; /* without a file the network is refused later */
     if (haul__onnx_read_file(o->sizes.file, "haul train", &file)) {
         complain_error();
         return false;
