@@ -22,10 +22,17 @@ int terminal_width(int descriptor)
     return columns;
 }
 
+static bool forwards;
+
+void terminal_forwards(void)
+{
+    forwards = true;
+}
+
 static bool is_terminal(int descriptor)
 {
     const int  before = errno;
-    const bool is = isatty(descriptor);
+    const bool is = isatty(descriptor) && !(forwards && descriptor == STDOUT_FILENO);
     errno = before;
     return is;
 }

@@ -4,6 +4,10 @@
 
 #include <stdbool.h>
 
+/* Standard output counts as a file from here on: launchers of several processes give each a terminal, and forward the
+ * text to where their own output goes. */
+void terminal_forwards(void);
+
 /* Columns of the terminal that the descriptor is, asked anew at each call; 80 if it is none. */
 int terminal_width(int descriptor);
 

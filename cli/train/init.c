@@ -66,7 +66,7 @@ bool init_keep_model(const trainer *t)
     return whole && (!status || !complain_error());
 }
 
-/* The first input that is no initialiser; NULL: there is none. */
+/* The first input that has no initialiser; NULL: all have one. */
 static const haul__onnx_value *first_input(const haul__onnx_graph *g)
 {
     for (size_t i = 0; i < g->input_count; i++) {

@@ -6,6 +6,7 @@
 
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
 #include "group/group.h"
 #include "parallel/flat.h"
 
@@ -24,6 +25,8 @@ int ranks_open(trainer *t)
         return complain_error();
     t->ranks = haul_group_size(t->group);
     t->silent = haul_group_rank(t->group) > 0;
+    if (t->ranks > 1)
+        terminal_forwards();
     if (t->silent) {
         o->quiet = true;
         o->json = o->tensorboard = o->sync_report = false;
