@@ -112,7 +112,10 @@ static bool finish(call_frame *frame)
         void                 *to = frame->memory + p->offset;
         if (p->kind == PARAMETER_RESULTS) {
             int count = *(int *)(void *)(frame->memory + p->count_offset);
-            count = count < 0 || count > 1 << 24 ? 0 : count;
+            if (count < 0 || count > CALL_RESULTS) {
+                PyErr_Format(PyExc_ValueError, "%s(): %d results; 0 to %d are possible", f->name, count, CALL_RESULTS);
+                return false;
+            }
             if (frame->block_count == CALL_HELD ||
                 !(frame->result.list = PyMem_Calloc((size_t)count + 1, sizeof(haul_tensor *)))) {
                 PyErr_NoMemory();

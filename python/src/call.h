@@ -76,7 +76,7 @@ typedef enum result_kind {
     RESULT_ENUM
 } result_kind;
 
-enum { CALL_MORE = 8, CALL_HELD = 32, CALL_BYTES = 1536, CALL_PARAMETERS = 32 };
+enum { CALL_RESULTS = 1 << 24, CALL_MORE = 8, CALL_HELD = 32, CALL_BYTES = 1536, CALL_PARAMETERS = 32 };
 
 /* What a call returned. */
 typedef struct call_result {

@@ -57,6 +57,12 @@ class Calls(unittest.TestCase):
         q, r = haul.qr(haul.array([[2.0, 0.0], [0.0, 3.0]]))
         self.assertEqual(abs(q @ r).tolist(), [[2, 0], [0, 3]])
 
+    def test_numbers_of_results(self):
+        x = haul.zeros(0, dtype="u8")
+        for count in (2**24 + 1, -1, 2**31 - 1, 0):
+            with self.assertRaises(ValueError, msg=count):
+                haul.chunk(x, 0, count)
+
     def test_lists(self):
         a, b = haul.ones(2), haul.zeros(2)
         self.assertEqual(haul.cat([a, b], 0).tolist(), [1, 1, 0, 0])
