@@ -247,25 +247,29 @@ static Py_hash_t hash(PyObject *self)
 
 /* ---- text ---- */
 
+/* The elements may change between two calls, so a text that is too long for the room is made again. */
 static PyObject *represent(PyObject *self)
 {
+    char   small[1024], *text = small;
+    size_t room = sizeof small;
     haulpy_begin();
-    char                   small[1024], *text = small;
-    int                    length;
-    Py_BEGIN_ALLOW_THREADS length = haul_tensor_format(of(self), small, sizeof small);
-    Py_END_ALLOW_THREADS if (length < 0) return haulpy_raise();
-    if ((size_t)length >= sizeof small) {
-        if (!(text = PyMem_Malloc((size_t)length + 1)))
+    for (;;) {
+        int                            length;
+        Py_BEGIN_ALLOW_THREADS         length = haul_tensor_format(of(self), text, room);
+        Py_END_ALLOW_THREADS PyObject *made = NULL;
+        bool                           fits = length < 0 || (size_t)length < room;
+        while (fits && length > 0 && text[length - 1] == '\n')
+            length--;
+        if (fits)
+            made = length < 0 ? haulpy_raise() : PyUnicode_DecodeUTF8(text, length, "replace");
+        if (text != small)
+            PyMem_Free(text);
+        if (fits)
+            return made;
+        room = (size_t)length + 257;
+        if (!(text = PyMem_Malloc(room)))
             return PyErr_NoMemory();
-        Py_BEGIN_ALLOW_THREADS length = haul_tensor_format(of(self), text, (size_t)length + 1);
-        Py_END_ALLOW_THREADS
     }
-    while (length > 0 && text[length - 1] == '\n')
-        length--;
-    PyObject *made = length < 0 ? haulpy_raise() : PyUnicode_DecodeUTF8(text, length, "replace");
-    if (text != small)
-        PyMem_Free(text);
-    return made;
 }
 
 /* ---- properties ---- */

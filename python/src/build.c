@@ -27,9 +27,10 @@ static Py_ssize_t count_of(PyObject *items)
     return PyList_Check(items) ? PyList_Size(items) : PyTuple_Size(items);
 }
 
+/* A new reference: functions of the program that read an item may change the list. */
 static PyObject *item_of(PyObject *items, Py_ssize_t i)
 {
-    return PyList_Check(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i);
+    return Py_XNewRef(PyList_Check(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i));
 }
 
 static int kind_of(PyObject *value)
@@ -84,6 +85,7 @@ static bool measure(nested *n, PyObject *value, int depth, bool first)
     for (Py_ssize_t i = 0; fine && i < count; i++) {
         PyObject *item = item_of(items, i);
         fine = item && measure(n, item, depth + 1, first && i == 0);
+        Py_XDECREF(item);
     }
     Py_DECREF(items);
     return fine;
@@ -96,7 +98,7 @@ static bool fill(nested *n, PyObject *value)
         PyObject *items = items_of(value);
         bool      fine = items != NULL;
         for (Py_ssize_t i = 0; fine && i < count_of(items); i++) {
-            PyObject *item = Py_XNewRef(item_of(items, i));
+            PyObject *item = item_of(items, i);
             fine = item && fill(n, item);
             Py_XDECREF(item);
         }

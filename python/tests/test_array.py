@@ -2,6 +2,7 @@
 
 import gc
 import math
+import sys
 import threading
 import unittest
 
@@ -56,6 +57,23 @@ class Making(unittest.TestCase):
         items = [1.0, Sly(), 2.0]
         with self.assertRaises((RuntimeError, TypeError)):
             haul.array(items)
+
+    def test_lists_that_end_while_they_are_measured(self):
+        class Clears:
+            def __len__(self):
+                return 2
+
+            def __getitem__(self, i):
+                return 1.0
+
+            def __iter__(self):
+                outer.clear()
+                return iter([1.0, 2.0])
+
+        for _ in range(20):
+            outer = [Clears() for _ in range(3)]
+            with self.assertRaises((IndexError, RuntimeError)):
+                haul.array(outer)
 
     def test_creation(self):
         self.assertEqual(haul.zeros(2, 3).shape, (2, 3))
@@ -129,6 +147,28 @@ class Operators(unittest.TestCase):
         with self.assertRaises(TypeError):
             [1][haul.array(0.0)]
         self.assertEqual(repr(haul.array([1, 2])), "[1, 2] i64[2] on cpu")
+
+    def test_text_of_elements_that_change(self):
+        x, done = haul.zeros(1000, dtype="i64"), threading.Event()
+
+        def flip():
+            while not done.is_set():
+                x[...] = 0
+                x[...] = -(2**62)
+
+        before = sys.getswitchinterval()
+        thread = threading.Thread(target=flip)
+        sys.setswitchinterval(1e-6)
+        thread.start()
+        try:
+            texts = [repr(x) for _ in range(1000)]
+        finally:
+            done.set()
+            thread.join()
+            sys.setswitchinterval(before)
+        for text in texts:
+            self.assertTrue(text.endswith("i64[1000] on cpu"), text)
+            self.assertTrue(set(text) <= set("[]-0123456789, \n.i64oncpu"), text)
 
 
 class Indexing(unittest.TestCase):
