@@ -46,6 +46,11 @@ OMITTED = {"keepdim": "false", "descending": "false", "right": "false", "align_c
 
 NUMBERS = {"int": "INT", "int64_t": "I64", "uint64_t": "U64", "double": "F64", "bool": "BOOL", "size_t": "SIZE",
            "unsigned": "UNSIGNED", "char": "CHAR"}
+# Members that read HAUL_ZERO although their comment does not say so. All others read 0 as their default.
+ZERO_READ = {"F64": {"scale", "decay", "delta", "eps", "factor", "dx", "rise", "divisor", "final_divisor", "low", "high"},
+             "I64": {"size", "fill", "divisor", "stride", "dilation"}, "INT": set(),
+             "I64_ARRAY": {"stride", "dilation", "size"}, "F64_ARRAY": {"betas", "momentum", "deviation"}}
+ZERO_NOT_READ = {"nn_avg_pool1d", "nn_max_pool1d"}
 SPREAD = {"stride", "padding", "dilation", "output_padding"}  # one number stands for all
 
 
@@ -288,7 +293,9 @@ class Bindings:
             parameter.text = model.meaning(member)
             if not parameter.needed and parameter.kind in ("INT", "I64", "F64", "I64_ARRAY", "F64_ARRAY"):
                 zero = default.lower().startswith(("0:", "0,")) or default in ("0", "")
-                parameter.zero = not zero and not (parameter.kind.endswith("ARRAY") and default == "none")
+                read = member.name in ZERO_READ[parameter.kind] and out.name not in ZERO_NOT_READ
+                parameter.zero = (not zero and not (parameter.kind.endswith("ARRAY") and default == "none")
+                                  and (read or "HAUL_ZERO" in parameter.text))
             out.parameters.append(parameter)
 
     def value(self, name, kind, array, path):

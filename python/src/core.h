@@ -41,6 +41,7 @@ typedef struct array_object {
 typedef struct haul_object {
     PyObject_HEAD void *object;
     PyObject           *needed; /* what the object calls, or NULL */
+    bool                busy;   /* a loader of which a thread takes a batch */
 } haul_object;
 
 extern PyTypeObject *array_type;
@@ -57,6 +58,8 @@ void        haulpy_leave(haul_scope *scope);
 /* The thread's error as a Python exception, or the exception of a function of the program that the call ran. Always
  * returns NULL. */
 PyObject *haulpy_raise(void);
+/* A message of the library as a text. */
+PyObject *haulpy_text(const char *text);
 /* If the last call recorded an error: raises it and returns true. */
 bool haulpy_failed(void);
 /* Keeps the current Python exception for haulpy_raise, and records an error of the library. For functions of the

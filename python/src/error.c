@@ -53,6 +53,18 @@ static PyObject *class_of(haul_status status)
     return found ? found : PyExc_RuntimeError;
 }
 
+/* Bytes that are not UTF-8, of the names of files for example, are replaced. Python writes 0 where C needs HAUL_ZERO.
+ */
+PyObject *haulpy_text(const char *text)
+{
+    PyObject *made = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    if (!made || !strstr(text, "HAUL_ZERO"))
+        return made;
+    PyObject *changed = PyObject_CallMethod(made, "replace", "ss", "HAUL_ZERO", "0");
+    Py_DECREF(made);
+    return changed;
+}
+
 PyObject *haulpy_raise(void)
 {
     if (PyErr_Occurred())
@@ -64,12 +76,14 @@ PyObject *haulpy_raise(void)
         return NULL;
     }
     PyObject *class = class_of(status);
-    PyObject *error = PyObject_CallFunction(class, "s", status ? haul_error_message() : "the call failed");
+    PyObject *text = haulpy_text(status ? haul_error_message() : "the call failed");
+    PyObject *error = text ? PyObject_CallFunctionObjArgs(class, text, NULL) : NULL;
+    Py_XDECREF(text);
     if (!error)
         return NULL;
     PyObject *name = PyUnicode_FromString(haul_status_name(status));
-    PyObject *operation = PyUnicode_FromString(haul_error_operation());
-    PyObject *argument = PyUnicode_FromString(haul_error_argument());
+    PyObject *operation = haulpy_text(haul_error_operation());
+    PyObject *argument = haulpy_text(haul_error_argument());
     if (name && operation && argument && !PyObject_SetAttrString(error, "status", name) &&
         !PyObject_SetAttrString(error, "operation", operation) && !PyObject_SetAttrString(error, "argument", argument))
         PyErr_SetObject(class, error);

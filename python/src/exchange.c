@@ -36,9 +36,10 @@ static haul_tensor *of(PyObject *self)
 /* What cannot be exported is a BufferError, as the array API standard wants it. */
 static PyObject *refuse(void)
 {
-    char text[512];
-    PyOS_snprintf(text, sizeof text, "%s", haul_error_message());
-    PyErr_SetString(PyExc_BufferError, text);
+    PyObject *text = haulpy_text(haul_error_message());
+    if (text)
+        PyErr_SetObject(PyExc_BufferError, text);
+    Py_XDECREF(text);
     return NULL;
 }
 

@@ -30,9 +30,10 @@ static PyObject *index_error(void)
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);
-    char text[512];
-    PyOS_snprintf(text, sizeof text, "%s", haul_error_message());
-    PyErr_SetString(PyExc_IndexError, text);
+    PyObject *text = haulpy_text(haul_error_message());
+    if (text)
+        PyErr_SetObject(PyExc_IndexError, text);
+    Py_XDECREF(text);
     return NULL;
 }
 

@@ -286,6 +286,23 @@ static PyObject *module_children(PyObject *unused, PyObject *object)
 
 /* ---- data ---- */
 
+/* The batch of a loader lasts until the next call, so only one thread at a time may take batches. NULL: raised. */
+static haul_loader *take_loader(PyObject *object, const char *operation)
+{
+    haul_loader *loader = haulpy_handle(object, KIND_LOADER, "the loader");
+    if (!loader)
+        return NULL;
+    haulpy_begin();
+    if (((haul_object *)object)->busy) {
+        haul_error_set(HAUL_STATE, operation, "loader",
+                       "another thread takes a batch from the loader; give each thread a loader of its own");
+        haulpy_raise();
+        return NULL;
+    }
+    ((haul_object *)object)->busy = true;
+    return loader;
+}
+
 /* _loader_start(loader, epoch, first) */
 static PyObject *loader_start(PyObject *unused, PyObject *args)
 {
@@ -294,13 +311,13 @@ static PyObject *loader_start(PyObject *unused, PyObject *args)
     long long epoch, first;
     if (!PyArg_ParseTuple(args, "OLL", &object, &epoch, &first))
         return NULL;
-    haul_loader *loader = haulpy_handle(object, KIND_LOADER, "the loader");
+    haul_loader *loader = take_loader(object, "loader_start");
     if (!loader)
         return NULL;
-    haul_status status;
-    haulpy_begin();
+    haul_status            status;
     Py_BEGIN_ALLOW_THREADS status = haul_loader_start_at(loader, epoch, first);
-    Py_END_ALLOW_THREADS return status ? haulpy_raise() : Py_NewRef(Py_None);
+    Py_END_ALLOW_THREADS((haul_object *)object)->busy = false;
+    return status ? haulpy_raise() : Py_NewRef(Py_None);
 }
 
 static PyObject *fields_of(const haul_batch *b, haul_tensor *const *tensors)
@@ -321,21 +338,8 @@ static PyObject *fields_of(const haul_batch *b, haul_tensor *const *tensors)
     return fields;
 }
 
-/* _loader_next(loader): (x, y, index, size, fields, lengths), or None at the end of the epoch. */
-static PyObject *loader_next(PyObject *unused, PyObject *object)
+static PyObject *batch_of(const haul_batch *b)
 {
-    (void)unused;
-    haul_loader *loader = haulpy_handle(object, KIND_LOADER, "the loader");
-    if (!loader)
-        return NULL;
-    const haul_batch *b;
-    haulpy_begin();
-    Py_BEGIN_ALLOW_THREADS b = haul_loader_next(loader);
-    Py_END_ALLOW_THREADS if (!b)
-    {
-        haul_status status = haul_loader_status(loader);
-        return status && status != HAUL_END_OF_DATA ? haulpy_raise() : Py_NewRef(Py_None);
-    }
     PyObject *x = haulpy_array(b->x, true), *y = x ? haulpy_array(b->y, true) : NULL;
     PyObject *fields = y ? fields_of(b, b->tensors) : NULL, *lengths = fields ? fields_of(b, b->lengths) : NULL;
     if (lengths)
@@ -344,6 +348,26 @@ static PyObject *loader_next(PyObject *unused, PyObject *object)
     Py_XDECREF(y);
     Py_XDECREF(fields);
     return NULL;
+}
+
+/* _loader_next(loader): (x, y, index, size, fields, lengths), or None at the end of the epoch. */
+static PyObject *loader_next(PyObject *unused, PyObject *object)
+{
+    (void)unused;
+    haul_loader *loader = take_loader(object, "loader_next");
+    if (!loader)
+        return NULL;
+    const haul_batch              *b;
+    Py_BEGIN_ALLOW_THREADS         b = haul_loader_next(loader);
+    Py_END_ALLOW_THREADS PyObject *made = NULL;
+    if (b)
+        made = batch_of(b);
+    else if (haul_error_status() || haul_loader_status(loader) != HAUL_END_OF_DATA)
+        haulpy_raise();
+    else
+        made = Py_NewRef(Py_None);
+    ((haul_object *)object)->busy = false;
+    return made;
 }
 
 static bool doubles(PyObject *value, double *out)

@@ -234,6 +234,8 @@ class Errors(unittest.TestCase):
             haul.zeros(2**50)
         with self.assertRaises(OSError):
             haul.load_npy("/nowhere/x.npy")
+        with self.assertRaises(OSError):
+            haul.load_npy(b"/nowhere/\xff.npy")
         with self.assertRaises(TypeError):
             haul.relu(haul.ones(2, dtype="bool"), 1)
         haul.ones(2)  # the next call is not affected
