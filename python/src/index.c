@@ -48,8 +48,8 @@ static bool bound(PyObject *value, int64_t otherwise, int64_t *out)
     int overflow;
     *out = PyLong_AsLongLongAndOverflow(index, &overflow);
     Py_DECREF(index);
-    if (overflow) /* as Python: as far as there are elements */
-        *out = overflow < 0 ? -INT64_MAX : INT64_MAX;
+    if (overflow || *out == INT64_MIN) /* as Python: as far as there are elements; INT64_MIN is HAUL_OPEN */
+        *out = overflow > 0 ? INT64_MAX : -INT64_MAX;
     return !PyErr_Occurred();
 }
 
@@ -76,6 +76,34 @@ static bool range(PyObject *slice, haul_index_item *item)
     return true;
 }
 
+/* One index. Arrays of NumPy have __index__, too, but also a length; NumPy's bool is a buffer of a bool. */
+static bool is_index(PyObject *value)
+{
+    if (PyLong_Check(value))
+        return !PyBool_Check(value);
+    if (haulpy_is_array(value) || !PyIndex_Check(value) || PyObject_HasAttrString(value, "__len__"))
+        return false;
+    Py_buffer view;
+    if (!PyObject_CheckBuffer(value))
+        return true;
+    if (PyObject_GetBuffer(value, &view, PyBUF_FULL_RO)) {
+        PyErr_Clear();
+        return true;
+    }
+    bool whole = !view.format || !strchr(view.format, '?');
+    PyBuffer_Release(&view);
+    return whole;
+}
+
+/* An empty list is one of whole numbers. */
+static PyObject *index_array(PyObject *value)
+{
+    if (haulpy_is_array(value))
+        return Py_NewRef(value);
+    bool empty = (PyList_Check(value) && !PyList_Size(value)) || (PyTuple_Check(value) && !PyTuple_Size(value));
+    return haulpy_build(value, empty ? HAUL_I64 : HAUL_DTYPE_NONE, NULL);
+}
+
 static bool add(key_items *k, PyObject *value)
 {
     if (k->items.count == HAUL_INDEX_MOST) {
@@ -91,11 +119,11 @@ static bool add(key_items *k, PyObject *value)
         if (!range(value, item))
             return false;
         k->gathers = k->gathers || (item->kind == HAUL_INDEX_RANGE && item->step < 0);
-    } else if (!haulpy_is_array(value) && !PyBool_Check(value) && PyIndex_Check(value)) {
+    } else if (is_index(value)) {
         item->kind = HAUL_INDEX_AT;
         return haulpy_as_i64(value, "the index", &item->start);
     } else {
-        PyObject *array = haulpy_is_array(value) ? Py_NewRef(value) : haulpy_build(value, HAUL_DTYPE_NONE, NULL);
+        PyObject *array = index_array(value);
         if (!array)
             return false;
         k->held[k->held_count++] = array;

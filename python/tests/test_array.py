@@ -187,6 +187,11 @@ class Indexing(unittest.TestCase):
         self.assertEqual(x[5:100, 0].shape, (0, 4))
         self.assertEqual(len(x), 2)
         self.assertEqual([row[0, 0].item() for row in x], [0, 12])
+        self.assertEqual(x[[]].shape, (0, 3, 4))
+        self.assertEqual(x[:, []].shape, (2, 0, 4))
+        for start in (-(2**63), -(2**63) - 1, -(2**63) + 1):
+            self.assertEqual(x[start:1].shape, (1, 3, 4))
+            self.assertEqual(x[:start].shape, (0, 3, 4))
 
     def test_writing(self):
         x = haul.zeros(2, 3)

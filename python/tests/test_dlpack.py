@@ -168,6 +168,12 @@ class WithNumPy(unittest.TestCase):
         gc.collect()
         self.assertLessEqual(sys.getrefcount(a), count)
         y = haul.arange(6).reshape(2, 3)
+        for key in (numpy.array([0, 2]), numpy.array([True, False, True]), numpy.int64(1),
+                    numpy.array([1]), numpy.array(1), numpy.zeros(0, dtype="i8"), (numpy.int32(-1), numpy.array([3, 0]))):
+            self.assertEqual(haul.array(a)[key].tolist(), a[key].tolist(), repr(key))
+        for key in (True, numpy.True_, numpy.False_):  # a mask without dimensions, not the index 0 or 1
+            with self.assertRaises(IndexError):
+                y[key]
         for b in (numpy.from_dlpack(y), numpy.asarray(y), y.numpy()):
             y[0, 0] += 1
             self.assertEqual(b.tolist(), y.tolist())
