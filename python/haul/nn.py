@@ -30,6 +30,7 @@ class Module(_haul.Module):
         if type(self).forward is Module.forward:
             raise TypeError("a class of your own has a method forward(self, x); layers are made by haul.nn.linear and others")
         object.__setattr__(self, "_children", {})
+        object.__setattr__(self, "_tensors", {})
         _haul._module_init(self, type(self).__name__, self.inputs, self.results)
 
     def forward(self, *x):
@@ -40,24 +41,56 @@ class Module(_haul.Module):
         count = len(self.results.split(",")) if self.results else _RESULTS.get(self.kind(), 1)
         return _haul._module_call(self, x, _MODES[mode], count)
 
+    def _held(self, name):
+        """What the module holds under a name: "module", "parameter", "buffer" or None."""
+        if name in self.__dict__.get("_children", ()):
+            return "module"
+        if "_tensors" in self.__dict__:
+            return self._tensors.get(name)
+        if type(self) is not Module:
+            return None
+        if any(n == name for n, _ in _haul._module_children(self)):
+            return "module"
+        kinds = {n: "buffer" if is_buffer else "parameter" for n, _, is_buffer in _haul._tensors_of(self, "module")}
+        return kinds.get(name)
+
     def __setattr__(self, name, value):
-        """Modules become children, and Arrays in nn.Parameter and nn.Buffer are kept by the module under this name."""
-        kept = self.__dict__.get("_children")
+        """Modules become children, and Arrays in nn.Parameter and nn.Buffer are kept by the module under this name. What the
+        module holds already is replaced by its kind; nothing that it holds can be removed."""
+        held = self._held(name)
         if isinstance(value, _haul.Module):
-            if kept is None:
+            if type(self) is not Module and "_children" not in self.__dict__:
                 raise RuntimeError("call super().__init__() before a module is assigned")
-            if name in kept:
+            if held == "module":
                 self.replace(name, value)
             else:
                 self.add(name, value)
-            kept[name] = value
+            if "_children" in self.__dict__:
+                self._children[name] = value
         elif isinstance(value, Buffer):
             self.add_buffer(name, value.array)
             value = self.buffer(name)
+            self.__dict__.get("_tensors", {})[name] = "buffer"
         elif isinstance(value, Parameter):
-            self.add_parameter(name, value.array)
+            if held == "parameter":
+                value.array.requires_grad = True
+                self.replace_parameter(name, value.array)
+            else:
+                self.add_parameter(name, value.array)
             value = self.parameter(name)
+            self.__dict__.get("_tensors", {})[name] = "parameter"
+        elif held and value is not self.__dict__.get(name):
+            ways = {"module": "assign another module to replace it",
+                    "parameter": f"assign nn.Parameter(...) to replace it, or set its elements by .{name}[...] = values in haul.no_grad()",
+                    "buffer": f"set its elements by .{name}[...] = values"}
+            raise TypeError(f"'{name}' is a {held} of the module, and {type(value).__name__} is none: {ways[held]}")
         object.__setattr__(self, name, value)
+
+    def __delattr__(self, name):
+        held = self._held(name)
+        if held:
+            raise TypeError(f"'{name}' is a {held} of the module, which cannot be removed: make a module without it")
+        object.__delattr__(self, name)
 
     def named_parameters(self):
         """[(name, Array)]."""

@@ -74,6 +74,36 @@ class Networks(unittest.TestCase):
         with self.assertRaises(haul.errors.ShapeError):
             net(x)
 
+    def test_attributes_that_are_held(self):
+        net = Scaled()
+        names = [n for n, _ in net.named_parameters()]
+        for name in ("out", "scale", "steps"):
+            for value in (None, 3, haul.ones(2)):
+                with self.assertRaises(TypeError) as caught:
+                    setattr(net, name, value)
+                self.assertIn(f"'{name}'", str(caught.exception))
+            with self.assertRaises(TypeError):
+                delattr(net, name)
+        with self.assertRaises(TypeError):
+            net.scale = net.scale * 0.5
+        with self.assertRaises(TypeError):
+            nn.linear(2, 2).weight = 3
+        self.assertEqual([n for n, _ in net.named_parameters()], names)
+        net.scale = nn.Parameter(haul.full((2,), 3.0))
+        self.assertEqual(dict(net.named_parameters())["scale"].tolist(), [3, 3])
+        net(haul.ones(1, 4)).sum().backward()
+        self.assertEqual(net.scale.grad.shape, (2,))
+        net.scale = net.scale
+        net.out = nn.sequential(nn.linear(8, 2))
+        self.assertIn("out.0.weight", dict(net.named_parameters()))
+        with self.assertRaises(haul.Error):
+            net.out = nn.Parameter(haul.ones(2))
+        with self.assertRaises(haul.Error):
+            net.scale = nn.linear(2, 2)
+        net.note = 3
+        del net.note
+        self.assertFalse(hasattr(net, "note"))
+
     def test_errors_in_forward_arrive(self):
         class Wrong(nn.Module):
             def forward(self, x):
