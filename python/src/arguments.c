@@ -44,6 +44,17 @@ static bool text(call_frame *frame, PyObject *value, const char *what, const cha
     return hold(frame, path) && PyBytes_AsStringAndSize(path, (char **)out, NULL) >= 0;
 }
 
+/* UTF-8 that the string keeps. NULL: raised. */
+static const char *utf8(PyObject *value, const char *what)
+{
+    Py_ssize_t  size;
+    const char *made = PyUnicode_AsUTF8AndSize(value, &size);
+    if (!made || (Py_ssize_t)strlen(made) == size)
+        return made;
+    PyErr_Format(PyExc_ValueError, "%s: the text %R has a zero character", what, value);
+    return NULL;
+}
+
 static bool word(const call_parameter *p, PyObject *value, int *out)
 {
     const char *given = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
@@ -216,7 +227,7 @@ static bool named(call_frame *frame, const call_parameter *p, PyObject *value, v
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *pair = PyList_GetItem(pairs, i), *key = PyTuple_GetItem(pair, 0);
         if (PyUnicode_Check(key) && p->kind != PARAMETER_PAIRS) { /* UTF-8 text that the string keeps */
-            const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
+            const char *name = utf8(key, p->name);
             PyObject   *item = PyTuple_GetItem(pair, 1);
             if (!name)
                 return false;
@@ -231,9 +242,9 @@ static bool named(call_frame *frame, const call_parameter *p, PyObject *value, v
             }
         } else if (PyUnicode_Check(key) && PyUnicode_Check(PyTuple_GetItem(pair, 1))) {
             haul_text_pair *to = &((haul_text_pair *)*out)[i];
-            to->key = PyUnicode_AsUTF8AndSize(key, NULL);
-            to->value = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(pair, 1), NULL);
-            if (!to->key || !to->value)
+            to->key = utf8(key, p->name);
+            to->value = to->key ? utf8(PyTuple_GetItem(pair, 1), p->name) : NULL;
+            if (!to->value)
                 return false;
         } else if (!named_item(frame, p, pair, *out, i)) {
             return false;

@@ -59,21 +59,33 @@ static void end_old(PyObject *capsule)
         t->deleter(t);
 }
 
+static bool pair_of(PyObject *value, const char *what, long *first, long *second)
+{
+    if (PyTuple_Check(value))
+        return PyArg_ParseTuple(value, "ll", first, second) != 0;
+    PyErr_Format(PyExc_TypeError, "%s: a tuple of two whole numbers is expected, not %R", what,
+                 (PyObject *)Py_TYPE(value));
+    return false;
+}
+
 /* The tensor to export: x, a copy of it, or for another device what is on the CPU. NULL: raised. */
 static haul_tensor *exported(PyObject *self, PyObject *device, PyObject *copy, bool *copied)
 {
     haul_tensor *x = of(self), *t = x;
     long         type = -1, id = -1;
-    if (device != Py_None && !PyArg_ParseTuple(device, "ll", &type, &id))
+    if (device != Py_None && !pair_of(device, "dl_device", &type, &id))
         return NULL;
     bool on_cpu = haul_tensor_device(x) == haul_cpu();
+    int  wanted = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+    if (wanted < 0)
+        return NULL;
     if (device != Py_None && (type != DL_CPU || id != 0)) {
         PyErr_Format(PyExc_BufferError, "dl_device: Haul exports memory of the CPU, (1, 0), not (%ld, %ld)", type, id);
         return NULL;
     }
     haulpy_begin();
-    *copied = copy == Py_True || (!on_cpu && device != Py_None);
-    if (!on_cpu && (device == Py_None || copy == Py_False)) {
+    *copied = wanted || (!on_cpu && device != Py_None);
+    if (!on_cpu && (device == Py_None || (copy != Py_None && !wanted))) {
         PyErr_Format(PyExc_BufferError,
                      "the Array is on %s, and Haul exports memory of the CPU: x.to(\"cpu\") copies it there",
                      haul_device_name(haul_tensor_device(x)));
@@ -103,7 +115,7 @@ PyObject *haulpy_dlpack(PyObject *self, PyObject *args, PyObject *names)
         return NULL;
     }
     long major = 0, minor = 0;
-    if (version != Py_None && !PyArg_ParseTuple(version, "ll", &major, &minor))
+    if (version != Py_None && !pair_of(version, "max_version", &major, &minor))
         return NULL;
     bool         copied = false;
     haul_tensor *t = exported(self, device, copy, &copied);
@@ -170,6 +182,9 @@ PyObject *haulpy_from_dlpack(PyObject *module, PyObject *args, PyObject *names)
     PyObject    *x, *device = Py_None, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|$OO:from_dlpack", keys, &x, &device, &copy))
         return NULL;
+    int wanted = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+    if (wanted < 0)
+        return NULL;
     haul_device *to = device == Py_None ? NULL : haulpy_as_device(device);
     if (device != Py_None && !to)
         return NULL;
@@ -191,7 +206,7 @@ PyObject *haulpy_from_dlpack(PyObject *module, PyObject *args, PyObject *names)
                          t = is_new ? haul_from_dlpack(tensor) : haul_from_dlpack_legacy(tensor);
     Py_END_ALLOW_THREADS Py_DECREF(capsule);
     PyObject            *made = haulpy_array(t, false);
-    if (made && (copy == Py_True || (to && to != haul_cpu()))) {
+    if (made && (wanted || (to && to != haul_cpu()))) {
         PyObject *copied = haulpy_build(made, HAUL_DTYPE_NONE, to);
         Py_DECREF(made);
         return copied;

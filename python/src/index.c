@@ -179,6 +179,23 @@ static haul_status put(haul_tensor *x, const key_items *k, haul_tensor *value, d
     return value ? haul_copy_into(view, value) : haul_fill_into(view, number);
 }
 
+/* Whole numbers that the dtype does not hold are refused. `wide`: a double may not hold it. */
+static bool fits(PyObject *value, haul_dtype dtype, bool *wide)
+{
+    int64_t   number;
+    const int bits = haul_dtype_bits(dtype);
+    if (!PyLong_Check(value) || !haul_dtype_is_integer(dtype))
+        return true;
+    if (!haulpy_as_i64(value, "the value", &number))
+        return false;
+    *wide = number > INT64_C(1) << 53 || number < -(INT64_C(1) << 53);
+    const int64_t high = dtype == HAUL_U8 ? UINT8_MAX : bits < 64 ? (INT64_C(1) << (bits - 1)) - 1 : INT64_MAX;
+    if (number <= high && number >= (dtype == HAUL_U8 ? 0 : -high - 1))
+        return true;
+    PyErr_Format(PyExc_OverflowError, "the value: %R does not fit into %s", value, haul_dtype_name(dtype));
+    return false;
+}
+
 int haulpy_set_item(PyObject *self, PyObject *key, PyObject *value)
 {
     if (!value) {
@@ -192,12 +209,12 @@ int haulpy_set_item(PyObject *self, PyObject *key, PyObject *value)
         k.items = (haul_index_items){1, {{.kind = HAUL_INDEX_REST}}};
     PyObject *array = NULL;
     double    number = 0;
-    bool      fine = true;
-    if (haulpy_is_array(value))
+    bool      wide = false, fine = fits(value, haul_tensor_dtype(of(self)), &wide);
+    if (fine && haulpy_is_array(value))
         array = Py_NewRef(value);
-    else if (haulpy_is_number(value) && !k.gathers)
+    else if (fine && haulpy_is_number(value) && !k.gathers && !wide)
         fine = haulpy_as_double(value, "the value", &number);
-    else
+    else if (fine)
         fine = (array = haulpy_build(value, haulpy_is_number(value) ? haul_tensor_dtype(of(self)) : HAUL_DTYPE_NONE,
                                      haul_tensor_device(of(self)))) != NULL;
     haul_status status = HAUL_OK;

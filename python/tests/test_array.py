@@ -207,6 +207,16 @@ class Indexing(unittest.TestCase):
         self.assertEqual(x[0].tolist(), [3, 2, 1])
         x[...] = haul.ones(3)
         self.assertEqual(x.sum().item(), 6)
+        bytes_, whole = haul.zeros(2, dtype="u8"), haul.zeros(2, dtype="i64")
+        for key in (0, [0]):
+            for y, value in ((bytes_, -1), (bytes_, 256), (whole, 2**63), (haul.zeros(2, dtype="i8"), 128)):
+                with self.assertRaises(OverflowError, msg=(key, value)):
+                    y[key] = value
+            for value in (2**53 + 1, -(2**63), 2**63 - 1, 5):
+                whole[key] = value
+                self.assertEqual(whole.tolist(), [value, 0])
+            bytes_[key] = 255
+            self.assertEqual(bytes_.tolist(), [255, 0])
 
     def test_errors(self):
         x = haul.zeros(2, 3)

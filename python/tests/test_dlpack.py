@@ -156,6 +156,23 @@ class Export(unittest.TestCase):
         self.assertEqual(y[999].item(), 999)
 
 
+class Wrong(unittest.TestCase):
+    def test_pairs(self):
+        x = haul.ones(2)
+        for names in ({"dl_device": [1, 0]}, {"dl_device": "cpu"}, {"max_version": "1"}, {"max_version": [1, 0]},
+                      {"dl_device": (1,)}, {"max_version": (1, "0")}):
+            with self.assertRaises(TypeError, msg=names):
+                x.__dlpack__(**names)
+
+    def test_copies_by_truth(self):
+        x = haul.ones(2)
+        for copy, shared in ((1, False), (0, True), (True, False), (None, True)):
+            y = haul.from_dlpack(x, copy=copy)
+            z = haul.from_dlpack(x.__dlpack__(copy=copy, max_version=(1, 0)))
+            x[0] += 1
+            self.assertEqual((y[0].item() == x[0].item(), z[0].item() == x[0].item()), (shared, shared), copy)
+
+
 @unittest.skipUnless(numpy, "NumPy is not installed")
 class WithNumPy(unittest.TestCase):
     def test_both_ways(self):

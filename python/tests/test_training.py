@@ -164,6 +164,11 @@ class Networks(unittest.TestCase):
             file = haul.open_safetensors(path)
             self.assertEqual(file.load("scale").tolist(), [2, 2])
             self.assertEqual(file.metadata("kind"), "test")
+            for names in ({"a\0b": x}, {"a": x, "b\0": x}):
+                with self.assertRaises(ValueError):
+                    haul.save_safetensors(path, names)
+            with self.assertRaises(ValueError):
+                a.save(path, metadata={"kind": "a\0b"})
             haul.save_npy(os.path.join(folder, "x.npy"), x)
             self.assertEqual(haul.load_npy(os.path.join(folder, "x.npy")).tolist(), x.tolist())
 
