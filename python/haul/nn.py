@@ -81,7 +81,8 @@ class Module(_haul.Module):
             self.__dict__.get("_tensors", {})[name] = "parameter"
         elif held and value is not self.__dict__.get(name):
             ways = {"module": "assign another module to replace it",
-                    "parameter": f"assign nn.Parameter(...) to replace it, or set its elements by .{name}[...] = values in haul.no_grad()",
+                    "parameter": "assign nn.Parameter(...) to replace it, or set its elements "
+                                 f"by .{name}[...] = values in haul.no_grad()",
                     "buffer": f"set its elements by .{name}[...] = values"}
             raise TypeError(f"'{name}' is a {held} of the module, and {type(value).__name__} is none: {ways[held]}")
         object.__setattr__(self, name, value)

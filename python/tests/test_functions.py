@@ -1,11 +1,11 @@
 """The functions that python/generate makes: all operations, their arguments, their texts, and the stubs."""
 
 import ast
-import functools
 import inspect
 import os
 import re
 import unittest
+from functools import partial as part
 
 import haul
 from haul import _haul, nn
@@ -66,28 +66,32 @@ class Calls(unittest.TestCase):
 
     def test_zeros(self):
         """A 0 is the number, or the default where C cannot have 0; no message has C's HAUL_ZERO, or its value."""
-        line, image, volume, x = haul.ones(1, 2, 8), haul.ones(1, 2, 8, 8), haul.ones(1, 2, 8, 8, 8), haul.arange(8).cast("f32")
+        line, image, volume = haul.ones(1, 2, 8), haul.ones(1, 2, 8, 8), haul.ones(1, 2, 8, 8, 8)
+        x = haul.arange(8).cast("f32")
         net, data = nn.linear(2, 2), haul.data.from_tensors(haul.arange(10).cast("f32"), haul.arange(10))
         optimizer, logits, classes = haul.optim.sgd(net, 0.1), haul.ones(2, 3), haul.array([0, 1])
         pools = [(f, p, v) for p, v in ((line, "1d"), (image, "2d"), (volume, "3d")) for f in ("avg_pool", "max_pool")]
-        calls = [(functools.partial(haul.data.loader, data), ("batch", "workers", "prefetch", "samples", "pieces", "first_piece")),
-                 (functools.partial(haul.optim.adam, net, 0.1), ("betas", "eps", "weight_decay")),
-                 (functools.partial(haul.optim.lbfgs, net, 1), ("max_iter", "max_eval", "history_size", "tolerance_grad")),
-                 (functools.partial(_haul.grad_scaler_new, optimizer), ("init_scale", "growth", "backoff", "growth_interval")),
-                 (functools.partial(haul.schedule.one_cycle, optimizer, 0.1, 10), ("rise", "divisor", "momentum")),
-                 (functools.partial(haul.histogram, x), ("bins", "low", "high")),
-                 (functools.partial(haul.stft, haul.ones(64), 16), ("hop", "length")),
-                 (functools.partial(haul.fft, x, 0), ("n",)), (functools.partial(haul.nonzero, x), ("size", "fill")),
-                 (functools.partial(haul.multi_margin_loss, logits, classes), ("p", "margin")),
-                 (functools.partial(haul.cross_entropy, logits, classes), ("ignore_index",)),
-                 (functools.partial(haul.unfold, image, 2), ("size_w", "stride", "dilation")),
-                 (functools.partial(nn.lstm, 2, 2), ("layers",)), (functools.partial(nn.transformer_encoder, 8, 2), ("layers", "hidden")),
-                 (functools.partial(nn.conv2d, 2, 2, 3), ("kernel_w", "stride", "padding", "dilation", "groups")),
-                 (functools.partial(haul.conv2d, image, haul.ones(2, 2, 3, 3)), ("stride", "padding", "dilation", "groups")),
-                 (functools.partial(haul.conv1d, line, haul.ones(2, 2, 3)), ("stride", "padding", "dilation", "groups"))]
-        names = {"1d": ("stride", "dilation"), "2d": ("stride", "dilation", "size_w", "divisor"), "3d": ("stride", "dilation", "size_w", "size_h")}
+        calls = [(part(haul.data.loader, data), ("batch", "workers", "prefetch", "samples", "pieces", "first_piece")),
+                 (part(haul.optim.adam, net, 0.1), ("betas", "eps", "weight_decay")),
+                 (part(haul.optim.lbfgs, net, 1), ("max_iter", "max_eval", "history_size", "tolerance_grad")),
+                 (part(_haul.grad_scaler_new, optimizer), ("init_scale", "growth", "backoff", "growth_interval")),
+                 (part(haul.schedule.one_cycle, optimizer, 0.1, 10), ("rise", "divisor", "momentum")),
+                 (part(haul.histogram, x), ("bins", "low", "high")),
+                 (part(haul.stft, haul.ones(64), 16), ("hop", "length")),
+                 (part(haul.fft, x, 0), ("n",)), (part(haul.nonzero, x), ("size", "fill")),
+                 (part(haul.multi_margin_loss, logits, classes), ("p", "margin")),
+                 (part(haul.cross_entropy, logits, classes), ("ignore_index",)),
+                 (part(haul.unfold, image, 2), ("size_w", "stride", "dilation")),
+                 (part(nn.lstm, 2, 2), ("layers",)),
+                 (part(nn.transformer_encoder, 8, 2), ("layers", "hidden")),
+                 (part(nn.conv2d, 2, 2, 3), ("kernel_w", "stride", "padding", "dilation", "groups")),
+                 (part(haul.conv2d, image, haul.ones(2, 2, 3, 3)), ("stride", "padding", "dilation", "groups")),
+                 (part(haul.conv1d, line, haul.ones(2, 2, 3)), ("stride", "padding", "dilation", "groups"))]
+        both = ("stride", "dilation")
+        names = {"1d": both, "2d": (*both, "size_w", "divisor"), "3d": (*both, "size_w", "size_h")}
         for f, operand, d in pools:
-            calls += [(functools.partial(getattr(haul, f + d), operand, 2), names[d]), (functools.partial(getattr(nn, f + d), 2), names[d])]
+            calls += [(part(getattr(haul, f + d), operand, 2), names[d]),
+                      (part(getattr(nn, f + d), 2), names[d])]
         for call, parameters in calls:
             for name in parameters:
                 for zero in (0, [1, 0]) if name in ("stride", "dilation", "betas", "momentum") else (0,):
@@ -97,7 +101,8 @@ class Calls(unittest.TestCase):
                         self.assertNotRegex(str(error), "2147483648|2.14748e|HAUL_ZERO", (call.func.__name__, name, zero))
         self.assertEqual(len(list(haul.data.loader(data, batch=4, workers=0))), 3)
         self.assertEqual(haul.var(haul.array([1.0, 3.0]), correction=0).item(), 1)
-        self.assertEqual(haul.cross_entropy(logits, classes, ignore_index=0).item(), haul.cross_entropy(logits[:1], classes[1:]).item())
+        self.assertEqual(haul.cross_entropy(logits, classes, ignore_index=0).item(),
+                         haul.cross_entropy(logits[:1], classes[1:]).item())
         for stride in (0, [1, 0]):
             with self.assertRaises(ValueError):
                 haul.conv2d(image, haul.ones(2, 2, 3, 3), stride=stride)
