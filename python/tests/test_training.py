@@ -2,9 +2,7 @@
 
 import gc
 import os
-import sys
 import tempfile
-import threading
 import unittest
 
 import haul
@@ -265,30 +263,6 @@ class Training(unittest.TestCase):
         self.assertEqual(haul.data.concat([data, parts[1]]).count(), 12)
         mapped = haul.data.map(haul.data.shapes(8), [haul.data.random_flip("x")])
         self.assertEqual(mapped.count(), 8)
-
-    def test_threads_on_one_loader(self):
-        loader = haul.data.loader(haul.data.from_tensors(haul.ones(64), haul.ones(64)), batch=8, workers=1)
-        errors = []
-
-        def read():
-            for _ in range(100):
-                try:
-                    haul._haul._loader_start(loader, 0, 0)
-                    while haul._haul._loader_next(loader):
-                        pass
-                except haul.Error as error:
-                    errors.append((str(error), error.status))
-
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)
-        threads = [threading.Thread(target=read) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(before)
-        for text, status in errors:
-            self.assertTrue(text and text != "the call failed" and status != "ok", (text, status))
 
     def test_a_recording_gives_the_same(self):
         def run(recorded):
