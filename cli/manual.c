@@ -42,8 +42,8 @@ static const help_entry environment[] = {
                    "whose results differ in the last bits from run to run. Separate the words by commas."},
     {"CUDA_HOME",
      "Where to look for NVIDIA's libraries if the system's loader does not find them; by default /usr/local/cuda."},
-    {"HAUL_CACHE_DIR, XDG_CACHE_HOME",
-     "Haul keeps compiled kernels and fetched files in $HAUL_CACHE_DIR, else in $XDG_CACHE_HOME/haul, else in ~/.cache/haul."},
+    {"HAUL_CACHE_DIR, XDG_CACHE_HOME", "Haul keeps compiled kernels and fetched files in $HAUL_CACHE_DIR, else in "
+                                       "$XDG_CACHE_HOME/haul, else in ~/.cache/haul."},
     {"HAUL_MPI", "The MPI library to open, for example libmpich.so.12; by default that of the launcher."},
     {"HAUL_GROUP_LIMIT", "How many seconds a collective waits for a rank; 300 unless set. A wrong value is an error."},
     {"HAUL_CURL",
