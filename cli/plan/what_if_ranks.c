@@ -10,6 +10,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
+#include "cli/train/pieces/pieces.h"
 #include "cli/train/planner.h"
 #include "plan/ranks.h"
 
@@ -80,8 +81,7 @@ bool what_if_ranks_parse(what_if_ranks *r)
 /* ---- predictions ---- */
 
 typedef struct column {
-    int              ranks;
-    int64_t          pieces, piece; /* their number, and examples of one */
+    int64_t          ranks, pieces, piece; /* and the examples of a piece */
     haul__ranks_step step;
     int64_t          peak_bytes, memory_bytes;
 } column;
@@ -108,7 +108,7 @@ static haul_status predict(const table *t, const haul_program *program, column *
     const haul__ranks_request request = {.program = program,
                                          .machine = t->machine,
                                          .device = t->device,
-                                         .ranks = c->ranks,
+                                         .ranks = (int)c->ranks,
                                          .pieces = (int)c->pieces,
                                          .per_host = (int)t->options->per_host,
                                          .rate = t->options->rate,
@@ -133,17 +133,10 @@ static bool find_pieces(const table *t, column *c)
     while (!t->options->pieces && c->pieces < c->ranks)
         c->pieces *= 2;
     c->piece = t->batch / c->pieces;
-    const bool is_power = !(c->pieces & (c->pieces - 1)), fits = t->batch % c->pieces == 0;
-    if (c->pieces >= c->ranks && is_power && fits)
-        return true;
-    if (!is_power)
-        complain("--pieces %s is not a power of two; 2, 4, 8, 16 and so on are expected", text_count(c->pieces));
-    else if (c->pieces < c->ranks)
-        complain("%d ranks are more than %d pieces; give --pieces %d or more, or leave it out", c->ranks,
-                 (int)c->pieces, c->ranks);
-    else
-        complain("%s pieces do not divide --batch %s; a multiple of %s is expected", text_count(c->pieces),
-                 text_count(t->batch), text_count(c->pieces));
+    if (c->pieces >= c->ranks)
+        return pieces_divide(c->pieces, t->batch);
+    complain("%s ranks are more than %s pieces; give --pieces %s or more, or leave it out", text_count(c->ranks),
+             text_count(c->pieces), text_count(c->ranks));
     return false;
 }
 
@@ -169,7 +162,7 @@ static double efficiency(const column *c)
 {
     const double pieces = (double)c->pieces / c->step.pieces_each;
     const double alone = (double)c->step.compute_ps * pieces + (double)c->step.update_ps;
-    return alone / ((double)c->step.step_ps * c->ranks);
+    return alone / ((double)c->step.step_ps * (double)c->ranks);
 }
 
 static double examples_per_second(const table *t, const column *c)
@@ -187,24 +180,6 @@ static void print_line(const table *t, const char *label, size_t at, const char 
         printf("%*s", COLUMN + 2, value ? text(value) : "-");
     }
     putchar('\n');
-}
-
-static void print_numbers(const table *t, const char *label, int at(const column *c))
-{
-    printf("%-*s", LABEL, label);
-    for (int i = 0; i < t->options->count; i++)
-        printf("%*s", COLUMN + 2, text_count(at(&t->columns[i])));
-    putchar('\n');
-}
-
-static int ranks_of(const column *c)
-{
-    return c->ranks;
-}
-
-static int hosts_of(const column *c)
-{
-    return c->step.hosts;
 }
 
 static void print_speeds(const table *t)
@@ -231,9 +206,9 @@ static bool show(const table *t, const train_options *o)
     print_wrapped(title, 0, 2);
     putchar('\n');
     set_style(STYLE_DIM);
-    print_numbers(t, "ranks", ranks_of);
+    print_line(t, "ranks", offsetof(column, ranks), text_count);
     set_style(STYLE_PLAIN);
-    print_numbers(t, "hosts", hosts_of);
+    print_line(t, "hosts", offsetof(column, step.hosts), text_count);
     print_line(t, "pieces", offsetof(column, pieces), text_count);
     print_line(t, "examples a piece", offsetof(column, piece), text_count);
     print_line(t, "step", offsetof(column, step.step_ps), text_ps);
@@ -247,10 +222,8 @@ static bool show(const table *t, const train_options *o)
     print_line(t, "peak of a rank", offsetof(column, peak_bytes), text_bytes);
     for (int i = 0; i < t->options->count; i++)
         if (t->columns[i].peak_bytes > t->columns[i].memory_bytes)
-            printf("With %s it does not fit into the %s of a device.\n",
-                   t->columns[i].ranks == 1 ? "1 rank"
-                                            : (snprintf(title, sizeof title, "%d ranks", t->columns[i].ranks), title),
-                   text_bytes(t->columns[i].memory_bytes));
+            printf("With %s rank%s it does not fit into the %s of a device.\n", text_count(t->columns[i].ranks),
+                   t->columns[i].ranks == 1 ? "" : "s", text_bytes(t->columns[i].memory_bytes));
     return output_works();
 }
 
@@ -268,8 +241,8 @@ static bool show_json(const table *t, const train_options *o)
     for (int i = 0; i < t->options->count; i++) {
         const column *c = &t->columns[i];
         cJSON        *item = cJSON_CreateObject();
-        json_number(item, "ranks", c->ranks);
-        json_number(item, "hosts", c->step.hosts);
+        json_number(item, "ranks", (double)c->ranks);
+        json_number(item, "hosts", (double)c->step.hosts);
         json_number(item, "pieces", (double)c->pieces);
         json_number(item, "piece", (double)c->piece);
         json_number(item, "step_ms", (double)c->step.step_ps * 1e-9);

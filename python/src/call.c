@@ -8,7 +8,7 @@ static bool takes_list(const call_parameter *p)
            p->kind == PARAMETER_OBJECTS;
 }
 
-/* May the items of a list be arguments of their own, as in zeros(2, 3)? */
+/* True if the items of a list may be arguments of their own, as in zeros(2, 3). */
 static bool is_item(const call_parameter *p, PyObject *value)
 {
     if (p->kind == PARAMETER_TENSORS)
@@ -136,7 +136,7 @@ static bool finish(call_frame *frame)
     return true;
 }
 
-/* Is a result one of the operands? Then it is not the scope's to give away. */
+/* True if a result is one of the operands: then the scope does not give it away. */
 static bool is_operand(const call_frame *frame, const haul_tensor *tensor)
 {
     for (int i = 0; i < frame->function->count; i++) {

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "group/tree.h"
 #include "machine/picoseconds.h"
 #include "record/work.h"
 
@@ -86,21 +87,14 @@ static int64_t rounds_of(int ranks)
     return rounds;
 }
 
-/* The rank's pieces are a range of all pieces. It sends the sums of the largest subtrees within this range; this is how
- * many the rank with most has. */
-static int most_subtrees(const haul__ranks_request *r)
+/* The most sums that a rank sends: one for each of its nodes. */
+static int most_nodes(const haul__ranks_request *r)
 {
-    int most = 0;
-    for (int rank = 0; rank < r->ranks; rank++) {
-        int first = (int)((int64_t)rank * r->pieces / r->ranks), count = 0;
-        for (const int end = (int)((int64_t)(rank + 1) * r->pieces / r->ranks); first < end; count++) {
-            int size = 1;
-            while (first % (2 * size) == 0 && first + 2 * size <= end)
-                size *= 2;
-            first += size;
-        }
-        most = count > most ? count : most;
-    }
+    const haul__tree tree = {.pieces = r->pieces, .ranks = r->ranks};
+    haul__tree_node  nodes[HAUL__TREE_NODES];
+    int              most = 0;
+    for (int rank = 0; rank < r->ranks; rank++)
+        most = (int)larger(most, haul__tree_nodes(&tree, rank, nodes));
     return most;
 }
 
@@ -148,15 +142,15 @@ static int64_t staging(const haul__ranks_request *r, int64_t bytes)
 }
 
 /* The owner of a part adds what it got from all ranks; the ranks of a host share its memory. */
-static int64_t adding(const haul__ranks_request *r, int64_t bytes, int64_t subtrees)
+static int64_t adding(const haul__ranks_request *r, int64_t bytes, int64_t nodes)
 {
-    const int64_t read = bytes * subtrees, written = bytes / r->ranks;
+    const int64_t read = bytes * nodes, written = bytes / r->ranks;
     return haul__ps_at_rate(r->per_host * (read + written), r->machine->devices[0].bytes_per_second);
 }
 
-static int64_t exchange(const haul__ranks_request *r, int64_t bytes, int64_t subtrees)
+static int64_t exchange(const haul__ranks_request *r, int64_t bytes, int64_t nodes)
 {
-    const int64_t there = haul__ps_add(all_to_all(r, bytes * subtrees), adding(r, bytes, subtrees));
+    const int64_t there = haul__ps_add(all_to_all(r, bytes * nodes), adding(r, bytes, nodes));
     return haul__ps_add(staging(r, bytes), haul__ps_add(there, all_gather(r, bytes)));
 }
 
@@ -178,7 +172,7 @@ static int64_t next_ready(const haul__ranks_request *r, const timeline *t, int64
  * from the start of the pass. */
 static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, haul__ranks_step *out)
 {
-    const int subtrees = most_subtrees(r);
+    const int nodes = most_nodes(r);
     int64_t   free_at = 0, ready = 0, filled = 0, last = -1, next = next_ready(r, t, 0, -1);
     while (next >= 0) {
         filled += r->program->stores[next].bytes;
@@ -187,11 +181,11 @@ static int64_t exchange_all(const haul__ranks_request *r, const timeline *t, hau
         next = next_ready(r, t, ready, last);
         if (filled < r->bucket && next >= 0)
             continue;
-        const int64_t takes = exchange(r, filled, subtrees), start = larger(free_at, r->overlaps ? ready : t->passes);
+        const int64_t takes = exchange(r, filled, nodes), start = larger(free_at, r->overlaps ? ready : t->passes);
         free_at = haul__ps_add(start, takes);
         out->exchange_ps = haul__ps_add(out->exchange_ps, takes);
         out->staging_ps = haul__ps_add(out->staging_ps, staging(r, filled));
-        out->sent_bytes += filled / r->ranks * (r->ranks - 1) * (subtrees + 1);
+        out->sent_bytes += filled / r->ranks * (r->ranks - 1) * (nodes + 1);
         filled = 0;
     }
     return free_at;
@@ -230,7 +224,7 @@ haul_status haul__ranks_predict(const haul__ranks_request *request, haul__ranks_
         const int64_t added =
             times(haul__ps_at_rate(ADDED * (each - 1) * t.bytes, r.machine->devices[r.device].bytes_per_second),
                   r.device ? 1 : r.per_host);
-        out->hosts = (int)haul__ceil_div(r.ranks, r.per_host);
+        out->hosts = haul__ceil_div(r.ranks, r.per_host);
         out->pieces_each = (int)each;
         out->compute_ps = haul__ps_add(times(t.passes, each), added);
         out->waited_ps = larger(end - t.passes, 0);

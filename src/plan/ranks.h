@@ -26,7 +26,7 @@ typedef struct haul__ranks_request {
 } haul__ranks_request;
 
 typedef struct haul__ranks_step {
-    int     hosts;
+    int64_t hosts;
     int     pieces_each;    /* of the rank that has most */
     int64_t step_ps;        /* the sum of the next three */
     int64_t compute_ps;     /* forward and backward passes of these pieces, and adding their gradients */

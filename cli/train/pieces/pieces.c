@@ -9,6 +9,20 @@
 
 /* ---- options ---- */
 
+bool pieces_divide(int64_t pieces, int64_t batch)
+{
+    if (pieces & (pieces - 1)) {
+        complain("--pieces %" PRId64 " is not a power of two; 2, 4, 8, 16 and so on are expected", pieces);
+        return false;
+    }
+    if (batch % pieces == 0)
+        return true;
+    complain("--pieces %" PRId64 " does not divide --batch %" PRId64 "; a multiple of %" PRId64
+             " is expected as the batch",
+             pieces, batch, pieces);
+    return false;
+}
+
 bool pieces_suit(const train_options *o)
 {
     const struct {
@@ -26,16 +40,7 @@ bool pieces_suit(const train_options *o)
             complain("--pieces divides each mini-batch, and does not work with %s; %s", others[i].name, others[i].why);
             return false;
         }
-    if (o->pieces & (o->pieces - 1)) {
-        complain("--pieces %" PRId64 " is not a power of two; 2, 4, 8, 16 and so on are expected", o->pieces);
-        return false;
-    }
-    if (o->batch % o->pieces == 0)
-        return true;
-    complain("--pieces %" PRId64 " does not divide --batch %" PRId64 "; a multiple of %" PRId64
-             " is expected as the batch",
-             o->pieces, o->batch, o->pieces);
-    return false;
+    return pieces_divide(o->pieces, o->batch);
 }
 
 /* ---- objects ---- */
