@@ -22,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     haul_error_clear();
-    if (haul__gzip_read_all(path, "fuzz", 1 << 20, &bytes, &unpacked) == HAUL_OK &&
+    if (haul__file_read_all(path, "fuzz", 1 << 20, 0, &bytes, &unpacked) == HAUL_OK &&
+        haul__gunzip(&bytes, &unpacked, path, "fuzz", 1 << 20) == HAUL_OK &&
         haul__idx_check(bytes, unpacked, 3, "fuzz", path, dims, &begin) == HAUL_OK &&
         (uint64_t)dims[0] * (uint64_t)dims[1] * (uint64_t)dims[2] != unpacked - begin)
         abort();

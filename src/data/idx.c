@@ -148,9 +148,8 @@ static const char *const parts[2][FILES] = {{"train-images", "train-labels"}, {"
 static haul_status read_bytes(const idx_set *set, const haul__tree *tree, int index, pictures *p, size_t *size)
 {
     const char *path = p->paths[index];
-    if (!tree->archive)
-        return haul__gzip_read_all(path, set->operation, FILE_LIMIT, &p->files[index], size);
-    haul_status status = haul__archive_read(tree->archive, path, FILE_LIMIT, 0, &p->files[index], size);
+    haul_status status =
+        haul__tree_read_all(tree->archive, path, set->operation, FILE_LIMIT, 0, &p->files[index], size);
     return status ? status : haul__gunzip(&p->files[index], size, path, set->operation, FILE_LIMIT);
 }
 

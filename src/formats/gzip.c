@@ -74,37 +74,15 @@ static haul_status unpack(const haul__file *file, const uint8_t *head, size_t he
     return status;
 }
 
-static haul_status read_head(const haul__file *file, uint8_t head[HEAD_LIMIT], size_t *size)
-{
-    *size = file->size < HEAD_LIMIT ? (size_t)file->size : HEAD_LIMIT;
-    return haul__file_read(file, 0, head, *size);
-}
-
-haul_status haul__gzip_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size)
-{
-    uint8_t    head[HEAD_LIMIT];
-    size_t     n;
-    haul__file file;
-    if (haul__file_open(&file, path, operation))
-        return haul_error_status();
-    haul_status status = read_head(&file, head, &n);
-    const bool  packed = status == HAUL_OK && haul__is_gzip(head, n);
-    if (packed)
-        status = unpack(&file, head, n, limit, data, size);
-    haul__file_close(&file);
-    return status || packed ? status : haul__file_read_all(path, operation, limit, 0, data, size);
-}
-
 haul_status haul__gunzip(uint8_t **data, size_t *size, const char *path, const char *operation, uint64_t limit)
 {
-    uint8_t    head[HEAD_LIMIT], *packed = *data;
-    size_t     n;
-    haul__file file;
+    uint8_t     *packed = *data;
+    haul__file   file;
+    const size_t head = *size < HEAD_LIMIT ? *size : HEAD_LIMIT;
+    if (!haul__is_gzip(packed, head))
+        return HAUL_OK;
     haul__file_open_memory(&file, packed, *size, path, operation);
-    haul_status status = read_head(&file, head, &n);
-    if (status || !haul__is_gzip(head, n))
-        return status;
-    status = unpack(&file, head, n, limit, data, size);
+    haul_status status = unpack(&file, packed, head, limit, data, size);
     if (status)
         *data = packed;
     else

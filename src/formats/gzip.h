@@ -9,9 +9,6 @@
 /* True if a file begins as gzip's do. */
 bool haul__is_gzip(const uint8_t *head, size_t size);
 
-/* Reads a whole file, and unpacks it if gzip packed it: at most `limit` bytes, which the caller must haul__free. */
-haul_status haul__gzip_read_all(const char *path, const char *operation, uint64_t limit, uint8_t **data, size_t *size);
-
 /* Replaces bytes in memory, from haul__malloc, by what gzip packed in them, at most `limit` bytes; leaves others as
  * they are. `path` is for messages. On failure *data is as it was. */
 haul_status haul__gunzip(uint8_t **data, size_t *size, const char *path, const char *operation, uint64_t limit);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "base/splitmix.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
@@ -181,18 +182,9 @@ static haul_scope *push_plain(void)
     return scope;
 }
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 static uint64_t seed_of(const haul_parallel *p, int64_t step, int piece)
 {
-    return mix(mix(mix(p->seed) ^ (uint64_t)step) ^ (uint64_t)piece);
+    return haul__splitmix(haul__splitmix(haul__splitmix(p->seed) ^ (uint64_t)step) ^ (uint64_t)piece);
 }
 
 static haul_status check_turn(const haul_parallel *p, int64_t step)

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/numbers.h"
+#include "base/splitmix.h"
 #include "core/error.h"
 #include "plan/graph/expand.h"
 
@@ -352,10 +353,9 @@ static haul_status scale_prices(search *s, double most)
 
 static uint64_t random_bits(uint64_t *state)
 {
-    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
+    const uint64_t x = haul__splitmix(*state);
+    *state += HAUL__SPLITMIX_STEP;
+    return x;
 }
 
 static void try_random(search *s)
