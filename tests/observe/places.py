@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 HAUL, SOURCE, BUILD = (os.environ[name] for name in ("HAUL", "HAUL_SOURCE", "HAUL_BUILD"))
-DEVICE = os.environ.get("HAUL_TEST_DEVICES", "cpu,opencl:0").split(",")[1]
+DEVICE = re.split("[ ,]+", os.environ.get("HAUL_TEST_DEVICES", "cpu,opencl:0"))[1]
 if os.environ.get("HAUL_SANITIZE"):
     print("skipped: a sanitized library needs sanitized programs")
     sys.exit(77)

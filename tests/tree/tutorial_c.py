@@ -26,7 +26,9 @@ if not prefix:
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL,
                    env={**os.environ, "DESTDIR": ""})
 library = str(next(pathlib.Path(prefix).rglob("libhaul.so")).parent)
-environment = {**os.environ, "PATH": prefix + "/bin:" + os.environ["PATH"], "LD_LIBRARY_PATH": library,
+also = os.environ.get("LD_LIBRARY_PATH")  # of the libraries that Haul uses
+environment = {**os.environ, "PATH": prefix + "/bin:" + os.environ["PATH"],
+               "LD_LIBRARY_PATH": library + (":" + also if also else ""),
                "LIBRARY_PATH": library, "PKG_CONFIG_PATH": library + "/pkgconfig", "CMAKE_PREFIX_PATH": prefix,
                "CLICOLOR": "0"}
 # Haul within another project is compiled through ccache, too, so that the second run is quick.
