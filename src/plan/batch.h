@@ -25,8 +25,10 @@ typedef struct haul__batch_need {
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
                                   haul__segments *segments);
 
-/* The sizes that were tried by a dry run each, and the segments that would run again with them. All zero: none. */
-enum { HAUL__MOST_BATCH_SIZES = 12 };
+/* The sizes that were tried by a dry run each, and the segments that would run again with them. A size has
+ * a second one if its steps may fit although followed ones do not, and the largest one has others if it recomputes or
+ * adds up gradients. Sizes that spill have a second one that is not counted. All zero: none. */
+enum { HAUL__MOST_BATCH_SIZES = 12, HAUL__MOST_BATCH_RUNS = 12 };
 typedef struct haul__batch_size {
     int64_t          batch;
     haul__batch_need need; /* .bytes is 0 if the dry run failed */
@@ -35,6 +37,7 @@ typedef struct haul__batch_size {
 typedef struct haul__batch_sizes {
     haul__batch_size items[HAUL__MOST_BATCH_SIZES];
     int              count;
+    int              runs; /* dry runs */
     haul__segments   segments;
 } haul__batch_sizes;
 

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
-#include "device/speeds.h"
 #include "memory/settings.h"
 #include "memory/spill/spill.h"
 #include "record/program.h"
@@ -17,11 +16,26 @@ typedef struct making {
     haul__training_objects objects;
     const haul_batch      *batch;
     haul__fit_result      *out;
-    haul_program          *program; /* of haul__fit_program */
-    haul__fit_step        *step;    /* of haul__fit_record */
-    int64_t                made;    /* mini-batches of haul__fit_spilling */
-    bool                   moves;   /* likewise */
+    haul_program          *program;  /* of haul__fit_program */
+    haul__fit_step        *step;     /* of haul__fit_record */
+    haul__fit_step        *choosing; /* the step from which segments are chosen */
+    int64_t                made;     /* mini-batches of haul__fit_spilling */
+    bool                   moves;    /* likewise */
 } making;
+
+const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device)
+{
+    for (int i = 0; i < r->device_count; i++)
+        if (r->devices[i].device == device)
+            return &r->devices[i];
+    return NULL;
+}
+
+static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
+{
+    const haul_estimate_device *d = haul__fit_device(r, device);
+    return d ? d->peak_bytes : 0;
+}
 
 /* ---- steps ---- */
 
@@ -97,12 +111,24 @@ static haul_status make_next(making *m)
     return status ? status : make_group(m);
 }
 
-/* The first two steps: the optimizer's state does not exist yet, and then a step is recorded. */
+static haul_status make_one(void *context)
+{
+    making *m = context;
+    return m->chosen ? make_group(m) : watched_step(m);
+}
+
+/* The first two steps: the optimizer's state does not exist yet, and then a step is recorded. The first one runs as it
+ * is. */
 static haul_status make_first(void *context)
 {
-    making     *m = context;
-    haul_status status = m->chosen ? make_group(m) : watched_step(m);
-    return status ? status : make_next(m);
+    making              *m = context;
+    haul_estimate_result one;
+    const haul_status    status = haul_estimate(make_one, m, &one);
+    if (status)
+        return status;
+    m->out->begin_peak = peak_in(&one, m->training->device);
+    haul_estimate_free(&one);
+    return make_next(m);
 }
 
 /* The state of the optimizer, which a training that goes on finds in its first step. */
@@ -168,20 +194,6 @@ static haul_status pass_epoch(void *context)
     return status ? status : make_group(m);
 }
 
-const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device)
-{
-    for (int i = 0; i < r->device_count; i++)
-        if (r->devices[i].device == device)
-            return &r->devices[i];
-    return NULL;
-}
-
-static int64_t peak_in(const haul_estimate_result *r, const haul_device *device)
-{
-    const haul_estimate_device *d = haul__fit_device(r, device);
-    return d ? d->peak_bytes : 0;
-}
-
 /* The first steps may take more than those that are followed. */
 static int64_t peak_of_training(const making *m)
 {
@@ -206,49 +218,6 @@ static haul_status estimate_epoch(making *m)
 
 /* ---- recomputation ---- */
 
-/* The first steps of a recording, and an epoch that passes. */
-static haul_status pass_first(void *context)
-{
-    making     *m = context;
-    haul_status status = HAUL_OK;
-    for (int i = 0; m->follows && i < 2 && !status; i++)
-        status = make_group(m);
-    return status ? status : pass_epoch(m);
-}
-
-/* With the segments of the network as they are now. Recordings from before are for others. */
-static haul_status estimate_anew(making *m, haul_estimate_result *out)
-{
-    if (m->follows)
-        m->training->forget(m->training->context);
-    return haul_estimate(pass_first, m, out);
-}
-
-static haul_status measure_segments(const haul__segments *p, int64_t *peak, void *context)
-{
-    making              *m = context;
-    haul_estimate_result r;
-    haul_status          status = haul__segments_apply(p, m->objects.net);
-    if (!status)
-        status = estimate_anew(m, &r);
-    if (status)
-        return status;
-    *peak = peak_in(&r, m->training->device);
-    haul_estimate_free(&r);
-    return HAUL_OK;
-}
-
-haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments *segments, haul_module *net)
-{
-    const haul_program *p = &s->program;
-    s->segment = haul__malloc(((size_t)p->operation_count + 1) * sizeof *s->segment);
-    if (!s->segment)
-        return haul__fail_memory("haul_fit", (size_t)p->operation_count * sizeof *s->segment);
-    for (int64_t i = 0; i < p->operation_count; i++)
-        s->segment[i] = haul__segment_of(segments, net, p->operations[i].module);
-    return HAUL_OK;
-}
-
 /* The step that comes next, as it is, with the memory of the device in it. */
 static haul_status record_step(making *m)
 {
@@ -268,26 +237,12 @@ static haul_status record_now(making *m, haul__fit_step *out)
     return status ? status : record_step(m);
 }
 
-static haul_status choose_segments(making *m)
+/* If the training does not fit, its step as a program, from which segments are chosen when the dry run is over. */
+static haul_status record_for_choice(making *m)
 {
-    haul__fit_result  *fit = m->out;
-    haul__fit_step     step = {.segment = NULL};
-    const haul__speeds speeds = haul__speeds_of(m->training->device);
-    haul_status        status = haul__segments_find(m->objects.net, &fit->segments);
-    if (status || (fit->limit && fit->plain_peak <= fit->limit))
-        return status;
-    status = record_now(m, &step);
-    if (!status)
-        status = haul__segments_choose(&fit->segments,
-                                       &(haul__memory_step){.program = &step.program,
-                                                            .residency = &step.residency,
-                                                            .machine = speeds.machine,
-                                                            .number = speeds.number,
-                                                            .segment = step.segment,
-                                                            .segment_count = fit->segments.count},
-                                       fit->limit, measure_segments, m, &fit->peak);
-    haul__fit_step_free(&step);
-    return status;
+    const haul__fit_result *fit = m->out;
+    const haul_status       status = haul__segments_find(m->objects.net, &m->out->segments);
+    return status || (fit->limit && fit->plain_peak <= fit->limit) ? status : record_now(m, m->choosing);
 }
 
 /* ---- the whole ---- */
@@ -332,31 +287,100 @@ static haul_status run_training(void *context)
     if (!status)
         status = estimate_epoch(m);
     if (!status && m->request->recompute && !m->chosen)
-        status = choose_segments(m);
+        status = record_for_choice(m);
     return status;
 }
 
-/* Estimates the training from its beginning with the chosen segments: during the choice, its optimizer already had its
- * state in the first step. */
+static void free_estimates(haul__fit_result *fit)
+{
+    haul_estimate_free(&fit->first);
+    haul_estimate_free(&fit->step);
+    haul_estimate_free(&fit->epoch);
+}
+
+/* Estimates the training from its beginning with the chosen segments, in a dry run of its own. */
 static haul_status run_chosen(making *m, haul_estimate_result *all)
 {
     haul__fit_result *fit = m->out;
     m->chosen = true;
     haul_estimate_free(all);
-    haul_estimate_free(&fit->first);
-    haul_estimate_free(&fit->step);
-    haul_estimate_free(&fit->epoch);
+    fit->first = fit->step = fit->epoch = (haul_estimate_result){0};
     return haul_estimate(run_training, m, all);
+}
+
+/* Of two choices, that with the lower peak remains. */
+static void keep_lower(haul__fit_result *before, haul__fit_result *now)
+{
+    const bool       is_lower = now->peak < before->peak;
+    haul__fit_result worse = is_lower ? *before : *now;
+    if (!is_lower)
+        *now = *before;
+    free_estimates(&worse);
+}
+
+static bool may_run(const making *m)
+{
+    return !m->request->most_runs || m->out->runs < m->request->most_runs;
+}
+
+/* A dry run of the segments that are on. Of two choices, that with the lower peak remains. *peak is that of this one.
+ */
+static haul_status account(making *m, const haul__fit_result *before, haul_estimate_result *all, int64_t *peak)
+{
+    haul__fit_result kept = *before;
+    haul_status      status = run_chosen(m, all);
+    *peak = m->out->peak;
+    keep_lower(&kept, m->out);
+    m->out->runs = before->runs + 1;
+    return status;
+}
+
+/* Chooses on the recorded step. Where the dry run of the choice exceeds the limit, there is a second one: for a lower
+ * limit, or, if the planner met none, with all segments. */
+static haul_status choose_segments(making *m, haul_estimate_result *all)
+{
+    haul__fit_result      *fit = m->out;
+    const haul__fit_result plain = *fit;
+    const haul__segments   none = fit->segments;
+    haul__memory_step      step;
+    bool                   fits = false;
+    int64_t                peak = 0;
+    haul_status            status = haul__fit_step_plan(m->choosing, fit, m->training->device, &step);
+    if (!status)
+        status = haul__segments_choose(&fit->segments, &step, &fits);
+    if (status)
+        return status;
+    if (!may_run(m)) {
+        fit->peak = fits ? fit->limit : fit->peak;
+        return HAUL_OK;
+    }
+    const haul__segments first = fit->segments;
+    if (!haul__segments_equal(&first, &none))
+        status = account(m, &plain, all, &peak);
+    if (status || (fit->limit && fit->peak <= fit->limit) || !may_run(m))
+        return status;
+    const haul__fit_result before = *fit;
+    step.limit -= smaller(step.limit, larger(peak - fit->limit, 1));
+    if (fits)
+        status = haul__segments_choose(&fit->segments, &step, &fits);
+    else
+        haul__segments_turn_all(&fit->segments, true);
+    if (!status && !haul__segments_equal(&fit->segments, &first))
+        return account(m, &before, all, &peak);
+    fit->segments = before.segments;
+    return status;
 }
 
 static haul_status fit(const haul__training *t, const haul__fit_request *r, bool follows, haul__fit_result *out)
 {
-    making               m = {.training = t, .request = r, .follows = follows, .out = out};
+    haul__fit_step       step = {.segment = NULL};
+    making               m = {.training = t, .request = r, .follows = follows, .out = out, .choosing = &step};
     haul_estimate_result all;
-    *out = (haul__fit_result){.follows = follows};
+    *out = (haul__fit_result){.follows = follows, .runs = 1};
     haul_status status = haul_estimate(run_training, &m, &all);
-    if (!status && haul__segments_count_on(&out->segments))
-        status = run_chosen(&m, &all);
+    if (!status && step.segment)
+        status = choose_segments(&m, &all);
+    haul__fit_step_free(&step);
     const haul_estimate_device *d = haul__fit_device(&all, t->device);
     out->start = d ? d->start_bytes : 0;
     haul_estimate_free(&all);
@@ -366,11 +390,14 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
 }
 
 /* True if steps as they are may be better than followed ones: if these exceed the limit, or if the training adds up
- * gradients, which it does to save memory. On a device that spills, followed steps move less. */
-static bool may_be_better(const haul__training *t, const haul__fit_result *followed)
+ * gradients, which it does to save memory. On a device that spills, followed steps move less. If the first step exceeds
+ * the limit, only recomputation helps. */
+static bool may_be_better(const haul__training *t, const haul__fit_request *r, const haul__fit_result *followed)
 {
-    return followed->follows && !haul__spills(t->device) &&
-           (t->accumulate > 1 || (followed->limit && followed->plain_peak > followed->limit));
+    const bool is_over = followed->limit && followed->peak > followed->limit;
+    const bool may_fit = r->recompute || followed->begin_peak <= followed->limit;
+    return followed->follows && !haul__spills(t->device) && (!r->most_runs || followed->runs < r->most_runs) &&
+           (is_over ? may_fit : t->accumulate > 1);
 }
 
 static const char *reason_for(const haul__fit_result *plain, const haul__fit_result *followed)
@@ -388,12 +415,14 @@ static haul_status fit_as_it_is(const haul__training *t, const haul__fit_request
         .batch = r->batch,
         .limit = {.bytes = followed->limit ? followed->limit + followed->overhead : 0, .overhead = followed->overhead},
         .recompute = r->recompute && (!followed->limit || followed->peak > followed->limit),
+        .most_runs = r->most_runs ? r->most_runs - followed->runs : 0,
         .start = r->start};
     haul__fit_result plain;
     haul_status      status = fit(t, &request, false, &plain);
     if (status)
         return status;
     plain.unfollowed = reason_for(&plain, followed);
+    plain.runs = followed->runs = plain.runs + followed->runs;
     haul__fit_free(plain.unfollowed ? followed : &plain);
     if (plain.unfollowed)
         *followed = plain;
@@ -403,7 +432,7 @@ static haul_status fit_as_it_is(const haul__training *t, const haul__fit_request
 haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out)
 {
     haul_status status = fit(t, r, t->follows, out);
-    if (status || !may_be_better(t, out))
+    if (status || !may_be_better(t, r, out))
         return status;
     status = fit_as_it_is(t, r, out);
     if (status)
@@ -477,14 +506,6 @@ haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segme
     return status;
 }
 
-void haul__fit_step_free(haul__fit_step *s)
-{
-    haul_program_free(&s->program);
-    haul__residency_free(&s->residency);
-    haul__free(s->segment);
-    *s = (haul__fit_step){.segment = NULL};
-}
-
 /* ---- on a device that spills ---- */
 
 /* Memory that is allocated now does not move, so the device gets the training's limit in addition to it. */
@@ -550,6 +571,7 @@ static haul_status estimate_spilling(const haul__training *t, const haul__fit_re
     if (fit->spill.fits)
         return HAUL_OK;
     const haul_status status = haul_estimate(begin_training, &m, &all);
+    fit->runs++;
     if (status)
         return status;
     const haul_estimate_device *whole = haul__fit_device(&all, t->device),
@@ -590,9 +612,7 @@ int64_t haul__fit_step_peak(const haul__fit_result *fit, const haul_device *devi
 
 void haul__fit_free(haul__fit_result *fit)
 {
-    haul_estimate_free(&fit->first);
-    haul_estimate_free(&fit->step);
-    haul_estimate_free(&fit->epoch);
+    free_estimates(fit);
     haul_estimate_free(&fit->steps);
     haul__layers_free(&fit->layers);
     *fit = (haul__fit_result){0};

@@ -26,7 +26,8 @@ typedef struct haul__fit_request {
     int64_t              batch; /* examples in a mini-batch */
     haul__training_limit limit;
     bool                 recompute; /* choose the segments that run again, for the fastest step within the limit */
-    int64_t              start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
+    int     most_runs; /* dry runs; 0: any. If none is left for the choice, .peak is what it was made for */
+    int64_t start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 
 typedef struct haul__fit_result {
@@ -38,9 +39,11 @@ typedef struct haul__fit_result {
     int64_t              overhead;   /* the rest of it: what the device takes for other things */
     int64_t              start;      /* bytes that were in use on the device before */
     int64_t              loading;    /* the most that the device holds while weights are loaded; 0: none are */
+    int64_t              begin_peak; /* of the first step, which is not followed, in bytes */
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `segments` */
     bool                 follows;    /* it follows its steps */
+    int                  runs;       /* dry runs that were made */
     const char          *unfollowed; /* why it does not, although it would; NULL: it does, or would not */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
     haul_estimate_result steps;      /* HAUL__SPILLED_STEPS steps one after the other, if they spill */
@@ -48,7 +51,10 @@ typedef struct haul__fit_result {
     haul__layers         layers;
 } haul__fit_result;
 
-/* Finds out what a training takes. On failure there is nothing to free. */
+/* Finds out what a training takes, by one dry run. With .recompute, if it does not fit, the program of that run chooses
+ * the segments, and a second run finds out what they take; a third one where that exceeds the limit although a lower
+ * one can be met. If followed steps do not fit, or the training adds up gradients, the same for steps as they are. On
+ * failure there is nothing to free. */
 haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
 
 /* The same on a device that spills beyond the limit, which must be one in bytes: also finds out whether that suffices.
@@ -74,6 +80,12 @@ void        haul__fit_step_free(haul__fit_step *s);
 
 /* Makes .segment of a step whose program is there. */
 haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments *segments, haul_module *net);
+
+/* The step for the planner of memory, which is valid as long as this one. The training's peak differs from that of the
+ * recorded step: it may be followed, or the first step needs more. So the planner's limit is as far from its peak as
+ * the training's. */
+haul_status haul__fit_step_plan(const haul__fit_step *s, const haul__fit_result *fit, const haul_device *device,
+                                haul__memory_step *out);
 
 /* What an estimate says of a device; NULL: nothing. */
 const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device);

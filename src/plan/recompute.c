@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/numbers.h"
 #include "base/text/list.h"
 #include "nn/module.h"
 
@@ -163,10 +162,15 @@ bool haul__segments_equal(const haul__segments *a, const haul__segments *b)
     return true;
 }
 
-void haul__segments_take(haul__segments *p, const haul__memory_model *m, const haul__memory_plan *plan)
+void haul__segments_turn_all(haul__segments *p, bool on)
 {
     for (int i = 0; i < p->count; i++)
-        p->items[i].on = false;
+        p->items[i].on = on;
+}
+
+void haul__segments_take(haul__segments *p, const haul__memory_model *m, const haul__memory_plan *plan)
+{
+    haul__segments_turn_all(p, false);
     for (int i = 0; i < m->segment_count; i++)
         p->items[m->segments[i].number].on = plan->choice.again[i];
 }
@@ -182,21 +186,10 @@ const char *haul__segments_names(const haul__segments *p, char *out, size_t size
 
 /* ---- choosing ---- */
 
-enum { MOST_TRIES = 10, HALVINGS = 12, ROUNDS = 3 };
-
-typedef struct choice {
-    const haul__memory_step *step;
-    haul__segments          *p;    /* those that are tried */
-    haul__segments           best; /* those with the lowest peak that was measured, or the first that fit */
-    int64_t                  limit, lowest;
-    haul__segments_measure  *measure;
-    void                    *context;
-} choice;
-
-/* Turns on what the planner of memory chooses for a target, and sets *fits to whether that is within it. */
-static haul_status plan_for(const choice *c, int64_t target, bool *fits)
+/* Turns on what the planner of memory chooses for a target; *peak becomes the model's. */
+static haul_status plan_for(haul__segments *p, const haul__memory_step *of, int64_t target, int64_t *peak)
 {
-    haul__memory_step  step = *c->step;
+    haul__memory_step  step = *of;
     haul__memory_model m;
     haul__memory_plan  plan = {.bound = 0};
     step.limit = target;
@@ -204,105 +197,46 @@ static haul_status plan_for(const choice *c, int64_t target, bool *fits)
     if (!status)
         status = haul__memory_solve(&m, &plan);
     if (!status)
-        haul__segments_take(c->p, &m, &plan);
-    *fits = !status && !plan.figures.over;
+        haul__segments_take(p, &m, &plan);
+    *peak = plan.figures.peak;
     haul__memory_plan_free(&plan);
     haul__memory_model_free(&m);
     return status;
 }
 
-/* The lowest target that the planner meets, between 1 and `high`. */
-static haul_status find_lowest(const choice *c, int64_t high, int64_t *target)
+/* Halves the targets between 0 and a peak that the planner meets, and takes a choice whose peak is lower. */
+static haul_status find_lower(haul__segments *p, const haul__memory_step *step, int64_t high)
 {
-    int64_t     low = 0;
-    bool        fits;
-    haul_status status = HAUL_OK;
+    enum { HALVINGS = 12 };
+    int64_t        low = 0, peak;
+    haul_status    status = HAUL_OK;
+    haul__segments tried = *p;
     for (int i = 0; i < HALVINGS && !status && high - low > 1; i++) {
         const int64_t middle = low + (high - low) / 2;
-        status = plan_for(c, middle, &fits);
-        *(fits ? &high : &low) = middle;
-    }
-    *target = high;
-    return status;
-}
-
-static haul_status measure_now(choice *c, int64_t *peak)
-{
-    const haul_status status = c->measure(c->p, peak, c->context);
-    if (!status && *peak < c->lowest) {
-        c->lowest = *peak;
-        c->best = *c->p;
-    }
-    return status;
-}
-
-/* Those with the lowest peak. */
-static haul_status try_lowest(choice *c)
-{
-    int64_t     target, peak;
-    bool        fits;
-    haul_status status = find_lowest(c, c->lowest, &target);
-    if (!status)
-        status = plan_for(c, target, &fits);
-    return status || !haul__segments_count_on(c->p) ? status : measure_now(c, &peak);
-}
-
-/* Changes single segments of the best ones as long as the measured peak falls and is above the limit. */
-static haul_status descend(choice *c)
-{
-    haul_status status = HAUL_OK;
-    bool        better = true;
-    for (int round = 0; round < ROUNDS && better && !status; round++) {
-        better = false;
-        for (int i = 0; i < c->p->count && !status && c->lowest > c->limit; i++) {
-            const int64_t before = c->lowest;
-            int64_t       peak;
-            *c->p = c->best;
-            c->p->items[i].on = !c->p->items[i].on;
-            status = measure_now(c, &peak);
-            better = better || c->lowest < before;
+        status = plan_for(&tried, step, middle, &peak);
+        if (!status && peak < high) {
+            high = peak;
+            *p = tried;
         }
+        if (!status && peak > middle)
+            low = middle;
     }
     return status;
 }
 
-/* Plans for less as long as the measured peak is above the limit. */
-static haul_status try_limit(choice *c)
+haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, bool *fits)
 {
-    haul__segments before = *c->p;
-    int64_t        target = c->limit, peak = 0;
-    haul_status    status = HAUL_OK;
-    bool           fits = true;
-    for (int i = 0; i < MOST_TRIES && !status && fits && target > 0; i++) {
-        status = plan_for(c, target, &fits);
-        if (status)
-            break;
-        if (haul__segments_equal(c->p, &before)) {
-            target -= larger(target / 32, 1);
-            continue;
-        }
-        before = *c->p;
-        status = measure_now(c, &peak);
-        if (!status && peak <= c->limit)
-            break;
-        target -= larger(peak - c->limit, 1);
-    }
-    return status;
+    int64_t     peak = 0;
+    haul_status status = plan_for(p, step, step->limit, &peak);
+    *fits = !status && peak <= step->limit;
+    return status || *fits ? status : find_lower(p, step, peak);
 }
 
-haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, int64_t limit,
-                                  haul__segments_measure *measure, void *context, int64_t *peak)
+haul_status haul__segments_peak(const haul__memory_step *step, int64_t *peak)
 {
-    choice c = {.step = step, .p = p, .limit = limit, .lowest = *peak, .measure = measure, .context = context};
-    for (int i = 0; i < p->count; i++)
-        p->items[i].on = false;
-    c.best = *p;
-    haul_status status = limit ? try_limit(&c) : HAUL_OK;
-    if (!status && c.lowest > limit)
-        status = try_lowest(&c);
-    if (!status && c.lowest > limit)
-        status = descend(&c);
-    *p = c.best;
-    *peak = c.lowest;
-    return status;
+    haul__segments    none = {.count = 0};
+    haul__memory_step all = *step;
+    all.segment = NULL;
+    all.segment_count = 0;
+    return plan_for(&none, &all, HAUL__MEMORY_MOST, peak);
 }

@@ -37,20 +37,20 @@ int haul__segments_count_on(const haul__segments *p);
 /* True if the same segments of a network are on in both. */
 bool haul__segments_equal(const haul__segments *a, const haul__segments *b);
 
+void haul__segments_turn_all(haul__segments *p, bool on);
+
 /* Turn on the segments that run again by the plan of the model, and no others. */
 void haul__segments_take(haul__segments *p, const haul__memory_model *m, const haul__memory_plan *plan);
 
 /* The names of those that are on, "layer1.0, layer1.1". What does not fit is cut off. */
 const char *haul__segments_names(const haul__segments *p, char *out, size_t size);
 
-/* The peak of a training with these segments. */
-typedef haul_status haul__segments_measure(const haul__segments *p, int64_t *peak, void *context);
+/* Turn on the segments with which a step is fastest and its peak is at most step->limit, by the planner of memory on
+ * the program of the step: nothing runs. If no choice is within the limit, as with 0, those with which the peak is
+ * lowest; *fits is false then. */
+haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, bool *fits);
 
-/* Turn on the segments with which a step is fastest and the peak is at most `limit`, by the planner of memory on the
- * program of the step; with a limit of 0 or one that no choice meets, those with which the peak is lowest. Each choice
- * is measured, and where its peak is above the limit, the planner gets a lower one; if that does not help, single
- * segments are changed. *peak becomes the peak; on entry it is that without any. step->limit is not used. */
-haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, int64_t limit,
-                                  haul__segments_measure *measure, void *context, int64_t *peak);
+/* The planner's peak of the step with nothing running again. */
+haul_status haul__segments_peak(const haul__memory_step *step, int64_t *peak);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/numbers.h"
 #include "base/system/clock.h"
+#include "core/thread.h"
 #include "device/speeds.h"
 #include "plan/keep.h"
 #include "record/work.h"
@@ -42,6 +43,7 @@ typedef struct model {
     haul_optimizer    *adam;
     haul_loader       *loader;
     haul_best_weights *best;
+    int                dry; /* so many were built in a dry run */
 } model;
 
 /* Blocks of two layers, between which activations live until the backward pass. */
@@ -56,6 +58,7 @@ static haul_status build(void *context, int64_t batch, bool follows, haul__train
     m->net = HAUL_SEQUENTIAL(block[0], block[1], block[2], block[3], block[4], block[5], haul_nn_linear(WIDTH, 1));
     m->adam = haul_adam(m->net, 0.01);
     m->loader = haul_loader_new(m->data, .batch = batch, .device = gpu);
+    m->dry += haul__is_dry();
     *out = (haul__training_objects){.net = m->net, .loader = m->loader};
     return haul_error_status();
 }
@@ -254,7 +257,10 @@ static void test_keep__trainings_recompute_the_fastest_segments(void **state)
         int64_t                 peak, ps;
         const int64_t           limit = peaks[0] * percent / 100, best = fastest_within(peaks, times, limit);
         const haul__fit_request r = {.batch = BATCH, .limit = {.bytes = limit}, .recompute = true};
+        m.dry = 0;
         assert_int_equal(haul__fit(&t, &r, &fit), HAUL_OK);
+        assert_in_range(fit.runs, 2, 3);
+        assert_int_equal(m.dry, fit.runs);
         try_segments(&t, &fit.segments, &peak, &ps);
         assert_int_equal(fit.peak <= limit, best >= 0);
         assert_true(best < 0 || (peak <= limit && ps <= best + best / 20));

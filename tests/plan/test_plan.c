@@ -243,8 +243,8 @@ static int64_t largest(const haul__batch_request *r, model *m, haul__batch_need 
     haul__batch_sizes sizes = {.count = 0};
     m->dry = 0;
     const int64_t batch = haul__batch_largest(r, EXAMPLES + 1, &sizes, need);
-    assert_int_equal(m->dry, sizes.count);
-    assert_true(sizes.count <= HAUL__MOST_BATCH_SIZES);
+    assert_int_equal(m->dry, sizes.runs);
+    assert_true(sizes.runs <= HAUL__MOST_BATCH_RUNS && sizes.count <= HAUL__MOST_BATCH_SIZES);
     for (int i = 0; i < sizes.count; i++)
         for (int k = 0; k < i; k++)
             assert_true(sizes.items[i].batch != sizes.items[k].batch);
@@ -324,9 +324,9 @@ static void test_plan__timing_makes_few_dry_runs(void **state)
         c = (haul__batch_choice){.count = 0};
         last = m.dry = 0;
         c.largest = haul__batch_largest(&r, EXAMPLES + 1, &c.sizes, &need);
-        assert_true(c.largest > 200 && m.dry == c.sizes.count);
+        assert_true(c.largest > 200 && m.dry == c.sizes.runs);
         haul__batch_time(&r, &(haul__batch_watch){begins, always, &last}, &c);
-        assert_true(c.count >= 1 && m.dry == c.sizes.count && m.dry <= 12);
+        assert_true(c.count >= 1 && m.dry == c.sizes.runs && m.dry <= 12);
         for (int i = 0; i < c.count; i++)
             assert_true(c.trials[i].peak_bytes > 0 && c.trials[i].peak_bytes <= r.limit);
     }

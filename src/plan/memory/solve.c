@@ -62,6 +62,8 @@ static bool is_better(const haul__memory_figures *a, const haul__memory_figures 
 {
     if (a->over != b->over)
         return a->over < b->over;
+    if (a->over && a->excess != b->excess)
+        return a->excess < b->excess;
     return a->ps != b->ps ? a->ps < b->ps : a->moved < b->moved;
 }
 
