@@ -9,6 +9,7 @@
 #include "program/arena.h"
 #include "record/constants.h"
 #include "record/fuse.h"
+#include "record/gather.h"
 #include "record/order.h"
 
 static const char operation[] = "haul_program_record";
@@ -151,6 +152,11 @@ static void find_stores(extract *x)
         x->of_store[x->out->store_count] = (int64_t)i;
         x->stores[i] = x->out->store_count++;
     }
+}
+
+/* Values name stores of the log until then. */
+static void number_stores(extract *x)
+{
     for (int64_t i = 0; i < x->out->value_count; i++)
         if (x->out->values[i].store >= 0)
             x->out->values[i].store = x->stores[x->out->values[i].store];
@@ -225,6 +231,23 @@ static void find_mentions(extract *x)
             if (x->out->values[k].store >= 0)
                 use(x, x->out->values[k].store, i);
     }
+}
+
+/* Puts the operations of chains next to each other, and lists them in that order. */
+static haul_status gather(extract *x)
+{
+    bool              moved;
+    const haul_status status = haul__program_gather(x->log, x->order, x->out, x->constant, &moved);
+    if (status || !moved)
+        return status;
+    x->out->operation_count = x->out->value_count = 0;
+    add_operations(x);
+    number_stores(x);
+    for (int64_t i = 0; i < x->out->store_count; i++)
+        x->out->stores[i].first = x->out->stores[i].last = -1;
+    find_uses(x);
+    find_mentions(x);
+    return HAUL_OK;
 }
 
 /* A store that nothing uses is needed when it is allocated, and one that outlives the range until its end. */
@@ -418,11 +441,14 @@ static haul_status extract_program(extract *x, bool follows)
         return status;
     add_operations(x);
     find_stores(x);
+    number_stores(x);
     describe_stores(x);
     if (x->apart && haul__program_find_constants(x->log, x->order, x->out, x->constant))
         return haul_error_status();
     find_uses(x);
     find_mentions(x);
+    if (follows && gather(x))
+        return haul_error_status();
     if (follows && haul__program_fuse(x->log, x->order, x->out, x->constant))
         return haul_error_status();
     find_lifetimes(x);

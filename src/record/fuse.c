@@ -12,29 +12,43 @@
 #include "engine/operation.h"
 
 typedef struct search {
-    const haul__program       *log;
-    const haul__program_order *order;
-    haul_program              *p;
-    const bool                *constant;
-    bool                       is_off;                 /* HAUL_WITHOUT names it, or times are simulated */
-    size_t                    *places;                 /* of the log's calls: their number in its order */
-    int64_t                    parts[HAUL__MAX_CHAIN]; /* of the chain under way */
-    int                        count;
+    haul__fusing *f;
+    haul_program *p;
+    int64_t       parts[HAUL__MAX_CHAIN]; /* of the chain under way */
+    int           count;
 } search;
 
-static const haul__program_call *call_of(const search *x, int64_t number)
+haul_status haul__fusing_begin(haul__fusing *f, const haul__program *log, const haul__program_order *order,
+                               haul_program *p, const bool *constant)
+{
+    *f = (haul__fusing){.log = log, .order = order, .p = p, .constant = constant};
+    f->is_off = haul__implementation_left_out(HAUL__BY_fusion) || haul__clock_is_virtual();
+    f->places = haul__calloc(log->call_count + 1, sizeof *f->places);
+    if (!f->places)
+        return haul__fail_memory("haul_program_record", log->call_count * sizeof *f->places);
+    for (size_t i = 0; i < log->described_count; i++)
+        f->places[log->described[i]] = i;
+    return HAUL_OK;
+}
+
+void haul__fusing_end(haul__fusing *f)
+{
+    haul__free(f->places);
+}
+
+static const haul__program_call *call_of(const haul__fusing *x, int64_t number)
 {
     return &x->log->calls[x->order->items[number].call];
 }
 
-static const haul_program_value *values_of(const search *x, int64_t number)
+const haul_program_value *haul__fusing_values(const haul__fusing *x, int64_t number)
 {
     return x->p->values + x->p->operations[number].value;
 }
 
-static const haul_program_value *result_of(const search *x, int64_t number)
+static const haul_program_value *result_of(const haul__fusing *x, int64_t number)
 {
-    return values_of(x, number) + x->p->operations[number].operand_count;
+    return haul__fusing_values(x, number) + x->p->operations[number].operand_count;
 }
 
 bool haul__program_same_form(const haul_program_value *a, const haul_program_value *b)
@@ -45,8 +59,7 @@ bool haul__program_same_form(const haul_program_value *a, const haul_program_val
 
 /* ---- what may be a part ---- */
 
-/* Nothing is computed for it, so it may be between two parts. */
-static bool is_without_work(const search *x, int64_t number)
+bool haul__fusing_is_without_work(const haul__fusing *x, int64_t number)
 {
     return x->p->operations[number].view_of >= 0 || !call_of(x, number)->operation->compute;
 }
@@ -60,7 +73,7 @@ static bool has_elements(const haul_program_value *v)
 }
 
 /* True for operations that launch one pointwise kernel. */
-static bool is_pointwise(const search *x, int64_t number)
+static bool is_pointwise(const haul__fusing *x, int64_t number)
 {
     const haul_program_operation *o = &x->p->operations[number];
     const haul__ordered_call     *item = &x->order->items[number];
@@ -70,7 +83,7 @@ static bool is_pointwise(const search *x, int64_t number)
 }
 
 /* Why a pointwise operation cannot be a part of any chain; NULL: it can. */
-static const char *refusal(const search *x, int64_t number)
+static const char *refusal(const haul__fusing *x, int64_t number)
 {
     const haul_device *device = x->p->operations[number].device;
     if (x->is_off)
@@ -82,29 +95,40 @@ static const char *refusal(const search *x, int64_t number)
     return NULL;
 }
 
+bool haul__fusing_is_part(const haul__fusing *x, int64_t number)
+{
+    return is_pointwise(x, number) && !refusal(x, number);
+}
+
 /* ---- what fits a chain ---- */
 
-static bool is_written(const search *x, int64_t number, int value)
+bool haul__fusing_writes(const haul__fusing *x, int64_t number, int value)
 {
-    return value >= x->p->operations[number].operand_count || values_of(x, number)[value].written;
+    return value >= x->p->operations[number].operand_count || haul__fusing_values(x, number)[value].written;
 }
 
 /* True if the two use the same memory at other positions, and one of them writes it. */
-static bool disturb(const search *x, int64_t a, int64_t b)
+static bool disturb(const haul__fusing *x, int64_t a, int64_t b)
 {
-    const haul_program_value *of_a = values_of(x, a), *of_b = values_of(x, b);
+    const haul_program_value *of_a = haul__fusing_values(x, a), *of_b = haul__fusing_values(x, b);
     for (int i = 0; i <= x->p->operations[a].operand_count; i++)
         for (int k = 0; k <= x->p->operations[b].operand_count; k++)
-            if (of_a[i].store >= 0 && of_a[i].store == of_b[k].store && (is_written(x, a, i) || is_written(x, b, k)) &&
+            if (of_a[i].store >= 0 && of_a[i].store == of_b[k].store &&
+                (haul__fusing_writes(x, a, i) || haul__fusing_writes(x, b, k)) &&
                 !haul__program_same_form(&of_a[i], &of_b[k]))
                 return true;
     return false;
 }
 
 /* Updates that move compute earlier, or where the program makes them: that must not be between two parts. */
-static bool has_update_between(const search *x, int64_t from, int64_t to)
+static bool has_update_between(const haul__fusing *x, const int64_t *parts, int count, int64_t number)
 {
-    const size_t first = x->places[x->order->items[from].call], last = x->places[x->order->items[to].call];
+    size_t first = x->places[x->order->items[number].call], last = first;
+    for (int i = 0; i < count; i++) {
+        const size_t place = x->places[x->order->items[parts[i]].call];
+        first = place < first ? place : first;
+        last = place > last ? place : last;
+    }
     for (size_t i = 0; i < x->order->count; i++) {
         const size_t place = x->places[x->order->items[i].call];
         if (x->order->items[i].moved && first < place && place < last)
@@ -113,21 +137,20 @@ static bool has_update_between(const search *x, int64_t from, int64_t to)
     return false;
 }
 
-/* Why the operation cannot go on with the chain; NULL: it can. */
-static const char *misfit(const search *x, int64_t number)
+const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int count, int64_t number)
 {
-    const haul_program_value *r = result_of(x, number), *first = result_of(x, x->parts[0]);
-    if (x->p->operations[number].device != x->p->operations[x->parts[0]].device)
+    const haul_program_value *r = result_of(x, number), *first = result_of(x, parts[0]);
+    if (x->p->operations[number].device != x->p->operations[parts[0]].device)
         return "the operation before it is on another device";
     if (!haul__shape_equal(&r->shape, &first->shape) ||
         !haul__shape_same_strides(&r->shape, r->strides, first->strides))
         return "the operation before it has a result of another shape or layout";
-    if (x->count == HAUL__MAX_CHAIN)
+    if (count == HAUL__MAX_CHAIN)
         return "the operations before it are a chain of the greatest length";
-    for (int i = 0; i < x->count; i++)
-        if (disturb(x, x->parts[i], number))
+    for (int i = 0; i < count; i++)
+        if (disturb(x, parts[i], number))
             return "the operations before it use its memory in another order";
-    return has_update_between(x, x->parts[0], number) ? "an update of parameters is before it" : NULL;
+    return has_update_between(x, parts, count, number) ? "an update of parameters is before it" : NULL;
 }
 
 /* ---- chains ---- */
@@ -143,7 +166,8 @@ static void end_chain(search *x)
 
 static void add_part(search *x, int64_t number)
 {
-    const char *why = x->count ? misfit(x, number) : "the operation before it is not pointwise";
+    const char *why =
+        x->count ? haul__fusing_misfit(x->f, x->parts, x->count, number) : "the operation before it is not pointwise";
     if (x->count && why)
         end_chain(x);
     x->p->operations[number].unfused = why ? why : "";
@@ -153,9 +177,9 @@ static void add_part(search *x, int64_t number)
 static void find_chains(search *x)
 {
     for (int64_t i = 0; i < x->p->operation_count; i++) {
-        const bool  tiles = is_pointwise(x, i);
-        const char *why = tiles ? refusal(x, i) : NULL;
-        if (is_without_work(x, i))
+        const bool  tiles = is_pointwise(x->f, i);
+        const char *why = tiles ? refusal(x->f, i) : NULL;
+        if (haul__fusing_is_without_work(x->f, i))
             continue;
         if (tiles && !why) {
             add_part(x, i);
@@ -210,9 +234,9 @@ static void find_within(search *x, const int64_t *from)
     for (int64_t i = 0; i < x->p->operation_count; i++) {
         if (x->p->operations[i].fused < 0)
             continue;
-        const haul_program_value *r = result_of(x, i);
+        const haul_program_value *r = result_of(x->f, i);
         haul_program_store       *s = &x->p->stores[r->store];
-        if (!may_be_within(s, x->constant, r->store) || s->first != i || from[s->last] != from[i] || s->last == i)
+        if (!may_be_within(s, x->f->constant, r->store) || s->first != i || from[s->last] != from[i] || s->last == i)
             continue;
         int64_t count = 1;
         for (int d = 0; d < r->shape.ndim; d++)
@@ -234,20 +258,19 @@ haul_status haul__program_fuse(const haul__program *log, const haul__program_ord
                                const bool *constant)
 {
     const size_t operations = (size_t)p->operation_count + 1;
-    search       x = {.log = log, .order = order, .p = p, .constant = constant};
-    x.is_off = haul__implementation_left_out(HAUL__BY_fusion) || haul__clock_is_virtual();
-    x.places = haul__calloc(log->call_count + 1, sizeof *x.places);
+    haul__fusing f;
+    search       x = {.f = &f, .p = p};
+    if (haul__fusing_begin(&f, log, order, p, constant))
+        return haul_error_status();
     int64_t   *from = haul__calloc(operations, sizeof *from), *to = haul__calloc(operations, sizeof *to);
-    const bool works = x.places && from && to;
-    for (size_t i = 0; i < log->described_count && works; i++)
-        x.places[log->described[i]] = i;
+    const bool works = from && to;
     if (works) {
         find_chains(&x);
         find_bounds(&x, from, to);
         find_within(&x, from);
         widen_uses(&x, from, to);
     }
-    haul__free(x.places);
+    haul__fusing_end(&f);
     haul__free(from);
     haul__free(to);
     return works ? HAUL_OK : haul__fail_memory("haul_program_record", operations * sizeof *from);

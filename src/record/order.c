@@ -58,6 +58,8 @@ static haul_status make_room(ordering *o)
     o->last = haul__calloc(o->log->store_count + 1, sizeof *o->last);
     out->of_described = haul__calloc(o->described + 1, sizeof *out->of_described);
     out->of_command = haul__calloc(o->commands + 1, sizeof *out->of_command);
+    out->described_count = o->described;
+    out->command_count = o->commands;
     if (o->calls && o->of_command && o->first_command && o->by_call && o->touched && o->last && out->of_described &&
         out->of_command)
         return HAUL_OK;
@@ -301,8 +303,11 @@ static void place_commands(ordering *o, const int64_t *last)
             o->out->of_command[o->by_call[i]] =
                 apart ? find_item(o->out, o->calls[k], (int)(i - o->first_command[k]) * each) : last[k];
     }
-    for (size_t i = 0; i < o->commands; i++)
+    for (size_t i = 0; i < o->commands; i++) {
         o->out->of_command[i] = o->of_command[i] < 0 ? -1 : o->out->of_command[i];
+        if (o->out->of_command[i] >= 0 && command_at(o, (int64_t)i)->checks)
+            o->out->items[o->out->of_command[i]].checks = true;
+    }
     for (size_t i = 0; i < o->described; i++)
         if (o->out->of_described[i] >= 0)
             o->out->of_described[i] = last[o->out->of_described[i]];

@@ -1,7 +1,7 @@
 /* The order in which the operations of a program compute.
  *
  * It is the order of the calls but for updates of parameters: one that frees much memory comes right behind the last
- * use of its gradient and its parameter. */
+ * use of its gradient and its parameter. Parts of chains move afterwards (record/gather.h). */
 #ifndef HAUL_RECORD_ORDER_H
 #define HAUL_RECORD_ORDER_H
 
@@ -19,6 +19,7 @@ typedef struct haul__ordered_call {
     int  call;         /* in the log */
     int  first, count; /* operands */
     bool moved;
+    bool checks; /* one of its commands checks indices */
 } haul__ordered_call;
 
 typedef struct haul__program_order {
@@ -27,6 +28,7 @@ typedef struct haul__program_order {
     int64_t            *of_described; /* for each described call of the range: the last item at its place or before it;
                                        * -1: there is none */
     int64_t *of_command;              /* for each command of the range: the item that submits it; -1: none */
+    size_t   described_count, command_count;
 } haul__program_order;
 
 /* With `moves` false nothing moves. On failure there is nothing to free. */
