@@ -54,7 +54,9 @@ HAUL_BEGIN
     X(LABEL_BEGIN, 20, "label begun")                                                                                  \
     X(LABEL_END, 21, "label ended")                                                                                    \
     X(WORK_BEGIN, 22, "work begun")                                                                                    \
-    X(WORK_END, 23, "work ended")
+    X(WORK_END, 23, "work ended")                                                                                      \
+    X(COLLECTIVE_BEGIN, 24, "collective begun")                                                                        \
+    X(COLLECTIVE_END, 25, "collective ended")
 
 /* The kinds of events, and the members of haul_event that each kind sets. Every event has `kind`, `thread`, `depth`,
  * `origin`, `label` and `time`. Members that are not listed are 0, "" or NULL. `operation` is the public function,
@@ -115,6 +117,12 @@ HAUL_BEGIN
  *   the operation, "optimizer step", "next batch" that a loader is asked for, "batch made" by a loader), `node` (the
  * node whose gradient is computed)
  * - HAUL_EVENT_WORK_END: the same, `duration`
+ * - HAUL_EVENT_COLLECTIVE_BEGIN: this rank begins an exchange with the other ranks of a group of several ones:
+ *   `operation`, `text` (the data, "bucket 2 of step 41"; may be ""), `command` (the number of the collective
+ *   in its group)
+ * - HAUL_EVENT_COLLECTIVE_END: the thread that began it has waited for it: the same, `bytes` (elements that this rank
+ *   has sent to others), `time` (when it was over, which may be long before the event), `duration`. It counts also if
+ *   it failed. Other work of the thread may begin and end between the two
  * - HAUL_EVENT_END: one more than the last bit */
 typedef enum haul_event_kind {
     HAUL_EVENT_NONE = 0,
@@ -134,6 +142,7 @@ typedef enum haul_event_kind {
  * - HAUL_EVENT_CALL: beginning and end of modules' forward functions
  * - HAUL_EVENT_LABEL: beginning and end of labels
  * - HAUL_EVENT_WORK: beginning and end of work that consists of operations
+ * - HAUL_EVENT_COLLECTIVE: beginning and end of exchanges between the ranks of a group
  * - HAUL_EVENT_ALL: all kinds */
 enum {
     HAUL_EVENT_OPERATION = HAUL_EVENT_OPERATION_BEGIN | HAUL_EVENT_OPERATION_END,
@@ -145,6 +154,7 @@ enum {
     HAUL_EVENT_CALL = HAUL_EVENT_CALL_BEGIN | HAUL_EVENT_CALL_END,
     HAUL_EVENT_LABEL = HAUL_EVENT_LABEL_BEGIN | HAUL_EVENT_LABEL_END,
     HAUL_EVENT_WORK = HAUL_EVENT_WORK_BEGIN | HAUL_EVENT_WORK_END,
+    HAUL_EVENT_COLLECTIVE = HAUL_EVENT_COLLECTIVE_BEGIN | HAUL_EVENT_COLLECTIVE_END,
     HAUL_EVENT_ALL = 2 * (HAUL_EVENT_END - 1) - 1
 };
 

@@ -225,11 +225,18 @@ static haul_status commit_leaves(const haul__pass_result *result, void *context)
     return status;
 }
 
-/* Adds a complete gradient to its leaf at once. */
-static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
+/* The function to call for each leaf, and what it gets. */
+typedef struct listener {
+    haul__leaf_done *done;
+    void            *context;
+} listener;
+
+/* Adds a complete gradient to its leaf at once. context: a listener, or NULL. */
+static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived, void *context)
 {
-    haul_scope  scope;
-    haul_status status = haul__scope_open(&scope, backward);
+    const listener *l = context;
+    haul_scope      scope;
+    haul_status     status = haul__scope_open(&scope, backward);
     if (status) {
         haul__object_release(arrived);
         return status;
@@ -242,8 +249,17 @@ static haul_status add_to_leaf(haul_tensor *leaf, haul_tensor *arrived)
         replace_gradient(leaf, g);
     if (!status && leaf->hooks)
         status = haul__run_leaf_hooks(leaf, backward);
+    if (!status && l)
+        status = l->done(leaf, l->context);
     haul__scope_close(&scope);
     return status;
+}
+
+haul_status haul__backward_once(haul_tensor *y, haul__leaf_done *done, void *context)
+{
+    listener l = {.done = done, .context = context};
+    return haul__gradient_pass(&(haul__pass_request){
+        .operation = backward, .y = y, .seed = HAUL_NONE, .complete = add_to_leaf, .context = &l});
 }
 
 haul_status haul_backward_with(const haul_backward_options *options)

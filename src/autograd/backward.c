@@ -68,7 +68,8 @@ typedef struct pass {
     haul__map     uses;    /* if it counts: leaves, with the number of edges to them that are left */
     haul_tensor **leaves;  /* in the order of their discovery; the graph holds them */
     size_t        leaf_count, leaf_capacity;
-    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);
+    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient, void *context);
+    void *context;
 } pass;
 
 static bool add_node(pass *p, haul__node *node)
@@ -265,7 +266,7 @@ static haul_status complete_leaf(pass *p, haul_tensor *leaf, haul__map_entry *e)
     haul_status  status = leaf->hooks ? haul__run_gradient_hooks(leaf->hooks, 0, &gradient, p->operation) : HAUL_OK;
     const bool   passes_on = !status && p->complete;
     e->value = passes_on ? NULL : gradient;
-    return passes_on ? p->complete(leaf, gradient) : status;
+    return passes_on ? p->complete(leaf, gradient, p->context) : status;
 }
 
 /* The same for the leaves of a node to which no more edges are left. */
@@ -543,7 +544,8 @@ static haul_status whole(const haul__pass_request *request)
               .hooked = haul__has_hooks(),
               .checks = haul__checks(HAUL__CHECKS_BACKWARD),
               .uses_up = !request->keep && !request->create_graph,
-              .complete = request->complete};
+              .complete = request->complete,
+              .context = request->context};
     haul__thread()->no_grad = !request->create_graph; /* the scope restores the settings */
     haul__thread()->words[HAUL__ANOMALY] &= HAUL__CHECKS_BACKWARD;
     if (!haul__is_planned())

@@ -23,13 +23,20 @@ typedef struct haul__pass_request {
     haul_tensor       **gradients; /* a followed pass writes those of the inputs, with references; NULL: none arrived */
     /* Called for each leaf as soon as its gradient is complete. Takes over a reference to the gradient, and may hold
      * the only one. NULL: the gradients of leaves stay in the result. */
-    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient);
+    haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient, void *context);
     /* Called once, when all gradients are complete, in a scope that ends after it; NULL: there is nothing to do. */
     haul_status (*commit)(const haul__pass_result *result, void *context);
     void *context;
 } haul__pass_request;
 
 haul_status haul__gradient_pass(const haul__pass_request *request);
+
+/* A function that is called when a pass has added to the gradient of a leaf, after the leaf's hooks. */
+typedef haul_status haul__leaf_done(haul_tensor *leaf, void *context);
+
+/* haul_backward(y, .once = true), which calls `done` for each leaf as soon as its gradient is complete: in the order of
+ * the graph, and within the pass. A step that is followed calls it for none. */
+haul_status haul__backward_once(haul_tensor *y, haul__leaf_done *done, void *context);
 
 /* True if the holder of the only reference to a gradient may write to it: no other tensor sees its memory, and it has
  * neither gaps nor repeated elements. */

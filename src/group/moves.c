@@ -23,11 +23,6 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static void count_sent(haul__work *w, int64_t bytes)
-{
-    atomic_fetch_add(&w->group->sent_bytes, bytes);
-}
-
 /* Portions in the order of ranks, without gaps, in two arrays. */
 static haul__portions portions_of(const int64_t *bytes, int size, int *counts, int *at)
 {
@@ -72,7 +67,7 @@ static haul_status gather_next(haul__work *w)
     const haul_group *g = w->group;
     const int64_t     all = total(w->in_bytes, g->size);
     if (w->phase == 1)
-        count_sent(w, w->in_bytes[g->rank] * (g->size - 1));
+        haul__work_sends(w, w->in_bytes[g->rank] * (g->size - 1));
     if (all > haul__group_call_bytes) {
         w->phase = 2;
         return gather_in_messages(w);
@@ -93,7 +88,7 @@ haul__work *haul__group_gather_begin(haul_group *group, const haul__group_call *
     w->in = all;
     memcpy(w->in_bytes, bytes, (size_t)group->size * sizeof *bytes);
     w->next = gather_next;
-    return haul__work_begin(w);
+    return haul__work_start(w);
 }
 
 /* ---- all-to-all ---- */
@@ -129,7 +124,7 @@ static haul_status exchange_next(haul__work *w)
         if (w->in_bytes[e->rank])
             memcpy(w->in + total(w->in_bytes, e->rank), w->out + total(w->out_bytes, e->rank),
                    (size_t)w->in_bytes[e->rank]);
-        count_sent(w, total(w->out_bytes, size) - w->out_bytes[e->rank]);
+        haul__work_sends(w, total(w->out_bytes, size) - w->out_bytes[e->rank]);
         w->root = 1;
     }
     /* One rank's sizes do not show whether another one has too much, so the caller's `bytes` decides for all. */
@@ -164,7 +159,7 @@ haul__work *haul__group_exchange_begin(haul_group *group, const haul__group_call
     memcpy(w->out_bytes, out_bytes, (size_t)group->size * sizeof *out_bytes);
     memcpy(w->in_bytes, in_bytes, (size_t)group->size * sizeof *in_bytes);
     w->next = exchange_next;
-    return haul__work_begin(w);
+    return haul__work_start(w);
 }
 
 /* ---- broadcast ---- */
@@ -175,7 +170,7 @@ static haul_status broadcast_next(haul__work *w)
     if (w->at == w->bytes)
         return haul__work_over(w);
     if (w->at == 0 && e->rank == w->root)
-        count_sent(w, w->bytes * (e->size - 1));
+        haul__work_sends(w, w->bytes * (e->size - 1));
     const int64_t bytes = least(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
@@ -195,7 +190,7 @@ haul__work *haul__group_broadcast_begin(haul_group *group, const haul__group_cal
     w->bytes = w->equal = bytes;
     w->root = root;
     w->next = broadcast_next;
-    return haul__work_begin(w);
+    return haul__work_start(w);
 }
 
 /* ---- between two ranks ---- */
@@ -251,14 +246,14 @@ haul_status haul__group_send(haul_group *group, const haul__group_call *call, co
     w->peer = to;
     w->collective = false;
     write_note(w);
-    count_sent(w, bytes);
+    haul__work_sends(w, bytes);
     w->next = send_next;
     if (haul__is_dry()) {
         haul__work_drop(w);
         return HAUL_OK;
     }
     w->own = true;
-    return haul__work_begin(w) ? HAUL_OK : haul_error_status();
+    return haul__work_start(w) ? HAUL_OK : haul_error_status();
 }
 
 static haul_status receive_next(haul__work *w)
@@ -296,7 +291,7 @@ haul__work *haul__group_receive_begin(haul_group *group, const haul__group_call 
     w->collective = false;
     w->receives = true;
     w->next = receive_next;
-    return haul__work_begin(w);
+    return haul__work_start(w);
 }
 
 /* ---- splits ---- */
@@ -316,5 +311,5 @@ haul__work *haul__work_split(haul_group *group, int color, int key, haul__engine
     w->key = key;
     w->made = made;
     w->next = split_next;
-    return haul__work_begin(w);
+    return haul__work_start(w);
 }

@@ -156,7 +156,7 @@ void haul__group_pass_error(haul_group *group, const char *operation)
             w->error = copy;
             copy = NULL;
             w->next = nothing_next;
-            haul__work *begun = haul__work_begin(w);
+            haul__work *begun = haul__work_start(w);
             if (begun)
                 haul__work_wait(begun);
         }

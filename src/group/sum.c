@@ -60,7 +60,7 @@ static haul_status send_node(haul__work *w)
         before += count;
         sent += w->counts[0][r];
     }
-    atomic_fetch_add(&w->group->sent_bytes, sent);
+    haul__work_sends(w, sent);
     /* A rank without that node sends nothing, from a pointer that is never the one for what it receives. */
     const char *out = node < own ? own_sum(w, node) + w->sum.at * (int64_t)w->sum.size : (const char *)w->counts[0];
     return e->kind->all_to_all(e, out, (haul__portions){w->counts[0], w->counts[1]}, w->sum.memory,
@@ -89,7 +89,7 @@ static haul_status gather_segments(haul__work *w)
         w->counts[0][r] = segment_bytes(w, r);
         w->counts[1][r] = (int)(segment(w, r) * (int64_t)w->sum.size);
     }
-    atomic_fetch_add(&w->group->sent_bytes, (int64_t)w->counts[0][e->rank] * (e->size - 1));
+    haul__work_sends(w, (int64_t)w->counts[0][e->rank] * (e->size - 1));
     return e->kind->all_gather(e, own_sum(w, 0) + w->sum.at * (int64_t)w->sum.size,
                                (haul__portions){w->counts[0], w->counts[1]}, &w->requests[0]);
 }
@@ -176,7 +176,7 @@ static haul__work *new_sum(haul_group *group, const haul__group_call *call, cons
 static haul__work *begin_sum(haul__work *w, void *const *sums)
 {
     if (!make_room(w, sums))
-        return haul__work_begin(w);
+        return haul__work_start(w);
     haul__work_drop(w);
     return NULL;
 }

@@ -9,6 +9,7 @@
 #include "base/fnv.h"
 #include "base/system/clock.h"
 #include "base/text/plain.h"
+#include "events/events.h"
 #include "group/thread.h"
 
 /* ---- making and freeing ---- */
@@ -69,10 +70,24 @@ void haul__work_drop(haul__work *w)
 
 /* ---- how it ends ---- */
 
+/* The time is taken here, because its owner may look at it much later. */
+static void end(haul__work *w)
+{
+    if (w->first_ns)
+        w->over_ns = haul__now_ns();
+    w->over = true;
+}
+
 haul_status haul__work_over(haul__work *w)
 {
-    w->over = true;
+    end(w);
     return HAUL_OK;
+}
+
+void haul__work_sends(haul__work *w, int64_t bytes)
+{
+    w->sent += bytes;
+    atomic_fetch_add(&w->group->sent_bytes, bytes);
 }
 
 void haul__work_fail(haul__work *w)
@@ -82,7 +97,7 @@ void haul__work_fail(haul__work *w)
         w->error = haul__malloc(sizeof *w->error);
     if (w->error)
         haul__error_save(w->error);
-    w->over = true;
+    end(w);
 }
 
 /* ---- heads and texts ---- */
@@ -253,7 +268,40 @@ static void run_here(haul__work *w)
     atomic_store(&w->done, true);
 }
 
-haul__work *haul__work_begin(haul__work *w)
+static haul_event event_of(const haul__work *w, haul_event_kind kind)
+{
+    return (haul_event){.kind = kind, .operation = w->name, .text = w->what, .command = w->number};
+}
+
+/* The thread that begins it emits both events. The work may be over, but not freed, when the first one is emitted. */
+static void report_begin(const haul__work *w)
+{
+    haul_event e = event_of(w, HAUL_EVENT_COLLECTIVE_BEGIN);
+    e.time = w->first_ns;
+    haul__emit(&e);
+}
+
+static void report_end(const haul__work *w)
+{
+    haul_event e = event_of(w, HAUL_EVENT_COLLECTIVE_END);
+    e.bytes = w->sent;
+    e.time = w->over_ns;
+    e.duration = w->over_ns - w->first_ns;
+    haul__emit(&e);
+}
+
+static haul__work *pass_on(haul__work *w)
+{
+    const bool reports = w->collective && haul__watched(HAUL_EVENT_COLLECTIVE);
+    if (reports)
+        w->first_ns = haul__now_ns();
+    w = haul__group_thread_take(w);
+    if (w && reports)
+        report_begin(w);
+    return w;
+}
+
+haul__work *haul__work_start(haul__work *w)
 {
     w->phase = w->collective ? FRESH : 1;
     w->begun_ns = haul__system_ns();
@@ -263,7 +311,7 @@ haul__work *haul__work_begin(haul__work *w)
         return w;
     }
     if (w->group->engine->kind->threaded)
-        return haul__group_thread_take(w);
+        return pass_on(w);
     if (refuse_broken(w)) {
         haul__work_drop(w);
         return NULL;
@@ -285,6 +333,8 @@ haul_status haul__work_wait(haul__work *w)
         return haul_error_status();
     if (!atomic_load(&w->done))
         haul__group_thread_wait(w);
+    if (w->first_ns)
+        report_end(w);
     haul_status status = w->status;
     if (status && w->error)
         haul__error_restore(w->error);

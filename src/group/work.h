@@ -61,6 +61,9 @@ struct haul__work {
     bool        receives;
     uint64_t    number;
     int64_t     begun_ns; /* when it began, or last got on */
+    int64_t     first_ns; /* when it began, for events; 0: no event says so */
+    int64_t     over_ns;  /* when it was over, if first_ns is not 0 */
+    int64_t     sent;     /* elements, in bytes */
     int         asked;    /* roll calls about it */
 
     haul_status (*next)(haul__work *w); /* sets `over`, or begins requests */
@@ -114,7 +117,7 @@ haul__work *haul__work_new(haul_group *group, const haul__group_call *call);
 void        haul__work_drop(haul__work *w);
 
 /* Passes a new work on, and returns it: it runs at once on this thread, or on the group thread. */
-haul__work *haul__work_begin(haul__work *w);
+haul__work *haul__work_start(haul__work *w);
 
 /* Gets on with a work. Returns true if anything has changed. The thread's error goes to a work that fails. */
 bool haul__work_step(haul__work *w);
@@ -124,6 +127,8 @@ void haul__work_fail(haul__work *w);
 
 /* For `next`. */
 haul_status haul__work_over(haul__work *w);
+/* Counts elements that this rank sends. */
+void haul__work_sends(haul__work *w, int64_t bytes);
 
 /* Copies the result of a sum in host memory to its tensor. */
 haul_status haul__staged_finish(haul__work *w);

@@ -10,13 +10,20 @@
 #include "base/fnv.h"
 #include "base/text/plain.h"
 #include "core/error.h"
+#include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "engine/autocast.h"
+#include "engine/placement/placement.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 
 enum { LOSS_AND_WEIGHT = 2 };
+
+/* Large enough that a bucket's own costs, some round trips, do not count, and small enough that much of the exchange
+ * runs while the pass goes on. */
+int64_t haul__flat_bucket_bytes = 4 << 20;
 
 /* ---- items ---- */
 
@@ -60,8 +67,8 @@ static haul_status add_items(haul__flat *flat, const haul_named_tensor *list, in
 
 static haul_status fill(haul__flat *flat, const haul_named_tensor *list, int count, const char *operation)
 {
-    haul_status status = add_items(flat, list, count, PARAMETER, &flat->parameters, operation);
-    flat->gradients = flat->total;
+    haul_status   status = add_items(flat, list, count, PARAMETER, &flat->parameters, operation);
+    const int64_t gradients = flat->total;
     if (!status)
         status = add_items(flat, list, count, FLOAT_BUFFER, &flat->floats, operation);
     if (!status)
@@ -71,7 +78,75 @@ static haul_status fill(haul__flat *flat, const haul_named_tensor *list, int cou
     if (!status && !flat->parameters)
         status = haul__fail(HAUL_INVALID_ARGUMENT, operation, "module",
                             "no parameter of the module requires a gradient; make some with haul_set_requires_grad");
+    for (int i = flat->parameters; i < flat->parameters + flat->floats + flat->integers; i++)
+        flat->items[i].at -= gradients;
+    flat->rest = flat->total - gradients;
     return status;
+}
+
+/* ---- buckets ---- */
+
+/* The bucket for the next parameter. */
+static haul__flat_bucket *open_bucket(haul__flat *flat, int at)
+{
+    const int64_t most = haul__flat_bucket_bytes / (int64_t)haul__dtype_size(flat->dtype);
+    if (!flat->bucket_count || flat->buckets[flat->bucket_count - 1].count >= most)
+        flat->buckets[flat->bucket_count++] = (haul__flat_bucket){.first = at};
+    return &flat->buckets[flat->bucket_count - 1];
+}
+
+void haul__flat_arrange(haul__flat *flat, const int *order)
+{
+    flat->bucket_count = 0;
+    for (int k = 0; k < flat->parameters; k++) {
+        haul__flat_item   *item = &flat->items[order[k]];
+        haul__flat_bucket *b = open_bucket(flat, k);
+        item->bucket = flat->bucket_count - 1;
+        item->at = b->count;
+        b->count += item->tensor->count;
+        b->end = k + 1;
+        flat->order[k] = order[k];
+    }
+}
+
+/* The order in which most networks finish their gradients. */
+static haul_status arrange_backward(haul__flat *flat, const char *operation)
+{
+    const size_t count = (size_t)flat->parameters;
+    bool         is_new;
+    int         *order = haul__calloc(count, sizeof *order);
+    flat->order = haul__calloc(count, sizeof *flat->order);
+    flat->buckets = haul__calloc(count, sizeof *flat->buckets);
+    bool ok = order && flat->order && flat->buckets;
+    for (int i = 0; ok && i < flat->parameters; i++) {
+        haul__map_entry *e = haul__map_insert(&flat->places, flat->items[i].tensor, &is_new);
+        order[i] = flat->parameters - 1 - i;
+        ok = e != NULL;
+        if (e)
+            e->value = &flat->items[i];
+    }
+    if (ok)
+        haul__flat_arrange(flat, order);
+    haul__free(order);
+    return ok ? HAUL_OK : haul__fail_memory(operation, count * sizeof *flat->buckets);
+}
+
+haul__flat_item *haul__flat_find(const haul__flat *flat, const haul_tensor *parameter)
+{
+    const haul__map_entry *e = haul__map_find(&flat->places, parameter);
+    return e ? e->value : NULL;
+}
+
+haul_scope *haul__flat_scope(void)
+{
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return NULL;
+    haul_set_grad_enabled(false);
+    haul__place_as_given();
+    if (haul__autocast_begun())
+        haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
+    return scope;
 }
 
 haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation)
@@ -84,6 +159,8 @@ haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *o
     flat->items = haul__calloc((size_t)count + 1, sizeof *flat->items);
     haul_status status = flat->items ? fill(flat, list, count, operation)
                                      : haul__fail_memory(operation, (size_t)count * sizeof *flat->items);
+    if (!status)
+        status = arrange_backward(flat, operation);
     if (!status)
         flat->device = flat->items[0].tensor->storage->device;
     haul__free(list);
@@ -102,6 +179,9 @@ void haul__flat_free(haul__flat *flat)
         haul__object_release(flat->items[i].original);
     }
     haul__free(flat->items);
+    haul__free(flat->buckets);
+    haul__free(flat->order);
+    haul__map_free(&flat->places);
     *flat = (haul__flat){.items = NULL};
 }
 
@@ -248,21 +328,39 @@ static haul_status gather_change(haul_tensor *all, const haul__flat_item *item, 
 
 static haul_status gather_loss(const haul__flat *flat, haul_tensor *all, haul_tensor *loss, double weight)
 {
-    haul_tensor *to = part(all, flat->total - LOSS_AND_WEIGHT, 1);
+    haul_tensor *to = part(all, flat->rest - LOSS_AND_WEIGHT, 1);
     haul_status  status = haul__is_none(loss) ? haul_zero_into(to) : haul_copy_into(to, haul_detach(loss));
-    return status ? status : haul_fill_into(part(all, flat->total - 1, 1), weight);
+    return status ? status : haul_fill_into(part(all, flat->rest - 1, 1), weight);
 }
 
-haul_tensor *haul__flat_gather(const haul__flat *flat, haul_tensor *loss, double weight, bool first)
+static haul_tensor *room(const haul__flat *flat, int64_t count)
 {
     haul_device *before = haul_current_device();
     haul_set_device(flat->device);
-    haul_tensor *all = haul_empty(flat->dtype, HAUL_SHAPE(flat->total));
+    haul_tensor *all = haul_empty(flat->dtype, HAUL_SHAPE(count));
     haul_set_device(before);
-    haul_status status = haul__status_of(all);
-    int         i = 0;
-    for (const int end = flat->parameters; i < end && !status; i++)
-        status = gather_gradient(all, &flat->items[i]);
+    return all;
+}
+
+haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket)
+{
+    const haul__flat_bucket *b = &flat->buckets[bucket];
+    haul_tensor             *all = room(flat, b->count);
+    haul_status              status = haul__status_of(all);
+    for (int k = b->first; k < b->end && !status; k++) {
+        const haul__flat_item *item = &flat->items[flat->order[k]];
+        status = gather_gradient(all, item);
+        if (!status)
+            status = haul_set_grad(item->tensor, HAUL_NONE);
+    }
+    return status ? NULL : all;
+}
+
+haul_tensor *haul__flat_gather_rest(const haul__flat *flat, haul_tensor *loss, double weight, bool first)
+{
+    haul_tensor *all = room(flat, flat->rest);
+    haul_status  status = haul__status_of(all);
+    int          i = flat->parameters;
     for (const int end = flat->parameters + flat->floats; i < end && !status; i++)
         status = haul_copy_into(part_of(all, &flat->items[i]), flat->items[i].tensor);
     for (const int end = i + flat->integers; i < end && !status; i++)
@@ -273,9 +371,9 @@ haul_tensor *haul__flat_gather(const haul__flat *flat, haul_tensor *loss, double
 }
 
 /* A step whose weights are all 0 has gradients of zeros. */
-static haul_tensor *divisor(const haul__flat *flat, haul_tensor *sum)
+static haul_tensor *divisor(const haul__flat *flat, haul_tensor *rest)
 {
-    return haul_clamp(part(sum, flat->total - 1, 1), FLT_MIN, DBL_MAX);
+    return haul_clamp(part(rest, flat->rest - 1, 1), FLT_MIN, DBL_MAX);
 }
 
 static haul_status scatter_gradient(haul_tensor *sum, const haul__flat_item *item)
@@ -290,22 +388,24 @@ static haul_status scatter_change(haul_tensor *sum, const haul__flat_item *item)
     return haul_copy_into(item->tensor, haul_add(item->original, change));
 }
 
-haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *sum, int pieces)
+haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *const *sums, int pieces)
 {
-    haul_tensor *gradients = part(sum, 0, flat->gradients);
-    haul_status  status = haul_div_into(gradients, gradients, divisor(flat, sum));
+    haul_tensor *rest = sums[flat->bucket_count], *weight = divisor(flat, rest);
+    haul_status  status = haul__status_of(weight);
     int          i = 0;
+    for (int b = 0; b < flat->bucket_count && !status; b++)
+        status = haul_div_into(sums[b], sums[b], weight);
     for (const int end = flat->parameters; i < end && !status; i++)
-        status = scatter_gradient(sum, &flat->items[i]);
+        status = scatter_gradient(sums[flat->items[i].bucket], &flat->items[i]);
     for (const int end = flat->parameters + flat->floats; i < end && !status; i++)
-        status = haul_copy_into(flat->items[i].tensor, haul_mul_scalar(part_of(sum, &flat->items[i]), 1.0 / pieces));
+        status = haul_copy_into(flat->items[i].tensor, haul_mul_scalar(part_of(rest, &flat->items[i]), 1.0 / pieces));
     for (const int end = i + flat->integers; i < end && !status; i++)
-        status = scatter_change(sum, &flat->items[i]);
+        status = scatter_change(rest, &flat->items[i]);
     return status;
 }
 
-haul_tensor *haul__flat_loss(const haul__flat *flat, haul_tensor *sum)
+haul_tensor *haul__flat_loss(const haul__flat *flat, haul_tensor *rest)
 {
-    haul_tensor *mean = haul_div(part(sum, flat->total - LOSS_AND_WEIGHT, 1), divisor(flat, sum));
+    haul_tensor *mean = haul_div(part(rest, flat->rest - LOSS_AND_WEIGHT, 1), divisor(flat, rest));
     return haul_reshape(mean, HAUL_SCALAR_SHAPE);
 }

@@ -1,32 +1,60 @@
-/* What a piece adds to its step, as one tensor without gaps: the gradients of the parameters, floating buffers, changes
- * of integer buffers, the sum of losses and its weight. Sums over pieces and exchanges between processes see numbers
- * only. */
+/* What a piece adds to its step, as tensors without gaps, the *buckets*: each has the gradients of some parameters; the
+ * last one has floating buffers, changes of integer buffers, the sum of losses and its weight. Sums over pieces and
+ * exchanges between processes see numbers only. */
 #ifndef HAUL_PARALLEL_FLAT_H
 #define HAUL_PARALLEL_FLAT_H
 
 #include <haul/group.h>
 #include <haul/nn.h>
+#include <haul/scope.h>
 
-/* A tensor of the module, and where its numbers begin. */
+#include "core/map.h"
+
+/* A tensor of the module, and where its numbers begin in its bucket. */
 typedef struct haul__flat_item {
     haul_tensor *tensor;   /* holds a reference */
     haul_tensor *original; /* of a buffer: its values before the step; holds a reference. NULL until the first step */
     const char  *name;     /* the module's */
+    int          bucket;
     int64_t      at;
 } haul__flat_item;
+
+/* A bucket of gradients. */
+typedef struct haul__flat_bucket {
+    int     first, end; /* of haul__flat.order */
+    int64_t count;      /* numbers */
+} haul__flat_bucket;
 
 typedef struct haul__flat {
     haul__flat_item *items; /* parameters, floating buffers, integer buffers */
     int              parameters, floats, integers;
-    int64_t          gradients; /* numbers of all parameters, which come first */
-    int64_t          total;     /* all numbers; the last two are the loss and the weight */
-    haul_dtype       dtype;     /* f32 or f64 */
+    int64_t          total; /* numbers of all buckets */
+    int64_t          rest;  /* those of the last bucket, in which loss and weight are last */
+    haul_dtype       dtype; /* f32 or f64 */
     haul_device     *device;
+    haul__map        places; /* of parameters: their items */
+
+    haul__flat_bucket *buckets; /* of gradients */
+    int                bucket_count;
+    int               *order; /* the items of parameters, bucket after bucket */
 } haul__flat;
 
-/* The items of a module: parameters that require a gradient, each once, and buffers. */
+/* The items of a module: parameters that require a gradient, each once, and buffers. Buckets are filled from the last
+ * parameter to the first. */
 haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation);
 void        haul__flat_free(haul__flat *flat);
+
+/* Fills the buckets in this order of all parameters. A bucket has at least haul__flat_bucket_bytes, except for the
+ * last one, and is not larger than needed for that. */
+void           haul__flat_arrange(haul__flat *flat, const int *order);
+extern int64_t haul__flat_bucket_bytes; /* tests change it */
+
+/* The item of a parameter, or NULL. */
+haul__flat_item *haul__flat_find(const haul__flat *flat, const haul_tensor *parameter);
+
+/* A scope in which nothing records a graph, and operations compute where their operands are and in their dtypes. NULL
+ * on failure. */
+haul_scope *haul__flat_scope(void);
 
 /* Of the names and shapes of the items. */
 uint32_t haul__flat_hash(const haul__flat *flat);
@@ -44,15 +72,19 @@ haul_status haul__flat_restore_buffers(const haul__flat *flat);
 /* Removes the gradients of the parameters. */
 haul_status haul__flat_remove_gradients(const haul__flat *flat);
 
-/* The numbers of a piece that was differentiated, a new tensor of the innermost scope; HAUL_NONE as the loss: of a
- * piece without examples. Integer buffers count in the first piece of the step only. A failed tensor on failure. */
-haul_tensor *haul__flat_gather(const haul__flat *flat, haul_tensor *loss, double weight, bool first);
+/* The gradients of a bucket, which the parameters then have no more: a new tensor of the innermost scope. A failed
+ * tensor on failure. */
+haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket);
 
-/* Divides the sum over all pieces, gives the parameters their gradients and the buffers their values. The gradients
- * share the memory of `sum`. */
-haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *sum, int pieces);
+/* The last bucket of a piece; HAUL_NONE as the loss: of a piece without examples. Integer buffers count in the first
+ * piece of the step only. */
+haul_tensor *haul__flat_gather_rest(const haul__flat *flat, haul_tensor *loss, double weight, bool first);
 
-/* The mean loss of the sum over all pieces. */
-haul_tensor *haul__flat_loss(const haul__flat *flat, haul_tensor *sum);
+/* Divides the sums over all pieces, one for each bucket, gives the parameters their gradients and the buffers their
+ * values. The gradients share the memory of the sums. */
+haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *const *sums, int pieces);
+
+/* The mean loss, by the sum of the last bucket over all pieces. */
+haul_tensor *haul__flat_loss(const haul__flat *flat, haul_tensor *rest);
 
 #endif

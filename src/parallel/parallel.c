@@ -7,20 +7,20 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "autograd/pass.h"
+#include "base/alloc.h"
 #include "base/splitmix.h"
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "core/object.h"
 #include "core/scope.h"
 #include "core/tensor.h"
-#include "engine/autocast.h"
-#include "engine/placement/placement.h"
+#include "engine/follow.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
-#include "parallel/flat.h"
-#include "parallel/sums.h"
+#include "parallel/buckets.h"
 
 #define NEW      "haul_parallel_new"
 #define BEGIN    "haul_parallel_begin"
@@ -41,12 +41,12 @@ struct haul_parallel {
     haul__flat        flat;
     bool              dry; /* made in a dry run */
 
-    int64_t          step;
-    int              done;  /* own pieces of the step */
-    bool             begun; /* a piece was begun and not finished */
-    bool             ready; /* the step is reduced */
-    haul__piece_sums sums;  /* of the own pieces that are done */
-    haul_tensor     *loss;  /* of the step that is ready; holds a reference */
+    int64_t       step;
+    int           done;  /* own pieces of the step */
+    bool          begun; /* a piece was begun and not finished */
+    bool          ready; /* the step is reduced */
+    haul__buckets buckets;
+    haul_tensor  *loss; /* of the step that is ready; holds a reference */
 };
 _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 
@@ -55,7 +55,7 @@ _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 static void destroy(void *object)
 {
     haul_parallel *p = object;
-    haul__piece_sums_clear(&p->sums);
+    haul__buckets_free(&p->buckets);
     haul__flat_free(&p->flat);
     haul__object_release(p->loss);
     haul__object_release(p->generator);
@@ -146,7 +146,8 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
     p->first = haul__tree_first(&p->tree, haul_group_rank(group));
     p->count = haul__tree_first(&p->tree, haul_group_rank(group) + 1) - p->first;
     p->dry = haul__is_dry();
-    if (!haul__flat_init(&p->flat, p->module, NEW) && !make_generator(p) && !agree(p))
+    if (!haul__flat_init(&p->flat, p->module, NEW) && !haul__buckets_init(&p->buckets, &p->flat, group, &p->tree) &&
+        !make_generator(p) && !agree(p))
         return haul__own(p, NEW);
     haul__object_release(p);
     return NULL;
@@ -168,19 +169,6 @@ bool haul_parallel_ready(const haul_parallel *parallel)
 }
 
 /* ---- a piece ---- */
-
-/* A scope in which nothing records a graph, and operations compute where their operands are and in their dtypes. */
-static haul_scope *push_plain(void)
-{
-    haul_scope *scope = haul__scope_push(NULL);
-    if (!scope)
-        return NULL;
-    haul_set_grad_enabled(false);
-    haul__place_as_given();
-    if (haul__autocast_begun())
-        haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
-    return scope;
-}
 
 static uint64_t seed_of(const haul_parallel *p, int64_t step, int piece)
 {
@@ -225,7 +213,7 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
         return status;
-    haul__piece_sums_clear(&p->sums);
+    haul__buckets_clear(&p->buckets);
     haul__object_release(p->loss);
     p->loss = NULL;
     p->step = step;
@@ -236,7 +224,7 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
 
 static haul_status begin(haul_parallel *p, int64_t step)
 {
-    haul_scope *scope = push_plain();
+    haul_scope *scope = haul__flat_scope();
     if (!scope)
         return haul_error_status();
     haul_status status = p->done && !p->ready ? HAUL_OK : begin_step(p, step);
@@ -288,67 +276,62 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
         return haul__is_none(loss) ? HAUL_OK : haul_error_status();
     haul_tensor *scaled = p->scaler ? haul_grad_scaler_scale(p->scaler, loss) : loss;
     haul_status  status = haul__status_of(scaled);
+    /* What a pass that is recorded calls is not a part of the recording. */
     if (!status)
-        status = haul_backward(scaled, .once = true);
+        status = haul__recorder_now() ? haul_backward(scaled, .once = true)
+                                      : haul__backward_once(scaled, haul__buckets_take, &p->buckets);
     haul_scope_pop(scope);
     return status;
 }
 
-/* Adds the sums of all ranks: the result is that of the first node. */
-static haul_status sum_over_ranks(haul_parallel *p)
+/* Gives the module what the sums over all pieces say. */
+static haul_status apply_sums(haul_parallel *p, haul_tensor *const *sums)
 {
-    char                   what[64];
-    const haul__group_call call = {.name = BACKWARD, .what = what};
-    haul_tensor           *sums[HAUL__PIECE_SUMS];
-    if (p->tree.ranks == 1)
-        return HAUL_OK;
-    haul__snprintf(what, sizeof what, "the sums of step %" PRId64, p->step);
-    for (int i = 0; i < p->sums.count; i++)
-        sums[i] = p->sums.nodes[i].sum;
-    return haul__work_wait(haul__group_sum_tensors_begin(p->group, &call, &p->tree, sums));
-}
-
-/* The sum over all pieces of the step. */
-static haul_status reduce(haul_parallel *p)
-{
-    haul_tensor *sum = p->sums.nodes[0].sum;
-    haul_status  status = sum_over_ranks(p);
-    if (!status)
-        status = haul__flat_scatter(&p->flat, sum, p->pieces);
-    haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sum);
+    haul_status  status = haul__flat_scatter(&p->flat, sums, p->pieces);
+    haul_tensor *loss = status ? NULL : haul__flat_loss(&p->flat, sums[p->flat.bucket_count]);
     if (!status && haul__failed(loss))
         status = haul_error_status();
     if (status)
         return status;
     haul__object_keep(loss);
     p->loss = loss;
-    haul__piece_sums_clear(&p->sums);
-    p->ready = true;
     return HAUL_OK;
+}
+
+/* The end of the step. */
+static haul_status reduce(haul_parallel *p)
+{
+    const size_t  count = (size_t)p->flat.bucket_count + 1;
+    haul_tensor **sums = haul__calloc(count, sizeof *sums);
+    if (!sums)
+        return haul__fail_memory(BACKWARD, count * sizeof *sums);
+    haul_status status = haul__buckets_wait(&p->buckets, sums);
+    if (!status)
+        status = apply_sums(p, sums);
+    haul__free(sums);
+    if (status)
+        return status;
+    haul__buckets_clear(&p->buckets);
+    status = haul__buckets_learn(&p->buckets);
+    p->ready = !status;
+    return status;
 }
 
 /* The numbers of the piece go to the tree, and the module is as before the piece. */
 static haul_status add_piece(haul_parallel *p, haul_tensor *loss, double weight)
 {
-    const int    piece = p->first + p->done;
-    haul_tensor *numbers = haul__flat_gather(&p->flat, loss, weight, piece == 0);
-    haul_status  status = haul__status_of(numbers);
-    if (!status)
-        status = haul__flat_remove_gradients(&p->flat);
+    haul_status status = haul__buckets_finish(&p->buckets, loss, weight);
     if (!status)
         status = haul__flat_restore_buffers(&p->flat);
-    if (status)
-        return status;
-    haul__object_keep(numbers);
-    status = haul__piece_sums_add(&p->sums, numbers, piece, 1);
     p->done++;
     return status || p->done < p->count ? status : reduce(p);
 }
 
 static haul_status finish(haul_parallel *p, haul_tensor *loss, double weight)
 {
+    haul__buckets_begin(&p->buckets, p->step, p->first + p->done, p->done + 1 == p->count);
     haul_status status = differentiate(p, loss);
-    haul_scope *scope = status ? NULL : push_plain();
+    haul_scope *scope = status ? NULL : haul__flat_scope();
     if (!scope)
         return haul_error_status();
     status = add_piece(p, loss, weight);
@@ -363,12 +346,12 @@ static void abandon(haul_parallel *p)
     if (p->tree.ranks > 1)
         haul__group_pass_error(p->group, BACKWARD);
     haul__error_save(&record);
-    haul_scope *scope = push_plain();
+    haul_scope *scope = haul__flat_scope();
     haul__flat_remove_gradients(&p->flat);
     haul__flat_restore_buffers(&p->flat);
     haul_scope_pop(scope);
     haul__error_restore(&record);
-    haul__piece_sums_clear(&p->sums);
+    haul__buckets_clear(&p->buckets);
     p->done = 0;
 }
 

@@ -1,0 +1,188 @@
+#include "parallel/buckets.h"
+
+#include <haul/autograd.h>
+#include <haul/ops.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "core/error.h"
+#include "core/object.h"
+#include "core/tensor.h"
+
+#define BACKWARD "haul_parallel_backward"
+
+haul_status haul__buckets_init(haul__buckets *b, haul__flat *flat, haul_group *group, const haul__tree *tree)
+{
+    const size_t count = (size_t)flat->parameters;
+    *b = (haul__buckets){.flat = flat, .group = group, .tree = *tree};
+    b->list = haul__calloc(count + 1, sizeof *b->list);
+    b->seen = haul__calloc(count, sizeof *b->seen);
+    b->was_seen = haul__calloc(count, sizeof *b->was_seen);
+    if (b->list && b->seen && b->was_seen)
+        return HAUL_OK;
+    return haul__fail_memory("haul_parallel_new", (count + 1) * sizeof *b->list);
+}
+
+void haul__buckets_free(haul__buckets *b)
+{
+    if (b->list)
+        haul__buckets_clear(b);
+    haul__free(b->list);
+    haul__free(b->seen);
+    haul__free(b->was_seen);
+    *b = (haul__buckets){.flat = NULL};
+}
+
+void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last)
+{
+    for (int i = 0; i < b->flat->bucket_count; i++) {
+        b->list[i].left = b->flat->buckets[i].end - b->flat->buckets[i].first;
+        b->list[i].gathered = false;
+    }
+    b->list[b->flat->bucket_count].gathered = false;
+    b->step = step;
+    b->piece = piece;
+    b->last = last;
+    b->begun = 0;
+}
+
+/* ---- exchanges ---- */
+
+static haul_status begin_exchange(haul__buckets *b, int i)
+{
+    haul__bucket          *bucket = &b->list[i];
+    haul_tensor           *sums[HAUL__PIECE_SUMS];
+    char                   what[80];
+    const haul__group_call call = {.name = BACKWARD, .what = what};
+    if (i == b->flat->bucket_count)
+        haul__snprintf(what, sizeof what, "loss and buffers of step %" PRId64, b->step);
+    else
+        haul__snprintf(what, sizeof what, "bucket %d of step %" PRId64, i, b->step);
+    for (int k = 0; k < bucket->sums.count; k++)
+        sums[k] = bucket->sums.nodes[k].sum;
+    bucket->exchange = haul__group_sum_tensors_begin(b->group, &call, &b->tree, sums);
+    return bucket->exchange ? HAUL_OK : haul_error_status();
+}
+
+/* Begins those whose turn has come. */
+static haul_status begin_exchanges(haul__buckets *b)
+{
+    haul_status status = HAUL_OK;
+    while (!status && b->last && b->tree.ranks > 1 && b->begun <= b->flat->bucket_count && b->list[b->begun].gathered)
+        status = begin_exchange(b, b->begun++);
+    return status;
+}
+
+/* ---- gradients ---- */
+
+static haul_status add(haul__buckets *b, int i, haul_tensor *numbers)
+{
+    haul_status status = haul__status_of(numbers);
+    if (status)
+        return status;
+    haul__object_keep(numbers);
+    status = haul__piece_sums_add(&b->list[i].sums, numbers, b->piece, 1);
+    b->list[i].gathered = true;
+    return status ? status : begin_exchanges(b);
+}
+
+static haul_status gather(haul__buckets *b, int i)
+{
+    haul_scope *scope = haul__flat_scope();
+    if (!scope)
+        return haul_error_status();
+    const haul_status status = add(b, i, haul__flat_gather(b->flat, i));
+    haul_scope_pop(scope);
+    return status;
+}
+
+static void note_order(haul__buckets *b, int parameter)
+{
+    if (!b->seen || b->was_seen[parameter])
+        return;
+    b->was_seen[parameter] = true;
+    b->seen[b->seen_count++] = parameter;
+}
+
+haul_status haul__buckets_take(haul_tensor *leaf, void *context)
+{
+    haul__buckets         *b = context;
+    const haul__flat_item *item = haul__flat_find(b->flat, leaf);
+    if (!item)
+        return HAUL_OK;
+    haul__bucket *bucket = &b->list[item->bucket];
+    note_order(b, (int)(item - b->flat->items));
+    if (bucket->gathered)
+        return haul__fail(HAUL_GRAPH, BACKWARD, NULL,
+                          "the gradient of '%.80s' changed after it was complete; a function that runs again must use "
+                          "the same parameters both times",
+                          item->name);
+    bucket->left--;
+    return bucket->left ? HAUL_OK : gather(b, item->bucket);
+}
+
+haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight)
+{
+    const int   count = b->flat->bucket_count;
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < count && !status; i++)
+        if (!b->list[i].gathered)
+            status = gather(b, i);
+    return status ? status : add(b, count, haul__flat_gather_rest(b->flat, loss, weight, b->piece == 0));
+}
+
+/* ---- the end ---- */
+
+haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i <= b->flat->bucket_count && !status; i++) {
+        haul__bucket *bucket = &b->list[i];
+        haul__work   *exchange = bucket->exchange;
+        bucket->exchange = NULL;
+        if (b->tree.ranks > 1)
+            status = haul__work_wait(exchange);
+        sums[i] = bucket->sums.nodes[0].sum;
+    }
+    return status;
+}
+
+void haul__buckets_clear(haul__buckets *b)
+{
+    haul__error_record record;
+    haul__error_save(&record);
+    for (int i = 0; i <= b->flat->bucket_count; i++) {
+        if (b->list[i].exchange)
+            haul__work_wait(b->list[i].exchange);
+        b->list[i].exchange = NULL;
+        haul__piece_sums_clear(&b->list[i].sums);
+    }
+    haul__error_restore(&record);
+}
+
+/* ---- their order ---- */
+
+static haul_status share_order(haul__buckets *b)
+{
+    const haul__group_call call = {.name = BACKWARD, .what = "the order of gradients"};
+    const int              count = b->flat->parameters;
+    /* Parameters that no piece used come last, from the last to the first. */
+    for (int i = count - 1; i >= 0; i--)
+        note_order(b, i);
+    return haul__work_wait(haul__group_broadcast_begin(b->group, &call, b->seen, count * (int64_t)sizeof *b->seen, 0));
+}
+
+haul_status haul__buckets_learn(haul__buckets *b)
+{
+    if (!b->seen || b->tree.ranks == 1)
+        return HAUL_OK;
+    const haul_status status = share_order(b);
+    if (status)
+        return status;
+    haul__flat_arrange(b->flat, b->seen);
+    haul__free(b->seen);
+    b->seen = NULL;
+    return HAUL_OK;
+}

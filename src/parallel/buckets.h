@@ -1,0 +1,61 @@
+/* The buckets of a step under way: the sums over this rank's pieces, and their exchange with the other ranks.
+ *
+ * The gradients of a bucket are gathered as soon as the backward pass has finished all of them. In a rank's last piece
+ * of a step the exchange of the bucket then begins, and the group's thread makes it while the pass goes on. Buckets
+ * are exchanged in their order on all ranks: a bucket that is complete waits for those before it, so neither timing
+ * nor the rank's graph changes which exchanges the ranks make. */
+#ifndef HAUL_PARALLEL_BUCKETS_H
+#define HAUL_PARALLEL_BUCKETS_H
+
+#include "group/group.h"
+#include "parallel/flat.h"
+#include "parallel/sums.h"
+
+typedef struct haul__bucket {
+    haul__piece_sums sums;     /* of the own pieces that have come so far */
+    haul__work      *exchange; /* under way; NULL: none */
+    int              left;     /* parameters whose gradients of this piece are not complete */
+    bool             gathered; /* the numbers of this piece are in `sums` */
+} haul__bucket;
+
+typedef struct haul__buckets {
+    haul__flat   *flat;
+    haul_group   *group;
+    haul__tree    tree;
+    haul__bucket *list; /* those of flat, then the last one; room for one for each parameter and the last one */
+
+    int64_t step;
+    int     piece;
+    bool    last;  /* it is the rank's last piece of the step */
+    int     begun; /* exchanges of this step, if it is the last piece */
+
+    int  *seen; /* parameters in the order in which they were complete first; NULL once that is the order of buckets */
+    int   seen_count;
+    bool *was_seen;
+} haul__buckets;
+
+/* `flat` and `group` must outlive it. */
+haul_status haul__buckets_init(haul__buckets *b, haul__flat *flat, haul_group *group, const haul__tree *tree);
+void        haul__buckets_free(haul__buckets *b);
+
+/* A piece is differentiated from here on. */
+void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last);
+
+/* For haul__backward_once. context: haul__buckets. */
+haul_status haul__buckets_take(haul_tensor *leaf, void *context);
+
+/* The piece is differentiated: gathers the buckets that are missing. */
+haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight);
+
+/* After the last piece: waits for the exchanges. sums: that of all pieces for each bucket, flat->bucket_count + 1. They
+ * are valid until haul__buckets_clear. */
+haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums);
+
+/* Forgets the sums. Waits for exchanges that have begun, and ignores how they end. */
+void haul__buckets_clear(haul__buckets *b);
+
+/* Once, after a step: the order of buckets becomes that in which the first rank's pass has finished them. Without sums.
+ */
+haul_status haul__buckets_learn(haul__buckets *b);
+
+#endif

@@ -1,0 +1,272 @@
+/* Data parallel training on the ranks of a group: bits, the order of exchanges, and a pass that fails while exchanges
+ * are under way. By itself the program is a group of one rank; tests/parallel/parallel_launchers.sh starts it with MPI
+ * launchers. Every rank checks its own results.
+ *
+ * ctest: */
+#include <string.h>
+
+#include "parallel/flat.h"
+#include "support/scope.h"
+
+enum { FEATURES = 5, LAYERS = 6, PIECES = 8, SIZE = 3, STEPS = 4, MOST_EVENTS = 4096, MOST_VALUES = 1024 };
+
+static haul_group *group;
+static int         rank, size;
+
+static int group_setup(void **state)
+{
+    (void)state;
+    haul__flat_bucket_bytes = 64; /* each layer has a bucket of its own */
+    group = haul_group_get("auto");
+    if (!group) {
+        print_error("%s\n", haul_error_message());
+        return 1;
+    }
+    rank = haul_group_rank(group);
+    size = haul_group_size(group);
+    return 0;
+}
+
+static void check(haul_status status)
+{
+    if (status)
+        fail_msg("rank %d: %s", rank, haul_error_message());
+}
+
+/* ---- a training ---- */
+
+/* Which layers a network uses, and when. */
+typedef enum order { IN_ORDER, REVERSED, WITHOUT_FIRST } order;
+
+static haul_module *layer(haul_module *net, int i)
+{
+    return haul_module_child(net, (const char[]){(char)('0' + i), '\0'});
+}
+
+static haul_tensor *forward(haul_module *net, haul_tensor *x, order o)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        const int at = o == REVERSED ? LAYERS - 1 - i : i;
+        if (at > 0 || o != WITHOUT_FIRST)
+            x = haul_tanh(haul_call(layer(net, at), x));
+    }
+    return haul_sum(haul_square(x));
+}
+
+static haul_module *network(void)
+{
+    haul_module *layers[LAYERS];
+    for (int i = 0; i < LAYERS; i++)
+        layers[i] = haul_nn_linear(FEATURES, FEATURES);
+    return haul_nn_sequential(layers, LAYERS);
+}
+
+static void step(haul_parallel *p, haul_module *net, haul_tensor *x, int64_t number, order o)
+{
+    const int first = haul_parallel_first(p), end = first + haul_parallel_count(p);
+    for (int i = first; i < end; i++) {
+        haul_scope *inner = haul_scope_push();
+        check(haul_parallel_begin(p, number));
+        check(haul_parallel_backward(p, forward(net, haul_slice(x, 0, i * SIZE, i * SIZE + SIZE, 1), o), SIZE));
+        haul_scope_pop(inner);
+    }
+    assert_true(haul_parallel_ready(p));
+}
+
+static int64_t read_all(haul_module *net, float *out)
+{
+    haul_named_tensor all[2 * LAYERS];
+    const int         n = haul_module_tensors(net, all, 2 * LAYERS);
+    int64_t           count = 0;
+    for (int i = 0; i < n; i++) {
+        assert_true(count + haul_tensor_count(all[i].tensor) <= MOST_VALUES);
+        check(haul_read(all[i].tensor, out + count, (size_t)haul_tensor_count(all[i].tensor) * sizeof *out));
+        count += haul_tensor_count(all[i].tensor);
+    }
+    return count;
+}
+
+/* The weights after a few steps in this group. */
+static int64_t train(haul_group *g, order o, float *out)
+{
+    haul_manual_seed(3);
+    haul_module    *net = network();
+    haul_optimizer *adamw = haul_adamw(net, 0.01);
+    haul_parallel  *p = haul_parallel_new(net, .group = g, .pieces = PIECES);
+    haul_tensor    *x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
+    for (int k = 0; k < STEPS; k++) {
+        step(p, net, x, k, o);
+        haul_clip_grad_norm(net, 1);
+        check(haul_optimizer_step(adamw));
+    }
+    return read_all(net, out);
+}
+
+static void test_parallel_ranks__weights_are_bit_identical_to_those_of_one_rank(void **state)
+{
+    (void)state;
+    static const int64_t bytes[] = {1, 64, 200, 1 << 20}; /* of buckets */
+    float                want[MOST_VALUES], got[MOST_VALUES];
+    for (int o = IN_ORDER; o <= WITHOUT_FIRST; o++) {
+        const int64_t count = train(haul_group_get("none"), (order)o, want);
+        for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+            haul__flat_bucket_bytes = bytes[i];
+            assert_int_equal(train(group, (order)o, got), count);
+            assert_memory_equal(got, want, (size_t)count * sizeof *got);
+        }
+        haul__flat_bucket_bytes = 64;
+    }
+}
+
+/* ---- the order of events ---- */
+
+typedef struct record {
+    haul_event_kind kind[MOST_EVENTS];
+    bool            is_pass[MOST_EVENTS], is_bucket[MOST_EVENTS];
+    int64_t         sent;
+    int             count;
+} record;
+
+static void note(const haul_event *e, void *context)
+{
+    record *r = context;
+    if (r->count == MOST_EVENTS)
+        return;
+    r->is_pass[r->count] = strcmp(e->text, "backward pass") == 0;
+    r->is_bucket[r->count] = strncmp(e->text, "bucket", 6) == 0;
+    r->kind[r->count++] = e->kind;
+    if (e->kind == HAUL_EVENT_COLLECTIVE_END)
+        r->sent += e->bytes;
+}
+
+typedef struct counts {
+    int begun;     /* exchanges of buckets */
+    int in_pass;   /* those that began within a pass */
+    int gradients; /* operations differentiated after the first of these began, within the pass */
+    int others;    /* exchanges of anything else */
+    int ends;      /* of all */
+} counts;
+
+static counts count(const record *r)
+{
+    counts c = {.begun = 0};
+    bool   in_pass = false;
+    for (int i = 0; i < r->count; i++) {
+        const haul_event_kind kind = r->kind[i];
+        if (r->is_pass[i])
+            in_pass = kind == HAUL_EVENT_WORK_BEGIN;
+        else if (kind == HAUL_EVENT_WORK_BEGIN)
+            c.gradients += in_pass && c.in_pass;
+        else if (kind == HAUL_EVENT_COLLECTIVE_END)
+            c.ends++;
+        else if (kind == HAUL_EVENT_COLLECTIVE_BEGIN && !r->is_bucket[i])
+            c.others++;
+        else if (kind == HAUL_EVENT_COLLECTIVE_BEGIN) {
+            c.begun++;
+            c.in_pass += in_pass;
+        }
+    }
+    return c;
+}
+
+/* Of one step, after the ranks know the order of gradients. */
+static counts watch(haul_parallel *p, haul_module *net, haul_tensor *x, int64_t number, order o)
+{
+    static record         r;
+    haul_group_properties before, after;
+    memset(&r, 0, sizeof r);
+    check(haul_group_describe(group, &before));
+    const int64_t id = haul_events_subscribe(note, .kinds = HAUL_EVENT_COLLECTIVE | HAUL_EVENT_WORK, .context = &r);
+    step(p, net, x, number, o);
+    check(haul_events_unsubscribe(id));
+    check(haul_group_describe(group, &after));
+    assert_int_equal(r.sent, after.sent_bytes - before.sent_bytes);
+    assert_true(r.count < MOST_EVENTS);
+    return count(&r);
+}
+
+static void test_parallel_ranks__exchanges_begin_within_the_backward_pass(void **state)
+{
+    (void)state;
+    const int shared = size > 1 ? 1 : 0; /* one rank exchanges nothing */
+    for (int o = IN_ORDER; o <= REVERSED; o++) {
+        haul_module   *net = network();
+        haul_parallel *p = haul_parallel_new(net, .pieces = PIECES);
+        haul_tensor   *x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
+        const counts   first = watch(p, net, x, 0, (order)o);
+        if (o == IN_ORDER)
+            assert_int_equal(first.in_pass, LAYERS * shared);
+        for (int k = 1; k < 3; k++) {
+            const counts c = watch(p, net, x, k, (order)o);
+            assert_true(c.begun >= LAYERS * shared);
+            assert_int_equal(c.in_pass, c.begun);
+            assert_int_equal(c.others, shared); /* the loss and buffers */
+            assert_int_equal(c.ends, c.begun + c.others);
+            if (shared)
+                assert_true(c.gradients >= 2 * (LAYERS - 1)); /* a product and a tanh for each layer before */
+        }
+    }
+}
+
+/* A parameter without a gradient holds its bucket and those behind it back to the end of the pass. */
+static void test_parallel_ranks__a_parameter_without_gradient_holds_its_bucket_back(void **state)
+{
+    (void)state;
+    const int      shared = size > 1 ? 1 : 0;
+    haul_module   *net = network();
+    haul_parallel *p = haul_parallel_new(net, .pieces = PIECES);
+    haul_tensor   *x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
+    for (int k = 0; k < 2; k++) {
+        const counts c = watch(p, net, x, k, WITHOUT_FIRST);
+        assert_true(c.begun >= LAYERS * shared);
+        assert_int_equal(c.in_pass, c.begun - shared);
+    }
+}
+
+/* ---- a pass that fails ---- */
+
+static haul_tensor *refuse(haul_tensor *gradient, void *context)
+{
+    (void)gradient;
+    (void)context;
+    return haul_tensor_fail(HAUL_STATE, "test", NULL, "this gradient is refused");
+}
+
+/* The last test, because the group cannot be used afterwards. The hook of the first layer runs when the exchanges of
+ * the others have begun. */
+static void test_parallel_ranks__a_pass_that_fails_ends_the_step_on_all_ranks(void **state)
+{
+    (void)state;
+    haul_module   *net = network();
+    haul_parallel *p = haul_parallel_new(net, .pieces = PIECES);
+    haul_tensor   *x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
+    step(p, net, x, 0, IN_ORDER);
+    const int first = haul_parallel_first(p), end = first + haul_parallel_count(p);
+    for (int i = first; i < end; i++) {
+        check(haul_parallel_begin(p, 1));
+        if (i == PIECES - 1)
+            assert_true(haul_tensor_add_hook(haul_module_parameter(net, "0.weight"), .gradient = refuse) > 0);
+        haul_tensor      *loss = forward(net, haul_slice(x, 0, i * SIZE, i * SIZE + SIZE, 1), IN_ORDER);
+        const haul_status status = haul_parallel_backward(p, loss, SIZE);
+        assert_int_equal(status != HAUL_OK, i == end - 1);
+    }
+    assert_non_null(strstr(haul_error_message(), "this gradient is refused"));
+    assert_false(haul_parallel_ready(p));
+    haul_error_clear();
+    if (size > 1) {
+        assert_int_equal(haul_group_barrier(group), HAUL_STATE);
+        haul_error_clear();
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(test_parallel_ranks__##name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(weights_are_bit_identical_to_those_of_one_rank),
+        T(exchanges_begin_within_the_backward_pass),
+        T(a_parameter_without_gradient_holds_its_bucket_back),
+        T(a_pass_that_fails_ends_the_step_on_all_ranks),
+    };
+    return cmocka_run_group_tests(tests, group_setup, NULL);
+}
