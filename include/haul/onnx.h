@@ -28,11 +28,15 @@ HAUL_BEGIN
  * Shapes that depend on sizes only are computed on the host in each call, so nothing waits for them, and inputs may
  * have other sizes than those at the export.
  *
+ * If, Loop and Scan run their graphs, which may use values of the graphs around them. A condition or a number of
+ * repetitions that is computed on the device is read: the call waits once for each If and for each repetition of a
+ * Loop, and the model fails in a dry run. Gradients are those of the branch and the repetitions that ran.
+ *
  * A model with operators that Haul does not have is refused with HAUL_UNSUPPORTED, before a tensor is allocated; the
- * message names all of them. So are models of more than HAUL_MAX_ARGUMENTS inputs or results, with control flow, or
- * with tensors that Haul cannot represent. A malformed file fails with HAUL_FORMAT. External data is read from the
- * model's folder and the folders in it; names with ".." and links are refused. Returns
- * NULL on failure. The module belongs to the innermost scope; the file is not used after the call. */
+ * message names all of them. So are models of more than HAUL_MAX_ARGUMENTS inputs or results, or with tensors that
+ * Haul cannot represent. A malformed file fails with HAUL_FORMAT. External data is read from the model's folder and the
+ * folders in it; names with ".." and links are refused. Returns NULL on failure. The module belongs to the innermost
+ * scope; the file is not used after the call. */
 typedef struct HAUL__DESIGNATED haul_load_onnx_options {
     const char *path; /* the model; positional */
     HAUL__GUARD(frozen)

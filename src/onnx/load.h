@@ -4,7 +4,7 @@
 
 #include <haul/nn.h>
 
-#include "onnx/plan.h"
+#include "onnx/plan/plan.h"
 
 /* The most bytes of a file, which is protobuf's own limit. */
 #define HAUL__ONNX_LIMIT ((uint64_t)1 << 31)

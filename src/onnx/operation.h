@@ -50,7 +50,7 @@ typedef struct haul__onnx_row {
     const char               *name;
     int                       first, last; /* the sets of operators whose form of it Haul has */
     unsigned                  host;        /* bit i: input i says how to compute, and is read on the host */
-    haul__onnx_run_function  *run;         /* NULL: the plan does it (Constant) */
+    haul__onnx_run_function  *run;         /* NULL: another part does it (Constant, If, Loop, Scan) */
     haul__onnx_fold_function *fold;
     haul__onnx_operation      use;
 } haul__onnx_row;
@@ -65,7 +65,12 @@ typedef struct haul__onnx_step {
     const haul__onnx_row  *row;
     int                   *inputs, *outputs;
     int                    input_count, output_count;
-    haul__numbers         *value; /* of the attribute of that name, if it is a small tensor; else NULL */
+    int                   *drops; /* values of its body that go after it */
+    int                    drop_count;
+    int                    bodies[2]; /* of If: then_branch, else_branch; of Loop and Scan: body */
+    int                    body_count;
+    bool                   is_constant; /* a Constant with a tensor: it is there before the first step */
+    haul__numbers         *value;       /* of the attribute of that name, if it is a small tensor; else NULL */
 } haul__onnx_step;
 
 struct haul__onnx_run;

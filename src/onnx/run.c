@@ -21,10 +21,9 @@ static haul_status name_node(const haul__onnx_step *step)
     char               quoted[HAUL__QUOTED_SIZE];
     haul__error_record error;
     haul__error_save(&error);
-    const char  *name = *step->node->name || !step->output_count ? step->node->name : step->node->outputs[0];
     const size_t used = strlen(error.message);
-    snprintf(error.message + used, sizeof error.message - used, ", in the node %s (%.40s)", haul__quoted(name, quoted),
-             step->node->type);
+    snprintf(error.message + used, sizeof error.message - used, ", in the node %s (%.40s)",
+             haul__quoted(haul__onnx_name_of(step->node), quoted), step->node->type);
     haul__error_restore(&error);
     return error.status;
 }
@@ -73,14 +72,14 @@ static haul_status compute(haul__onnx_call *c)
     return status;
 }
 
-static haul_status run_step(haul__onnx_run *run, int number, bool training)
+static haul_status run_step(haul__onnx_run *run, const haul__onnx_step *step, bool training)
 {
-    const haul__onnx_step      *step = &run->plan->steps[number];
-    haul__onnx_call             c = {.run = run, .step = step, .opset = run->plan->model.opset, .training = training};
-    const int                   first = step->output_count ? step->outputs[0] : -1;
-    const haul__onnx_attribute *value = haul__onnx_attribute_of(step->node, "value");
-    if (value && value->tensor && !strcmp(step->node->type, "Constant"))
+    haul__onnx_call c = {.run = run, .step = step, .opset = run->plan->model.opset, .training = training};
+    const int       first = step->output_count ? step->outputs[0] : -1;
+    if (step->is_constant)
         return HAUL_OK; /* it is there already, if something needs it */
+    if (step->body_count)
+        return haul__onnx_control(&c) ? name_node(step) : HAUL_OK;
     const haul__numbers *folded = step->row->fold && first >= 0 ? step->row->fold(&c) : NULL;
     if (c.failed)
         return name_node(step);
@@ -95,14 +94,32 @@ static haul_status run_step(haul__onnx_run *run, int number, bool training)
     return compute(&c) ? name_node(step) : HAUL_OK;
 }
 
-static void drop_after(haul__onnx_run *run, const int *values, int count, int number)
+void haul__onnx_clear(haul__onnx_slot *slot)
 {
-    for (int i = 0; i < count; i++) {
-        haul__onnx_slot *slot = values[i] < 0 ? NULL : &run->slots[values[i]];
-        if (!slot || !slot->made || run->plan->last_use[values[i]] != number)
-            continue;
+    if (slot->made)
         haul_drop(slot->tensor);
-        *slot = (haul__onnx_slot){.tensor = NULL};
+    *slot = (haul__onnx_slot){.tensor = NULL};
+}
+
+haul_status haul__onnx_run_body(haul__onnx_run *run, const haul__onnx_body *body, bool training)
+{
+    haul_status status = HAUL_OK;
+    for (int n = 0; n < body->step_count && !status; n++) {
+        const haul__onnx_step *step = &run->plan->steps[body->first_step + n];
+        status = run_step(run, step, training);
+        for (int i = 0; i < step->drop_count; i++)
+            if (run->slots[step->drops[i]].made)
+                haul__onnx_clear(&run->slots[step->drops[i]]);
+    }
+    return status;
+}
+
+void haul__onnx_free_numbers(haul__numbers *list)
+{
+    while (list) {
+        haul__numbers *next = list->next;
+        haul__free(list);
+        list = next;
     }
 }
 
@@ -153,18 +170,11 @@ haul_tensor *haul__onnx_forward(haul_module *self, haul_args *args)
         status = haul__fail_memory(HAUL__ONNX_CALL, (size_t)run.plan->value_count * sizeof *run.slots);
     if (!status)
         status = begin(&run, self, args);
-    for (int i = 0; i < run.plan->step_count && !status; i++) {
-        status = run_step(&run, i, args->training);
-        drop_after(&run, run.plan->steps[i].inputs, run.plan->steps[i].input_count, i);
-        drop_after(&run, run.plan->steps[i].outputs, run.plan->steps[i].output_count, i);
-    }
+    if (!status)
+        status = haul__onnx_run_body(&run, run.plan->bodies, args->training);
     if (!status)
         y = finish(&run, args);
     haul__free(run.slots);
-    while (run.numbers) {
-        haul__numbers *next = run.numbers->next;
-        haul__free(run.numbers);
-        run.numbers = next;
-    }
+    haul__onnx_free_numbers(run.numbers);
     return haul__result(status ? NULL : y);
 }

@@ -4,7 +4,12 @@
 
 #include "base/alloc.h"
 #include "core/error.h"
-#include "onnx/plan.h"
+#include "onnx/plan/plan.h"
+
+const char *haul__onnx_name_of(const haul__onnx_node *node)
+{
+    return *node->name || !node->output_count ? node->name : node->outputs[0];
+}
 
 static size_t count_nodes(const haul__onnx_graph *g)
 {
@@ -19,10 +24,8 @@ static void add_nodes(const haul__onnx_graph *g, haul__onnx_use *uses, size_t *c
 {
     for (size_t n = 0; n < g->node_count; n++) {
         const haul__onnx_node *node = &g->nodes[n];
-        uses[(*count)++] = (haul__onnx_use){.domain = node->domain,
-                                            .type = node->type,
-                                            .count = 1,
-                                            .node = *node->name || !node->output_count ? node->name : node->outputs[0]};
+        uses[(*count)++] =
+            (haul__onnx_use){.domain = node->domain, .type = node->type, .count = 1, .node = haul__onnx_name_of(node)};
         for (size_t i = 0; i < node->attribute_count; i++)
             if (node->attributes[i].graph)
                 add_nodes(node->attributes[i].graph, uses, count);

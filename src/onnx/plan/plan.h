@@ -1,4 +1,7 @@
-/* A model as steps: its values have numbers, its nodes have rows, and each input is made before it is used. */
+/* A model as steps: its values have numbers, its nodes have rows, and each input is made before it is used.
+ *
+ * Nested graphs, of If, Loop and Scan, are bodies. Values and steps are numbered through all bodies, those of a body in
+ * a row. A nested graph may use the values of the graphs around it. */
 #ifndef HAUL_ONNX_PLAN_H
 #define HAUL_ONNX_PLAN_H
 
@@ -21,21 +24,39 @@ typedef struct haul__onnx_constant {
     haul__numbers           *numbers; /* NULL: it is not on the host */
 } haul__onnx_constant;
 
+typedef struct haul__onnx_body {
+    const haul__onnx_graph *graph;
+    int                     first_step, step_count, first_value, value_count;
+    int                    *inputs, *outputs; /* values; of the model's graph those without initialisers */
+    int                     input_count, output_count;
+} haul__onnx_body;
+
 typedef struct haul__onnx_plan {
     atomic_int              refs; /* modules that have it: the loaded one and its clones */
     haul__onnx_model        model;
-    haul__onnx_step        *steps;
-    int                    *places;   /* the numbers of the steps' inputs and outputs */
-    int                    *last_use; /* of each value: the step after which it goes */
+    haul__onnx_body        *bodies;   /* the model's graph, then the nested ones */
+    haul__onnx_step        *steps;    /* of all bodies */
+    int                    *places;   /* the numbers of the steps' inputs and outputs, and of those of nested graphs */
+    int                    *last_use; /* of each value: the step of its body after which it goes */
+    int                    *drops;    /* the values of each body in the order of last_use */
     haul__onnx_constant    *constants;
     int                    *inputs, *outputs; /* values */
-    int                     step_count, value_count, constant_count, input_count, output_count;
+    int                     body_count, step_count, value_count, constant_count, input_count, output_count;
     const haul__onnx_value *input_infos[HAUL_MAX_DIMS]; /* the graph's descriptions of the inputs */
 } haul__onnx_plan;
 
 /* The plan of a model, which it takes over, also on failure. NULL on failure: `path` is for the message. */
 haul__onnx_plan *haul__onnx_plan_new(haul__onnx_model *model, const char *path, const char *operation);
 void             haul__onnx_plan_release(haul__onnx_plan *plan);
+
+/* Checks a model before it is planned (check.c). */
+haul_status haul__onnx_check(const haul__onnx_model *model, const char *path, const char *operation);
+
+/* The name of a node for messages: that of its first result if it has none. */
+const char *haul__onnx_name_of(const haul__onnx_node *node);
+
+/* The names of the attributes of a node that are nested graphs. Returns how many: 2 for If, 1 for Loop and Scan. */
+int haul__onnx_graphs_of(const haul__onnx_node *node, const char *names[2]);
 
 /* An operator in a model. */
 typedef struct haul__onnx_use {
