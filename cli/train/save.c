@@ -178,7 +178,8 @@ bool trainer_save(trainer *t, bool weights)
     if (!t->run.path)
         return true;
     trainer_rest(t);
-    if (sum_hits(t, numbers) || check_finite(t, &finite) || (!finite && note_divergence(t))) {
+    if (sum_hits(t, numbers) || ranks_gather_state(t) || check_finite(t, &finite) || ranks_all(t, &finite) ||
+        (!finite && note_divergence(t))) {
         complain_error();
         return false;
     }

@@ -479,8 +479,19 @@ static void tell_followed(const trainer *t, haul_recording_report *r, report_don
     out->unfollowed = reason_of(t, r);
 }
 
+/* What each rank has of the optimizer's state; to free. NULL without --shard, and after a failure. */
+static double *state_of_ranks(const trainer *t, haul_status *status)
+{
+    double *bytes = t->options->shard ? calloc((size_t)t->ranks, sizeof *bytes) : NULL;
+    *status = HAUL_OK;
+    if (t->options->shard)
+        *status =
+            bytes ? ranks_share_state(t, bytes) : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    return bytes;
+}
+
 /* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
-static int finish(trainer *t, double began)
+static int tell_done(trainer *t, double began, const double *state_bytes)
 {
     const spilled_bytes   spilled = trainer_spilled(t);
     haul_recording_report steps = {.followed = 0};
@@ -494,6 +505,7 @@ static int finish(trainer *t, double began)
                                .spill_file_seconds = (double)spilled.file_ns / 1e9,
                                .ranks = t->ranks,
                                .group_bytes = ranks_bytes(t),
+                               .state_bytes = state_bytes,
                                .waits = haul_sync_count() - t->waits_before,
                                .step_peak_bytes = t->step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,
@@ -508,6 +520,15 @@ static int finish(trainer *t, double began)
     if (!run_profile_audit(&t->profile, t->run.path, d.audit, sizeof d.audit) || !trainer_save_account(t))
         return EXIT_FAILED;
     return report_tell_done(&t->report, &d) ? EXIT_OK : EXIT_FAILED;
+}
+
+static int finish(trainer *t, double began)
+{
+    haul_status status;
+    double     *bytes = state_of_ranks(t, &status);
+    const int   code = status ? complain_error() : tell_done(t, began, bytes);
+    free(bytes);
+    return code;
 }
 
 int trainer_run(trainer *t)

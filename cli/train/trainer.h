@@ -38,6 +38,7 @@ typedef struct train_options {
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     pipeline;   /* micro-batches of a mini-batch */
     int64_t     pieces;     /* pieces of a mini-batch, for data parallel training; 0: it is not divided */
+    int64_t     shard;      /* 1: each rank has a part of the optimizer's state; 0: all of it */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */
@@ -117,7 +118,8 @@ typedef struct trainer {
     int                ranks;    /* of the group */
     bool               silent;   /* a rank other than 0: it prints and writes nothing */
     ranks_agreement    agreed;
-    bool               trains; /* not only tries steps */
+    int64_t            state_bytes; /* of the optimizer on this rank, with --shard; 0: not known yet */
+    bool               trains;      /* not only tries steps */
     int64_t            tried_steps;
     bool               follows;   /* it records its steps and follows them: */
     haul_recording    *recording; /* of the step; NULL: it runs as it is */

@@ -58,6 +58,7 @@ typedef struct HAUL__DESIGNATED haul_parallel_options {
     int               pieces; /* pieces of a global batch, a power of two; default 8 */
     uint64_t          seed;   /* seed of the random numbers of all pieces */
     haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
+    int               shard;  /* 0: each rank has the whole state of the optimizer; 1: a part of it; default 0 */
 } haul_parallel_options;
 #define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
 HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
@@ -98,6 +99,26 @@ HAUL_API haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor
 
 /* True from the last piece of a step until the first one of the next: the gradients are reduced. False on failure. */
 HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
+
+/* Make the optimizer's step with the gradients of the step that is ready: haul_grad_scaler_step if there is a scaler,
+ * else haul_optimizer_step.
+ *
+ * With .shard = 1 the state of the optimizer is divided among the ranks (ZeRO, stage 1; Rajbhandari et al. 2020): each
+ * parameter has one owner, which keeps its state and updates it, and then all ranks get all parameters. Parameters are
+ * bit-identical to those without shards. They are not cut, so the largest one limits how even the parts are. All ranks
+ * call this function, with optimizers of the same parameters and settings, and it is the only one that makes steps.
+ * State of other ranks' parameters, which a checkpoint has brought, is freed. Each rank sends its parameters to the
+ * others, in addition to the gradients. Clip gradients before, after haul_grad_scaler_unscale if there is a scaler.
+ *
+ * Fails with HAUL_STATE unless haul_parallel_ready; what haul_optimizer_step fails with. If it fails on one of several
+ * ranks, the others fail with its error. */
+HAUL_API haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer);
+
+/* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint. All ranks call it. The other
+ * ranks' parts stay as they are; what rank 0 gets is in host memory, until the next step frees it. The checkpoint is
+ * one file that any number of ranks continues from, with and without shards: all of them load it. Without .shard it
+ * does nothing. */
+HAUL_API haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer);
 
 /* The mean loss of the step that is ready, without dimensions: the sum of all its losses divided by the sum of their
  * weights. Does not wait for the device. Fails with HAUL_STATE before. */

@@ -354,6 +354,11 @@ static bool is_done(const haul_grad_scaler *s, const haul_optimizer *o, int64_t 
     return o->scaler == s && round == s->round;
 }
 
+bool haul__grad_scaler_has_unscaled(const haul_grad_scaler *scaler, const haul_optimizer *optimizer)
+{
+    return is_done(scaler, optimizer, optimizer->unscaled_round);
+}
+
 static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
 {
     static const char operation[] = "haul_grad_scaler_unscale";

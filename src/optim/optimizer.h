@@ -206,6 +206,12 @@ haul_status haul__optimizer_set_all(haul_optimizer *o, const double *values, con
 /* Checks that `scaler`, the argument of that name, is a live scaler; records an error if not. */
 haul_status haul__check_grad_scaler(const haul_grad_scaler *scaler, const char *operation);
 
+/* True if the gradients of this round, until the next haul_grad_scaler_update, were unscaled. */
+bool haul__grad_scaler_has_unscaled(const haul_grad_scaler *scaler, const haul_optimizer *optimizer);
+
+/* The steps that were made with the entry's parameter. Waits for the device if some may have been skipped. */
+haul_status haul__optimizer_entry_steps(const haul__optimizer_entry *e, int64_t *steps);
+
 /* The scaler's state, as part of the optimizer's. */
 #define HAUL__SCALER_SCALE   "grad_scaler.scale"
 #define HAUL__SCALER_TRACKER "grad_scaler.growth_tracker"

@@ -21,14 +21,27 @@
 enum { SCALER_STATES = 2 };
 static const char *const scaler_names[SCALER_STATES] = {HAUL__SCALER_SCALE, HAUL__SCALER_TRACKER};
 
+haul_status haul__optimizer_entry_steps(const haul__optimizer_entry *e, int64_t *steps)
+{
+    *steps = e->steps;
+    if (!e->made)
+        return HAUL_OK;
+    haul_scope *scope = haul__scope_push(NULL);
+    if (!scope)
+        return haul_error_status();
+    const haul_status status = haul_read(haul_select(e->made, 0, e->steps & 1), steps, sizeof *steps);
+    haul_scope_pop(scope);
+    return status;
+}
+
 /* The number of steps as a tensor that the entry holds. */
 static haul_status refresh_steps(haul__optimizer_entry *e)
 {
     haul_scope *scope = haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
-    int64_t     steps = e->steps;
-    haul_status status = e->made ? haul_read(haul_select(e->made, 0, e->steps & 1), &steps, sizeof steps) : HAUL_OK;
+    int64_t     steps;
+    haul_status status = haul__optimizer_entry_steps(e, &steps);
     float       value = (float)steps;
     if (!status)
         status = haul_set_device(haul_cpu());

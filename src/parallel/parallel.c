@@ -21,11 +21,14 @@
 #include "nn/tensors.h"
 #include "optim/optimizer.h"
 #include "parallel/buckets.h"
+#include "parallel/shard.h"
 
 #define NEW      "haul_parallel_new"
 #define BEGIN    "haul_parallel_begin"
 #define BACKWARD "haul_parallel_backward"
 #define LOSS     "haul_parallel_loss"
+#define STEP     "haul_parallel_step"
+#define GATHER   "haul_parallel_gather"
 
 struct haul_parallel {
     haul__object      object;
@@ -46,7 +49,8 @@ struct haul_parallel {
     bool          begun; /* a piece was begun and not finished */
     bool          ready; /* the step is reduced */
     haul__buckets buckets;
-    haul_tensor  *loss; /* of the step that is ready; holds a reference */
+    haul__shards  shards; /* of the optimizer's state; without owners: each rank has all of it */
+    haul_tensor  *loss;   /* of the step that is ready; holds a reference */
 };
 _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 
@@ -55,6 +59,7 @@ _Static_assert(sizeof(haul_parallel) <= 1024, "objects of the user are small");
 static void destroy(void *object)
 {
     haul_parallel *p = object;
+    haul__shards_free(&p->shards);
     haul__buckets_free(&p->buckets);
     haul__flat_free(&p->flat);
     haul__object_release(p->loss);
@@ -86,6 +91,20 @@ static haul_status check_pieces(int pieces, const haul_group *group)
                       ".pieces is %d; a power of two from 1 to %d is expected, for example 8", pieces, HAUL_MAX_PIECES);
 }
 
+static haul_status check_shard(int shard)
+{
+    if (shard == 0 || shard == 1)
+        return HAUL_OK;
+    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shard",
+                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks", shard);
+}
+
+/* With one rank there is nothing to divide. */
+static haul_status make_shards(haul_parallel *p, int shard)
+{
+    return shard && p->tree.ranks > 1 ? haul__shards_init(&p->shards, &p->flat, p->group) : HAUL_OK;
+}
+
 /* The generator belongs to the object alone. */
 static haul_status make_generator(haul_parallel *p)
 {
@@ -106,10 +125,10 @@ static haul_status agree(const haul_parallel *p)
     if (p->tree.ranks == 1)
         return HAUL_OK;
     haul__snprintf(text, sizeof text,
-                   "%d pieces, seed %" PRIu64 "%s, %d parameters and %d buffers of %" PRId64
+                   "%d pieces, seed %" PRIu64 "%s%s, %d parameters and %d buffers of %" PRId64
                    " numbers in %s, names, shapes and dtypes %08x",
-                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->flat.parameters,
-                   p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
+                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->shards.owners ? ", shards" : "",
+                   p->flat.parameters, p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
                    (unsigned)haul__flat_hash(&p->flat));
     return haul__group_agree(p->group, &call, text);
 }
@@ -127,7 +146,7 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
         return NULL;
     }
     if (haul__check_module(options->module, NEW) || haul__group_check(group, NEW) || check_pieces(pieces, group) ||
-        (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
+        check_shard(options->shard) || (options->scaler && haul__check_grad_scaler(options->scaler, NEW)))
         return NULL;
     haul_parallel *p = haul__object_new_zeroed(sizeof *p, &parallel_class);
     if (!p) {
@@ -147,7 +166,7 @@ haul_parallel *haul_parallel_new_with(const haul_parallel_options *options)
     p->count = haul__tree_first(&p->tree, haul_group_rank(group) + 1) - p->first;
     p->dry = haul__is_dry();
     if (!haul__flat_init(&p->flat, p->module, NEW) && !haul__buckets_init(&p->buckets, &p->flat, group, &p->tree) &&
-        !make_generator(p) && !agree(p))
+        !make_shards(p, options->shard) && !make_generator(p) && !agree(p))
         return haul__own(p, NEW);
     haul__object_release(p);
     return NULL;
@@ -378,4 +397,25 @@ haul_tensor *haul_parallel_loss(haul_parallel *parallel)
         return haul__failed_tensor();
     }
     return haul_detach(parallel->loss);
+}
+
+/* ---- steps of an optimizer ---- */
+
+haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer)
+{
+    if (check(parallel, STEP) || haul__check_optimizer(optimizer, STEP))
+        return haul_error_status();
+    if (!parallel->ready)
+        return haul__fail(HAUL_STATE, STEP, "parallel",
+                          "the step has pieces left; make the optimizer's step when haul_parallel_ready is true");
+    if (parallel->shards.owners)
+        return haul__shards_step(&parallel->shards, optimizer, parallel->scaler);
+    return parallel->scaler ? haul_grad_scaler_step(parallel->scaler, optimizer) : haul_optimizer_step(optimizer);
+}
+
+haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer)
+{
+    if (check(parallel, GATHER) || haul__check_optimizer(optimizer, GATHER))
+        return haul_error_status();
+    return parallel->shards.owners ? haul__shards_gather(&parallel->shards, optimizer) : HAUL_OK;
 }

@@ -70,12 +70,24 @@ done
 ranks 0 3 "$first" train "${norms[@]}" --run norms-3
 same norms norms-3
 
-# A run goes on with another number of ranks.
-ranks 0 4 "$first" train "${small[@]}" --epochs 1 --run moved
+# Shards: the same checkpoint, and each rank has a part of the optimizer's state.
+ranks 0 3 "$first" train "${norms[@]}" --shard 1 --run shards
+same norms shards
+check "the parts are shown" grep -q 'optimizer  *[0-9.]* MiB on rank 0, [0-9.]* MiB on rank 1, [0-9.]* MiB on rank 2$' out
+own=$(value shards/log.jsonl done state_bytes) all=$(value shards/log.jsonl done state_bytes_of_all)
+check "rank 0 has about a third" test $((own * 100)) -lt $((all * 40))
+check "no state is there twice" test "$all" -lt $((90 * 1000 * 1000))
+run 2 train --data blobs:100 --shard 1
+check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state among ranks, and needs --pieces" err
+run 2 train --data blobs:100 --pieces 8 --shard 2
+check "two stages" grep -q -- "--shard" err
+
+# A run goes on with another number of ranks, and with the shards of another number or without.
+ranks 0 4 "$first" train "${small[@]}" --epochs 1 --shard 1 --run moved
 ranks 0 3 "$first" train --run moved --resume --epochs 2
 check "4 ranks, then 3" cmp small/weights.safetensors moved/weights.safetensors
 run 0 train "${small[@]}" --epochs 3 --run longer
-run 0 train --run moved --resume --epochs 3
+run 0 train --run moved --resume --epochs 3 --shard 0
 check "then 1" cmp longer/weights.safetensors moved/weights.safetensors
 
 # The best weights of a validation are tested at the end.

@@ -3,8 +3,10 @@
  * launchers. Every rank checks its own results.
  *
  * ctest: */
+#include <math.h>
 #include <string.h>
 
+#include "group/group.h"
 #include "parallel/flat.h"
 #include "support/scope.h"
 
@@ -86,20 +88,48 @@ static int64_t read_all(haul_module *net, float *out)
     return count;
 }
 
+typedef struct training {
+    haul_module      *net;
+    haul_optimizer   *optimizer;
+    haul_grad_scaler *scaler; /* NULL: none */
+    haul_parallel    *parallel;
+    haul_tensor      *x;
+} training;
+
+/* The same each time. */
+static training make(haul_group *g, int shard, bool scales)
+{
+    training t;
+    haul_manual_seed(3);
+    t.net = network();
+    t.optimizer = haul_adamw(t.net, 0.01);
+    t.scaler = scales ? haul_grad_scaler_new(t.optimizer, .init_scale = 1024) : NULL;
+    t.parallel = haul_parallel_new(t.net, .group = g, .pieces = PIECES, .shard = shard, .scaler = t.scaler);
+    t.x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
+    check(haul_error_status());
+    return t;
+}
+
+static void train_steps(const training *t, int first, int end, order o)
+{
+    for (int k = first; k < end; k++) {
+        step(t->parallel, t->net, t->x, k, o);
+        if (t->scaler && k % 2)
+            check(haul_grad_scaler_unscale(t->scaler, t->optimizer));
+        if (!t->scaler || k % 2)
+            haul_clip_grad_norm(t->net, 1);
+        check(haul_parallel_step(t->parallel, t->optimizer));
+        if (t->scaler)
+            check(haul_grad_scaler_update(t->scaler));
+    }
+}
+
 /* The weights after a few steps in this group. */
 static int64_t train(haul_group *g, order o, float *out)
 {
-    haul_manual_seed(3);
-    haul_module    *net = network();
-    haul_optimizer *adamw = haul_adamw(net, 0.01);
-    haul_parallel  *p = haul_parallel_new(net, .group = g, .pieces = PIECES);
-    haul_tensor    *x = haul_normal(HAUL_F32, HAUL_SHAPE(PIECES * SIZE, FEATURES), 0, 1);
-    for (int k = 0; k < STEPS; k++) {
-        step(p, net, x, k, o);
-        haul_clip_grad_norm(net, 1);
-        check(haul_optimizer_step(adamw));
-    }
-    return read_all(net, out);
+    const training t = make(g, 0, false);
+    train_steps(&t, 0, STEPS, o);
+    return read_all(t.net, out);
 }
 
 static void test_parallel_ranks__weights_are_bit_identical_to_those_of_one_rank(void **state)
@@ -223,6 +253,145 @@ static void test_parallel_ranks__a_parameter_without_gradient_holds_its_bucket_b
     }
 }
 
+/* ---- shards ---- */
+
+enum { MOST_STATES = 8 * LAYERS };
+
+/* The bytes of the optimizer's state on this rank; Adam's steps are not counted. */
+static int64_t state_bytes(haul_optimizer *o)
+{
+    haul_named_tensor all[MOST_STATES];
+    const int         n = haul_optimizer_state(o, all, MOST_STATES);
+    int64_t           bytes = 0;
+    assert_in_range(n, 0, MOST_STATES);
+    for (int i = 0; i < n; i++)
+        if (haul_tensor_count(all[i].tensor) > 1)
+            bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
+    return bytes;
+}
+
+static int64_t over_ranks(int64_t own)
+{
+    int64_t all[64], bytes[64], sum = 0;
+    for (int r = 0; r < size; r++)
+        bytes[r] = (int64_t)sizeof *all;
+    all[rank] = own;
+    const haul__group_call call = {.name = "test", .what = "bytes"};
+    check(haul__work_wait(haul__group_gather_begin(group, &call, all, bytes)));
+    for (int r = 0; r < size; r++)
+        sum += all[r];
+    return sum;
+}
+
+static void test_parallel_ranks__shards_have_the_bits_of_one_rank_in_a_part_of_the_memory(void **state)
+{
+    (void)state;
+    float want[MOST_VALUES], got[MOST_VALUES];
+    for (int scales = 0; scales <= 1; scales++) {
+        const training one = make(haul_group_get("none"), 0, scales), t = make(group, 1, scales);
+        train_steps(&one, 0, STEPS, IN_ORDER);
+        train_steps(&t, 0, STEPS, IN_ORDER);
+        const int64_t count = read_all(one.net, want);
+        assert_int_equal(read_all(t.net, got), count);
+        assert_memory_equal(got, want, (size_t)count * sizeof *got);
+        const int64_t whole = state_bytes(one.optimizer), own = state_bytes(t.optimizer);
+        assert_int_equal(whole, 2 * count * (int64_t)sizeof *got);
+        assert_int_equal(over_ranks(own), whole);
+        assert_true(size == 1 || own < whole);
+        assert_int_equal(haul_optimizer_steps(t.optimizer), STEPS);
+    }
+}
+
+/* A step that is skipped is skipped everywhere, also where no own gradient is infinite. */
+static void test_parallel_ranks__a_gradient_that_is_not_finite_skips_the_step_of_all_shards(void **state)
+{
+    (void)state;
+    const training t = make(group, 1, true);
+    float          before[MOST_VALUES], after[MOST_VALUES];
+    train_steps(&t, 0, 1, IN_ORDER);
+    const int64_t count = read_all(t.net, before);
+    step(t.parallel, t.net, t.x, 1, IN_ORDER);
+    haul_tensor *gradient = haul_tensor_grad(haul_module_parameter(t.net, "5.bias"));
+    haul_fill_into(gradient, INFINITY);
+    check(haul_parallel_step(t.parallel, t.optimizer));
+    check(haul_grad_scaler_update(t.scaler));
+    read_all(t.net, after);
+    assert_memory_equal(after, before, (size_t)count * sizeof *after);
+    assert_true(haul_grad_scaler_factor(t.scaler) == 512);
+    assert_int_equal(haul_optimizer_steps(t.optimizer), 1);
+}
+
+/* The state that rank 0 has gathered is that of one rank. */
+static void compare_states(haul_optimizer *a, haul_optimizer *b)
+{
+    haul_named_tensor x[MOST_STATES], y[MOST_STATES];
+    const int         n = haul_optimizer_state(a, x, MOST_STATES);
+    assert_int_equal(haul_optimizer_state(b, y, MOST_STATES), n);
+    for (int i = 0; i < n; i++) {
+        float         u[64], v[64];
+        const int64_t count = haul_tensor_count(x[i].tensor);
+        assert_string_equal(x[i].name, y[i].name);
+        assert_int_equal(haul_tensor_count(y[i].tensor), count);
+        if (haul_tensor_dtype(x[i].tensor) != HAUL_F32)
+            continue;
+        check(haul_read(x[i].tensor, u, (size_t)count * sizeof *u));
+        check(haul_read(y[i].tensor, v, (size_t)count * sizeof *v));
+        assert_memory_equal(u, v, (size_t)count * sizeof *u);
+    }
+}
+
+static void test_parallel_ranks__a_gathered_state_continues_with_and_without_shards(void **state)
+{
+    (void)state;
+    float want[MOST_VALUES], got[MOST_VALUES];
+    for (int scales = 0; scales <= 1; scales++) {
+        const training one = make(haul_group_get("none"), 0, scales), t = make(group, 1, scales);
+        train_steps(&one, 0, 2, IN_ORDER);
+        train_steps(&t, 0, 2, IN_ORDER);
+        const int64_t own = state_bytes(t.optimizer);
+        check(haul_parallel_gather(t.parallel, t.optimizer));
+        if (rank == 0)
+            compare_states(one.optimizer, t.optimizer);
+        else
+            assert_int_equal(state_bytes(t.optimizer), own);
+        /* On, after the state has come to rank 0. */
+        train_steps(&t, 2, STEPS, IN_ORDER);
+        assert_int_equal(over_ranks(state_bytes(t.optimizer)), state_bytes(one.optimizer));
+        /* The state of one rank as a checkpoint, which ranks with shards read. */
+        haul_named_tensor all[MOST_STATES];
+        const training    u = make(group, 1, scales);
+        const int         n = haul_optimizer_state(one.optimizer, all, MOST_STATES);
+        check(haul_optimizer_load_state(u.optimizer, all, n, 2));
+        check(haul_module_copy(u.net, one.net));
+        train_steps(&u, 2, STEPS, IN_ORDER);
+        train_steps(&one, 2, STEPS, IN_ORDER);
+        const int64_t count = read_all(one.net, want);
+        read_all(t.net, got);
+        assert_memory_equal(got, want, (size_t)count * sizeof *got);
+        read_all(u.net, got);
+        assert_memory_equal(got, want, (size_t)count * sizeof *got);
+        assert_int_equal(over_ranks(state_bytes(u.optimizer)), state_bytes(one.optimizer));
+    }
+}
+
+static void test_parallel_ranks__wrong_shards_are_refused(void **state)
+{
+    (void)state;
+    haul_module *net = network();
+    assert_null(haul_parallel_new(net, .shard = 2));
+    assert_non_null(strstr(haul_error_message(), ".shard is 2; 0 is expected, or 1"));
+    assert_null(haul_parallel_new(net, .shard = -1));
+    haul_error_clear();
+    const training t = make(group, 1, false);
+    assert_int_equal(haul_parallel_step(t.parallel, t.optimizer), HAUL_STATE);
+    assert_non_null(strstr(haul_error_message(), "the step has pieces left"));
+    assert_int_not_equal(haul_parallel_step(NULL, t.optimizer), HAUL_OK);
+    assert_int_not_equal(haul_parallel_step(t.parallel, NULL), HAUL_OK);
+    assert_int_not_equal(haul_parallel_gather(NULL, t.optimizer), HAUL_OK);
+    assert_int_not_equal(haul_parallel_gather(t.parallel, (haul_optimizer *)t.net), HAUL_OK);
+    haul_error_clear();
+}
+
 /* ---- a pass that fails ---- */
 
 static haul_tensor *refuse(haul_tensor *gradient, void *context)
@@ -266,6 +435,10 @@ int main(void)
         T(weights_are_bit_identical_to_those_of_one_rank),
         T(exchanges_begin_within_the_backward_pass),
         T(a_parameter_without_gradient_holds_its_bucket_back),
+        T(shards_have_the_bits_of_one_rank_in_a_part_of_the_memory),
+        T(a_gradient_that_is_not_finite_skips_the_step_of_all_shards),
+        T(a_gathered_state_continues_with_and_without_shards),
+        T(wrong_shards_are_refused),
         T(a_pass_that_fails_ends_the_step_on_all_ranks),
     };
     return cmocka_run_group_tests(tests, group_setup, NULL);

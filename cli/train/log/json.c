@@ -303,6 +303,17 @@ cJSON *form_memory(double elapsed, const report_memory *m)
     return event;
 }
 
+static void put_state(cJSON *event, const report_done *d)
+{
+    double all = 0;
+    if (!d->state_bytes)
+        return;
+    for (int r = 0; r < d->ranks; r++)
+        all += d->state_bytes[r];
+    json_number(event, "state_bytes", d->state_bytes[0]);
+    json_number(event, "state_bytes_of_all", all);
+}
+
 cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats *moved)
 {
     cJSON *event = begin("done", elapsed);
@@ -325,6 +336,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_seconds(event, "spill_file_seconds", d->spill_file_seconds);
     put_count(event, "ranks", d->ranks);
     put_count(event, "group_bytes", d->group_bytes);
+    put_state(event, d);
     put_count(event, "waits", d->waits);
     put_count(event, "followed", d->followed);
     put_count(event, "eager_steps", d->eager_steps);

@@ -119,25 +119,26 @@ typedef struct report_memory {
 } report_memory;
 
 typedef struct report_done {
-    haul_device *device;
-    double       step_seconds, seconds;       /* step: the median */
-    int64_t      epochs;                      /* trained in this run */
-    int64_t      peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to find out */
-    int64_t      limit_bytes;                 /* 0: none */
-    int64_t      spilled_bytes;               /* moved to host memory or a file for lack of room */
-    int64_t      spilled_to_file_bytes;       /* of these: to the file */
-    double       spill_file_seconds;          /* that the training waited for the file */
-    int64_t      followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
-    const char  *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
-    int          ranks;                       /* processes that trained together */
-    int64_t      group_bytes;                 /* that rank 0 sent to the others */
-    int64_t      waits;                       /* how often the training thread came to wait for a device */
-    int64_t      best_epoch;
-    double       best_loss;
-    bool         validation;
-    bool         tested; /* with validation: the best weights were measured on the test data */
-    double       test_loss, test_accuracy;
-    char         audit[320]; /* what the audit of a profile found, in half a sentence; "": there is no profile */
+    haul_device  *device;
+    double        step_seconds, seconds;       /* step: the median */
+    int64_t       epochs;                      /* trained in this run */
+    int64_t       peak_bytes, step_peak_bytes; /* of the device's memory; 0: there were too few steps to find out */
+    int64_t       limit_bytes;                 /* 0: none */
+    int64_t       spilled_bytes;               /* moved to host memory or a file for lack of room */
+    int64_t       spilled_to_file_bytes;       /* of these: to the file */
+    double        spill_file_seconds;          /* that the training waited for the file */
+    int64_t       followed, eager_steps;       /* mini-batches whose recorded step was followed, and the others */
+    const char   *unfollowed;                  /* why the last step that could have been followed was not; "": it was */
+    int           ranks;                       /* processes that trained together */
+    int64_t       group_bytes;                 /* that rank 0 sent to the others */
+    const double *state_bytes;                 /* of the optimizer's state on each rank, with --shard; else NULL */
+    int64_t       waits;                       /* how often the training thread came to wait for a device */
+    int64_t       best_epoch;
+    double        best_loss;
+    bool          validation;
+    bool          tested; /* with validation: the best weights were measured on the test data */
+    double        test_loss, test_accuracy;
+    char          audit[320]; /* what the audit of a profile found, in half a sentence; "": there is no profile */
 } report_done;
 
 /* Each logs one event. False after a complaint. */

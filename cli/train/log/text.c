@@ -427,6 +427,17 @@ static void print_saved(const report *r, const report_done *d)
         print_longer(r->run->path, d->epochs);
 }
 
+/* What each rank has of the optimizer's state; of many ranks the first ones. */
+static void print_state(const report_done *d)
+{
+    enum { SHOWN = 8 };
+    char text[400] = "";
+    for (int r = 0; d->state_bytes && r < d->ranks && r < SHOWN; r++)
+        append(text, sizeof text, "%s%s on rank %d", r ? ", " : "", text_bytes((int64_t)d->state_bytes[r]), r);
+    if (d->state_bytes)
+        print_fact("  optimizer", END, "%s%s", text, d->ranks > SHOWN ? ", ..." : "");
+}
+
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)
 {
     const char *device = haul_device_name(d->device);
@@ -443,6 +454,7 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
                    text_count(whole_number(r->last_speed)));
     if (d->ranks > 1)
         print_fact("  ranks", END, "%d; rank 0 sent %s to the others", d->ranks, text_bytes(d->group_bytes));
+    print_state(d);
     if (*d->unfollowed)
         print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
                    text_count(d->followed + d->eager_steps), d->unfollowed);

@@ -4,6 +4,7 @@
 
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
+#include "cli/train/pieces/ranks.h"
 #include "cli/train/place/place.h"
 #include "group/tree.h"
 
@@ -33,6 +34,12 @@ bool pieces_suit(const train_options *o)
                   {o->pipeline > 1, "--pipeline", "leave one of them out"},
                   {o->plan != NULL, "--plan", "leave one of them out"},
                   {o->devices != NULL, "--devices", "leave one of them out"}};
+    if (!o->pieces && o->shard && !o->resume) {
+        complain(
+            "--shard 1 divides the optimizer's state among ranks, and needs --pieces; give both, and start several "
+            "ranks: mpirun -n 2 haul train ... --shard 1");
+        return false;
+    }
     if (!o->pieces)
         return true;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -63,9 +70,9 @@ haul_status pieces_begin(trainer *t)
     t->tried_steps = 0;
     if (!t->options->pieces)
         return HAUL_OK;
-    t->parallel =
-        haul_parallel_new(t->net, .group = t->group ? t->group : haul_group_get("none"),
-                          .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed, .scaler = t->scaler);
+    t->parallel = haul_parallel_new(t->net, .group = t->group ? t->group : haul_group_get("none"),
+                                    .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed,
+                                    .scaler = t->scaler, .shard = (int)t->options->shard);
     return t->parallel ? HAUL_OK : haul_error_status();
 }
 
@@ -126,7 +133,9 @@ static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step
 
 static haul_status update(trainer *t)
 {
-    haul_status status = t->scaler ? haul_grad_scaler_step(t->scaler, t->optimizer) : haul_optimizer_step(t->optimizer);
+    haul_status status = haul_parallel_step(t->parallel, t->optimizer);
+    if (!status && t->options->shard && t->trains && !t->state_bytes)
+        status = ranks_measure_state(t);
     if (!status && t->scaler)
         status = haul_grad_scaler_update(t->scaler);
     if (!status)

@@ -157,6 +157,52 @@ haul_status ranks_sum(const trainer *t, double *numbers, int count)
     return status;
 }
 
+haul_status ranks_all(const trainer *t, bool *holds)
+{
+    const haul__group_call call = {.name = NAME};
+    uint64_t               bits = !*holds;
+    if (t->ranks <= 1)
+        return HAUL_OK;
+    const haul_status status = haul__group_or(t->group, &call, &bits);
+    *holds = !bits;
+    return status;
+}
+
+/* ---- the optimizer's state ---- */
+
+haul_status ranks_measure_state(trainer *t)
+{
+    const int          count = haul_optimizer_state(t->optimizer, NULL, 0);
+    haul_named_tensor *all = count < 0 ? NULL : calloc((size_t)count + 1, sizeof *all);
+    if (count < 0)
+        return haul_error_status();
+    if (!all)
+        return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    const int filled = haul_optimizer_state(t->optimizer, all, count);
+    t->state_bytes = 0;
+    for (int i = 0; i < filled; i++)
+        t->state_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
+    free(all);
+    return filled < 0 ? haul_error_status() : HAUL_OK;
+}
+
+haul_status ranks_share_state(const trainer *t, double *bytes)
+{
+    const haul__group_call call = {.name = NAME};
+    const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
+    if (t->ranks <= 1) {
+        bytes[0] = (double)t->state_bytes;
+        return HAUL_OK;
+    }
+    bytes[haul_group_rank(t->group)] = (double)t->state_bytes;
+    return haul__group_share_numbers(t->group, &call, &tree, bytes, 1);
+}
+
+haul_status ranks_gather_state(const trainer *t)
+{
+    return t->parallel ? haul_parallel_gather(t->parallel, t->optimizer) : HAUL_OK;
+}
+
 int64_t ranks_bytes(const trainer *t)
 {
     haul_group_properties group = {.sent_bytes = 0};

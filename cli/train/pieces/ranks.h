@@ -34,6 +34,18 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out);
 /* All ranks get the network of rank 0. */
 haul_status ranks_share_network(const trainer *t);
 
+/* With --shard: notes the memory of the optimizer's state on this rank, after a step. */
+haul_status ranks_measure_state(trainer *t);
+
+/* The noted memory of all ranks: an array of t->ranks. */
+haul_status ranks_share_state(const trainer *t, double *bytes);
+
+/* With --shard: rank 0 gets the whole state of the optimizer, for a checkpoint. */
+haul_status ranks_gather_state(const trainer *t);
+
+/* True for all ranks if for all. */
+haul_status ranks_all(const trainer *t, bool *holds);
+
 /* Bytes that this rank has sent to others. */
 int64_t ranks_bytes(const trainer *t);
 

@@ -151,7 +151,7 @@ def run_all(seen):
         "placed": (0, "--model simplecnn --data shapes:32 --batch 16 --epochs 1 --workers 0 --devices cpu,sim:h200".split()),
         "spilling": (0, "--model dense --data shapes:32 --batch 16 --epochs 1 --log-every 1 --device sim:laptop-4g "
                         "--spill on".split()),
-        "pieces": (0, "--model dense --data blobs:64 --batch 16 --pieces 4 --epochs 1 --device cpu".split()),
+        "pieces": (0, "--model dense --data blobs:64 --batch 16 --pieces 4 --shard 1 --epochs 1 --device cpu".split()),
         "short": (0, "--model dense --data blobs:16 --batch 16 --epochs 1 --device cpu".split()),
     }
     for run, (code, arguments) in kept.items():
