@@ -26,9 +26,9 @@ static const help_entry environment[] = {
     {"HAUL_CPU_LEVEL", "base, v3 or v4: use only instructions of that level. Any other value is an error."},
     {"HAUL_PUBLISH", "off: haul train publishes nothing for haul top. Otherwise the folder for published pages."},
     {"HAUL_WITHOUT",
-     "Implementations of matrix products and convolutions to disable, separated by commas: "
+     "Implementations of matrix products, convolutions and spectra to disable, separated by commas: "
      "winograd, products, onednn, panels, pixels, direct, tiles, cublaslt, cudnn, kernel_teams, "
-     "kernel_tiles. Haul uses the next implementation that can compute the call. fusion is one as well: "
+     "kernel_tiles, lapack. Haul uses the next implementation that can compute the call. fusion is one as well: "
      "without it followed steps compute each pointwise operation by itself. A wrong name is an error."},
     {"HAUL_DEBUG",
      "Words, separated by commas. lifetimes finds every use of an object that does not exist any more, and says where "
@@ -48,6 +48,9 @@ static const help_entry environment[] = {
     {"HAUL_GROUP_LIMIT", "How many seconds a collective waits for a rank; 300 unless set. A wrong value is an error."},
     {"HAUL_CURL",
      "The path of libcurl, with which haul train --data fetches files; by default libcurl.so.4 of the system."},
+    {"HAUL_LAPACK",
+     "The LAPACK library to open, for eigenvalues and singular values of matrices above 64 rows and columns; "
+     "by default libopenblas.so.0, libflexiblas.so.3, libmkl_rt.so.2 or liblapack.so.3."},
     {"http_proxy, https_proxy, no_proxy", "The proxies through which files are fetched, as curl has them."},
     {NULL, NULL}};
 

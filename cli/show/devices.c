@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/lapack/library.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
@@ -22,9 +23,20 @@ static void print_line(const char *name, const char *text)
     print_wrapped(text, INDENT, INDENT);
 }
 
+/* Asked for here only, because opening a library takes longer than most commands. */
+static const char *lapack(char *text, size_t size)
+{
+    const char *reason;
+    if (haul__lapack(&reason))
+        snprintf(text, size, "LAPACK: %s", haul__lapack_path());
+    else
+        snprintf(text, size, "no LAPACK: %s", reason);
+    return text;
+}
+
 static void print_device(const haul_device_report *report, const haul_device_properties *p)
 {
-    char text[256];
+    char text[320];
     print_line(report->name, p->model);
     if (p->kind == HAUL_KIND_META)
         return;
@@ -34,12 +46,15 @@ static void print_device(const haul_device_report *report, const haul_device_pro
     print_line("", text);
     if (*p->driver)
         print_line("", p->driver);
-    if (*p->libraries)
+    if (strcmp(report->name, "cpu") == 0)
+        print_line("", lapack(text, sizeof text));
+    else if (*p->libraries)
         print_line("", p->libraries);
 }
 
 static cJSON *device_json(const haul_device_report *report, const haul_device_properties *p)
 {
+    char   text[320];
     cJSON *object = cJSON_CreateObject();
     json_text(object, "name", report->name);
     json_bool(object, "usable", report->usable);
@@ -51,7 +66,7 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
     json_text(object, "kind", kind_names[p->kind]);
     json_text(object, "model", p->model);
     json_text(object, "driver", p->driver);
-    json_text(object, "libraries", p->libraries);
+    json_text(object, "libraries", strcmp(report->name, "cpu") == 0 ? lapack(text, sizeof text) : p->libraries);
     json_number(object, "compute_units", p->compute_units);
     json_number(object, "memory_bytes", (double)p->memory_bytes);
     json_bool(object, "shares_host_memory", p->shares_host_memory);

@@ -88,11 +88,13 @@ HAUL_API haul_status haul_qr(haul_tensor *a, haul_tensor **q, haul_tensor **r);
 
 /* a = v diag(w) v^T for symmetric matrices, by Jacobi's method: eigenvalues in ascending order, and orthonormal
  * eigenvectors as the columns of v, whose signs are arbitrary. Only elements on and below the diagonal of a are read.
- * The gradient through v needs distinct eigenvalues. NaN or an infinity makes the results of its matrix NaN. Fails with
- * HAUL_UNSUPPORTED for n above 512. On failure both results are failed tensors.
+ * The gradient through v needs distinct eigenvalues. NaN or an infinity makes the results of its matrix NaN. On
+ * failure both results are failed tensors.
  *
  * For n above 64 it computes on the CPU, in one thread for each matrix: an a on another device is copied there, and the
- * results back, as events and ledgers count. Some hundreds of rows take seconds.
+ * results back, as events and ledgers count. LAPACK's syevd then takes the place of Jacobi's method, if there is a
+ * LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without it some hundreds of rows take seconds, and n above 512 fails
+ * with HAUL_UNSUPPORTED.
  *
  * - a: [..., n, n], symmetric
  * - w: gets the eigenvalues, [..., n]
@@ -101,11 +103,11 @@ HAUL_API haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v)
 
 /* a = u diag(s) vt by one-sided Jacobi rotations: singular values in descending order, orthonormal columns of u and
  * rows of vt, whose signs are arbitrary. k is the smaller of m and n. The gradient through u and vt needs distinct
- * singular values other than 0. NaN or an infinity makes the singular values of its matrix NaN. Fails with
- * HAUL_UNSUPPORTED for k above 512. On failure the results are failed tensors.
+ * singular values other than 0. NaN or an infinity makes the singular values of its matrix NaN. On failure
+ * the results are failed tensors.
  *
- * For k above 64 it computes on the CPU, in one thread for each matrix: an a on another device is copied there, and the
- * results back, as events and ledgers count. Some hundreds of rows take seconds.
+ * For k above 64 it computes on the CPU, by LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it k
+ * above 512 fails with HAUL_UNSUPPORTED.
  *
  * - a: [..., m, n]
  * - u: gets [..., m, k]
@@ -115,7 +117,7 @@ HAUL_API haul_status haul_svd(haul_tensor *a, haul_tensor **u, haul_tensor **s, 
 
 /* The pseudo-inverse (Moore, Penrose) by haul_svd: [..., n, m]. Its gradient needs the rank to stay the same.
  *
- * - a: [..., m, n], the smaller of which is at most 512; above 64 it computes on the CPU, as haul_svd
+ * - a: [..., m, n]; if the smaller of both is above 64, it computes on the CPU, as haul_svd
  * - cutoff: singular values of at most this times the largest one count as 0; 0: the larger of m and n times the
  * dtype's precision, 2^-23 or 2^-52 */
 HAUL_API haul_tensor *haul_pinv(haul_tensor *a, double cutoff);

@@ -80,6 +80,7 @@ enum { HAUL_OPERATION_MAX_IMPLEMENTATIONS = 16 };
  *   "cublaslt", "cudnn", "kernel_teams" and "kernel_tiles", as far as the device and its libraries have them, and last
  *   "kernel", the reference. Those that `$HAUL_WITHOUT` names are not listed. For some shapes an implementation is
  *   asked after the next one of the list, which is faster then.
+ * - haul_eigh and haul_svd have "lapack" on CPUs with a LAPACK library, and "kernel".
  * - Operations that the program registered have "kernel" or "operations", or "host" for a function over host memory,
  *   which only the CPU has.
  * - Other operations have one: "kernel", or "view" if results share memory with operands and nothing is computed, or

@@ -1,4 +1,4 @@
-/* Implementations of matrix products and convolutions, as values in ordered lists.
+/* Implementations of matrix products, convolutions and spectra, as values in ordered lists.
  *
  * A backend lists its own (`implementations` in its table); src/ops lists the portable kernels, which come after them.
  * The first implementation that does not refuse a problem computes it (engine/implementation.h). */
@@ -48,7 +48,22 @@ typedef struct haul__conv2d {
     size_t              scratch_bytes;
 } haul__conv2d;
 
-typedef enum haul__problem { HAUL__PROBLEM_GEMM, HAUL__PROBLEM_CONV2D } haul__problem;
+/* Eigenvalues and eigenvectors of symmetric matrices [count, n, n], of which the lower triangle counts, or with `svd`
+ * the reduced singular value decomposition of [count, m, n]. All matrices are row-major and dense; k is the smaller of
+ * m and n. values is [count, k], left [count, m, k], with vectors as columns, right [count, k, n] and NULL for
+ * eigenvalues. */
+typedef struct haul__spectrum {
+    bool                svd;
+    haul_dtype          dtype; /* f32 or f64 */
+    int64_t             count, m, n;
+    const haul__buffer *a, *values, *left, *right;
+    int64_t             a_offset, values_offset, left_offset, right_offset; /* elements */
+} haul__spectrum;
+
+/* Matrices of at most so many rows or columns are for kernels, on every device. */
+enum { HAUL__SPECTRUM_SMALL = 64 };
+
+typedef enum haul__problem { HAUL__PROBLEM_GEMM, HAUL__PROBLEM_CONV2D, HAUL__PROBLEM_SPECTRUM } haul__problem;
 
 /* ---- implementations ---- */
 
@@ -59,7 +74,7 @@ typedef enum haul__implementation_id {
     HAUL__IMPLEMENTATIONS
 } haul__implementation_id;
 
-/* `problem` is a haul__gemm or a haul__conv2d, according to `of`. */
+/* `problem` is a haul__gemm, a haul__conv2d or a haul__spectrum, according to `of`. */
 struct haul__implementation {
     haul__problem           of;
     haul__implementation_id id;

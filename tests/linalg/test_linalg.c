@@ -200,6 +200,25 @@ static void low_rank(haul_device *device)
     assert_refused(haul_pinv(x, -1), HAUL_INVALID_ARGUMENT, "cutoff is -1");
 }
 
+/* A matrix with NaN in the batch changes no other one. */
+static void large_with_nan(haul_device *device)
+{
+    haul_tensor *x = sample_tensor(device, HAUL_F64, HAUL_SHAPE(3, 80, 80), 4, NULL), *a = haul_add(x, adjoint(x));
+    haul_tensor *parts[] = {haul_select(a, 0, 0), haul_full_like(haul_select(a, 0, 1), NAN), haul_select(a, 0, 2)};
+    haul_tensor *mixed = haul_stack(parts, 3, 0), *w, *v, *u, *s, *vt, *all_w, *all_v, *all_u, *all_s, *all_vt;
+    assert_succeeded(haul_eigh(a, &all_w, &all_v), "eigh");
+    assert_succeeded(haul_svd(a, &all_u, &all_s, &all_vt), "svd");
+    assert_succeeded(haul_eigh(mixed, &w, &v), "eigh");
+    assert_succeeded(haul_svd(mixed, &u, &s, &vt), "svd");
+    haul_tensor *some[] = {w, v, s, u, vt}, *all[] = {all_w, all_v, all_s, all_u, all_vt};
+    for (int i = 0; i < 5; i++) {
+        assert_equal_bits(haul_select(some[i], 0, 0), haul_select(all[i], 0, 0), "the matrix before");
+        assert_equal_bits(haul_select(some[i], 0, 2), haul_select(all[i], 0, 2), "the matrix after");
+        if (i < 3)
+            assert_true(isnan(haul_item(haul_sum(haul_select(some[i], 0, 1)))));
+    }
+}
+
 /* Matrices that are computed on the CPU: results and gradients are on the device of a. */
 static void moved(haul_device *device)
 {
@@ -217,13 +236,27 @@ static void moved(haul_device *device)
     assert_near(g, own, 300, "the gradient of the trace");
 }
 
+static bool has_lapack(void)
+{
+    const char *name = "";
+    haul_operation_implementations(haul_operation_find("haul_svd"), haul_cpu(), &name, 1);
+    return strcmp(name, "lapack") == 0;
+}
+
+/* Without LAPACK matrices of more than 512 rows are refused. */
 static void too_large(haul_device *device)
 {
     haul_tensor *a = haul_to(haul_ones(HAUL_F32, HAUL_SHAPE(513, 513)), device), *u, *s, *vt;
-    assert_int_equal(haul_eigh(a, &u, &s), HAUL_UNSUPPORTED);
-    check_refused(has_failed(u) && has_failed(s), HAUL_UNSUPPORTED, "at most 512");
-    assert_int_equal(haul_svd(a, &u, &s, &vt), HAUL_UNSUPPORTED);
-    check_refused(has_failed(u) && has_failed(s) && has_failed(vt), HAUL_UNSUPPORTED, "is 513");
+    if (has_lapack()) {
+        assert_succeeded(haul_eigh(a, &s, &u), "eigh");
+        assert_near(haul_slice(s, 0, 512, 513, 1), haul_full_like(haul_slice(s, 0, 512, 513, 1), 513), 300, "513");
+        assert_ptr_equal(haul_tensor_device(u), device);
+    } else {
+        assert_int_equal(haul_eigh(a, &u, &s), HAUL_UNSUPPORTED);
+        check_refused(has_failed(u) && has_failed(s), HAUL_UNSUPPORTED, "at most 512");
+        assert_int_equal(haul_svd(a, &u, &s, &vt), HAUL_UNSUPPORTED);
+        check_refused(has_failed(u) && has_failed(s) && has_failed(vt), HAUL_UNSUPPORTED, "is 513");
+    }
     assert_int_equal(haul_svd(a, &u, NULL, &vt), HAUL_INVALID_ARGUMENT);
     check_refused(has_failed(u) && has_failed(vt), HAUL_INVALID_ARGUMENT, "s is NULL");
     assert_int_equal(haul_svd(haul_slice(a, 0, 0, 0, 1), &u, &s, &vt), HAUL_OK);
@@ -236,6 +269,7 @@ static void test_linalg__eigenvalues_and_singular_values(void **state)
     on_devices(eigenvalues);
     on_devices(singular_values);
     on_devices(low_rank);
+    on_devices(large_with_nan);
     on_devices(moved);
     on_devices(too_large);
 }
@@ -275,6 +309,11 @@ static void test_linalg__threads_change_no_bit(void **state)
         subject large = {HAUL_F64, 1, 200, what}, both = {HAUL_F32, 3, 150, what};
         assert_same_for_threads(compute, &large);
         assert_same_for_threads(compute, &both);
+    }
+    for (int what = 6; what < 8; what++) {
+        subject one = {HAUL_F64, 1, 130, what}, several = {HAUL_F32, 5, 80, what};
+        assert_same_for_threads(compute, &one);
+        assert_same_for_threads(compute, &several);
     }
 }
 

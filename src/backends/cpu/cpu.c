@@ -73,6 +73,7 @@ const haul__implementation haul__cpu_implementations[] = {
     {HAUL__PROBLEM_CONV2D, HAUL__BY_panels, .refuses = haul__cpu_conv2d_panels_refuse,
      .is_slower = haul__cpu_conv2d_panels_are_slower, .run = haul__cpu_conv2d_panels},
     {HAUL__PROBLEM_CONV2D, HAUL__BY_pixels, .refuses = haul__cpu_conv2d_pixels_refuse, .run = haul__cpu_conv2d_pixels},
+    {HAUL__PROBLEM_SPECTRUM, HAUL__BY_lapack, .refuses = haul__cpu_lapack_refuses, .run = haul__cpu_lapack},
 #endif
     {HAUL__PROBLEM_CONV2D, HAUL__BY_direct, .refuses = haul__cpu_conv2d_direct_refuses, .run = haul__cpu_conv2d_direct},
     {.refuses = NULL},

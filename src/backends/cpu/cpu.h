@@ -66,6 +66,10 @@ haul_status haul__cpu_conv2d_pixels(haul__stream *s, const void *problem);
 const char *haul__cpu_conv2d_direct_refuses(haul_device *device, const void *problem);
 haul_status haul__cpu_conv2d_direct(haul__stream *s, const void *problem);
 
+/* lapack/spectrum.c: the implementation "lapack" */
+const char *haul__cpu_lapack_refuses(haul_device *device, const void *problem);
+haul_status haul__cpu_lapack(haul__stream *s, const void *problem);
+
 /* conv2d/choice.c: true if panels are faster than oneDNN, and if pixels are faster than panels. */
 bool haul__cpu_conv2d_onednn_is_slower(haul_device *device, const void *problem);
 bool haul__cpu_conv2d_panels_are_slower(haul_device *device, const void *problem);

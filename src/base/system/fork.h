@@ -16,6 +16,7 @@ typedef enum haul__fork_order {
     HAUL__FORK_OPTIMIZERS,
     HAUL__FORK_GROUPS,
     HAUL__FORK_ONEDNN,
+    HAUL__FORK_LAPACK,
     HAUL__FORK_RESIDENCY,
     HAUL__FORK_DERIVED,
     HAUL__FORK_REASONS,

@@ -98,7 +98,7 @@ static haul_status infer(haul__call *c)
     return haul__describe(c, W, a->dtype, &values) ? haul_error_status() : haul__describe(c, V, a->dtype, &a->shape);
 }
 
-static haul_status compute(haul__call *c)
+static haul_status jacobi(haul__call *c)
 {
     haul_tensor *given = c->operands[0], *w = c->results[W], *v = c->results[V];
     haul_tensor *a = haul__temporary(c, given->dtype, &given->shape),
@@ -113,6 +113,11 @@ static haul_status compute(haul__call *c)
     p.items = haul__matrices(given).count;
     return haul__launch_kernel(c, HAUL__K_eigh, a->dtype, HAUL__OUT(w, v, a, rows), HAUL__PARAMS(p),
                                .grain = 1 + 16384 / (p.n * p.n * p.n + 1));
+}
+
+static haul_status compute(haul__call *c)
+{
+    return haul__spectrum_compute(c, jacobi);
 }
 
 /* About eight rounds of n^2 / 2 rotations, each of three rows or columns of six operations an element. */
@@ -150,6 +155,7 @@ HAUL__OPERATION(eigh) = {
     .autocast = HAUL__WIDE,
     .infer = infer,
     .compute = compute,
+    .implementations = &haul__spectrum_implementations,
     .gradient = gradient,
     .cost = cost,
 };

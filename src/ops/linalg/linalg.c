@@ -1,6 +1,8 @@
 /* Parts of matrices, their products, and checks of operands, for the operations of linear algebra. */
 #include "ops/linalg/linalg.h"
 
+#include <string.h>
+
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -135,14 +137,23 @@ haul_status haul__check_square(const haul__call *c, int i)
     return HAUL_OK;
 }
 
+/* True if the CPU has more than the kernel for it. */
+static bool has_library(const haul__call *c)
+{
+    const char *name = "kernel";
+    haul__list_implementations(c->operation, haul_cpu(), &name, 1);
+    return strcmp(name, "kernel") != 0;
+}
+
 haul_status haul__check_jacobi(const haul__call *c, int64_t n)
 {
-    if (n <= HAUL__JACOBI_MOST)
+    if (n <= HAUL__JACOBI_MOST || has_library(c))
         return HAUL_OK;
-    return haul__fail(HAUL_UNSUPPORTED, c->operation->name, "a",
-                      "the smaller size of the matrices is %lld, and at most %d are supported; for larger ones use "
-                      "haul_qr, haul_cholesky or another library",
-                      (long long)n, (int)HAUL__JACOBI_MOST);
+    return haul__fail(
+        HAUL_UNSUPPORTED, c->operation->name, "a",
+        "the smaller size of the matrices is %lld, and without LAPACK at most %d are supported; install a "
+        "LAPACK library (Debian: libopenblas0-pthread), or name one: HAUL_LAPACK=/path/liblapack.so.3",
+        (long long)n, (int)HAUL__JACOBI_MOST);
 }
 
 haul_tensor *haul__for_jacobi(haul_tensor *a, haul_device **back)

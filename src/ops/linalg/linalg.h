@@ -8,6 +8,7 @@
 #define HAUL_OPS_LINALG_LINALG_H
 
 #include "backends/index_check.h"
+#include "engine/implementation.h"
 #include "engine/operation.h"
 
 /* The dtypes of factorisations; products before and after them have more. */
@@ -57,7 +58,8 @@ haul__part haul__temporary_part(const haul__call *c, haul_dtype dtype, int64_t c
 /* Fails unless operand i is [..., n, n]. */
 haul_status haul__check_square(const haul__call *c, int i);
 
-/* Fails if Jacobi's method, which works on n rows, is not for so many: n is the smaller size of the matrices. */
+/* Fails if Jacobi's method, which works on n rows, is not for so many, and there is no LAPACK: n is the smaller size of
+ * the matrices. */
 haul_status haul__check_jacobi(const haul__call *c, int64_t n);
 
 /* For public functions: a, or its copy on the CPU if its matrices are larger than one item of another device can take
@@ -100,7 +102,10 @@ haul_tensor *haul__solve_triangular_for(haul_tensor *a, haul_tensor *b, bool upp
 
 /* ---- LU (lu.c) ---- */
 
-enum { HAUL__SMALL = 64, HAUL__JACOBI_MOST = 512 }; /* rows and columns that one item takes; of Jacobi's method */
+enum {
+    HAUL__SMALL = HAUL__SPECTRUM_SMALL,
+    HAUL__JACOBI_MOST = 512
+}; /* rows and columns that one item takes; of Jacobi's method */
 
 /* lu, in place: L below the diagonal and U. order [count, n]: row i of L U is row order[i] of the matrix. pivots
  * [count, n]: row i was exchanged with this one, in turn. */
@@ -112,6 +117,13 @@ haul_status haul__order_rows(const haul__call *c, haul__part y, haul__part x, ha
 
 /* The check of a call that factors the matrices of `a`. */
 #define HAUL__SINGULAR(id) haul__index_check(HAUL__CHECK_##id, 0)
+
+/* ---- spectra (spectrum.c) ---- */
+
+/* The results of haul_eigh (w, v) or haul_svd (u, s, vt) of the call's dense operand, by the device's library for large
+ * matrices, or else by `jacobi`. */
+extern const haul__implementations haul__spectrum_implementations;
+haul_status                        haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__call *c));
 
 /* ---- for public functions and gradients ---- */
 

@@ -132,7 +132,7 @@ static haul_tensor *turned(const haul__call *c, haul_tensor *t)
 
 /* The rows that are rotated are those of a wide matrix, which become vt, or those of the transposed tall one, which
  * become u^T. The rotations are the vectors of the other side, as rows. */
-static haul_status compute(haul__call *c)
+static haul_status jacobi(haul__call *c)
 {
     haul_tensor *a = c->operands[0], *u = c->results[U], *s = c->results[S], *vt = c->results[VT];
     const int    last = a->shape.ndim - 1;
@@ -157,6 +157,11 @@ static haul_status compute(haul__call *c)
                    haul__copy_elements(vt, tall ? others : rows, c->operation->name)
                ? haul_error_status()
                : HAUL_OK;
+}
+
+static haul_status compute(haul__call *c)
+{
+    return haul__spectrum_compute(c, jacobi);
 }
 
 static haul__cost cost(const haul__call *c)
@@ -213,6 +218,7 @@ HAUL__OPERATION(svd) = {
     .autocast = HAUL__WIDE,
     .infer = infer,
     .compute = compute,
+    .implementations = &haul__spectrum_implementations,
     .gradient = gradient,
     .cost = cost,
 };
