@@ -225,13 +225,27 @@ static bool collide(const unit *a, const unit *b)
     return strcmp(a->name, b->name) == 0 && !a->empty && !b->empty;
 }
 
-static void write_array(buffer *out, const unit *u)
+static void write_bytes(buffer *out, const char *type, const char *name, const buffer *bytes)
 {
-    appendf(out, "\nextern const char haul__kernel_text_%s[];\nconst char haul__kernel_text_%s[] = {", u->name,
-            u->name);
-    for (size_t i = 0; i < u->text.size; i++)
-        appendf(out, "%s%d,", i % 32 == 0 ? "\n" : "", u->text.data[i]);
+    appendf(out, "\nstatic const %s text_%s[] = {", type, name);
+    for (size_t i = 0; i < bytes->size; i++)
+        appendf(out, "%s%d,", i % 32 == 0 ? "\n" : "", (unsigned char)bytes->data[i]);
     append(out, "\n0};\n", 5);
+}
+
+/* The array of a text, and its row in the table. Headers are as they are. */
+static void write_text(buffer *arrays, buffer *table, const unit *u)
+{
+    buffer packed = {0};
+    if (u->whole) {
+        write_bytes(arrays, "char", u->name, &u->text);
+        appendf(table, "    {\"%s\", text_%s, NULL, 0, 0},\n", u->name, u->name);
+        return;
+    }
+    pack(&packed, u->text.data, u->text.size);
+    write_bytes(arrays, "unsigned char", u->name, &packed);
+    appendf(table, "    {\"%s\", NULL, text_%s, %zu, %zu},\n", u->name, u->name, packed.size, u->text.size);
+    free(packed.data);
 }
 
 static bool is_of_cpu(const unit *u)
@@ -242,21 +256,20 @@ static bool is_of_cpu(const unit *u)
 static void write_texts(const char *folder, const unit_list *list)
 {
     char   path[4096];
-    buffer out = {0};
+    buffer out = {0}, table = {0};
     size_t rows = 0;
     appendf(&out, "/* Written by tools/embed.c. */\n#include \"kernels/text.h\"\n");
-    for (size_t i = 0; i < list->count; i++)
-        if (!list->units[i].empty && !is_of_cpu(&list->units[i]))
-            write_array(&out, &list->units[i]);
-    appendf(&out, "\nconst haul__kernel_text haul__kernel_texts[] = {\n");
     for (size_t i = 0; i < list->count; i++) {
         const unit *u = &list->units[i];
         if (u->empty || is_of_cpu(u))
             continue;
-        appendf(&out, "    {\"%s\", haul__kernel_text_%s},\n", u->name, u->name);
+        write_text(&out, &table, u);
         rows++;
     }
-    appendf(&out, "    {NULL, NULL},\n};\nconst size_t haul__kernel_text_count = %zu;\n", rows);
+    appendf(&out, "\nconst haul__kernel_text haul__kernel_texts[] = {\n");
+    append(&out, table.data ? table.data : "", table.size);
+    appendf(&out, "    {NULL, NULL, NULL, 0, 0},\n};\nconst size_t haul__kernel_text_count = %zu;\n", rows);
+    free(table.data);
     snprintf(path, sizeof path, "%s/kernels_text.c", folder);
     write_file(path, &out, false);
     free(out.data);

@@ -26,6 +26,11 @@ bool read_file(const char *path, buffer *b); /* false if the file does not exist
 bool write_file(const char *path, const buffer *b, bool moved);
 void make_folder(const char *path);
 
+/* ---- embed_pack.c ---- */
+
+/* Appends a text in the packed form of src/kernels/text.h. */
+void pack(buffer *out, const char *text, size_t size);
+
 /* ---- embed.c ---- */
 
 /* A text: the regions of a C file, a header, or a row of pointwise operations. */

@@ -35,18 +35,28 @@ bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype)
     return haul__kernel_dtype(info, dtype) == dtype && (info->dtypes != HAUL__KERNEL_NUMBER || dtype != HAUL_BOOL);
 }
 
-const char *haul__kernel_header(const char *name)
+static const haul__kernel_text *find_text(const char *name)
 {
     for (size_t i = 0; i < haul__kernel_text_count; i++)
         if (strcmp(haul__kernel_texts[i].name, name) == 0)
-            return haul__kernel_texts[i].text;
+            return &haul__kernel_texts[i];
     return NULL;
+}
+
+const char *haul__kernel_header(const char *name)
+{
+    const haul__kernel_text *row = find_text(name);
+    return row ? row->text : NULL;
 }
 
 char *haul__kernel_unit_text(int id)
 {
     if (id >= HAUL__KERNEL_COUNT)
         return haul__kernel_text_added(id);
+    const haul__kernel_text *row = find_text(haul__kernel_infos[id].unit);
+    char                    *unit = row ? haul__kernel_text_unpack(row) : NULL;
     /* Kernels with several operands use the loop of pointwise rows, so every unit includes it. */
-    return haul__format("%s\n%s", haul__kernel_header("pointwise"), haul__kernel_header(haul__kernel_infos[id].unit));
+    char *text = unit ? haul__format("%s\n%s", haul__kernel_header("pointwise"), unit) : NULL;
+    haul__free(unit);
+    return text;
 }
