@@ -4,11 +4,10 @@
  * depends on. Each node runs in a scope of its own, so that only gradients that are still needed are live. After its
  * visit a node gives up what it saved, unless the graph is kept. Gradients of leaves are collected and committed at the
  * end, or passed on as soon as they are complete. */
-#include <stdlib.h>
-
 #include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "autograd/pass.h"
+#include "autograd/pass_graph.h"
 #include "base/alloc.h"
 #include "core/error.h"
 #include "core/scope.h"
@@ -27,165 +26,29 @@
 
 /* ---- gradients of nodes and leaves, with references ---- */
 
-/* A node's result as a key: nodes are aligned to more bytes than they have results. */
-static const void *key_of(const haul__node *node, int result)
-{
-    return (const char *)node + result;
-}
-
 static haul_tensor *gradient_in(const haul__map *map, const void *key)
 {
     const haul__map_entry *e = haul__map_find(map, key);
     return e ? e->value : NULL;
 }
 
-static void release_gradients(haul__map *map)
-{
-    for (size_t i = 0; i < map->capacity; i++)
-        haul__object_release(map->entries[i].value);
-    haul__map_free(map);
-}
-
 /* ---- the pass ---- */
 
 typedef struct pass {
-    const char   *operation;
-    haul__node  **nodes; /* reachable nodes, newest first, without references: the result holds them */
-    size_t        count, capacity;
-    size_t        at;         /* the node that is visited */
-    size_t        ahead;      /* the first node of which something may be in host memory (return_ahead) */
-    uint64_t      before;     /* the order of the newest node when the pass began; the pass holds later nodes */
-    bool          may_return; /* a device may have spilled what nodes saved */
-    bool          keeps;      /* the pass is recorded, so its nodes keep what they saved */
-    bool          uses_up;    /* nodes give up what they saved as soon as they were visited */
-    bool          counts;     /* gradients of leaves are used as soon as they are complete */
-    bool          hooked;     /* tensors have hooks */
-    bool          checks;     /* gradients are searched for NaN */
-    bool          selects;    /* only gradients of some tensors are wanted */
-    haul__map     of_nodes, of_leaves;
-    haul__map     wanted;  /* if it selects: leaves, and results of nodes with their gradients */
-    haul__map     leading; /* if it selects: the nodes that depend on wanted tensors */
-    haul__map     uses;    /* if it counts: leaves, with the number of edges to them that are left */
-    haul_tensor **leaves;  /* in the order of their discovery; the graph holds them */
-    size_t        leaf_count, leaf_capacity;
+    const char      *operation;
+    haul__pass_graph graph;
+    size_t           ahead;      /* the first node of which something may be in host memory (return_ahead) */
+    bool             may_return; /* a device may have spilled what nodes saved */
+    bool             keeps;      /* the pass is recorded, so its nodes keep what they saved */
+    bool             uses_up;    /* nodes give up what they saved as soon as they were visited */
+    bool             hooked;     /* tensors have hooks */
+    bool             checks;     /* gradients are searched for NaN */
+    haul__map        of_leaves;
+    haul_tensor    **leaves; /* in the order of their discovery; the graph holds them */
+    size_t           leaf_count, leaf_capacity;
     haul_status (*complete)(haul_tensor *leaf, haul_tensor *gradient, void *context);
     void *context;
 } pass;
-
-static bool add_node(pass *p, haul__node *node)
-{
-    bool is_new;
-    if (!haul__map_insert(&p->of_nodes, node, &is_new) ||
-        (is_new && !haul__grow(&p->nodes, &p->capacity, p->count + 1, sizeof(haul__node *))))
-        return false;
-    if (is_new)
-        p->nodes[p->count++] = node;
-    return true;
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    uint64_t x = (*(haul__node *const *)a)->order, y = (*(haul__node *const *)b)->order;
-    return (x < y) - (x > y);
-}
-
-/* A chain of operations is found in the right order already. */
-static bool is_sorted(const pass *p)
-{
-    for (size_t i = 1; i < p->count; i++)
-        if (p->nodes[i - 1]->order < p->nodes[i]->order)
-            return false;
-    return true;
-}
-
-/* Adds the nodes that can be reached from those at `first` and later. */
-static bool add_reachable(pass *p, size_t first)
-{
-    bool ok = true;
-    for (size_t i = first; ok && i < p->count; i++)
-        for (int k = 0; ok && k < p->nodes[i]->edge_count; k++)
-            if (p->nodes[i]->edges[k].node)
-                ok = add_node(p, p->nodes[i]->edges[k].node);
-    return ok;
-}
-
-/* Counts the edges to leaves of the nodes at `first` and later, if complete gradients are used at once. */
-static bool count_uses(pass *p, size_t first)
-{
-    for (size_t i = first; p->counts && i < p->count; i++)
-        for (int k = 0; k < p->nodes[i]->edge_count; k++) {
-            bool             is_new;
-            haul_tensor     *leaf = p->nodes[i]->edges[k].leaf;
-            haul__map_entry *e = leaf ? haul__map_insert(&p->uses, leaf, &is_new) : NULL;
-            if (leaf && !e)
-                return false;
-            if (e)
-                e->value = (void *)((uintptr_t)e->value + 1);
-        }
-    return true;
-}
-
-static haul_status collect(pass *p, haul__node *root)
-{
-    if (!add_node(p, root) || !add_reachable(p, 0) || !count_uses(p, 0))
-        return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
-    if (!is_sorted(p))
-        qsort(p->nodes, p->count, sizeof(haul__node *), newest_first);
-    return HAUL_OK;
-}
-
-/* ---- wanted gradients ---- */
-
-static haul_status want(pass *p, haul_tensor *const *inputs, int count)
-{
-    bool is_new;
-    p->selects = inputs != NULL;
-    for (int i = 0; i < count; i++) {
-        const haul__edge to = haul__edge_to(inputs[i]);
-        if (!haul__map_insert(&p->wanted, to.node ? key_of(to.node, to.result) : to.leaf, &is_new))
-            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
-    }
-    return HAUL_OK;
-}
-
-/* True if the gradient of a wanted tensor depends on that of the node's operands. The pass does not differentiate other
- * nodes. */
-static bool leads(const pass *p, const haul__node *node)
-{
-    return !p->selects || node->order > p->before || haul__map_find(&p->leading, node);
-}
-
-static bool is_wanted(const pass *p, const haul__edge *edge)
-{
-    if (!p->selects)
-        return true;
-    if (!edge->node)
-        return edge->leaf && haul__map_find(&p->wanted, edge->leaf);
-    return leads(p, edge->node) || haul__map_find(&p->wanted, key_of(edge->node, edge->result));
-}
-
-/* Operands come before results: oldest first. */
-static haul_status find_leading(pass *p)
-{
-    for (size_t i = p->selects ? p->count : 0; i--;) {
-        const haul__node *node = p->nodes[i];
-        bool              is_new, is_leading = false;
-        for (int k = 0; !is_leading && k < node->edge_count; k++)
-            is_leading = is_wanted(p, &node->edges[k]);
-        if (is_leading && !haul__map_insert(&p->leading, node, &is_new))
-            return haul__fail_memory(p->operation, sizeof(haul__map_entry));
-    }
-    return HAUL_OK;
-}
-
-/* Fails before anything changes if an earlier pass has freed a part of the graph. */
-static haul_status check_not_used_up(const pass *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        if (p->nodes[i]->bare == haul__bare_used && leads(p, p->nodes[i]))
-            return haul__node_refuse(p->nodes[i]);
-    return HAUL_OK;
-}
 
 /* ---- gradients arrive ---- */
 
@@ -225,7 +88,8 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
 static bool moves(const pass *p, const haul__edge *edge)
 {
     return !haul__is_planned() || edge->leaf ||
-           (p->selects && edge->node && haul__map_find(&p->wanted, key_of(edge->node, edge->result)));
+           (p->graph.selects && edge->node &&
+            haul__map_find(&p->graph.wanted, haul__pass_key(edge->node, edge->result)));
 }
 
 /* Brings a gradient to the input's shape, dtype and device. */
@@ -243,13 +107,13 @@ static haul_tensor *fit(const pass *p, haul_tensor *g, const haul__edge *edge)
 static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradient)
 {
     bool is_new;
-    if (!is_wanted(p, edge))
+    if (!haul__pass_wants(&p->graph, edge))
         return HAUL_OK;
     gradient = fit(p, gradient, edge);
     if (haul__failed(gradient))
         return haul_error_status();
     if (edge->node)
-        return accumulate(p, &p->of_nodes, key_of(edge->node, edge->result), gradient, &is_new);
+        return accumulate(p, &p->graph.of_nodes, haul__pass_key(edge->node, edge->result), gradient, &is_new);
     haul_status status = accumulate(p, &p->of_leaves, edge->leaf, gradient, &is_new);
     if (status || !is_new)
         return status;
@@ -275,7 +139,7 @@ static haul_status complete_leaves(pass *p, const haul__node *node)
     haul_status status = HAUL_OK;
     for (int k = 0; !status && k < node->edge_count; k++) {
         haul_tensor     *leaf = node->edges[k].leaf;
-        haul__map_entry *left = leaf ? haul__map_find(&p->uses, leaf) : NULL;
+        haul__map_entry *left = leaf ? haul__map_find(&p->graph.uses, leaf) : NULL;
         if (!left || (left->value = (void *)((uintptr_t)left->value - 1)))
             continue;
         haul__map_entry *e = haul__map_find(&p->of_leaves, leaf);
@@ -308,51 +172,6 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
 
 /* ---- functions that run again ---- */
 
-/* Nodes newer than the function's node and older than its second run are behind the pass. */
-static haul_status check_order(const pass *p, const haul__node *node, uint64_t before)
-{
-    const haul__node *function = p->nodes[p->at];
-    if (!node || node->order < function->order || node->order > before)
-        return HAUL_OK;
-    return haul__fail(HAUL_GRAPH, function->operation->name, NULL,
-                      "a function that ran again used a result of %s that was computed after its first run; it must "
-                      "compute the same both times",
-                      node->operation->name);
-}
-
-static haul_status check_orders(const pass *p, size_t first, uint64_t before)
-{
-    haul_status status = HAUL_OK;
-    for (size_t i = first; i < p->count && !status; i++)
-        for (int k = 0; k < p->nodes[i]->edge_count && !status; k++)
-            status = check_order(p, p->nodes[i]->edges[k].node, before);
-    return status;
-}
-
-/* Adds the graph of a second run to the nodes that remain to be visited. */
-static haul_status add_graph(pass *p, haul_tensor *const *results, int count, uint64_t before)
-{
-    const size_t first = p->count;
-    bool         ok = true;
-    haul_status  status = HAUL_OK;
-    for (int k = 0; ok && !status && k < count; k++) {
-        haul__node *root = haul__is_none(results[k]) ? NULL : results[k]->node;
-        status = check_order(p, root, before);
-        ok = status || !root || add_node(p, root);
-    }
-    ok = ok && add_reachable(p, first) && count_uses(p, first);
-    for (size_t i = first; i < p->count; i++)
-        if (p->nodes[i]->order > p->before)
-            haul__object_keep(p->nodes[i]);
-    if (!ok)
-        return haul__fail_memory(p->operation, p->count * sizeof(haul__node *));
-    if (!status)
-        status = check_orders(p, first, before);
-    p->ahead = p->at + 1;
-    qsort(p->nodes + p->at + 1, p->count - p->at - 1, sizeof(haul__node *), newest_first);
-    return status;
-}
-
 /* Runs a function again. Its graph takes the gradients, and is visited next. */
 static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *gradients)
 {
@@ -360,7 +179,8 @@ static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *grad
     const uint64_t before = haul__node_newest();
     haul_status    status = node->operation->again(node, results);
     if (!status)
-        status = add_graph(p, results, node->result_count, before);
+        status = haul__pass_add(&p->graph, results, node->result_count, before);
+    p->ahead = p->graph.at + 1;
     for (int k = 0; k < node->result_count && !status; k++) {
         if (haul__is_none(gradients[k]))
             continue;
@@ -370,22 +190,13 @@ static haul_status run_again(pass *p, haul__node *node, haul_tensor *const *grad
     return status;
 }
 
-/* The nodes of second runs end with the pass. Until then another node cannot be at the address of one. */
-static void release_nodes(pass *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        if (p->nodes[i]->order > p->before)
-            haul__object_release(p->nodes[i]);
-    haul__free(p->nodes);
-}
-
 /* ---- visiting ---- */
 
 /* Remembers the gradient of a node's result if it is wanted. */
 static void capture(pass *p, haul__node *node, haul_tensor *const *arrived)
 {
     for (int k = 0; k < node->result_count; k++) {
-        haul__map_entry *e = haul__map_find(&p->wanted, key_of(node, k));
+        haul__map_entry *e = haul__map_find(&p->graph.wanted, haul__pass_key(node, k));
         if (e) {
             haul__object_keep(arrived[k]);
             e->value = arrived[k];
@@ -416,7 +227,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_status  status = HAUL_OK;
     bool         any = false;
     for (int k = 0; k < node->result_count; k++) {
-        haul__map_entry *e = haul__map_find(&p->of_nodes, key_of(node, k));
+        haul__map_entry *e = haul__map_find(&p->graph.of_nodes, haul__pass_key(node, k));
         arrived[k] = e ? e->value : NULL;
         if (e)
             e->value = NULL;
@@ -429,7 +240,7 @@ static haul_status visit(pass *p, haul__node *node)
         return HAUL_OK;
     capture(p, node, arrived);
     haul_scope scope;
-    const bool on = leads(p, node) && !status;
+    const bool on = haul__pass_leads(&p->graph, node) && !status;
     if (on)
         status = haul__scope_open(&scope, p->operation);
     if (!status && on) {
@@ -460,17 +271,17 @@ static bool return_saved(const haul__node *node)
 /* The device computes the gradients of earlier nodes while what the next ones saved returns from host memory. */
 static void return_ahead(pass *p)
 {
-    const size_t end = p->count - p->at > NODES_AHEAD ? p->at + NODES_AHEAD + 1 : p->count;
-    p->ahead = p->ahead > p->at ? p->ahead : p->at + 1;
-    while (p->ahead < end && return_saved(p->nodes[p->ahead]))
+    const size_t end = p->graph.count - p->graph.at > NODES_AHEAD ? p->graph.at + NODES_AHEAD + 1 : p->graph.count;
+    p->ahead = p->ahead > p->graph.at ? p->ahead : p->graph.at + 1;
+    while (p->ahead < end && return_saved(p->graph.nodes[p->ahead]))
         p->ahead++;
 }
 
 static haul_status give_up(const pass *p, haul__node *node)
 {
-    if (p->uses_up && leads(p, node))
+    if (p->uses_up && haul__pass_leads(&p->graph, node))
         return haul__node_strip(node, haul__bare_used);
-    if (node->order > p->before && !p->keeps)
+    if (node->order > p->graph.before && !p->keeps)
         return haul__node_strip(node, haul__bare_in_function);
     return HAUL_OK;
 }
@@ -478,14 +289,14 @@ static haul_status give_up(const pass *p, haul__node *node)
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
-    for (p->at = 0; !status && p->at < p->count; p->at++) {
-        haul__node *node = p->nodes[p->at];
+    for (p->graph.at = 0; !status && p->graph.at < p->graph.count; p->graph.at++) {
+        haul__node *node = p->graph.nodes[p->graph.at];
         if (p->may_return)
             return_ahead(p);
         status = visit(p, node);
         const haul_status given_up = give_up(p, node);
         status = status ? status : given_up;
-        if (!status && p->counts)
+        if (!status && p->graph.counts)
             status = complete_leaves(p, node);
     }
     return status;
@@ -513,7 +324,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
         return haul_error_status();
     if (p->checks && haul__check_seed(p->operation, seed))
         return haul_error_status();
-    return accumulate(p, &p->of_nodes, key_of(y->node, y->node_result), seed, &is_new);
+    return accumulate(p, &p->graph.of_nodes, haul__pass_key(y->node, y->node_result), seed, &is_new);
 }
 
 static haul_status check_root(const char *operation, haul_tensor *y, haul_tensor *seed)
@@ -537,10 +348,11 @@ static haul_status whole(const haul__pass_request *request)
     if (status)
         return status;
     pass p = {.operation = request->operation,
-              .before = haul__node_newest(),
+              .graph = {.operation = request->operation,
+                        .before = haul__node_newest(),
+                        .counts = request->complete || haul__has_hooks()},
               .may_return = haul__may_spill(),
               .keeps = request->create_graph,
-              .counts = request->complete || haul__has_hooks(),
               .hooked = haul__has_hooks(),
               .checks = haul__checks(HAUL__CHECKS_BACKWARD),
               .uses_up = !request->keep && !request->create_graph,
@@ -552,26 +364,18 @@ static haul_status whole(const haul__pass_request *request)
         haul__place_as_given(); /* gradients compute where the operations did */
     if (haul__autocast_begun())
         haul__thread()->words[HAUL__AUTOCAST] |= HAUL__AUTOCAST_PAUSED;
-    status = want(&p, request->inputs, request->input_count);
+    status = haul__pass_want(&p.graph, request->inputs, request->input_count);
     if (!status)
-        status = collect(&p, request->y->node);
-    if (!status)
-        status = find_leading(&p);
-    if (!status)
-        status = check_not_used_up(&p);
+        status = haul__pass_collect(&p.graph, request->y->node);
     if (!status)
         status = seed_pass(&p, request->y, request->seed);
     if (!status)
         status = run(&p);
     if (!status && request->commit)
-        status =
-            request->commit(&(haul__pass_result){&p.of_leaves, &p.wanted, p.leaves, p.leaf_count}, request->context);
-    release_gradients(&p.of_nodes);
-    release_gradients(&p.of_leaves);
-    release_gradients(&p.wanted);
-    haul__map_free(&p.leading);
-    haul__map_free(&p.uses);
-    release_nodes(&p);
+        status = request->commit(&(haul__pass_result){&p.of_leaves, &p.graph.wanted, p.leaves, p.leaf_count},
+                                 request->context);
+    haul__gradients_release(&p.of_leaves);
+    haul__pass_graph_free(&p.graph);
     haul__free(p.leaves);
     haul__scope_close(&scope);
     return status;
@@ -626,7 +430,8 @@ haul_status haul__gradient_pass(const haul__pass_request *request)
 
 haul_tensor *haul__gradient_of(const haul__pass_result *result, const haul_tensor *t)
 {
-    return t->node ? gradient_in(result->of_nodes, key_of(t->node, t->node_result)) : gradient_in(result->of_leaves, t);
+    return t->node ? gradient_in(result->of_nodes, haul__pass_key(t->node, t->node_result))
+                   : gradient_in(result->of_leaves, t);
 }
 
 haul_tensor *haul__gradient_take(const haul__pass_result *result, const haul_tensor *leaf)

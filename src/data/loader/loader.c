@@ -12,15 +12,14 @@
 #include "core/thread.h"
 #include "core/trial.h"
 #include "data/loader/batch.h"
+#include "data/loader/options.h"
 #include "data/loader/order.h"
 #include "device/device.h"
 #include "events/events.h"
 
-#define NEW         "haul_loader_new"
-#define START       "haul_loader_start"
-#define NEXT        "haul_loader_next"
-#define MAX_WORKERS 256
-#define MAX_AHEAD   1024
+#define NEW   "haul_loader_new"
+#define START "haul_loader_start"
+#define NEXT  "haul_loader_next"
 
 typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
 
@@ -273,84 +272,6 @@ static haul_status check_free(const haul_loader *l, const char *operation)
     return HAUL_OK;
 }
 
-static haul_status check_number(const char *name, int64_t value, int64_t limit)
-{
-    if (value >= 0 && value <= limit)
-        return HAUL_OK;
-    return haul__fail(HAUL_INVALID_ARGUMENT, NEW, name, ".%s is %lld; it must be from 0 to %lld", name,
-                      (long long)value, (long long)limit);
-}
-
-static haul_status check_unknown(const haul_dataset *dataset, const haul_loader_options *o)
-{
-    const char *wrong = o->shuffle ? "shuffle" : o->weights ? "weights" : NULL;
-    if (wrong && dataset->count == HAUL_UNKNOWN)
-        return haul__fail(HAUL_UNSUPPORTED, NEW, wrong,
-                          "the count of %s is unknown, so its examples can only be read in order; .%s needs a dataset "
-                          "with a known count",
-                          dataset->name, wrong);
-    if (wrong && o->shuffle && o->weights)
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shuffle",
-                          ".shuffle and .weights exclude each other, because examples drawn by weight have no order; "
-                          "use one of them");
-    if (o->samples && !o->weights)
-        return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "samples", ".samples needs .weights");
-    return HAUL_OK;
-}
-
-/* The product of pieces and batch is the size of a global batch. */
-static haul_status check_pieces(const haul_dataset *dataset, const haul_loader_options *o)
-{
-    const int   pieces = o->pieces ? o->pieces : 1;
-    int64_t     product;
-    haul_status status = check_number("pieces", o->pieces, 1 << 16);
-    if (!status)
-        status = check_number("first_piece", o->first_piece, pieces - 1);
-    if (!status)
-        status = check_number("piece_count", o->piece_count, pieces - o->first_piece);
-    if (!status && pieces > 1 && dataset->count == HAUL_UNKNOWN)
-        return haul__fail(HAUL_UNSUPPORTED, NEW, "pieces",
-                          "the count of %s is unknown, so its examples can only be read in order; .pieces needs a "
-                          "dataset with a known count",
-                          dataset->name);
-    if (!status && !haul__mul_size(o->batch ? o->batch : 1, pieces, &product))
-        return haul__fail(HAUL_SHAPE, NEW, "pieces", "a global batch has more examples than can be counted");
-    return status;
-}
-
-/* A dry run reads no examples, so all sizes must be known without them. */
-static haul_status check_sizes(const haul_dataset *dataset)
-{
-    if (!haul__is_dry())
-        return HAUL_OK;
-    if (dataset->count == HAUL_UNKNOWN)
-        return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
-                          "the count of %s is unknown, and a dry run (haul_estimate) reads no examples", dataset->name);
-    for (int f = 0; f < dataset->fields->count; f++)
-        if (dataset->fields->varying[f] >= 0)
-            return haul__fail(HAUL_UNSUPPORTED, NEW, "dataset",
-                              "%s of %s varies in size, and a dry run (haul_estimate) reads no examples",
-                              dataset->fields->items[f].name, dataset->name);
-    return HAUL_OK;
-}
-
-static haul_status check_options(const haul_dataset *dataset, const haul_loader_options *o)
-{
-    haul_status status;
-    int64_t     bytes;
-    if ((status = check_number("batch", o->batch, INT32_MAX)) ||
-        (status = check_number("workers", o->workers, MAX_WORKERS)) ||
-        (status = check_number("prefetch", o->prefetch, MAX_AHEAD)) ||
-        (status = check_number("samples", o->samples, INT64_MAX / 16)) || (status = check_unknown(dataset, o)) ||
-        (status = check_pieces(dataset, o)) || (status = check_sizes(dataset)))
-        return status;
-    for (int f = 0; f < dataset->fields->count; f++)
-        if (!haul__mul_size(o->batch, (int64_t)dataset->fields->bytes[f], &bytes))
-            return haul__fail(HAUL_SHAPE, NEW, "batch",
-                              "a batch of %lld examples has more elements than can be counted", (long long)o->batch);
-    return HAUL_OK;
-}
-
 static void set_spec(haul_loader *l, haul_dataset *dataset, haul_device *device, const haul_loader_options *o)
 {
     haul__batch_spec *r = &l->spec;
@@ -400,7 +321,7 @@ haul_loader *haul_loader_new_with(const haul_loader_options *options)
     if (haul__check_dataset(dataset, NEW))
         return NULL;
     haul_device *device = options->device ? options->device : haul__device_current(NEW);
-    if (!device || haul__device_check(device, NEW, "device") || check_options(dataset, options))
+    if (!device || haul__device_check(device, NEW, "device") || haul__loader_check(dataset, options))
         return NULL;
     haul_loader *l = haul__object_new_zeroed(sizeof *l, &class);
     if (!l) {

@@ -10,6 +10,8 @@ typedef struct haul__batch_norm {
     double momentum, eps;
 } haul__batch_norm;
 
+haul_status haul__batch_norm_infer(haul__call *c);
+
 void haul__batch_norm_gradient(haul__gradient *gradient);
 
 typedef struct haul__batch_norm_backward {

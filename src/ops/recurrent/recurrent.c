@@ -176,16 +176,9 @@ KERNEL5(rnn_step_backward, recurrent_params, T, dx, T, dstate, const T, hs, cons
 /* kernel text ends */
 // clang-format on
 
-typedef struct cell_kind {
-    haul__recurrent_cell cell;
-    int                  gates, states; /* multiples of hidden; tensors */
-    int                  kept; /* multiples of hidden that are kept of each step for the gradient, apart from states */
-    int                  forward, backward;
-} cell_kind;
-
-static const cell_kind lstm = {HAUL__LSTM, 4, 2, 4, HAUL__K_lstm_step, HAUL__K_lstm_step_backward},
-                       gru = {HAUL__GRU, 3, 1, 4, HAUL__K_gru_step, HAUL__K_gru_step_backward},
-                       rnn = {HAUL__RNN, 1, 1, 0, HAUL__K_rnn_step, HAUL__K_rnn_step_backward};
+static const haul__cell_kind lstm = {HAUL__LSTM, 4, 2, 4, HAUL__K_lstm_step, HAUL__K_lstm_step_backward},
+                             gru = {HAUL__GRU, 3, 1, 4, HAUL__K_gru_step, HAUL__K_gru_step_backward},
+                             rnn = {HAUL__RNN, 1, 1, 0, HAUL__K_rnn_step, HAUL__K_rnn_step_backward};
 
 enum { X = HAUL__RECURRENT_X, IH, HH, BIAS, STATE, LENGTHS };
 
@@ -267,8 +260,8 @@ static sizes sizes_of(const haul__call *c)
 
 static haul_status check(const haul__call *c)
 {
-    const cell_kind  *kind = c->operation->extra;
-    const haul_shape *x = &c->operands[X]->shape, *ih = &c->operands[IH]->shape, *hh = &c->operands[HH]->shape;
+    const haul__cell_kind *kind = c->operation->extra;
+    const haul_shape      *x = &c->operands[X]->shape, *ih = &c->operands[IH]->shape, *hh = &c->operands[HH]->shape;
     if (x->ndim != 3 || x->dims[0] < 1)
         return haul__refuse_shape(c, X, "it must be [T, N, in], with at least one step");
     if (hh->ndim != 2 || hh->dims[0] % kind->gates || hh->dims[0] / kind->gates != hh->dims[1])
@@ -288,7 +281,7 @@ static haul_status check(const haul__call *c)
 
 static haul_status infer(haul__call *c)
 {
-    const cell_kind *kind = c->operation->extra;
+    const haul__cell_kind *kind = c->operation->extra;
     if (check(c))
         return haul_error_status();
     const sizes      s = sizes_of(c);
@@ -303,7 +296,7 @@ static haul_status infer(haul__call *c)
 /* What a step needs. */
 typedef struct layer {
     const haul__call                 *call;
-    const cell_kind                  *kind;
+    const haul__cell_kind            *kind;
     const haul__recurrent_attributes *attributes;
     sizes                             s;
     haul_tensor                      *gates, *part, *weight, *part_bias, *lengths;
@@ -390,9 +383,9 @@ static haul_status multiply_inputs(const layer *l)
 
 static haul_status forward(haul__call *c)
 {
-    const cell_kind *kind = c->operation->extra;
-    layer            l = {.call = c, .kind = kind, .attributes = haul__attributes_of(c), .s = sizes_of(c)};
-    haul_status      status = HAUL_OK;
+    const haul__cell_kind *kind = c->operation->extra;
+    layer                  l = {.call = c, .kind = kind, .attributes = haul__attributes_of(c), .s = sizes_of(c)};
+    haul_status            status = HAUL_OK;
     l.gates_row = kind->kept ? kind->kept * l.s.hidden : l.s.gates;
     l.gates = kind->kept ? c->results[kind->states] : NULL;
     l.lengths = haul__has(c, LENGTHS) ? c->operands[LENGTHS] : NULL;
@@ -438,10 +431,10 @@ static sizes backward_sizes(const haul__call *c)
 
 static haul_status backward_infer(haul__call *c)
 {
-    const cell_kind *kind = c->operation->extra;
-    const sizes      s = backward_sizes(c);
-    const haul_dtype dtype = c->operands[STATES]->dtype;
-    const haul_shape gates = HAUL_SHAPE(s.steps, s.n, s.gates);
+    const haul__cell_kind *kind = c->operation->extra;
+    const sizes            s = backward_sizes(c);
+    const haul_dtype       dtype = c->operands[STATES]->dtype;
+    const haul_shape       gates = HAUL_SHAPE(s.steps, s.n, s.gates);
     if (haul__describe(c, 0, dtype, &gates) || (kind->cell == HAUL__GRU && haul__describe(c, 2, dtype, &gates)))
         return haul_error_status();
     return haul__describe(c, 1, dtype, &HAUL_SHAPE(kind->states, s.n, s.hidden));
@@ -460,7 +453,7 @@ static int64_t gradient_at(const haul_tensor *g, int64_t entry)
 
 static haul_status backward_step(haul__call *c, const sizes *s, int64_t step)
 {
-    const cell_kind                  *kind = c->operation->extra;
+    const haul__cell_kind            *kind = c->operation->extra;
     const haul__recurrent_attributes *a = haul__attributes_of(c);
     haul_tensor                      *gh = present(c, G_H), *gc = present(c, G_C), *lengths = present(c, BACK_LENGTHS);
     haul_tensor                      *gates = present(c, GATES), *states = c->operands[STATES];
@@ -517,7 +510,7 @@ static haul_status backward_step(haul__call *c, const sizes *s, int64_t step)
 
 static haul_status backward(haul__call *c)
 {
-    const cell_kind                  *kind = c->operation->extra;
+    const haul__cell_kind            *kind = c->operation->extra;
     const haul__recurrent_attributes *a = haul__attributes_of(c);
     const sizes                       s = backward_sizes(c);
     const place                       last = place_of(&s, a->reverse, s.steps - 1);
@@ -552,68 +545,7 @@ HAUL__OPERATION(lstm_backward) = {BACKWARD(lstm), .results = {{"dx"}, {"dstate"}
 HAUL__OPERATION(gru_backward) = {BACKWARD(gru), .results = {{"dx"}, {"dstate"}, {"dh"}}};
 HAUL__OPERATION(rnn_backward) = {BACKWARD(rnn), .results = {{"dx"}, {"dstate"}}};
 
-/* ---- gradient ---- */
-
-/* [T, N, k] as [T N, k] */
-static haul_tensor *rows_of(haul_tensor *t)
-{
-    return haul__failed(t)
-               ? t
-               : haul_reshape(t, HAUL_SHAPE(t->shape.dims[0] * t->shape.dims[1], t->shape.dims[2])); /* it has them */
-}
-
-static haul_tensor *weight_gradient(haul_tensor *d, haul_tensor *in)
-{
-    return haul_matmul(haul_transpose(rows_of(d), 0, 1), rows_of(in));
-}
-
-static haul_tensor *bias_gradient(const cell_kind *kind, const haul__recurrent_gradients *d)
-{
-    haul_tensor *sums[] = {haul_sum(rows_of(d->x), HAUL_AXES(0)), NULL};
-    if (kind->cell != HAUL__GRU)
-        return sums[0];
-    sums[1] = haul_sum(rows_of(d->h), HAUL_AXES(0));
-    return haul_stack(sums, 2, 0);
-}
-
-static haul_status apply_backward(const haul__gradient *g, const cell_kind *kind, haul__recurrent_gradients *out)
-{
-    static const haul__operation *const operations[] = {
-        [HAUL__LSTM] = &haul__operation_lstm_backward,
-        [HAUL__GRU] = &haul__operation_gru_backward,
-        [HAUL__RNN] = &haul__operation_rnn_backward,
-    };
-    haul_tensor *made[HAUL__MAX_RESULTS] = {NULL};
-    haul_tensor *gc = kind->states > 1 ? g->results[1] : HAUL_NONE;
-    haul_tensor *gates = kind->kept ? g->saved_results[kind->states] : HAUL_NONE;
-    if (haul__apply(operations[kind->cell], g->attributes,
-                    HAUL__OPERANDS(g->results[0], gc, gates, g->saved_results[kind->states - 1], g->saved[HH],
-                                   g->saved[LENGTHS]),
-                    made))
-        return haul_error_status();
-    *out = (haul__recurrent_gradients){made[0], kind->cell == HAUL__GRU ? made[2] : made[0], made[1]};
-    return HAUL_OK;
-}
-
-static void gradient(haul__gradient *g)
-{
-    const cell_kind                  *kind = g->operation->extra;
-    const haul__recurrent_attributes *a = g->attributes;
-    haul__recurrent_gradients         d = {NULL};
-    haul_status                       status =
-        haul__differentiated(g) ? haul__recurrent_compose(g, kind->cell, &d) : apply_backward(g, kind, &d);
-    if (haul__wanted(g, X))
-        g->operands[X] = status ? NULL : haul_matmul(d.x, g->saved[IH]);
-    if (haul__wanted(g, IH))
-        g->operands[IH] = status ? NULL : weight_gradient(d.x, g->saved[X]);
-    if (haul__wanted(g, HH))
-        g->operands[HH] =
-            status ? NULL : weight_gradient(d.h, haul__recurrent_states(g->saved_results[0], a->reverse, 0));
-    if (haul__wanted(g, BIAS))
-        g->operands[BIAS] = status ? NULL : bias_gradient(kind, &d);
-    if (haul__wanted(g, STATE))
-        g->operands[STATE] = status ? NULL : d.state;
-}
+/* ---- the operations ---- */
 
 #define SAVED .saved_for = HAUL__FOR_ALL
 #define FORWARD(cell)                                                                                                  \
@@ -626,7 +558,7 @@ static void gradient(haul__gradient *g)
                  {"lengths", .optional = true, .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, SAVED}},                \
     .dtypes = HAUL__FLOATS, .rule = HAUL__FLOATED, .autocast = HAUL__LOWER,                                            \
     .attributes_size = HAUL__ATTRIBUTES(haul__recurrent_attributes), .implementations = &haul__gemm_implementations,   \
-    .extra = &(cell), .infer = infer, .compute = forward, .gradient = gradient, .cost = cost
+    .extra = &(cell), .infer = infer, .compute = forward, .gradient = haul__recurrent_gradient, .cost = cost
 
 HAUL__OPERATION(lstm) = {FORWARD(lstm), .results = {{"h", SAVED}, {"c", SAVED}, {"gates", .hidden = true, SAVED}}};
 HAUL__OPERATION(gru) = {FORWARD(gru), .results = {{"h", SAVED}, {"gates", .hidden = true, SAVED}}};

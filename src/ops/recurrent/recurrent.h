@@ -16,6 +16,14 @@ enum {
 
 typedef enum haul__recurrent_cell { HAUL__LSTM, HAUL__GRU, HAUL__RNN } haul__recurrent_cell;
 
+/* What the operations of a cell differ in: `extra` of each. */
+typedef struct haul__cell_kind {
+    haul__recurrent_cell cell;
+    int                  gates, states; /* multiples of hidden; tensors */
+    int                  kept; /* multiples of hidden that are kept of each step for the gradient, apart from states */
+    int                  forward, backward;
+} haul__cell_kind;
+
 typedef struct haul__recurrent_attributes {
     bool reverse; /* the first step is the last one of x */
     bool relu;    /* of RNNs: in the place of tanh */
@@ -43,6 +51,11 @@ typedef struct haul__recurrent_gradients {
 
 /* The same as haul_lstm_backward and so on, composed of operations, so that it can be differentiated again. */
 haul_status haul__recurrent_compose(const haul__gradient *g, haul__recurrent_cell cell, haul__recurrent_gradients *out);
+
+extern const haul__operation haul__operation_lstm_backward, haul__operation_gru_backward, haul__operation_rnn_backward;
+
+/* The gradients of a layer's operands. */
+void haul__recurrent_gradient(haul__gradient *g);
 
 /* The states before (0) or after (1) each step: a part of `states` [T + 1, N, hidden]. */
 static inline haul_tensor *haul__recurrent_states(haul_tensor *states, bool reverse, int after)
