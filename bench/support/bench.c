@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "cli/bench/sampler.h"
+
 enum { ROUNDS = 7 };
 static const double ENOUGH = 0.1; /* seconds of a measurement */
 
@@ -89,21 +91,15 @@ static int64_t open_case(const bench_case *c)
             close_case(c);
             return 0;
         }
-        double wanted = t.wall > 0 ? ENOUGH / t.wall : 1e9;
-        if (wanted <= (double)times * 1.5)
+        const int64_t wanted = bench_repeats(t.wall, ENOUGH, 10 * times);
+        if ((double)wanted <= (double)times * 1.5)
             break;
-        times = wanted > (double)times * 10 ? times * 10 : (int64_t)wanted;
+        times = wanted;
     }
     return times;
 }
 
 /* ---- alone ---- */
-
-static int by_wall(const void *a, const void *b)
-{
-    const timing *x = a, *y = b;
-    return (x->wall > y->wall) - (x->wall < y->wall);
-}
 
 static void print_json(const bench_case *c, const timing *t)
 {
@@ -146,19 +142,20 @@ static bool begins_with_any(const char *name, int count, char **prefixes)
 
 static void measure_alone(const bench_case *c, bool json)
 {
-    timing  rounds[ROUNDS];
-    int     done = 0;
-    int64_t times = open_case(c);
-    while (times && done < ROUNDS && measure_times(c, times, &rounds[done]))
-        done++;
-    if (done == ROUNDS) {
-        qsort(rounds, ROUNDS, sizeof rounds[0], by_wall);
-        (json ? print_json : print_line)(c, &rounds[ROUNDS / 2]);
-    } else if (json) {
-        print_json(c, NULL);
-    } else {
-        printf("%-28s left out: %s\n", c->name, reason);
+    timing        t;
+    bench_samples wall = {.count = 0}, cpu = {.count = 0};
+    int64_t       times = open_case(c);
+    while (times && wall.count < ROUNDS && measure_times(c, times, &t)) {
+        bench_sample(&wall, t.wall);
+        bench_sample(&cpu, t.cpu);
     }
+    t = (timing){bench_spread_of(&wall).median, bench_spread_of(&cpu).median};
+    if (wall.count == ROUNDS)
+        (json ? print_json : print_line)(c, &t);
+    else if (json)
+        print_json(c, NULL);
+    else
+        printf("%-28s left out: %s\n", c->name, reason);
     if (times)
         close_case(c);
 }

@@ -4,6 +4,7 @@
 
 #include <haul/haul.h>
 
+#include "cli/bench/sampler.h"
 #include "cli/shared/json.h"
 
 typedef struct bench_options {
@@ -14,22 +15,6 @@ typedef struct bench_options {
 
 /* ---- samples ---- */
 
-enum { MOST_ROUNDS = 31, LEAST_ROUNDS = 3 };
-
-/* One sample a round. */
-typedef struct bench_samples {
-    double values[MOST_ROUNDS];
-    int    count;
-} bench_samples;
-
-/* The middle of samples and half of them around it. NaN where there are none. */
-typedef struct bench_spread {
-    double median, low, high;
-} bench_spread;
-
-void         bench_sample(bench_samples *s, double value);
-bench_spread bench_spread_of(const bench_samples *s);
-
 /* {"seconds", "seconds_low", "seconds_high"}, and with `amount` above 0 its rate, amount a second, as `rate`. NULL,
  * which json_add takes, if it was not measured. */
 cJSON *bench_json_spread(const bench_spread *s, double amount, const char *rate);
@@ -37,13 +22,11 @@ cJSON *bench_json_spread(const bench_spread *s, double amount, const char *rate)
 /* Add a value that may be NULL, which becomes null. Takes it over. */
 void bench_json_add(cJSON *object, const char *name, cJSON *value);
 
-/* ---- rounds ---- */
-
 /* How often to repeat work that takes `seconds` for one sample, so that the clock is exact enough. */
-int64_t bench_repeats(double seconds);
-
-/* True if another round is due after so many, with the time that ends at `until`. */
-bool bench_another_round(int rounds, double until);
+static inline int64_t bench_repeats_of(double seconds)
+{
+    return bench_repeats(seconds, 2e-4, 256);
+}
 
 /* True if `expected` seconds of work are more than is left until then; `why` is then the reason for leaving it out. */
 bool bench_too_long(double expected, double until, char *why, size_t size);

@@ -89,7 +89,7 @@ static bool warm_up(const call *c, int64_t times[CONTESTANTS])
         seconds = call_seconds(c, who, 1);
         if (isnan(seconds))
             return false;
-        times[who] = bench_repeats(seconds);
+        times[who] = bench_repeats_of(seconds);
     }
     return true;
 }
@@ -101,7 +101,7 @@ static bool measure_size(const call *c, compute_size *out, double until)
     int           round;
     if (!warm_up(c, times))
         return false;
-    for (round = 0; bench_another_round(round, until); round++)
+    for (round = 0; bench_another_round(round, clock_seconds(), until); round++)
         for (int i = 0; i < contestants(c); i++) {
             const int who = (i + round) % contestants(c);
             double    seconds = call_seconds(c, who, times[who]);

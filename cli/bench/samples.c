@@ -1,8 +1,6 @@
-/* Samples, their spread, and texts that both kinds of measurements print. */
-#include <limits.h>
+/* JSON and texts of samples that both kinds of measurements print. */
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,38 +8,7 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/terminal.h"
 
-/* ---- samples ---- */
-
-void bench_sample(bench_samples *s, double value)
-{
-    if (s->count < MOST_ROUNDS)
-        s->values[s->count++] = value;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Between two samples where the place falls there. */
-static double quantile(const double *sorted, int count, double part)
-{
-    double at = part * (count - 1);
-    int    below = (int)at, above = below + 1 < count ? below + 1 : below;
-    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
-}
-
-bench_spread bench_spread_of(const bench_samples *s)
-{
-    double sorted[MOST_ROUNDS];
-    if (!s->count)
-        return (bench_spread){NAN, NAN, NAN};
-    memcpy(sorted, s->values, (size_t)s->count * sizeof *sorted);
-    qsort(sorted, (size_t)s->count, sizeof *sorted, by_value);
-    return (bench_spread){quantile(sorted, s->count, 0.5), quantile(sorted, s->count, 0.25),
-                          quantile(sorted, s->count, 0.75)};
-}
+/* ---- JSON ---- */
 
 cJSON *bench_json_spread(const bench_spread *s, double amount, const char *rate)
 {
@@ -64,19 +31,7 @@ void bench_json_add(cJSON *object, const char *name, cJSON *value)
         json_push(NULL, value); /* notes that memory is exhausted */
 }
 
-/* ---- rounds ---- */
-
-int64_t bench_repeats(double seconds)
-{
-    enum { MOST = 256 };
-    const double sample = 2e-4;
-    return seconds >= sample ? 1 : seconds * MOST <= sample ? MOST : (int64_t)(sample / seconds);
-}
-
-bool bench_another_round(int rounds, double until)
-{
-    return rounds < LEAST_ROUNDS || (rounds < MOST_ROUNDS && clock_seconds() < until);
-}
+/* ---- time that is left ---- */
 
 bool bench_too_long(double expected, double until, char *why, size_t size)
 {

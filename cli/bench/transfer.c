@@ -111,7 +111,7 @@ static int64_t times_of(copy_kind kind, double seconds)
 {
     enum { IN_A_ROW = 4 };
     const double short_enough = 5e-3;
-    int64_t      times = bench_repeats(seconds);
+    int64_t      times = bench_repeats_of(seconds);
     return kind == COPY_ASYNCHRONOUS && times < IN_A_ROW && seconds < short_enough ? IN_A_ROW : times;
 }
 
@@ -120,7 +120,7 @@ static bool warm_up(const transfer_curve *c, const copy_buffers *b, size_samples
 {
     double ignored;
     memcpy_seconds(b, 1);
-    s->memory_times = bench_repeats(memcpy_seconds(b, 1));
+    s->memory_times = bench_repeats_of(memcpy_seconds(b, 1));
     for (int kind = 0; kind < COPY_KINDS; kind++)
         for (int way = 0; is_measured(c, kind) && way < COPY_WAYS; way++) {
             double seconds = copy_seconds(b, kind, way, 1, &ignored);
@@ -173,7 +173,7 @@ static bool measure_size(const transfer_curve *c, transfer_size *out, double unt
     copy_buffers b;
     size_samples s = {.memory = {.count = 0}};
     bool         good = buffers_open(&b, c, out->bytes) && warm_up(c, &b, &s);
-    for (int round = 0; good && bench_another_round(round, until); round++)
+    for (int round = 0; good && bench_another_round(round, clock_seconds(), until); round++)
         good = measure_round(c, &b, round, &s);
     if (good)
         keep_results(out, &s);

@@ -22,18 +22,6 @@ typedef struct speeds {
     double bandwidth; /* bytes that a rank sends in a second of it */
 } speeds;
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *seconds, int count)
-{
-    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
-    return seconds[count / 2];
-}
-
 static double since(int64_t began)
 {
     return (double)(haul__system_ns() - began) * 1e-9;
@@ -55,7 +43,7 @@ static haul_status measure(haul_group *g, speeds *out)
         if (i >= 0)
             seconds[i] = since(began);
     }
-    out->latency = status ? 0 : median(seconds, ROUNDS);
+    out->latency = status ? 0 : median_of(seconds, ROUNDS);
     for (int i = -1; i < SUMS && !status; i++) {
         const int64_t began = haul__system_ns();
         status =
@@ -66,7 +54,7 @@ static haul_status measure(haul_group *g, speeds *out)
     free(x);
     if (status)
         return status;
-    out->sum = median(seconds, SUMS);
+    out->sum = median_of(seconds, SUMS);
     out->bandwidth = 2.0 * (size - 1) / size * COUNT * sizeof *x / out->sum;
     return HAUL_OK;
 }
