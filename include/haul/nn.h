@@ -271,22 +271,23 @@ HAUL_END
 
 #ifdef __cplusplus
 /* haul_call(net, x, mask). For options other than inputs call haul_call_with. */
-template <typename... T> haul_tensor *haul_call(haul_module *module, T... x)
+template <typename O, typename... T> O haul__options_of_inputs(T... x)
 {
-    haul_call_options options = {};
-    haul_tensor      *inputs[] = {x...};
+    O            options = {};
+    haul_tensor *inputs[] = {x...};
     static_assert(sizeof...(x) <= HAUL_MAX_ARGUMENTS, "a module has at most HAUL_MAX_ARGUMENTS inputs");
     for (size_t i = 0; i < sizeof...(x); i++)
         options.x[i] = inputs[i];
+    return options;
+}
+template <typename... T> haul_tensor *haul_call(haul_module *module, T... x)
+{
+    const haul_call_options options = haul__options_of_inputs<haul_call_options>(x...);
     return haul_call_with(module, &options);
 }
 template <typename... T> haul_tensor *haul_call_child(haul_module *module, const char *path, T... x)
 {
-    haul_call_options options = {};
-    haul_tensor      *inputs[] = {x...};
-    static_assert(sizeof...(x) <= HAUL_MAX_ARGUMENTS, "a module has at most HAUL_MAX_ARGUMENTS inputs");
-    for (size_t i = 0; i < sizeof...(x); i++)
-        options.x[i] = inputs[i];
+    const haul_call_options options = haul__options_of_inputs<haul_call_options>(x...);
     return haul_call_child_with(module, path, &options);
 }
 #endif

@@ -84,11 +84,7 @@ HAUL_END
 /* haul_save_onnx("net.onnx", net, x). For options other than inputs call haul_save_onnx_with. */
 template <typename... T> haul_status haul_save_onnx(const char *path, haul_module *module, T... x)
 {
-    haul_save_onnx_options options = {};
-    haul_tensor           *inputs[] = {x...};
-    static_assert(sizeof...(x) <= HAUL_MAX_ARGUMENTS, "a module has at most HAUL_MAX_ARGUMENTS inputs");
-    for (size_t i = 0; i < sizeof...(x); i++)
-        options.x[i] = inputs[i];
+    const haul_save_onnx_options options = haul__options_of_inputs<haul_save_onnx_options>(x...);
     return haul_save_onnx_with(path, module, &options);
 }
 #endif

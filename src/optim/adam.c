@@ -15,15 +15,7 @@
 
 // clang-format off
 /* kernel text begins */
-/* Scalars are bits of type A. decay is added to the gradient, shrink is what the parameter is multiplied by. */
-typedef struct adam_params {
-    I64 items;
-    I64 p_at, m_at, v_at, g_at;
-    I64 found_at, made_at; /* of the guarded form */
-    U64 step_size, beta1, beta2, rest1, rest2, correction, eps, decay, shrink;
-    U64 lr, log_beta1, log_beta2; /* of the guarded form, from which it has step_size and correction */
-    I32 from, reserved;
-} adam_params;
+#include "optim/adam_kernel.h"
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
@@ -73,7 +65,7 @@ KERNEL6(adam_guarded, adam_params, T, value, T, exp_avg, T, exp_avg_sq, I64, mad
 enum { PARAMETER, EXP_AVG, EXP_AVG_SQ, MADE, GRAD, FOUND, OPERANDS };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-static adam_params params_of(const haul__amsgrad_settings *s, haul_dtype dtype)
+adam_params haul__adam_params(const haul__amsgrad_settings *s, haul_dtype dtype)
 {
     double steps = (double)s->step, decay = s->weight_decay;
     return (adam_params){.step_size = haul__scalar_bits(dtype, s->lr / (1 - pow(s->beta1, steps))),
@@ -110,7 +102,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
 
 static haul_status compute(haul__call *c)
 {
-    adam_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
+    adam_params params = haul__adam_params(haul__attributes(c), c->operands[PARAMETER]->dtype);
     return haul__step_each(c, step_one, &params);
 }
 
@@ -231,15 +223,10 @@ static const haul__optimizer_kind adamw = {
 /* Adam and AdamW have the same options, except for the default of weight decay, which is read already. */
 static haul_optimizer *make(const haul__optimizer_kind *kind, const haul_adam_options *o, const char *operation)
 {
-    double betas[2] = {o->betas[0], o->betas[1]};
-    if (haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}))
+    double values[HAUL__MAX_SETTINGS] = {
+        [LR] = o->lr, [EPS] = haul__option(o->eps, 1e-8), [WEIGHT_DECAY] = o->weight_decay, [AMSGRAD] = o->amsgrad};
+    if (haul__optimizer_read_betas(values + BETA1, o->betas, 0.999, operation))
         return NULL;
-    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
-                                               [BETA1] = betas[0],
-                                               [BETA2] = betas[1],
-                                               [EPS] = haul__option(o->eps, 1e-8),
-                                               [WEIGHT_DECAY] = o->weight_decay,
-                                               [AMSGRAD] = o->amsgrad};
     return haul__optimizer_new(kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }
 

@@ -7,8 +7,6 @@
  * One operation changes the states, the other one the parameter: an operation has not enough operands for both. */
 #include "optim/amsgrad.h"
 
-#include <math.h>
-
 #include "core/error.h"
 #include "engine/operation.h"
 #include "kernels/kernels.h"
@@ -16,15 +14,7 @@
 
 // clang-format off
 /* kernel text begins */
-/* Scalars are bits of type A. decay is added to the gradient, shrink is what the parameter is multiplied by. */
-typedef struct amsgrad_params {
-    I64 items;
-    I64 p_at, m_at, v_at, n_at, g_at;
-    I64 found_at, made_at; /* of the guarded forms */
-    U64 step_size, beta1, beta2, rest1, rest2, correction, eps, decay, shrink;
-    U64 lr, log_beta1, log_beta2; /* of the guarded form, from which it has step_size and correction */
-    I32 from, reserved;
-} amsgrad_params;
+#include "optim/adam_kernel.h"
 
 #ifdef HAUL_KERNEL
 #if IS_FLOAT
@@ -50,12 +40,12 @@ TEMPLATE(amsgrad_step)
     }
 END_TEMPLATE
 
-KERNEL5(amsgrad_moments, amsgrad_params, T, exp_avg, T, exp_avg_sq, T, most, const T, value, const T, grad)
+KERNEL5(amsgrad_moments, adam_params, T, exp_avg, T, exp_avg_sq, T, most, const T, value, const T, grad)
 {
     EXPAND(amsgrad_moments)
 }
 
-KERNEL6(amsgrad_moments_guarded, amsgrad_params, T, exp_avg, T, exp_avg_sq, T, most, const T, value, const T, grad,
+KERNEL6(amsgrad_moments_guarded, adam_params, T, exp_avg, T, exp_avg_sq, T, most, const T, value, const T, grad,
         const F32, found)
 {
     if (found[p.found_at] == 0) {
@@ -63,14 +53,14 @@ KERNEL6(amsgrad_moments_guarded, amsgrad_params, T, exp_avg, T, exp_avg_sq, T, m
     }
 }
 
-KERNEL3(amsgrad, amsgrad_params, T, value, const T, exp_avg, const T, most)
+KERNEL3(amsgrad, adam_params, T, value, const T, exp_avg, const T, most)
 {
     const A step_size = SCALAR(p.step_size), correction = SCALAR(p.correction);
     EXPAND(amsgrad_step)
 }
 
 /* As adam_guarded. */
-KERNEL5(amsgrad_guarded, amsgrad_params, T, value, I64, made, const T, exp_avg, const T, most, const F32, found)
+KERNEL5(amsgrad_guarded, adam_params, T, value, I64, made, const T, exp_avg, const T, most, const F32, found)
 {
     const I64 before = made[p.made_at + p.from];
     const int skip = found[p.found_at] != 0;
@@ -86,24 +76,6 @@ KERNEL5(amsgrad_guarded, amsgrad_params, T, value, I64, made, const T, exp_avg, 
 /* kernel text ends */
 // clang-format on
 
-static amsgrad_params params_of(const haul__amsgrad_settings *s, haul_dtype dtype)
-{
-    double steps = (double)s->step, decay = s->weight_decay;
-    return (amsgrad_params){.step_size = haul__scalar_bits(dtype, s->lr / (1 - pow(s->beta1, steps))),
-                            .beta1 = haul__scalar_bits(dtype, s->beta1),
-                            .beta2 = haul__scalar_bits(dtype, s->beta2),
-                            .rest1 = haul__scalar_bits(dtype, 1 - s->beta1),
-                            .rest2 = haul__scalar_bits(dtype, 1 - s->beta2),
-                            .correction = haul__scalar_bits(dtype, sqrt(1 - pow(s->beta2, steps))),
-                            .eps = haul__scalar_bits(dtype, s->eps),
-                            .decay = haul__scalar_bits(dtype, s->decoupled ? 0 : decay),
-                            .shrink = haul__scalar_bits(dtype, s->decoupled ? 1 - s->lr * decay : 1),
-                            .lr = haul__scalar_bits(dtype, s->lr),
-                            .log_beta1 = haul__scalar_bits(dtype, log(s->beta1)),
-                            .log_beta2 = haul__scalar_bits(dtype, log(s->beta2)),
-                            .from = s->from};
-}
-
 /* ---- the states ---- */
 
 enum { EXP_AVG, EXP_AVG_SQ, MOST, MOMENTS_FROM, MOMENTS_GRAD, MOMENTS_FOUND, MOMENTS_OPERANDS };
@@ -112,8 +84,8 @@ _Static_assert((int)HAUL__MAX_UPDATES *(int)MOMENTS_OPERANDS <= (int)HAUL__OWN_O
 
 static haul_status change_moments(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
-    amsgrad_params *params = of_all;
-    const bool      guarded = !haul__is_none(in[MOMENTS_FOUND]);
+    adam_params *params = of_all;
+    const bool   guarded = !haul__is_none(in[MOMENTS_FOUND]);
     params->items = in[EXP_AVG]->count;
     params->m_at = in[EXP_AVG]->offset;
     params->v_at = in[EXP_AVG_SQ]->offset;
@@ -128,7 +100,7 @@ static haul_status change_moments(const haul__call *c, haul_tensor *const *in, v
 
 static haul_status compute_moments(haul__call *c)
 {
-    amsgrad_params params = params_of(haul__attributes(c), c->operands[0]->dtype);
+    adam_params params = haul__adam_params(haul__attributes(c), c->operands[0]->dtype);
     return haul__step_each(c, change_moments, &params);
 }
 
@@ -154,8 +126,8 @@ HAUL__OPERATION(amsgrad_moments) = {
 
 static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *of_all)
 {
-    amsgrad_params *params = of_all;
-    const bool      guarded = !haul__is_none(in[FOUND]);
+    adam_params *params = of_all;
+    const bool   guarded = !haul__is_none(in[FOUND]);
     params->items = in[PARAMETER]->count;
     params->p_at = in[PARAMETER]->offset;
     params->m_at = in[MEAN]->offset;
@@ -169,7 +141,7 @@ static haul_status step_one(const haul__call *c, haul_tensor *const *in, void *o
 
 static haul_status compute_step(haul__call *c)
 {
-    amsgrad_params params = params_of(haul__attributes(c), c->operands[PARAMETER]->dtype);
+    adam_params params = haul__adam_params(haul__attributes(c), c->operands[PARAMETER]->dtype);
     return haul__step_each(c, step_one, &params);
 }
 

@@ -108,13 +108,9 @@ haul_optimizer *haul_lamb_with(const haul_lamb_options *o)
         haul__fail_null(operation, "options");
         return NULL;
     }
-    double betas[2] = {o->betas[0], o->betas[1]};
-    if (haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}))
+    double values[HAUL__MAX_SETTINGS] = {
+        [LR] = o->lr, [EPS] = haul__option(o->eps, 1e-6), [WEIGHT_DECAY] = o->weight_decay};
+    if (haul__optimizer_read_betas(values + BETA1, o->betas, 0.999, operation))
         return NULL;
-    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
-                                               [BETA1] = betas[0],
-                                               [BETA2] = betas[1],
-                                               [EPS] = haul__option(o->eps, 1e-6),
-                                               [WEIGHT_DECAY] = o->weight_decay};
     return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }

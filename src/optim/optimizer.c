@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/system/fork.h"
 #include "core/error.h"
+#include "core/option.h"
 #include "core/tensor.h"
 #include "nn/tensors.h"
 #include "optim/parameters.h"
@@ -213,6 +214,13 @@ static haul_status begin(haul_optimizer *o, const haul__optimizer_source *source
     memcpy(o->groups->values, values, sizeof o->groups->values);
     memcpy(o->defaults, values, sizeof o->defaults);
     return HAUL_OK;
+}
+
+haul_status haul__optimizer_read_betas(double settings[2], const double betas[2], double second, const char *operation)
+{
+    settings[0] = betas[0];
+    settings[1] = betas[1];
+    return haul__option_reals(operation, "betas", settings, (const double[2]){0.9, second});
 }
 
 haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, const haul__optimizer_source *source,

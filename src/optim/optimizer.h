@@ -175,6 +175,9 @@ typedef struct haul__optimizer_source {
     int                      count;
 } haul__optimizer_source;
 
+/* Reads the option betas, whose defaults are 0.9 and `second`, into two settings that follow each other. */
+haul_status haul__optimizer_read_betas(double settings[2], const double betas[2], double second, const char *operation);
+
 /* An optimizer with these settings, which are checked; the innermost scope owns it. NULL on failure. */
 haul_optimizer *haul__optimizer_new(const haul__optimizer_kind *kind, const haul__optimizer_source *source,
                                     const double *values, const char *operation);

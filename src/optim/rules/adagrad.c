@@ -65,7 +65,6 @@ static const haul__optimizer_kind kind;
 enum { OPERANDS = 5 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-/* A step of some parameters. */
 HAUL__OPERATION(adagrad) = {
     .name = "haul_adagrad",
     .operands = {{"parameter", .written = true},
@@ -73,14 +72,7 @@ HAUL__OPERATION(adagrad) = {
                  {"made", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
-    .dtypes = HAUL__FLOATS,
-    .varies = true,
-    .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
-    .repeat = OPERANDS,
-    .extra = &kind,
-    .infer = haul__infer_step,
-    .compute = haul__rule_compute,
-    .cost = haul__step_cost,
+    HAUL__RULE_STEP(kind, OPERANDS),
     .flops = 8,
 };
 

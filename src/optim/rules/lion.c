@@ -54,21 +54,13 @@ static const haul__optimizer_kind kind;
 enum { OPERANDS = 4 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-/* A step of some parameters. */
 HAUL__OPERATION(lion) = {
     .name = "haul_lion",
     .operands = {{"parameter", .written = true},
                  {"exp_avg", .written = true},
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
-    .dtypes = HAUL__FLOATS,
-    .varies = true,
-    .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
-    .repeat = OPERANDS,
-    .extra = &kind,
-    .infer = haul__infer_step,
-    .compute = haul__rule_compute,
-    .cost = haul__step_cost,
+    HAUL__RULE_STEP(kind, OPERANDS),
     .flops = 9,
 };
 
@@ -111,10 +103,8 @@ haul_optimizer *haul_lion_with(const haul_lion_options *o)
         haul__fail_null(operation, "options");
         return NULL;
     }
-    double betas[2] = {o->betas[0], o->betas[1]};
-    if (haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.99}))
+    double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr, [WEIGHT_DECAY] = o->weight_decay};
+    if (haul__optimizer_read_betas(values + BETA1, o->betas, 0.99, operation))
         return NULL;
-    const double values[HAUL__MAX_SETTINGS] = {
-        [LR] = o->lr, [BETA1] = betas[0], [BETA2] = betas[1], [WEIGHT_DECAY] = o->weight_decay};
     return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }

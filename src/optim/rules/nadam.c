@@ -86,7 +86,6 @@ static const haul__optimizer_kind kind;
 enum { OPERANDS = 6 };
 _Static_assert((int)HAUL__MAX_UPDATES *(int)OPERANDS <= (int)HAUL__OWN_OPERANDS, "a step takes no memory");
 
-/* A step of some parameters. */
 HAUL__OPERATION(nadam) = {
     .name = "haul_nadam",
     .operands = {{"parameter", .written = true},
@@ -95,14 +94,7 @@ HAUL__OPERATION(nadam) = {
                  {"made", .written = true, .optional = true, .accepts = HAUL__ONLY(HAUL_I64)},
                  {"grad", .layout = HAUL__ANY_STRIDES},
                  {"found", .optional = true, .accepts = HAUL__ONLY(HAUL_F32)}},
-    .dtypes = HAUL__FLOATS,
-    .varies = true,
-    .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),
-    .repeat = OPERANDS,
-    .extra = &kind,
-    .infer = haul__infer_step,
-    .compute = haul__rule_compute,
-    .cost = haul__step_cost,
+    HAUL__RULE_STEP(kind, OPERANDS),
     .flops = 18,
 };
 
@@ -165,15 +157,12 @@ haul_optimizer *haul_nadam_with(const haul_nadam_options *o)
         haul__fail_null(operation, "options");
         return NULL;
     }
-    double betas[2] = {o->betas[0], o->betas[1]};
-    if (haul__option_reals(operation, "betas", betas, (const double[2]){0.9, 0.999}))
+    double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
+                                         [EPS] = haul__option(o->eps, 1e-8),
+                                         [WEIGHT_DECAY] = o->weight_decay,
+                                         [MOMENTUM_DECAY] = haul__option(o->momentum_decay, 4e-3),
+                                         [DECOUPLED] = o->decoupled_weight_decay};
+    if (haul__optimizer_read_betas(values + BETA1, o->betas, 0.999, operation))
         return NULL;
-    const double values[HAUL__MAX_SETTINGS] = {[LR] = o->lr,
-                                               [BETA1] = betas[0],
-                                               [BETA2] = betas[1],
-                                               [EPS] = haul__option(o->eps, 1e-8),
-                                               [WEIGHT_DECAY] = o->weight_decay,
-                                               [MOMENTUM_DECAY] = haul__option(o->momentum_decay, 4e-3),
-                                               [DECOUPLED] = o->decoupled_weight_decay};
     return haul__optimizer_new(&kind, &(haul__optimizer_source){o->module, o->parameters, o->count}, values, operation);
 }

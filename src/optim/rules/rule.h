@@ -21,6 +21,12 @@ haul_status haul__rule_update(const haul__optimizer_kind *kind, const double *va
 int         haul__rule_kernel(const haul__optimizer_kind *kind, const double *values, bool guarded, int number);
 haul_status haul__rule_compute(haul__call *c);
 
+/* The members that the operations of all rules have: a step of some parameters, of a kind with so many operands. */
+#define HAUL__RULE_STEP(kind, operands)                                                                                \
+    .dtypes = HAUL__FLOATS, .varies = true, .attributes_size = HAUL__ATTRIBUTES(haul__rule_settings),                  \
+    .repeat = (operands), .extra = &(kind), .infer = haul__infer_step, .compute = haul__rule_compute,                  \
+    .cost = haul__step_cost
+
 /* All states of a kind with one state, or with two: its `states`. */
 unsigned haul__rule_one_state(const double *values);
 unsigned haul__rule_two_states(const double *values);
