@@ -1,4 +1,5 @@
-/* Chains of pointwise operations: each step by itself, and followed, where its operations are fused. */
+/* Chains of pointwise operations, one with a mean at its end: each step by itself, and followed, where its operations
+ * are fused. */
 #include <haul/recording.h>
 
 #include "support/bench.h"
@@ -9,8 +10,10 @@ static int             length;
 
 static haul_status step(void *context)
 {
-    haul_tensor *y = haul_mul_scalar(x, 2);
     (void)context;
+    if (!length)
+        return haul_mean_into(out, haul_square(haul_sub_scalar(x, 1)));
+    haul_tensor *y = haul_mul_scalar(x, 2);
     if (length == 5)
         y = haul_mul(haul_relu(haul_add_scalar(y, 1)), x);
     return haul_add_scalar_into(out, y, 1);
@@ -20,7 +23,7 @@ static bool open_chain(const bench_case *c)
 {
     length = *(const int *)c->context;
     x = haul_normal(HAUL_F32, HAUL_SHAPE(c->size), 0, 1);
-    out = haul_zeros_like(x);
+    out = length ? haul_zeros_like(x) : haul_zeros(HAUL_F32, HAUL_SCALAR_SHAPE);
     return !haul_tensor_check(out);
 }
 
@@ -54,7 +57,7 @@ static bool run_followed(const bench_case *c, int64_t times)
     return true;
 }
 
-static const int two = 2, five = 5;
+static const int two = 2, five = 5, with_mean = 0;
 
 #define CHAIN(name, count, label, n)                                                                                   \
     {name ", " label, .unit = "us", .open = open_chain, .run = run_chain, .context = &count, .size = n},               \
@@ -64,9 +67,13 @@ static const int two = 2, five = 5;
     }
 
 static const bench_case cases[] = {
-    CHAIN("a*2+1 into", two, "16 M", 16 << 20),       CHAIN("a*2+1 into", two, "64 K", 64 << 10),
-    CHAIN("five operations", five, "16 M", 16 << 20), CHAIN("five operations", five, "64 K", 64 << 10),
+    CHAIN("a*2+1 into", two, "16 M", 16 << 20),
+    CHAIN("a*2+1 into", two, "64 K", 64 << 10),
+    CHAIN("five operations", five, "16 M", 16 << 20),
+    CHAIN("five operations", five, "64 K", 64 << 10),
     CHAIN("five operations", five, "1 K", 1 << 10),
+    CHAIN("mean of squares", with_mean, "16 M", 16 << 20),
+    CHAIN("mean of squares", with_mean, "64 K", 64 << 10),
 };
 
 int main(int argc, char **argv)

@@ -243,7 +243,7 @@ static void print_fusion(const haul_program *p)
         parts += p->operations[i].fused >= 0;
         chains += p->operations[i].fused == i;
     }
-    int length = snprintf(text, sizeof text, "%s pointwise operations in ", text_count(parts));
+    int length = snprintf(text, sizeof text, "%s operations in ", text_count(parts));
     length += snprintf(text + length, sizeof text - (size_t)length, "%s %s", text_count(chains),
                        chains == 1 ? "command" : "commands");
     for (int64_t i = 0; i < p->operation_count; i++) {

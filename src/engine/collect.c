@@ -2,27 +2,61 @@
 
 #include <string.h>
 
-static _Thread_local haul__collected *collected;
+static _Thread_local haul__collected        *collected;
+static _Thread_local haul__collected_passes *passes; /* NULL: one pointwise launch is expected */
 
-uint32_t haul__collect_begin(haul__collected *out)
+static uint32_t begin(haul__collected *one, haul__collected_passes *several)
 {
     uint32_t      *word = &haul__thread()->words[HAUL__DRY_RUN];
     const uint32_t before = *word;
-    out->count = 0;
-    collected = out;
+    collected = one;
+    passes = several;
     *word = HAUL__COLLECTS;
     return before;
+}
+
+uint32_t haul__collect_begin(haul__collected *out)
+{
+    out->count = 0;
+    return begin(out, NULL);
+}
+
+uint32_t haul__collect_passes_begin(haul__collected_passes *out)
+{
+    out->count = 0;
+    return begin(NULL, out);
 }
 
 void haul__collect_end(uint32_t before)
 {
     haul__thread()->words[HAUL__DRY_RUN] = before;
     collected = NULL;
+    passes = NULL;
+}
+
+static haul_status collect_pass(const haul__kernel *kernel, const haul__launch *l)
+{
+    haul__collected_pass *p = &passes->items[passes->count];
+    const int             most = (int)(sizeof passes->items / sizeof passes->items[0]);
+    if (passes->count == most || l->out_count != 1 || !l->in_count || l->params_size > sizeof p->params || l->checks ||
+        !kernel->function)
+        return haul__fail(HAUL_STATE, "haul_recording_run", NULL,
+                          "%s is not one of two passes of a reduction; set HAUL_WITHOUT=fusion", kernel->name);
+    passes->count++;
+    p->function = kernel->function;
+    memcpy(p->params, l->params, l->params_size);
+    p->out = l->outs[0];
+    p->in = l->ins[0];
+    p->items = l->items;
+    p->grain = l->grain;
+    return HAUL_OK;
 }
 
 haul_status haul__collect(const haul__kernel *kernel, const haul__launch *l)
 {
     haul__collected *c = collected;
+    if (passes)
+        return collect_pass(kernel, l);
     if (c->count || l->out_count != 1 || l->params_size != sizeof c->params || l->checks || !kernel->function)
         return haul__fail(HAUL_STATE, "haul_recording_run", NULL,
                           "%s is not the one pointwise kernel of its operation; set HAUL_WITHOUT=fusion", kernel->name);

@@ -1,4 +1,5 @@
-/* Finds chains: neighbouring pointwise operations whose results have one shape and layout.
+/* Finds chains: neighbouring pointwise operations whose results have one shape and layout, and a reduction of rows that
+ * may end them.
  *
  * A chain is computed tile by tile, each tile by all operations in their order. Tiles run at the same time, so what one
  * operation writes, others of the chain may only read or write at the same position. What no other operation uses has
@@ -10,6 +11,7 @@
 #include "base/system/clock.h"
 #include "core/shape.h"
 #include "engine/operation.h"
+#include "ops/reduce/reduce.h"
 
 typedef struct search {
     haul__fusing *f;
@@ -95,6 +97,32 @@ static const char *refusal(const haul__fusing *x, int64_t number)
     return NULL;
 }
 
+static bool is_row_major(const haul_program_value *v)
+{
+    int64_t strides[HAUL_MAX_DIMS];
+    haul__shape_strides(&v->shape, strides);
+    return haul__shape_same_strides(&v->shape, v->strides, strides);
+}
+
+bool haul__fusing_is_end(const haul__fusing *x, int64_t number)
+{
+    const haul_program_operation *o = &x->p->operations[number];
+    const haul__ordered_call     *item = &x->order->items[number];
+    const haul__program_call     *c = call_of(x, number);
+    int                           passes = 0;
+    if (o->operand_count != 1 || o->result_count != 1 || o->view_of >= 0 || item->moved || !o->command_count ||
+        refusal(x, number))
+        return false;
+    const haul_program_value *v = haul__fusing_values(x, number);
+    haul_tensor               t;
+    if (!has_elements(v) || !is_row_major(v))
+        return false;
+    haul__tensor_clear(&t);
+    haul__tensor_describe(&t, v->dtype, &v->shape, v->strides, v->offset);
+    return haul__reduce_tile(c->operation, x->log->attributes.bytes + c->form.attributes, &t, &passes) > 0 &&
+           o->command_count == passes;
+}
+
 bool haul__fusing_is_part(const haul__fusing *x, int64_t number)
 {
     return is_pointwise(x, number) && !refusal(x, number);
@@ -137,9 +165,23 @@ static bool has_update_between(const haul__fusing *x, const int64_t *parts, int 
     return false;
 }
 
+static bool is_made_by(const haul__fusing *x, const int64_t *parts, int count, const haul_program_value *v)
+{
+    for (int i = 0; i < count; i++)
+        if (result_of(x, parts[i])->store == v->store && haul__program_same_form(result_of(x, parts[i]), v))
+            return true;
+    return false;
+}
+
 const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int count, int64_t number)
 {
-    const haul_program_value *r = result_of(x, number), *first = result_of(x, parts[0]);
+    const bool                is_end = haul__fusing_is_end(x, number);
+    const haul_program_value *r = is_end ? haul__fusing_values(x, number) : result_of(x, number);
+    const haul_program_value *first = result_of(x, parts[0]);
+    if (haul__fusing_is_end(x, parts[count - 1]))
+        return "the operation before it is a reduction";
+    if (is_end && !is_made_by(x, parts, count, r))
+        return "its operand is not made by the operations before it";
     if (x->p->operations[number].device != x->p->operations[parts[0]].device)
         return "the operation before it is on another device";
     if (!haul__shape_equal(&r->shape, &first->shape) ||
@@ -174,6 +216,11 @@ static void add_part(search *x, int64_t number)
     x->parts[x->count++] = number;
 }
 
+static bool ends_chain(const search *x, int64_t number)
+{
+    return x->count && haul__fusing_is_end(x->f, number) && !haul__fusing_misfit(x->f, x->parts, x->count, number);
+}
+
 static void find_chains(search *x)
 {
     for (int64_t i = 0; i < x->p->operation_count; i++) {
@@ -185,6 +232,8 @@ static void find_chains(search *x)
             add_part(x, i);
             continue;
         }
+        if (ends_chain(x, i))
+            x->parts[x->count++] = i;
         end_chain(x);
         x->p->operations[i].unfused = why ? why : "";
     }

@@ -33,6 +33,9 @@ bool haul__fusing_is_without_work(const haul__fusing *f, int64_t number);
 /* True for operations that may be a part of a chain. */
 bool haul__fusing_is_part(const haul__fusing *f, int64_t number);
 
+/* True for reductions of rows, which may end a chain that makes their operand. */
+bool haul__fusing_is_end(const haul__fusing *f, int64_t number);
+
 /* Why operation `number` cannot be in a chain with parts[0], ..., parts[count - 1]; NULL: it can. */
 const char *haul__fusing_misfit(const haul__fusing *f, const int64_t *parts, int count, int64_t number);
 

@@ -106,6 +106,15 @@ static bool is_near(const gathering *g, int64_t number)
     return any;
 }
 
+/* A chain that a reduction ends already stays. */
+static bool is_whole(const gathering *g, int64_t end)
+{
+    int64_t count = 0;
+    for (int64_t at = 0; at < g->count; at++)
+        count += g->chain[g->list[at]] == g->chain[g->list[end]];
+    return count == g->part_count;
+}
+
 /* True if the chain may go behind all operations from `from` on. */
 static bool may_go_later(const gathering *g, int64_t from)
 {
@@ -170,7 +179,7 @@ static bool join(gathering *g, int64_t end, int64_t number, bool is_neighbour)
     } else if (may_go_earlier(g, end + 1, number)) {
         insert(g, end + 1, number);
         g->moved = true;
-    } else if (may_go_later(g, end + 1) && !has_views(g, end)) {
+    } else if (is_whole(g, end) && may_go_later(g, end + 1) && !has_views(g, end)) {
         move_parts(g);
         insert(g, g->count, number);
         g->moved = true;
@@ -185,14 +194,17 @@ static void place(gathering *g, int64_t number)
 {
     const int64_t least = g->count > REACH ? g->count - REACH : 0;
     bool          is_neighbour = true;
-    g->chain[number] = haul__fusing_is_part(&g->f, number) ? number : -1;
+    const bool    is_end = haul__fusing_is_end(&g->f, number);
+    g->chain[number] = is_end || haul__fusing_is_part(&g->f, number) ? number : -1;
     for (int64_t at = g->count - 1, last = -1; at >= least && g->chain[number] == number; at--) {
-        const int64_t chain = g->chain[g->list[at]];
+        const bool    ends = haul__fusing_is_end(&g->f, g->list[at]); /* others go before it */
+        const int64_t chain = ends ? -1 : g->chain[g->list[at]];
         if (chain >= 0 && chain != last && join(g, at, number, is_neighbour))
             return;
         last = chain >= 0 ? chain : last;
         is_neighbour = is_neighbour && haul__fusing_is_without_work(&g->f, g->list[at]);
     }
+    g->chain[number] = is_end ? -1 : g->chain[number];
     insert(g, g->count, number);
 }
 

@@ -10,6 +10,7 @@
 #include "ops/reduce/reduce.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/numbers.h"
 #include "kernels/kernels.h"
@@ -432,6 +433,61 @@ haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_t
     bool is_result = how->mends == HAUL__MENDS_SUM && finish.what == HAUL__FINISH_NONE; /* its range is the result's */
     bool is_small = x->dtype == HAUL_F16; /* f32 holds sums of its squares */
     return reduce(c, how, is_result || is_small ? HAUL__MENDS_NOTHING : how->mends, out, x, 0, reduced, finish);
+}
+
+/* ---- in tiles ---- */
+
+int64_t haul__reduce_tile(const haul__operation *operation, const void *attributes, const haul_tensor *x, int *passes)
+{
+    const haul__reduce_attributes *a = attributes;
+    const bool                     adds = operation == &haul__operation_sum || operation == &haul__operation_mean;
+    reduce_params                  p;
+    if (!adds && operation != &haul__operation_max && operation != &haul__operation_min)
+        return 0;
+    if (!plan(&p, x, a->reduced) || p.stride != 1 || p.reduced || p.run < 2)
+        return 0;
+    *passes = p.chunks == 1 ? 1 : 2;
+    if (p.chunks == 1)
+        return p.run <= MOST_ROW_WORK ? p.run : 0;
+    /* A maximum begins with the first of all elements, which is not in each tile. The second pass is the last one. */
+    return adds && p.outputs == 1 && p.chunks <= 2 * ROW_WORK ? p.chunk * p.piece : 0;
+}
+
+/* Items of one row become rows of their own. The last one may be shorter. */
+static void take_apart(reduce_params *p, int64_t length)
+{
+    p->outputs = p->chunks;
+    p->kept = 1;
+    p->kept_dims[0] = p->chunks;
+    p->kept_strides[0] = p->chunk * p->piece;
+    p->run = length;
+    p->pieces = haul__ceil_div(length, p->piece);
+    p->units = p->chunk = p->pieces;
+    p->chunks = 1;
+}
+
+void haul__reduce_run_tile(const haul__collected_pass *pass, void *out, void *x, int64_t shift, int64_t first,
+                           int64_t last)
+{
+    void *const   buffers[] = {out, x, x};
+    reduce_params p, rows;
+    memcpy(&p, pass->params, sizeof p);
+    p.x_offset = shift;
+    if (p.chunks == 1) {
+        pass->function(buffers, &p, first, last);
+        return;
+    }
+    const int64_t each = p.chunk * p.piece, end = p.chunks - 1, rest = p.run - end * each;
+    rows = p;
+    take_apart(&rows, each);
+    if (first < end)
+        pass->function(buffers, &rows, first, last < end ? last : end);
+    if (last <= end)
+        return;
+    rows = p;
+    take_apart(&rows, rest);
+    rows.kept_strides[0] = each;
+    pass->function(buffers, &rows, end, last);
 }
 
 static const bool all_axes[HAUL_MAX_DIMS] = {true, true, true, true, true, true, true, true};

@@ -3,6 +3,7 @@
 #define HAUL_OPS_REDUCE_REDUCE_H
 
 #include "engine/attribute_shape.h"
+#include "engine/collect.h"
 #include "engine/operation.h"
 #include "ops/reduce/steps_kernel.h"
 
@@ -48,6 +49,18 @@ haul_status haul__sum_of_all(const haul__call *c, haul_tensor *out, haul_tensor 
 /* out [n] becomes the sum of the rows of x [m, n]. */
 haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor *x);
 
+/* ---- in tiles: rows are reduced while they are in the caches (record/follow/chain.h) ---- */
+
+/* How many elements of x, which is dense and row-major, a work item of the first pass reduces: those of item i begin at
+ * i times that number. 0: the operation cannot take x in tiles. `*passes`: 1, or 2 if the first pass leaves partial
+ * results. */
+int64_t haul__reduce_tile(const haul__operation *operation, const void *attributes, const haul_tensor *x, int *passes);
+
+/* Runs the first pass over items first .. last - 1, on `x`, where element `shift` of the operand is; negative: elements
+ * before it have no memory. */
+void haul__reduce_run_tile(const haul__collected_pass *pass, void *out, void *x, int64_t shift, int64_t first,
+                           int64_t last);
+
 /* ---- operations ---- */
 
 typedef struct haul__reduce_attributes {
@@ -75,6 +88,7 @@ haul_tensor *haul__reduce_again(const haul__gradient *g, const haul__operation *
 /* Sums g down to `shape`, undoing broadcasting. NULL, a failure, is passed on. */
 haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape);
 
-extern const haul__operation haul__operation_sum, haul__operation_mean, haul__operation_prod;
+extern const haul__operation haul__operation_sum, haul__operation_mean, haul__operation_max, haul__operation_min,
+    haul__operation_prod;
 
 #endif

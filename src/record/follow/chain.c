@@ -78,8 +78,9 @@ static haul_status name_chain(const haul__variant *v, haul__chain *x)
 
 haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__chain *out)
 {
-    size_t tensors = 1;
-    *out = (haul__chain){.first = first, .count = count};
+    size_t     tensors = 1;
+    const bool ends = haul__chain_end_is(v->calls[first + (size_t)count - 1].operation);
+    *out = (haul__chain){.first = first, .count = count, .part_count = count - ends, .end_slot = -1};
     for (int i = 0; i < count; i++)
         tensors += (size_t)(v->calls[first + (size_t)i].count + v->calls[first + (size_t)i].result_count);
     out->buffers = haul__calloc(tensors, sizeof *out->buffers);
@@ -91,6 +92,9 @@ haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__ch
 
 void haul__chain_free(haul__chain *chain)
 {
+    if (chain->end)
+        haul__chain_end_free(chain->end);
+    haul__free(chain->end);
     haul__free(chain->parts);
     haul__free(chain->buffers);
     haul__free(chain->name);
@@ -98,14 +102,14 @@ void haul__chain_free(haul__chain *chain)
 
 /* ---- slots ---- */
 
-/* True if a part from `from` on reads the tensor. */
+/* True if a part from `from` on, or the end, reads memory of the tensor. */
 static bool is_read_from(const haul__chain *x, int from, const haul_tensor *t)
 {
-    for (int i = from; i < x->count; i++)
+    for (int i = from; i < x->part_count; i++)
         for (int k = 1; k < x->parts[i].launch.count; k++)
-            if (x->parts[i].launch.tensors[k] == t)
+            if (x->parts[i].launch.tensors[k]->storage == t->storage)
                 return true;
-    return false;
+    return x->end && x->end->x->storage == t->storage;
 }
 
 /* What holds each slot; NULL: nothing that is read later. */
@@ -117,7 +121,7 @@ typedef struct slots {
 static int slot_of(const slots *s, const haul_tensor *t)
 {
     for (int i = 0; i < s->count; i++)
-        if (s->held[i] == t)
+        if (s->held[i] && s->held[i]->storage == t->storage)
             return i;
     return -1;
 }
@@ -162,7 +166,7 @@ static void place_part(const haul__variant *v, haul__chain *x, slots *s, int par
 static size_t largest_element(const haul__chain *x)
 {
     size_t size = 1;
-    for (int i = 0; i < x->count; i++)
+    for (int i = 0; i < x->part_count; i++)
         for (int k = 0; k < x->parts[i].launch.count; k++) {
             const size_t own = haul__dtype_size(x->parts[i].launch.tensors[k]->dtype);
             size = own > size ? own : size;
@@ -170,30 +174,64 @@ static size_t largest_element(const haul__chain *x)
     return size;
 }
 
+/* A tile has whole rows. */
+static void fit_rows(haul__chain *x)
+{
+    const int64_t each = x->end->each, whole = x->tile / each * each;
+    x->tile = whole ? whole : each;
+    x->slot_bytes = ((size_t)x->tile * largest_element(x) + 63) / 64 * 64 + GAP;
+}
+
 /* A thread takes as many elements as it would of the longest of the launches, but fewer where there are many. */
 static void plan_tiles(const haul__variant *v, haul__chain *x)
 {
     slots   s = {.count = 0};
     int64_t grain = 0;
-    for (int i = 0; i < x->count; i++) {
+    for (int i = 0; i < x->part_count; i++) {
         place_part(v, x, &s, i);
         grain = x->parts[i].launch.grain > grain ? x->parts[i].launch.grain : grain;
     }
+    x->end_slot = x->end ? slot_of(&s, x->end->x) : -1;
     x->slots = s.count;
     x->slot_bytes = TILE_BYTES + GAP;
     x->tile = TILE_BYTES / (int64_t)largest_element(x);
+    if (x->end)
+        fit_rows(x);
     x->items = x->parts[0].launch.params.items;
     grain /= x->count;
-    grain = grain < MOST_TILES * x->tile ? grain : MOST_TILES * x->tile;
-    x->grain = (grain + x->tile - 1) / x->tile * x->tile;
+    grain = (grain + x->tile - 1) / x->tile;
+    x->grain = grain < MOST_TILES ? grain : MOST_TILES;
+    x->tiles = (x->items + x->tile - 1) / x->tile;
+}
+
+static haul_status learn_end(haul__variant *v, haul__chain *x, haul__call *c)
+{
+    haul__chain_end *end = haul__calloc(1, sizeof *end);
+    if (!end)
+        return haul__fail_memory(operation, sizeof *end);
+    const haul_status status = haul__chain_end_learn(end, c);
+    if (status) {
+        haul__chain_end_free(end);
+        haul__free(end);
+        return status;
+    }
+    if (x->end)
+        haul__chain_end_free(x->end);
+    haul__free(x->end);
+    x->end = end;
+    if (haul__chain_is_known(x))
+        plan_tiles(v, x);
+    return HAUL_OK;
 }
 
 haul_status haul__chain_learn(haul__variant *v, haul__chain *x, int at, haul__call *c)
 {
+    if (at == x->part_count)
+        return learn_end(v, x, c);
     if (!x->parts)
-        x->parts = haul__calloc((size_t)x->count, sizeof *x->parts);
+        x->parts = haul__calloc((size_t)x->part_count, sizeof *x->parts);
     if (!x->parts)
-        return haul__fail_memory(operation, (size_t)x->count * sizeof *x->parts);
+        return haul__fail_memory(operation, (size_t)x->part_count * sizeof *x->parts);
     haul__part    *p = &x->parts[at];
     const uint32_t before = haul__collect_begin(&p->launch);
     haul_status    status = c->operation->compute(c);
@@ -209,10 +247,10 @@ haul_status haul__chain_learn(haul__variant *v, haul__chain *x, int at, haul__ca
 
 bool haul__chain_is_known(const haul__chain *x)
 {
-    for (int i = 0; i < x->count; i++)
+    for (int i = 0; i < x->part_count; i++)
         if (!x->parts || !x->parts[i].learnt)
             return false;
-    return true;
+    return x->end || x->part_count == x->count;
 }
 
 /* ---- tiles ---- */
@@ -239,12 +277,12 @@ static size_t aligned(size_t bytes)
 
 static size_t scratch_bytes(const haul__chain *x)
 {
-    return aligned((size_t)x->count * sizeof(placed)) + (size_t)x->slots * x->slot_bytes;
+    return aligned((size_t)x->part_count * sizeof(placed)) + (size_t)x->slots * x->slot_bytes;
 }
 
 static void place_tensors(const haul__chain *x, placed *all, char *tiles)
 {
-    for (int i = 0; i < x->count; i++) {
+    for (int i = 0; i < x->part_count; i++) {
         const haul__part *p = &x->parts[i];
         placed           *to = &all[i];
         to->function = p->launch.function;
@@ -261,7 +299,7 @@ static void place_tensors(const haul__chain *x, placed *all, char *tiles)
 }
 
 /* Element i of a tensor in a tile that begins at element `first` is i - first elements behind the tile's beginning. */
-static void run_range(void *const *buffers, const void *params, int64_t first, int64_t last)
+static void run_range(void *const *buffers, const void *params, int64_t first_tile, int64_t last_tile)
 {
     run               *x = buffers[0];
     const haul__chain *chain = params;
@@ -270,14 +308,19 @@ static void run_range(void *const *buffers, const void *params, int64_t first, i
         atomic_store(&x->failed, true);
         return;
     }
-    place_tensors(chain, all, (char *)all + aligned((size_t)chain->count * sizeof *all));
-    for (int64_t at = first; at < last; at += chain->tile) {
+    char *tiles = (char *)all + aligned((size_t)chain->part_count * sizeof *all);
+    place_tensors(chain, all, tiles);
+    const int64_t last = last_tile < chain->tiles ? last_tile * chain->tile : chain->items;
+    for (int64_t at = first_tile * chain->tile; at < last; at += chain->tile) {
         const int64_t end = last - at < chain->tile ? last : at + chain->tile;
-        for (int i = 0; i < chain->count; i++) {
+        for (int i = 0; i < chain->part_count; i++) {
             for (int k = 0; k < all[i].moving; k++)
                 all[i].params.offsets[all[i].in_tile[k]] = -at;
             all[i].function(all[i].hosts, &all[i].params, at, end);
         }
+        if (chain->end)
+            haul__chain_end_run_tile(
+                chain->end, chain->end_slot < 0 ? NULL : tiles + (size_t)chain->end_slot * chain->slot_bytes, at, end);
     }
 }
 
@@ -286,8 +329,12 @@ static haul_status run_command(haul__stream *stream, const haul__command *comman
     const haul__chain *x = command->params;
     run                r = {.chain = x};
     (void)stream;
-    haul__function_run(run_range, (void *[]){&r}, x, x->items, x->grain);
-    return atomic_load(&r.failed) ? haul__fail_memory(command->operation, scratch_bytes(x)) : HAUL_OK;
+    haul__function_run(run_range, (void *[]){&r}, x, x->tiles, x->grain);
+    if (atomic_load(&r.failed))
+        return haul__fail_memory(command->operation, scratch_bytes(x));
+    if (x->end)
+        haul__chain_end_finish(x->end);
+    return HAUL_OK;
 }
 
 static const haul__implementation fusion = {.id = HAUL__BY_fusion};

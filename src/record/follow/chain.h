@@ -1,4 +1,5 @@
-/* Chains of a variant: calls of neighbouring pointwise operations that are one command.
+/* Chains of a variant: calls of neighbouring pointwise operations that are one command. A reduction may be the last one
+ * (record/follow/chain_end.h).
  *
  * The command computes the chain tile by tile: each operation's kernel runs over the elements of a tile before the next
  * tile begins. So what passes from one operation to the next stays in the caches, and a result that no other call uses
@@ -6,21 +7,26 @@
 #ifndef HAUL_RECORD_FOLLOW_CHAIN_H
 #define HAUL_RECORD_FOLLOW_CHAIN_H
 
+#include "record/follow/chain_end.h"
 #include "record/follow/variant.h"
 
 /* A call of the chain as its kernel runs: see engine/collect.h. */
 typedef struct haul__part haul__part;
 
 struct haul__chain {
-    int         count; /* calls */
-    size_t      first; /* the first one */
-    haul__part *parts; /* NULL: it has not run yet */
-    int         slots; /* results that a tile keeps at one time */
-    size_t      slot_bytes;
-    int64_t     items, tile, grain;
-    int         write_count, buffer_count;
-    size_t     *buffers; /* the tensors whose memory it uses, in the variant's: those that it writes come first */
-    char       *name;    /* "haul_mul_scalar + haul_relu", for events */
+    int              count;      /* calls */
+    int              part_count; /* pointwise ones; the other one, if there is one, is the end */
+    size_t           first;      /* the first call */
+    haul__part      *parts;      /* NULL: it has not run yet */
+    int              slots;      /* results that a tile keeps at one time */
+    size_t           slot_bytes;
+    int64_t          items, tile;  /* elements, of all and of a tile */
+    int64_t          tiles, grain; /* a thread takes `grain` tiles at once */
+    haul__chain_end *end;          /* NULL: there is none, or it has not run yet */
+    int              end_slot;     /* of the end's operand; -1: memory */
+    int              write_count, buffer_count;
+    size_t          *buffers; /* the tensors whose memory it uses, in the variant's: those that it writes come first */
+    char            *name;    /* "haul_mul_scalar + haul_relu", for events */
 };
 
 /* Describes a chain of `count` calls, the last ones that the variant has. What one call alone wrote is `within` it. */

@@ -388,6 +388,8 @@ static haul_status compute_chain(run *x, const haul__replayed *r)
         haul__call c;
         haul__call_settings_set(&r[i].form.settings);
         haul__thread()->no_grad = true;
+        x->scratch.items = v->scratch + r[i].scratch;
+        x->scratch.count = v->in_blocks ? 0 : r[i].scratch_count;
         begin(v, &r[i], &c);
         status = haul__chain_learn(v, chain, i, &c);
         haul__scope_empty(x->scope);
