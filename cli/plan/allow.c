@@ -124,6 +124,8 @@ static haul_status try_split(allowance *a)
     if (!a->split && haul_error_status() != HAUL_OUT_OF_MEMORY)
         return haul_error_status();
     haul_error_clear();
+    if (a->split) /* ways are compared by their sums, to which the bound belongs */
+        haul__plan_take_cheapest(a->split);
     if (a->split && a->chosen.fits && a->split->best->cost >= a->chosen.ps) {
         haul__object_release(a->split);
         a->split = NULL;

@@ -93,6 +93,21 @@ static void print_bits(const study *s)
     print_wrapped(text, 0, 0);
 }
 
+/* "4.1 ms if devices and links work at the same time, and 5.0 ms if operations and copies follow each other." */
+static void print_times(const study *s)
+{
+    char          text[300];
+    const int64_t cost = s->plan->best->cost, makespan = study_makespan(s);
+    if (makespan == cost)
+        return;
+    snprintf(
+        text, sizeof text,
+        "This plan takes %s, since devices and links work at the same time; operations and copies that follow each "
+        "other take %s.",
+        text_ps(makespan), text_ps(cost));
+    print_wrapped(text, 0, 0);
+}
+
 static void print_proof(const study *s)
 {
     char          text[300];
@@ -104,8 +119,8 @@ static void print_proof(const study *s)
     else
         snprintf(text, sizeof text,
                  "%s placement takes less than %s (%.1f %% less), if operations and copies follow each other.",
-                 haul__plan_device_count(s->plan) > 2 ? "No" : "Within the limits no", text_ps(bound),
-                 100 * plan_gap(cost, bound));
+                 haul__plan_device_count(s->plan) > 2 || s->plan->spread ? "No" : "Within the limits no",
+                 text_ps(bound), 100 * plan_gap(cost, bound));
     print_wrapped(text, 0, 0);
 }
 
@@ -194,6 +209,7 @@ bool show_plan(const study *s, const char *title)
     print_candidates(s);
     putchar('\n');
     print_peaks(s);
+    print_times(s);
     print_proof(s);
     print_bits(s);
     if (s->plan->request.stages)

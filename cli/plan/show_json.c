@@ -16,7 +16,8 @@ static cJSON *candidate_json(const study *s, const haul__plan_way *c)
 {
     cJSON *object = cJSON_CreateObject();
     json_text(object, "name", study_candidate_name(c, "best"));
-    json_number(object, "step_ms", plan_ms(c->figures.ps));
+    json_number(object, "step_ms", plan_ms(c->figures.sum));
+    json_number(object, "makespan_ms", plan_ms(c->figures.ps));
     json_number(object, "measured_ms", c->measured * 1e3);
     put_peaks(s, object, c->figures.peak);
     json_number(object, "link_bytes", (double)c->figures.copied_bytes);
@@ -98,6 +99,7 @@ static void put_whole(const study *s, cJSON *object)
         json_number(single, s->plan->request.names[d], plan_ms(s->plan->single[d].cost));
     }
     json_number(object, "step_ms", plan_ms(cost));
+    json_number(object, "makespan_ms", plan_ms(study_makespan(s)));
     cJSON *work = json_object(object, "work_ms");
     for (int d = 0; d < haul__plan_device_count(s->plan); d++)
         json_number(work, s->plan->request.names[d], plan_ms(study_work_of(s, d)));

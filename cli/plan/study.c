@@ -28,6 +28,14 @@ int64_t study_work_of(const study *s, int device)
     return sum;
 }
 
+int64_t study_makespan(const study *s)
+{
+    const haul__plan_way *w = s->plan->ways;
+    while (w->device >= 0)
+        w++;
+    return w->figures.ps;
+}
+
 /* ---- from which batch the other devices pay ---- */
 
 /* What a step of that batch takes without limits: at best, and on each device alone. */

@@ -56,6 +56,9 @@ size_t study_row_of(const study *s, const haul__place_operation *o);
 /* The time of the operations that the plan has on the device, in picoseconds. */
 int64_t study_work_of(const study *s, int device);
 
+/* The time of a planned step whose devices and links work at the same time. */
+int64_t study_makespan(const study *s);
+
 const char *study_role_name(int role);
 
 /* "all on cuda:0"; `best` for the best placement. */

@@ -23,10 +23,11 @@
  *     }
  *
  * A plan is made by dry runs of the step: nothing is computed or allocated. Times are those of a machine
- * (docs/guide.md, Machines), and operations and copies count one after the other. Under this model the placement on the
- * CPU and one other device is the cheapest one. With more devices, and with memory limits, it is the best one that a
- * search finds. It comes with a lower bound for all placements and the proof of it, which haul_plan_save writes and
- * `haul plan --verify` checks. */
+ * (docs/guide.md, Machines). The placement whose operations and copies have the smallest sum is found first. On the CPU
+ * and one other device it is the cheapest one; with more devices, and with memory limits, it is the best one that a
+ * search finds. It comes with a lower bound for the sums of all placements and the proof of it, which haul_plan_save
+ * writes and `haul plan --verify` checks. Devices and links work at the same time, so a step can take less than the sum:
+ * a second search looks for the shortest step, and its placement becomes the plan if it is more than 3 % shorter. */
 #ifndef HAUL_PLAN_H
 #define HAUL_PLAN_H
 
@@ -101,7 +102,8 @@ HAUL_API int haul_plan_rows(haul_plan *plan, haul_plan_row *out, int capacity);
 /* A way to run the step: as planned, or everything on one device. Texts live as long as the plan. */
 typedef struct haul_plan_candidate {
     const char *name;         /* "plan", "all on cpu", "all on cuda:0" */
-    double      step_ms;      /* the time of a step */
+    double      step_ms;      /* the time of a step, in which devices and links work at the same time */
+    double      sum_ms;       /* the time of its operations and copies, if they followed each other */
     int64_t     copied_bytes; /* over the link in a step */
     int         copies;       /* in a step */
     /* the highest use of memory of each device, in the order of the plan's devices; 0 for the others */
@@ -115,9 +117,9 @@ typedef struct haul_plan_candidate {
 /* The candidates, those that fit first, then the fastest. Fills at most `capacity` of `out`, which may be NULL for 0,
  * and returns how many there are; -1 on failure.
  *
- * If the devices can be used and the plan was made with the network, each candidate was tried in a dry run: the time is
- * that of its operations and copies, and the peaks are those of haul_memory_stats.peak_allocated, memory from before
- * included. Otherwise both are the model's, whose peaks count what the operations use. */
+ * If the devices can be used and the plan was made with the network, each candidate was tried in a dry run: `step_ms` is
+ * that of the operations and copies that it made, and the peaks are those of haul_memory_stats.peak_allocated, memory
+ * from before included. Otherwise both are the model's, whose peaks count what the operations use. */
 HAUL_API int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity);
 
 /* Put the plan into force on the calling thread until the scope is popped: parameters, buffers and gradients of the

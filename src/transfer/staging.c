@@ -99,6 +99,12 @@ int64_t haul__staged_chunks(size_t bytes)
     return (int64_t)((bytes + chunk_of(bytes) - 1) / chunk_of(bytes));
 }
 
+int64_t haul__staged_in_flight(size_t bytes)
+{
+    const size_t slots = SLOTS * chunk_of(bytes);
+    return (int64_t)(bytes < slots ? bytes : slots);
+}
+
 /* Returns HAUL_UNSUPPORTED if there is no memory for it. */
 static haul_status ring_open(ring *r, haul_device *device, size_t bytes, bool pinned, const char *origin)
 {

@@ -8,6 +8,9 @@
  * whole. */
 int64_t haul__staged_chunks(size_t bytes);
 
+/* About how many bytes of a staged copy to a device may be in flight when the host goes on. */
+int64_t haul__staged_in_flight(size_t bytes);
+
 /* All of these take `operation` and `ahead` from the copy, and give their commands its number. */
 
 /* Copies host memory to a storage. When it returns, the memory may be changed, and the last chunks may be in flight.

@@ -142,6 +142,7 @@ static void expect_as_planned(int64_t batch, int64_t limit, double tolerance)
         assert_int_equal(is.copied_bytes, want.copied_bytes);
         assert_int_equal(is.peak_bytes[0], want.peak_bytes[0]);
         assert_int_equal(is.peak_bytes[1], want.peak_bytes[1]);
+        print_message("%g ms, %g as predicted\n", is.step_ms, want.step_ms);
         assert_true(is.step_ms <= want.step_ms * (1 + tolerance) && is.step_ms >= want.step_ms * (1 - tolerance));
     }
     assert_true(want.fits && (!limit || want.peak_bytes[1] <= limit));
@@ -171,7 +172,7 @@ static void test_plans__move_gradients_once(void **state)
 {
     (void)state;
     training t = cifar10(700);
-    assert_in_range(candidate_of(plan_of(&t, 30000000), "plan").copied_bytes, 1, 12000000);
+    assert_in_range(candidate_of(plan_of(&t, 30000000), "plan").copied_bytes, 1, 15000000);
 }
 
 /* Everything on one device is a candidate, and takes what a step takes whose network is there. */
@@ -352,7 +353,7 @@ static void test_plans__are_followed_by_each_operation(void **state)
     (void)state;
     static decisions d;
     training         t = cifar10(64);
-    haul_plan       *plan = plan_of(&t, 5000000);
+    haul_plan       *plan = plan_of(&t, 4000000);
     haul_plan_row    rows[200];
     const int        count = haul_plan_rows(plan, rows, 200);
     const char      *forward = NULL;

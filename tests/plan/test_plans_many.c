@@ -1,5 +1,6 @@
 /* Plans on three simulated devices: a step runs as its plan predicts, with the bits of one device. */
 #include <haul/haul.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -85,13 +86,18 @@ static haul_status step(void *context)
 }
 
 /* Each device has a part of the network. */
-static haul_plan *plan_of(training *t, const trio *on)
+static haul_plan *plan_with(training *t, const trio *on, haul_module *net)
 {
     const haul_plan_pin pins[] = {{"conv1", on->names[1]}, {"conv2", on->names[2]}, {"fc2", on->names[0]}};
-    haul_plan *plan = haul_plan_new(step, t, .module = t->net, .devices = on->list, .pins = pins, .pin_count = 3);
+    haul_plan          *plan = haul_plan_new(step, t, .module = net, .devices = on->list, .pins = pins, .pin_count = 3);
     if (!plan)
         fail_msg("%s", haul_error_message());
     return plan;
+}
+
+static haul_plan *plan_of(training *t, const trio *on)
+{
+    return plan_with(t, on, t->net);
 }
 
 static haul_plan_candidate candidate_of(haul_plan *plan, const char *name)
@@ -134,14 +140,18 @@ static haul_plan_candidate measure(training *t, const trio *on, int64_t batch)
 static void expect_as_planned(const trio *on, int64_t batch, double tolerance)
 {
     training                  t = cifar10(batch);
+    const haul_plan_candidate model = candidate_of(plan_with(&t, on, NULL), "plan");
     haul_plan                *plan = plan_of(&t, on);
     const haul_plan_candidate want = candidate_of(plan, "plan");
-    haul_scope               *inner = haul_scope_push();
+    assert_true(model.step_ms <= model.sum_ms);
+    haul_scope *inner = haul_scope_push();
     assert_int_equal(haul_plan_apply(plan, t.net), HAUL_OK);
     measure(&t, on, batch); /* makes the optimizer's state */
     for (int i = 0; i < 2; i++) {
         const haul_plan_candidate is = measure(&t, on, batch);
-        print_message("%g ms, %g as predicted\n", is.step_ms, want.step_ms);
+        print_message("%g ms, %g as predicted, %g by the model without a dry run, %g without overlap\n", is.step_ms,
+                      want.step_ms, model.step_ms, want.sum_ms);
+        assert_true(fabs(model.step_ms / is.step_ms - 1) < 0.3); /* which takes data as pinned */
         assert_int_equal(is.copied_bytes, want.copied_bytes);
         for (int d = 0; d < 3; d++)
             assert_int_equal(is.peak_bytes[d], want.peak_bytes[d]);
@@ -199,7 +209,9 @@ static void test_plans_many__are_saved_and_loaded(void **state)
     unsigned used = 0;
     for (int i = 0; i < count; i++) {
         assert_string_equal(rows[0][i].device, rows[1][i].device);
-        assert_string_equal(rows[0][i].why, rows[1][i].why);
+        const char *cause = strstr(rows[0][i].why, ", but its"); /* a file has no roles of tensors */
+        assert_memory_equal(rows[0][i].why, rows[1][i].why,
+                            cause ? (size_t)(cause - rows[0][i].why) : strlen(rows[0][i].why));
         used |= !strcmp(rows[0][i].device, "cpu") ? 1U : strstr(rows[0][i].device, ":1") ? 4U : 2U;
     }
     assert_int_equal(used, 7);

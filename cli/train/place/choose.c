@@ -104,7 +104,7 @@ static bool is_shorter(double a, double b)
 }
 
 /* Which ways are tried: those that may be the fastest, and the plan if it is better than one device by the model, which
- * knows nothing of devices that work at the same time. */
+ * knows nothing of micro-batches. */
 static int find_wanted(const choosing *c, bool wanted[HAUL__PLAN_CANDIDATES])
 {
     const haul_plan      *p = c->plan;

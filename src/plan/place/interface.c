@@ -120,6 +120,7 @@ int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity
         const haul__plan_figures *f = &w->figures;
         out[i] = (haul_plan_candidate){.name = w->name,
                                        .step_ms = (double)f->ps * 1e-9,
+                                       .sum_ms = (double)f->sum * 1e-9,
                                        .copied_bytes = f->copied_bytes,
                                        .copies = f->copies,
                                        .wait_ms = (double)f->waits * 1e-9,

@@ -30,7 +30,9 @@ typedef struct haul__plan_request {
 
 /* What a candidate takes: by the model, or by a rehearsal. */
 typedef struct haul__plan_figures {
-    int64_t ps, peak[HAUL__PLACE_DEVICES], copied_bytes;
+    int64_t ps;  /* the makespan: devices and links work at the same time */
+    int64_t sum; /* of operations and copies that follow each other */
+    int64_t peak[HAUL__PLACE_DEVICES], copied_bytes;
     int64_t waits; /* ps in which nothing is computed until a copy has arrived */
     int     copies;
 } haul__plan_figures;
@@ -51,11 +53,14 @@ struct haul_plan {
     haul_program       program; /* empty for a plan from a file */
     haul__place_graph  graph;
     int64_t            limit[HAUL__PLACE_DEVICES]; /* of the devices; those of the graph may be lower */
-    haul__placement   *best, *single;              /* of one allocation; `single` has one for each device, all there */
-    haul__plan_way    *ways;                       /* haul__plan_way_count: those that fit first, then the fastest */
-    int64_t            needs[HAUL__PLACE_ROLES];   /* of the first device alone at its peak, by role */
-    char               digests[2][17];             /* of program and machine */
-    char             **reasons;                    /* of the graph's operations; NULL: not made yet */
+    /* Of one allocation. `single` has one for each device, all there; `cheapest` is the one with the smallest sum if
+     * the best one is another, with a shorter makespan, and empty otherwise. */
+    haul__placement *best, *single, *cheapest;
+    haul__plan_way  *ways;                     /* haul__plan_way_count: those that fit first, then the fastest */
+    int64_t          needs[HAUL__PLACE_ROLES]; /* of the first device alone at its peak, by role */
+    char             digests[2][17];           /* of program and machine */
+    bool             spread;                   /* the best placement is not meant to be the cheapest one */
+    char           **reasons;                  /* of the graph's operations; NULL: not made yet */
 };
 
 /* ---- making ---- */
@@ -64,7 +69,8 @@ struct haul_plan {
  * is recorded. */
 haul_plan *haul__plan_new(haul_program *program, haul__plan_request *request, const char *operation);
 
-/* Finds the best placement within the graph's limits, in stages if the request wants them. */
+/* Finds the best placement within the graph's limits, in stages if the request wants them: the one with the shortest
+ * makespan, if that is shorter by more than 3 % than that of the cheapest one. */
 haul_status haul__plan_solve(haul_plan *p);
 
 /* Replaces the best placement by the best one in stages, of which the longest is as short as it can be. The bound stays
@@ -76,6 +82,9 @@ haul_status haul__plan_graph(const haul_plan *p, const haul_program *program, ha
 
 /* From the certificate in a file, or in its value; `source` names the file. */
 haul_plan *haul__plan_read(const haul__json *file, const char *source, const char *operation);
+
+/* Makes the cheapest placement the best one again, if another one has a shorter makespan. The figures stay. */
+void haul__plan_take_cheapest(haul_plan *p);
 
 /* Sorts the ways again after their figures have changed, and decides which of them fit. */
 void haul__plan_sort(haul_plan *p);

@@ -21,9 +21,10 @@ void haul__plan_reason(const haul_plan *p, const haul__place_why *why, char *out
                  haul__plan_device_count(p) > 2 ? "any other device" : other);
     else if (why->there + why->copies < why->here)
         snprintf(out, size, "%s here, %s on %s, which has %s", here, there, other,
-                 !p->request.stages ? "no room for it"
-                 : why->other       ? "another stage"
-                                    : "no stage");
+                 p->spread            ? "other work at that time"
+                 : !p->request.stages ? "no room for it"
+                 : why->other         ? "another stage"
+                                      : "no stage");
     else if (why->there < why->here)
         snprintf(out, size, "%s here, %s on %s, but its %s would cost %s to move", here, there, other,
                  causes[why->cause], copies);

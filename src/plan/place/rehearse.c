@@ -5,8 +5,10 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "machine/picoseconds.h"
 #include "nn/distribute.h"
 #include "nn/tensors.h"
+#include "plan/graph/timeline.h"
 #include "plan/place/plan.h"
 #include "record/account.h"
 #include "record/dry_function.h"
@@ -95,29 +97,13 @@ haul_status haul__plan_record(haul_estimate_function *step, void *context, haul_
 
 /* ---- what a recorded step takes ---- */
 
-/* Copies from a device wait for a point in its work that covers what they read. A point is made when a copy needs one
- * and none covers it, and then covers everything that the device has been given until then. The newest are kept. */
-typedef struct point {
-    int64_t number; /* of the device's last operation before it */
-    int64_t ps;
-} point;
-
-/* When a device can begin with the next operation, and its link with the next copy in each direction. The host only
- * computes. */
-typedef struct timeline {
-    const haul_device *device;
-    int64_t            compute, up, down;
-    int64_t            number; /* of operations on the device */
-    point              points[HAUL__MAX_POINTS];
-    int                next_point;
-} timeline;
-
 /* The times of a step in which nothing waits without need: each device computes and copies in the order of the
  * program. */
 typedef struct pricing {
     const haul_plan    *plan;
     const haul_program *program;
-    timeline            of[HAUL__PLACE_DEVICES];
+    const haul_device  *device[HAUL__PLACE_DEVICES];
+    haul__timeline      of[HAUL__PLACE_DEVICES];
     int64_t            *ready; /* when the memory of each store is */
     int64_t            *made;  /* the number of its device's operation that wrote it last; 0: none did */
     haul__plan_figures  figures;
@@ -126,7 +112,7 @@ typedef struct pricing {
 static int index_of(const pricing *p, const haul_device *device)
 {
     int i = haul__plan_device_count(p->plan) - 1;
-    while (i > 0 && p->of[i].device != device)
+    while (i > 0 && p->device[i] != device)
         i--;
     return i;
 }
@@ -148,24 +134,10 @@ static const haul_program_value *crossing(const pricing *p, const haul_program_o
     return NULL;
 }
 
-/* The earliest point after that operation of the device. */
-static int64_t point_after(timeline *t, int64_t number)
-{
-    const point *best = NULL;
-    for (int i = 0; i < HAUL__MAX_POINTS; i++)
-        if (t->points[i].number >= number && (!best || t->points[i].number < best->number))
-            best = &t->points[i];
-    if (best)
-        return best->ps;
-    t->points[t->next_point] = (point){t->number, t->compute};
-    t->next_point = (t->next_point + 1) % HAUL__MAX_POINTS;
-    return t->compute;
-}
-
 /* When a copy from a device can read the store. */
 static int64_t readable(pricing *p, int64_t store)
 {
-    return p->made[store] ? point_after(&p->of[home_of(p, store)], p->made[store]) : p->ready[store];
+    return p->made[store] ? haul__timeline_after(&p->of[home_of(p, store)], p->made[store]) : p->ready[store];
 }
 
 /* When the operands and results are there; `leaves`: for a copy from a device. */
@@ -195,7 +167,7 @@ static void compute(pricing *p, const haul_program_operation *o, int on)
 {
     const haul__plan_request *r = &p->plan->request;
     const haul__machine_work  w = haul__program_work_of(p->program, o);
-    timeline                 *t = &p->of[on];
+    haul__timeline           *t = &p->of[on];
     const int64_t             idle = larger(p->of[0].compute, t->compute), start = larger(idle, ready_for(p, o, false));
     t->compute = start + haul__machine_time(r->machine, r->devices[on], &w);
     t->number += on > 0;
@@ -237,8 +209,12 @@ static void copy(pricing *p, const haul_program_operation *o, const haul_program
         write_results(p, o, copy_across(p, x, from, on, start), 0);
         return;
     }
-    const bool pinned = (from && on) || is_pinned(p, on ? x->store : y->store);
-    *lane = larger(start, *lane) + haul__machine_copy_time(r->machine, r->devices[from], r->devices[on], bytes, pinned);
+    const bool    pinned = (from && on) || is_pinned(p, on ? x->store : y->store);
+    const int64_t ps = haul__machine_copy_time(r->machine, r->devices[from], r->devices[on], bytes, pinned);
+    *lane = larger(start, *lane) + ps;
+    if (on && !pinned) /* the host waits for a place in the ring of pinned blocks */
+        p->of[0].compute =
+            larger(p->of[0].compute, *lane - haul__share(ps, haul__staged_in_flight((size_t)bytes), larger(1, bytes)));
     write_results(p, o, *lane, 0);
 }
 
@@ -255,13 +231,13 @@ static void add_operation(pricing *p, const haul_program_operation *o)
 
 static haul_status price(const haul_plan *plan, const haul_program *program, haul__plan_figures *out)
 {
-    pricing p = {.plan = plan, .program = program};
+    pricing p = {.plan = plan, .program = program, .figures = {.sum = out->sum}};
     p.ready = haul__calloc(2 * ((size_t)program->store_count + 1), sizeof *p.ready);
     if (!p.ready)
         return haul__fail_memory("haul_plan_new", (size_t)program->store_count * sizeof *p.ready);
     p.made = p.ready + program->store_count + 1;
     for (int d = 0; d < haul__plan_device_count(plan); d++)
-        p.of[d].device = haul_device_get(plan->request.names[d]);
+        p.device[d] = haul_device_get(plan->request.names[d]);
     for (int64_t i = 0; i < program->operation_count; i++)
         add_operation(&p, &program->operations[i]);
     haul__free(p.ready);
@@ -313,11 +289,35 @@ static haul_status rehearse(const trial *t)
     return status;
 }
 
+/* Tries the cheapest placement too, if the best one is another, and takes the better one. */
+static haul_status compare_with_cheapest(haul_plan *p, haul__plan_way *best, const trial *t)
+{
+    haul__plan_way cheapest = *best;
+    trial          other = *t;
+    cheapest.placement = p->cheapest;
+    other.way = &cheapest;
+    const haul_status status = rehearse(&other);
+    bool              fits[2] = {true, true};
+    for (int d = 0; d < haul__plan_device_count(p) && !status; d++) {
+        fits[0] = fits[0] && (!p->limit[d] || best->figures.peak[d] <= p->limit[d]);
+        fits[1] = fits[1] && (!p->limit[d] || cheapest.figures.peak[d] <= p->limit[d]);
+    }
+    if (status || fits[0] > fits[1] || (fits[0] == fits[1] && best->figures.ps < cheapest.figures.ps))
+        return status;
+    haul__plan_take_cheapest(p);
+    best->figures = cheapest.figures;
+    return HAUL_OK;
+}
+
 haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void *context, haul_module *net)
 {
     haul_status status = HAUL_OK;
-    for (int i = 0; i < haul__plan_way_count(p) && !status; i++)
-        status = rehearse(&(trial){p, &p->ways[i], step, context, net});
+    for (int i = 0; i < haul__plan_way_count(p) && !status; i++) {
+        const trial t = {p, &p->ways[i], step, context, net};
+        status = rehearse(&t);
+        if (!status && t.way->device < 0 && p->cheapest->device)
+            status = compare_with_cheapest(p, t.way, &t);
+    }
     if (!status)
         haul__plan_sort(p);
     return status;

@@ -1,12 +1,14 @@
 #include "plan/place/step.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
+#include "machine/picoseconds.h"
 #include "record/work.h"
 
 static const char OPERATION[] = "haul plan";
@@ -106,6 +108,7 @@ static bool copies_ahead(const builder *b, int to)
     return b->step->ahead && link && link->overlap;
 }
 
+/* Loaders bring data in pinned memory, and copies to the host go to it. */
 static haul__place_copies copies_of(const builder *b, bool is_data, int64_t bytes)
 {
     const haul__place_step *s = b->step;
@@ -114,7 +117,7 @@ static haul__place_copies copies_of(const builder *b, bool is_data, int64_t byte
         for (int to = 0; to < s->device_count; to++)
             if (from != to && !(is_data && from == 0 && copies_ahead(b, to)))
                 copies.ps[from][to] =
-                    haul__machine_copy_time(s->machine, s->devices[from], s->devices[to], bytes, is_data);
+                    haul__machine_copy_time(s->machine, s->devices[from], s->devices[to], bytes, is_data || to == 0);
     return copies;
 }
 
@@ -225,12 +228,20 @@ int64_t haul__place_learnt(const haul_program *p, const haul__machine *machine, 
     return count;
 }
 
-/* The share of the operation's time that a part of its work takes. */
-static void cost_of(const builder *b, const haul_program_operation *o, double share, int64_t cost[HAUL__PLACE_DEVICES])
+/* A part of an operation: its shares of the launches, and of the rest of the time. */
+typedef struct portion {
+    double launches, rest;
+} portion;
+
+static void cost_of(const builder *b, const haul_program_operation *o, portion share, int64_t cost[HAUL__PLACE_DEVICES])
 {
     const haul__machine_work w = haul__program_work_of(b->program, o);
-    for (int d = 0; d < b->step->device_count; d++)
-        cost[d] = (int64_t)(share * (double)haul__machine_time(b->step->machine, b->step->devices[d], &w));
+    for (int d = 0; d < b->step->device_count; d++) {
+        const haul__machine_device *device = &b->step->machine->devices[b->step->devices[d]];
+        const double                all = (double)haul__machine_time(b->step->machine, b->step->devices[d], &w);
+        const double                launches = fmin(all, (double)haul__ps_of_waits(device->launch_ns, w.commands));
+        cost[d] = (int64_t)(share.launches * launches + share.rest * (all - launches));
+    }
 }
 
 static haul_status read_value(builder *b, const haul_program_value *v, int operation)
@@ -280,7 +291,7 @@ static const char *module_of(const builder *b, const haul_program_operation *o, 
 }
 
 /* Some operands of the operation, and all its results if it has no other parts. */
-static haul_status add_operation(builder *b, int64_t call, const haul_program_value *values, int count, double share)
+static haul_status add_operation(builder *b, int64_t call, const haul_program_value *values, int count, portion share)
 {
     const haul_program_operation *o = &b->program->operations[call];
     haul__place_operation         x = {.section = o->section, .outside = !*o->module, .call = call};
@@ -354,11 +365,13 @@ static haul_status add_call(builder *b, int64_t call)
     if (o->view_of >= 0)
         return HAUL_OK;
     if (period == o->operand_count)
-        return add_operation(b, call, v, o->operand_count + o->result_count, 1);
+        return add_operation(b, call, v, o->operand_count + o->result_count, (portion){1, 1});
     const double all = bytes_of(p, v, o->operand_count);
     haul_status  status = HAUL_OK;
     for (int i = 0; !status && i < o->operand_count; i += period)
-        status = add_operation(b, call, v + i, period, all > 0 ? bytes_of(p, v + i, period) / all : 0);
+        status =
+            add_operation(b, call, v + i, period,
+                          (portion){(double)period / o->operand_count, all > 0 ? bytes_of(p, v + i, period) / all : 0});
     return status;
 }
 
