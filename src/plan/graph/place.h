@@ -15,10 +15,10 @@ typedef struct haul__placement {
 void haul__placement_free(haul__placement *p);
 
 /* The cheapest placement. On two devices without limits that bind it is exact. On more devices it is the best that
- * expansion moves find, and the bound does not know the limits. With limits it is the best that a search finds: prices
- * of resident memory that a subgradient method raises until the cheapest placement fits, repair of what does not, and a
- * descent. It is never dearer than a placement of everything on one device that fits. Fails with HAUL_OUT_OF_MEMORY if
- * nothing that fits was found; the message says whether that is proven. */
+ * expansion moves find. With limits it is the best that a search finds: prices of resident memory that a subgradient
+ * method raises until the cheapest placement fits, repair of what does not, and a descent. It is never dearer than a
+ * placement of everything on one device that fits. Fails with HAUL_OUT_OF_MEMORY if nothing that fits was found; the
+ * message says whether that is proven. */
 haul_status haul__place_solve(const haul__place_graph *g, haul__placement *out);
 
 /* Everything on one device, as far as pins allow it, without a proof. */

@@ -7,6 +7,7 @@
 #include "base/numbers.h"
 #include "base/splitmix.h"
 #include "core/error.h"
+#include "plan/graph/dual.h"
 #include "plan/graph/expand.h"
 
 enum {
@@ -218,23 +219,23 @@ static bool is_done(const search *s)
 
 /* ---- prices ---- */
 
+static void add_moment(haul__place_proof *p, int device, int moment)
+{
+    int i = 0;
+    while (i < p->price_count && (p->prices[i].device != device || p->prices[i].moment != moment))
+        i++;
+    if (i == p->price_count && i < HAUL__PLACE_PRICES)
+        p->prices[p->price_count++] = (haul__place_price){device, moment, 0};
+}
+
 /* Prices the moments at which the placement is above the limits. */
 static void add_prices(search *s)
 {
-    haul__place_peak   peaks[HAUL__PLACE_DEVICES];
-    haul__place_proof *next = &s->next;
+    haul__place_peak peaks[HAUL__PLACE_DEVICES];
     excess_of(s, s->now, peaks);
-    for (int d = 0; d < s->g->device_count; d++) {
-        if (!s->g->limit[d] || peaks[d].bytes <= s->g->limit[d] || next->price_count == HAUL__PLACE_PRICES)
-            continue;
-        int i = 0;
-        while (i < next->price_count && (next->prices[i].device != d || next->prices[i].moment != peaks[d].moment))
-            i++;
-        if (i == next->price_count) {
-            s->price[i] = 0;
-            next->prices[next->price_count++] = (haul__place_price){d, peaks[d].moment, 0};
-        }
-    }
+    for (int d = 0; d < s->g->device_count; d++)
+        if (s->g->limit[d] && peaks[d].bytes > s->g->limit[d])
+            add_moment(&s->next, d, peaks[d].moment);
 }
 
 /* The highest price: no bound overflows with it. */
@@ -383,6 +384,34 @@ static haul_status run(search *s)
     return status;
 }
 
+/* More moments at the same distance from each other, as far as there is room for them. */
+static void add_moments(const search *s, haul__place_proof *p)
+{
+    const int n = s->g->device_count, each = (HAUL__PLACE_PRICES - p->price_count) / n;
+    const int count = (int)s->g->operation_count, moments = each < count ? each : count;
+    for (int d = 0; d < n; d++)
+        for (int i = 0; i < moments && s->g->limit[d]; i++)
+            add_moment(p, d, (int)((int64_t)i * count / moments));
+}
+
+/* On more than two devices: a bound with limits at the moments that have prices, towards the best placement. If none
+ * was found, a bound above all costs proves that none fits. */
+static haul_status bound_many(search *s)
+{
+    haul__place_proof limited = {.price_count = s->next.price_count};
+    const int64_t     most = s->g->most;
+    memcpy(limited.prices, s->next.prices, sizeof limited.prices);
+    add_moments(s, &limited);
+    const haul_status status = haul__place_bound(s->g, s->found ? s->cost : most + most / 4 + 1, s->now, &limited);
+    if (!status && limited.bound > s->proof->bound) {
+        const haul__place_proof before = *s->proof;
+        *s->proof = limited;
+        limited = before;
+    }
+    haul__place_proof_free(&limited);
+    return status;
+}
+
 haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool *found, haul__place_proof *proof)
 {
     const size_t n = g->group_count + 1, moments = (size_t)g->device_count * (g->operation_count + 1);
@@ -400,6 +429,8 @@ haul_status haul__place_search(const haul__place_graph *g, uint8_t *place, bool 
         s.trial = s.now + n;
         status = run(&s);
     }
+    if (!status && g->device_count > 2 && !is_done(&s))
+        status = bound_many(&s);
     *found = s.found;
     haul__free(s.now);
     haul__free(s.scratch);
