@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/text/list.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
@@ -48,6 +49,8 @@ bool init_keep_model(const trainer *t)
     haul__onnx_file file;
     haul_status     status = HAUL_OK;
     bool            whole = true;
+    uint8_t        *data = NULL;
+    size_t          size = 0;
     if (!t->run.path || !from || !strcmp(from, t->run.model))
         return true;
     if (haul__onnx_read_file(from, "haul train", &file)) {
@@ -57,12 +60,15 @@ bool init_keep_model(const trainer *t)
     for (size_t i = 0; i < file.model.graph.tensor_count; i++)
         whole = whole && !file.model.graph.tensors[i].location;
     if (whole)
-        status = haul__file_write_all(t->run.model, "haul train", file.data, file.size);
-    else
+        status = haul__file_read_all(from, "haul train", HAUL__ONNX_LIMIT, 0, &data, &size);
+    if (whole && !status)
+        status = haul__file_write_all(t->run.model, "haul train", data, size);
+    else if (!whole)
         complain("--init %s has its weights in another file, and the run keeps one file only; leave --run out, or save "
                  "the model without external data",
                  from);
     haul__onnx_close_file(&file);
+    haul__free(data);
     return whole && (!status || !complain_error());
 }
 

@@ -10,8 +10,10 @@
 #include "core/error.h"
 #include "core/scope.h"
 #include "core/tensor.h"
+#include "core/thread.h"
 #include "files/file.h"
 #include "formats/file_type.h"
+#include "host_access/view.h"
 #include "nn/module.h"
 #include "onnx/load.h"
 #include "onnx/run.h"
@@ -145,30 +147,52 @@ static haul_status load_value(haul__onnx_step *step, const char *model_path)
     return keep_numbers(&step->value, t, &element);
 }
 
+/* A tensor whose memory the elements are read into. A dry run has no memory. */
+static haul_tensor *read_tensor(const haul__onnx_tensor *t, const char *model_path, size_t bytes)
+{
+    haul__loading loading;
+    if (haul__loading_begin(&loading, t->dtype, &t->shape, LOAD))
+        return haul__failed_tensor();
+    return haul__loading_end(&loading, haul__onnx_elements(t, model_path, LOAD, loading.memory, bytes));
+}
+
+/* The same of elements that are read first, for numbers on the host, too. */
+static haul_tensor *copy_tensor(haul__onnx_constant *c, const char *model_path, size_t bytes, bool keep)
+{
+    void *elements = haul__malloc(bytes ? bytes : 1);
+    if (!elements) {
+        haul__fail_memory(LOAD, bytes);
+        return haul__failed_tensor();
+    }
+    haul_status status = haul__onnx_elements(c->tensor, model_path, LOAD, elements, bytes);
+    if (!status && keep)
+        status = keep_numbers(&c->numbers, c->tensor, elements);
+    haul_tensor *t = status                   ? haul__failed_tensor()
+                     : c->used || !c->numbers ? haul_from_host(c->tensor->dtype, c->tensor->shape, elements)
+                                              : HAUL_NONE;
+    haul__free(elements);
+    return t;
+}
+
 /* Numbers on the host are those that cannot change: of whole numbers, of nodes, and those that say how to compute. */
 static haul_status load_constant(haul_module *root, haul__onnx_constant *c, const char *model_path, bool frozen)
 {
     const bool   real = haul_dtype_is_float(c->tensor->dtype);
     const size_t bytes = (size_t)c->tensor->count * (size_t)haul_dtype_bits(c->tensor->dtype) / 8;
-    haul_status  status = HAUL_OK;
+    const bool   keep = is_small(c->tensor) && (!real || !c->initializer || !c->used);
     if (!c->used && !c->host)
         return HAUL_OK;
     if (haul__onnx_check_external(c->tensor, model_path, LOAD, bytes)) /* before memory is taken for it */
         return haul_error_status();
-    void *elements = haul__malloc(bytes ? bytes : 1);
-    if (!elements)
-        return haul__fail_memory(LOAD, bytes);
-    status = haul__onnx_elements(c->tensor, model_path, LOAD, elements, bytes);
-    if (!status && is_small(c->tensor) && (!real || !c->initializer || !c->used))
-        status = keep_numbers(&c->numbers, c->tensor, elements);
-    if (!status && (c->used || !c->numbers)) {
-        c->is_buffer = frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
-        haul_tensor *t = haul_from_host(c->tensor->dtype, c->tensor->shape, elements);
-        c->path = path_of(root, c->name, c->value);
-        status = haul__failed(t) ? haul_error_status() : !c->path ? haul__fail_memory(LOAD, 1) : add_tensor(root, c, t);
-    }
-    haul__free(elements);
-    return status;
+    haul_tensor *t = bytes < HAUL__ONNX_LEFT_OUT || haul__is_dry() ? copy_tensor(c, model_path, bytes, keep)
+                                                                   : read_tensor(c->tensor, model_path, bytes);
+    if (haul__failed(t))
+        return haul_error_status();
+    if (haul__is_none(t))
+        return HAUL_OK;
+    c->is_buffer = frozen || !real || !c->initializer || c->statistic || !c->tensor->shape.ndim;
+    c->path = path_of(root, c->name, c->value);
+    return c->path ? add_tensor(root, c, t) : haul__fail_memory(LOAD, 1);
 }
 
 static haul_status load_constants(haul_module *root, haul__onnx_plan *plan, const char *path, bool frozen)
@@ -231,17 +255,33 @@ static haul_module *make_module(haul__onnx_plan *plan)
     return m;
 }
 
+static haul_status read_open(haul__onnx_file *f)
+{
+    const haul__file *file = &f->file;
+    if (file->size > HAUL__ONNX_LIMIT)
+        return haul__fail(HAUL_FORMAT, file->operation, "path", "%s has %llu bytes; Haul reads at most %llu",
+                          file->path, (unsigned long long)file->size, (unsigned long long)HAUL__ONNX_LIMIT);
+    const size_t size = (size_t)file->size, head = size < HAUL__FILE_HEAD ? size : HAUL__FILE_HEAD;
+    f->data = haul__malloc(size);
+    if (!f->data)
+        return haul__fail_memory(file->operation, size);
+    if (haul__file_read(file, 0, f->data, head))
+        return haul_error_status();
+    if (!haul__onnx_recognise(f->data, head) &&
+        haul__refuse_file_type(haul__file_type_of(f->data, head), file->operation, file->path, "an ONNX model"))
+        return haul_error_status();
+    if (haul__onnx_skim(file, f->data))
+        return haul_error_status();
+    return haul__onnx_read(&f->model, (haul__bytes){f->data, size}, file, file->path, file->operation);
+}
+
 haul_status haul__onnx_read_file(const char *path, const char *operation, haul__onnx_file *out)
 {
     *out = (haul__onnx_file){.data = NULL};
-    haul_status status = haul__file_read_all(path, operation, HAUL__ONNX_LIMIT, 0, &out->data, &out->size);
+    haul_status status = haul__file_open(&out->file, path, operation);
     if (status)
         return status;
-    const haul__file_type *type = haul__file_type_of(out->data, out->size);
-    if (!haul__onnx_recognise(out->data, out->size))
-        status = haul__refuse_file_type(type, operation, path, "an ONNX model");
-    if (!status)
-        status = haul__onnx_read(&out->model, (haul__bytes){out->data, out->size}, path, operation);
+    status = read_open(out);
     if (status)
         haul__onnx_close_file(out);
     return status;
@@ -251,6 +291,7 @@ void haul__onnx_close_file(haul__onnx_file *file)
 {
     haul__onnx_free(&file->model);
     haul__free(file->data);
+    haul__file_close(&file->file);
     file->data = NULL;
 }
 

@@ -10,12 +10,12 @@
 #define HAUL__ONNX_LIMIT ((uint64_t)1 << 31)
 
 typedef struct haul__onnx_file {
-    uint8_t         *data;
-    size_t           size;
-    haul__onnx_model model; /* points into data */
+    haul__file       file;
+    uint8_t         *data;  /* without the elements of large tensors */
+    haul__onnx_model model; /* points into data, and to `file` */
 } haul__onnx_file;
 
-/* After a failure there is nothing to close. */
+/* After a failure there is nothing to close. `out` must stay where it is, and `path` as it is. */
 haul_status haul__onnx_read_file(const char *path, const char *operation, haul__onnx_file *out);
 void        haul__onnx_close_file(haul__onnx_file *file);
 

@@ -19,7 +19,7 @@ static const float weights[] = {1, 2, 3, 4, 5, 6};
 
 static haul_status read_model(haul__onnx_model *m, const message *file)
 {
-    return haul__onnx_read(m, (haul__bytes){file->bytes, file->size}, "t.onnx", "test");
+    return haul__onnx_read(m, (haul__bytes){file->bytes, file->size}, NULL, "t.onnx", "test");
 }
 
 static message small_graph(void)
@@ -72,7 +72,7 @@ static void test_onnx__damage(void **state)
     for (size_t size = 0; size < file.size; size++) {
         uint8_t *copy = malloc(size + 1); /* of this size, for AddressSanitizer */
         memcpy(copy, file.bytes, size);
-        assert_int_equal(haul__onnx_read(&m, (haul__bytes){copy, size}, "t.onnx", "test"), HAUL_FORMAT);
+        assert_int_equal(haul__onnx_read(&m, (haul__bytes){copy, size}, NULL, "t.onnx", "test"), HAUL_FORMAT);
         free(copy);
     }
     for (size_t i = 0; i < file.size; i++)

@@ -294,10 +294,11 @@ static haul_status read_model(haul__onnx_reader *r)
     return status || has_graph ? status : haul__onnx_malformed(r, c.at, "the file ends without a graph");
 }
 
-haul_status haul__onnx_read(haul__onnx_model *model, haul__bytes file, const char *path, const char *operation)
+haul_status haul__onnx_read(haul__onnx_model *model, haul__bytes file, const haul__file *skimmed, const char *path,
+                            const char *operation)
 {
     *model = (haul__onnx_model){.producer = "", .producer_version = ""};
-    haul__onnx_reader r = {.model = model, .file = file, .path = path, .operation = operation};
+    haul__onnx_reader r = {.model = model, .file = file, .skimmed = skimmed, .path = path, .operation = operation};
     r.budget = file.size > (SIZE_MAX - BLOCK) / HAUL__ONNX_MEMORY ? SIZE_MAX : file.size * HAUL__ONNX_MEMORY + BLOCK;
     const haul_status status = read_model(&r);
     if (status)

@@ -10,20 +10,25 @@
 #include <haul/error.h>
 #include <haul/tensor.h>
 
+#include "files/file.h"
 #include "formats/onnx/protobuf.h"
 
 enum { HAUL__ONNX_MEMORY = 64, HAUL__ONNX_DEPTH = 8 };
 
+/* The field of TensorProto with elements as they are in memory, and the bytes from which on it is left in the file. */
+enum { HAUL__ONNX_RAW = 9, HAUL__ONNX_LEFT_OUT = 1 << 16 };
+
 typedef struct haul__onnx_tensor {
-    const char *name;  /* "" if there is none */
-    haul_dtype  dtype; /* HAUL_DTYPE_NONE: Haul does not have it */
-    haul_shape  shape;
-    int64_t     count;        /* of elements */
-    const char *fault;        /* why it cannot be a tensor; NULL: it can */
-    haul__bytes message;      /* the tensor in the file */
-    uint32_t    field;        /* which field of it has the elements; 0: none, they are in another file */
-    const char *location;     /* of that file, in the model's folder */
-    uint64_t    offset, size; /* of the elements there; size 0: all that follow */
+    const char       *name;  /* "" if there is none */
+    haul_dtype        dtype; /* HAUL_DTYPE_NONE: Haul does not have it */
+    haul_shape        shape;
+    int64_t           count;        /* of elements */
+    const char       *fault;        /* why it cannot be a tensor; NULL: it can */
+    haul__bytes       message;      /* the tensor in the file */
+    uint32_t          field;        /* which field of it has the elements; 0: none, they are in another file */
+    const char       *location;     /* of that file, in the model's folder */
+    uint64_t          offset, size; /* of the elements there; size 0: all that follow */
+    const haul__file *file;         /* the model's file, where the elements are at `offset`; NULL: it is in memory */
 } haul__onnx_tensor;
 
 struct haul__onnx_graph;
@@ -89,9 +94,15 @@ typedef struct haul__onnx_model {
     size_t            memory; /* bytes of it */
 } haul__onnx_model;
 
-/* Reads a model from the bytes of a file, in which it then points. `path` is for messages. After a failure there is
+/* Reads a file into memory that has room for all of it, but for elements that take HAUL__ONNX_LEFT_OUT bytes or more:
+ * those stay as they are, and pages of the memory that were not used before take none. */
+haul_status haul__onnx_skim(const haul__file *file, uint8_t *data);
+
+/* Reads a model from the bytes of a file, in which it then points. `path` is for messages. `skimmed` is the file if
+ * haul__onnx_skim has read it, which must be open as long as elements are copied; else NULL. After a failure there is
  * nothing to free. */
-haul_status haul__onnx_read(haul__onnx_model *model, haul__bytes file, const char *path, const char *operation);
+haul_status haul__onnx_read(haul__onnx_model *model, haul__bytes file, const haul__file *skimmed, const char *path,
+                            const char *operation);
 void        haul__onnx_free(haul__onnx_model *model);
 
 /* True if the bytes may begin a model. ONNX files have no signature: this is the field of the version, which all

@@ -7,6 +7,7 @@
 typedef struct haul__onnx_reader {
     haul__onnx_model *model;
     haul__bytes       file;
+    const haul__file *skimmed; /* NULL: all of the file is in memory */
     const char       *path, *operation;
     size_t            budget; /* bytes that may still be allocated */
     int               depth;  /* of the graph that is read */

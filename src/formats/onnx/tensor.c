@@ -39,7 +39,7 @@ static const struct {
              {"uint4", HAUL_DTYPE_NONE, 0},
              {"int4", HAUL_DTYPE_NONE, 0},
              {"float4e2m1", HAUL_DTYPE_NONE, 0}};
-enum { TYPES = sizeof types / sizeof *types, RAW = 9 };
+enum { TYPES = sizeof types / sizeof *types };
 
 haul_dtype haul__onnx_dtype(int64_t number)
 {
@@ -184,7 +184,7 @@ static haul_status settle(const haul__onnx_reader *r, const haul__field *field, 
     }
     if (p->has_raw && p->has_typed)
         return haul__onnx_malformed(r, field->place, "a tensor has its elements twice");
-    t->field = p->has_raw ? RAW : types[p->type].field;
+    t->field = p->has_raw ? HAUL__ONNX_RAW : types[p->type].field;
     if (p->has_raw)
         return p->raw == (size_t)bytes
                    ? HAUL_OK
@@ -201,6 +201,7 @@ haul_status haul__onnx_read_tensor(haul__onnx_reader *r, const haul__field *fiel
     haul__cursor c = haul__cursor_of(field->bytes);
     haul__field  f;
     parts        p = {0};
+    uint64_t     place = 0;
     haul_status  status = haul__onnx_wire(r, field, HAUL__LENGTH);
     *out = (haul__onnx_tensor){.name = "", .message = field->bytes};
     while (!status && haul__next_field(&c, &f)) {
@@ -222,6 +223,10 @@ haul_status haul__onnx_read_tensor(haul__onnx_reader *r, const haul__field *fiel
                                : haul__onnx_wire(r, &f, HAUL__LENGTH);
             p.has_raw = true;
             p.raw = f.bytes.size;
+            if (r->skimmed && p.raw >= HAUL__ONNX_LEFT_OUT) {
+                out->file = r->skimmed;
+                place = (uint64_t)(f.bytes.at - r->file.at);
+            }
             break;
         case 13: status = read_external(r, &f, out); break;
         case 14:
@@ -233,7 +238,11 @@ haul_status haul__onnx_read_tensor(haul__onnx_reader *r, const haul__field *fiel
     }
     if (!status)
         status = haul__onnx_end(r, &c);
-    return status ? status : settle(r, field, out, &p);
+    if (!status)
+        status = settle(r, field, out, &p);
+    if (out->file)
+        out->offset = place;
+    return status;
 }
 
 /* ---- elements ---- */
@@ -285,7 +294,7 @@ static void copy_fields(const haul__onnx_tensor *t, uint8_t *out, size_t width)
             continue;
         if (f.wire != HAUL__LENGTH) {
             put(out, i++, width, f.value);
-        } else if (t->field == RAW || t->field == 4 || t->field == 10) {
+        } else if (t->field == HAUL__ONNX_RAW || t->field == 4 || t->field == 10) {
             unpack(out, i, width, f.bytes);
             i += (int64_t)(f.bytes.size / width);
         } else {
@@ -294,6 +303,14 @@ static void copy_fields(const haul__onnx_tensor *t, uint8_t *out, size_t width)
                 put(out, i++, width, value);
         }
     }
+}
+
+static haul_status copy_file(const haul__file *file, uint64_t offset, size_t width, uint8_t *out, size_t bytes)
+{
+    const haul_status status = haul__file_read(file, offset, out, bytes);
+    if (!status)
+        unpack(out, 0, width, (haul__bytes){out, bytes});
+    return status;
 }
 
 static haul_status open_external(const haul__onnx_tensor *t, const char *model_path, const char *operation,
@@ -328,11 +345,8 @@ static haul_status copy_external(const haul__onnx_tensor *t, const char *model_p
     haul_status status = open_external(t, model_path, operation, bytes, &file);
     if (status)
         return status;
-    status = haul__file_read(&file, t->offset, out, bytes);
+    status = copy_file(&file, t->offset, (size_t)haul_dtype_bits(t->dtype) / 8, out, bytes);
     haul__file_close(&file);
-    const size_t width = (size_t)haul_dtype_bits(t->dtype) / 8;
-    if (!status)
-        unpack(out, 0, width, (haul__bytes){out, bytes});
     return status;
 }
 
@@ -345,7 +359,9 @@ haul_status haul__onnx_elements(const haul__onnx_tensor *t, const char *model_pa
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "bytes", "the tensor has another size");
     if (!bytes)
         return HAUL_OK;
-    if (t->field)
+    if (t->file && t->field)
+        status = copy_file(t->file, t->offset, width, out, bytes);
+    else if (t->field)
         copy_fields(t, out, width);
     else
         status = copy_external(t, model_path, operation, out, bytes);
