@@ -51,6 +51,8 @@ ZERO_READ = {"F64": {"scale", "decay", "delta", "eps", "factor", "dx", "rise", "
              "I64": {"size", "fill", "divisor", "stride", "dilation"}, "INT": set(),
              "I64_ARRAY": {"stride", "dilation", "size"}, "F64_ARRAY": {"betas", "momentum", "deviation"}}
 ZERO_NOT_READ = {"nn_avg_pool1d", "nn_max_pool1d"}
+# Of these 0 is a value, although the default has other words.
+ZERO_ALLOWED = {"workers", "first_piece", "padding", "output_padding"}
 SPREAD = {"stride", "padding", "dilation", "output_padding"}  # one number stands for all
 
 
@@ -67,6 +69,7 @@ class Parameter:
     table: str = ""
     needed: bool = True
     zero: bool = False
+    not_zero: bool = False
     spread: bool = False
     default: str = ""
     value: str = ""
@@ -294,8 +297,10 @@ class Bindings:
             if not parameter.needed and parameter.kind in ("INT", "I64", "F64", "I64_ARRAY", "F64_ARRAY"):
                 zero = default.lower().startswith(("0:", "0,")) or default in ("0", "")
                 read = member.name in ZERO_READ[parameter.kind] and out.name not in ZERO_NOT_READ
+                named = "HAUL_ZERO" in parameter.text
                 parameter.zero = (not zero and not (parameter.kind.endswith("ARRAY") and default == "none")
-                                  and (read or "HAUL_ZERO" in parameter.text))
+                                  and (read or named)) or (zero and named and parameter.kind == "I64")
+                parameter.not_zero = not zero and not parameter.zero and member.name not in ZERO_ALLOWED
             out.parameters.append(parameter)
 
     def value(self, name, kind, array, path):

@@ -30,7 +30,8 @@ def call_of(function):
 
 
 def parameter_row(function, p, seen):
-    flags = [f"P_{w}" for w, on in (("NEEDED", p.needed), ("ZERO", p.zero), ("SPREAD", p.spread)) if on]
+    flags = [f"P_{w}" for w, on in (("NEEDED", p.needed), ("ZERO", p.zero), ("SPREAD", p.spread),
+                                       ("NOT_ZERO", p.not_zero)) if on]
     if p.count and p.kind != "RESULTS":
         if p.count in seen:
             flags.append("P_ONE_LESS" if p.name == "milestones" else "P_SAME_COUNT")

@@ -4,19 +4,19 @@ C function is an argument by its name. docs/python.md explains what differs from
 import builtins as _builtins
 from contextlib import contextmanager as _contextmanager
 
-from . import _haul, errors
+from . import _dtype, _haul, errors
 from ._functions import *  # noqa: F403
-from ._functions import arange as _arange, backward as _backward, budget as _budget, current_device, set_device
+from ._functions import arange as _arange, arange_i64, backward as _backward, budget as _budget, current_device, set_device
 from ._functions import grad_enabled, load_weights, normal, save_weights, set_grad_enabled, set_num_threads, uniform
 from ._haul import (Array, Average, BestWeights, Dataset, Generator, GradScaler, Loader, Module, Optimizer, Plan, Recording,
                     Safetensors, Schedule, Transform, array, from_dlpack)
+from ._dtype import DType
 from .errors import Error
 
 _haul._set_exceptions(errors.BY_STATUS)
 
 __version__ = _haul.version()
-bool_, u8, i8, i16, i32, i64 = "bool", "u8", "i8", "i16", "i32", "i64"
-f16, bf16, f32, f64 = "f16", "bf16", "f32", "f64"
+bool_, u8, i8, i16, i32, i64, f16, bf16, f32, f64 = _dtype.ALL.values()
 float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 uint8, int8, int16, int32, int64 = u8, i8, i16, i32, i64
 inf, nan, pi, e, newaxis = float("inf"), float("nan"), 3.141592653589793, 2.718281828459045, None
@@ -39,6 +39,8 @@ def arange(start, stop=None, step=1, dtype=None):
         start, stop = 0, start
     if dtype is None:
         dtype = "i64" if _builtins.all(isinstance(n, int) for n in (start, stop, step)) else "f32"
+    if dtype == "i64" and _builtins.all(isinstance(n, int) for n in (start, stop, step)):
+        return arange_i64(start, stop, step)
     return _arange(start, stop, step, dtype=dtype)
 
 

@@ -79,6 +79,14 @@ static bool word(const call_parameter *p, PyObject *value, int *out)
     return false;
 }
 
+/* False, and raised: C would read this 0 as the default. */
+static bool not_zero(const call_parameter *p, bool zero)
+{
+    if (zero && (p->flags & P_NOT_ZERO))
+        PyErr_Format(PyExc_ValueError, "%s: 0 is not possible; without the argument it has its default", p->name);
+    return !zero || !(p->flags & P_NOT_ZERO);
+}
+
 /* One number, or as many as there are: zeros beside other numbers, or of an option with another default, are HAUL_ZERO.
  */
 static bool numbers(const call_parameter *p, PyObject *value, void *out)
@@ -113,6 +121,7 @@ static bool numbers(const call_parameter *p, PyObject *value, void *out)
     }
     for (int i = 0; fine && i < count; i++)
         any = any || integers[i] || floats[i];
+    fine = fine && not_zero(p, !any);
     for (int i = 0; fine && i < count; i++) {
         bool zero = !integers[i] && !floats[i] && (any || (p->flags & P_ZERO));
         if (whole)
@@ -150,26 +159,37 @@ static bool pads(PyObject *value, haul_pads *out)
     return fine;
 }
 
+/* True if a list that has its length at the same place was read before; lists are given in any order. */
+static bool was_counted(const call_frame *frame, const call_parameter *p)
+{
+    bool found = false;
+    for (int i = 0; i < frame->function->count; i++)
+        found = found || (frame->counted[i] && frame->function->parameters[i].count_offset == p->count_offset);
+    return found;
+}
+
 /* The number of a list's items goes where the call reads it, once for lists that share it. */
 static bool set_count(call_frame *frame, const call_parameter *p, Py_ssize_t count)
 {
     void      *where = frame->memory + p->count_offset;
     bool       wide = p->size == sizeof(int64_t);
-    Py_ssize_t wanted = (Py_ssize_t)(wide ? *(int64_t *)where : *(int *)where) - ((p->flags & P_ONE_LESS) != 0);
+    Py_ssize_t less = (p->flags & P_ONE_LESS) != 0;
+    Py_ssize_t wanted = (Py_ssize_t)(wide ? *(int64_t *)where : *(int *)where) - less;
     if (count > INT_MAX / 2) {
         PyErr_Format(PyExc_ValueError, "%s: too many items", p->name);
         return false;
     }
-    if (p->flags & (P_SAME_COUNT | P_ONE_LESS)) {
+    if (was_counted(frame, p)) {
         if (count == wanted)
             return true;
         PyErr_Format(PyExc_ValueError, "%s: %zd items are expected, not %zd", p->name, wanted, count);
         return false;
     }
+    frame->counted[p - frame->function->parameters] = true;
     if (wide)
-        *(int64_t *)where = count;
+        *(int64_t *)where = count + less;
     else
-        *(int *)where = (int)count;
+        *(int *)where = (int)(count + less);
     return true;
 }
 
@@ -315,12 +335,12 @@ bool haulpy_argument(call_frame *frame, int index, PyObject *value)
     switch (p->kind) {
     case PARAMETER_TENSOR: return (*(haul_tensor **)to = haulpy_tensor(value, p->name)) != NULL;
     case PARAMETER_INT:
-        if (!small(p, value, -INT_MAX, INT_MAX, &whole))
+        if (!small(p, value, -INT_MAX, INT_MAX, &whole) || !not_zero(p, !whole))
             return false;
         *(int *)to = !whole && (p->flags & P_ZERO) ? HAUL_ZERO : (int)whole;
         return true;
     case PARAMETER_I64:
-        if (!haulpy_as_i64(value, p->name, &whole))
+        if (!haulpy_as_i64(value, p->name, &whole) || !not_zero(p, !whole))
             return false;
         *(int64_t *)to = !whole && (p->flags & P_ZERO) ? HAUL_ZERO : whole;
         return true;
@@ -337,7 +357,7 @@ bool haulpy_argument(call_frame *frame, int index, PyObject *value)
         return true;
     case PARAMETER_F64: {
         double *number = to;
-        if (!haulpy_as_double(value, p->name, number))
+        if (!haulpy_as_double(value, p->name, number) || !not_zero(p, *number == 0))
             return false;
         if (*number == 0 && (p->flags & P_ZERO))
             *number = HAUL_ZERO;

@@ -109,11 +109,34 @@ static PyObject *unary(PyObject *x, int operator)
     return haulpy_call(haulpy_operator(operator), NULL, &x, 1, NULL);
 }
 
+/* A whole number that a double may not hold becomes an Array like the other operand, if that holds integers. NULL: it
+ * is passed as it is, or raised. */
+static PyObject *widened(PyObject *number, PyObject *array)
+{
+    int       overflow;
+    long long value;
+    if (!PyLong_Check(number) || !haulpy_is_array(array) || !haul_dtype_is_integer(haul_tensor_dtype(of(array))))
+        return NULL;
+    value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (!overflow && value <= INT64_C(1) << 53 && value >= -(INT64_C(1) << 53))
+        return NULL;
+    return haulpy_build(number, haul_tensor_dtype(of(array)), haul_tensor_device(of(array)));
+}
+
 /* What is neither an Array nor a number is left to the other operand, which may know Arrays. */
 static PyObject *binary(PyObject *a, PyObject *b, int operator, int reversed)
 {
     PyObject *operands[] = {a, b};
     bool      left = haulpy_is_array(a), right = haulpy_is_array(b);
+    PyObject *wide = left ? widened(b, a) : right ? widened(a, b) : NULL;
+    if (wide) {
+        operands[left ? 1 : 0] = wide;
+        PyObject *result = haulpy_call(haulpy_operator(operator), NULL, operands, 2, NULL);
+        Py_DECREF(wide);
+        return result;
+    }
+    if (PyErr_Occurred())
+        return NULL;
     if (!left && right && haulpy_is_number(a)) {
         operands[0] = b;
         operands[1] = a;
@@ -310,7 +333,7 @@ static PyObject *get_bytes(PyObject *self, void *unused)
 static PyObject *get_dtype(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyUnicode_FromString(haul_dtype_name(haul_tensor_dtype(of(self))));
+    return haulpy_dtype(haul_tensor_dtype(of(self)));
 }
 
 static PyObject *get_device(PyObject *self, void *unused)
@@ -336,6 +359,56 @@ static PyObject *get_transposed(PyObject *self, void *unused)
     }
     haulpy_begin();
     return haulpy_array(haul_transpose(of(self), 0, 1), false);
+}
+
+static PyObject *get_matrix_transposed(PyObject *self, void *unused)
+{
+    (void)unused;
+    if (haul_tensor_ndim(of(self)) < 2) {
+        PyErr_Format(PyExc_ValueError, "mT: at least two dimensions are expected, not %d", haul_tensor_ndim(of(self)));
+        return NULL;
+    }
+    haulpy_begin();
+    return haulpy_array(haul_transpose(of(self), -2, -1), false);
+}
+
+/* ---- the array API standard ---- */
+
+PyObject *haulpy_complex(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *number = as_float(self);
+    double    real = number ? PyFloat_AsDouble(number) : 0;
+    Py_XDECREF(number);
+    return number ? PyComplex_FromDoubles(real, 0) : NULL;
+}
+
+PyObject *haulpy_array_namespace(PyObject *self, PyObject *args, PyObject *names)
+{
+    (void)self;
+    static char *keys[] = {"api_version", NULL};
+    const char  *version = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|z:__array_namespace__", keys, &version))
+        return NULL;
+    if (version && strcmp(version, "2022.12") && strcmp(version, "2023.12") && strcmp(version, "2024.12")) {
+        PyErr_Format(PyExc_ValueError, "api_version: \"2024.12\" or one of the two before it is expected, not \"%s\"",
+                     version);
+        return NULL;
+    }
+    return PyImport_ImportModule("haul.array_api");
+}
+
+PyObject *haulpy_to_device(PyObject *self, PyObject *args, PyObject *names)
+{
+    static char *keys[] = {"", "stream", NULL};
+    PyObject    *device, *stream = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|$O:to_device", keys, &device, &stream))
+        return NULL;
+    if (stream != Py_None) {
+        PyErr_SetString(PyExc_ValueError, "stream: None is expected; the library orders its own work");
+        return NULL;
+    }
+    return PyObject_CallMethod(self, "to", "O", device);
 }
 
 static PyObject *get_requires_grad(PyObject *self, void *unused)
@@ -405,10 +478,11 @@ static PyGetSetDef properties[] = {
     {"ndim", get_ndim, NULL, "The number of dimensions.", NULL},
     {"size", get_size, NULL, "The number of elements.", NULL},
     {"nbytes", get_bytes, NULL, "The number of elements times the size of one.", NULL},
-    {"dtype", get_dtype, NULL, "The name of the dtype, for example \"f32\".", NULL},
+    {"dtype", get_dtype, NULL, "The dtype, for example haul.f32, which is equal to \"f32\".", NULL},
     {"device", get_device, NULL, "The name of the device, for example \"cpu\".", NULL},
     {"version", get_version, NULL, "A counter of changes in place of the memory.", NULL},
     {"T", get_transposed, NULL, "A matrix with its two dimensions exchanged, a view.", NULL},
+    {"mT", get_matrix_transposed, NULL, "Matrices with their last two dimensions exchanged, a view.", NULL},
     {"requires_grad", get_requires_grad, set_requires_grad, "Do gradients flow to this Array?", NULL},
     {"grad", get_grad, set_grad, "The gradient that backward() added up, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};

@@ -6,12 +6,20 @@ typedef struct nested {
     haul_shape shape;
     int        kind; /* 0: bools, 1: whole numbers, 2: floats */
     size_t     count, bytes;
-    haul_dtype dtype; /* of `data`: bool, i64, f32 or f64 */
+    haul_dtype arrays;        /* of the Arrays without dimensions among the numbers, promoted */
+    haul_dtype dtype, wanted; /* of `data`: bool, i64, f32 or f64; of the Array */
     char      *data;
 } nested;
 
+static bool is_scalar_array(PyObject *value)
+{
+    return haulpy_is_array(value) && haul_tensor_ndim(((array_object *)value)->tensor) == 0;
+}
+
 static bool is_leaf(PyObject *value)
 {
+    if (is_scalar_array(value))
+        return true;
     return haulpy_is_number(value) || (!PyList_Check(value) && !PyTuple_Check(value) && !PySequence_Check(value));
 }
 
@@ -33,8 +41,15 @@ static PyObject *item_of(PyObject *items, Py_ssize_t i)
     return Py_XNewRef(PyList_Check(items) ? PyList_GetItem(items, i) : PyTuple_GetItem(items, i));
 }
 
+static int kind_of_dtype(haul_dtype dtype)
+{
+    return dtype == HAUL_BOOL ? 0 : haul_dtype_is_integer(dtype) ? 1 : 2;
+}
+
 static int kind_of(PyObject *value)
 {
+    if (is_scalar_array(value))
+        return kind_of_dtype(haul_tensor_dtype(((array_object *)value)->tensor));
     if (PyBool_Check(value))
         return 0;
     if (PyLong_Check(value))
@@ -57,6 +72,10 @@ static bool measure(nested *n, PyObject *value, int depth, bool first)
         if (kind < 0)
             return false;
         n->kind = kind > n->kind ? kind : n->kind;
+        if (is_scalar_array(value)) {
+            haul_dtype dtype = haul_tensor_dtype(((array_object *)value)->tensor);
+            n->arrays = n->arrays ? haul_dtype_promote(n->arrays, dtype) : dtype;
+        }
         n->count++;
         if (depth == n->shape.ndim)
             return true;
@@ -65,6 +84,11 @@ static bool measure(nested *n, PyObject *value, int depth, bool first)
     }
     if (depth == HAUL_MAX_DIMS) {
         PyErr_Format(PyExc_ValueError, "the lists are nested more than %d deep", HAUL_MAX_DIMS);
+        return false;
+    }
+    if (depth && haulpy_is_array(value)) {
+        PyErr_SetString(PyExc_TypeError, "an Array is made of numbers, not of Arrays with dimensions; haul.stack joins "
+                                         "Arrays");
         return false;
     }
     PyObject *items = PyUnicode_Check(value) ? NULL : items_of(value);
@@ -110,10 +134,16 @@ static bool fill(nested *n, PyObject *value)
         PyErr_SetString(PyExc_RuntimeError, "a list changed while an Array was made of it");
         return false;
     }
+    if (is_scalar_array(value)) {
+        PyObject *item = haulpy_item(value, NULL);
+        bool      fine = item && fill(n, item);
+        Py_XDECREF(item);
+        return fine;
+    }
     void *to = n->data + n->bytes;
     n->bytes += size;
     if (n->dtype == HAUL_I64)
-        return haulpy_as_i64(value, "data", to);
+        return haulpy_as_i64(value, "data", to) && haulpy_fits(*(int64_t *)to, n->wanted);
     if (n->dtype == HAUL_BOOL) {
         int truth = PyObject_IsTrue(value);
         *(char *)to = truth > 0;
@@ -148,7 +178,9 @@ static PyObject *from_lists(PyObject *data, haul_dtype dtype, haul_device *devic
         return NULL;
     static const haul_dtype own[] = {HAUL_BOOL, HAUL_I64, HAUL_F32};
     haul_dtype              wanted = dtype ? dtype : n.count ? own[n.kind] : HAUL_F32;
-    n.dtype = wanted;
+    if (!dtype && n.arrays && kind_of_dtype(n.arrays) == n.kind)
+        wanted = n.arrays;
+    n.dtype = n.wanted = wanted;
     if (wanted != HAUL_BOOL && wanted != HAUL_I64 && wanted != HAUL_F32 && wanted != HAUL_F64)
         n.dtype = haul_dtype_is_float(wanted) ? HAUL_F64 : HAUL_I64;
     if (n.kind == 2 && n.dtype == HAUL_I64)

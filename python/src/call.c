@@ -201,7 +201,7 @@ static PyObject *result_of(call_frame *frame)
     case RESULT_LIST: return tuple_of(NULL, r->list, r->list_count);
     case RESULT_TEXT:
         return PyUnicode_DecodeUTF8(r->text ? r->text : "", r->text ? (Py_ssize_t)strlen(r->text) : 0, "replace");
-    case RESULT_DTYPE: return PyUnicode_FromString(haul_dtype_name((haul_dtype)r->integer));
+    case RESULT_DTYPE: return haulpy_dtype((haul_dtype)r->integer);
     case RESULT_DEVICE: return r->device ? PyUnicode_FromString(haul_device_name(r->device)) : Py_NewRef(Py_None);
     case RESULT_I64: return PyLong_FromLongLong(r->integer);
     case RESULT_U64: return PyLong_FromUnsignedLongLong(r->natural);

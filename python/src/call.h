@@ -40,7 +40,8 @@ enum {
     P_ZERO = 2,       /* its default is another number: 0 is passed as HAUL_ZERO */
     P_SPREAD = 4,     /* one number stands for all */
     P_SAME_COUNT = 8, /* as long as the list before it */
-    P_ONE_LESS = 16   /* one shorter */
+    P_ONE_LESS = 16,  /* one shorter */
+    P_NOT_ZERO = 32   /* C reads 0 as the default, which is another number: 0 is refused */
 };
 
 typedef struct call_name {

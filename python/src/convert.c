@@ -48,6 +48,16 @@ bool haulpy_as_i64(PyObject *value, const char *what, int64_t *out)
     return true;
 }
 
+bool haulpy_fits(int64_t number, haul_dtype dtype)
+{
+    const int     bits = haul_dtype_bits(dtype);
+    const int64_t high = dtype == HAUL_U8 ? UINT8_MAX : bits < 64 ? (INT64_C(1) << (bits - 1)) - 1 : INT64_MAX;
+    if (!haul_dtype_is_integer(dtype) || (number <= high && number >= (dtype == HAUL_U8 ? 0 : -high - 1)))
+        return true;
+    PyErr_Format(PyExc_OverflowError, "%lld does not fit into %s", (long long)number, haul_dtype_name(dtype));
+    return false;
+}
+
 /* The name of a dtype, or a type of Python or NumPy by its name. */
 bool haulpy_as_dtype(PyObject *value, haul_dtype *out)
 {
@@ -78,6 +88,27 @@ bool haulpy_as_dtype(PyObject *value, haul_dtype *out)
         }
     }
     return true;
+}
+
+static PyObject *dtypes; /* a dictionary: the name -> the object of Python */
+
+PyObject *haulpy_set_dtypes(PyObject *module, PyObject *given)
+{
+    (void)module;
+    if (!PyDict_Check(given)) {
+        PyErr_SetString(PyExc_TypeError, "a dictionary of dtypes is expected");
+        return NULL;
+    }
+    PyObject *before = dtypes;
+    dtypes = Py_NewRef(given);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
+PyObject *haulpy_dtype(haul_dtype dtype)
+{
+    PyObject *found = dtypes ? PyDict_GetItemString(dtypes, haul_dtype_name(dtype)) : NULL;
+    return found ? Py_NewRef(found) : PyUnicode_FromString(haul_dtype_name(dtype));
 }
 
 bool haulpy_as_shape(PyObject *value, const char *what, haul_shape *out)

@@ -85,12 +85,21 @@ void haulpy_let_go(void *object);
 bool haulpy_add_array_type(PyObject *module);
 bool haulpy_add_object_types(PyObject *module);
 
+PyObject *haulpy_complex(PyObject *self, PyObject *unused);
+PyObject *haulpy_array_namespace(PyObject *self, PyObject *args, PyObject *names);
+PyObject *haulpy_to_device(PyObject *self, PyObject *args, PyObject *names);
+
 /* ---- values (convert.c) ---- */
 
 bool haulpy_is_number(PyObject *value); /* a float, int or bool of Python */
 bool haulpy_as_double(PyObject *value, const char *what, double *out);
 bool haulpy_as_i64(PyObject *value, const char *what, int64_t *out);
+/* False, and raised, if an integer dtype does not hold the number. */
+bool haulpy_fits(int64_t number, haul_dtype dtype);
 bool haulpy_as_dtype(PyObject *value, haul_dtype *out);
+/* The object of Python for a dtype; its name before Python registered them. */
+PyObject *haulpy_dtype(haul_dtype dtype);
+PyObject *haulpy_set_dtypes(PyObject *module, PyObject *given);
 /* Shapes are a number or a sequence of numbers. */
 bool         haulpy_as_shape(PyObject *value, const char *what, haul_shape *out);
 haul_device *haulpy_as_device(PyObject *value); /* NULL raises */

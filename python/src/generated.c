@@ -11,7 +11,14 @@
          "Why NumPy cannot have the memory; else an array over it."},                                                  \
         {"__dlpack__", (PyCFunction)(void (*)(void))haulpy_dlpack, METH_VARARGS | METH_KEYWORDS,                       \
          "A capsule of DLPack that shares the memory."},                                                               \
-        {"__dlpack_device__", haulpy_dlpack_device, METH_NOARGS, "The device by DLPack's numbers."},
+        {"__dlpack_device__", haulpy_dlpack_device, METH_NOARGS, "The device by DLPack's numbers."},                   \
+        {"__complex__", haulpy_complex, METH_NOARGS, "The only element as a complex number."},                         \
+        {"to_device", (PyCFunction)(void (*)(void))haulpy_to_device, METH_VARARGS | METH_KEYWORDS,                     \
+         "to_device($self, device, /, *, stream=None)\n--\n\nThe Array on this device, as the array API standard "     \
+         "names it."},                                                                                                 \
+        {"__array_namespace__", (PyCFunction)(void (*)(void))haulpy_array_namespace, METH_VARARGS | METH_KEYWORDS,     \
+         "__array_namespace__($self, /, *, api_version=None)\n--\n\nhaul.array_api, the names of the array API "       \
+         "standard."},
 
 #include "functions.inc"
 

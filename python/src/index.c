@@ -95,6 +95,13 @@ static bool is_index(PyObject *value)
     return whole;
 }
 
+/* An Array of one whole number on the CPU, which may be negative, as a number may. Elsewhere its value is not read. */
+static bool is_plain_index(PyObject *value)
+{
+    return haulpy_is_array(value) && haul_tensor_ndim(of(value)) == 0 &&
+           haul_dtype_is_integer(haul_tensor_dtype(of(value))) && haul_tensor_device(of(value)) == haul_cpu();
+}
+
 /* An empty list is one of whole numbers. */
 static PyObject *index_array(PyObject *value)
 {
@@ -119,7 +126,7 @@ static bool add(key_items *k, PyObject *value)
         if (!range(value, item))
             return false;
         k->gathers = k->gathers || (item->kind == HAUL_INDEX_RANGE && item->step < 0);
-    } else if (is_index(value)) {
+    } else if (is_index(value) || is_plain_index(value)) {
         item->kind = HAUL_INDEX_AT;
         return haulpy_as_i64(value, "the index", &item->start);
     } else {
@@ -154,6 +161,42 @@ static bool read_key(PyObject *key, key_items *k)
     return fine;
 }
 
+static int axes_of(const haul_index_item *item)
+{
+    if (item->kind == HAUL_INDEX_NEW || item->kind == HAUL_INDEX_REST)
+        return 0;
+    bool mask = item->kind == HAUL_INDEX_BY && haul_tensor_dtype(item->by) == HAUL_BOOL;
+    return mask ? haul_tensor_ndim(item->by) : 1;
+}
+
+/* Negative numbers in Arrays count from the end, as numbers do. Runs in the scope of the call; errors are left to the
+ * index itself. */
+static void wrap_negative(haul_tensor *x, haul_index_items *items)
+{
+    int used = 0, axis = 0;
+    for (int i = 0; i < items->count; i++)
+        used += axes_of(&items->items[i]);
+    for (int i = 0; i < items->count; i++) {
+        haul_index_item *item = &items->items[i];
+        bool             whole = item->kind == HAUL_INDEX_BY && haul_tensor_dtype(item->by) != HAUL_BOOL;
+        if (whole && haul_tensor_dtype(item->by) != HAUL_U8 && axis >= 0 && axis < haul_tensor_ndim(x)) {
+            haul_tensor *by = haul_cast(item->by, HAUL_I64);
+            item->by = haul_where(haul_lt_scalar(by, 0), haul_add_scalar(by, (double)haul_tensor_dim(x, axis)), by);
+        }
+        axis += item->kind == HAUL_INDEX_REST ? haul_tensor_ndim(x) - used : axes_of(item);
+    }
+}
+
+/* x[mask] where neither has dimensions: no elements, or one. NULL: something else is asked for. */
+static haul_tensor *masked_scalar(haul_tensor *x, const haul_index_items *items)
+{
+    const haul_index_item *item = &items->items[0];
+    if (haul_tensor_ndim(x) || items->count != 1 || item->kind != HAUL_INDEX_BY || haul_tensor_ndim(item->by) ||
+        haul_tensor_dtype(item->by) != HAUL_BOOL)
+        return NULL;
+    return haul_masked_select(haul_unsqueeze(x, 0), haul_unsqueeze(item->by, 0));
+}
+
 PyObject *haulpy_get_item(PyObject *self, PyObject *key)
 {
     key_items k;
@@ -161,18 +204,23 @@ PyObject *haulpy_get_item(PyObject *self, PyObject *key)
         return NULL;
     if (!k.items.count)
         k.items = (haul_index_items){1, {{.kind = HAUL_INDEX_REST}}};
-    haul_tensor           *t;
-    haul_scope            *scope = haulpy_enter();
-    Py_BEGIN_ALLOW_THREADS t = haul_index_with(of(self), &k.items);
-    Py_END_ALLOW_THREADS   drop(&k);
-    PyObject              *made = haul_tensor_is_valid(t) ? haulpy_array(t, t == of(self)) : index_error();
+    haul_tensor *t;
+    haul_scope  *scope = haulpy_enter();
+    Py_BEGIN_ALLOW_THREADS if (k.gathers) wrap_negative(of(self), &k.items);
+    t = masked_scalar(of(self), &k.items);
+    if (!t)
+        t = haul_index_with(of(self), &k.items);
+    Py_END_ALLOW_THREADS drop(&k);
+    PyObject            *made = haul_tensor_is_valid(t) ? haulpy_array(t, t == of(self)) : index_error();
     haulpy_leave(scope);
     return made;
 }
 
 /* Into a view, or for Arrays as indices by a copy in which the elements are put. */
-static haul_status put(haul_tensor *x, const key_items *k, haul_tensor *value, double number)
+static haul_status put(haul_tensor *x, key_items *k, haul_tensor *value, double number)
 {
+    if (k->gathers)
+        wrap_negative(x, &k->items);
     if (k->gathers)
         return haul_copy_into(x, haul_index_put_with(x, value, &k->items));
     haul_tensor *view = haul_index_with(x, &k->items);
@@ -182,18 +230,13 @@ static haul_status put(haul_tensor *x, const key_items *k, haul_tensor *value, d
 /* Whole numbers that the dtype does not hold are refused. `wide`: a double may not hold it. */
 static bool fits(PyObject *value, haul_dtype dtype, bool *wide)
 {
-    int64_t   number;
-    const int bits = haul_dtype_bits(dtype);
+    int64_t number;
     if (!PyLong_Check(value) || !haul_dtype_is_integer(dtype))
         return true;
     if (!haulpy_as_i64(value, "the value", &number))
         return false;
     *wide = number > INT64_C(1) << 53 || number < -(INT64_C(1) << 53);
-    const int64_t high = dtype == HAUL_U8 ? UINT8_MAX : bits < 64 ? (INT64_C(1) << (bits - 1)) - 1 : INT64_MAX;
-    if (number <= high && number >= (dtype == HAUL_U8 ? 0 : -high - 1))
-        return true;
-    PyErr_Format(PyExc_OverflowError, "the value: %R does not fit into %s", value, haul_dtype_name(dtype));
-    return false;
+    return haulpy_fits(number, dtype);
 }
 
 int haulpy_set_item(PyObject *self, PyObject *key, PyObject *value)
@@ -209,13 +252,14 @@ int haulpy_set_item(PyObject *self, PyObject *key, PyObject *value)
         k.items = (haul_index_items){1, {{.kind = HAUL_INDEX_REST}}};
     PyObject *array = NULL;
     double    number = 0;
+    bool      own = haulpy_is_number(value) || PyList_Check(value) || PyTuple_Check(value); /* they have no dtype */
     bool      wide = false, fine = fits(value, haul_tensor_dtype(of(self)), &wide);
     if (fine && haulpy_is_array(value))
         array = Py_NewRef(value);
     else if (fine && haulpy_is_number(value) && !k.gathers && !wide)
         fine = haulpy_as_double(value, "the value", &number);
     else if (fine)
-        fine = (array = haulpy_build(value, haulpy_is_number(value) ? haul_tensor_dtype(of(self)) : HAUL_DTYPE_NONE,
+        fine = (array = haulpy_build(value, own ? haul_tensor_dtype(of(self)) : HAUL_DTYPE_NONE,
                                      haul_tensor_device(of(self)))) != NULL;
     haul_status status = HAUL_OK;
     if (fine) {

@@ -101,6 +101,7 @@ static PyObject *set_class(PyObject *module, PyObject *args)
 
 static PyMethodDef object_functions[] = {{"_set_class", set_class, METH_VARARGS, NULL},
                                          {"_set_exceptions", haulpy_set_exceptions, METH_O, NULL},
+                                         {"_set_dtypes", haulpy_set_dtypes, METH_O, NULL},
                                          {NULL, NULL, 0, NULL}};
 
 extern PyMethodDef *haulpy_methods_of(object_kind kind);

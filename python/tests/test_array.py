@@ -28,8 +28,16 @@ class Making(unittest.TestCase):
         self.assertTrue(math.isnan(haul.array(float("nan")).item()))
         with self.assertRaises(OverflowError):
             haul.array([2**63])
-        with self.assertRaises(ValueError):
-            haul.array([1], dtype="i64") + (2**53 + 1)
+        whole = haul.array([1], dtype="i64")
+        self.assertEqual((whole + (2**53 + 1)).tolist(), [2**53 + 2])
+        self.assertEqual((2**60 - whole).tolist(), [2**60 - 1])
+        self.assertEqual((whole == 2**53 + 1).tolist(), [False])
+        for x, value in ((whole, 2**63), (haul.zeros(1, dtype="i32"), 2**60)):
+            with self.assertRaises(OverflowError):
+                x + value
+        for values, dtype in (([300], "u8"), ([1, -1], "u8"), ([[1], [-129]], "i8"), ([2**31], "i32")):
+            with self.assertRaises(OverflowError, msg=(values, dtype)):
+                haul.array(values, dtype=dtype)
 
     def test_bad_data(self):
         for data, error in (([1, [2]], ValueError), ([[1], [2, 3]], ValueError), (["a"], TypeError), ("a", TypeError),
@@ -215,6 +223,11 @@ class Indexing(unittest.TestCase):
             for value in (2**53 + 1, -(2**63), 2**63 - 1, 5):
                 whole[key] = value
                 self.assertEqual(whole.tolist(), [value, 0])
+            with self.assertRaises(OverflowError):
+                bytes_[...] = [1, 256]
+            exact = haul.zeros(2, dtype="f64")
+            exact[...] = [0.1, 0.2]
+            self.assertEqual(exact.tolist(), [0.1, 0.2])
             bytes_[key] = 255
             self.assertEqual(bytes_.tolist(), [255, 0])
 

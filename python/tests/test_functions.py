@@ -65,7 +65,7 @@ class Calls(unittest.TestCase):
                 haul.chunk(x, 0, count)
 
     def test_zeros(self):
-        """A 0 is the number, or the default where C cannot have 0; no message has C's HAUL_ZERO, or its value."""
+        """A 0 is the number, or refused where C reads it as the default; no message has C's HAUL_ZERO, or its value."""
         line, image, volume = haul.ones(1, 2, 8), haul.ones(1, 2, 8, 8), haul.ones(1, 2, 8, 8, 8)
         x = haul.arange(8).cast("f32")
         net, data = nn.linear(2, 2), haul.data.from_tensors(haul.arange(10).cast("f32"), haul.arange(10))
@@ -97,8 +97,12 @@ class Calls(unittest.TestCase):
                 for zero in (0, [1, 0]) if name in ("stride", "dilation", "betas", "momentum") else (0,):
                     try:
                         call(**{name: zero})
-                    except (haul.Error, TypeError) as error:
+                    except (haul.Error, TypeError, ValueError) as error:
                         self.assertNotRegex(str(error), "2147483648|2.14748e|HAUL_ZERO", (call.func.__name__, name, zero))
+        for call in (part(haul.conv1d, line, haul.ones(2, 2, 3), groups=0), part(haul.data.loader, data, batch=0),
+                     part(haul.fft, x, 0, n=0), part(haul.histogram, x, bins=0), part(nn.lstm, 2, 2, layers=0)):
+            with self.assertRaisesRegex(ValueError, "0 is not possible"):
+                call()
         self.assertEqual(len(list(haul.data.loader(data, batch=4, workers=0))), 3)
         self.assertEqual(haul.var(haul.array([1.0, 3.0]), correction=0).item(), 1)
         self.assertEqual(haul.cross_entropy(logits, classes, ignore_index=0).item(),
@@ -113,6 +117,9 @@ class Calls(unittest.TestCase):
         self.assertEqual(haul.stack((a, b), 1).tolist(), [[1, 0], [1, 0]])
         self.assertEqual(haul.einsum("i,j->ij", [a, a]).tolist(), [[1, 1], [1, 1]])
         self.assertEqual(haul.einsum("i,i->", a, b).item(), 0)
+        self.assertEqual(haul.tensordot(haul.ones(2, 3), haul.ones(3, 4), axes_b=[0], axes_a=[1]).shape, (2, 4))
+        with self.assertRaises(ValueError):
+            haul.tensordot(haul.ones(2, 3), haul.ones(3, 4), axes_b=[0, 1], axes_a=[1])
         self.assertEqual(haul.tensordot(a, a, [0], [0]).item(), 2)
         with self.assertRaises(ValueError):
             haul.tensordot(a, a, [0], [0, 1])

@@ -13,7 +13,7 @@ from haul import _haul
 
 # These change the process for the tests behind them, or wait for other programs.
 LEFT_OUT = {"set_num_threads", "memory_set_limit", "memory_set_tensor_limit", "pinned_set_limit", "memory_set_spill_tiers",
-            "publish_begin", "publish_progress", "publish_end", "_scope_pop", "_set_class", "_set_exceptions", "sync_report",
+            "publish_begin", "publish_progress", "publish_end", "_scope_pop", "_set_class", "_set_exceptions", "_set_dtypes", "sync_report",
             "placement_log", "fetch", "device_speed", "link_speed", "memory_set_spill", "set_anomaly_detection"}
 CALLS = int(os.environ.get("HAUL_TEST_CALLS", "6000"))
 
