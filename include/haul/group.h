@@ -7,11 +7,11 @@
  * Each process is a rank, a number from 0 to the size of the group less 1. haul_group_get finds the others. An MPI
  * library moves the bytes between ranks; Haul opens it at run time, whichever it is, and needs none for one rank.
  *
- * A group is for data parallel training (haul/parallel.h): no function here sums or sends tensors. Collectives, which
- * haul_group_barrier and the functions of haul/parallel.h are, are called by all ranks of a group, in the same order
- * and with operands of equal shapes and dtypes. They are numbered. Where the ranks call different ones, each gets an
- * error that names two ranks and their calls. Sums are made in the order of a fixed tree by Haul's own code, so they
- * are bit-identical on all ranks, and with every MPI library and network.
+ * A group is for data parallel training (haul/parallel.h), and for operations that sum and exchange tensors
+ * (haul_all_reduce). Collectives, which these, haul_group_barrier and the functions of haul/parallel.h are, are called
+ * by all ranks of a group, in the same order and with operands of equal shapes and dtypes. They are numbered. Where the
+ * ranks call different ones, each gets an error that names two ranks and their calls. Sums are made in the order of a
+ * fixed tree by Haul's own code, so they are bit-identical on all ranks, and with every MPI library and network.
  *
  * A rank that does not reach a collective within the group's limit ends the group: the other ranks get an error that
  * names the rank, its host, its process and the collective. A group on which a collective has failed cannot be used any
@@ -97,6 +97,35 @@ HAUL_API haul_status haul_group_member_get(const haul_group *group, int rank, ha
 
 /* Wait until all ranks of the group have called this function. */
 HAUL_API haul_status haul_group_barrier(haul_group *group);
+
+/* ---- Collectives of tensors ----
+ * Operations on tensors of all ranks, which have equal shapes and dtypes. All ranks of the group call them, in the same
+ * order; each waits for the others. Results are new tensors on the device of x. Data of other devices than the CPU goes
+ * through host memory.
+ *
+ * They are differentiable, as in torch.distributed.nn.functional: gradients are those of the sum of all ranks' losses.
+ * Backward passes make collectives, too, so all ranks differentiate the same graph. x must require a gradient on all
+ * ranks or on none.
+ *
+ * Sums are made in a fixed binary tree over the ranks, and are bit-identical on all of them; those of f16 and bf16 are
+ * made in f32. Sums take f16, bf16, f32, f64, i32 and i64; the others take every dtype. The functions fail with
+ * HAUL_INVALID_ARGUMENT, naming two ranks and their calls, if the ranks differ. */
+
+/* The sum of the ranks' x: y = x0 + x1 + ... on each rank. Its gradient is the sum of the ranks' gradients. */
+HAUL_API haul_tensor *haul_all_reduce(haul_tensor *x, haul_group *group);
+
+/* The x of the rank `root`, on each rank. On the root its gradient is the sum of the ranks' gradients, elsewhere it is
+ * zeros. */
+HAUL_API haul_tensor *haul_broadcast(haul_tensor *x, int root, haul_group *group);
+
+/* The ranks' x, one after the other along an axis, in the order of ranks: from [2, 3] on each of 4 ranks [8, 3] with
+ * axis 0. x has at least one dimension. Its gradient is haul_reduce_scatter of the gradient. */
+HAUL_API haul_tensor *haul_all_gather(haul_tensor *x, int axis, haul_group *group);
+
+/* The sum of the ranks' x, of which each rank gets its part along an axis: from [8, 3] on each of 4 ranks [2, 3] with
+ * axis 0. The size of the axis is a multiple of the number of ranks. Its gradient is haul_all_gather of the gradient.
+ */
+HAUL_API haul_tensor *haul_reduce_scatter(haul_tensor *x, int axis, haul_group *group);
 
 HAUL_END
 

@@ -32,6 +32,12 @@ haul_status haul__group_check_rank(const haul_group *group, int rank, const char
 int64_t     haul__group_number(const haul_group *group);
 haul_group *haul__group_of_number(int64_t number, const char *operation);
 
+/* What this process has done in all groups since it began, for statistics. */
+typedef struct haul__group_count {
+    int64_t collectives, sent_bytes;
+} haul__group_count;
+haul__group_count haul__group_counts(void);
+
 /* ---- works ---- */
 
 /* Waits for a work and frees it. `work` may be NULL, the result of a call that failed: then the recorded error is

@@ -84,9 +84,17 @@ haul_status haul__work_over(haul__work *w)
     return HAUL_OK;
 }
 
+static atomic_llong all_begun, all_sent;
+
+haul__group_count haul__group_counts(void)
+{
+    return (haul__group_count){.collectives = atomic_load(&all_begun), .sent_bytes = atomic_load(&all_sent)};
+}
+
 void haul__work_sends(haul__work *w, int64_t bytes)
 {
     w->sent += bytes;
+    atomic_fetch_add(&all_sent, bytes);
     atomic_fetch_add(&w->group->sent_bytes, bytes);
 }
 
@@ -310,6 +318,8 @@ haul__work *haul__work_start(haul__work *w)
         atomic_store(&w->done, true);
         return w;
     }
+    if (w->collective)
+        atomic_fetch_add(&all_begun, 1);
     if (w->group->engine->kind->threaded)
         return pass_on(w);
     if (refuse_broken(w)) {

@@ -5,6 +5,7 @@
 set -u
 ranks=$HAUL_BUILD/tests/test_group_ranks
 faults=$HAUL_BUILD/tests/test_group_faults
+collectives=$HAUL_BUILD/tests/test_collectives
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_rmaps_base_oversubscribe=1
 # What the container of a test may lack: links between processes' memories.
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
@@ -51,6 +52,9 @@ run() {
 for launcher in "${launchers[@]}"; do
     for n in 1 2 3 4 8; do
         timeout -k 10 600 "$launcher" -n $n "$ranks" >out 2>&1 || fail "$launcher -n $n"
+    done
+    for n in 2 3; do
+        timeout -k 10 600 "$launcher" -n $n "$collectives" >out 2>&1 || fail "$launcher -n $n, collectives"
     done
 
     run mismatch 3

@@ -550,6 +550,10 @@ EXPRESSIONS = {
     "layer_norm_plain": lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
     "rms_norm": lambda x, w: x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * w,
     "rms_norm_plain": lambda x: x / (x.square().mean(-1, keepdim=True) + 0.1).sqrt(),
+    "all_reduce": lambda x: x.clone(),  # of one rank
+    "broadcast": lambda x: x.clone(),
+    "all_gather": lambda x: x.clone(),
+    "reduce_scatter": lambda x: x.clone(),
     "topk_values": lambda x: x.sort(dim=1, descending=True, stable=True)[0][:, :3],
     "topk_indices": lambda x: x.sort(dim=-1, stable=True)[1][..., :2],
     "max_with_indices_values": lambda x: x.max(1)[0],

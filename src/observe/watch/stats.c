@@ -16,6 +16,7 @@
 #include "device/device.h"
 #include "events/events.h"
 #include "files/disk_cache.h"
+#include "group/group.h"
 
 /* ---- readers: device is NULL for statistics that no device has ---- */
 
@@ -67,6 +68,13 @@ static haul_status read_cache(const haul_device *device, size_t member, int64_t 
     return read_member(HAUL_OK, &all, member, out);
 }
 
+static haul_status read_groups(const haul_device *device, size_t member, int64_t *out)
+{
+    haul__group_count all = haul__group_counts();
+    (void)device;
+    return read_member(HAUL_OK, &all, member, out);
+}
+
 static haul_status read_free(const haul_device *device, size_t member, int64_t *out)
 {
     (void)member;
@@ -111,6 +119,8 @@ typedef struct statistic {
 #define TRANSFER(member) read_transfers, offsetof(haul_transfer_stats, member), false
 #define WAITS(member)    read_waits, offsetof(waits, member), true
 #define CACHE(member)    read_cache, offsetof(haul__cache_count, member), false
+
+#define GROUPS(member) read_groups, offsetof(haul__group_count, member), false
 
 static const statistic table[] = {
     {"memory." DEVICE ".allocated", "bytes", "Bytes in blocks that tensors hold now.", MEMORY(allocated)},
@@ -171,6 +181,9 @@ static const statistic table[] = {
     {"transfers.h2d_count", "copies", "Copies from the host to devices.", TRANSFER(h2d_count)},
     {"transfers.d2h_count", "copies", "Copies from devices to the host.", TRANSFER(d2h_count)},
     {"transfers.d2d_count", "copies", "Copies between devices without a stop in host memory.", TRANSFER(d2d_count)},
+
+    {"groups.sent_bytes", "bytes", "Bytes of elements sent to other ranks of process groups.", GROUPS(sent_bytes)},
+    {"groups.collectives", "collectives", "Collectives of process groups begun.", GROUPS(collectives)},
 
     {"sync.waits", "waits", "How often the thread waited for work that was not done.", WAITS(waited.events)},
     {"sync.wait_time", "ns", "Time that the thread spent in these waits.", WAITS(waited.duration)},

@@ -1,0 +1,342 @@
+/* Operations on tensors of all ranks of a group: their data comes to host memory, a collective of the group moves it
+ * (group/group.h), and the result goes to the device. */
+#include <haul/group.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "engine/operation.h"
+#include "group/group.h"
+#include "memory/dry_run/dry_run.h"
+#include "ops/collective/axis.h"
+#include "transfer/copy.h"
+
+enum { ALL_REDUCE_DTYPES = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64) };
+
+typedef struct collective_attributes {
+    int64_t group; /* its number */
+    int32_t axis;  /* or the root */
+    int32_t reserved;
+} collective_attributes;
+
+/* ---- shapes ---- */
+
+static int ranks_of(const collective_attributes *a, const char *name)
+{
+    const haul_group *group = haul__group_of_number(a->group, name);
+    return group ? haul_group_size(group) : -1;
+}
+
+static haul_status infer_same(haul__call *c)
+{
+    return haul__describe(c, 0, c->operands[0]->dtype, &c->operands[0]->shape);
+}
+
+static haul_status complete_axis(haul__call *c, collective_attributes *a)
+{
+    int         axis = a->axis;
+    haul_status status = haul__call_proper_axis(c, 0, &axis);
+    a->axis = axis;
+    return status;
+}
+
+static haul_status infer_gather(haul__call *c)
+{
+    collective_attributes *a = haul__attributes(c);
+    haul_shape             shape = c->operands[0]->shape;
+    const int              ranks = ranks_of(a, c->operation->name);
+    if (ranks < 0 || complete_axis(c, a))
+        return haul_error_status();
+    if (!haul__mul_size(shape.dims[a->axis], ranks, &shape.dims[a->axis]))
+        return haul__refuse_shape(c, 0, "fewer elements are expected");
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+}
+
+static haul_status infer_scatter(haul__call *c)
+{
+    collective_attributes *a = haul__attributes(c);
+    haul_shape             shape = c->operands[0]->shape;
+    const int              ranks = ranks_of(a, c->operation->name);
+    char                   have[80];
+    if (ranks < 0 || complete_axis(c, a))
+        return haul_error_status();
+    if (shape.dims[a->axis] % ranks)
+        return haul__fail(HAUL_SHAPE, c->operation->name, "x",
+                          "x has shape %s, and axis %d cannot be divided among %d ranks; a multiple of %d is expected",
+                          haul__shape_text(&shape, have, sizeof have), (int)a->axis, ranks, ranks);
+    shape.dims[a->axis] /= ranks;
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
+}
+
+/* ---- data ---- */
+
+/* A collective in host memory: `in` has the operand; the function writes the result to `out`. */
+typedef struct host_call {
+    haul_group             *group;
+    const haul__group_call *call;
+    haul_tensor            *x, *y;
+    int                     axis, ranks;
+    char                   *in, *out;
+    size_t                  in_bytes, out_bytes;
+} host_call;
+
+static haul__tree tree_of(const host_call *h)
+{
+    return (haul__tree){.pieces = h->ranks, .ranks = h->ranks};
+}
+
+static haul_status move_reduce(const host_call *h)
+{
+    const haul__tree tree = tree_of(h);
+    memcpy(h->out, h->in, h->in_bytes);
+    return haul__work_wait(
+        haul__group_sum_begin(h->group, h->call, &tree, h->x->dtype, (void *[]){h->out}, h->x->count));
+}
+
+static haul_status move_broadcast(const host_call *h)
+{
+    memcpy(h->out, h->in, h->in_bytes);
+    return haul__work_wait(haul__group_broadcast_begin(h->group, h->call, h->out, (int64_t)h->out_bytes, h->axis));
+}
+
+/* Equal numbers of bytes for each rank; NULL on failure. */
+static int64_t *equal_bytes(const host_call *h, size_t bytes)
+{
+    int64_t *all = haul__malloc((size_t)h->ranks * sizeof *all);
+    if (!all)
+        haul__fail_memory(h->call->name, (size_t)h->ranks * sizeof *all);
+    for (int r = 0; all && r < h->ranks; r++)
+        all[r] = (int64_t)bytes;
+    return all;
+}
+
+/* The portions of ranks arrive one after the other, and are then rows of the axis. */
+static haul_status move_gather(const host_call *h)
+{
+    const haul__axis_blocks blocks = haul__axis_blocks_of(&h->x->shape, h->axis, haul__dtype_size(h->x->dtype));
+    int64_t                *bytes = equal_bytes(h, h->in_bytes);
+    char                   *all = haul__malloc(h->out_bytes + 1);
+    haul_status             status = HAUL_OK;
+    if (!all || !bytes)
+        status = haul__fail_memory(h->call->name, h->out_bytes);
+    if (!status) {
+        memcpy(all + (size_t)haul_group_rank(h->group) * h->in_bytes, h->in, h->in_bytes);
+        status = haul__work_wait(haul__group_gather_begin(h->group, h->call, all, bytes));
+    }
+    if (!status)
+        haul__axis_interleave(&blocks, h->ranks, all, h->out);
+    haul__free(all);
+    haul__free(bytes);
+    return status;
+}
+
+/* Each rank gets its part of all ranks' operands, and adds them in the order of the tree. */
+static haul_status add_parts(const host_call *h, char *parts)
+{
+    const haul__tree tree = tree_of(h);
+    void           **sums = haul__malloc((size_t)h->ranks * sizeof *sums);
+    if (!sums)
+        return haul__fail_memory(h->call->name, (size_t)h->ranks * sizeof *sums);
+    for (int r = 0; r < h->ranks; r++)
+        sums[r] = parts + (size_t)r * h->out_bytes;
+    memcpy(h->out, haul__tree_sum(&tree, h->x->dtype, sums, h->y->count), h->out_bytes);
+    haul__free(sums);
+    return HAUL_OK;
+}
+
+static haul_status move_scatter(const host_call *h)
+{
+    const haul__axis_blocks blocks = haul__axis_blocks_of(&h->y->shape, h->axis, haul__dtype_size(h->x->dtype));
+    int64_t                *bytes = equal_bytes(h, h->out_bytes);
+    char                   *packed = haul__malloc(h->in_bytes + 1), *parts = haul__malloc(h->in_bytes + 1);
+    haul_status             status = HAUL_OK;
+    if (!packed || !parts || !bytes)
+        status = haul__fail_memory(h->call->name, 2 * h->in_bytes);
+    if (!status) {
+        haul__axis_separate(&blocks, h->ranks, h->in, packed);
+        status = haul__work_wait(
+            haul__group_exchange_begin(h->group, h->call, packed, bytes, parts, bytes, (int64_t)h->in_bytes));
+    }
+    if (!status)
+        status = add_parts(h, parts);
+    haul__free(packed);
+    haul__free(parts);
+    haul__free(bytes);
+    return status;
+}
+
+static haul_status download(const host_call *h)
+{
+    return haul__transfer(&(haul__copy){.operation = h->call->name,
+                                        .to_host = h->in,
+                                        .from = {h->x->storage, (size_t)h->x->offset * haul__dtype_size(h->x->dtype)},
+                                        .bytes = h->in_bytes});
+}
+
+static haul_status upload(const haul__call *c, const host_call *h)
+{
+    return haul__transfer(&(haul__copy){.operation = h->call->name,
+                                        .to = {h->y->storage, (size_t)h->y->offset * haul__dtype_size(h->y->dtype)},
+                                        .from_host = h->out,
+                                        .bytes = h->out_bytes,
+                                        .fresh = !c->into});
+}
+
+static haul_status run(const haul__call *c, host_call *h, haul_status (*move)(const host_call *h))
+{
+    h->in = haul__malloc(h->in_bytes + 1);
+    h->out = haul__malloc(h->out_bytes + 1);
+    haul_status status = h->in && h->out ? HAUL_OK : haul__fail_memory(h->call->name, h->in_bytes + h->out_bytes);
+    if (!status && h->in_bytes)
+        status = download(h);
+    if (!status)
+        status = move(h);
+    if (!status && h->out_bytes)
+        status = upload(c, h);
+    haul__free(h->in);
+    haul__free(h->out);
+    return status;
+}
+
+/* What all ranks must have in common. A backward pass makes collectives, too, so it belongs to this whether one will
+ * follow. */
+static void write_call(const haul__call *c, const collective_attributes *a, char *out, size_t size)
+{
+    const haul_tensor *x = c->operands[0];
+    const char        *number = c->operation->extra; /* NULL: there is none */
+    char               shape[80], chosen[40] = "";
+    if (number)
+        haul__snprintf(chosen, sizeof chosen, ", %s %d", number, (int)a->axis);
+    haul__snprintf(out, size, "%s%s%s%s", haul_dtype_name(x->dtype), haul__shape_text(&x->shape, shape, sizeof shape),
+                   chosen, c->records ? ", with a gradient" : "");
+}
+
+static haul_status compute(haul__call *c, haul_status (*move)(const host_call *h))
+{
+    const collective_attributes *a = haul__attributes(c);
+    char                         what[160];
+    const haul__group_call       call = {.name = c->operation->name, .what = what};
+    host_call                    h = {.call = &call, .x = c->operands[0], .y = c->results[0], .axis = a->axis};
+    h.group = haul__group_of_number(a->group, call.name);
+    if (!h.group)
+        return haul_error_status();
+    h.ranks = haul_group_size(h.group);
+    h.in_bytes = haul_tensor_bytes(h.x);
+    h.out_bytes = haul_tensor_bytes(h.y);
+    if (haul__is_dry())
+        return h.out_bytes ? upload(c, &h) : HAUL_OK;
+    write_call(c, a, what, sizeof what);
+    const haul_status status = run(c, &h, move);
+    if (status)
+        haul__group_pass_error(h.group, call.name);
+    return status;
+}
+
+static haul_status compute_reduce(haul__call *c)
+{
+    return compute(c, move_reduce);
+}
+
+static haul_status compute_broadcast(haul__call *c)
+{
+    return compute(c, move_broadcast);
+}
+
+static haul_status compute_gather(haul__call *c)
+{
+    return compute(c, move_gather);
+}
+
+static haul_status compute_scatter(haul__call *c)
+{
+    return compute(c, move_scatter);
+}
+
+/* ---- gradients ---- */
+
+static bool is_half(const haul_tensor *x)
+{
+    return x->dtype == HAUL_F16 || x->dtype == HAUL_BF16;
+}
+
+/* Sums of f16 and bf16 are made in f32. */
+static haul_tensor *in_sums(const haul__operation *operation, const collective_attributes *a, haul_tensor *x)
+{
+    if (!haul_tensor_is_valid(x) || !is_half(x))
+        return haul__apply1(operation, a, HAUL__OPERANDS(x));
+    haul_tensor *wide = haul_cast(x, HAUL_F32);
+    haul_tensor *sum = haul__failed(wide) ? wide : haul__apply1(operation, a, HAUL__OPERANDS(wide));
+    return haul__failed(sum) ? sum : haul_cast(sum, x->dtype);
+}
+
+extern const haul__operation haul__operation_all_reduce, haul__operation_all_gather, haul__operation_reduce_scatter;
+
+static void gradient_reduce(haul__gradient *g)
+{
+    g->operands[0] = in_sums(&haul__operation_all_reduce, g->attributes, g->results[0]);
+}
+
+/* Every rank makes the sum, because it is a collective. */
+static void gradient_broadcast(haul__gradient *g)
+{
+    const collective_attributes *a = g->attributes;
+    const collective_attributes  sums = {.group = a->group};
+    haul_group                  *group = haul__group_of_number(a->group, g->operation->name);
+    haul_tensor                 *sum = group ? in_sums(&haul__operation_all_reduce, &sums, g->results[0]) : NULL;
+    const bool                   is_root = group && haul_group_rank(group) == a->axis;
+    g->operands[0] = haul__failed(sum) || is_root ? sum : haul_zeros_like(sum);
+}
+
+static void gradient_gather(haul__gradient *g)
+{
+    g->operands[0] = in_sums(&haul__operation_reduce_scatter, g->attributes, g->results[0]);
+}
+
+static void gradient_scatter(haul__gradient *g)
+{
+    g->operands[0] = HAUL__APPLY(all_gather, g->attributes, g->results[0]);
+}
+
+/* ---- operations ---- */
+
+#define COLLECTIVE(title, kind, inferred, number)                                                                      \
+    .name = title, .operands = {{.name = "x"}}, .results = {{.name = "y"}}, .infer = inferred,                         \
+    .compute = compute_##kind, .gradient = gradient_##kind, .extra = number,                                           \
+    .attributes_size = HAUL__ATTRIBUTES(collective_attributes)
+
+HAUL__OPERATION(all_reduce) = {COLLECTIVE("haul_all_reduce", reduce, infer_same, NULL), .dtypes = ALL_REDUCE_DTYPES,
+                               .flops = 1};
+HAUL__OPERATION(broadcast) = {COLLECTIVE("haul_broadcast", broadcast, infer_same, "root")};
+HAUL__OPERATION(all_gather) = {COLLECTIVE("haul_all_gather", gather, infer_gather, "axis")};
+HAUL__OPERATION(reduce_scatter) = {COLLECTIVE("haul_reduce_scatter", scatter, infer_scatter, "axis"),
+                                   .dtypes = ALL_REDUCE_DTYPES, .flops = 1};
+
+haul_tensor *haul_all_reduce(haul_tensor *x, haul_group *group)
+{
+    if (haul__group_check(group, "haul_all_reduce"))
+        return haul__failed_tensor();
+    return in_sums(&haul__operation_all_reduce, &(collective_attributes){.group = haul__group_number(group)}, x);
+}
+
+haul_tensor *haul_broadcast(haul_tensor *x, int root, haul_group *group)
+{
+    static const char name[] = "haul_broadcast";
+    if (haul__group_check(group, name) || haul__group_check_rank(group, root, name, "root"))
+        return haul__failed_tensor();
+    return HAUL__APPLY(broadcast, &((collective_attributes){.group = haul__group_number(group), .axis = root}), x);
+}
+
+haul_tensor *haul_all_gather(haul_tensor *x, int axis, haul_group *group)
+{
+    if (haul__group_check(group, "haul_all_gather"))
+        return haul__failed_tensor();
+    return HAUL__APPLY(all_gather, &((collective_attributes){.group = haul__group_number(group), .axis = axis}), x);
+}
+
+haul_tensor *haul_reduce_scatter(haul_tensor *x, int axis, haul_group *group)
+{
+    if (haul__group_check(group, "haul_reduce_scatter"))
+        return haul__failed_tensor();
+    return in_sums(&haul__operation_reduce_scatter,
+                   &(collective_attributes){.group = haul__group_number(group), .axis = axis}, x);
+}
