@@ -9,6 +9,7 @@
 #include "engine/driver.h"
 #include "engine/node.h"
 #include "engine/price.h"
+#include "events/call.h"
 #include "events/events.h"
 #include "memory/allocator.h"
 #include "memory/dry_run/dry_run.h"
@@ -205,8 +206,18 @@ void haul__variant_drop(haul__variant *v)
     }
 }
 
+/* What constants are made of may be freed. */
+static void forget_steady(haul__variant *v)
+{
+    for (size_t i = 0; i < v->outside_count; i++) {
+        haul__object_release(v->outsides[i].prepared);
+        v->outsides[i].prepared = NULL;
+    }
+}
+
 void haul__variant_give_back(haul__variant *v)
 {
+    forget_steady(v);
     for (size_t i = 0; i < v->inside_count; i++) {
         haul__inside *s = &v->insides[i];
         haul__inside_leave(s);
@@ -443,9 +454,23 @@ static haul_status refuse_frozen(const run *x, const haul__replayed *r)
                       is_host ? "host memory" : r->device->name, *module ? " by " : "", module);
 }
 
+/* Events and errors have the module whose forward function, or whose gradient, made the call. */
+static haul_status compute_in_module(run *x, const haul__replayed *r)
+{
+    const char             *path = x->v->modules[r - x->v->calls].path;
+    const haul__call_frame *around = haul__call_now();
+    const haul__call_frame  frame = {.name = path, .mode = around ? around->mode : 0};
+    if (!*path)
+        return compute(x, r);
+    haul__call_set(&frame);
+    const haul_status status = compute(x, r);
+    haul__call_set(around);
+    return status;
+}
+
 static haul_status run_call(run *x, const haul__replayed *r)
 {
-    const haul_status status = compute(x, r);
+    const haul_status status = compute_in_module(x, r);
     x->has_moved = x->has_moved || r->moved;
     return x->scratch.refuses && (x->scratch.missed || x->watch->refused) ? refuse_frozen(x, r) : status;
 }
@@ -509,18 +534,53 @@ static haul_status run_in_blocks(run *x)
     return status;
 }
 
+static uint64_t version_of(const haul__outside *o)
+{
+    return atomic_load_explicit(&o->bound->version, memory_order_relaxed);
+}
+
+static bool is_as_before(const haul__outside *o)
+{
+    return !o->steady || (o->prepared && o->prepared == o->bound && o->version == version_of(o));
+}
+
 static bool has_constants(const haul__variant *v)
 {
     bool all = v->constant;
     for (size_t i = 0; i < v->inside_count && all; i++)
         all = v->insides[i].filled || !v->insides[i].constant;
+    for (size_t i = 0; i < v->outside_count && all; i++)
+        all = is_as_before(&v->outsides[i]);
     return all;
 }
 
-static void fill_constants(haul__variant *v)
+static void set_filled(haul__variant *v, bool filled)
 {
     for (size_t i = 0; i < v->inside_count; i++)
-        v->insides[i].filled = v->insides[i].constant;
+        v->insides[i].filled = filled && v->insides[i].constant;
+}
+
+/* While constants are computed, their memory does not become that of a kept cast (memory/derived.h), which may not
+ * change. */
+static void lend_constants(haul__variant *v, bool lent)
+{
+    for (size_t i = 0; i < v->inside_count; i++)
+        if (v->insides[i].constant && v->insides[i].storage)
+            v->insides[i].storage->lent = lent;
+}
+
+/* The step does not write what constants are made of, so its version is that of the beginning. */
+static void note_steady(haul__variant *v)
+{
+    for (size_t i = 0; i < v->outside_count; i++) {
+        haul__outside *o = &v->outsides[i];
+        if (!o->steady || !o->bound)
+            continue;
+        haul__object_keep(o->bound);
+        haul__object_release(o->prepared);
+        o->prepared = o->bound;
+        o->version = version_of(o);
+    }
 }
 
 haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen)
@@ -533,6 +593,11 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refuses = frozen;
     x.watch->refused = 0;
     x.has_constants = has_constants(v);
+    const bool fills = v->constant && !x.has_constants;
+    if (fills) {
+        set_filled(v, false);
+        lend_constants(v, true);
+    }
     bind(v);
     if (haul__is_dry()) /* only what the calls allocate counts */
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
@@ -542,8 +607,12 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refuses = false;
     haul__workspace_set(work);
     haul__planned_scratch_set(scratch);
-    if (!status && v->constant && !x.has_constants)
-        fill_constants(v);
+    if (fills)
+        lend_constants(v, false);
+    if (fills && !status) {
+        set_filled(v, true);
+        note_steady(v);
+    }
     v->runs += !status;
     v->settled = !status && !x.scratch.missed;
     haul__scope_close(&scope);

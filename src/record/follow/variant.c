@@ -219,6 +219,13 @@ static bool makes_constants(const completion *x, const haul_program_operation *o
     return store >= 0 && x->links.constants[store];
 }
 
+static void mark_steady(haul__variant *v, int64_t store)
+{
+    const int outside = store < 0 ? -1 : v->stores[store].outside;
+    if (outside >= 0)
+        v->outsides[outside].steady = true;
+}
+
 static haul_status add_call(completion *x, const haul__ordered_call *item, int64_t number)
 {
     haul__variant                *v = x->v;
@@ -245,6 +252,8 @@ static haul_status add_call(completion *x, const haul__ordered_call *item, int64
     }
     for (int i = 0; i < item->count && item->moved; i++)
         free_early(v, x->program.values[o->value + i].store);
+    for (int i = 0; i < item->count && r->once; i++)
+        mark_steady(v, x->program.values[o->value + i].store);
     const haul_status status = add_attributes(x, item, r);
     if (!status)
         find_draw(v, r);
@@ -462,6 +471,8 @@ void haul__variant_free(haul__variant *v)
         haul__inside_leave(s);
         haul__object_release(s->storage);
     }
+    for (size_t i = 0; i < v->outside_count; i++)
+        haul__object_release(v->outsides[i].prepared);
     haul__object_release(v->marker);
     for (size_t i = 0; v->chains && i < v->chain_count; i++)
         haul__chain_free(&v->chains[i]);

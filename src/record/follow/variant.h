@@ -74,6 +74,9 @@ typedef struct haul__outside {
     haul__storage *bound, *last; /* of this run, and of the last run; without references */
     int            first_handle; /* in `handles`; -1: none */
     int            next_moved;   /* in this run: another one that is not where it was in the last run; -1: none */
+    bool           steady;       /* constants are made of it */
+    haul__storage *prepared;     /* what the constants were made of, with a reference; NULL: nothing */
+    uint64_t       version;      /* of that */
 } haul__outside;
 
 /* Memory that the step allocates. */
@@ -81,7 +84,7 @@ typedef struct haul__inside {
     haul_device   *device;
     int64_t        bytes, offset; /* the offset in the arena of its device; -1: memory of its own */
     bool           outlives;
-    bool           constant;   /* it has the same values in every run; it has memory of its own */
+    bool           constant;   /* it has the same values until a steady store changes; it has memory of its own */
     bool           filled;     /* of a constant: the memory has its values */
     haul_device   *pinned_for; /* of pinned host memory; else NULL */
     int            first_handle;
