@@ -231,10 +231,21 @@ static void test_collectives__bytes_between_ranks_are_counted(void **state)
     haul_tensor *x = tensor_of(rank, HAUL_F32, HAUL_SHAPE(4, 16));
     check(haul_stat_get("groups.sent_bytes", &sent));
     check(haul_stat_get("groups.collectives", &collectives));
+    haul_ledger  *ledger = haul_ledger_begin(.ranks = true), *copies = haul_ledger_begin(.everywhere = false);
     const int64_t id =
         haul_events_subscribe(note, .kinds = HAUL_EVENT_COLLECTIVE | HAUL_EVENT_OPERATION_END, .context = &s);
     check(haul_tensor_check(haul_all_reduce(x, group)));
     check(haul_events_unsubscribe(id));
+    haul_ledger_row row;
+    assert_int_equal(haul_ledger_rows(copies, NULL, 0), 0);
+    assert_int_equal(haul_ledger_rows(ledger, &row, 1), size > 1);
+    if (size > 1) {
+        assert_string_equal(row.operation, "haul_all_reduce");
+        assert_null(row.from);
+        assert_null(row.to);
+        assert_int_equal(row.count, 1);
+        assert_int_equal(row.bytes, s.bytes);
+    }
     check(haul_stat_get("groups.sent_bytes", &sent_after));
     check(haul_stat_get("groups.collectives", &collectives_after));
     assert_int_equal(s.operations, 1);

@@ -249,7 +249,8 @@ static haul_status prepare(haul_ledger *l, const haul_ledger_options *o, const c
     l->subscriber.of =
         (haul_subscription){.take = take,
                             .context = l,
-                            .kinds = HAUL_EVENT_COPY | (o->device_times ? (uint32_t)HAUL_EVENT_COMMAND_DONE : 0),
+                            .kinds = HAUL_EVENT_COPY | (o->device_times ? (uint32_t)HAUL_EVENT_COMMAND_DONE : 0) |
+                                     (o->ranks ? (uint32_t)HAUL_EVENT_COLLECTIVE_END : 0),
                             .everywhere = true}; /* it may be ended by another thread */
     if (!haul__attach(&l->subscriber))
         return haul__fail(HAUL_OUT_OF_MEMORY, operation, NULL,
