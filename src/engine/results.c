@@ -188,7 +188,7 @@ bool haul__overlaps_itself(const haul_tensor *t)
 {
     for (int d = 0; d < t->shape.ndim; d++)
         if (t->shape.dims[d] > 1 && t->strides[d] == 0)
-            return true;
+            return t->count > 0;
     return false;
 }
 

@@ -497,6 +497,24 @@ static void test_backward__dry_runs_leave_graphs_alone(void **state)
     on_devices(check_dry_run);
 }
 
+/* ---- empty tensors ---- */
+
+/* The gradient of a sum is an expanded number. Without elements it shares no memory, so others are added to it. */
+static void check_empty(haul_device *device)
+{
+    haul_tensor *x = haul_set_requires_grad(haul_to(haul_zeros(HAUL_F32, HAUL_SHAPE(0, 3)), device), true);
+    haul_tensor *y = haul_exp(x), *loss = haul_add(haul_sum(y), haul_sum(haul_mul(y, haul_exp(y))));
+    if (haul_backward(loss))
+        fail_msg("%s", haul_error_message());
+    assert_int_equal(haul_tensor_dim(haul_tensor_grad(x), 1), 3);
+}
+
+static void test_backward__of_empty_tensors(void **state)
+{
+    (void)state;
+    on_devices(check_empty);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_backward__gradients_of_some_tensors),
         cmocka_unit_test(test_backward__peaks),
         cmocka_unit_test(test_backward__dry_runs_leave_graphs_alone),
+        cmocka_unit_test(test_backward__of_empty_tensors),
     };
     return cmocka_run_group_tests_name("backward", tests, NULL, NULL);
 }
