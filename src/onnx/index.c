@@ -152,16 +152,17 @@ haul_tensor *haul__onnx_one_hot(haul__onnx_call *c)
 {
     const haul_shape     at = haul__onnx_shape(c, 0);
     const haul__numbers *values = haul__onnx_numbers(c, 2);
-    int64_t              depth;
+    double               wanted; /* of any dtype */
     int                  axis, axes[HAUL_MAX_DIMS];
-    if (!values || haul__onnx_integer(c, 1, 1, &depth) ||
+    if (!values || haul__onnx_real(c, 1, 1, &wanted) ||
         haul__onnx_axis(c, haul__onnx_int(c, "axis", -1), at.ndim + 1, &axis))
         return NULL;
-    if (values->count != 2 || depth < 1 || at.ndim == HAUL_MAX_DIMS)
+    if (values->count != 2 || !(wanted >= 1 && wanted < 9e15) || at.ndim == HAUL_MAX_DIMS)
         return haul__onnx_wrong(c, "the depth or the values are wrong");
-    haul_tensor *index = from_start(haul_cast(X(0), HAUL_I64), depth);
-    haul_tensor *on = haul_eq(haul_unsqueeze(index, at.ndim), haul_arange(HAUL_I64, 0, (double)depth, 1));
-    haul_tensor *y = haul_where(on, haul_select(X(2), 0, 1), haul_select(X(2), 0, 0));
+    const int64_t depth = (int64_t)wanted;
+    haul_tensor  *index = from_start(haul_cast(X(0), HAUL_I64), depth);
+    haul_tensor  *on = haul_eq(haul_unsqueeze(index, at.ndim), haul_arange(HAUL_I64, 0, (double)depth, 1));
+    haul_tensor  *y = haul_where(on, haul_select(X(2), 0, 1), haul_select(X(2), 0, 0));
     for (int d = 0, next = 0; d <= at.ndim; d++)
         axes[d] = d == axis ? at.ndim : next++;
     return haul_permute(y, axes, at.ndim + 1);

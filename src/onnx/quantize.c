@@ -77,6 +77,18 @@ haul_tensor *haul__onnx_dequantize(haul__onnx_call *c)
     return haul_cast(haul_mul(x, haul_cast(for_elements(c, 1, axis), HAUL_F32)), haul__onnx_type(c, 1));
 }
 
+/* A scale and a zero point for all elements: the smallest and the largest one, and 0, become 0 to 255. */
+haul_tensor *haul__onnx_dynamic_quantize(haul__onnx_call *c)
+{
+    haul_tensor *x = haul_cast(X(0), HAUL_F32);
+    haul_tensor *low = haul_minimum_scalar(haul_min(x), 0), *high = haul_maximum_scalar(haul_max(x), 0);
+    haul_tensor *scale = haul_div_scalar(haul_sub(high, low), 255);
+    haul_tensor *zero = haul_cast(haul_clamp(haul_round(haul_div(haul_neg(low), scale)), 0, 255), HAUL_U8);
+    c->y[1] = scale;
+    c->y[2] = zero;
+    return quantised(c, haul_div(x, scale), zero, HAUL_U8);
+}
+
 /* A scale or zero point of a matrix: a vector has one for each row of the left operand, or column of the right one. */
 static haul_tensor *for_matrix(haul__onnx_call *c, int i, bool rows)
 {

@@ -3,11 +3,13 @@
 #include <haul/dtype.h>
 #include <haul/fft.h>
 #include <haul/transfer.h>
+#include <string.h>
 
 #include "core/tensor.h"
 #include "onnx/families.h"
 
-#define X(i) haul__onnx_x(c, i)
+#define X(i)          haul__onnx_x(c, i)
+#define HAUL__ONNX_PI 3.14159265358979323846
 
 static haul_tensor *as_complex(haul_tensor *x, int last)
 {
@@ -39,6 +41,34 @@ haul_tensor *haul__onnx_dft(haul__onnx_call *c)
                     : haul_unsqueeze(haul_irfft(X(0), axis, .n = n), last);
     haul_tensor *pairs = real ? as_complex(X(0), last) : X(0);
     return inverse ? haul_ifft(pairs, axis, .n = n) : haul_fft(pairs, axis, .n = n);
+}
+
+/* The sum of a[0] - a[1] cos(t) + a[2] cos(2 t), where t goes once around in `size` elements, or, if the window is not
+ * periodic, in one less. */
+haul_tensor *haul__onnx_cosine_window(haul__onnx_call *c)
+{
+    static const struct {
+        const char *name;
+        double      a[3];
+    } windows[] = {{"HannWindow", {0.5, 0.5, 0}},
+                   {"HammingWindow", {25. / 46, 21. / 46, 0}},
+                   {"BlackmanWindow", {0.42, 0.5, 0.08}}};
+    const haul_dtype dtype = haul__onnx_dtype(haul__onnx_int(c, "output_datatype", 1));
+    const double    *a = windows[0].a;
+    int64_t          size;
+    if (haul__onnx_integer(c, 0, 0, &size))
+        return NULL;
+    if (size < 1 || size > 1 << 24)
+        return haul__onnx_wrong(c, "a window of fewer elements than one, or of more than 16,777,216");
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        if (!strcmp(windows[i].name, c->step->node->type))
+            a = windows[i].a;
+    const int64_t around = haul__onnx_int(c, "periodic", 1) || size == 1 ? size : size - 1;
+    haul_tensor  *t = haul_mul_scalar(haul_arange(HAUL_F32, 0, (double)size, 1), 2 * HAUL__ONNX_PI / (double)around);
+    haul_tensor  *y = haul_affine(haul_cos(t), -a[1], a[0]);
+    if (a[2] != 0)
+        y = haul_add(y, haul_mul_scalar(haul_cos(haul_mul_scalar(t, 2)), a[2]));
+    return haul_cast(y, dtype);
 }
 
 /* [batch, frames, terms, 2]. */

@@ -141,6 +141,12 @@ typedef struct haul__topk_attributes {
     bool    reserved[3];
 } haul__topk_attributes;
 
+typedef struct haul__sort_attributes {
+    int  axis;
+    bool descending;
+    bool reserved[3];
+} haul__sort_attributes;
+
 typedef struct haul__index_attributes {
     int     axis, reserved;
     int64_t size; /* of x along it; the gradient reads it */

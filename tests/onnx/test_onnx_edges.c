@@ -233,6 +233,40 @@ static void test_onnx_edges__results_that_nothing_makes(void **state)
     haul_scope_pop(scope);
 }
 
+/* A depth of another dtype, windows, and a scale that follows from the elements. */
+static void test_onnx_edges__operators_of_several_steps(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    begin();
+    add_i64("index", 2, (const int64_t[]){1, -1});
+    add_f32("depth", 0, (const float[]){3});
+    add_f32("values", 2, (const float[]){2, 5});
+    add(node_of("OneHot", "index depth values", "y"));
+    expect_values(call(17, FLOAT), 6, (const int64_t[]){2, 5, 2, 2, 2, 5});
+    static const struct {
+        const char *type;
+        double      middle, quarter; /* of 5 elements that are not periodic */
+    } windows[] = {{"HannWindow", 1, 0.5}, {"HammingWindow", 1, 25. / 46}, {"BlackmanWindow", 1, 0.34}};
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        float y[5];
+        begin();
+        add_i64("n", 0, (const int64_t[]){5});
+        add(with_int(node_of(windows[i].type, "n", "y"), "periodic", 0));
+        assert_int_equal(haul_read(call(17, FLOAT), y, sizeof y), HAUL_OK);
+        assert_true(fabs((double)y[2] - windows[i].middle) < 1e-6 && fabs((double)y[1] - windows[i].quarter) < 1e-6);
+    }
+    begin();
+    add_f32("v", 3, (const float[]){-1, 0, 4.1f});
+    add(node_of("DynamicQuantizeLinear", "v", "y scale zero"));
+    expect_values(call(17, UINT8), 3, (const int64_t[]){0, 50, 255});
+    begin();
+    add_i64("n", 0, (const int64_t[]){0});
+    add(node_of("HannWindow", "n", "y"));
+    expect_failure(call(17, FLOAT), "a window without elements");
+    haul_scope_pop(scope);
+}
+
 /* The axis of Softmax as a number with a fraction, and the alpha of Elu as a whole number. */
 static void test_onnx_edges__attributes_of_another_type(void **state)
 {
@@ -269,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_onnx_edges__values_that_are_not_finite),
         cmocka_unit_test(test_onnx_edges__out_of_range),
         cmocka_unit_test(test_onnx_edges__results_that_nothing_makes),
+        cmocka_unit_test(test_onnx_edges__operators_of_several_steps),
         cmocka_unit_test(test_onnx_edges__attributes_of_another_type),
     };
     return cmocka_run_group_tests_name("onnx_edges", tests, NULL, NULL);

@@ -73,6 +73,7 @@ FAMILY(square);
 FAMILY(stack);
 FAMILY(threshold);
 FAMILY(topk);
+FAMILY(sort);
 FAMILY(transpose);
 FAMILY(triangle);
 FAMILY(trunc);

@@ -109,3 +109,22 @@ int haul__onnx_save_topk(haul__onnx_saving *c)
     c->y[1] = y == HAUL__ONNX_ABSENT ? y : y + 1;
     return y;
 }
+
+/* All elements of the axis: of equal ones TopK takes the first first, as haul_sort does. */
+int haul__onnx_save_sort(haul__onnx_saving *c)
+{
+    const haul__sort_attributes *a = c->attributes;
+    const haul_shape            *x = &c->in[0].shape, *other = &c->other_in[0].shape;
+    if (!x->ndim || c->in[0].dtype == HAUL_BOOL)
+        return haul__onnx_cannot(c, "ONNX sorts no bool, and nothing without dimensions");
+    const int64_t n = x->dims[a->axis];
+    if (n != other->dims[a->axis])
+        return haul__onnx_cannot(c, "it depends on the size of the batch; save with a fixed batch");
+    const int y = haul__onnx_add_nodes(c->g, "TopK", (const int[]){c->x[0], haul__onnx_add_ints(c->g, &n, 1)}, 2, 2);
+    haul__onnx_set_int(c->g, "axis", a->axis);
+    haul__onnx_set_int(c->g, "largest", a->descending);
+    if (c->row->type)
+        return y == HAUL__ONNX_ABSENT ? y : y + 1;
+    c->y[1] = y == HAUL__ONNX_ABSENT ? y : y + 1;
+    return y;
+}

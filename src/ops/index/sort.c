@@ -8,6 +8,7 @@
  * item of a merge makes one chunk of the result and finds by bisection where the chunk begins in both runs (Odeh,
  * Green, Mwassi, Shmueli, Birk 2012). */
 #include "ops/index/sort.h"
+#include "ops/attributes.h"
 
 #include "base/numbers.h"
 #include "engine/copy.h"
@@ -330,17 +331,11 @@ haul_status haul__sort_axis(const haul__call *c, haul_tensor *values, haul_tenso
 
 /* ---- the operations ---- */
 
-typedef struct sort_attributes {
-    int  axis;
-    bool descending;
-    bool reserved[3];
-} sort_attributes;
-
 /* The last result is the indices; haul_argsort has only that one. */
 static haul_status infer(haul__call *c)
 {
-    sort_attributes   *a = haul__attributes(c);
-    const haul_tensor *x = c->operands[0];
+    haul__sort_attributes *a = haul__attributes(c);
+    const haul_tensor     *x = c->operands[0];
     if (haul__call_axis(c, 0, &a->axis))
         return haul_error_status();
     if (x->shape.ndim && x->shape.dims[a->axis] > HAUL__SORT_MOST) /* an item has 32 bits for the index */
@@ -352,14 +347,14 @@ static haul_status infer(haul__call *c)
 
 static haul_status compute(haul__call *c)
 {
-    const sort_attributes *a = haul__attributes(c);
-    haul_tensor           *values = c->result_count > 1 ? c->results[0] : NULL;
+    const haul__sort_attributes *a = haul__attributes(c);
+    haul_tensor                 *values = c->result_count > 1 ? c->results[0] : NULL;
     return haul__sort_axis(c, values, c->results[c->result_count - 1], c->operands[0], a->axis, a->descending);
 }
 
 static void gradient(haul__gradient *g)
 {
-    g->operands[0] = haul__gather_backward(g->results[0], ((const sort_attributes *)g->attributes)->axis,
+    g->operands[0] = haul__gather_backward(g->results[0], ((const haul__sort_attributes *)g->attributes)->axis,
                                            g->saved_results[1], haul__operand_shape(g, 0), true);
 }
 
@@ -367,7 +362,7 @@ HAUL__OPERATION(sort) = {
     .name = "haul_sort",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
-    .attributes_size = HAUL__ATTRIBUTES(sort_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__sort_attributes),
     .infer = infer,
     .compute = compute,
     .gradient = gradient,
@@ -378,7 +373,7 @@ HAUL__OPERATION(argsort) = {
     .name = "haul_argsort",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"indices"}},
-    .attributes_size = HAUL__ATTRIBUTES(sort_attributes),
+    .attributes_size = HAUL__ATTRIBUTES(haul__sort_attributes),
     .infer = infer,
     .compute = compute,
     .flops = 20,
@@ -386,11 +381,11 @@ HAUL__OPERATION(argsort) = {
 
 haul_status haul_sort(haul_tensor *x, int axis, bool descending, haul_tensor **values, haul_tensor **indices)
 {
-    return haul__apply_pair(&haul__operation_sort, (&(sort_attributes){.axis = axis, .descending = descending}), x,
-                            values, indices);
+    return haul__apply_pair(&haul__operation_sort, (&(haul__sort_attributes){.axis = axis, .descending = descending}),
+                            x, values, indices);
 }
 
 haul_tensor *haul_argsort(haul_tensor *x, int axis, bool descending)
 {
-    return HAUL__APPLY(argsort, (&(sort_attributes){.axis = axis, .descending = descending}), x);
+    return HAUL__APPLY(argsort, (&(haul__sort_attributes){.axis = axis, .descending = descending}), x);
 }
