@@ -107,7 +107,7 @@ static void use_split(allowance *a)
     c->used = HAUL__ALLOW_SPLIT;
     c->accumulate = 1;
     c->bf16 = c->offload = false;
-    c->moved = 0;
+    c->moved = c->spill_ps = 0;
     c->ps = best->cost;
     c->bound = smaller(best->proof.bound, c->bound);
     c->keep.peak = best->peaks[1].bytes;

@@ -38,9 +38,13 @@ static void print_techniques(const allowance *a)
     if (c->offload)
         printf("offload    the optimizer's state, %s, to host memory\n", text_bytes(c->hosted - c->keep.moved));
     print_segments(a);
-    if (c->keep.schedule.count)
-        printf("spill      %s in %s tensors to host memory and back in each step\n", text_bytes(c->moved),
-               text_count(c->keep.schedule.count));
+    if (c->keep.schedule.count) {
+        char text[200];
+        snprintf(text, sizeof text, "%s in %s tensors to host memory and back in each step; costs at most %s",
+                 text_bytes(c->moved), text_count(c->keep.schedule.count), text_ps(c->spill_ps));
+        printf("spill      ");
+        print_wrapped(text, 11, 11);
+    }
 }
 
 /* The command in one line, so that it can be copied. */

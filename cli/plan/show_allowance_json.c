@@ -62,6 +62,7 @@ bool show_allowance_json(const allowance *a)
     json_number(peaks, p->names[0], (double)(a->split ? a->split->best->peaks[0].bytes : c->hosted));
     json_number(peaks, p->names[1], (double)c->keep.peak);
     json_number(object, "spilled_bytes", (double)c->moved);
+    json_number(object, "spill_most_ms", plan_ms(c->spill_ps));
     json_number(object, "least_bytes", (double)c->least);
     json_number(object, "unlimited_step_ms", plan_ms(c->free_ps));
     json_number(object, "unlimited_peak_bytes", (double)c->free_peak);

@@ -28,9 +28,10 @@ typedef struct haul__keep {
     haul__spill_schedule schedule;           /* of the program */
     int64_t              free_ps, free_peak; /* without a limit: ps and bytes */
     int64_t              ps, peak;
-    int64_t              bound; /* ps: nothing that is allowed and keeps the limit takes less, by the model */
-    int64_t              least; /* bytes: nothing that is allowed needs less; each tensor has one gap */
-    int64_t              moved; /* bytes that are spilled in a step */
+    int64_t              bound;    /* ps: nothing that is allowed and keeps the limit takes less, by the model */
+    int64_t              least;    /* bytes: nothing that is allowed needs less; each tensor has one gap */
+    int64_t              moved;    /* bytes that are spilled in a step */
+    int64_t              spill_ps; /* of all copies of spilled tensors: spilling costs at most that */
 } haul__keep;
 
 /* Plans on the program of the step, and tries the plan in a dry run: the peak is that of the step with the segments

@@ -128,6 +128,7 @@ static void test_fit__finds_the_batch(void **state)
                               .most_batch = 4 * BATCH),
                      HAUL_OK);
     assert_true(more.batch > r.batch && more.used == HAUL_FIT_SPILL && more.spilled_bytes > 0);
+    assert_true(more.step_ms <= more.unlimited_step_ms + more.spill_most_ms && r.spill_most_ms == 0);
 }
 
 /* A mini-batch of a step. */

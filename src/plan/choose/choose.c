@@ -92,6 +92,7 @@ static haul_status find_way(const haul__choose_request *r, const haul__choose_wa
     out->free_peak = out->keep.free_peak;
     out->least = out->keep.least;
     out->moved = parts * out->keep.moved;
+    out->spill_ps = parts * out->keep.spill_ps;
     out->used = techniques_of(r, out);
     return HAUL_OK;
 }

@@ -55,6 +55,7 @@ typedef struct haul__chosen {
     int64_t            free_peak;          /* likewise */
     int64_t            least;              /* bytes on the device: no allowed way needs less, by the model */
     int64_t            moved;              /* bytes that are spilled in a step */
+    int64_t            spill_ps;           /* of a step: spilling costs at most that */
     int64_t            hosted;  /* bytes of host memory: what a mini-batch spills, and the optimizer's state */
     int64_t            largest; /* mini-batch that was found to fit if that of the request does not; 0: none */
     haul__choose_other more, less;

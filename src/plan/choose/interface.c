@@ -105,6 +105,7 @@ static void describe(const haul__chosen *c, haul_fit_result *out)
                              .bound_ms = (double)c->bound * 1e-9,
                              .peak_bytes = c->keep.peak,
                              .spilled_bytes = c->moved,
+                             .spill_most_ms = (double)c->spill_ps * 1e-9,
                              .unlimited_step_ms = (double)c->free_ps * 1e-9,
                              .unlimited_peak_bytes = c->free_peak,
                              .recomputed_count = haul__segments_count_on(&c->keep.segments)};

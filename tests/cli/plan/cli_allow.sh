@@ -6,7 +6,7 @@ import json, sys
 p = json.load(open(sys.argv[1]))
 names = {"fits", "allowed", "techniques", "batch", "accumulate", "precision", "device", "limit_bytes", "step_ms",
          "bound_ms", "gap", "peak_bytes", "spilled_bytes", "unlimited_step_ms", "unlimited_peak_bytes", "recomputed",
-         "spilled", "more", "less", "words", "largest_batch", "least_bytes", "next"}
+         "spill_most_ms", "spilled", "more", "less", "words", "largest_batch", "least_bytes", "next"}
 assert set(p) == names, set(p) ^ names
 assert set(p["techniques"]) <= set(p["allowed"])
 if p["fits"]:

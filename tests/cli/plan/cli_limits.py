@@ -26,12 +26,13 @@ def haul(*arguments):
 
 
 def train(words):
-    """Exit status, losses, peak in bytes, complaint."""
+    """Exit status, losses, peak in bytes, complaint, ms of a step."""
     code, out, err = haul(*words, "--json", "--log-every", "1")
     events = [json.loads(line) for line in out.splitlines()]
     losses = [e["loss"] for e in events if e["event"] == "batch"]
     ends = [e["test_loss"] for e in events if e["event"] == "epoch"]
-    return code, losses + ends, events[-1].get("peak_bytes") if events else None, err
+    last = events[-1] if events else {}
+    return code, losses + ends, last.get("peak_bytes"), err, last.get("step_ms")
 
 
 def plan(step, device, limit, allow):
@@ -46,24 +47,26 @@ def plan(step, device, limit, allow):
     return p
 
 
-def verdict(step, device, limit, allow, plain):
+def verdict(step, device, limit, allow, plain, plain_ms):
     """What became of a limit: "kept", "proven" or "open"; anything else is a failure."""
     p = plan(step, device, limit, allow)
     if not p["fits"]:
         return "proven" if limit < p["least_bytes"] else "open", p
-    code, losses, peak, err = train(shlex.split(p["next"])[1:])
+    code, losses, peak, err, ms = train(shlex.split(p["next"])[1:])
     if code:
         return f"planned, but ended with {code}: {err.strip()}", p
     if peak > limit:
         return f"took {peak} bytes", p
     if p["accumulate"] == 1 and losses != plain:
         return f"other losses: {losses}, not {plain}", p
+    if device.startswith("sim:") and p["techniques"] == ["spill"] and ms > plain_ms + p["spill_most_ms"]:
+        return f"a step takes {ms} ms, {plain_ms} without a limit, and spilling costs at most {p['spill_most_ms']}", p
     return "kept", p
 
 
 def hold(device, network):
     step = ["--model", network, *NETWORKS[network].split(), "--epochs", "1", "--workers", "0"]
-    code, plain, _, err = train(["train", *step, "--device", device])
+    code, plain, _, err, plain_ms = train(["train", *step, "--device", device])
     if code:
         raise SystemExit(f"haul train ended with {code}: {err}")
     peak = plan(step, device, 1 << 40, "recompute")["unlimited_peak_bytes"]
@@ -71,7 +74,7 @@ def hold(device, network):
     for i in range(LIMITS):
         percent = LEAST + (MOST - LEAST) * (i + (LIMITS == 1)) / max(LIMITS - 1, 1)
         limit = int(peak * percent / 100)
-        found, p = verdict(step, device, limit, WAYS[i % len(WAYS)], plain)
+        found, p = verdict(step, device, limit, WAYS[i % len(WAYS)], plain, plain_ms)
         if p["fits"]:
             slower.append(p["step_ms"] / p["unlimited_step_ms"])
         counts[found if found in ("kept", "proven", "open") else "failed"] += 1

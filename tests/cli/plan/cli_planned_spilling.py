@@ -50,6 +50,8 @@ def hold(network):
         check("the same losses", losses(events) == losses(plain) and len(moved) > 2, f"{losses(events)}")
         slower, planned = done["step_ms"] / plain[-1]["step_ms"], plan["step_ms"] / plan["unlimited_step_ms"]
         check("as fast as planned", planned / 1.1 <= slower <= planned * 1.01, f"{slower} {planned}")
+        most = plain[-1]["step_ms"] + plan["spill_most_ms"]
+        check("not more than spilling costs at most", done["step_ms"] <= most, f"{done['step_ms']} {most}")
         check("as many bytes", plan["spilled_bytes"] / 2 <= of_step <= plan["spilled_bytes"] * 1.5,
               f"{of_step} {plan['spilled_bytes']}")
 
