@@ -123,6 +123,7 @@ typedef struct HAUL__DESIGNATED haul_tensor_hook_options {
     haul_gradient_hook *gradient;    /* called with the gradient of t, as PyTorch's Tensor.register_hook */
     haul_leaf_hook     *accumulated; /* for leaves; as register_post_accumulate_grad_hook */
     void               *context;     /* passed to the hooks; must stay valid until they are removed or end */
+    void (*destroy)(void *context);  /* called when the hooks were removed or ended; may be NULL */
 } haul_tensor_hook_options;
 
 /* Add a hook to a tensor that requires a gradient:
@@ -140,7 +141,8 @@ typedef struct HAUL__DESIGNATED haul_tensor_hook_options {
  * - `accumulated` is called by haul_backward: with .once as soon as the leaf has its gradient, so it can make an
  *   optimizer's step and remove the gradient; else after all leaves have theirs.
  * - Several hooks of a tensor are called in the order in which they were added, each with the gradient of the last. The
- *   rules of scope.h for functions of the program hold. A hook may remove itself.
+ *   rules of scope.h for functions of the program hold. A hook may remove itself; .destroy is then called while the
+ *   hook runs.
  * - If a hook fails, so does the pass, with the hook's error. After an `accumulated` that fails, leaves keep their new
  *   gradients.
  * - The hooks of a leaf end with it, those of a result with the graph. They belong to the tensor, not to the handle:

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools", "reference"))
 import model  # noqa: E402
 
 OBJECTS = ("module", "optimizer", "schedule", "average", "grad_scaler", "generator", "dataset", "transform", "loader",
-           "safetensors", "best_weights", "recording", "plan")
+           "safetensors", "best_weights", "recording", "plan", "group", "parallel", "profile")
 
 # Written by hand in the extension or in Python, or of no use there.
 LEFT_OUT = set("""
@@ -24,18 +24,18 @@ LEFT_OUT = set("""
     wrap_host read write map unmap index index_put index_put_add to_dlpack to_dlpack_legacy from_dlpack
     from_dlpack_legacy call call_child module_state module_new loader_next loader_start loader_start_at
     dataset_split recording_new recording_run plan_new autocast_begin autocast_end
-    sum_into random_state_get random_state_set haul_operation_find operation_count operation_find stat_count
+    random_state_get random_state_set haul_operation_find operation_count operation_find stat_count
     memory_report_text memory_report_json einsum_list apply apply_all custom_register label_begin label_end
-    schedule_state schedule_load_state module_add_hook module_remove_hook tensor_add_hook tensor_remove_hook events_unsubscribe scalar
+    schedule_state schedule_load_state module_add_hook module_remove_hook tensor_add_hook events_unsubscribe scalar
 """.split())
 
 # Results that belong to an object: they are kept, not taken from the scope.
 BORROWED = {"tensor_grad", "module_parameter", "module_buffer", "module_child", "optimizer_module", "set_requires_grad",
-            "current_generator"}
+            "current_generator", "group_get"}
 
 # These change settings of the innermost scope, so they run in no scope of their own.
 UNSCOPED = {"set_device", "set_placement_policy", "set_grad_enabled", "set_matmul_precision", "set_generator",
-            "set_scope_threads", "budget", "plan_apply"}
+            "set_scope_threads", "budget", "plan_apply", "parallel_begin", "profile_begin"}
 
 # Of these a list of results has as many tensors as the count says.
 RESULT_LISTS = {"split": "parts", "chunk": "parts", "meshgrid": "grids", "jacobian": "results", "hvp": "results",
@@ -86,6 +86,7 @@ class Function:
     members: list = field(default_factory=list)  # (type, name, array) of the struct of arguments
     arguments: list = field(default_factory=list)  # of the call, in C
     scalar: str = ""
+    into: str = ""  # the function that writes to `out`
     description: str = ""
     detail: str = ""
     borrowed: bool = False
@@ -119,9 +120,21 @@ class Bindings:
         self.functions.sort(key=lambda f: f.name)
         names = {f.name: f for f in self.functions}
         for name, function in list(names.items()):
-            base = names.get(name.removesuffix("_scalar")) if name.endswith("_scalar") else None
+            base = names.get(re.sub("_scalar(_into)?$", r"\1", name)) if re.search("_scalar(_into)?$", name) else None
             if base and self.same_but_number(base, function):
                 base.scalar = name
+        self.link_into(names)
+
+    def link_into(self, names):
+        """haul_add_into is `out` of add, where the other parameters are the same; else it is a function of its own."""
+        self.into = []
+        for name, function in names.items():
+            base = names.get(name.removesuffix("_into")) if name.endswith("_into") else None
+            if base and [p.name for p in function.parameters] == ["out"] + [p.name for p in base.parameters]:
+                base.into = name
+                self.into.append(function)
+        linked = {f.name for f in self.into}
+        self.functions = [f for f in self.functions if f.name not in linked]
 
     @staticmethod
     def same_but_number(base, scalar):
@@ -139,7 +152,7 @@ class Bindings:
 
     def add(self, page, entry, item, symbol, signature):
         name = symbol.removeprefix("haul_").removesuffix("_with")
-        if symbol.endswith(("_into", "_into_with")) or name in LEFT_OUT:
+        if name in LEFT_OUT:
             return
         if name.endswith("_list") and name != "nn_list":
             name = name.removesuffix("_list")
@@ -259,7 +272,7 @@ class Bindings:
         names = {m.name for m in struct.members}
         for member in struct.members:
             kind, path = member.type, f"options.{member.name}"
-            if member.name == "count" and names & {"parameters", "groups"} or re.match(r"\w+_count$", member.name):
+            if member.name == "count" and names & {"parameters", "groups"} or re.match(r"(?!piece_)\w+_count$", member.name):
                 continue
             if kind == "haul_tensor **" and not member.array:
                 if RESULT_LISTS.get(out.name) == member.name:

@@ -65,6 +65,8 @@ def signature(function, first):
             parts.append("$self")
         else:
             parts.append(name if p.needed else f"{name}={python_default(p)}")
+    if function.into:
+        parts.append("*, out=None")
     return f"{function.name}({', '.join(parts)})\n--\n\n"
 
 
@@ -91,8 +93,10 @@ def functions(bindings):
         out.append(f"static const call_name names_of_{name}[] = {{\n")
         out += [f'    {{"{word}", "{full}", {full}}},\n' for full, word in rows]
         out.append("    {NULL, NULL, 0}};\n")
-    scalars = {f.scalar for f in bindings.functions if f.scalar}
-    for f in sorted(bindings.functions, key=lambda f: (f.name not in scalars, f.name)):
+    everything = bindings.functions + bindings.into
+    scalars = {f.scalar for f in everything if f.scalar}
+    into = {f.name for f in bindings.into}
+    for f in sorted(everything, key=lambda f: (f.name not in into, f.name not in scalars, f.name)):
         seen = set()
         out.append(f"\ntypedef struct args_{f.name} {{\n{struct_of(f)}}} args_{f.name};\n")
         if f.parameters:
@@ -108,7 +112,9 @@ def functions(bindings):
         out.append(f'static const call_function function_{f.name} = {{"{f.name}", '
                    f'{"parameters_of_" + f.name if f.parameters else "NULL"}, {len(f.parameters)}, sizeof(args_{f.name}), '
                    f'run_{f.name}, {result}, {kind}, {table}, {"true" if f.borrowed else "false"}, {"true" if f.name in UNSCOPED else "false"}, '
-                   f'{"&function_" + f.scalar if f.scalar else "NULL"}}};\n')
+                   f'{"&function_" + f.scalar if f.scalar else "NULL"}, {"&function_" + f.into if f.into else "NULL"}}};\n')
+        if f.name in into:
+            continue
         out.append(f"static PyObject *py_{f.name}(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)\n{{\n"
                    f"    (void)self;\n    return haulpy_call(&function_{f.name}, NULL, args, n, names);\n}}\n")
         method = method_of(f)

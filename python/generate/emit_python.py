@@ -17,7 +17,7 @@ RESULTS = {"TENSOR": "Array", "STATUS": "None", "NOTHING": "None", "TUPLE": "tup
            "ENUM": "str"}
 HEAD = '''"""Written by python/generate from the public headers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal
 
@@ -57,6 +57,8 @@ ARRAY = '''class Array:
     def __invert__(self) -> Array: ...
     def __matmul__(self, other: Array) -> Array: ...
     def item(self) -> Any: ...
+    def add_hook(self, gradient: Callable[[Array], Array | None] | None = None,
+                 accumulated: Callable[[Array], Any] | None = None) -> int: ...
     def tolist(self) -> Any: ...
     def numpy(self) -> Any: ...
 '''
@@ -96,6 +98,8 @@ def parameters(function, bound):
         else:
             default = python_default(p)
             parts.append(f"{name}: {kind}{' | None' if default == 'None' else ''} = {default}")
+    if function.into:
+        parts.append("*, out: Array | None = None")
     return ", ".join(parts)
 
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager as _contextmanager
 
 from . import _dtype, _haul, errors
 from ._functions import *  # noqa: F403
-from ._functions import arange as _arange, arange_i64, backward as _backward, budget as _budget, current_device, set_device
-from ._functions import grad_enabled, load_weights, normal, save_weights, set_grad_enabled, set_num_threads, uniform
+from ._functions import arange as _arange, arange_i64, dtype_is_integer, backward as _backward, budget as _budget, current_device, set_device
+from ._functions import profile_begin, grad_enabled, load_weights, normal, save_weights, set_grad_enabled, set_num_threads, uniform
 from ._haul import (Array, Average, BestWeights, Dataset, Generator, GradScaler, Loader, Module, Optimizer, Plan, Recording,
                     Safetensors, Schedule, Transform, array, from_dlpack)
 from ._dtype import DType
@@ -37,11 +37,11 @@ def arange(start, stop=None, step=1, dtype=None):
     """start, start + step, ... before stop. i64 if all are whole numbers, else f32."""
     if stop is None:
         start, stop = 0, start
-    if dtype is None:
-        dtype = "i64" if _builtins.all(isinstance(n, int) for n in (start, stop, step)) else "f32"
-    if dtype == "i64" and _builtins.all(isinstance(n, int) for n in (start, stop, step)):
-        return arange_i64(start, stop, step)
-    return _arange(start, stop, step, dtype=dtype)
+    whole = _builtins.all(isinstance(n, int) for n in (start, stop, step))
+    if whole and (dtype is None or dtype_is_integer(dtype)):
+        made = arange_i64(start, stop, step)
+        return made if dtype is None else asarray(made, dtype)
+    return _arange(start, stop, step, dtype=dtype or "f32")
 
 
 def rand(*shape, dtype="f32"):
@@ -142,6 +142,87 @@ class recording:
 def plan(step, module=None, devices=None):
     """A Plan of where the operations of step() run. `devices` is a text like "cpu,cuda:0"."""
     return _haul._plan_new(step, module, devices)
+
+
+class Parallel(_haul.Parallel):
+    """Data parallel training of a module: parallel(net, pieces=8). include/haul/parallel.h explains it."""
+
+    @_contextmanager
+    def piece(self, step):
+        """The forward and backward pass of this rank's next piece of a step; it ends with .backward(sum_of_losses, weight)."""
+        with _scope():
+            self.begin(step)
+            yield
+
+
+_haul._set_class("parallel", Parallel)
+
+
+def parallel(module, group=None, pieces=None, seed=0, scaler=None):
+    """Data parallel training of a module by the ranks of a group, which is group_get("auto") if it is omitted."""
+    made = _haul.parallel_new(module, group=group, pieces=pieces, seed=seed, scaler=scaler)
+    made.module_ = module
+    return made
+
+
+class Group(_haul.Group):
+    """The ranks that `mpirun` and others started: haul.group_get("auto")."""
+
+    def describe(self):
+        """{"kind", "library", "family", "version", "rank", "size", "limit", "collectives", "sent_bytes"}."""
+        return _haul._group_describe(self)
+
+
+_haul._set_class("group", Group)
+
+
+class Profile(_haul.Profile):
+    """What a part of the program did, and when."""
+
+    def summary(self):
+        """A dictionary of the times of the profile: "steps", "wall_ms", "forward_ms" and so on."""
+        return _haul._profile_summary(self)
+
+
+_haul._set_class("profile", Profile)
+
+
+@_contextmanager
+def profile(folder=None, everywhere=False, no_places=False):
+    """Record the `with` block: with haul.profile("out") as p. p.step() ends a step. Afterwards p has its summary(), and the
+    folder the report."""
+    with _scope():
+        recorded = profile_begin(everywhere=everywhere, no_places=no_places)
+        yield recorded
+        recorded.end()
+        if folder is not None:
+            recorded.save(folder)
+
+
+class custom:
+    """custom("my.square", lambda x: x * x, gradient): an operation of your own, computed by others of the library.
+
+    `function` gets the operands and returns the result, or a tuple of as many as `results` has names. Without `gradient`, what
+    it calls is differentiated. gradient(gradients, operands, results) gets tuples of Arrays, in which None is a gradient of
+    zeros, and returns a tuple with the gradients of the operands; None is zeros. The name is used once in a process."""
+
+    def __init__(self, name, function, gradient=None, operands=("x",), results=("y",)):
+        self.name, self._results = name, len(results)
+        self._operation = _haul._custom_new(name, tuple(operands), tuple(results), function, gradient)
+
+    def __call__(self, *operands):
+        return _haul._custom_apply(self._operation, operands, self._results)
+
+
+def fetch(url, sha256=None, folder=None, limit=0, stall=0, cache_limit=0, progress=None):
+    """Fetch a file of the network unless it is there already, and return its path. progress(bytes, total) is called meanwhile;
+    the fetch stops if it returns False. include/haul/fetch.h has the rules."""
+    return _haul._fetch(url, sha256, None if folder is None else str(folder), limit, stall, cache_limit, progress)
+
+
+def save_onnx(path, module, *x, opset=0, dynamic=False, external=False):
+    """Write a module as an ONNX model; x are inputs of its call, of which only shapes and dtypes matter."""
+    _haul._save_onnx(path, module, x, opset, dynamic, external)
 
 
 from . import data, nn, optim, schedule  # noqa: E402

@@ -37,6 +37,22 @@ class Loader(_haul.Loader):
 _haul._set_class("loader", Loader)
 
 
+def of(source, fields=None, count=None, name="of Python"):
+    """A dataset whose examples are source[0], source[1] ...: tuples of values, or dictionaries of them by field.
+
+    `fields` describes the fields, {"x": {"dtype": "f32", "shape": (3, 4), "classes": 0, "padding": 0}}; a size of -1 varies
+    from example to example. Without it, the fields x and y, or the names of the dictionary, are like source[0]. `count` is
+    len(source) if it is omitted; with -1 the examples end at the first IndexError. With workers, several threads call
+    `source`."""
+    if fields is None:
+        first = source[0]
+        values = first if isinstance(first, dict) else dict(zip("xyzw", first if isinstance(first, tuple) else (first,)))
+        arrays = {key: _haul.array(value) for key, value in values.items()}
+        fields = {key: {"dtype": value.dtype, "shape": value.shape} for key, value in arrays.items()}
+    rows = tuple((key, f["dtype"], f.get("shape", ()), f.get("classes", 0), float(f.get("padding", 0))) for key, f in fields.items())
+    return _haul._dataset_new(source, rows, len(source) if count is None else count, name)
+
+
 def split(dataset, fractions, seed=0, in_order=False):
     """A tuple of datasets that share no example: split(dataset, [0.9, 0.1], seed=1)."""
     return _haul._dataset_split(dataset, fractions, seed, in_order)

@@ -93,6 +93,8 @@ static bool take_named(call_frame *frame, PyObject *const *values, PyObject *nam
         int         at = text ? parameter_named(f, text) : -1;
         if (!text)
             return false;
+        if (at < 0 && f->into && values[i] == Py_None && !strcmp(text, "out"))
+            continue;
         if (at < 0 || frame->given[at]) {
             PyErr_Format(PyExc_TypeError, at < 0 ? "%s() has no parameter '%U'" : "%s() got '%U' twice", f->name, name);
             return false;
@@ -233,8 +235,51 @@ static PyObject *run(call_frame *frame, PyObject *self, PyObject *const *args, P
     return result;
 }
 
+/* The place of the keyword `out` in the names of a call, or -1. */
+static Py_ssize_t place_of_out(PyObject *names)
+{
+    for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); i++)
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), "out"))
+            return i;
+    return -1;
+}
+
+/* add(a, b, out=y): y is the first operand of the form that writes to it, and the result. */
+static PyObject *call_into(const call_function *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                           Py_ssize_t at)
+{
+    Py_ssize_t named = PyTuple_Size(names), count = 0;
+    PyObject  *out = args[n + at], *rest = named > 1 ? PyTuple_New(named - 1) : NULL;
+    PyObject **all = PyMem_Calloc((size_t)(n + named) + 2, sizeof *all);
+    bool       fine = all && (rest || named == 1);
+    if (!all)
+        PyErr_NoMemory();
+    if (fine) {
+        all[count++] = out;
+        if (self)
+            all[count++] = self;
+        for (Py_ssize_t i = 0; i < n; i++)
+            all[count++] = args[i];
+    }
+    for (Py_ssize_t i = 0, k = 0; fine && i < named; i++)
+        if (i != at) {
+            all[count + k] = args[n + i];
+            fine = !PyTuple_SetItem(rest, k++, Py_NewRef(PyTuple_GetItem(names, i)));
+        }
+    PyObject *result = fine ? haulpy_call(f->into, NULL, all, count, rest) : NULL;
+    PyMem_Free(all);
+    Py_XDECREF(rest);
+    if (!result)
+        return NULL;
+    Py_DECREF(result);
+    return Py_NewRef(out);
+}
+
 PyObject *haulpy_call(const call_function *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
+    Py_ssize_t out = f->into ? place_of_out(names) : -1;
+    if (out >= 0 && args[n + out] != Py_None)
+        return call_into(f, self, args, n, names, out);
     Py_ssize_t last = f->count - 1 - (self != NULL);
     if (f->scalar && n == last + 1 && !names && haulpy_is_number(args[last]))
         f = f->scalar;

@@ -107,6 +107,7 @@ typedef struct call_function {
     bool                        borrowed; /* something else holds the result */
     bool                        unscoped; /* it changes settings of the innermost scope */
     const struct call_function *scalar;   /* the form whose last operand is a number */
+    const struct call_function *into;     /* the form that writes to its first operand, `out` */
 } call_function;
 
 /* The arguments of a call while it runs: what they refer to is held until its end. */

@@ -23,7 +23,10 @@
     X(SAFETENSORS, safetensors, "Safetensors")                                                                         \
     X(BEST_WEIGHTS, best_weights, "BestWeights")                                                                       \
     X(RECORDING, recording, "Recording")                                                                               \
-    X(PLAN, plan, "Plan")
+    X(PLAN, plan, "Plan")                                                                                              \
+    X(GROUP, group, "Group")                                                                                           \
+    X(PARALLEL, parallel, "Parallel")                                                                                  \
+    X(PROFILE, profile, "Profile")
 
 typedef enum object_kind {
 #define X(NAME, name, class) KIND_##NAME,
@@ -65,6 +68,9 @@ bool haulpy_failed(void);
 /* Keeps the current Python exception for haulpy_raise, and records an error of the library. For functions of the
  * program. */
 void haulpy_keep_exception(const char *where);
+/* The same where the thread that called the library is another one: its type and text become an error of the library.
+ */
+void haulpy_report_exception(const char *where);
 /* Registers the exceptions: a dictionary from the name of a status to a class. */
 PyObject *haulpy_set_exceptions(PyObject *module, PyObject *exceptions);
 
@@ -85,6 +91,7 @@ void haulpy_let_go(void *object);
 bool haulpy_add_array_type(PyObject *module);
 bool haulpy_add_object_types(PyObject *module);
 
+PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names);
 PyObject *haulpy_complex(PyObject *self, PyObject *unused);
 PyObject *haulpy_array_namespace(PyObject *self, PyObject *args, PyObject *names);
 PyObject *haulpy_to_device(PyObject *self, PyObject *args, PyObject *names);
@@ -128,6 +135,7 @@ Py_ssize_t haulpy_length(PyObject *self);
 
 /* The result of a function of the program as a tensor of the calling scope: a view, which ends with it. */
 haul_tensor       *haulpy_as_scoped(haul_tensor *x);
-extern PyMethodDef haulpy_program_functions[], haulpy_step_functions[];
+extern PyMethodDef haulpy_program_functions[], haulpy_step_functions[], haulpy_hook_functions[],
+    haulpy_source_functions[];
 
 #endif

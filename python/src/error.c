@@ -45,6 +45,24 @@ void haulpy_keep_exception(const char *where)
         haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised an exception");
 }
 
+void haulpy_report_exception(const char *where)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *name = type ? PyObject_GetAttrString(type, "__name__") : NULL, *text = value ? PyObject_Str(value) : NULL;
+    const char *kind = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    const char *why = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised %s: %s",
+                   kind ? kind : "an exception", why ? why : "");
+    PyErr_Clear();
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
 static PyObject *class_of(haul_status status)
 {
     PyObject *found = exceptions ? PyDict_GetItemString(exceptions, haul_status_name(status)) : NULL;

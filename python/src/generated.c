@@ -12,6 +12,10 @@
         {"__dlpack__", (PyCFunction)(void (*)(void))haulpy_dlpack, METH_VARARGS | METH_KEYWORDS,                       \
          "A capsule of DLPack that shares the memory."},                                                               \
         {"__dlpack_device__", haulpy_dlpack_device, METH_NOARGS, "The device by DLPack's numbers."},                   \
+        {"add_hook", (PyCFunction)(void (*)(void))haulpy_add_hook, METH_VARARGS | METH_KEYWORDS,                       \
+         "add_hook($self, gradient=None, accumulated=None)\n--\n\nCall gradient(g) with the gradient of the Array in " \
+         "a backward pass, which goes on with what it\nreturns (None: as it is), and accumulated(x) when a leaf has "  \
+         "its .grad. Returns a number for remove_hook."},                                                              \
         {"__complex__", haulpy_complex, METH_NOARGS, "The only element as a complex number."},                         \
         {"to_device", (PyCFunction)(void (*)(void))haulpy_to_device, METH_VARARGS | METH_KEYWORDS,                     \
          "to_device($self, device, /, *, stream=None)\n--\n\nThe Array on this device, as the array API standard "     \

@@ -21,7 +21,8 @@ PyMODINIT_FUNC PyInit__haul(void)
     PyObject *module = PyModule_Create(&definition);
     if (!module || PyModule_AddFunctions(module, haulpy_functions()) ||
         PyModule_AddFunctions(module, haulpy_program_functions) ||
-        PyModule_AddFunctions(module, haulpy_step_functions) || !haulpy_add_array_type(module) ||
+        PyModule_AddFunctions(module, haulpy_step_functions) || PyModule_AddFunctions(module, haulpy_hook_functions) ||
+        PyModule_AddFunctions(module, haulpy_source_functions) || !haulpy_add_array_type(module) ||
         !haulpy_add_object_types(module)) {
         Py_XDECREF(module);
         return NULL;

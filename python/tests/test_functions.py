@@ -111,6 +111,25 @@ class Calls(unittest.TestCase):
             with self.assertRaises(ValueError):
                 haul.conv2d(image, haul.ones(2, 2, 3, 3), stride=stride)
 
+    def test_out(self):
+        x, y = haul.array([1.0, 4.0]), haul.zeros(2)
+        self.assertIs(haul.add(x, x, out=y), y)
+        self.assertEqual(y.tolist(), [2, 8])
+        self.assertEqual(x.add(1, out=y).tolist(), [2, 5])
+        self.assertIs(haul.sqrt(x, out=x), x)
+        self.assertEqual(x.tolist(), [1, 2])
+        self.assertEqual(haul.add(x, x, out=None).tolist(), [2, 4])
+        total = haul.zeros(1)
+        haul.sum(x, axes=0, keepdim=True, out=total)
+        self.assertEqual(total.item(), 3)
+        haul.uniform_into(x, 5, 6)
+        self.assertGreaterEqual(x.min().item(), 5)
+        for call in (lambda: haul.add(x, x, out=haul.zeros(3)), lambda: haul.add(x, x, out=haul.zeros(2, dtype="i64")),
+                     lambda: haul.add(x, x, out=[0, 0]), lambda: haul.topk(x, 1, 0, True, out=y), lambda: haul.add(x, out=y),
+                     lambda: x.add(x, x, out=y), lambda: haul.add(x, x, out=y, more=1)):
+            with self.assertRaises((haul.Error, TypeError)):
+                call()
+
     def test_lists(self):
         a, b = haul.ones(2), haul.zeros(2)
         self.assertEqual(haul.cat([a, b], 0).tolist(), [1, 1, 0, 0])

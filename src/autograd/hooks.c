@@ -19,6 +19,7 @@ typedef struct hook {
     haul_gradient_hook *gradient;
     haul_leaf_hook     *accumulated;
     void               *context;
+    void (*destroy)(void *context);
 } hook;
 
 typedef struct hook_list {
@@ -38,6 +39,9 @@ bool haul__has_hooks(void)
 static void destroy(void *object)
 {
     hook_list *list = object;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].destroy)
+            list->items[i].destroy(list->items[i].context);
     atomic_fetch_sub_explicit(&lists, 1, memory_order_relaxed);
     haul__free(list->items);
     haul__free(list);
@@ -100,8 +104,12 @@ int64_t haul_tensor_add_hook_with(const haul_tensor_hook_options *options)
     }
     *place = list;
     const int64_t id = atomic_fetch_add_explicit(&added, 1, memory_order_relaxed) + 1;
-    list->items[list->count++] = (hook){id, options->t->node ? options->t->node_result : 0, options->gradient,
-                                        options->accumulated, options->context};
+    list->items[list->count++] = (hook){id,
+                                        options->t->node ? options->t->node_result : 0,
+                                        options->gradient,
+                                        options->accumulated,
+                                        options->context,
+                                        options->destroy};
     return id;
 }
 
@@ -123,12 +131,15 @@ haul_status haul_tensor_remove_hook(haul_tensor *t, int64_t id)
     size_t     i = list ? find(list, id) : 0;
     if (!list || i == list->count || (t->node && list->items[i].result != t->node_result))
         return haul__fail(HAUL_INVALID_ARGUMENT, operation, "id", "t has no hook %lld", (long long)id);
+    const hook removed = list->items[i];
     for (list->count--; i < list->count; i++)
         list->items[i] = list->items[i + 1];
     if (!list->count) {
         *place = NULL;
         haul__object_release(list);
     }
+    if (removed.destroy)
+        removed.destroy(removed.context);
     return HAUL_OK;
 }
 

@@ -189,6 +189,34 @@ static void test_hooks__may_remove_themselves(void **state)
 
 /* ---- a step of the optimizer within the pass ---- */
 
+static void count_end(void *context)
+{
+    ++*(int *)context;
+}
+
+/* A context ends once: with its hook's removal, its leaf, or the graph; not if the hook was refused. */
+static void test_hooks__contexts_end(void **state)
+{
+    (void)state;
+    int          ended[4] = {0};
+    haul_scope  *scope = haul_scope_push();
+    haul_tensor *x = leaf(1, 2, 3), *h = haul_mul_scalar(x, 2);
+    int64_t      id = haul_tensor_add_hook(x, .gradient = twice, .context = NULL, .destroy = NULL);
+    assert_int_equal(haul_tensor_remove_hook(x, id), HAUL_OK);
+    id = haul_tensor_add_hook(x, .accumulated = note, .context = &ended[0], .destroy = count_end);
+    assert_int_equal(haul_tensor_remove_hook(x, id), HAUL_OK);
+    assert_int_equal(ended[0], 1);
+    assert_true(haul_tensor_add_hook(x, .accumulated = note, .context = &ended[1], .destroy = count_end));
+    assert_true(haul_tensor_add_hook(h, .gradient = plus_one, .context = &ended[2], .destroy = count_end));
+    assert_true(!haul_tensor_add_hook(haul_detach(x), .gradient = twice, .context = &ended[3], .destroy = count_end));
+    haul_error_clear();
+    assert_int_equal(ended[1] + ended[2], 0);
+    haul_scope_pop(scope);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ended[i], 1);
+    assert_int_equal(ended[3], 0);
+}
+
 static haul_status step_at_once(haul_tensor *p, void *context)
 {
     haul_status status = haul_optimizer_step(context);
@@ -312,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_hooks__second_order),
         cmocka_unit_test(test_hooks__are_called_once_and_can_be_removed),
         cmocka_unit_test(test_hooks__may_remove_themselves),
+        cmocka_unit_test(test_hooks__contexts_end),
         cmocka_unit_test(test_hooks__step_within_the_pass),
         cmocka_unit_test(test_hooks__errors),
         cmocka_unit_test(test_hooks__recorded_steps_run_as_they_are),

@@ -1,0 +1,289 @@
+/* Functions of the program that backward passes and calls of operations run: hooks of tensors, and custom operations.
+ */
+#include "core.h"
+
+/* A tensor that a function of the program returned, as one of the calling scope; None is HAUL_NONE. NULL: raised. */
+static haul_tensor *returned(PyObject *value, const char *what)
+{
+    if (value == Py_None)
+        return HAUL_NONE;
+    haul_tensor *x = haulpy_tensor(value, what);
+    return x ? haulpy_as_scoped(x) : NULL;
+}
+
+static haul_status failed(const char *where)
+{
+    haulpy_keep_exception(where);
+    return haul_error_status();
+}
+
+/* ---- hooks: the context is the pair (gradient, accumulated), which the hook holds ---- */
+
+static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *pair = Py_NewRef(context); /* the hook may remove itself */
+    PyObject        *given = haulpy_array(gradient, true);
+    PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 0), given, NULL) : NULL;
+    haul_tensor     *result = value ? returned(value, "what a hook returns") : NULL;
+    if (!result)
+        failed("hook");
+    else
+        haul_error_clear(); /* of a call whose exception the hook caught */
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    Py_DECREF(pair);
+    PyGILState_Release(gil);
+    return result ? result : haul_tensor_fail(haul_error_status(), "hook", NULL, "the function of the program failed");
+}
+
+static haul_status leaf_hook(haul_tensor *leaf, void *context)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *pair = Py_NewRef(context);
+    PyObject        *given = haulpy_array(leaf, true);
+    PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 1), given, NULL) : NULL;
+    haul_status      status = value ? HAUL_OK : failed("hook");
+    if (value)
+        haul_error_clear();
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    Py_DECREF(pair);
+    PyGILState_Release(gil);
+    return status;
+}
+
+static void end_context(void *context)
+{
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)context);
+    PyGILState_Release(gil);
+}
+
+PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names)
+{
+    static char *keys[] = {"gradient", "accumulated", NULL};
+    PyObject    *gradient = Py_None, *accumulated = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|OO:add_hook", keys, &gradient, &accumulated))
+        return NULL;
+    if ((gradient != Py_None && !PyCallable_Check(gradient)) ||
+        (accumulated != Py_None && !PyCallable_Check(accumulated))) {
+        PyErr_SetString(PyExc_TypeError, "add_hook: functions are expected");
+        return NULL;
+    }
+    PyObject *pair = PyTuple_Pack(2, gradient, accumulated);
+    if (!pair)
+        return NULL;
+    haulpy_begin();
+    int64_t id =
+        haul_tensor_add_hook_with(&(haul_tensor_hook_options){.t = haulpy_tensor(self, "the Array"),
+                                                              .gradient = gradient == Py_None ? NULL : gradient_hook,
+                                                              .accumulated = accumulated == Py_None ? NULL : leaf_hook,
+                                                              .context = pair,
+                                                              .destroy = end_context});
+    if (id)
+        return PyLong_FromLongLong(id);
+    Py_DECREF(pair);
+    return haulpy_raise();
+}
+
+/* ---- custom operations: the library finds their functions by the name of the call ---- */
+
+static PyObject *customs; /* {name: (compose, gradient or None)}, never smaller: operations are not removed */
+
+/* A new reference, or NULL: raised. */
+static PyObject *functions_of(const char *name, int which)
+{
+    PyObject *pair = customs ? PyDict_GetItemString(customs, name) : NULL;
+    if (pair)
+        return Py_NewRef(PyTuple_GetItem(pair, which));
+    PyErr_Format(PyExc_RuntimeError, "there is no custom operation %s", name);
+    return NULL;
+}
+
+static PyObject *arrays_of(haul_tensor *const *tensors, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple && i < count; i++) {
+        bool      none = !tensors[i] || tensors[i] == HAUL_NONE;
+        PyObject *item = none ? Py_NewRef(Py_None) : haulpy_array(tensors[i], true);
+        if (!item || PyTuple_SetItem(tuple, i, item)) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+/* The results of a function: one Array, or a tuple of `count`. False: raised. */
+static bool take_results(PyObject *value, int count, const char *what, haul_tensor **out)
+{
+    if (count == 1 && !PyTuple_Check(value))
+        return (out[0] = returned(value, what)) != NULL;
+    if (!PyTuple_Check(value) || PyTuple_Size(value) != count) {
+        PyErr_Format(PyExc_TypeError, "%s: a tuple of %d is expected, not %R", what, count, (PyObject *)Py_TYPE(value));
+        return false;
+    }
+    for (int i = 0; i < count; i++)
+        if (!(out[i] = returned(PyTuple_GetItem(value, i), what)))
+            return false;
+    return true;
+}
+
+static haul_status compose(const haul_custom_call *call, haul_tensor *const *operands, haul_tensor **results)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *function = functions_of(call->name, 0);
+    PyObject        *given = function ? arrays_of(operands, call->operand_count) : NULL;
+    PyObject        *value = given ? PyObject_CallObject(function, given) : NULL;
+    bool        fine = value && take_results(value, call->result_count, "what a custom operation returns", results);
+    haul_status status = fine ? HAUL_OK : failed(call->name);
+    if (fine)
+        haul_error_clear();
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    Py_XDECREF(function);
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* gradient(gradients, operands, results): a tuple of the operands' gradients. */
+static void gradient(haul_custom_gradient *g)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *function = functions_of(g->name, 1);
+    PyObject        *arrived = function ? arrays_of(g->results, g->result_count) : NULL;
+    PyObject        *operands = arrived ? arrays_of(g->saved, g->operand_count) : NULL;
+    PyObject        *results = operands ? arrays_of(g->saved_results, g->result_count) : NULL;
+    PyObject        *value = results ? PyObject_CallFunctionObjArgs(function, arrived, operands, results, NULL) : NULL;
+    haul_tensor     *made[HAUL_CUSTOM_OPERANDS];
+    bool             fine = value && take_results(value, g->operand_count, "what a gradient returns", made);
+    if (!fine)
+        failed(g->name);
+    else
+        haul_error_clear();
+    for (int i = 0; i < g->operand_count; i++)
+        if (g->wanted[i])
+            g->operands[i] =
+                fine ? made[i]
+                     : haul_tensor_fail(haul_error_status(), g->name, NULL, "the function of the program failed");
+    Py_XDECREF(value);
+    Py_XDECREF(results);
+    Py_XDECREF(operands);
+    Py_XDECREF(arrived);
+    Py_XDECREF(function);
+    PyGILState_Release(gil);
+}
+
+/* _custom_new(name, (operand, ...), (result, ...), compose, gradient or None): a number for _custom_apply, the address
+ * of the descriptor, which stays as long as the process. */
+static PyObject *custom_new(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    const char *name, *names[HAUL_CUSTOM_OPERANDS + HAUL_CUSTOM_RESULTS];
+    PyObject   *operands, *results, *function, *backward;
+    if (!PyArg_ParseTuple(args, "sO!O!OO", &name, &PyTuple_Type, &operands, &PyTuple_Type, &results, &function,
+                          &backward))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(operands), made = PyTuple_Size(results);
+    if (count < 1 || count > HAUL_CUSTOM_OPERANDS || made < 1 || made > HAUL_CUSTOM_RESULTS) {
+        PyErr_Format(PyExc_ValueError, "%s: 1 to %d operands and 1 to %d results are possible", name,
+                     HAUL_CUSTOM_OPERANDS, HAUL_CUSTOM_RESULTS);
+        return NULL;
+    }
+    if (!PyCallable_Check(function) || (backward != Py_None && !PyCallable_Check(backward))) {
+        PyErr_Format(PyExc_TypeError, "%s: functions are expected", name);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count + made; i++) {
+        PyObject *text = i < count ? PyTuple_GetItem(operands, i) : PyTuple_GetItem(results, i - count);
+        if (!PyUnicode_Check(text) || !(names[i] = PyUnicode_AsUTF8AndSize(text, NULL))) {
+            PyErr_Format(PyExc_TypeError, "%s: names of operands and results are texts", name);
+            return NULL;
+        }
+    }
+    haul_custom_operation *o = PyMem_Calloc(1, sizeof *o);
+    if (!o)
+        return PyErr_NoMemory();
+    o->name = name;
+    for (Py_ssize_t i = 0; i < count + made; i++) {
+        const char *of = names[i];
+        size_t      length = strlen(of);
+        if (i < count && length && of[length - 1] == '?') { /* "bias?" may be omitted */
+            PyErr_Format(PyExc_ValueError, "%s: the operand \"%s\": optional operands are not possible", name, of);
+            PyMem_Free(o);
+            return NULL;
+        }
+        if (i < count)
+            o->operands[i] = (haul_custom_operand){.name = of, .saved = backward != Py_None};
+        else
+            o->results[i - count] = (haul_custom_result){.name = of, .saved = backward != Py_None};
+    }
+    o->rule = HAUL_CUSTOM_AS_GIVEN;
+    o->compose = compose;
+    o->gradient = backward != Py_None ? gradient : NULL;
+    PyObject *pair = PyTuple_Pack(2, function, backward);
+    if (!pair || (!customs && !(customs = PyDict_New()))) {
+        Py_XDECREF(pair);
+        PyMem_Free(o);
+        return NULL;
+    }
+    haulpy_begin();
+    haul_status status = haul_custom_register(o);
+    if (status || PyDict_SetItemString(customs, name, pair)) {
+        if (status) {
+            PyMem_Free(o);
+            haulpy_raise();
+        }
+        Py_DECREF(pair);
+        return NULL;
+    }
+    Py_DECREF(pair);
+    return PyCapsule_New(o, "haul.custom", NULL);
+}
+
+/* _custom_apply(operation, operands, results): an Array, or a tuple of several. */
+static PyObject *custom_apply(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject *capsule, *operands;
+    int       wanted;
+    if (!PyArg_ParseTuple(args, "OO!i", &capsule, &PyTuple_Type, &operands, &wanted))
+        return NULL;
+    haul_custom_operation *o = PyCapsule_GetPointer(capsule, "haul.custom");
+    if (!o)
+        return NULL;
+    haul_tensor *x[HAUL_CUSTOM_OPERANDS], *results[HAUL_CUSTOM_RESULTS] = {NULL};
+    Py_ssize_t   count = PyTuple_Size(operands);
+    if (count < 1 || count > HAUL_CUSTOM_OPERANDS || wanted < 1 || wanted > HAUL_CUSTOM_RESULTS) {
+        PyErr_Format(PyExc_TypeError, "%s: 1 to %d operands are expected, not %zd", o->name, HAUL_CUSTOM_OPERANDS,
+                     count);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!(x[i] = haulpy_tensor(PyTuple_GetItem(operands, i), "an operand")))
+            return NULL;
+    haul_scope                    *scope = haulpy_enter();
+    haul_status                    status;
+    Py_BEGIN_ALLOW_THREADS         status = haul_apply_all(o, NULL, x, (int)count, results);
+    Py_END_ALLOW_THREADS PyObject *made = status ? haulpy_raise() : PyTuple_New(wanted);
+    for (int i = 0; made && i < wanted; i++) {
+        PyObject *one = haulpy_array(results[i], false);
+        if (!one || PyTuple_SetItem(made, i, one)) {
+            Py_DECREF(made);
+            made = NULL;
+        }
+    }
+    haulpy_leave(scope);
+    if (!made || wanted > 1)
+        return made;
+    PyObject *only = Py_NewRef(PyTuple_GetItem(made, 0));
+    Py_DECREF(made);
+    return only;
+}
+
+PyMethodDef haulpy_hook_functions[] = {{"_custom_new", custom_new, METH_VARARGS, NULL},
+                                       {"_custom_apply", custom_apply, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};

@@ -1,0 +1,269 @@
+/* Datasets whose examples Python reads, files from the network, ONNX models, and summaries of profiles. */
+#include "core.h"
+
+/* ---- datasets ---- */
+
+/* The context of a dataset: its examples, whether their number is unknown, and its fields. */
+typedef struct own_dataset {
+    PyObject  *source;
+    bool       unknown;
+    int        count;
+    haul_field fields[HAUL_MAX_FIELDS]; /* without their texts */
+    PyObject  *names;                   /* a tuple */
+} own_dataset;
+
+static void close_dataset(void *context)
+{
+    own_dataset *own = context;
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_XDECREF(own->source);
+    Py_XDECREF(own->names);
+    PyMem_Free(own);
+    PyGILState_Release(gil);
+}
+
+/* Copies a value into the memory of a field. False: raised. */
+static bool write_field(haul_example *example, const own_dataset *own, int i, PyObject *value)
+{
+    const haul_field *field = &own->fields[i];
+    PyObject         *array = haulpy_is_array(value) && haul_tensor_dtype(haulpy_tensor(value, "x")) == field->dtype
+                                  ? Py_NewRef(value)
+                                  : haulpy_build(value, field->dtype, haul_cpu());
+    if (!array)
+        return false;
+    haul_tensor *x = haulpy_tensor(array, "a field");
+    haul_shape   shape = haul_tensor_shape(x);
+    bool         varies = false, same = shape.ndim == field->shape.ndim;
+    for (int k = 0; same && k < shape.ndim; k++) {
+        varies = varies || field->shape.dims[k] < 0;
+        same = field->shape.dims[k] < 0 || field->shape.dims[k] == shape.dims[k];
+    }
+    void *to = example->fields[i].data;
+    if (!same) {
+        PyObject *have = haulpy_shape(shape), *want = haulpy_shape(field->shape);
+        if (have && want)
+            PyErr_Format(PyExc_ValueError, "the field %R of example %lld has the shape %S, and %S is expected",
+                         PyTuple_GetItem(own->names, i), (long long)example->index, have, want);
+        Py_XDECREF(have);
+        Py_XDECREF(want);
+    } else if (varies && !(to = haul_example_resize(example, i, field->dtype, shape))) {
+        haulpy_raise();
+        same = false;
+    } else if (haul_tensor_count(x)) {
+        haul_status            status;
+        Py_BEGIN_ALLOW_THREADS status = haul_read(x, to, haul_tensor_bytes(x));
+        Py_END_ALLOW_THREADS if (status)
+        {
+            haulpy_raise();
+            same = false;
+        }
+    }
+    Py_DECREF(array);
+    return same;
+}
+
+/* The value of a field: by its name in a dictionary, else by its place. A new reference; NULL: raised. */
+static PyObject *value_of(const own_dataset *own, PyObject *example, int i)
+{
+    if (PyDict_Check(example)) {
+        PyObject *value = PyDict_GetItemWithError(example, PyTuple_GetItem(own->names, i));
+        if (!value && !PyErr_Occurred())
+            PyErr_SetObject(PyExc_KeyError, PyTuple_GetItem(own->names, i));
+        return Py_XNewRef(value);
+    }
+    if (PyTuple_Check(example) && PyTuple_Size(example) == own->count)
+        return Py_NewRef(PyTuple_GetItem(example, i));
+    if (own->count == 1)
+        return Py_NewRef(example);
+    PyErr_Format(PyExc_TypeError, "an example is a tuple of %d values or a dictionary, not %R", own->count,
+                 (PyObject *)Py_TYPE(example));
+    return NULL;
+}
+
+static haul_status read_example(void *context, haul_example *example)
+{
+    own_dataset     *own = context;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    haul_scope      *scope = haulpy_enter();
+    PyObject        *index = PyLong_FromLongLong(example->index);
+    PyObject        *item = index ? PyObject_GetItem(own->source, index) : NULL;
+    bool             ended = !item && own->unknown && PyErr_ExceptionMatches(PyExc_IndexError);
+    bool             fine = item != NULL;
+    for (int i = 0; fine && i < own->count; i++) {
+        PyObject *value = value_of(own, item, i);
+        fine = value && write_field(example, own, i, value);
+        Py_XDECREF(value);
+    }
+    if (ended)
+        PyErr_Clear();
+    haulpy_leave(scope);
+    if (!fine && !ended)
+        haulpy_report_exception("dataset"); /* the loader may be another thread's */
+    else
+        haul_error_clear();
+    Py_XDECREF(item);
+    Py_XDECREF(index);
+    haul_status status = ended ? HAUL_END_OF_DATA : fine ? HAUL_OK : haul_error_status();
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* _dataset_new(source, [(name, dtype, shape, classes, padding)], count or -1, name) */
+static PyObject *dataset_new(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject           *source, *fields;
+    long long           count;
+    haul_dataset_source made = {.read = read_example, .close = close_dataset};
+    if (!PyArg_ParseTuple(args, "OO!Ls", &source, &PyTuple_Type, &fields, &count, &made.name))
+        return NULL;
+    Py_ssize_t many = PyTuple_Size(fields);
+    if (many < 1 || many > HAUL_MAX_FIELDS) {
+        PyErr_Format(PyExc_ValueError, "a dataset has 1 to %d fields, not %zd", HAUL_MAX_FIELDS, many);
+        return NULL;
+    }
+    own_dataset *own = PyMem_Calloc(1, sizeof *own);
+    if (!own)
+        return PyErr_NoMemory();
+    own->count = (int)many;
+    own->unknown = count < 0;
+    own->names = PyTuple_New(many);
+    bool fine = own->names != NULL;
+    for (int i = 0; fine && i < own->count; i++) {
+        haul_field *f = &made.fields[i];
+        PyObject   *dtype, *shape, *name;
+        fine = PyArg_ParseTuple(PyTuple_GetItem(fields, i), "UOOid", &name, &dtype, &shape, &f->classes, &f->padding) &&
+               (f->name = PyUnicode_AsUTF8AndSize(name, NULL)) && haulpy_as_dtype(dtype, &f->dtype) &&
+               haulpy_as_shape(shape, "the shape of a field", &f->shape) &&
+               !PyTuple_SetItem(own->names, i, Py_NewRef(name));
+        own->fields[i] = *f;
+        own->fields[i].name = NULL;
+    }
+    if (!fine) {
+        Py_XDECREF(own->names);
+        PyMem_Free(own);
+        return NULL;
+    }
+    own->source = Py_NewRef(source);
+    made.context = own;
+    made.count = count < 0 ? HAUL_UNKNOWN : count;
+    haul_dataset *dataset;
+    haulpy_begin();
+    Py_BEGIN_ALLOW_THREADS dataset = haul_dataset_new(&made);
+    Py_END_ALLOW_THREADS return haulpy_object(KIND_DATASET, dataset, false);
+}
+
+/* ---- files from the network ---- */
+
+static bool report_progress(void *context, int64_t bytes, int64_t total)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *value = PyObject_CallFunction(context, "LL", (long long)bytes, (long long)total);
+    int              stop = value && value != Py_None ? !PyObject_IsTrue(value) : 0;
+    if (!value)
+        haulpy_keep_exception("progress");
+    Py_XDECREF(value);
+    PyGILState_Release(gil);
+    return value && !stop;
+}
+
+/* _fetch(url, sha256, folder, limit, stall, cache_limit, progress): the path. */
+static PyObject *fetch(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    haul_fetch_options o = {.url = NULL};
+    PyObject          *progress;
+    long long          limit, cache_limit;
+    if (!PyArg_ParseTuple(args, "szzLiLO", &o.url, &o.sha256, &o.folder, &limit, &o.stall, &cache_limit, &progress))
+        return NULL;
+    o.limit = limit;
+    o.cache_limit = cache_limit;
+    o.progress = progress == Py_None ? NULL : report_progress;
+    o.context = progress;
+    char        path[4096];
+    haul_status status;
+    haulpy_begin();
+    Py_BEGIN_ALLOW_THREADS status = haul_fetch_with(path, sizeof path, &o);
+    Py_END_ALLOW_THREADS return status ? haulpy_raise() : PyUnicode_DecodeFSDefault(path);
+}
+
+/* ---- ONNX ---- */
+
+/* _save_onnx(path, module, inputs, opset, dynamic, external) */
+static PyObject *save_onnx(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject              *path, *object, *inputs;
+    int                    dynamic, external;
+    haul_save_onnx_options o = {.opset = 0};
+    if (!PyArg_ParseTuple(args, "O&OO!ipp", PyUnicode_FSConverter, &path, &object, &PyTuple_Type, &inputs, &o.opset,
+                          &dynamic, &external))
+        return NULL;
+    o.dynamic = dynamic != 0;
+    o.external = external != 0;
+    haul_module *module = haulpy_handle(object, KIND_MODULE, "the module");
+    Py_ssize_t   count = PyTuple_Size(inputs);
+    bool         fine = module != NULL;
+    if (fine && (count < 1 || count > HAUL_MAX_ARGUMENTS)) {
+        PyErr_Format(PyExc_TypeError, "save_onnx: 1 to %d inputs are expected, not %zd", HAUL_MAX_ARGUMENTS, count);
+        fine = false;
+    }
+    for (Py_ssize_t i = 0; fine && i < count; i++) {
+        PyObject *x = PyTuple_GetItem(inputs, i);
+        fine = (o.x[i] = x == Py_None ? HAUL_NONE : haulpy_tensor(x, "an input")) != NULL;
+    }
+    if (fine) {
+        haul_scope            *scope = haulpy_enter();
+        haul_status            status;
+        Py_BEGIN_ALLOW_THREADS status = haul_save_onnx_with(PyBytes_AsString(path), module, &o);
+        Py_END_ALLOW_THREADS if (status) haulpy_raise();
+        haulpy_leave(scope);
+        fine = !status;
+    }
+    Py_DECREF(path);
+    return fine ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- profiles and groups ---- */
+
+/* _profile_summary(profile): a dictionary with the members of haul_profile_summary. */
+static PyObject *profile_summary(PyObject *unused, PyObject *object)
+{
+    (void)unused;
+    haul_profile        *profile = haulpy_handle(object, KIND_PROFILE, "the profile");
+    haul_profile_summary s;
+    if (!profile)
+        return NULL;
+    haulpy_begin();
+    if (haul_profile_summary_get(profile, &s))
+        return haulpy_raise();
+    return Py_BuildValue("{sLsLsLsLsdsdsdsdsdsdsdsdsdsdsdsd}", "steps", (long long)s.steps, "events",
+                         (long long)s.events, "lost", (long long)s.lost, "warm_ups", (long long)s.warm_ups, "wall_ms",
+                         s.wall_ms, "step_ms", s.step_ms, "median_ms", s.median_ms, "steady_ms", s.steady_ms,
+                         "step_joules", s.step_joules, "data_ms", s.data_ms, "forward_ms", s.forward_ms, "backward_ms",
+                         s.backward_ms, "optimizer_ms", s.optimizer_ms, "compile_ms", s.compile_ms, "wait_ms",
+                         s.wait_ms, "other_ms", s.other_ms);
+}
+
+/* _group_describe(group): a dictionary with the members of haul_group_properties. */
+static PyObject *group_describe(PyObject *unused, PyObject *object)
+{
+    (void)unused;
+    haul_group           *group = haulpy_handle(object, KIND_GROUP, "the group");
+    haul_group_properties p;
+    if (!group)
+        return NULL;
+    haulpy_begin();
+    if (haul_group_describe(group, &p))
+        return haulpy_raise();
+    return Py_BuildValue("{sssssssssisisdsLsL}", "kind", p.kind, "library", p.library, "family", p.family, "version",
+                         p.version, "rank", p.rank, "size", p.size, "limit", p.limit, "collectives",
+                         (long long)p.collectives, "sent_bytes", (long long)p.sent_bytes);
+}
+
+PyMethodDef haulpy_source_functions[] = {
+    {"_dataset_new", dataset_new, METH_VARARGS, NULL}, {"_fetch", fetch, METH_VARARGS, NULL},
+    {"_save_onnx", save_onnx, METH_VARARGS, NULL},     {"_profile_summary", profile_summary, METH_O, NULL},
+    {"_group_describe", group_describe, METH_O, NULL}, {NULL, NULL, 0, NULL}};

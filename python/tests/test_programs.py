@@ -1,0 +1,293 @@
+"""What the library calls of Python, and what whole programs need: hooks, custom operations, datasets, fetched files, ONNX,
+profiles, groups and data parallel training."""
+
+import functools
+import gc
+import http.server
+import os
+import tempfile
+import threading
+import unittest
+import weakref
+
+import haul
+from haul import nn, optim
+
+
+def trained(*values):
+    x = haul.array(list(values))
+    x.requires_grad = True
+    return x
+
+
+class Hooks(unittest.TestCase):
+    def test_gradients(self):
+        x = trained(1.0, 2.0)
+        seen = []
+        y = x * 3
+        first = y.add_hook(lambda g: g * 0.5)
+        y.add_hook(gradient=seen.append)
+        x.add_hook(accumulated=lambda leaf: seen.append(leaf.grad.tolist()))
+        y.sum().backward()
+        self.assertEqual(x.grad.tolist(), [1.5, 1.5])
+        self.assertEqual([s if isinstance(s, list) else s.tolist() for s in seen], [[0.5, 0.5], [1.5, 1.5]])
+        y = x * 3
+        first = y.add_hook(lambda g: g * 0.5)
+        y.remove_hook(first)
+        with self.assertRaises(ValueError):
+            y.remove_hook(first)
+        self.assertEqual(haul.grad(y.sum(), [x])[0].tolist(), [3, 3])
+
+    def test_a_hook_removes_itself(self):
+        x = trained(1.0)
+        calls = []
+
+        def once(gradient):
+            calls.append(1)
+            x.remove_hook(number)
+
+        number = x.add_hook(once)
+        for _ in range(2):
+            (x * 2).backward()
+        self.assertEqual(len(calls), 1)
+
+    def test_errors(self):
+        x = trained(1.0)
+        with self.assertRaises(haul.errors.GradientError):
+            haul.ones(1).add_hook(lambda g: g)
+        with self.assertRaises(ValueError):
+            x.add_hook()
+        with self.assertRaises(TypeError):
+            x.add_hook(3)
+        number = x.add_hook(lambda g: 1 / 0)
+        with self.assertRaises(ZeroDivisionError):
+            (x * 2).backward()
+        x.remove_hook(number)
+        number = x.add_hook(lambda g: haul.ones(3))
+        with self.assertRaises(haul.errors.ShapeError):
+            (x * 2).backward()
+        x.remove_hook(number)
+        x.add_hook(lambda g: "gradient")
+        with self.assertRaises(TypeError):
+            (x * 2).backward()
+
+    def test_functions_end_with_the_graph(self):
+        class Function:
+            def __call__(self, gradient):
+                return None
+
+        x, f = trained(1.0), Function()
+        end = weakref.ref(f)
+        y = x * 2
+        y.add_hook(f)
+        del f
+        self.assertIsNotNone(end())
+        y.backward()
+        del y
+        gc.collect()
+        self.assertIsNone(end())
+
+
+class Custom(unittest.TestCase):
+    def test_gradient(self):
+        def gradient(gradients, operands, results):
+            self.assertEqual(results[0].tolist(), [4, 9])
+            return (gradients[0] * operands[0] * 20,)  # ten times the true one
+
+        square = haul.custom("test.square", lambda x: x * x, gradient)
+        x = trained(2.0, 3.0)
+        y = square(x)
+        self.assertEqual(y.tolist(), [4, 9])
+        y.sum().backward()
+        self.assertEqual(x.grad.tolist(), [40, 60])
+        with self.assertRaises(ValueError):
+            haul.custom("test.square", lambda x: x)
+
+    def test_composed(self):
+        both = haul.custom("test.both", lambda a, b: (a * b, a + b), operands=("a", "b"), results=("product", "sum"))
+        a, b = trained(2.0), trained(3.0)
+        product, total = both(a, b)
+        (product + total).backward()
+        self.assertEqual((product.item(), total.item(), a.grad.item(), b.grad.item()), (6, 5, 4, 3))
+
+    def test_errors(self):
+        for bad in (lambda: haul.custom("test.none", None), lambda: haul.custom("haul_add", lambda x: x),
+                    lambda: haul.custom("test.many", lambda x: x, operands=list("abcdefgh")), lambda: haul.custom("test.o", abs, operands=("x?",)),
+                    lambda: haul.custom("test.number", lambda x: x, operands=(1,))):
+            with self.assertRaises((ValueError, TypeError)):
+                bad()
+        raising = haul.custom("test.raises", lambda x: x.tolist()["key"])
+        with self.assertRaises(TypeError):
+            raising(haul.ones(1))
+        text = haul.custom("test.text", lambda x: "y")
+        with self.assertRaises(TypeError):
+            text(haul.ones(1))
+        with self.assertRaises(TypeError):
+            text(1)
+        wrong = haul.custom("test.wrong", lambda x: x * 1, lambda g, x, y: 1 / 0)
+        with self.assertRaises(ZeroDivisionError):
+            wrong(trained(1.0)).backward()
+
+
+class Examples:
+    def __getitem__(self, i):
+        if i >= 10:
+            raise IndexError(i)
+        return haul.full((2, 3), i), i
+
+    def __len__(self):
+        return 10
+
+
+class Datasets(unittest.TestCase):
+    def test_examples(self):
+        for workers in (0, 2):
+            loader = haul.data.loader(haul.data.of(Examples()), batch=4, workers=workers)
+            batches = list(loader)
+            self.assertEqual([b.x.shape for b in batches], [(4, 2, 3), (4, 2, 3), (2, 2, 3)])
+            self.assertEqual([b.y.tolist() for b in batches], [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]])
+            self.assertEqual(batches[2].x[:, 1, 2].tolist(), [8, 9])
+            self.assertEqual(len(list(loader)), 3)
+
+    def test_fields(self):
+        rows = [{"a": [1] * n, "n": n} for n in (1, 3, 2)]
+        data = haul.data.of(rows, {"a": {"dtype": "i64", "shape": (-1,), "padding": -1}, "n": {"dtype": "i64", "classes": 4}})
+        batch = next(iter(haul.data.loader(data, batch=3)))
+        self.assertEqual(batch.fields["a"].tolist(), [[1, -1, -1], [1, 1, 1], [1, 1, -1]])
+        self.assertEqual(batch.lengths["a"].tolist(), [1, 3, 2])
+        stream = haul.data.of(Examples(), count=-1)
+        self.assertEqual([b.size for b in haul.data.loader(stream, batch=4)], [4, 4, 2])
+
+    def test_transforms(self):
+        data = haul.data.map(haul.data.of(Examples()), [haul.data.normalise("x", [1, 1], [2, 2])])
+        self.assertEqual(next(iter(haul.data.loader(data, batch=2))).x[:, 0, 0].tolist(), [-0.5, 0])
+
+    def test_errors(self):
+        class Raises:
+            def __getitem__(self, i):
+                return (haul.ones(2), 1) if i < 2 else 1 / 0
+
+        class Shrinks:
+            def __getitem__(self, i):
+                return haul.ones(2 if i < 2 else 3), 1
+
+        for source, text in ((Raises(), "ZeroDivisionError"), (Shrinks(), "shape")):
+            for workers in (0, 2):
+                with self.assertRaisesRegex(haul.Error, text):
+                    list(haul.data.loader(haul.data.of(source, count=4), batch=2, workers=workers))
+        for bad in (lambda: haul.data.of([]), lambda: haul.data.of([1], {}), lambda: haul.data.of([1], {"x": {"dtype": "f99"}}),
+                    lambda: haul.data.of([1], {"a,b": {"dtype": "f32"}}), lambda: haul.data.of(["text"])):
+            with self.assertRaises((ValueError, TypeError, IndexError, haul.Error)):
+                bad()
+
+    def test_source_ends_with_the_dataset(self):
+        source = Examples()
+        end = weakref.ref(source)
+        loader = haul.data.loader(haul.data.of(source), batch=4)
+        del source
+        next(iter(loader))
+        self.assertIsNotNone(end())
+        del loader
+        gc.collect()
+        self.assertIsNone(end())
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def test_fetch(self):
+        served = os.path.join(self.folder.name, "served")
+        os.mkdir(served)
+        with open(os.path.join(served, "a.bin"), "wb") as f:
+            f.write(b"12345678")
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=served))
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        address = f"http://127.0.0.1:{server.server_port}/a.bin"
+        calls = []
+        try:
+            path = haul.fetch(address, folder=self.folder.name, progress=lambda *n: calls.append(n))
+        except haul.errors.UnsupportedError as error:
+            self.skipTest(str(error))
+        with open(path, "rb") as f:
+            self.assertEqual(f.read(), b"12345678")
+        self.assertTrue(calls)
+        with self.assertRaises(haul.errors.FormatError):
+            haul.fetch(address, sha256="0" * 64, folder=os.path.join(self.folder.name, "other"))
+        with self.assertRaises(haul.errors.ArgumentError):
+            haul.fetch("ftp://127.0.0.1/a")
+        with self.assertRaises(ZeroDivisionError):
+            haul.fetch(address, folder=os.path.join(self.folder.name, "third"), progress=lambda a, b: 1 / 0)
+
+    def test_onnx(self):
+        net = nn.sequential(nn.linear(3, 4, relu=True), nn.linear(4, 2)).eval()
+        x = haul.randn(5, 3)
+        path = os.path.join(self.folder.name, "net.onnx")
+        haul.save_onnx(path, net, x, dynamic=True)
+        again = haul.load_onnx(path)
+        self.assertLess((again(x) - net(x)).abs().max().item(), 1e-6)
+        self.assertEqual(again(x[:2]).shape, (2, 2))
+        with self.assertRaises(TypeError):
+            haul.save_onnx(path, net)
+        with self.assertRaises(haul.Error):
+            haul.save_onnx(path, net, x, opset=3)
+
+    def test_profile(self):
+        x = haul.randn(16, 16)
+        out = os.path.join(self.folder.name, "out")
+        with haul.profile(out) as p:
+            for _ in range(3):
+                (x @ x).sum().item()
+                p.step()
+        summary = p.summary()
+        self.assertEqual((summary["steps"], summary["lost"]), (3, 0))
+        self.assertGreater(summary["wall_ms"], 0)
+        self.assertTrue(os.listdir(out))
+        with haul.profile() as p:
+            with self.assertRaises(haul.errors.StateError):
+                p.summary()
+
+
+class Parallel(unittest.TestCase):
+    def test_group(self):
+        group = haul.group_get("none")
+        self.assertEqual((group.rank(), group.size()), (0, 1))
+        self.assertEqual(group.describe()["kind"], "none")
+        group.barrier()
+        self.assertEqual(group.split(0, 0).size(), 1)
+        with self.assertRaises(haul.errors.ArgumentError):
+            haul.group_get("ring")
+
+    def test_training(self):
+        """One step in four pieces is a step with all examples."""
+        x, y = haul.randn(8, 3), haul.randn(8, 1)
+        nets = [nn.linear(3, 1) for _ in range(2)]
+        nets[1].load_state_dict(nets[0].state_dict())
+        optimizers = [optim.sgd(net, 0.1) for net in nets]
+        haul.mse_loss(nets[0](x), y).backward()
+        parallel = haul.parallel(nets[1], group=haul.group_get("none"), pieces=4, seed=1)
+        self.assertEqual((parallel.first(), parallel.count()), (0, 4))
+        for k in range(4):
+            part = slice(2 * k, 2 * k + 2)
+            with parallel.piece(0):
+                parallel.backward(haul.mse_loss(nets[1](x[part]), y[part], reduction="sum"), 2)
+        self.assertTrue(parallel.ready())
+        self.assertAlmostEqual(parallel.loss().item(), haul.mse_loss(nets[0](x), y).item(), places=5)
+        for optimizer in optimizers:
+            optimizer.step()
+        for a, b in zip(nets[0].parameters(), nets[1].parameters()):
+            self.assertLess((a - b).abs().max().item(), 1e-6)
+        with self.assertRaises(ValueError):
+            haul.parallel(nets[1], pieces=3)
+
+
+if __name__ == "__main__":
+    unittest.main()
