@@ -109,12 +109,15 @@ static PyObject *unary(PyObject *x, int operator)
     return haulpy_call(haulpy_operator(operator), NULL, &x, 1, NULL);
 }
 
-/* A whole number that a double may not hold becomes an Array like the other operand, if that holds integers. NULL: it
+/* A whole number that a double may not hold becomes an Array like the other operand, if that holds integers; so does a
+ * bool of Python beside & | ^ and an Array of bools. NULL: it
  * is passed as it is, or raised. */
-static PyObject *widened(PyObject *number, PyObject *array)
+static PyObject *widened(PyObject *number, PyObject *array, bool logical)
 {
     int       overflow;
     long long value;
+    if (logical && PyBool_Check(number) && haulpy_is_array(array) && haul_tensor_dtype(of(array)) == HAUL_BOOL)
+        return haulpy_build(number, HAUL_BOOL, haul_tensor_device(of(array)));
     if (!PyLong_Check(number) || !haulpy_is_array(array) || !haul_dtype_is_integer(haul_tensor_dtype(of(array))))
         return NULL;
     value = PyLong_AsLongLongAndOverflow(number, &overflow);
@@ -128,7 +131,8 @@ static PyObject *binary(PyObject *a, PyObject *b, int operator, int reversed)
 {
     PyObject *operands[] = {a, b};
     bool      left = haulpy_is_array(a), right = haulpy_is_array(b);
-    PyObject *wide = left ? widened(b, a) : right ? widened(a, b) : NULL;
+    bool logical = operator>= AND && operator<= XOR;
+    PyObject                        *wide = left ? widened(b, a, logical) : right ? widened(a, b, logical) : NULL;
     if (wide) {
         operands[left ? 1 : 0] = wide;
         PyObject *result = haulpy_call(haulpy_operator(operator), NULL, operands, 2, NULL);

@@ -95,6 +95,8 @@ static PyObject *dtypes; /* a dictionary: the name -> the object of Python */
 PyObject *haulpy_set_dtypes(PyObject *module, PyObject *given)
 {
     (void)module;
+    if (!haulpy_is_main_interpreter())
+        return NULL;
     if (!PyDict_Check(given)) {
         PyErr_SetString(PyExc_TypeError, "a dictionary of dtypes is expected");
         return NULL;

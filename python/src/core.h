@@ -71,6 +71,8 @@ void haulpy_keep_exception(const char *where);
 /* The same where the thread that called the library is another one: its type and text become an error of the library.
  */
 void haulpy_report_exception(const char *where);
+/* False, and ImportError: what this extension holds belongs to the main interpreter. */
+bool haulpy_is_main_interpreter(void);
 /* Registers the exceptions: a dictionary from the name of a status to a class. */
 PyObject *haulpy_set_exceptions(PyObject *module, PyObject *exceptions);
 

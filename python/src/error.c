@@ -120,9 +120,19 @@ bool haulpy_failed(void)
     return true;
 }
 
+bool haulpy_is_main_interpreter(void)
+{
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+        return true;
+    PyErr_SetString(PyExc_ImportError, "haul works in the main interpreter of a process only, not in subinterpreters");
+    return false;
+}
+
 PyObject *haulpy_set_exceptions(PyObject *module, PyObject *given)
 {
     (void)module;
+    if (!haulpy_is_main_interpreter())
+        return NULL;
     if (!PyDict_Check(given)) {
         PyErr_SetString(PyExc_TypeError, "a dictionary of classes is expected");
         return NULL;

@@ -18,7 +18,7 @@ PyMODINIT_FUNC PyInit__haul(void)
 {
     static PyModuleDef definition = {
         PyModuleDef_HEAD_INIT, "haul._haul", "Haul's functions and types.", -1, functions, NULL, NULL, NULL, NULL};
-    PyObject *module = PyModule_Create(&definition);
+    PyObject *module = !haulpy_is_main_interpreter() ? NULL : PyModule_Create(&definition);
     if (!module || PyModule_AddFunctions(module, haulpy_functions()) ||
         PyModule_AddFunctions(module, haulpy_program_functions) ||
         PyModule_AddFunctions(module, haulpy_step_functions) || PyModule_AddFunctions(module, haulpy_hook_functions) ||

@@ -28,6 +28,8 @@ class Making(unittest.TestCase):
         self.assertTrue(math.isnan(haul.array(float("nan")).item()))
         with self.assertRaises(OverflowError):
             haul.array([2**63])
+        flags = haul.array([True, False])
+        self.assertEqual([(flags & True).dtype, (False | flags).dtype, (flags ^ True).tolist()], ["bool", "bool", [False, True]])
         whole = haul.array([1], dtype="i64")
         self.assertEqual((whole + (2**53 + 1)).tolist(), [2**53 + 2])
         self.assertEqual((2**60 - whole).tolist(), [2**60 - 1])

@@ -5,6 +5,8 @@ import functools
 import gc
 import http.server
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -190,6 +192,38 @@ class Datasets(unittest.TestCase):
         del loader
         gc.collect()
         self.assertIsNone(end())
+
+
+class Interpreters(unittest.TestCase):
+    def test_subinterpreters_are_refused(self):
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            self.skipTest("this Python has no module for subinterpreters")
+        other = interpreters.create()
+        self.addCleanup(interpreters.destroy, other)
+        paths = f"import sys; sys.path[:0] = {sys.path!r}\n"
+        interpreters.run_string(other, paths + "try:\n import haul\nexcept ImportError: pass\nelse: 1 / 0")
+        self.assertEqual(haul.ones(2).dtype, haul.f32)
+
+    def test_exit_with_all_alive(self):
+        """A process ends in peace while Arrays, hooks, loaders with workers, and profiles are alive."""
+        program = """
+import haul
+x = haul.ones(3)
+x.requires_grad = True
+y = x * 2
+y.add_hook(lambda g: g)
+x.add_hook(accumulated=print)
+rows = [(haul.ones(2), i) for i in range(40)]
+batches = iter(haul.data.loader(haul.data.of(rows), batch=2, workers=2))
+first = next(batches)
+z = haul.custom("exit.square", lambda x: x * x)(x)
+haul.kept = x, y, z, rows, batches, first, haul.profile_begin(), haul.group_get("none")
+"""
+        done = subprocess.run([sys.executable, "-X", "dev", "-c", program], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
 
 
 class Files(unittest.TestCase):
