@@ -118,7 +118,8 @@ def _dtype_of(value):
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
-    if dtype is not None and not haul.dtype_is_integer(dtype):
+    whole = builtins.all(isinstance(n, (int, type(None))) for n in (start, stop, step))
+    if not whole or (dtype is not None and not haul.dtype_is_integer(dtype)):
         start, stop, step = float(start), None if stop is None else float(stop), float(step)
     return _made(device, haul.arange, start, stop, step, dtype=dtype)
 
