@@ -25,30 +25,40 @@ static void print_needs(const study *s)
 
 /* The table of candidates. Peaks of more than two devices have no room in it. */
 typedef struct table {
-    int  name, measured; /* widths; measured: 0 if nothing was */
-    bool peaks;
+    int    name, measured; /* widths; measured: 0 if nothing was */
+    bool   peaks;
+    double longest; /* seconds */
 } table;
 
 static table table_of(const study *s)
 {
     table t = {.name = 16, .peaks = haul__plan_device_count(s->plan) == 2};
-    for (int i = 0; i < haul__plan_way_count(s->plan); i++)
-        t.measured = isnan(s->plan->ways[i].measured) ? t.measured : 10;
+    for (int i = 0; i < haul__plan_way_count(s->plan); i++) {
+        const haul__plan_way *w = &s->plan->ways[i];
+        t.measured = isnan(w->measured) ? t.measured : 10;
+        t.longest = fmax(t.longest, fmax((double)w->figures.ps * 1e-12, w->measured));
+    }
     for (int d = 1; d < haul__plan_device_count(s->plan); d++)
         t.name = (int)larger(t.name, (int64_t)strlen(s->plan->request.names[d]) + 7);
     return t;
 }
 
+static const char *text_of(const table *t, int64_t ps)
+{
+    return text_seconds_like((double)ps * 1e-12, t->longest);
+}
+
 static void print_candidate(const study *s, const haul__plan_way *w, const table *t)
 {
-    printf("%-*s %9s%*s", t->name, study_candidate_name(w, "this plan"), text_ps(w->figures.ps), t->measured,
-           t->measured ? text_seconds(w->measured) : "");
+    printf("%-*s %9s%*s", t->name, study_candidate_name(w, "this plan"), text_of(t, w->figures.ps), t->measured,
+           t->measured ? text_seconds_like(w->measured, t->longest) : "");
     for (int d = 0; t->peaks && d < haul__plan_device_count(s->plan); d++)
         printf(" %10s", text_bytes(w->figures.peak[d]));
     if (*w->why_not)
         printf("  does not fit\n");
     else
-        printf("  %-9s %9s\n", text_bytes(w->figures.copied_bytes), w->figures.waits ? text_ps(w->figures.waits) : "-");
+        printf("  %-9s %9s\n", text_bytes(w->figures.copied_bytes),
+               w->figures.waits ? text_of(t, w->figures.waits) : "-");
 }
 
 static void print_candidates(const study *s)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
 #include "cli/plan/prospect.h"
@@ -110,6 +111,20 @@ static void print_unmeasured(const comparison *c)
     }
 }
 
+/* Times of a table have the unit of the longest step. */
+static void print_times(const comparison *c, const char *label, size_t at)
+{
+    int64_t longest = 0;
+    for (int i = 0; i < c->count; i++)
+        longest = larger(longest, c->columns[i].step_ps);
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < c->count; i++) {
+        const int64_t ps = *(const int64_t *)(const void *)((const char *)&c->columns[i] + at);
+        printf("%*s", COLUMN, ps ? text_seconds_like((double)ps * 1e-12, (double)longest * 1e-12) : "-");
+    }
+    putchar('\n');
+}
+
 static bool show(const comparison *c, const train_options *o)
 {
     char title[300];
@@ -119,14 +134,14 @@ static bool show(const comparison *c, const train_options *o)
     print_wrapped(title, 0, 2);
     putchar('\n');
     print_names(c);
-    print_line(c, "step", offsetof(prospect, step_ps), text_ps);
+    print_times(c, "step", offsetof(prospect, step_ps));
     printf("%-*s", LABEL, "examples/s");
     for (int i = 0; i < c->count; i++)
         printf("%*s", COLUMN, text_rate_of(o->batch, &c->columns[i]));
     putchar('\n');
-    print_line(c, "  computing", offsetof(prospect, compute_ps), text_ps);
-    print_line(c, "  launching", offsetof(prospect, launch_ps), text_ps);
-    print_line(c, "  copying", offsetof(prospect, copy_ps), text_ps);
+    print_times(c, "  computing", offsetof(prospect, compute_ps));
+    print_times(c, "  launching", offsetof(prospect, launch_ps));
+    print_times(c, "  copying", offsetof(prospect, copy_ps));
     print_line(c, "copied", offsetof(prospect, copied_bytes), text_bytes);
     print_line(c, "peak", offsetof(prospect, peak_bytes), text_bytes);
     print_line(c, "memory", offsetof(prospect, memory_bytes), text_bytes);

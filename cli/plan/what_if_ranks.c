@@ -193,6 +193,20 @@ static void print_speeds(const table *t)
     putchar('\n');
 }
 
+/* Times of a table have the unit of the longest step. */
+static void print_times(const table *t, const char *label, size_t at)
+{
+    int64_t longest = 0;
+    for (int i = 0; i < t->options->count; i++)
+        longest = larger(longest, t->columns[i].step.step_ps);
+    printf("%-*s", LABEL, label);
+    for (int i = 0; i < t->options->count; i++) {
+        const int64_t ps = *(const int64_t *)(const void *)((const char *)&t->columns[i] + at);
+        printf("%*s", COLUMN + 2, ps ? text_seconds_like((double)ps * 1e-12, (double)longest * 1e-12) : "-");
+    }
+    putchar('\n');
+}
+
 static bool show(const table *t, const train_options *o)
 {
     char title[400];
@@ -211,13 +225,13 @@ static bool show(const table *t, const train_options *o)
     print_line(t, "hosts", offsetof(column, step.hosts), text_count);
     print_line(t, "pieces", offsetof(column, pieces), text_count);
     print_line(t, "examples a piece", offsetof(column, piece), text_count);
-    print_line(t, "step", offsetof(column, step.step_ps), text_ps);
-    print_line(t, "  computing", offsetof(column, step.compute_ps), text_ps);
-    print_line(t, "  waiting", offsetof(column, step.waited_ps), text_ps);
-    print_line(t, "  updating", offsetof(column, step.update_ps), text_ps);
+    print_times(t, "step", offsetof(column, step.step_ps));
+    print_times(t, "  computing", offsetof(column, step.compute_ps));
+    print_times(t, "  waiting", offsetof(column, step.waited_ps));
+    print_times(t, "  updating", offsetof(column, step.update_ps));
     print_speeds(t);
-    print_line(t, "exchange", offsetof(column, step.exchange_ps), text_ps);
-    print_line(t, "  staging", offsetof(column, step.staging_ps), text_ps);
+    print_times(t, "exchange", offsetof(column, step.exchange_ps));
+    print_times(t, "  staging", offsetof(column, step.staging_ps));
     print_line(t, "sent by a rank", offsetof(column, step.sent_bytes), text_bytes);
     print_line(t, "peak of a rank", offsetof(column, peak_bytes), text_bytes);
     for (int i = 0; i < t->options->count; i++)

@@ -92,16 +92,31 @@ static int width_of_names(const operand_list *pictures)
     return widest < most ? widest : most;
 }
 
-/* Those that cannot be read are named, and the others are answered. */
+/* How many pictures were left out, if there were others. */
+static bool print_left_out(const predictor *p, int left_out)
+{
+    const int count = p->options->pictures.count;
+    if (!left_out || count < 2)
+        return true;
+    if (!p->options->json) {
+        printf("%d of %d pictures %s left out\n", left_out, count, left_out == 1 ? "was" : "were");
+        return true;
+    }
+    cJSON *event = json_event("left_out");
+    json_number(event, "pictures", left_out);
+    json_number(event, "of", count);
+    return json_print(event);
+}
+
+/* Those that cannot be read are named and counted, and the others are answered. */
 static bool predict_pictures(const predictor *p)
 {
     const operand_list *pictures = &p->options->pictures;
-    int                 name_width = width_of_names(pictures);
-    bool                done = true;
+    int                 name_width = width_of_names(pictures), left_out = 0;
     print_weights(p);
     for (int i = 0; i < pictures->count && output_works(); i++)
-        done = predict_picture(p, pictures->items[i], name_width) && done;
-    return done && output_works();
+        left_out += !predict_picture(p, pictures->items[i], name_width);
+    return output_works() && print_left_out(p, left_out) && !left_out;
 }
 
 /* ---- examples of a dataset ---- */

@@ -37,6 +37,7 @@ static void print_phases(const cJSON *profile)
 {
     const cJSON *phase;
     const double wall = document_number(profile, "wall_ms"), steps = document_number(profile, "steps");
+    const double each = steps > 0 ? wall / steps / 1e3 : 0;
     printf("%.0f step%s in %s: ", steps, steps == 1 ? "" : "s", text_seconds(wall / 1e3));
     print_step_time(profile);
     cJSON_ArrayForEach(phase, document_list(profile, "phases"))
@@ -45,7 +46,7 @@ static void print_phases(const cJSON *profile)
         printf("  ");
         print_fitted(document_text(phase, "name"), 10);
         printf(" %5.1f %%  %s a step\n", wall > 0 ? 100 * ms / wall : 0,
-               text_seconds(steps > 0 ? ms / steps / 1e3 : 0));
+               text_seconds_like(steps > 0 ? ms / steps / 1e3 : 0, each));
     }
 }
 

@@ -54,10 +54,12 @@ const char *shell_text(char *out, size_t size, const char *text);
 const char *list_text(char *out, size_t size, const char *const *names, const char *before, const char *word);
 
 /* Texts for people, in a ring of buffers: valid for the next few calls. */
-const char *text_bytes(int64_t bytes);           /* "12.3 MiB" */
-const char *text_count(int64_t n);               /* "62,006" */
-const char *text_seconds(double seconds);        /* "12.3 us", "4.1 s", "3 min 5 s" */
-const char *text_ps(int64_t ps);                 /* the same of picoseconds */
+const char *text_bytes(int64_t bytes);    /* "12.3 MiB" */
+const char *text_count(int64_t n);        /* "62,006" */
+const char *text_seconds(double seconds); /* "12.3 us", "4.1 s", "3 min 5 s" */
+const char *text_ps(int64_t ps);          /* the same of picoseconds */
+/* With the unit of `like`, which all times of a column or a sentence share: that of the largest. */
+const char *text_seconds_like(double seconds, double like);
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_joules(double joules);          /* "1.23 mJ" */
 const char *text_rate(int64_t rate, bool flops); /* "12.3 GB/s", or "12.3 GFLOP/s" */

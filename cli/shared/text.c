@@ -201,6 +201,20 @@ const char *text_seconds(double seconds)
     return out;
 }
 
+const char *text_seconds_like(double seconds, double like)
+{
+    char *out = next_text();
+    if (isnan(seconds))
+        snprintf(out, TEXT_SIZE, "-");
+    else if (like < 1e-3)
+        snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
+    else if (like < 1)
+        snprintf(out, TEXT_SIZE, "%.*f ms", seconds < 1e-3 ? 3 : 2, seconds * 1e3);
+    else
+        snprintf(out, TEXT_SIZE, "%.*f s", seconds < 1 ? 3 : 1, seconds);
+    return out;
+}
+
 const char *text_ps(int64_t ps)
 {
     return text_seconds((double)ps * 1e-12);

@@ -391,11 +391,11 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
 
 /* True if steps as they are may be better than followed ones: if these exceed the limit, or if the training adds up
  * gradients, which it does to save memory. On a device that spills, followed steps move less. If the first step exceeds
- * the limit, only recomputation helps. */
+ * the limit, only recomputation helps, and a search leaves them out. */
 static bool may_be_better(const haul__training *t, const haul__fit_request *r, const haul__fit_result *followed)
 {
     const bool is_over = followed->limit && followed->peak > followed->limit;
-    const bool may_fit = r->recompute || followed->begin_peak <= followed->limit;
+    const bool may_fit = r->recompute || !r->most_runs || followed->begin_peak <= followed->limit;
     return followed->follows && !haul__spills(t->device) && (!r->most_runs || followed->runs < r->most_runs) &&
            (is_over ? may_fit : t->accumulate > 1);
 }

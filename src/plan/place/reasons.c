@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "base/text/duration.h"
 #include "core/error.h"
 #include "plan/place/plan.h"
@@ -11,9 +12,11 @@ void haul__plan_reason(const haul_plan *p, const haul__place_why *why, char *out
     static const char *const causes[HAUL__PLACE_CAUSES] = {"input", "result", "parameters", "gradients"};
     const char              *other = p->request.names[why->other];
     char                     here[HAUL__DURATION], there[HAUL__DURATION], copies[HAUL__DURATION];
-    haul__duration_text(why->here, here);
-    haul__duration_text(why->there, there);
-    haul__duration_text(why->copies < 0 ? -why->copies : why->copies, copies);
+    const int64_t            moved = why->copies < 0 ? -why->copies : why->copies;
+    const int64_t longest = why->there == HAUL__PLACE_NEVER ? why->here : larger(larger(why->here, why->there), moved);
+    haul__duration_text_like(why->here, longest, here);
+    haul__duration_text_like(why->there, longest, there);
+    haul__duration_text_like(moved, longest, copies);
     if (why->there == HAUL__PLACE_NEVER && !why->here)
         snprintf(out, size, "the host reads it");
     else if (why->there == HAUL__PLACE_NEVER)

@@ -47,7 +47,7 @@ run 0 plan "${step[@]}" --svg plan.svg --certificate plan.json
 check "the title" grep -q '^one training step of simplecnn, batch 700, sgd, f32, on h200' out
 check "the memory by role" grep -q '^memory  .* at the peak on one device: parameters .*, gradients .*, optimizer state .*, activations' out
 check "the candidates, the fastest first" test "$(grep -Eo '^(this plan|all on [^ ]+)' out | head -1)" = "this plan"
-check "the waits" grep -Eq '^this plan .* MiB +[0-9.]+ us$' out
+check "the waits" grep -Eq '^this plan .* MiB +[0-9.]+ (us|ms)$' out
 check "the bits" grep -q '^The results are bit-identical to those on cuda:0 alone\.$' out
 check "the proof" grep -q '^No other placement takes less' out
 check "the batches" grep -Eq '^cuda:0 pays from batch [0-9]+ on; for the whole network from batch [0-9]+ on' out

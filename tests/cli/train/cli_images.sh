@@ -98,9 +98,12 @@ run 1 predict --run r --device cpu new
 complains "new is a folder; name pictures in it"
 head -c 200 new/50x30-0.png >cut.png
 run 1 predict --run r --device cpu new/50x30-0.png cut.png new/50x30-1.png
+check "they are counted" grep -qx "1 of 3 pictures was left out" out
 complains "cut.png is not a valid picture"
 check "the others are answered" test "$(grep -c '^new/' out)" = 2
 run 0 train "${small[@]}" --epochs 1 --run rows
+run 1 predict --run r --device cpu --json new/50x30-0.png cut.png nowhere.png
+check "counted in JSON" test "$(tail -n 1 out)" = '{"event":"left_out","pictures":2,"of":3}'
 run 1 predict --run rows --device cpu new/50x30-0.png
 complains "rows was trained on examples of shape [10], not on pictures"
 
