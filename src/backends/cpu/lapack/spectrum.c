@@ -12,6 +12,7 @@
 #include "base/workspace.h"
 #include "core/pool.h"
 #include "core/tensor.h"
+#include "haul_config.h"
 
 #if !defined(HAUL_SMALL)
 /* Sizes of LAPACK's matrices and work arrays are integers of 32 bits. */
