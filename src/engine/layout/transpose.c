@@ -17,10 +17,9 @@ typedef struct transpose_params {
     I32 ndim, nontemporal;
 } transpose_params;
 
-/* On devices whose threads share tiles, TRANSPOSE_TEAM work items copy a tile of TRANSPOSE_SIDE rows and columns: 64 bytes
- * of a line at least, but for small elements. */
-enum { TRANSPOSE_TEAM = 32 };
-#define TRANSPOSE_SIDE(size) ((size) > 4 ? 16 : 32)
+/* On devices whose threads share tiles, TRANSPOSE_TEAM work items copy a tile of TRANSPOSE_SIDE rows and columns, or
+ * TRANSPOSE_WIDE_SIDE of elements with 8 bytes: 64 bytes of a line at least, but for small elements. */
+enum { TRANSPOSE_TEAM = 32, TRANSPOSE_SIDE = 32, TRANSPOSE_WIDE_SIDE = 16 };
 
 #if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TRANSPOSE) /* of the backend */
 /* A work item is a strip: as many rows as a cache line has elements. */
@@ -91,7 +90,7 @@ bool haul__is_transpose(const pointwise_params *p, const haul_device *device)
 /* Work items for one matrix. */
 static int64_t items_of(const haul_device *device, const transpose_params *p, int64_t size)
 {
-    const int64_t line = 64 / size, side = TRANSPOSE_SIDE(size);
+    const int64_t line = 64 / size, side = size > 4 ? TRANSPOSE_WIDE_SIDE : TRANSPOSE_SIDE;
     if (haul__device_shares_tiles(device))
         return ((p->rows - 1) / side + 1) * ((p->columns - 1) / side + 1) * TRANSPOSE_TEAM;
     return (p->rows - 1) / line + 1;

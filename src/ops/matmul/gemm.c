@@ -30,10 +30,10 @@ enum { GEMM_SIDE = 64, GEMM_TEAM = 64 };
 /* C has elements of i32 where those of A and B are smaller integers. */
 #if defined(HAUL_KERNEL_DTYPE_u8) || defined(HAUL_KERNEL_DTYPE_i8) || defined(HAUL_KERNEL_DTYPE_i16)
 typedef I32 PRODUCT;
-#define STORE_PRODUCT(p, i, v) ((p)[i] = (I32)(v))
+FUNC void gemm_store(GLOBAL PRODUCT *c, ACC sum) { c[0] = (I32)sum; }
 #else
 typedef T PRODUCT;
-#define STORE_PRODUCT STORE
+FUNC void gemm_store(GLOBAL PRODUCT *c, ACC sum) { STORE(c, 0, sum); }
 #endif
 /* An element of C a work item: for integers and for small products. */
 KERNEL4(gemm_plain, gemm_params, PRODUCT, out, const T, in0, const T, in1, const T, bias)
@@ -46,7 +46,7 @@ KERNEL4(gemm_plain, gemm_params, PRODUCT, out, const T, in0, const T, in1, const
         ACC sum = p.has_bias ? (ACC)LOAD(bias, p.bias_offset + j) : 0;
         for (I64 k = 0; k < p.k; k++) sum += (ACC)LOAD(a, k * p.a_col) * (ACC)LOAD(b, k * p.b_row);
         if (p.accumulate) sum += (ACC)LOAD(c, 0);
-        STORE_PRODUCT(c, 0, sum);
+        gemm_store(c, sum);
     }
 }
 #endif

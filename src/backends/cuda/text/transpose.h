@@ -5,7 +5,7 @@
  * a tile has one more element, so that those of a column are in different banks of the memory. */
 KERNEL2(transpose, transpose_params, T, out, const T, x)
 {
-    enum { SIDE = TRANSPOSE_SIDE(sizeof(T)), STEP = TRANSPOSE_TEAM / SIDE };
+    enum { SIDE = sizeof(T) > 4 ? TRANSPOSE_WIDE_SIDE : TRANSPOSE_SIDE, STEP = TRANSPOSE_TEAM / SIDE };
     SHARED T tiles[HAUL_BLOCK / TRANSPOSE_TEAM][SIDE][SIDE + 1];
     const int team = (int)threadIdx.x / TRANSPOSE_TEAM, me = (int)threadIdx.x % TRANSPOSE_TEAM;
     const int near = me % SIDE, far = me / SIDE;
