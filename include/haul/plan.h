@@ -26,8 +26,9 @@
  * (docs/guide.md, Machines). The placement whose operations and copies have the smallest sum is found first. On the CPU
  * and one other device it is the cheapest one; with more devices, and with memory limits, it is the best one that a
  * search finds. It comes with a lower bound for the sums of all placements and the proof of it, which haul_plan_save
- * writes and `haul plan --verify` checks. Devices and links work at the same time, so a step can take less than the sum:
- * a second search looks for the shortest step, and its placement becomes the plan if it is more than 3 % shorter. */
+ * writes and `haul plan --verify` checks. Devices and links work at the same time, so a step can take less than the
+ * sum: a second search looks for the shortest step, and its placement becomes the plan if it is more than 3 % shorter.
+ */
 #ifndef HAUL_PLAN_H
 #define HAUL_PLAN_H
 
@@ -117,9 +118,9 @@ typedef struct haul_plan_candidate {
 /* The candidates, those that fit first, then the fastest. Fills at most `capacity` of `out`, which may be NULL for 0,
  * and returns how many there are; -1 on failure.
  *
- * If the devices can be used and the plan was made with the network, each candidate was tried in a dry run: `step_ms` is
- * that of the operations and copies that it made, and the peaks are those of haul_memory_stats.peak_allocated, memory
- * from before included. Otherwise both are the model's, whose peaks count what the operations use. */
+ * If the devices can be used and the plan was made with the network, each candidate was tried in a dry run: `step_ms`
+ * is that of the operations and copies that it made, and the peaks are those of haul_memory_stats.peak_allocated,
+ * memory from before included. Otherwise both are the model's, whose peaks count what the operations use. */
 HAUL_API int haul_plan_candidates(haul_plan *plan, haul_plan_candidate *out, int capacity);
 
 /* Put the plan into force on the calling thread until the scope is popped: parameters, buffers and gradients of the
