@@ -29,11 +29,15 @@ typedef float  F32;
 #define RARE_FUNC FUNC
 #endif
 #define HAS_VECTORS 1
-/* clang makes vectors of 32 bytes where 64 are possible, unless a pragma gives the elements of a vector. That also
- * allows it to change the order of additions, so a loop with it must not add floats up. */
+/* The turns of a loop do not depend on one another, also where a result is in the place of an operand. Without the
+ * pragma clang compares the addresses, and then computes element by element. clang makes vectors of 32 bytes where 64
+ * are possible, unless a pragma gives the elements of a vector. The pragmas also allow it to change the order of
+ * additions, so a loop with them must not add floats up. */
 #if CHUNKED && defined(__clang__) && defined(__AVX512F__) &&                                                           \
     (defined(HAUL_KERNEL_DTYPE_f32) || defined(HAUL_KERNEL_DTYPE_f16) || defined(HAUL_KERNEL_DTYPE_bf16))
-#define VECTOR_LOOP _Pragma("clang loop vectorize_width(16)")
+#define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety) vectorize_width(16)")
+#elif CHUNKED && defined(__clang__)
+#define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define VECTOR_LOOP
 #endif

@@ -259,6 +259,17 @@ static haul_tensor *room_for(const haul__convolution *v, const planes *to, int64
     return haul__temporary(v->call, haul__sum_dtype(v->settings.dtype), &shape);
 }
 
+/* On processors, planes that are copied as they are need one item each in the place of one for each row. */
+static void join_rows(conv2d_pad_params *p, const haul_device *device)
+{
+    if (haul__device_shares_tiles(device) ||
+        p->phases_h * p->phases_w * p->mul_h * p->mul_w * p->div_h * p->div_w != 1 || p->top || p->left ||
+        p->rows != p->h || p->columns != p->w)
+        return;
+    p->columns = p->w = p->h * p->w;
+    p->rows = p->h = 1;
+}
+
 /* Copies images of `t` from `first` on into `room`. */
 static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes *to, const conv2d_pad_params *how,
                        haul_tensor *room, int64_t first, int64_t images, int64_t channels)
@@ -269,7 +280,8 @@ static haul_status pad(const haul__convolution *v, haul_tensor *t, const planes 
     p.columns = to->columns;
     p.phases_h = to->phases_h;
     p.phases_w = to->phases_w;
-    p.items = images * channels * to->phases_h * to->phases_w * to->rows + 1;
+    join_rows(&p, v->call->device);
+    p.items = images * channels * to->phases_h * to->phases_w * p.rows + 1;
     return haul__launch_kernel(v->call, HAUL__K_conv2d_pad, t->dtype, HAUL__OUT(room), HAUL__IN(t), HAUL__PARAMS(p),
                                .grain = at_least_one(GRAIN / 4 / at_least_one(p.columns)));
 }

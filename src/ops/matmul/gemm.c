@@ -70,6 +70,17 @@ TEMPLATE(gemm_store_row, R)
             if (R <= below)
             EXPAND(tile_store_row, R, c + R * p.c_row)
 END_TEMPLATE
+/* Tiles of few columns add to their first vector, or to two. */
+TEMPLATE(gemm_add_one, R)
+                t##R##0 = VFMA(VSPLAT(LOAD(a, row##R)), x0, t##R##0);
+END_TEMPLATE
+TEMPLATE(gemm_add_two, R)
+                {
+                    const V factor = VSPLAT(LOAD(a, row##R));
+                    t##R##0 = VFMA(factor, x0, t##R##0);
+                    t##R##1 = VFMA(factor, x1, t##R##1);
+                }
+END_TEMPLATE
 /* A tile of C a work item, those below one another first: they share a panel of B. */
 KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T, bias)
 {
@@ -85,7 +96,31 @@ KERNEL4(gemm_tile, gemm_params, T, out, const T, in0, const ACC, packed, const T
         const I64 row3 = M_MIN_OF(below, 3) * p.a_row, row4 = M_MIN_OF(below, 4) * p.a_row;
         const I64 row5 = M_MIN_OF(below, 5) * p.a_row;
         EXPAND(tile_zero)
-        for (I64 k = 0; k < p.k; k++) {
+        if (columns <= LANES) {
+            for (I64 k = 0; k < p.k; k++) {
+                const V x0 = VLOAD(b);
+                EXPAND(gemm_add_one, 0)
+                EXPAND(gemm_add_one, 1)
+                EXPAND(gemm_add_one, 2)
+                EXPAND(gemm_add_one, 3)
+                EXPAND(gemm_add_one, 4)
+                EXPAND(gemm_add_one, 5)
+                a += p.a_col;
+                b += TILE_WIDTH;
+            }
+        } else if (columns <= 2 * LANES) {
+            for (I64 k = 0; k < p.k; k++) {
+                const V x0 = VLOAD(b), x1 = VLOAD(b + LANES);
+                EXPAND(gemm_add_two, 0)
+                EXPAND(gemm_add_two, 1)
+                EXPAND(gemm_add_two, 2)
+                EXPAND(gemm_add_two, 3)
+                EXPAND(gemm_add_two, 4)
+                EXPAND(gemm_add_two, 5)
+                a += p.a_col;
+                b += TILE_WIDTH;
+            }
+        } else for (I64 k = 0; k < p.k; k++) {
             EXPAND(tile_load, b)
             EXPAND(tile_add, LOAD(a, row0), LOAD(a, row1), LOAD(a, row2), LOAD(a, row3), LOAD(a, row4), LOAD(a, row5))
             a += p.a_col;
