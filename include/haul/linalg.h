@@ -106,8 +106,8 @@ HAUL_API haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v)
  * singular values other than 0. NaN or an infinity makes the singular values of its matrix NaN. On failure
  * the results are failed tensors.
  *
- * For k above 64 it computes on the CPU, by LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it k
- * above 512 fails with HAUL_UNSUPPORTED.
+ * For k above 64 it computes on the CPU, by LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it
+ * k above 512 fails with HAUL_UNSUPPORTED.
  *
  * - a: [..., m, n]
  * - u: gets [..., m, k]
