@@ -39,8 +39,8 @@ bool bench_too_long(double expected, double until, char *why, size_t size)
     if (expected <= left)
         return false;
     if (left > 0)
-        snprintf(why, size, "needs about %s, and %s is left; --seconds gives more", text_seconds(expected),
-                 text_seconds_like(left, expected));
+        snprintf(why, size, "needs about %s, and %s is left; --seconds gives more",
+                 text_seconds_like(expected, expected), text_seconds_like(left, expected));
     else
         snprintf(why, size, "the time is used up; --seconds gives more");
     return true;

@@ -235,11 +235,9 @@ const command plan_command = {
     .usage = "[OPTION...] [-- TRAIN_OPTION...]",
     .description =
         "Finds for each operation of a training step the device, of the host and up to eight others, with which the "
-        "step is fastest, and says why. Nothing is computed: the times are those of the machine, and operations and "
-        "copies "
-        "count one after the other. The placement has the proof of a lower bound, which can be kept and checked: with "
-        "two "
-        "devices and without limits no other one is faster.",
+        "step is fastest, and says why. Nothing is computed: the times are those of the machine, and devices and links "
+        "work at the same time. The placement has the proof of a lower bound for the sum of operations and copies, "
+        "which can be kept and checked: with two devices and without limits no placement has a smaller sum.",
     .options = plan_rows,
     .option_count = sizeof plan_rows / sizeof *plan_rows,
     .operand = {.name = "TRAIN_OPTION",

@@ -210,8 +210,10 @@ const char *text_seconds_like(double seconds, double like)
         snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
     else if (like < 1)
         snprintf(out, TEXT_SIZE, "%.*f ms", seconds < 1e-3 ? 3 : 2, seconds * 1e3);
-    else
+    else if (like < 120)
         snprintf(out, TEXT_SIZE, "%.*f s", seconds < 1 ? 3 : 1, seconds);
+    else
+        snprintf(out, TEXT_SIZE, "%.1f min", seconds / 60);
     return out;
 }
 

@@ -416,11 +416,11 @@ static const option train_rows[] = {
     {.group = "Saving and continuing",
      .name = "resume",
      OPTION_FLAG_AT(train_options, resume),
-     .help = "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
-             "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
-             "--offload, --recompute, --workers, --threads, --log-every and --save-every may differ, and so may --data "
-             "if its "
-             "folder has moved. All other options must stay the same"},
+     .help =
+         "Continue the run in --run DIR with its options. --epochs may be raised; cosine and onecycle are then "
+         "rescaled; --patience, --device, --memory-limit, --spill, --spill-host, --spill-folder, --spill-file, "
+         "--offload, --recompute, --shard, --workers, --threads, --log-every and --save-every may differ, and so may "
+         "--data if its folder has moved. All other options must stay the same"},
     {.group = "Saving and continuing",
      .name = "allow-changed-data",
      OPTION_FLAG_AT(train_options, allow_changed_data),

@@ -19,7 +19,7 @@ typedef struct one_step {
 } one_step;
 
 /* Rows of the options for a step. It is the member `step` of the subcommand's struct. */
-#define ONE_STEP_MODEL_HELP "The network, for the data and with the optimizer that haul train has unless told otherwise"
+#define ONE_STEP_MODEL_HELP "The network, for the data and with the optimizer that haul train has by default"
 #define ONE_STEP_MODEL_ROW(group_, struct_, argument_)                                                                 \
     {                                                                                                                  \
         .group = group_, .name = "model", OPTION_TEXT_AT(struct_, step.model), .argument = argument_,                  \

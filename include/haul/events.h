@@ -117,12 +117,12 @@ HAUL_BEGIN
  *   the operation, "optimizer step", "next batch" that a loader is asked for, "batch made" by a loader), `node` (the
  * node whose gradient is computed)
  * - HAUL_EVENT_WORK_END: the same, `duration`
- * - HAUL_EVENT_COLLECTIVE_BEGIN: this rank begins an exchange with the other ranks of a group of several ones:
+ * - HAUL_EVENT_COLLECTIVE_BEGIN: this rank begins an exchange with the other ranks of its group:
  *   `operation`, `text` (the data, "bucket 2 of step 41"; may be ""), `command` (the number of the collective
  *   in its group)
  * - HAUL_EVENT_COLLECTIVE_END: the thread that began it has waited for it: the same, `bytes` (elements that this rank
- *   has sent to others), `time` (when it was over, which may be long before the event), `duration`. It counts also if
- *   it failed. Other work of the thread may begin and end between the two
+ *   has sent to others), `time` (when it was over, which may be long before the event), `duration`. The event
+ *   also comes if the exchange failed. Other work of the thread may begin and end between the two
  * - HAUL_EVENT_END: one more than the last bit */
 typedef enum haul_event_kind {
     HAUL_EVENT_NONE = 0,

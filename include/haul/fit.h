@@ -73,7 +73,7 @@ typedef struct haul_fit_result {
     double   bound_ms;             /* no allowed way that keeps the limit takes less, by the model */
     int64_t  peak_bytes;           /* highest use of the device's memory, memory from before included */
     int64_t  spilled_bytes;        /* bytes that go to host memory in a step */
-    double   spill_most_ms;        /* spilling makes a step longer by at most that: its copies, if nothing hid them */
+    double   spill_most_ms;        /* most by which spilling makes a step longer: its copies, if nothing hid them */
     double   unlimited_step_ms;    /* time of a step without a limit, in its own precision */
     int64_t  unlimited_peak_bytes; /* highest use of the device's memory then */
     int      recomputed_count;     /* segments that run again */

@@ -86,28 +86,28 @@ HAUL_API haul_status haul_lu(haul_tensor *a, haul_tensor **lu, haul_tensor **ord
  * - r: gets [..., k, n] */
 HAUL_API haul_status haul_qr(haul_tensor *a, haul_tensor **q, haul_tensor **r);
 
-/* a = v diag(w) v^T for symmetric matrices, by Jacobi's method: eigenvalues in ascending order, and orthonormal
- * eigenvectors as the columns of v, whose signs are arbitrary. Only elements on and below the diagonal of a are read.
- * The gradient through v needs distinct eigenvalues. NaN or an infinity makes the results of its matrix NaN. On
- * failure both results are failed tensors.
+/* a = v diag(w) v^T for symmetric matrices: eigenvalues in ascending order, and orthonormal eigenvectors as the columns
+ * of v, whose signs are arbitrary. Only elements on and below the diagonal of a are read. The gradient through v needs
+ * distinct eigenvalues. NaN or an infinity makes the results of its matrix NaN. On failure both results are failed
+ * tensors.
  *
- * For n above 64 it computes on the CPU, in one thread for each matrix: an a on another device is copied there, and the
- * results back, as events and ledgers count. LAPACK's syevd then takes the place of Jacobi's method, if there is a
- * LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without it some hundreds of rows take seconds, and n above 512 fails
- * with HAUL_UNSUPPORTED.
+ * Up to n = 64 Jacobi's method computes them on the device of a. For n above 64 it computes on the CPU, in one thread
+ * for each matrix: an a on another device is copied there, and the results back, as events and ledgers count. LAPACK's
+ * syevd then takes the place of Jacobi's method, if there is a LAPACK library (`haul devices`, `$HAUL_LAPACK`). Without
+ * it some hundreds of rows take seconds, and n above 512 fails with HAUL_UNSUPPORTED.
  *
  * - a: [..., n, n], symmetric
  * - w: gets the eigenvalues, [..., n]
  * - v: gets the eigenvectors, [..., n, n] */
 HAUL_API haul_status haul_eigh(haul_tensor *a, haul_tensor **w, haul_tensor **v);
 
-/* a = u diag(s) vt by one-sided Jacobi rotations: singular values in descending order, orthonormal columns of u and
- * rows of vt, whose signs are arbitrary. k is the smaller of m and n. The gradient through u and vt needs distinct
- * singular values other than 0. NaN or an infinity makes the singular values of its matrix NaN. On failure
- * the results are failed tensors.
+/* a = u diag(s) vt: singular values in descending order, orthonormal columns of u and rows of vt, whose signs are
+ * arbitrary. k is the smaller of m and n. The gradient through u and vt needs distinct singular values other than 0.
+ * NaN or an infinity makes the singular values of its matrix NaN. On failure the results are failed tensors.
  *
- * For k above 64 it computes on the CPU, by LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it
- * k above 512 fails with HAUL_UNSUPPORTED.
+ * Up to k = 64 one-sided Jacobi rotations compute them on the device of a. For k above 64 it computes on the CPU, by
+ * LAPACK's gesdd if there is a LAPACK library, as haul_eigh does. Without it k above 512 fails with
+ * HAUL_UNSUPPORTED.
  *
  * - a: [..., m, n]
  * - u: gets [..., m, k]

@@ -50,7 +50,8 @@ typedef struct haul_parallel haul_parallel;
  *   steps. Before the first step the module's parameters and buffers become those of rank 0.
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
- * the ranks, and, naming the difference, if the options or modules of the ranks differ. */
+ * the ranks, if .shard is neither 0 nor 1, and, naming the difference, if the options or modules of the ranks differ.
+ */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */
     HAUL__GUARD(group)
@@ -108,10 +109,11 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
  * bit-identical to those without shards. They are not cut, so the largest one limits how even the parts are. All ranks
  * call this function, with optimizers of the same parameters and settings, and it is the only one that makes steps.
  * State of other ranks' parameters, which a checkpoint has brought, is freed. Each rank sends its parameters to the
- * others, in addition to the gradients. Clip gradients before, after haul_grad_scaler_unscale if there is a scaler.
+ * others, in addition to the gradients. Clip gradients before this call. With a scaler, call haul_grad_scaler_unscale
+ * before that.
  *
- * Fails with HAUL_STATE unless haul_parallel_ready; what haul_optimizer_step fails with. If it fails on one of several
- * ranks, the others fail with its error. */
+ * Fails with HAUL_STATE unless haul_parallel_ready is true, and as haul_optimizer_step or haul_grad_scaler_step does.
+ * If it fails on one of several ranks, the others fail with its error. */
 HAUL_API haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer);
 
 /* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint. All ranks call it. The other

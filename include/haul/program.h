@@ -112,8 +112,8 @@ typedef struct haul_program {
  * - Two stores share bytes of the arena only if the last operation of one comes before the first operation of the
  *   other; or if they share all bytes, and the last operation of one is elementwise and has the other as its result.
  *   Here the operations of a fused command count as one.
- * - The memory is that of a followed step (haul/recording.h), in which neighbouring pointwise operations are fused on
- *   the CPU. docs/guide.md says how the environment turns that off. */
+ * - The memory is that of a followed step (haul/recording.h), in which pointwise operations, and reductions at their
+ *   end, are fused on the CPU. docs/guide.md says how the environment turns that off. */
 HAUL_API haul_status haul_program_record(haul_estimate_function *function, void *context, haul_program *out);
 
 /* Free what the program holds; it is empty afterwards. NULL and empty programs are ignored. */

@@ -87,7 +87,7 @@ typedef struct HAUL__DESIGNATED haul_recording_options {
  * order of a step that runs as it is, but for what moves: fused operations, and updates that come early; waits and
  * copies; modules' calls and labels while the function is called, again each time it is called; and no memory, once it
  * allocates nothing. Commands come when the function has returned, so their label is that around haul_recording_run.
- * There are no events for the work of backward passes.
+ * The work of backward passes has no events.
  *
  * What operations without a gradient make of parameters and buffers that the step does not write, for example casts of
  * frozen weights, is made once, and again when their elements change. The recording holds a reference to their memory.

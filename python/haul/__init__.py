@@ -158,9 +158,9 @@ class Parallel(_haul.Parallel):
 _haul._set_class("parallel", Parallel)
 
 
-def parallel(module, group=None, pieces=None, seed=0, scaler=None):
+def parallel(module, group=None, pieces=None, seed=0, scaler=None, shard=0):
     """Data parallel training of a module by the ranks of a group, which is group_get("auto") if it is omitted."""
-    made = _haul.parallel_new(module, group=group, pieces=pieces, seed=seed, scaler=scaler)
+    made = _haul.parallel_new(module, group=group, pieces=pieces, seed=seed, scaler=scaler, shard=shard)
     made.module_ = module
     return made
 

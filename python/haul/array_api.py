@@ -41,7 +41,7 @@ def can_cast(from_, to, /):
 def isdtype(dtype, kind):
     for k in kind if isinstance(kind, tuple) else (kind,):
         if k not in _KINDS and not isinstance(k, haul.DType):
-            raise ValueError(f"'{k}' is no kind of dtypes; one of {', '.join(_KINDS)} is expected")
+            raise ValueError(f"'{k}' is not a kind of dtypes; one of {', '.join(_KINDS)} is expected")
         if dtype in _KINDS.get(k, (k,)):
             return True
     return False

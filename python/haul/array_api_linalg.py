@@ -1,5 +1,5 @@
-"""The linear algebra of the array API standard: xp.linalg. Only what the library has: no cross, matrix_rank, and norms by
-singular values."""
+"""The linear algebra of the array API standard: xp.linalg. It has the functions of the library; cross and matrix_rank are
+missing."""
 
 from collections import namedtuple
 

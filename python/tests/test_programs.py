@@ -307,7 +307,7 @@ class Parallel(unittest.TestCase):
         nets[1].load_state_dict(nets[0].state_dict())
         optimizers = [optim.sgd(net, 0.1) for net in nets]
         haul.mse_loss(nets[0](x), y).backward()
-        parallel = haul.parallel(nets[1], group=haul.group_get("none"), pieces=4, seed=1)
+        parallel = haul.parallel(nets[1], group=haul.group_get("none"), pieces=4, seed=1, shard=1)
         self.assertEqual((parallel.first(), parallel.count()), (0, 4))
         for k in range(4):
             part = slice(2 * k, 2 * k + 2)
@@ -315,8 +315,8 @@ class Parallel(unittest.TestCase):
                 parallel.backward(haul.mse_loss(nets[1](x[part]), y[part], reduction="sum"), 2)
         self.assertTrue(parallel.ready())
         self.assertAlmostEqual(parallel.loss().item(), haul.mse_loss(nets[0](x), y).item(), places=5)
-        for optimizer in optimizers:
-            optimizer.step()
+        optimizers[0].step()
+        parallel.step(optimizers[1])
         for a, b in zip(nets[0].parameters(), nets[1].parameters()):
             self.assertLess((a - b).abs().max().item(), 1e-6)
         with self.assertRaises(ValueError):

@@ -36,8 +36,8 @@ bool pieces_suit(const train_options *o)
                   {o->devices != NULL, "--devices", "leave one of them out"}};
     if (!o->pieces && o->shard && !o->resume) {
         complain(
-            "--shard 1 divides the optimizer's state among ranks, and needs --pieces; give both, and start several "
-            "ranks: mpirun -n 2 haul train ... --shard 1");
+            "--shard 1 divides the optimizer's state among ranks, and one process has no pieces; start several ranks, "
+            "mpirun -n 2 haul train ... --shard 1, or give --pieces");
         return false;
     }
     if (!o->pieces)
