@@ -412,7 +412,7 @@ PyObject *haulpy_to_device(PyObject *self, PyObject *args, PyObject *names)
         PyErr_SetString(PyExc_ValueError, "stream: None is expected; the library orders its own work");
         return NULL;
     }
-    return PyObject_CallMethod(self, "to", "O", device);
+    return PyObject_CallMethod(self, "to", "(O)", device);
 }
 
 static PyObject *get_requires_grad(PyObject *self, void *unused)

@@ -312,7 +312,7 @@ PyObject *haulpy_numpy(PyObject *self, PyObject *args, PyObject *names)
     (void)names;
     PyObject *view = PyMemoryView_FromObject(self);
     PyObject *numpy = view ? PyImport_ImportModule("numpy") : NULL;
-    PyObject *array = numpy ? PyObject_CallMethod(numpy, "asarray", "O", view) : NULL;
+    PyObject *array = numpy ? PyObject_CallMethod(numpy, "asarray", "(O)", view) : NULL;
     Py_XDECREF(numpy);
     Py_XDECREF(view);
     return array;

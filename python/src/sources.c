@@ -161,12 +161,12 @@ static bool report_progress(void *context, int64_t bytes, int64_t total)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *value = PyObject_CallFunction(context, "LL", (long long)bytes, (long long)total);
-    int              stop = value && value != Py_None ? !PyObject_IsTrue(value) : 0;
-    if (!value)
+    const int        goes_on = !value ? -1 : value == Py_None ? 1 : PyObject_IsTrue(value);
+    if (goes_on < 0)
         haulpy_keep_exception("progress");
     Py_XDECREF(value);
     PyGILState_Release(gil);
-    return value && !stop;
+    return goes_on > 0;
 }
 
 /* _fetch(url, sha256, folder, limit, stall, cache_limit, progress): the path. */

@@ -9,6 +9,7 @@
 #include "base/fnv.h"
 #include "base/system/clock.h"
 #include "base/text/plain.h"
+#include "core/trial.h"
 #include "events/events.h"
 #include "group/thread.h"
 
@@ -311,6 +312,10 @@ static haul__work *pass_on(haul__work *w)
 
 haul__work *haul__work_start(haul__work *w)
 {
+    if (haul__refuse_followed(w->name, "talks to other ranks")) {
+        haul__work_drop(w);
+        return NULL;
+    }
     w->phase = w->collective ? FRESH : 1;
     w->begun_ns = haul__system_ns();
     if (haul__is_dry()) {

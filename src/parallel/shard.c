@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/text/plain.h"
 #include "core/tensor.h"
+#include "core/trial.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/mark.h"
 
@@ -267,6 +268,8 @@ static haul_status share_parameters(const haul__shards *s)
 
 haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_grad_scaler *scaler)
 {
+    if (haul__refuse_followed(STEP, "talks to other ranks"))
+        return haul_error_status();
     haul_scope *scope = haul__flat_scope();
     if (!scope)
         return haul_error_status();
@@ -375,7 +378,12 @@ static haul_status bring(const haul__shards *s, const haul_optimizer *o, int ite
     const bool             takes_part = rank == 0 || rank == owner;
     haul__snprintf(what, sizeof what, "the state of %.80s", s->flat->items[item].name);
     char       *room = haul__malloc(takes_part ? (size_t)all + 1 : 1);
-    haul_status status = room && e ? HAUL_OK : haul__fail_memory(GATHER, (size_t)all);
+    haul_status status = room ? HAUL_OK : haul__fail_memory(GATHER, (size_t)all);
+    if (!e)
+        status = haul__fail(HAUL_STATE, GATHER, "optimizer",
+                            "the optimizer does not have the parameter '%.80s'; make it for the same parameters on all "
+                            "ranks",
+                            s->flat->items[item].name);
     if (!status && rank == owner)
         status = read_states(e, c->states, room, bytes);
     sent[0] = rank == owner ? all : 0;
@@ -414,6 +422,8 @@ static haul_status bring_all(const haul__shards *s, const haul_optimizer *o, car
 haul_status haul__shards_gather(const haul__shards *s, haul_optimizer *o)
 {
     const size_t count = (size_t)s->flat->parameters * (size_t)ranks_of(s);
+    if (haul__refuse_followed(GATHER, "talks to other ranks"))
+        return haul_error_status();
     if (haul__is_dry())
         return HAUL_OK;
     card       *cards = haul__calloc(count, sizeof *cards);

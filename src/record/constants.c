@@ -41,12 +41,12 @@ static void count_writers(search *x)
     }
 }
 
-/* Nothing but its attributes and operands decides what the call gives. */
+/* Nothing but its attributes and the operands of this process decides what the call gives. */
 static bool is_function(const haul__program_call *c)
 {
     const haul__operation *o = c->operation;
-    return o->compute && !o->varies && !o->is_custom && !o->random_at && !o->blocks_at && !c->form.into &&
-           !c->form.writes && haul__device_computes(c->device);
+    return o->compute && !o->varies && !o->is_custom && !o->between_ranks && !o->random_at && !o->blocks_at &&
+           !c->form.into && !c->form.writes && haul__device_computes(c->device);
 }
 
 static bool may_be_constant(const search *x, int64_t store, bool is_prepared)

@@ -79,7 +79,8 @@ static bool can_fail(const gathering *g, int64_t number)
 {
     const haul__program_order *order = g->f.order;
     const haul__program_call  *c = &g->f.log->calls[order->items[number].call];
-    return c->operation->is_custom || !haul__device_is_host(c->device) || order->items[number].checks;
+    return c->operation->is_custom || c->operation->between_ranks || !haul__device_is_host(c->device) ||
+           order->items[number].checks;
 }
 
 /* ---- chains ---- */

@@ -4,7 +4,7 @@
 . "$HAUL_SOURCE/tests/support/cli.sh" || exit 1
 [ -z "${HAUL_SANITIZE:-}" ] || { echo "sanitizers have an allocator of their own"; exit 77; }
 # Libraries that end the program where memory is exhausted are left out.
-export OCL_ICD_VENDORS=none HAUL_CUDA_LIBRARIES=/nowhere HAUL_WITHOUT=onednn HAUL_NUM_THREADS=2
+export OCL_ICD_VENDORS=none HAUL_CUDA_LIBRARIES=/nowhere HAUL_LAPACK=/nowhere HAUL_WITHOUT=onednn HAUL_NUM_THREADS=2
 
 "$HAUL_CC" -O1 -shared -fPIC -o fail_malloc.so "$HAUL_SOURCE/tests/support/preload/fail_malloc.c" || exit 1
 

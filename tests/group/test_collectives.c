@@ -285,6 +285,70 @@ static void test_collectives__bad_calls_are_refused(void **state)
                        "cannot be divided among");
 }
 
+typedef struct followed {
+    haul_tensor *x, *sum, *kept;
+} followed;
+
+/* What the other ranks broadcast is a constant, and only rank 0 changes its buffer. */
+static haul_status followed_step(void *context)
+{
+    const followed *f = context;
+    haul_tensor    *mine = rank == 0 ? haul_mul_scalar(f->x, 1) : haul_zeros(HAUL_F32, HAUL_SHAPE(4));
+    haul_tensor    *both = haul_add(haul_broadcast(mine, 0, group), haul_all_reduce(f->kept, group));
+    return haul_copy_into(f->sum, haul_mul_scalar(both, 2));
+}
+
+static void test_collectives__are_made_in_each_followed_step(void **state)
+{
+    (void)state;
+    enum { RUNS = 6 };
+    followed              f = {.x = haul_zeros(HAUL_F32, HAUL_SHAPE(4)),
+                               .sum = haul_zeros(HAUL_F32, HAUL_SHAPE(4)),
+                               .kept = haul_zeros(HAUL_F32, HAUL_SHAPE(4))};
+    haul_recording       *r = haul_recording_new(followed_step, &f);
+    haul_recording_report report;
+    haul_group_properties before, after;
+    check(haul_group_describe(group, &before));
+    for (int i = 0; i < RUNS; i++) {
+        double got[4];
+        check(haul_fill_into(f.x, i + 1));
+        if (rank == 0)
+            check(haul_fill_into(f.kept, 10 * i));
+        check(haul_recording_run(r));
+        read(f.sum, got);
+        for (int k = 0; k < 4; k++)
+            assert_true(got[k] == 2.0 * (i + 1 + 10 * i));
+    }
+    check(haul_group_describe(group, &after));
+    assert_int_equal(after.collectives - before.collectives, 2 * RUNS);
+    check(haul_recording_report_get(r, &report));
+    assert_true(report.followed > 0);
+}
+
+static haul_status waiting_step(void *context)
+{
+    const followed *f = context;
+    haul_status     status = haul_group_barrier(group);
+    return status ? status : haul_add_scalar_into(f->sum, f->sum, 1);
+}
+
+/* A call that is not an operation, in a step: the step runs as it is, and makes the call once in each run. */
+static void test_collectives__other_calls_are_not_followed(void **state)
+{
+    (void)state;
+    enum { RUNS = 5 };
+    followed              f = {.sum = haul_zeros(HAUL_F32, HAUL_SHAPE(4))};
+    haul_recording       *r = haul_recording_new(waiting_step, &f);
+    haul_group_properties before, one, after;
+    check(haul_group_describe(group, &before));
+    check(haul_group_barrier(group));
+    check(haul_group_describe(group, &one));
+    for (int i = 0; i < RUNS; i++)
+        check(haul_recording_run(r));
+    check(haul_group_describe(group, &after));
+    assert_int_equal(after.collectives - one.collectives, RUNS * (one.collectives - before.collectives));
+}
+
 /* The last test, because the group cannot be used afterwards. */
 static void test_collectives__ranks_that_differ_get_an_error(void **state)
 {
@@ -316,6 +380,8 @@ int main(void)
         T(gradients_can_be_differentiated),
         T(bytes_between_ranks_are_counted),
         T(bad_calls_are_refused),
+        T(are_made_in_each_followed_step),
+        T(other_calls_are_not_followed),
         T(ranks_that_differ_get_an_error),
     };
     return cmocka_run_group_tests(tests, group_setup, NULL);

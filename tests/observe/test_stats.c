@@ -191,7 +191,7 @@ static void test_stats__names(void **state)
     assert_unknown("transfers.h2d_byte", "did you mean transfers.h2d_bytes or transfers.d2d_bytes?");
     assert_unknown("sync.wait", "did you mean sync.waits");
     assert_unknown("memory.peak", "names begin with memory.<device>., pinned.<device>., kernels.<device>., transfers., "
-                                  "sync., events., cache., host.; haul_stat_describe");
+                                  "groups., sync., events., cache., host.; haul_stat_describe");
     assert_unknown("memory..peak", "there is no statistic \"memory..peak\"");
     assert_unknown("memory.cpu.x.peak", "there is no statistic");
     assert_unknown("", "names begin with");

@@ -176,6 +176,8 @@ static haul_status settle(const haul__onnx_reader *r, const haul__field *field, 
     if (!haul__mul_size(t->count, haul_dtype_bits(t->dtype) / 8, &bytes))
         return haul__onnx_malformed(r, field->place, "a tensor has more bytes than can be counted");
     if (p->external) {
+        if (p->raw > 0)
+            return haul__onnx_malformed(r, field->place, "a tensor has its elements twice");
         if (!t->location || !*t->location)
             return haul__onnx_malformed(r, field->place, "a tensor is in another file, which is not named");
         return t->size && t->size != (uint64_t)bytes

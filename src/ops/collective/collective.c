@@ -301,7 +301,7 @@ static void gradient_scatter(haul__gradient *g)
 
 #define COLLECTIVE(title, kind, inferred, number)                                                                      \
     .name = title, .operands = {{.name = "x"}}, .results = {{.name = "y"}}, .infer = inferred,                         \
-    .compute = compute_##kind, .gradient = gradient_##kind, .extra = number,                                           \
+    .compute = compute_##kind, .gradient = gradient_##kind, .extra = number, .between_ranks = true,                    \
     .attributes_size = HAUL__ATTRIBUTES(collective_attributes)
 
 HAUL__OPERATION(all_reduce) = {COLLECTIVE("haul_all_reduce", reduce, infer_same, NULL), .dtypes = ALL_REDUCE_DTYPES,

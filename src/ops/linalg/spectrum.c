@@ -36,6 +36,11 @@ static task task_of(haul__call *c, haul_status (*jacobi)(haul__call *c))
     return t;
 }
 
+static int64_t smaller(const haul__spectrum *s)
+{
+    return s->m < s->n ? s->m : s->n;
+}
+
 static const void *form(void *of, int i)
 {
     const task *t = of;
@@ -86,9 +91,9 @@ static haul_status run(void *of, const haul__implementation *by, int64_t *refuse
 
 static const char *kernel_refuses(haul_device *device, const void *problem)
 {
+    const haul__spectrum *s = problem;
     (void)device;
-    (void)problem;
-    return NULL;
+    return s && smaller(s) > HAUL__JACOBI_MOST ? "it takes matrices of up to 512 rows or columns" : NULL;
 }
 
 static haul_status compute_kernel(void *of)
@@ -107,6 +112,13 @@ const haul__implementations haul__spectrum_implementations = {
 
 haul_status haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__call *c))
 {
-    task t = task_of(c, jacobi);
-    return haul__implement(c, &t);
+    task              t = task_of(c, jacobi);
+    const haul_status status = haul__implement(c, &t);
+    if (status != HAUL_UNSUPPORTED || smaller(&t.problem) <= HAUL__JACOBI_MOST)
+        return status;
+    return haul__fail(
+        HAUL_UNSUPPORTED, c->operation->name, "a",
+        "the smaller size of the matrices is %lld; LAPACK did not compute them, and without it at most %d "
+        "are supported; HAUL_DEBUG=dispatch says why",
+        (long long)smaller(&t.problem), (int)HAUL__JACOBI_MOST);
 }

@@ -83,5 +83,5 @@ run 1 train --data masks:whole --validation 0.2 --size 30
 complains "unet needs pictures [channels, height, width] whose sides are multiples of 4"
 
 # ---- plans ----
-plans unet scenes:64 join1 '"name":"haul_cat"'
+plans unet scenes:64 down1 '"name":"haul_cat"'
 finish
