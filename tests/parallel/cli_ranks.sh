@@ -78,7 +78,7 @@ own=$(value shards/log.jsonl done state_bytes) all=$(value shards/log.jsonl done
 check "rank 0 has about a third" test $((own * 100)) -lt $((all * 40))
 check "no state is there twice" test "$all" -lt $((90 * 1000 * 1000))
 run 2 train --data blobs:100 --shard 1
-check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state among ranks, and needs --pieces" err
+check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state among ranks, and one process has no pieces" err
 run 2 train --data blobs:100 --pieces 8 --shard 2
 check "two stages" grep -q -- "--shard" err
 
