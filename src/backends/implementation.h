@@ -60,7 +60,13 @@ typedef struct haul__spectrum {
     int64_t             a_offset, values_offset, left_offset, right_offset; /* elements */
 } haul__spectrum;
 
-/* Matrices of at most so many rows or columns are for kernels, on every device. */
+/* The smaller of both sizes of the matrices. */
+static inline int64_t haul__spectrum_rank(const haul__spectrum *s)
+{
+    return s->m < s->n ? s->m : s->n;
+}
+
+/* The kernels take matrices whose smaller size is at most this, on every device. */
 enum { HAUL__SPECTRUM_SMALL = 64 };
 
 typedef enum haul__problem { HAUL__PROBLEM_GEMM, HAUL__PROBLEM_CONV2D, HAUL__PROBLEM_SPECTRUM } haul__problem;

@@ -36,11 +36,6 @@ static task task_of(haul__call *c, haul_status (*jacobi)(haul__call *c))
     return t;
 }
 
-static int64_t smaller(const haul__spectrum *s)
-{
-    return s->m < s->n ? s->m : s->n;
-}
-
 static const void *form(void *of, int i)
 {
     const task *t = of;
@@ -70,7 +65,7 @@ static haul_status run_library(haul__stream *stream, const haul__command *comman
 static haul_status run(void *of, const haul__implementation *by, int64_t *refused)
 {
     const task   *t = of;
-    const int     results = t->problem.svd ? 3 : 2;
+    const int     results = t->call->result_count;
     haul__region  buffers[RESULTS + 1];
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
                              .operation = t->call->operation->name,
@@ -93,7 +88,7 @@ static const char *kernel_refuses(haul_device *device, const void *problem)
 {
     const haul__spectrum *s = problem;
     (void)device;
-    return s && smaller(s) > HAUL__JACOBI_MOST ? "it takes matrices of up to 512 rows or columns" : NULL;
+    return s && haul__spectrum_rank(s) > HAUL__JACOBI_MOST ? "it takes matrices of up to 512 rows or columns" : NULL;
 }
 
 static haul_status compute_kernel(void *of)
@@ -114,11 +109,11 @@ haul_status haul__spectrum_compute(haul__call *c, haul_status (*jacobi)(haul__ca
 {
     task              t = task_of(c, jacobi);
     const haul_status status = haul__implement(c, &t);
-    if (status != HAUL_UNSUPPORTED || smaller(&t.problem) <= HAUL__JACOBI_MOST)
+    if (status != HAUL_UNSUPPORTED || haul__spectrum_rank(&t.problem) <= HAUL__JACOBI_MOST)
         return status;
     return haul__fail(
         HAUL_UNSUPPORTED, c->operation->name, "a",
         "the smaller size of the matrices is %lld; LAPACK did not compute them, and without it at most %d "
         "are supported; HAUL_DEBUG=dispatch says why",
-        (long long)smaller(&t.problem), (int)HAUL__JACOBI_MOST);
+        (long long)haul__spectrum_rank(&t.problem), (int)HAUL__JACOBI_MOST);
 }

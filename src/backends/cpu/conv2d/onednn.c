@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/cpu/find.h"
 #include "backends/cpu/gemm/tiles.h"
 #include "backends/cpu/level.h"
 #include "base/system/fork.h"
@@ -72,13 +73,6 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool find(void *library, const char *name, void *function)
-{
-    void *address = dlsym(library, name);
-    memcpy(function, &address, sizeof address); /* data to function pointer, as POSIX allows */
-    return address != NULL;
-}
-
 /* Keeps the library to the instructions that $HAUL_CPU_LEVEL allows. It fails if the library has computed something
  * before. */
 static bool limit_instructions(void)
@@ -95,9 +89,9 @@ static bool limit_instructions(void)
 static void open_library(void)
 {
     void *library = dlopen(HAUL_ONEDNN_SONAME, RTLD_NOW | RTLD_LOCAL);
-    bool  found = library && find(library, "omp_get_max_threads", &dnnl.threads) &&
-                 find(library, "omp_set_num_threads", &dnnl.set_threads);
-#define X(name) found = found && find(library, #name, &dnnl.name);
+    bool  found = library && haul__cpu_find(library, "omp_get_max_threads", &dnnl.threads) &&
+                 haul__cpu_find(library, "omp_set_num_threads", &dnnl.set_threads);
+#define X(name) found = found && haul__cpu_find(library, #name, &dnnl.name);
     FUNCTIONS(X)
 #undef X
     dnnl.usable = found && limit_instructions() && dnnl.dnnl_engine_create(&dnnl.engine, dnnl_cpu, 0) == dnnl_success;

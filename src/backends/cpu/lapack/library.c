@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "backends/cpu/find.h"
 #include "base/system/fork.h"
 #include "base/text/plain.h"
 #include "haul_config.h"
@@ -57,18 +57,10 @@ HAUL__AT_FORK(HAUL__FORK_LAPACK, .take = take_lock, .give = give_lock, .in_child
 
 /* ---- opening ---- */
 
-/* Looks in the library and in those that it is linked with. */
-static bool find(void *library, const char *name, void *function)
-{
-    void *address = dlsym(library, name);
-    memcpy(function, &address, sizeof address); /* data to function pointer, as POSIX allows */
-    return address != NULL;
-}
-
 static bool has_all(void *library)
 {
     bool found = true;
-#define X(name, arguments) found = found && find(library, #name "_", &functions.name);
+#define X(name, arguments) found = found && haul__cpu_find(library, #name "_", &functions.name);
 #include "backends/cpu/lapack/lapack.def"
 #undef X
     return found;
@@ -106,13 +98,13 @@ static void load(void)
     Dl_info     info;
     if (*reason)
         return;
-    find(library, "openblas_get_num_threads", &threads.openblas_get_num_threads);
-    find(library, "openblas_set_num_threads", &threads.openblas_set_num_threads);
-    find(library, "flexiblas_get_num_threads", &threads.flexiblas_get_num_threads);
-    find(library, "flexiblas_set_num_threads", &threads.flexiblas_set_num_threads);
-    find(library, "omp_get_max_threads", &threads.omp_get_max_threads);
-    find(library, "omp_set_num_threads", &threads.omp_set_num_threads);
-    find(library, "MKL_Set_Num_Threads_Local", &threads.MKL_Set_Num_Threads_Local);
+    haul__cpu_find(library, "openblas_get_num_threads", &threads.openblas_get_num_threads);
+    haul__cpu_find(library, "openblas_set_num_threads", &threads.openblas_set_num_threads);
+    haul__cpu_find(library, "flexiblas_get_num_threads", &threads.flexiblas_get_num_threads);
+    haul__cpu_find(library, "flexiblas_set_num_threads", &threads.flexiblas_set_num_threads);
+    haul__cpu_find(library, "omp_get_max_threads", &threads.omp_get_max_threads);
+    haul__cpu_find(library, "omp_set_num_threads", &threads.omp_set_num_threads);
+    haul__cpu_find(library, "MKL_Set_Num_Threads_Local", &threads.MKL_Set_Num_Threads_Local);
     void *function = dlsym(library, "dsyevd_");
     haul__snprintf(path, sizeof path, "%s", dladdr(function, &info) && info.dli_fname ? info.dli_fname : "LAPACK");
 }

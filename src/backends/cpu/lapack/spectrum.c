@@ -40,11 +40,6 @@ typedef struct run {
     atomic_bool                   failed;
 } run;
 
-static int64_t rank_of(const haul__spectrum *s)
-{
-    return s->m < s->n ? s->m : s->n;
-}
-
 static size_t element(const haul__spectrum *s)
 {
     return haul__dtype_size(s->dtype);
@@ -55,9 +50,9 @@ const char *haul__cpu_lapack_refuses(haul_device *device, const void *problem)
     const haul__spectrum *s = problem;
     const char           *reason;
     (void)device;
-    if (s && rank_of(s) <= HAUL__SPECTRUM_SMALL)
+    if (s && haul__spectrum_rank(s) <= HAUL__SPECTRUM_SMALL)
         return "the kernel takes matrices of up to 64 rows or columns";
-    if (s && (rank_of(s) > MOST_RANK || s->m > MOST_ELEMENTS / s->n))
+    if (s && (haul__spectrum_rank(s) > MOST_RANK || s->m > MOST_ELEMENTS / s->n))
         return "its integers have 32 bits, which are too few for matrices of this size";
     return haul__lapack(&reason) ? NULL : reason;
 }
@@ -88,7 +83,8 @@ static int32_t svd(const run *r, char *memory, int32_t work)
     void          *a = memory + at->a, *s = memory + at->values, *u = memory + at->left, *vt = memory + at->right;
     void          *room = memory + at->work;
     int32_t       *iwork = (int32_t *)(void *)(memory + at->integers);
-    const int32_t *m = INTEGER(r->s->n), *n = INTEGER(r->s->m), *k = INTEGER(rank_of(r->s)), *lwork = INTEGER(work);
+    const int32_t *m = INTEGER(r->s->n), *n = INTEGER(r->s->m), *k = INTEGER(haul__spectrum_rank(r->s)),
+                  *lwork = INTEGER(work);
     if (r->s->dtype == HAUL_F64)
         r->l->dgesdd("S", m, n, a, m, s, vt, m, u, k, room, lwork, iwork, info, 1);
     else
@@ -96,7 +92,7 @@ static int32_t svd(const run *r, char *memory, int32_t work)
     return info[0];
 }
 
-/* The elements from the first to below the last one of a row are finite. */
+/* True if the first `count` elements of a row are finite. */
 static bool is_finite(const char *row, int64_t count, haul_dtype dtype)
 {
     double sum = 0;
@@ -153,7 +149,7 @@ static void compute_matrix(run *r, int64_t i, char *memory)
 {
     const haul__spectrum *s = r->s;
     const size_t          size = element(s);
-    const int64_t         k = rank_of(s), of_u = s->m * k, of_vt = s->svd ? k * s->n : 0;
+    const int64_t         k = haul__spectrum_rank(s), of_u = s->m * k, of_vt = s->svd ? k * s->n : 0;
     const char           *a = address(s->a, s->a_offset, i * s->m * s->n, size);
     char                 *values = address(s->values, s->values_offset, i * k, size);
     char                 *left = address(s->left, s->left_offset, i * of_u, size);
@@ -202,7 +198,7 @@ static size_t place(size_t *used, int64_t count, size_t size)
 static void lay_out(run *r)
 {
     const haul__spectrum *s = r->s;
-    const int64_t         k = rank_of(s);
+    const int64_t         k = haul__spectrum_rank(s);
     const size_t          size = element(s);
     size_t                used = 0;
     r->at.a = place(&used, s->m * s->n, size);
@@ -219,7 +215,7 @@ static void lay_out(run *r)
 static bool ask_sizes(run *r)
 {
     const haul__spectrum    *s = r->s;
-    const int64_t            k = rank_of(s), least = s->svd ? 4 * k * k + 7 * k : 1 + 6 * k + 2 * k * k;
+    const int64_t            k = haul__spectrum_rank(s), least = s->svd ? 4 * k * k + 7 * k : 1 + 6 * k + 2 * k * k;
     _Alignas(ALIGNMENT) char answer[4 * ALIGNMENT] = {0};
     r->at = (slot){.work = ALIGNMENT, .integers = (size_t)2 * ALIGNMENT};
     if (s->svd ? svd(r, answer, -1) : eigh(r, answer, -1, -1))
