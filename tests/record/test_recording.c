@@ -14,6 +14,7 @@
 #include "support/bits.h"
 #include "support/conformance/conformance.h"
 #include "support/devices/optimizers.h"
+#include "support/devices/program.h"
 
 enum { CLASSES = 4 };
 
@@ -191,13 +192,6 @@ static void make_step(training *eager, training *recorded, haul_recording *r, in
     const haul_random_state now = haul_random_state_get();
     assert_true(now.seed == after.seed && now.offset == after.offset);
     expect_same(eager, recorded, at);
-}
-
-static haul_recording_report report_of(const haul_recording *r)
-{
-    haul_recording_report report;
-    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
-    return report;
 }
 
 static const form forms[] = {

@@ -13,6 +13,7 @@
 
 #include "support/bits.h"
 #include "support/conformance/conformance.h"
+#include "support/devices/program.h"
 
 enum { ROWS = 6, LARGE = 200 };
 
@@ -86,13 +87,6 @@ static counts run_both(training *eager, training *recorded, haul_recording *r)
     return c;
 }
 
-static int64_t followed_of(const haul_recording *r)
-{
-    haul_recording_report report;
-    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
-    return report.followed;
-}
-
 static void test_are_computed_once(void **state)
 {
     (void)state;
@@ -110,7 +104,7 @@ static void test_are_computed_once(void **state)
             assert_int_equal(c.constant, 0);
             assert_true(c.all > 0);
         }
-        assert_int_equal(followed_of(r), 5);
+        assert_int_equal(report_of(r).followed, 5);
         haul_scope_pop(scope);
     }
 }
@@ -128,7 +122,7 @@ static void test_changes(void **state)
         eager.size = recorded.size = i / 12 % 2 ? LARGE : ROWS;
         run_both(&eager, &recorded, r);
     }
-    assert_int_equal(followed_of(r), 23);
+    assert_int_equal(report_of(r).followed, 23);
     haul_scope_pop(scope);
 }
 
@@ -144,7 +138,7 @@ static void test_are_made_again(void **state)
         const counts c = run_both(&eager, &recorded, r);
         assert_int_equal(c.constant > 0, i < 2 || i % 4 == 3 || (i % 4 == 0));
     }
-    assert_int_equal(followed_of(r), 6);
+    assert_int_equal(report_of(r).followed, 6);
     haul_scope_pop(scope);
 }
 
@@ -247,7 +241,7 @@ static void test_are_made_of_frozen_weights_once(void **state)
             assert_int_equal(tune_both(&eager, &recorded, r), all);
             assert_int_equal(tune_both(&eager, &recorded, r), fewer);
         }
-        assert_int_equal(followed_of(r), 11);
+        assert_int_equal(report_of(r).followed, 11);
         haul_scope_pop(scope);
     }
 }
@@ -302,7 +296,7 @@ static void test_are_made_of_weights_that_are_only_read(void **state)
             scale_weights(&recorded, 0.5);
         }
     }
-    assert_int_equal(followed_of(r), 11);
+    assert_int_equal(report_of(r).followed, 11);
     haul_scope_pop(scope);
 }
 
@@ -321,7 +315,7 @@ static void test_are_not_made_of_trained_weights(void **state)
     const int all = tune_both(&eager, &recorded, r);
     for (int i = 0; i < 3; i++)
         assert_int_equal(tune_both(&eager, &recorded, r), all);
-    assert_int_equal(followed_of(r), 4);
+    assert_int_equal(report_of(r).followed, 4);
     haul_scope_pop(scope);
 }
 

@@ -10,6 +10,7 @@
 
 #include "support/bits.h"
 #include "support/devices/fusion.h"
+#include "support/devices/program.h"
 
 typedef haul_tensor *reduction_fn(haul_tensor *x, bool whole);
 
@@ -144,15 +145,6 @@ static haul_status goes_on(void *context)
     (void)context;
     haul_tensor *y = haul_abs(given), *s = haul_sum(y, HAUL_AXES(1), .keepdim = true);
     return haul_tensor_check(haul_div(haul_exp(y), s));
-}
-
-static int64_t find(const haul_program *p, const char *name)
-{
-    for (int64_t i = 0; i < p->operation_count; i++)
-        if (!strcmp(p->operations[i].name, name))
-            return i;
-    fail_msg("there is no %s", name);
-    return -1;
 }
 
 static void test_reduction__that_does_not_fit_is_alone(void **state)

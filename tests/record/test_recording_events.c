@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "support/conformance/conformance.h"
+#include "support/devices/program.h"
 
 enum { ROWS = 5, MOST = 256, LINE = 160 };
 
@@ -69,13 +70,6 @@ static void run_watched(haul_recording *r, training *t, uint32_t kinds, seen *ou
     if (r ? haul_recording_run(r) : step(t))
         fail_msg("%s", haul_error_message());
     haul_events_unsubscribe(id);
-}
-
-static haul_recording_report report_of(const haul_recording *r)
-{
-    haul_recording_report report;
-    assert_int_equal(haul_recording_report_get(r, &report), HAUL_OK);
-    return report;
 }
 
 static void assert_same_lines(const seen *a, const seen *b)

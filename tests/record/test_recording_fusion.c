@@ -14,6 +14,7 @@
 #include "support/bits.h"
 #include "support/conformance/conformance.h"
 #include "support/devices/fusion.h"
+#include "support/devices/program.h"
 
 enum { INPUTS = 5, MOST = 32, KEPT = 4, RUNS = 4 };
 
@@ -392,27 +393,10 @@ static haul_status chain(void *context)
     return haul_tensor_check(haul_sum(d));
 }
 
-static haul_program recorded(haul_status (*function)(void *))
-{
-    haul_program p;
-    if (haul_program_record(function, NULL, &p))
-        fail_msg("%s", haul_error_message());
-    return p;
-}
-
 static const haul_program_store *result_of(const haul_program *p, int64_t operation)
 {
     const haul_program_operation *o = &p->operations[operation];
     return &p->stores[p->values[o->value + o->operand_count].store];
-}
-
-static int64_t find(const haul_program *p, const char *name)
-{
-    for (int64_t i = 0; i < p->operation_count; i++)
-        if (!strcmp(p->operations[i].name, name))
-            return i;
-    fail_msg("there is no %s", name);
-    return -1;
 }
 
 static void begin(haul_scope **scope)

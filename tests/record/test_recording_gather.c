@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "support/devices/fusion.h"
+#include "support/devices/program.h"
 
 static haul_tensor *given, *other, *written, *counter, *second_counter, *indices, *kept;
 
@@ -23,23 +24,6 @@ static void begin(haul_scope **scope)
     counter = haul_full(HAUL_I64, HAUL_SCALAR_SHAPE, 0);
     second_counter = haul_full(HAUL_I64, HAUL_SCALAR_SHAPE, 0);
     indices = haul_zeros(HAUL_I64, HAUL_SHAPE(4));
-}
-
-static haul_program recorded(haul_status (*function)(void *))
-{
-    haul_program p;
-    if (haul_program_record(function, NULL, &p))
-        fail_msg("%s", haul_error_message());
-    return p;
-}
-
-static int64_t find(const haul_program *p, const char *name)
-{
-    for (int64_t i = 0; i < p->operation_count; i++)
-        if (!strcmp(p->operations[i].name, name))
-            return i;
-    fail_msg("there is no %s", name);
-    return -1;
 }
 
 static int64_t chain_of(const haul_program *p, const char *name)
