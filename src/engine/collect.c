@@ -46,7 +46,6 @@ static haul_status collect_pass(const haul__kernel *kernel, const haul__launch *
     p->function = kernel->function;
     memcpy(p->params, l->params, l->params_size);
     p->out = l->outs[0];
-    p->in = l->ins[0];
     p->items = l->items;
     p->grain = l->grain;
     return HAUL_OK;

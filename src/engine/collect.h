@@ -18,7 +18,7 @@ typedef struct haul__collected {
 typedef struct haul__collected_pass {
     haul_kernel_function *function;
     unsigned char         params[512]; /* a copy */
-    haul_tensor          *out, *in;    /* the result and the first operand; borrowed */
+    haul_tensor          *out;         /* the result; borrowed */
     int64_t               items, grain;
 } haul__collected_pass;
 
@@ -31,7 +31,7 @@ typedef struct haul__collected_passes {
 /* From now on the thread puts the launch of the next call into `out`, whose count is 0 as long as there is none.
  * haul__collect_end goes back to what the thread did before. */
 uint32_t haul__collect_begin(haul__collected *out);
-uint32_t haul__collect_passes_begin(haul__collected_passes *out); /* the same with its launches */
+uint32_t haul__collect_passes_begin(haul__collected_passes *out); /* the same for a call with several launches */
 void     haul__collect_end(uint32_t before);
 
 static inline bool haul__collects(void)
@@ -39,7 +39,7 @@ static inline bool haul__collects(void)
     return haul__thread()->words[HAUL__DRY_RUN] == HAUL__COLLECTS;
 }
 
-/* Fails for a launch too many, and for one of another kind of kernel. */
+/* Fails if there are more launches than expected, or one of another kind of kernel. */
 haul_status haul__collect(const haul__kernel *kernel, const haul__launch *launch);
 
 #endif

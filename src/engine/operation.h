@@ -140,7 +140,7 @@ struct haul__operation {
     bool varies;              /* attributes may be others each time without changing operands, results or commands but
                                * for their params: settings of optimizers */
     bool   is_custom;         /* its functions are the program's (engine/custom) */
-    bool   between_ranks;     /* other ranks make the call, too, and the results depend on their operands */
+    bool   between_ranks;     /* all ranks make the call together, and its results depend on the operands of all */
     size_t attributes_size;
     size_t random_at;  /* where attributes have a haul_random_state that infer completes; 0: they have none */
     size_t blocks_at;  /* where they have the number of blocks, an int64_t, that infer takes from the generator;

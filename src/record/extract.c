@@ -246,7 +246,6 @@ static haul_status gather(extract *x)
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->out->stores[i].first = x->out->stores[i].last = -1;
     find_uses(x);
-    find_mentions(x);
     return HAUL_OK;
 }
 
@@ -446,9 +445,9 @@ static haul_status extract_program(extract *x, bool follows)
     if (x->apart && haul__program_find_constants(x->log, x->order, x->out, x->constant))
         return haul_error_status();
     find_uses(x);
-    find_mentions(x);
     if (follows && gather(x))
         return haul_error_status();
+    find_mentions(x);
     if (follows && haul__program_fuse(x->log, x->order, x->out, x->constant))
         return haul_error_status();
     find_lifetimes(x);

@@ -110,8 +110,8 @@ bool haul__fusing_is_end(const haul__fusing *x, int64_t number)
     const haul__ordered_call     *item = &x->order->items[number];
     const haul__program_call     *c = call_of(x, number);
     int                           passes = 0;
-    if (o->operand_count != 1 || o->result_count != 1 || o->view_of >= 0 || item->moved || !o->command_count ||
-        refusal(x, number))
+    if (!haul__reduce_has_tiles(c->operation) || o->operand_count != 1 || o->result_count != 1 || o->view_of >= 0 ||
+        item->moved || !o->command_count || refusal(x, number))
         return false;
     const haul_program_value *v = haul__fusing_values(x, number);
     haul_tensor               t;

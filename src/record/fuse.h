@@ -23,7 +23,7 @@ haul_status haul__fusing_begin(haul__fusing *f, const haul__program *log, const 
                                haul_program *p, const bool *constant);
 void        haul__fusing_end(haul__fusing *f);
 
-/* The operand or result `value` of an operation, results behind operands. */
+/* The operand or result `value` of an operation, results come after operands. */
 const haul_program_value *haul__fusing_values(const haul__fusing *f, int64_t number);
 bool                      haul__fusing_writes(const haul__fusing *f, int64_t number, int value);
 

@@ -16,45 +16,44 @@
 enum { REACH = 128, FEW = 64 };
 
 typedef struct gathering {
-    haul__fusing  f;
-    haul_program *p;
-    int64_t      *list; /* the operations so far, in their new order */
-    int64_t       count;
-    int64_t      *chain;                  /* of each operation: the first part of its chain; -1: none */
-    int64_t       parts[HAUL__MAX_CHAIN]; /* of the chain that is looked at, in their order */
-    int           part_count;
-    bool          moved;
+    haul__fusing f;
+    int64_t     *list; /* the operations so far, in their new order */
+    int64_t      count;
+    int64_t     *chain;                  /* of each operation: the first part of its chain; -1: none */
+    int64_t      parts[HAUL__MAX_CHAIN]; /* of the chain that is looked at, in their order */
+    int          part_count;
+    bool         moved;
 } gathering;
+
+/* True if both use the same memory; unless `any_use`, only if one of them writes it or is a view. */
+static bool meet(const gathering *g, int64_t a, int64_t b, bool any_use)
+{
+    const haul_program_operation *x = &g->f.p->operations[a], *y = &g->f.p->operations[b];
+    const haul_program_value     *of_x = haul__fusing_values(&g->f, a), *of_y = haul__fusing_values(&g->f, b);
+    const bool                    counts = any_use || x->view_of >= 0 || y->view_of >= 0;
+    for (int i = 0; i < x->operand_count + x->result_count; i++)
+        for (int k = 0; k < y->operand_count + y->result_count; k++)
+            if (of_x[i].store >= 0 && of_x[i].store == of_y[k].store &&
+                (counts || haul__fusing_writes(&g->f, a, i) || haul__fusing_writes(&g->f, b, k)))
+                return true;
+    return false;
+}
 
 /* True if the two must stay in their order: one of them writes memory that the other one uses. Views stay in their
  * place among all uses of their memory. */
 static bool conflict(const gathering *g, int64_t a, int64_t b)
 {
-    const haul_program_operation *x = &g->p->operations[a], *y = &g->p->operations[b];
-    const haul_program_value     *of_x = haul__fusing_values(&g->f, a), *of_y = haul__fusing_values(&g->f, b);
-    const bool                    is_view = x->view_of >= 0 || y->view_of >= 0;
-    for (int i = 0; i < x->operand_count + x->result_count; i++)
-        for (int k = 0; k < y->operand_count + y->result_count; k++)
-            if (of_x[i].store >= 0 && of_x[i].store == of_y[k].store &&
-                (is_view || haul__fusing_writes(&g->f, a, i) || haul__fusing_writes(&g->f, b, k)))
-                return true;
-    return false;
+    return meet(g, a, b, false);
 }
 
 static bool share_memory(const gathering *g, int64_t a, int64_t b)
 {
-    const haul_program_operation *x = &g->p->operations[a], *y = &g->p->operations[b];
-    const haul_program_value     *of_x = haul__fusing_values(&g->f, a), *of_y = haul__fusing_values(&g->f, b);
-    for (int i = 0; i < x->operand_count + x->result_count; i++)
-        for (int k = 0; k < y->operand_count + y->result_count; k++)
-            if (of_x[i].store >= 0 && of_x[i].store == of_y[k].store)
-                return true;
-    return false;
+    return meet(g, a, b, true);
 }
 
 static bool has_few_elements(const gathering *g, int64_t number)
 {
-    const haul_program_value *r = haul__fusing_values(&g->f, number) + g->p->operations[number].operand_count;
+    const haul_program_value *r = haul__fusing_values(&g->f, number) + g->f.p->operations[number].operand_count;
     int64_t                   count = 1;
     for (int d = 0; d < r->shape.ndim && count <= FEW; d++)
         count *= r->shape.dims[d];
@@ -65,11 +64,11 @@ static bool has_few_elements(const gathering *g, int64_t number)
  * whether it has run. */
 static bool is_seen(const gathering *g, int64_t number)
 {
-    const haul_program_operation *o = &g->p->operations[number];
+    const haul_program_operation *o = &g->f.p->operations[number];
     const haul_program_value     *values = haul__fusing_values(&g->f, number);
     for (int i = 0; i < o->operand_count + o->result_count; i++)
         if (haul__fusing_writes(&g->f, number, i) && values[i].store >= 0 &&
-            (g->p->stores[values[i].store].kind == HAUL_STORE_OUTSIDE || g->p->stores[values[i].store].outlives))
+            (g->f.p->stores[values[i].store].kind == HAUL_STORE_OUTSIDE || g->f.p->stores[values[i].store].outlives))
             return true;
     return false;
 }
@@ -107,22 +106,17 @@ static bool is_near(const gathering *g, int64_t number)
     return any;
 }
 
-/* A chain that a reduction ends already stays. */
-static bool is_whole(const gathering *g, int64_t end)
-{
-    int64_t count = 0;
-    for (int64_t at = 0; at < g->count; at++)
-        count += g->chain[g->list[at]] == g->chain[g->list[end]];
-    return count == g->part_count;
-}
-
-/* True if the chain may go behind all operations from `from` on. */
+/* True if the chain may go behind all operations from `from` on. A chain that already ends with a reduction, which is
+ * among them, stays where it is. */
 static bool may_go_later(const gathering *g, int64_t from)
 {
-    for (int64_t at = from; at < g->count; at++)
+    for (int64_t at = from; at < g->count; at++) {
+        if (g->chain[g->list[at]] == g->chain[g->parts[0]])
+            return false;
         for (int i = 0; i < g->part_count; i++)
             if (conflict(g, g->list[at], g->parts[i]) || (can_fail(g, g->list[at]) && is_seen(g, g->parts[i])))
                 return false;
+    }
     return true;
 }
 
@@ -180,7 +174,7 @@ static bool join(gathering *g, int64_t end, int64_t number, bool is_neighbour)
     } else if (may_go_earlier(g, end + 1, number)) {
         insert(g, end + 1, number);
         g->moved = true;
-    } else if (is_whole(g, end) && may_go_later(g, end + 1) && !has_views(g, end)) {
+    } else if (may_go_later(g, end + 1) && !has_views(g, end)) {
         move_parts(g);
         insert(g, g->count, number);
         g->moved = true;
@@ -231,7 +225,7 @@ haul_status haul__program_gather(const haul__program *log, haul__program_order *
                                  const bool *constant, bool *moved)
 {
     const size_t        room = (size_t)p->operation_count + 1;
-    gathering           g = {.p = p};
+    gathering           g = {.count = 0};
     haul__ordered_call *items = haul__calloc(room, sizeof *items);
     int64_t            *now = haul__calloc(room, sizeof *now);
     g.list = haul__calloc(room, sizeof *g.list);

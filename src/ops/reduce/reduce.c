@@ -437,12 +437,21 @@ haul_status haul__reduce(const haul__call *c, const haul__reduction *how, haul_t
 
 /* ---- in tiles ---- */
 
+static bool is_sum(const haul__operation *operation)
+{
+    return operation == &haul__operation_sum || operation == &haul__operation_mean;
+}
+
+bool haul__reduce_has_tiles(const haul__operation *operation)
+{
+    return is_sum(operation) || operation == &haul__operation_max || operation == &haul__operation_min;
+}
+
 int64_t haul__reduce_tile(const haul__operation *operation, const void *attributes, const haul_tensor *x, int *passes)
 {
     const haul__reduce_attributes *a = attributes;
-    const bool                     adds = operation == &haul__operation_sum || operation == &haul__operation_mean;
     reduce_params                  p;
-    if (!adds && operation != &haul__operation_max && operation != &haul__operation_min)
+    if (!haul__reduce_has_tiles(operation))
         return 0;
     if (!plan(&p, x, a->reduced) || p.stride != 1 || p.reduced || p.run < 2)
         return 0;
@@ -450,7 +459,7 @@ int64_t haul__reduce_tile(const haul__operation *operation, const void *attribut
     if (p.chunks == 1)
         return p.run <= MOST_ROW_WORK ? p.run : 0;
     /* A maximum begins with the first of all elements, which is not in each tile. The second pass is the last one. */
-    return adds && p.outputs == 1 && p.chunks <= 2 * ROW_WORK ? p.chunk * p.piece : 0;
+    return is_sum(operation) && p.outputs == 1 && p.chunks <= 2 * ROW_WORK ? p.chunk * p.piece : 0;
 }
 
 /* Items of one row become rows of their own. The last one may be shorter. */
@@ -486,7 +495,6 @@ void haul__reduce_run_tile(const haul__collected_pass *pass, void *out, void *x,
         return;
     rows = p;
     take_apart(&rows, rest);
-    rows.kept_strides[0] = each;
     pass->function(buffers, &rows, end, last);
 }
 

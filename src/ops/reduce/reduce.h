@@ -51,13 +51,16 @@ haul_status haul__sum_of_rows(const haul__call *c, haul_tensor *out, haul_tensor
 
 /* ---- in tiles: rows are reduced while they are in the caches (record/follow/chain.h) ---- */
 
+/* True for operations that haul__reduce_tile knows: sum, mean, max and min. */
+bool haul__reduce_has_tiles(const haul__operation *operation);
+
 /* How many elements of x, which is dense and row-major, a work item of the first pass reduces: those of item i begin at
  * i times that number. 0: the operation cannot take x in tiles. `*passes`: 1, or 2 if the first pass leaves partial
  * results. */
 int64_t haul__reduce_tile(const haul__operation *operation, const void *attributes, const haul_tensor *x, int *passes);
 
-/* Runs the first pass over items first .. last - 1, on `x`, where element `shift` of the operand is; negative: elements
- * before it have no memory. */
+/* Runs the first pass over items first .. last - 1. Element i of the operand is x[shift + i]; with a negative shift, x
+ * has only the elements from -shift on. */
 void haul__reduce_run_tile(const haul__collected_pass *pass, void *out, void *x, int64_t shift, int64_t first,
                            int64_t last);
 

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "engine/collect.h"
 #include "memory/dry_run/dry_run.h"
+#include "ops/reduce/reduce.h"
 #include "record/fuse.h"
 
 /* TILE_BYTES: of one result of a tile; a few of them fit the first cache. GAP: keeps results of a tile at different
@@ -79,7 +80,7 @@ static haul_status name_chain(const haul__variant *v, haul__chain *x)
 haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__chain *out)
 {
     size_t     tensors = 1;
-    const bool ends = haul__chain_end_is(v->calls[first + (size_t)count - 1].operation);
+    const bool ends = haul__reduce_has_tiles(v->calls[first + (size_t)count - 1].operation);
     *out = (haul__chain){.first = first, .count = count, .part_count = count - ends, .end_slot = -1};
     for (int i = 0; i < count; i++)
         tensors += (size_t)(v->calls[first + (size_t)i].count + v->calls[first + (size_t)i].result_count);
@@ -92,9 +93,7 @@ haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__ch
 
 void haul__chain_free(haul__chain *chain)
 {
-    if (chain->end)
-        haul__chain_end_free(chain->end);
-    haul__free(chain->end);
+    haul__chain_end_free(chain->end);
     haul__free(chain->parts);
     haul__free(chain->buffers);
     haul__free(chain->name);
@@ -174,29 +173,32 @@ static size_t largest_element(const haul__chain *x)
     return size;
 }
 
-/* A tile has whole rows. */
-static void fit_rows(haul__chain *x)
+static size_t aligned(size_t bytes)
 {
-    const int64_t each = x->end->each, whole = x->tile / each * each;
-    x->tile = whole ? whole : each;
-    x->slot_bytes = ((size_t)x->tile * largest_element(x) + 63) / 64 * 64 + GAP;
+    return (bytes + 63) / 64 * 64;
+}
+
+/* The elements of a tile. With an end it has whole rows. */
+static int64_t tile_of(const haul__chain *x, size_t size)
+{
+    const int64_t most = TILE_BYTES / (int64_t)size, each = x->end ? x->end->each : 1;
+    return most < each ? each : most / each * each;
 }
 
 /* A thread takes as many elements as it would of the longest of the launches, but fewer where there are many. */
 static void plan_tiles(const haul__variant *v, haul__chain *x)
 {
-    slots   s = {.count = 0};
-    int64_t grain = 0;
+    slots        s = {.count = 0};
+    int64_t      grain = 0;
+    const size_t size = largest_element(x);
     for (int i = 0; i < x->part_count; i++) {
         place_part(v, x, &s, i);
         grain = x->parts[i].launch.grain > grain ? x->parts[i].launch.grain : grain;
     }
     x->end_slot = x->end ? slot_of(&s, x->end->x) : -1;
     x->slots = s.count;
-    x->slot_bytes = TILE_BYTES + GAP;
-    x->tile = TILE_BYTES / (int64_t)largest_element(x);
-    if (x->end)
-        fit_rows(x);
+    x->tile = tile_of(x, size);
+    x->slot_bytes = aligned((size_t)x->tile * size) + GAP;
     x->items = x->parts[0].launch.params.items;
     grain /= x->count;
     grain = (grain + x->tile - 1) / x->tile;
@@ -212,12 +214,9 @@ static haul_status learn_end(haul__variant *v, haul__chain *x, haul__call *c)
     const haul_status status = haul__chain_end_learn(end, c);
     if (status) {
         haul__chain_end_free(end);
-        haul__free(end);
         return status;
     }
-    if (x->end)
-        haul__chain_end_free(x->end);
-    haul__free(x->end);
+    haul__chain_end_free(x->end);
     x->end = end;
     if (haul__chain_is_known(x))
         plan_tiles(v, x);
@@ -269,11 +268,6 @@ typedef struct run {
     const haul__chain *chain;
     atomic_bool        failed; /* there was no memory for a tile */
 } run;
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
 
 static size_t scratch_bytes(const haul__chain *x)
 {

@@ -4,12 +4,6 @@
 #include "base/alloc.h"
 #include "ops/reduce/reduce.h"
 
-bool haul__chain_end_is(const haul__operation *o)
-{
-    return o == &haul__operation_sum || o == &haul__operation_mean || o == &haul__operation_max ||
-           o == &haul__operation_min;
-}
-
 static haul_status take_partial(haul__chain_end *end)
 {
     const size_t bytes = end->passes.items[0].out->storage->bytes;
@@ -38,7 +32,9 @@ haul_status haul__chain_end_learn(haul__chain_end *end, haul__call *c)
 
 void haul__chain_end_free(haul__chain_end *end)
 {
-    haul__free(end->partial);
+    if (end)
+        haul__free(end->partial);
+    haul__free(end);
 }
 
 void haul__chain_end_run_tile(const haul__chain_end *end, void *tile, int64_t first, int64_t last)

@@ -12,12 +12,9 @@ typedef struct haul__chain_end {
     void                  *partial;
 } haul__chain_end;
 
-/* True for calls that can be an end. */
-bool haul__chain_end_is(const haul__operation *operation);
-
 /* Learns what the call, which has begun, would launch. */
 haul_status haul__chain_end_learn(haul__chain_end *end, haul__call *c);
-void        haul__chain_end_free(haul__chain_end *end);
+void        haul__chain_end_free(haul__chain_end *end); /* and its memory; NULL is ignored */
 
 /* Reduces elements first .. last - 1, of which element `first` is at `tile`; NULL: they are in the operand's memory. */
 void haul__chain_end_run_tile(const haul__chain_end *end, void *tile, int64_t first, int64_t last);

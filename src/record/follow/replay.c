@@ -346,10 +346,34 @@ static void draw(haul__variant *v, const haul__replayed *r)
     memcpy(attributes + r->operation->random_at, &state, sizeof state);
 }
 
-static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
+static void count_versions(const haul__call *c)
 {
+    for (uint64_t left = c->writes; left; left &= left - 1)
+        haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
+    for (int i = 0; i < c->result_count; i++)
+        if (c->results[i])
+            haul__storage_changed(c->results[i]->storage);
+}
+
+/* A run of the calls. */
+typedef struct run {
+    haul__variant *v;
+    haul_scope    *scope; /* of all calls: it restores the thread's settings, and temporaries of a call go with it */
+    haul__planned_scratch scratch;
+    haul__alloc_watch    *watch;
+    bool                  has_moved;     /* an update has computed before its place */
+    bool                  has_constants; /* those of the last run are there */
+} run;
+
+static void begin(run *x, const haul__replayed *r, haul__call *c)
+{
+    haul__variant      *v = x->v;
     haul_tensor *const *tensors = v->tensors + r->tensors;
     HAUL__ASSERT(r->tensors + (size_t)(r->count + r->result_count) <= v->tensor_count);
+    haul__call_settings_set(&r->form.settings);
+    haul__thread()->no_grad = true;
+    x->scratch.items = v->scratch + r->scratch;
+    x->scratch.count = v->in_blocks ? 0 : r->scratch_count;
     if (r->draws)
         draw(v, r);
     haul__call_begin(c, r->operation, v->attributes.bytes + r->form.attributes, r->count, r->result_count);
@@ -370,25 +394,6 @@ static void begin(haul__variant *v, const haul__replayed *r, haul__call *c)
         c->results[i] = tensors[r->count + i];
 }
 
-static void count_versions(const haul__call *c)
-{
-    for (uint64_t left = c->writes; left; left &= left - 1)
-        haul__storage_changed(c->operands[__builtin_ctzll(left)]->storage);
-    for (int i = 0; i < c->result_count; i++)
-        if (c->results[i])
-            haul__storage_changed(c->results[i]->storage);
-}
-
-/* A run of the calls. */
-typedef struct run {
-    haul__variant *v;
-    haul_scope    *scope; /* of all calls: it restores the thread's settings, and temporaries of a call go with it */
-    haul__planned_scratch scratch;
-    haul__alloc_watch    *watch;
-    bool                  has_moved;     /* an update has computed before its place */
-    bool                  has_constants; /* those of the last run are there */
-} run;
-
 /* Computes all calls of a chain, of which `r` is the first. */
 static haul_status compute_chain(run *x, const haul__replayed *r)
 {
@@ -397,11 +402,7 @@ static haul_status compute_chain(run *x, const haul__replayed *r)
     haul_status    status = HAUL_OK;
     for (int i = 0; i < chain->count && !status && !haul__is_dry() && !haul__chain_is_known(chain); i++) {
         haul__call c;
-        haul__call_settings_set(&r[i].form.settings);
-        haul__thread()->no_grad = true;
-        x->scratch.items = v->scratch + r[i].scratch;
-        x->scratch.count = v->in_blocks ? 0 : r[i].scratch_count;
-        begin(v, &r[i], &c);
+        begin(x, &r[i], &c);
         status = haul__chain_learn(v, chain, i, &c);
         haul__scope_empty(x->scope);
     }
@@ -410,15 +411,10 @@ static haul_status compute_chain(run *x, const haul__replayed *r)
 
 static haul_status compute_once(run *x, const haul__replayed *r)
 {
-    haul__call     c;
-    haul__variant *v = x->v;
+    haul__call c;
     if (r->chain >= 0)
         return compute_chain(x, r);
-    haul__call_settings_set(&r->form.settings);
-    haul__thread()->no_grad = true;
-    x->scratch.items = v->scratch + r->scratch;
-    x->scratch.count = v->in_blocks ? 0 : r->scratch_count;
-    begin(v, r, &c);
+    begin(x, r, &c);
     const bool        priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(&c);
     const haul_status status = r->operation->compute(&c);
     if (priced)
@@ -454,7 +450,7 @@ static haul_status refuse_frozen(const run *x, const haul__replayed *r)
                       is_host ? "host memory" : r->device->name, *module ? " by " : "", module);
 }
 
-/* Events and errors have the module whose forward function, or whose gradient, made the call. */
+/* Events and errors name the module whose forward function, or whose gradient, made the call. */
 static haul_status compute_in_module(run *x, const haul__replayed *r)
 {
     const char             *path = x->v->modules[r - x->v->calls].path;
