@@ -128,7 +128,7 @@ static haul_status begin(haul__onnx_run *run, haul_module *self, const haul_args
 {
     const haul__onnx_plan *plan = run->plan;
     for (int i = 0; i < plan->input_count; i++)
-        run->slots[plan->inputs[i]].tensor = args->x[i];
+        run->slots[plan->bodies->inputs[i]].tensor = args->x[i];
     for (int i = 0; i < plan->constant_count; i++) {
         const haul__onnx_constant *constant = &plan->constants[i];
         haul__onnx_slot           *slot = &run->slots[constant->value];
@@ -148,7 +148,7 @@ static haul_status begin(haul__onnx_run *run, haul_module *self, const haul_args
 static haul_tensor *finish(haul__onnx_run *run, haul_args *args)
 {
     for (int k = 0; k < run->plan->output_count; k++) {
-        const haul__onnx_slot *slot = &run->slots[run->plan->outputs[k]];
+        const haul__onnx_slot *slot = &run->slots[run->plan->bodies->outputs[k]];
         if (!slot->tensor && !slot->numbers) {
             haul__fail(HAUL_FORMAT, HAUL__ONNX_CALL, NULL, "result %d of the model is made by no node", k);
             return haul__result(NULL);

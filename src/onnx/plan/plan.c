@@ -19,16 +19,16 @@ typedef struct name {
 typedef struct planner {
     haul__onnx_plan *plan;
     const char      *path, *operation;
-    name            *names; /* those of a graph in a row, sorted once all are there */
-    int             *place; /* the next free one */
-    size_t           count;
+    name            *names;    /* as many as values: those of a graph in a row, sorted once all are there */
+    int             *last_use; /* of each value: the step of its body after which it is dropped */
+    int             *place;    /* the next free one */
 } planner;
 
 /* A graph in which names are looked for. */
 typedef struct names_of {
     const struct names_of *outer; /* the graph around it */
-    size_t                 first, count;
-    int                    step; /* the node that is being planned: what comes from it on is not made yet */
+    const haul__onnx_body *body;  /* its names are in the places of its values */
+    int                    step;  /* the node that is being planned: what comes from it on is not made yet */
 } names_of;
 
 static haul_status malformed(const planner *p, const char *text, const char *what)
@@ -54,10 +54,10 @@ static int compare(const void *a, const void *b)
 
 static const name *find(const planner *p, const names_of *graph, const char *text)
 {
-    size_t low = graph->first, high = graph->first + graph->count;
+    int low = graph->body->first_value, high = low + graph->body->value_count;
     while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int    order = strcmp(p->names[middle].text, text);
+        const int middle = low + (high - low) / 2;
+        const int order = strcmp(p->names[middle].text, text);
         if (!order)
             return &p->names[middle];
         if (order < 0)
@@ -71,7 +71,7 @@ static const name *find(const planner *p, const names_of *graph, const char *tex
 static int define(planner *p, const char *text, int step)
 {
     const int value = p->plan->value_count++;
-    p->names[p->count++] = (name){text, value, step};
+    p->names[value] = (name){text, value, step};
     return value;
 }
 
@@ -80,11 +80,16 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The model's inputs that are not initialisers: before version 4 of the format, initialisers were inputs, too. */
-static haul_status define_model_inputs(planner *p)
+static void define_input(planner *p, haul__onnx_body *body, const char *text)
 {
-    haul__onnx_plan        *plan = p->plan;
-    const haul__onnx_graph *g = &plan->model.graph;
+    *p->place++ = define(p, text, -1);
+    body->input_count++;
+}
+
+/* The model's inputs that are not initialisers: before version 4 of the format, initialisers were inputs, too. */
+static haul_status define_model_inputs(planner *p, haul__onnx_body *body)
+{
+    const haul__onnx_graph *g = body->graph;
     haul_status             status = HAUL_OK;
     const char            **tensors = haul__calloc(g->tensor_count + 1, sizeof *tensors);
     if (!tensors)
@@ -95,12 +100,12 @@ static haul_status define_model_inputs(planner *p)
     for (size_t i = 0; i < g->input_count && !status; i++) {
         if (bsearch(&g->inputs[i].name, tensors, g->tensor_count, sizeof *tensors, by_text))
             continue;
-        if (plan->input_count == HAUL_MAX_ARGUMENTS) {
+        if (body->input_count == HAUL_MAX_ARGUMENTS) {
             status = refuse(p, "has more than 8 inputs, the most of a module");
             continue;
         }
-        plan->input_infos[plan->input_count] = &g->inputs[i];
-        plan->inputs[plan->input_count++] = define(p, g->inputs[i].name, -1);
+        p->plan->input_infos[body->input_count] = &g->inputs[i];
+        define_input(p, body, g->inputs[i].name);
     }
     haul__free(tensors);
     return status;
@@ -111,14 +116,6 @@ static const haul__onnx_tensor *constant_of(const haul__onnx_node *node)
     const haul__onnx_attribute *a =
         !*node->domain && !strcmp(node->type, "Constant") ? haul__onnx_attribute_of(node, "value") : NULL;
     return a ? a->tensor : NULL;
-}
-
-static void define_inputs(planner *p, haul__onnx_body *body)
-{
-    body->inputs = p->place;
-    for (size_t i = 0; i < body->graph->input_count; i++)
-        *p->place++ = define(p, body->graph->inputs[i].name, -1);
-    body->input_count = (int)body->graph->input_count;
 }
 
 static void define_results(planner *p, const haul__onnx_graph *g)
@@ -137,16 +134,17 @@ static void define_results(planner *p, const haul__onnx_graph *g)
     }
 }
 
-static haul_status define_values(planner *p, haul__onnx_body *body, names_of *graph)
+static haul_status define_values(planner *p, haul__onnx_body *body)
 {
     haul__onnx_plan        *plan = p->plan;
     const haul__onnx_graph *g = body->graph;
+    const bool              nested = body != plan->bodies;
     body->first_value = plan->value_count;
-    graph->first = p->count;
-    if (body != plan->bodies)
-        define_inputs(p, body);
-    else if (define_model_inputs(p))
+    body->inputs = p->place;
+    if (!nested && define_model_inputs(p, body))
         return haul_error_status();
+    for (size_t i = 0; nested && i < g->input_count; i++)
+        define_input(p, body, g->inputs[i].name);
     for (size_t i = 0; i < g->tensor_count; i++)
         plan->constants[plan->constant_count++] = (haul__onnx_constant){.tensor = &g->tensors[i],
                                                                         .value = define(p, g->tensors[i].name, -1),
@@ -154,9 +152,8 @@ static haul_status define_values(planner *p, haul__onnx_body *body, names_of *gr
                                                                         .initializer = true};
     define_results(p, g);
     body->value_count = plan->value_count - body->first_value;
-    graph->count = p->count - graph->first;
-    qsort(p->names + graph->first, graph->count, sizeof *p->names, compare);
-    for (size_t i = graph->first + 1; i < p->count; i++)
+    qsort(p->names + body->first_value, (size_t)body->value_count, sizeof *p->names, compare);
+    for (int i = body->first_value + 1; i < plan->value_count; i++)
         if (!strcmp(p->names[i - 1].text, p->names[i].text))
             return malformed(p, p->names[i].text, "is made twice");
     return HAUL_OK;
@@ -175,8 +172,8 @@ static haul_status use(planner *p, const names_of *graph, const char *text, int 
         return malformed(p, text, is_result ? "is a result, but not made" : "is used, but not made");
     if (found->step >= graph->step)
         return malformed(p, text, "is used before it is made");
-    if (p->plan->last_use[found->value] < graph->step)
-        p->plan->last_use[found->value] = graph->step;
+    if (p->last_use[found->value] < graph->step)
+        p->last_use[found->value] = graph->step;
     *value = found->value;
     return HAUL_OK;
 }
@@ -204,12 +201,12 @@ static haul_status place_outputs(planner *p, haul__onnx_step *step, const names_
         const name *found = *step->node->outputs[i] ? find(p, graph, step->node->outputs[i]) : NULL;
         step->outputs[i] = found ? found->value : -1;
         if (found)
-            p->plan->last_use[found->value] = graph->step;
+            p->last_use[found->value] = graph->step;
     }
     return HAUL_OK;
 }
 
-/* What a graph gives back: a value of the model's graph that is not there is a result, but not made. */
+/* The results of a graph. A name that no value has is refused as a result that is not made. */
 static haul_status place_results(planner *p, haul__onnx_body *body, names_of *graph)
 {
     const haul__onnx_graph *g = body->graph;
@@ -229,10 +226,10 @@ static haul_status make_body(planner *p, const haul__onnx_graph *g, const names_
 {
     haul__onnx_plan *plan = p->plan;
     haul__onnx_body *body = &plan->bodies[plan->body_count++];
-    names_of         graph = {.outer = outer};
+    names_of         graph = {.outer = outer, .body = body};
     *body = (haul__onnx_body){.graph = g, .first_step = plan->step_count, .step_count = (int)g->node_count};
     plan->step_count += body->step_count;
-    haul_status status = define_values(p, body, &graph);
+    haul_status status = define_values(p, body);
     for (int n = 0; n < body->step_count && !status; n++) {
         haul__onnx_step *step = &plan->steps[body->first_step + n];
         *step = (haul__onnx_step){.node = &g->nodes[n],
@@ -264,22 +261,22 @@ static haul_status make_nested(planner *p, haul__onnx_step *step, const names_of
     return status;
 }
 
-/* Sorts the values of a body by the step after which they go. */
-static void sort_drops(haul__onnx_plan *plan, const haul__onnx_body *body)
+/* Sorts the values of a body by the step after which they are dropped. */
+static void sort_drops(const planner *p, const haul__onnx_body *body)
 {
-    haul__onnx_step *steps = plan->steps + body->first_step;
-    int             *next = plan->drops + body->first_value;
+    haul__onnx_step *steps = p->plan->steps + body->first_step;
+    int             *next = p->plan->drops + body->first_value;
     for (int v = body->first_value; v < body->first_value + body->value_count; v++)
-        if (plan->last_use[v] < body->step_count)
-            steps[plan->last_use[v]].drop_count++;
+        if (p->last_use[v] < body->step_count)
+            steps[p->last_use[v]].drop_count++;
     for (int s = 0; s < body->step_count; s++) {
         steps[s].drops = next;
         next += steps[s].drop_count;
         steps[s].drop_count = 0;
     }
     for (int v = body->first_value; v < body->first_value + body->value_count; v++)
-        if (plan->last_use[v] < body->step_count) {
-            haul__onnx_step *step = &steps[plan->last_use[v]];
+        if (p->last_use[v] < body->step_count) {
+            haul__onnx_step *step = &steps[p->last_use[v]];
             step->drops[step->drop_count++] = v;
         }
 }
@@ -290,10 +287,10 @@ static haul_status make_steps(planner *p)
     p->place = plan->places;
     if (make_body(p, &plan->model.graph, NULL))
         return haul_error_status();
-    plan->outputs = plan->bodies->outputs;
+    plan->input_count = plan->bodies->input_count;
     plan->output_count = plan->bodies->output_count;
     for (int i = 0; i < plan->body_count; i++)
-        sort_drops(plan, &plan->bodies[i]);
+        sort_drops(p, &plan->bodies[i]);
     return HAUL_OK;
 }
 
@@ -389,15 +386,13 @@ static haul_status allocate(planner *p)
     if (e.values > MOST_VALUES || e.places > MOST_VALUES || e.nodes > MOST_VALUES || e.constants > MOST_CONSTANTS)
         return refuse(p, "has more than 16,384 initialisers, or more values than Haul counts");
     p->names = haul__calloc(e.values + 1, sizeof *p->names);
+    p->last_use = haul__calloc(e.values + 1, sizeof *p->last_use);
     plan->bodies = haul__calloc(e.graphs, sizeof *plan->bodies);
     plan->steps = haul__calloc(e.nodes + 1, sizeof *plan->steps);
     plan->places = haul__calloc(e.places + 1, sizeof *plan->places);
-    plan->last_use = haul__calloc(e.values + 1, sizeof *plan->last_use);
     plan->drops = haul__calloc(e.values + 1, sizeof *plan->drops);
     plan->constants = haul__calloc(e.constants + 1, sizeof *plan->constants);
-    plan->inputs = haul__calloc(HAUL_MAX_ARGUMENTS, sizeof *plan->inputs);
-    return p->names && plan->bodies && plan->steps && plan->places && plan->last_use && plan->drops &&
-                   plan->constants && plan->inputs
+    return p->names && p->last_use && plan->bodies && plan->steps && plan->places && plan->drops && plan->constants
                ? HAUL_OK
                : haul__fail_memory(p->operation, e.values * sizeof *p->names);
 }
@@ -422,6 +417,7 @@ haul__onnx_plan *haul__onnx_plan_new(haul__onnx_model *model, const char *path, 
     if (!status)
         status = find_uses(&p);
     haul__free(p.names);
+    haul__free(p.last_use);
     if (!status)
         return p.plan;
     haul__onnx_plan_release(p.plan);
@@ -443,8 +439,6 @@ void haul__onnx_plan_release(haul__onnx_plan *plan)
     haul__free(plan->drops);
     haul__free(plan->steps);
     haul__free(plan->places);
-    haul__free(plan->last_use);
     haul__free(plan->constants);
-    haul__free(plan->inputs);
     haul__free(plan);
 }

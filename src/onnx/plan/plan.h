@@ -34,13 +34,11 @@ typedef struct haul__onnx_body {
 typedef struct haul__onnx_plan {
     atomic_int              refs; /* modules that have it: the loaded one and its clones */
     haul__onnx_model        model;
-    haul__onnx_body        *bodies;   /* the model's graph, then the nested ones */
-    haul__onnx_step        *steps;    /* of all bodies */
-    int                    *places;   /* the numbers of the steps' inputs and outputs, and of those of nested graphs */
-    int                    *last_use; /* of each value: the step of its body after which it goes */
-    int                    *drops;    /* the values of each body in the order of last_use */
+    haul__onnx_body        *bodies; /* the model's graph, then the nested ones */
+    haul__onnx_step        *steps;  /* of all bodies */
+    int                    *places; /* the numbers of the inputs and outputs of steps and of bodies */
+    int                    *drops;  /* the values of each body in the order in which steps drop them */
     haul__onnx_constant    *constants;
-    int                    *inputs, *outputs; /* values */
     int                     body_count, step_count, value_count, constant_count, input_count, output_count;
     const haul__onnx_value *input_infos[HAUL_MAX_DIMS]; /* the graph's descriptions of the inputs */
 } haul__onnx_plan;
