@@ -22,7 +22,22 @@ static haul__numbers *copy_numbers(haul__onnx_call *c, const haul__numbers *n)
     return copy;
 }
 
-/* Result k of a body, which the caller owns: a value that the body did not make is shared. */
+/* Makes what a slot holds the caller's: numbers are copied, a tensor that the run did not make is shared. */
+static haul_status own(haul__onnx_call *c, haul__onnx_slot *slot)
+{
+    if (slot->numbers && !(slot->numbers = copy_numbers(c, slot->numbers)))
+        return haul_error_status();
+    if (!slot->tensor || slot->made)
+        return HAUL_OK;
+    haul_tensor *y = haul_to(slot->tensor, slot->tensor->storage->device);
+    if (haul__failed(y))
+        return haul_error_status();
+    slot->tensor = y;
+    slot->made = true;
+    return HAUL_OK;
+}
+
+/* Result k of a body, which the caller owns: what the body made is handed over. */
 static haul_status take(haul__onnx_call *c, const haul__onnx_body *body, int k, haul__onnx_slot *out)
 {
     const int        value = body->outputs[k];
@@ -30,20 +45,11 @@ static haul_status take(haul__onnx_call *c, const haul__onnx_body *body, int k, 
     *out = (haul__onnx_slot){.tensor = NULL};
     if (!slot->tensor && !slot->numbers)
         return haul__onnx_wrong(c, "a result of its graph is made by no node"), haul_error_status();
-    if (slot->numbers && !(out->numbers = copy_numbers(c, slot->numbers)))
-        return haul_error_status();
-    if (!slot->tensor)
-        return HAUL_OK;
-    haul_tensor *y = slot->tensor;
-    if (slot->made && value >= body->first_value && value < body->first_value + body->value_count)
-        slot->made = false; /* handed over */
-    else
-        y = haul_to(y, y->storage->device);
-    if (haul__failed(y))
-        return haul_error_status();
-    out->tensor = y;
-    out->made = true;
-    return HAUL_OK;
+    *out = *slot;
+    out->made = slot->made && value >= body->first_value && value < body->first_value + body->value_count;
+    if (out->made)
+        slot->made = false;
+    return own(c, out);
 }
 
 /* Empties the slots of a body for its next run. Its constants stay. */
@@ -107,15 +113,15 @@ typedef struct repeats {
     haul__onnx_slot       *states; /* as the next repetition gets them */
     join                  *joins;
     int                    state_count, join_count;
-    int                    first_state;  /* among the body's inputs */
+    int                    first_state;  /* among the inputs of the body, and of the node */
     int                    first_result; /* the first state's place among the body's results */
     int64_t                done;
     haul__numbers         *around, *last; /* the numbers of the run around, and of the last repetition */
 } repeats;
 
-static haul_status begin(repeats *r, haul__onnx_call *c, int first_input, int state_count, int first_state)
+static haul_status begin(repeats *r, haul__onnx_call *c, int first_state, int state_count)
 {
-    const int loop = first_input > 0; /* its first result is the condition */
+    const int loop = first_state > 0; /* its first result is the condition */
     *r = (repeats){.c = c,
                    .body = &c->run->plan->bodies[c->step->bodies[0]],
                    .state_count = state_count,
@@ -129,9 +135,9 @@ static haul_status begin(repeats *r, haul__onnx_call *c, int first_input, int st
     if (!r->states || !r->joins)
         return haul__fail_memory(HAUL__ONNX_CALL, sizeof *r->joins);
     for (int i = 0; i < state_count; i++) {
-        if (!haul__onnx_has(c, first_input + i))
+        if (!haul__onnx_has(c, first_state + i))
             return haul__onnx_wrong(c, "an input is missing"), haul_error_status();
-        r->states[i] = c->run->slots[c->step->inputs[first_input + i]];
+        r->states[i] = c->run->slots[c->step->inputs[first_state + i]];
         r->states[i].made = false;
     }
     for (int k = 0; k < r->join_count; k++) {
@@ -158,7 +164,8 @@ static haul_status add_part(repeats *r, int k)
     return status;
 }
 
-/* Runs the body once. Its first inputs, or its last ones, are set; if `condition` is not NULL, its first result is. */
+/* Runs the body once. The caller has set the inputs that are not states. If `condition` is not NULL, the first result
+ * is the condition. */
 static haul_status repeat(repeats *r, bool *condition)
 {
     haul__onnx_run *run = r->c->run;
@@ -226,13 +233,8 @@ static haul_status finish(repeats *r, haul_status status)
         haul__onnx_slot *state = &r->states[i];
         haul__onnx_slot *slot =
             i < c->step->output_count && c->step->outputs[i] >= 0 ? &c->run->slots[c->step->outputs[i]] : NULL;
-        if (!status && slot && state->numbers && !(state->numbers = copy_numbers(c, state->numbers)))
-            status = haul_error_status();
-        if (!status && slot && state->tensor && !state->made) { /* no repetition: the input's */
-            state->tensor = haul_to(state->tensor, state->tensor->storage->device);
-            state->made = true;
-            status = haul__failed(state->tensor) ? haul_error_status() : HAUL_OK;
-        }
+        if (!status && slot)
+            status = own(c, state); /* without a repetition it is the input's */
         if (!status && slot)
             *slot = *state;
         else if (!status)
@@ -270,7 +272,7 @@ static haul_status loop(haul__onnx_call *c)
         status = read_condition(c, &c->run->slots[c->step->inputs[1]], &condition);
     if (status)
         return status;
-    status = begin(&r, c, 2, state_count, 2);
+    status = begin(&r, c, 2, state_count);
     while (!status && condition && r.done < trips) {
         if (r.done == MOST_REPEATS) {
             status = (haul__onnx_refuse(c, "more than 16,777,216 repetitions"), haul_error_status());
@@ -350,7 +352,7 @@ static haul_status scan(haul__onnx_call *c)
     int64_t     length = 0;
     repeats     r;
     parts      *all = haul__calloc((size_t)count, sizeof *all);
-    haul_status status = begin(&r, c, 0, state_count, 0);
+    haul_status status = begin(&r, c, 0, state_count);
     if (!all && !status)
         status = haul__fail_memory(HAUL__ONNX_CALL, (size_t)count * sizeof *all);
     if (!status)
