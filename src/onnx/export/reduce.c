@@ -97,17 +97,22 @@ int haul__onnx_save_softmax(haul__onnx_saving *c)
     return NODE(c->g, "Where", NODE(c->g, "IsNaN", y), haul__onnx_add_number(c->g, c->out[0].dtype, 0), y);
 }
 
+/* TopK with both results: the indices are the second one. */
+static int top(haul__onnx_saving *c, int64_t k, int axis, bool largest)
+{
+    const int y = haul__onnx_add_nodes(c->g, "TopK", (const int[]){c->x[0], haul__onnx_add_ints(c->g, &k, 1)}, 2, 2);
+    haul__onnx_set_int(c->g, "axis", axis);
+    haul__onnx_set_int(c->g, "largest", largest);
+    c->y[1] = y == HAUL__ONNX_ABSENT ? y : y + 1;
+    return y;
+}
+
 int haul__onnx_save_topk(haul__onnx_saving *c)
 {
     const haul__topk_attributes *a = c->attributes;
-    const int64_t                k = a->k;
-    if (k != ((const haul__topk_attributes *)c->other)->k)
+    if (a->k != ((const haul__topk_attributes *)c->other)->k)
         return haul__onnx_cannot(c, "it depends on the size of the batch; save with a fixed batch");
-    const int y = haul__onnx_add_nodes(c->g, "TopK", (const int[]){c->x[0], haul__onnx_add_ints(c->g, &k, 1)}, 2, 2);
-    haul__onnx_set_int(c->g, "axis", a->axis);
-    haul__onnx_set_int(c->g, "largest", a->largest);
-    c->y[1] = y == HAUL__ONNX_ABSENT ? y : y + 1;
-    return y;
+    return top(c, a->k, a->axis, a->largest);
 }
 
 /* All elements of the axis: of equal ones TopK takes the first first, as haul_sort does. */
@@ -120,11 +125,6 @@ int haul__onnx_save_sort(haul__onnx_saving *c)
     const int64_t n = x->dims[a->axis];
     if (n != other->dims[a->axis])
         return haul__onnx_cannot(c, "it depends on the size of the batch; save with a fixed batch");
-    const int y = haul__onnx_add_nodes(c->g, "TopK", (const int[]){c->x[0], haul__onnx_add_ints(c->g, &n, 1)}, 2, 2);
-    haul__onnx_set_int(c->g, "axis", a->axis);
-    haul__onnx_set_int(c->g, "largest", a->descending);
-    if (c->row->type)
-        return y == HAUL__ONNX_ABSENT ? y : y + 1;
-    c->y[1] = y == HAUL__ONNX_ABSENT ? y : y + 1;
-    return y;
+    const int y = top(c, n, a->axis, a->descending);
+    return c->row->type ? c->y[1] : y;
 }
