@@ -102,6 +102,14 @@ void haul__file_close(haul__file *file)
     file->fd = -1;
 }
 
+haul_status haul__file_check_limit(const haul__file *file, uint64_t limit)
+{
+    if (file->size <= limit)
+        return HAUL_OK;
+    return haul__fail(HAUL_FORMAT, file->operation, "path", "%s has %llu bytes; Haul reads at most %llu", file->path,
+                      (unsigned long long)file->size, (unsigned long long)limit);
+}
+
 haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, size_t room, uint8_t **data,
                                 size_t *size)
 {
@@ -110,11 +118,8 @@ haul_status haul__file_read_all(const char *path, const char *operation, uint64_
     haul_status status = haul__file_open(&file, path, operation);
     if (status)
         return status;
-    if (file.size > limit) {
-        status = haul__fail(HAUL_FORMAT, operation, "path", "%s has %llu bytes; Haul reads at most %llu", path,
-                            (unsigned long long)file.size, (unsigned long long)limit);
+    if ((status = haul__file_check_limit(&file, limit)))
         goto out;
-    }
     if (!(bytes = haul__malloc((size_t)file.size + room))) {
         status = haul__fail_memory(operation, (size_t)file.size + room);
         goto out;

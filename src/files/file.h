@@ -34,6 +34,9 @@ uint8_t       *haul__mapping_at(const haul__mapping *mapping, uint64_t offset);
 /* Checks that the file still has as many bytes as when it was opened. If not: HAUL_FORMAT. */
 haul_status haul__file_check_size(const haul__file *file);
 
+/* Checks that the file had at most `limit` bytes when it was opened. If not: HAUL_FORMAT. */
+haul_status haul__file_check_limit(const haul__file *file, uint64_t limit);
+
 /* Reads a whole file of at most `limit` bytes, into memory that has `room` more; the caller must haul__free it. */
 haul_status haul__file_read_all(const char *path, const char *operation, uint64_t limit, size_t room, uint8_t **data,
                                 size_t *size);

@@ -156,7 +156,8 @@ static haul_tensor *read_tensor(const haul__onnx_tensor *t, const char *model_pa
     return haul__loading_end(&loading, haul__onnx_elements(t, model_path, LOAD, loading.memory, bytes));
 }
 
-/* The same of elements that are read first, for numbers on the host, too. */
+/* A tensor of elements that are read first: `keep` keeps them as numbers on the host, too. HAUL_NONE: only those are
+ * used. */
 static haul_tensor *copy_tensor(haul__onnx_constant *c, const char *model_path, size_t bytes, bool keep)
 {
     void *elements = haul__malloc(bytes ? bytes : 1);
@@ -258,9 +259,8 @@ static haul_module *make_module(haul__onnx_plan *plan)
 static haul_status read_open(haul__onnx_file *f)
 {
     const haul__file *file = &f->file;
-    if (file->size > HAUL__ONNX_LIMIT)
-        return haul__fail(HAUL_FORMAT, file->operation, "path", "%s has %llu bytes; Haul reads at most %llu",
-                          file->path, (unsigned long long)file->size, (unsigned long long)HAUL__ONNX_LIMIT);
+    if (haul__file_check_limit(file, HAUL__ONNX_LIMIT))
+        return haul_error_status();
     const size_t size = (size_t)file->size, head = size < HAUL__FILE_HEAD ? size : HAUL__FILE_HEAD;
     f->data = haul__malloc(size);
     if (!f->data)
