@@ -39,7 +39,7 @@ static void walk(const haul__onnx_graph *graph)
         }
 }
 
-/* Without the elements of large tensors the model is the same. */
+/* A model that is read without the elements of large tensors is read as before. */
 static void skim(const uint8_t *data, size_t size)
 {
     haul__onnx_model model;

@@ -15,7 +15,8 @@
 
 enum { HAUL__ONNX_MEMORY = 64, HAUL__ONNX_DEPTH = 8 };
 
-/* The field of TensorProto with elements as they are in memory, and the bytes from which on it is left in the file. */
+/* The field of TensorProto with elements as they are in memory, and the size from which on its content is left in the
+ * file. */
 enum { HAUL__ONNX_RAW = 9, HAUL__ONNX_LEFT_OUT = 1 << 16 };
 
 typedef struct haul__onnx_tensor {

@@ -3,10 +3,6 @@
  * The file's bytes have their places in memory; those of large elements are never written, so they take no memory. Only
  * the heads of fields are looked at here. A file that is not well formed is read as a whole, and the reader names its
  * fault. */
-#include <string.h>
-
-#include "base/alloc.h"
-#include "core/error.h"
 #include "formats/onnx/model.h"
 
 enum { WINDOW = 1 << 16, HEAD = 20 }; /* bytes that are read at once; the most of a field before its content */
