@@ -13,8 +13,6 @@
 #include "formats/onnx/model.h"
 #include "support/onnx/file.h"
 
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__, 0})
-
 static const float weights[] = {1, 2, 3, 4, 5, 6};
 
 static haul_status read_model(haul__onnx_model *m, const message *file)

@@ -12,8 +12,7 @@
 #include "support/linalg.h"
 #include "support/onnx/file.h"
 
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__, 0})
-#define GOLDEN     HAUL_SOURCE "/tests/golden/onnx/"
+#define GOLDEN HAUL_SOURCE "/tests/golden/onnx/"
 
 static void expect_error(haul_status status, const char *text)
 {

@@ -5,9 +5,6 @@
 #include "support/linalg.h"
 #include "support/onnx/file.h"
 
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__, 0})
-#define NO_SIZES   ((const int64_t[]){0})
-
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
 
 static message graph; /* of the model that is being made: its inputs are x, f32 [n], and if asked c, bool */
@@ -39,25 +36,6 @@ static void add_i64(message *g, const char *name, int64_t value)
 static void add_bool(message *g, const char *name, uint8_t value)
 {
     put_tensor(g, name, BOOL, NO_SIZES, &value, 1);
-}
-
-static void put_graph(message *node, const char *name, const message *value)
-{
-    message attribute = {0};
-    put_text(&attribute, 1, name);
-    put_message(&attribute, 6, value);
-    put_number(&attribute, 20, 5);
-    put_message(node, 5, &attribute);
-}
-
-static void put_list(message *node, const char *name, int count, const int64_t *values)
-{
-    message attribute = {0};
-    put_text(&attribute, 1, name);
-    for (int i = 0; i < count; i++)
-        put_number(&attribute, 8, (uint64_t)values[i]);
-    put_number(&attribute, 20, 7);
-    put_message(node, 5, &attribute);
 }
 
 /* A graph of one node whose result is `result`. */
@@ -289,10 +267,10 @@ static void test_onnx_control__scan(void **state)
     message node = node_of("Scan", "s0 m", "- y");
     put_graph(&node, "body", &body);
     put_int(&node, "num_scan_inputs", 1);
-    put_list(&node, "scan_input_axes", 1, (const int64_t[]){-1});
-    put_list(&node, "scan_input_directions", 1, (const int64_t[]){1});
-    put_list(&node, "scan_output_axes", 1, (const int64_t[]){1});
-    put_list(&node, "scan_output_directions", 1, (const int64_t[]){1});
+    put_ints(&node, "scan_input_axes", 1, (const int64_t[]){-1});
+    put_ints(&node, "scan_input_directions", 1, (const int64_t[]){1});
+    put_ints(&node, "scan_output_axes", 1, (const int64_t[]){1});
+    put_ints(&node, "scan_output_directions", 1, (const int64_t[]){1});
     add(&graph, node);
     expect_values(haul_call(load(), input()), 6, (const float[]){9, 8, 5, 22, 20, 16});
     haul_scope_pop(scope);

@@ -6,9 +6,6 @@
 #include "support/linalg.h"
 #include "support/onnx/file.h"
 
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__, 0})
-#define NO_SIZES   ((const int64_t[]){0})
-
 enum { FLOAT = 1, UINT8 = 2, INT32 = 6, INT64 = 7 };
 
 static message graph; /* of the model that is being made: its input is x, f32 [2,3] */
@@ -71,12 +68,7 @@ static void expect_failure(haul_tensor *y, const char *what)
 
 static message with_ints(message node, const char *name, int count, const int64_t *values)
 {
-    message attribute = {0};
-    put_text(&attribute, 1, name);
-    for (int i = 0; i < count; i++)
-        put_number(&attribute, 8, (uint64_t)values[i]);
-    put_number(&attribute, 20, 7);
-    put_message(&node, 5, &attribute);
+    put_ints(&node, name, count, values);
     return node;
 }
 

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Sizes for put_value and put_tensor. */
+#define SIZES(...) ((const int64_t[]){__VA_ARGS__, 0})
+#define NO_SIZES   ((const int64_t[]){0})
+
 typedef struct message {
     size_t  size;
     uint8_t bytes[4096];
@@ -109,6 +113,25 @@ static inline void put_int(message *node, const char *name, int64_t value)
     put_text(&attribute, 1, name);
     put_number(&attribute, 3, (uint64_t)value);
     put_number(&attribute, 20, 2);
+    put_message(node, 5, &attribute);
+}
+
+static inline void put_ints(message *node, const char *name, int count, const int64_t *values)
+{
+    message attribute = {0};
+    put_text(&attribute, 1, name);
+    for (int i = 0; i < count; i++)
+        put_number(&attribute, 8, (uint64_t)values[i]);
+    put_number(&attribute, 20, 7);
+    put_message(node, 5, &attribute);
+}
+
+static inline void put_graph(message *node, const char *name, const message *value)
+{
+    message attribute = {0};
+    put_text(&attribute, 1, name);
+    put_message(&attribute, 6, value);
+    put_number(&attribute, 20, 5);
     put_message(node, 5, &attribute);
 }
 
