@@ -12,9 +12,11 @@
 #include "core/error.h"
 #include "files/file.h"
 #include "onnx/load.h"
+#include "support/onnx/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
 enum { MODELS = 2, ROOM = 1 << 16, CHANGES = 64 };
 
 static uint8_t *models[MODELS];
@@ -31,116 +33,50 @@ static haul_module *make_net(void)
     return haul_nn_sequential(layers, sizeof layers / sizeof *layers);
 }
 
-/* Loop(size of x, x: If(i < 2, x + x, x * w)), then Scan: small messages, by the numbers of onnx.proto. */
-typedef struct bytes {
-    size_t  size;
-    uint8_t at[1024];
-} bytes;
-
-static void put(bytes *m, uint8_t field, const void *value, size_t size)
+static void put_node(message *graph, message node)
 {
-    m->at[m->size++] = (uint8_t)(field << 3 | 2);
-    if (size > 127)
-        m->at[m->size++] = (uint8_t)(size | 128);
-    m->at[m->size++] = (uint8_t)(size > 127 ? size >> 7 : size);
-    memcpy(m->at + m->size, value, size);
-    m->size += size;
+    put_message(graph, 1, &node);
 }
 
-static void put_text(bytes *m, uint8_t field, const char *text)
+static message branch_of(const char *type, const char *inputs)
 {
-    put(m, field, text, strlen(text));
-}
-
-static void put_name(bytes *m, uint8_t field, const char *text)
-{
-    bytes value = {0};
-    put_text(&value, 1, text);
-    put(m, field, value.at, value.size);
-}
-
-static bytes node_of(const char *type, const char *a, const char *b, const char *c, const char *y)
-{
-    bytes n = {0};
-    put_text(&n, 1, a);
-    if (b)
-        put_text(&n, 1, b);
-    if (c)
-        put_text(&n, 1, c);
-    put_text(&n, 2, y);
-    put_text(&n, 4, type);
-    return n;
-}
-
-static void put_graph(bytes *node, const char *name, const bytes *graph)
-{
-    bytes a = {0};
-    put_text(&a, 1, name);
-    put(&a, 6, graph->at, graph->size);
-    put(node, 5, a.at, a.size);
-}
-
-static void put_node(bytes *graph, const bytes *node)
-{
-    put(graph, 1, node->at, node->size);
-}
-
-static void put_tensor(bytes *graph, const char *name, uint8_t dtype, const void *value, size_t size)
-{
-    bytes t = {0};
-    t.at[t.size++] = 2 << 3;
-    t.at[t.size++] = dtype;
-    put_text(&t, 8, name);
-    put(&t, 9, value, size);
-    put(graph, 5, t.at, t.size);
-}
-
-static bytes branch_of(const char *type, const char *b)
-{
-    bytes       g = {0};
-    const bytes n = node_of(type, "s", b, NULL, "r");
-    put_node(&g, &n);
-    put_name(&g, 12, "r");
+    message g = {0};
+    put_node(&g, node_of(type, inputs, "r"));
+    put_value(&g, 12, "r", FLOAT, SIZES(3));
     return g;
 }
 
-static bytes make_control(void)
+/* Loop(size of x, x: If(i < 2, x + x, x * w)), then Scan. */
+static message make_control(void)
 {
-    const bytes add = branch_of("Add", "s"), mul = branch_of("Mul", "w"), less = node_of("Less", "i", "two", NULL, "c");
     const int64_t two = 2;
     const float   w = 2;
-    bytes         body = {0}, graph = {0}, model = {0}, scanned = {0}, count = {0};
-    bytes         choose = node_of("If", "c", NULL, NULL, "t"), loop = node_of("Loop", "n", "", "x", "u");
-    bytes         scan = node_of("Scan", "u", NULL, NULL, "y"), negate = node_of("Neg", "p", NULL, NULL, "q");
-    const bytes   length = node_of("Size", "x", NULL, NULL, "n"); /* not a constant, which a change could make huge */
+    message       graph = {0}, body = {0}, scanned = {0};
+    message choose = node_of("If", "c", "t"), loop = node_of("Loop", "n - x", "u"), scan = node_of("Scan", "u", "y");
+    const message add = branch_of("Add", "s s"), mul = branch_of("Mul", "s w");
     put_graph(&choose, "then_branch", &add);
     put_graph(&choose, "else_branch", &mul);
-    put_node(&body, &less);
-    put_node(&body, &choose);
-    put_name(&body, 11, "i");
-    put_name(&body, 11, "go");
-    put_name(&body, 11, "s");
-    put_name(&body, 12, "go");
-    put_name(&body, 12, "t");
+    put_node(&body, node_of("Less", "i two", "c"));
+    put_node(&body, choose);
+    put_value(&body, 11, "i", INT64, NO_SIZES);
+    put_value(&body, 11, "go", BOOL, NO_SIZES);
+    put_value(&body, 11, "s", FLOAT, SIZES(3));
+    put_value(&body, 12, "go", BOOL, NO_SIZES);
+    put_value(&body, 12, "t", FLOAT, SIZES(3));
     put_graph(&loop, "body", &body);
-    put_node(&scanned, &negate);
-    put_name(&scanned, 11, "p");
-    put_name(&scanned, 12, "q");
+    put_node(&scanned, node_of("Neg", "p", "q"));
+    put_value(&scanned, 11, "p", FLOAT, NO_SIZES);
+    put_value(&scanned, 12, "q", FLOAT, NO_SIZES);
     put_graph(&scan, "body", &scanned);
-    put_text(&count, 1, "num_scan_inputs");
-    count.at[count.size++] = 3 << 3;
-    count.at[count.size++] = 1;
-    put(&scan, 5, count.at, count.size);
-    put_node(&graph, &length);
-    put_node(&graph, &loop);
-    put_node(&graph, &scan);
-    put_tensor(&graph, "two", 7, &two, 8);
-    put_tensor(&graph, "w", 1, &w, 4);
-    put_name(&graph, 11, "x");
-    put_name(&graph, 12, "y");
-    memcpy(model.at, "\x08\x08\x42\x02\x10\x11", model.size = 6); /* version 8, opset 17 */
-    put(&model, 7, graph.at, graph.size);
-    return model;
+    put_int(&scan, "num_scan_inputs", 1);
+    put_node(&graph, node_of("Size", "x", "n")); /* not a constant, which a change could make huge */
+    put_node(&graph, loop);
+    put_node(&graph, scan);
+    put_tensor(&graph, "two", INT64, NO_SIZES, &two, sizeof two);
+    put_tensor(&graph, "w", FLOAT, NO_SIZES, &w, sizeof w);
+    put_value(&graph, 11, "x", FLOAT, SIZES(3));
+    put_value(&graph, 12, "y", FLOAT, SIZES(3));
+    return model_of(&graph, 17);
 }
 
 static haul_tensor *input_of(int model)
@@ -178,17 +114,17 @@ static void fail(void)
 
 static void begin(void)
 {
-    char        path[] = "/tmp/haul-fuzz-onnx-XXXXXX";
-    const int   fd = mkstemp(path);
-    haul_scope *scope = haul_scope_push();
-    const bytes control = make_control();
+    char          path[] = "/tmp/haul-fuzz-onnx-XXXXXX";
+    const int     fd = mkstemp(path);
+    haul_scope   *scope = haul_scope_push();
+    const message control = make_control();
     if (fd < 0 || haul_save_onnx(path, make_net(), input_of(0)) ||
         haul__file_read_all(path, "fuzz", ROOM / 2, 0, &models[0], &sizes[0]))
         fail();
     close(fd);
     unlink(path);
     models[1] = malloc(control.size);
-    memcpy(models[1], control.at, sizes[1] = control.size);
+    memcpy(models[1], control.bytes, sizes[1] = control.size);
     for (int i = 0; i < MODELS; i++) { /* unchanged they work */
         char      wanted[] = "/tmp/haul-fuzz-onnx-XXXXXX";
         const int out = mkstemp(wanted);
