@@ -33,8 +33,8 @@ def parameter_row(function, p, seen):
     flags = [f"P_{w}" for w, on in (("NEEDED", p.needed), ("ZERO", p.zero), ("SPREAD", p.spread),
                                        ("NOT_ZERO", p.not_zero)) if on]
     if p.count and p.kind != "RESULTS":
-        if p.count in seen:
-            flags.append("P_ONE_LESS" if p.name == "milestones" else "P_SAME_COUNT")
+        if p.count in seen and p.name == "milestones":
+            flags.append("P_ONE_LESS")
         seen.add(p.count)
     where = f"offsetof(args_{function.name}, {p.path})"
     count = f"offsetof(args_{function.name}, {p.count})" if p.count else "0"

@@ -36,12 +36,11 @@ typedef enum parameter_kind {
 } parameter_kind;
 
 enum {
-    P_NEEDED = 1,     /* has no default */
-    P_ZERO = 2,       /* its default is another number: 0 is passed as HAUL_ZERO */
-    P_SPREAD = 4,     /* one number stands for all */
-    P_SAME_COUNT = 8, /* as long as the list before it */
-    P_ONE_LESS = 16,  /* one shorter */
-    P_NOT_ZERO = 32   /* C reads 0 as the default, which is another number: 0 is refused */
+    P_NEEDED = 1,   /* has no default */
+    P_ZERO = 2,     /* its default is another number: 0 is passed as HAUL_ZERO */
+    P_SPREAD = 4,   /* one number stands for all */
+    P_ONE_LESS = 8, /* one shorter than the list that has its length at the same place */
+    P_NOT_ZERO = 16 /* C reads 0 as the default, which is another number: 0 is refused */
 };
 
 typedef struct call_name {
