@@ -82,6 +82,20 @@ PyObject *haulpy_array(haul_tensor *tensor, bool borrowed)
     return (PyObject *)made;
 }
 
+PyObject *haulpy_tuple(haul_tensor *first, haul_tensor **more, int count)
+{
+    int       begin = first != NULL;
+    PyObject *tuple = PyTuple_New(count + begin);
+    for (int i = 0; tuple && i < count + begin; i++) {
+        PyObject *item = haulpy_array(i < begin ? first : more[i - begin], false);
+        if (!item || PyTuple_SetItem(tuple, i, item)) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
 static void end(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -109,9 +123,9 @@ static PyObject *unary(PyObject *x, int operator)
     return haulpy_call(haulpy_operator(operator), NULL, &x, 1, NULL);
 }
 
-/* A whole number that a double may not hold becomes an Array like the other operand, if that holds integers; so does a
- * bool of Python beside & | ^ and an Array of bools. NULL: it
- * is passed as it is, or raised. */
+/* A whole number that a double may not hold becomes an Array like the other operand, if that holds integers. So does a
+ * bool of Python next to an Array of bools, for & | and ^. NULL: the number is passed as it is, or an exception was
+ * raised. */
 static PyObject *widened(PyObject *number, PyObject *array, bool logical)
 {
     int       overflow;

@@ -154,20 +154,6 @@ static bool is_operand(const call_frame *frame, const haul_tensor *tensor)
     return false;
 }
 
-static PyObject *tuple_of(haul_tensor *first, haul_tensor **more, int count)
-{
-    int       begin = first != NULL;
-    PyObject *tuple = PyTuple_New(count + begin);
-    for (int i = 0; tuple && i < count + begin; i++) {
-        PyObject *item = haulpy_array(i < begin ? first : more[i - begin], false);
-        if (!item || PyTuple_SetItem(tuple, i, item)) {
-            Py_DECREF(tuple);
-            return NULL;
-        }
-    }
-    return tuple;
-}
-
 static int further_results(const call_result *r)
 {
     int count = 0;
@@ -191,7 +177,7 @@ static PyObject *result_of(call_frame *frame)
     switch (f->result) {
     case RESULT_TENSOR:
         if (r->more_count && haul_tensor_is_valid(r->tensor))
-            return tuple_of(r->tensor, r->more, r->more_count);
+            return haulpy_tuple(r->tensor, r->more, r->more_count);
         return haulpy_array(r->tensor, f->borrowed || is_operand(frame, r->tensor));
     case RESULT_OBJECT: return haulpy_object(f->object, r->object, f->borrowed);
     default: break;
@@ -199,8 +185,8 @@ static PyObject *result_of(call_frame *frame)
     if (haulpy_failed() || (r->status && haulpy_raise() == NULL))
         return NULL;
     switch (f->result) {
-    case RESULT_TUPLE: return tuple_of(NULL, r->more, further_results(r));
-    case RESULT_LIST: return tuple_of(NULL, r->list, r->list_count);
+    case RESULT_TUPLE: return haulpy_tuple(NULL, r->more, further_results(r));
+    case RESULT_LIST: return haulpy_tuple(NULL, r->list, r->list_count);
     case RESULT_TEXT:
         return PyUnicode_DecodeUTF8(r->text ? r->text : "", r->text ? (Py_ssize_t)strlen(r->text) : 0, "replace");
     case RESULT_DTYPE: return haulpy_dtype((haul_dtype)r->integer);

@@ -68,8 +68,11 @@ bool haulpy_failed(void);
 /* Keeps the current Python exception for haulpy_raise, and records an error of the library. For functions of the
  * program. */
 void haulpy_keep_exception(const char *where);
-/* The same where the thread that called the library is another one: its type and text become an error of the library.
- */
+/* After a function of the program: if it was fine, forgets the error of a call whose exception it caught; else keeps
+ * its exception. Returns the status. */
+haul_status haulpy_ended(bool fine, const char *where);
+/* Records the type and the text of the current Python exception as an error of the library, where the thread that
+ * called the library may be another one. */
 void haulpy_report_exception(const char *where);
 /* False, and ImportError: what this extension holds belongs to the main interpreter. */
 bool haulpy_is_main_interpreter(void);
@@ -81,6 +84,8 @@ PyObject *haulpy_set_exceptions(PyObject *module, PyObject *exceptions);
 /* An Array of a tensor that a call returned; raises if the tensor is a failed one. `borrowed`: something else holds it.
  */
 PyObject *haulpy_array(haul_tensor *tensor, bool borrowed);
+/* A tuple of results: of `first` if it is not NULL, then of `count` more. */
+PyObject *haulpy_tuple(haul_tensor *first, haul_tensor **more, int count);
 /* The same for another object; NULL raises. */
 PyObject *haulpy_object(object_kind kind, void *object, bool borrowed);
 bool      haulpy_is_array(PyObject *value);

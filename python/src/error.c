@@ -45,6 +45,15 @@ void haulpy_keep_exception(const char *where)
         haul_error_set(HAUL_INTERRUPTED, where, NULL, "a function of the program raised an exception");
 }
 
+haul_status haulpy_ended(bool fine, const char *where)
+{
+    if (fine)
+        haul_error_clear();
+    else
+        haulpy_keep_exception(where);
+    return haul_error_status();
+}
+
 void haulpy_report_exception(const char *where)
 {
     PyObject *type, *value, *trace;

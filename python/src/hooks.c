@@ -11,12 +11,6 @@ static haul_tensor *returned(PyObject *value, const char *what)
     return x ? haulpy_as_scoped(x) : NULL;
 }
 
-static haul_status failed(const char *where)
-{
-    haulpy_keep_exception(where);
-    return haul_error_status();
-}
-
 /* ---- hooks: the context is the pair (gradient, accumulated), which the hook holds ---- */
 
 static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
@@ -26,10 +20,7 @@ static haul_tensor *gradient_hook(haul_tensor *gradient, void *context)
     PyObject        *given = haulpy_array(gradient, true);
     PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 0), given, NULL) : NULL;
     haul_tensor     *result = value ? returned(value, "what a hook returns") : NULL;
-    if (!result)
-        failed("hook");
-    else
-        haul_error_clear(); /* of a call whose exception the hook caught */
+    haulpy_ended(result != NULL, "hook");
     Py_XDECREF(value);
     Py_XDECREF(given);
     Py_DECREF(pair);
@@ -43,9 +34,7 @@ static haul_status leaf_hook(haul_tensor *leaf, void *context)
     PyObject        *pair = Py_NewRef(context);
     PyObject        *given = haulpy_array(leaf, true);
     PyObject        *value = given ? PyObject_CallFunctionObjArgs(PyTuple_GetItem(pair, 1), given, NULL) : NULL;
-    haul_status      status = value ? HAUL_OK : failed("hook");
-    if (value)
-        haul_error_clear();
+    haul_status      status = haulpy_ended(value != NULL, "hook");
     Py_XDECREF(value);
     Py_XDECREF(given);
     Py_DECREF(pair);
@@ -91,7 +80,8 @@ PyObject *haulpy_add_hook(PyObject *self, PyObject *args, PyObject *names)
 
 /* ---- custom operations: the library finds their functions by the name of the call ---- */
 
-static PyObject *customs; /* {name: (compose, gradient or None)}, never smaller: operations are not removed */
+/* {name: (compose, gradient or None)}; nothing is removed, because operations stay registered. */
+static PyObject *customs;
 
 /* A new reference, or NULL: raised. */
 static PyObject *functions_of(const char *name, int which)
@@ -139,9 +129,7 @@ static haul_status compose(const haul_custom_call *call, haul_tensor *const *ope
     PyObject        *given = function ? arrays_of(operands, call->operand_count) : NULL;
     PyObject        *value = given ? PyObject_CallObject(function, given) : NULL;
     bool        fine = value && take_results(value, call->result_count, "what a custom operation returns", results);
-    haul_status status = fine ? HAUL_OK : failed(call->name);
-    if (fine)
-        haul_error_clear();
+    haul_status status = haulpy_ended(fine, call->name);
     Py_XDECREF(value);
     Py_XDECREF(given);
     Py_XDECREF(function);
@@ -160,10 +148,7 @@ static void gradient(haul_custom_gradient *g)
     PyObject        *value = results ? PyObject_CallFunctionObjArgs(function, arrived, operands, results, NULL) : NULL;
     haul_tensor     *made[HAUL_CUSTOM_OPERANDS];
     bool             fine = value && take_results(value, g->operand_count, "what a gradient returns", made);
-    if (!fine)
-        failed(g->name);
-    else
-        haul_error_clear();
+    haulpy_ended(fine, g->name);
     for (int i = 0; i < g->operand_count; i++)
         if (g->wanted[i])
             g->operands[i] =
@@ -268,20 +253,11 @@ static PyObject *custom_apply(PyObject *unused, PyObject *args)
     haul_scope                    *scope = haulpy_enter();
     haul_status                    status;
     Py_BEGIN_ALLOW_THREADS         status = haul_apply_all(o, NULL, x, (int)count, results);
-    Py_END_ALLOW_THREADS PyObject *made = status ? haulpy_raise() : PyTuple_New(wanted);
-    for (int i = 0; made && i < wanted; i++) {
-        PyObject *one = haulpy_array(results[i], false);
-        if (!one || PyTuple_SetItem(made, i, one)) {
-            Py_DECREF(made);
-            made = NULL;
-        }
-    }
+    Py_END_ALLOW_THREADS PyObject *made = status        ? haulpy_raise()
+                                          : wanted == 1 ? haulpy_array(results[0], false)
+                                                        : haulpy_tuple(NULL, results, wanted);
     haulpy_leave(scope);
-    if (!made || wanted > 1)
-        return made;
-    PyObject *only = Py_NewRef(PyTuple_GetItem(made, 0));
-    Py_DECREF(made);
-    return only;
+    return made;
 }
 
 PyMethodDef haulpy_hook_functions[] = {{"_custom_new", custom_new, METH_VARARGS, NULL},

@@ -76,10 +76,7 @@ static haul_tensor *forward(haul_module *self, haul_args *args)
                         "the object of a module of the program has ended: keep it as long as the module is used");
     else
         result = call_forward(object, args);
-    if (PyErr_Occurred())
-        haulpy_keep_exception("forward");
-    else
-        haul_error_clear(); /* of a call whose exception forward caught */
+    haulpy_ended(!PyErr_Occurred(), "forward");
     Py_DECREF(object);
     PyGILState_Release(gil);
     return result ? result

@@ -5,13 +5,10 @@ static haul_status run_step(void *context)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *value = PyObject_CallNoArgs(context);
-    if (!value)
-        haulpy_keep_exception("step");
-    else
-        haul_error_clear(); /* of a call whose exception the function caught */
+    haul_status      status = haulpy_ended(value != NULL, "step");
     Py_XDECREF(value);
     PyGILState_Release(gil);
-    return value ? HAUL_OK : haul_error_status();
+    return status;
 }
 
 /* _recording_new(function, variants, strict, frozen) */
@@ -81,10 +78,7 @@ static haul_tensor *run_closure(void *context)
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject        *value = PyObject_CallNoArgs(context);
     haul_tensor     *x = value ? haulpy_tensor(value, "the loss that the closure returns") : NULL;
-    if (!x)
-        haulpy_keep_exception("closure");
-    else
-        haul_error_clear();
+    haulpy_ended(x != NULL, "closure");
     haul_tensor *loss = x ? haulpy_as_scoped(x) : NULL;
     Py_XDECREF(value);
     PyGILState_Release(gil);
