@@ -51,7 +51,7 @@ ZERO_READ = {"F64": {"scale", "decay", "delta", "eps", "factor", "dx", "rise", "
              "I64": {"size", "fill", "divisor", "stride", "dilation"}, "INT": set(),
              "I64_ARRAY": {"stride", "dilation", "size"}, "F64_ARRAY": {"betas", "momentum", "deviation"}}
 ZERO_NOT_READ = {"nn_avg_pool1d", "nn_max_pool1d"}
-# Of these 0 is a value, although the default has other words.
+# For these 0 is a value, although the text of the default does not begin with 0.
 ZERO_ALLOWED = {"workers", "first_piece", "padding", "output_padding"}
 SPREAD = {"stride", "padding", "dilation", "output_padding"}  # one number stands for all
 

@@ -160,12 +160,8 @@ def full_like(x, /, fill_value, *, dtype=None, device=None):
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """For k other than 0 these are the rows and columns of a larger one."""
     columns = n_rows if n_cols is None else n_cols
-    up, down = (0, 0) if not n_rows or not columns else (min_of(builtins.max(k, 0), columns), min_of(builtins.max(-k, 0), n_rows))
+    up, down = (0, 0) if not n_rows or not columns else (builtins.min(builtins.max(k, 0), columns), builtins.min(builtins.max(-k, 0), n_rows))
     return _made(device, haul.eye, n_rows + up, columns + down, dtype=dtype or "f32")[up:, down:].contiguous()
-
-
-def min_of(a, b):
-    return a if a < b else b
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
@@ -356,15 +352,11 @@ def roll(x, /, shift, *, axis=None):
 
 def squeeze(x, /, axis):
     axes = _axes(x, axis)
-    if any_of(x.shape[a] != 1 for a in axes):
+    if builtins.any(x.shape[a] != 1 for a in axes):
         raise ValueError(f"squeeze: dimensions of size 1 are expected at {axis}, and the shape is {x.shape}")
     for a in sorted(axes, reverse=True):
         x = haul.squeeze(x, a)
     return x
-
-
-def any_of(values):
-    return builtins.any(values)
 
 
 def tile(x, repetitions, /):
@@ -571,4 +563,4 @@ class __array_namespace_info__:
 from . import array_api_linalg as linalg  # noqa: E402
 
 __all__ = sorted(name for name in globals() if not name.startswith("_") and name not in
-                 ("builtins", "namedtuple", "haul", "Array", "min_of", "any_of")) + ["__array_api_version__", "__array_namespace_info__"]
+                 ("builtins", "namedtuple", "haul", "Array")) + ["__array_api_version__", "__array_namespace_info__"]
