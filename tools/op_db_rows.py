@@ -53,9 +53,8 @@ for name in ("tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "a
              "floor", "isfinite", "isnan", "log", "log1p", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sin",
              "sqrt", "square", "tanh", "bitwise_not", "logical_not"):
     unary(name)
-for name, to in (("relu", "relu"), ("selu", "selu"), ("mish", "mish"), ("hardswish", "hardswish"), ("silu", "silu"),
-                 ("hardsigmoid", "hardsigmoid"), ("softsign", "softsign")):
-    unary("nn.functional." + name, to)
+for name in ("relu", "selu", "mish", "hardswish", "silu", "hardsigmoid", "softsign"):
+    unary("nn.functional." + name, name)
 
 
 def binary(name, to=None, **options):
@@ -117,7 +116,7 @@ def _(haul, x, weight):
 
 for n in range(5):
     ROWS[f"polygamma.polygamma_n_{n}"] = Row(lambda haul, x, n: haul.polygamma(x, n))
-for name, places in (("0", 0), ("3", 3), ("neg_3", -3)):
+for name in ("0", "3", "neg_3"):
     ROWS["round.decimals_" + name] = Row(lambda haul, x, decimals=0: haul.round_decimals(x, decimals))
 
 # ---- along axes ----
@@ -286,7 +285,7 @@ def _(haul, x, weights=None, minlength=0):
     return haul.bincount(x, weights=weights, minlength=minlength)
 
 
-@row("diagonal", "linalg.diagonal")
+@row("diagonal")
 def _(haul, x, offset=0, dim1=None, dim2=None):
     return haul.diagonal(x, offset, 0 if dim1 is None else dim1, 1 if dim2 is None else dim2)
 
@@ -296,7 +295,7 @@ ROWS["linalg.diagonal"] = Row(lambda haul, x, offset=0, dim1=-2, dim2=-1: haul.d
 
 @row("diag_embed")
 def _(haul, x, offset=0, dim1=-2, dim2=-1):
-    if (dim1, dim2) not in ((-2, -1),):
+    if (dim1, dim2) != (-2, -1):
         raise NoForm("axes")
     return haul.diag_embed(x, offset)
 
@@ -336,7 +335,7 @@ def _(haul, x, diagonal=0):
 
 # ---- linear algebra ----
 
-@row("linalg.inv", "linalg.inv_ex")
+@row("linalg.inv")
 def _(haul, a, check_errors=False):
     return haul.inverse(a)
 
@@ -438,7 +437,7 @@ for name, takes_pairs in (("fft", True), ("ifft", True), ("rfft", False), ("ihff
     ROWS["fft." + name] = Row(transform)
 
 
-for name, pairs in (("fftshift", False), ("ifftshift", False)):
+for name in ("fftshift", "ifftshift"):
     def shift(haul, x, dim=None, name=name):
         return getattr(haul, name)(x, axes=dim)
     ROWS["fft." + name] = Row(shift)
