@@ -110,25 +110,17 @@ static haul_status introduce(haul_group *g, int place)
     const haul__group_call call = {.name = "haul_group_get", .what = "Haul " HAUL_VERSION_STRING};
     const size_t           size = (size_t)g->size;
     introduction          *all = haul__calloc(size, sizeof *all);
-    int64_t               *bytes = haul__calloc(size, sizeof *bytes);
-    haul_status            status = HAUL_OK;
-    if (!all || !bytes) {
-        status = haul__fail_memory(call.name, size * sizeof *all);
-        goto out;
-    }
-    for (int r = 0; r < g->size; r++)
-        bytes[r] = (int64_t)sizeof *all;
+    if (!all)
+        return haul__fail_memory(call.name, size * sizeof *all);
     all[g->rank] = (introduction){g->members[g->rank], place};
-    status = haul__work_wait(haul__group_gather_begin(g, &call, all, bytes));
+    haul_status status = haul__group_gather_equal(g, &call, all, sizeof *all);
     for (int r = 0; !status && r < g->size; r++) {
         g->members[r] = all[r].member;
         g->members[r].host[sizeof all->member.host - 1] = '\0';
         g->places[r] = all[r].place;
     }
     atomic_store(&g->sent_bytes, 0);
-out:
     haul__free(all);
-    haul__free(bytes);
     return status;
 }
 

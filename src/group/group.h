@@ -76,6 +76,8 @@ haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_c
 
 /* ---- small collectives, which wait ---- */
 
+/* Portion r of `all`, `bytes` each, is what rank r has; the caller has filled in its own. */
+haul_status haul__group_gather_equal(haul_group *group, const haul__group_call *call, void *all, size_t bytes);
 /* numbers[k * pieces + piece], for each piece of this rank: on return those of all pieces are there. */
 haul_status haul__group_share_numbers(haul_group *group, const haul__group_call *call, const haul__tree *tree,
                                       double *numbers, int rows);

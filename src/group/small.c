@@ -1,4 +1,4 @@
-/* Small collectives, which wait: numbers of pieces, flags, options that must agree, and errors. */
+/* Small collectives, which wait: numbers of pieces, equal portions, flags, options that must agree, and errors. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -71,41 +71,37 @@ haul_status haul__group_sum_numbers(haul_group *group, const haul__group_call *c
     return HAUL_OK;
 }
 
-/* ---- flags and texts ---- */
+/* ---- portions of equal size ---- */
 
-/* Room for `bytes` of each rank, and the numbers of bytes; NULL on failure. */
-static char *equal_room(haul_group *group, const char *name, size_t bytes, int64_t **counts)
+haul_status haul__group_gather_equal(haul_group *group, const haul__group_call *call, void *all, size_t bytes)
 {
+    if (haul__group_check(group, call->name))
+        return haul_error_status();
     const size_t size = (size_t)group->size;
-    char        *room = haul__calloc(size, bytes);
-    *counts = haul__calloc(size, sizeof **counts);
-    for (size_t r = 0; *counts && r < size; r++)
-        (*counts)[r] = (int64_t)bytes;
-    if (room && *counts)
-        return room;
-    haul__free(room);
-    haul__free(*counts);
-    haul__fail_memory(name, size * bytes);
-    return NULL;
+    int64_t     *counts = haul__calloc(size, sizeof *counts);
+    if (!counts)
+        return haul__fail_memory(call->name, size * sizeof *counts);
+    for (size_t r = 0; r < size; r++)
+        counts[r] = (int64_t)bytes;
+    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, all, counts));
+    haul__free(counts);
+    return status;
 }
+
+/* ---- flags and texts ---- */
 
 haul_status haul__group_or(haul_group *group, const haul__group_call *call, uint64_t *bits)
 {
-    int64_t *counts;
     if (haul__group_check(group, call->name))
         return haul_error_status();
-    char *room = equal_room(group, call->name, sizeof *bits, &counts);
-    if (!room)
-        return haul_error_status();
-    memcpy(room + (size_t)group->rank * sizeof *bits, bits, sizeof *bits);
-    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, room, counts));
-    for (int r = 0; !status && r < group->size; r++) {
-        uint64_t one;
-        memcpy(&one, room + (size_t)r * sizeof one, sizeof one);
-        *bits |= one;
-    }
-    haul__free(room);
-    haul__free(counts);
+    uint64_t *all = haul__calloc((size_t)group->size, sizeof *all);
+    if (!all)
+        return haul__fail_memory(call->name, (size_t)group->size * sizeof *all);
+    all[group->rank] = *bits;
+    haul_status status = haul__group_gather_equal(group, call, all, sizeof *all);
+    for (int r = 0; !status && r < group->size; r++)
+        *bits |= all[r];
+    haul__free(all);
     return status;
 }
 
@@ -113,14 +109,13 @@ enum { AGREED = 500 };
 
 haul_status haul__group_agree(haul_group *group, const haul__group_call *call, const char *text)
 {
-    int64_t *counts;
     if (haul__group_check(group, call->name))
         return haul_error_status();
-    char *room = equal_room(group, call->name, AGREED, &counts);
+    char *room = haul__calloc((size_t)group->size, AGREED);
     if (!room)
-        return haul_error_status();
+        return haul__fail_memory(call->name, (size_t)group->size * AGREED);
     haul__snprintf(room + (size_t)group->rank * AGREED, AGREED, "%s", text);
-    haul_status status = haul__work_wait(haul__group_gather_begin(group, call, room, counts));
+    haul_status status = haul__group_gather_equal(group, call, room, AGREED);
     for (int r = 1; !status && !haul__is_dry() && r < group->size; r++) {
         char *other = room + (size_t)r * AGREED;
         other[AGREED - 1] = room[AGREED - 1] = '\0';
@@ -133,7 +128,6 @@ haul_status haul__group_agree(haul_group *group, const haul__group_call *call, c
                            group->members[r].process, other);
     }
     haul__free(room);
-    haul__free(counts);
     return status;
 }
 

@@ -312,19 +312,11 @@ static haul_status share_cards(const haul__shards *s, const haul_optimizer *o, c
 {
     const int              count = s->flat->parameters;
     const haul__group_call call = {.name = GATHER, .what = o->kind->name};
-    int64_t               *bytes = haul__calloc((size_t)ranks_of(s), sizeof *bytes);
-    if (!bytes)
-        return haul__fail_memory(GATHER, (size_t)ranks_of(s) * sizeof *bytes);
-    haul_status status = HAUL_OK;
-    for (int r = 0; r < ranks_of(s); r++)
-        bytes[r] = count * (int64_t)sizeof *cards;
+    haul_status            status = HAUL_OK;
     for (int i = 0; i < count && !status; i++)
         if (s->owners[i] == rank_of(s))
             status = fill_card(o, entry_of(s, o, i), &cards[rank_of(s) * count + i]);
-    if (!status)
-        status = haul__work_wait(haul__group_gather_begin(s->group, &call, cards, bytes));
-    haul__free(bytes);
-    return status;
+    return status ? status : haul__group_gather_equal(s->group, &call, cards, (size_t)count * sizeof *cards);
 }
 
 /* The states of a parameter in host memory, in the order of their numbers. */

@@ -99,34 +99,18 @@ static haul_status move_broadcast(const host_call *h)
     return haul__work_wait(haul__group_broadcast_begin(h->group, h->call, h->out, (int64_t)h->out_bytes, h->axis));
 }
 
-/* Equal numbers of bytes for each rank; NULL on failure. */
-static int64_t *equal_bytes(const host_call *h, size_t bytes)
-{
-    int64_t *all = haul__malloc((size_t)h->ranks * sizeof *all);
-    if (!all)
-        haul__fail_memory(h->call->name, (size_t)h->ranks * sizeof *all);
-    for (int r = 0; all && r < h->ranks; r++)
-        all[r] = (int64_t)bytes;
-    return all;
-}
-
 /* The portions of ranks arrive one after the other, and are then rows of the axis. */
 static haul_status move_gather(const host_call *h)
 {
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->x->shape, h->axis, haul__dtype_size(h->x->dtype));
-    int64_t                *bytes = equal_bytes(h, h->in_bytes);
     char                   *all = haul__malloc(h->out_bytes + 1);
-    haul_status             status = HAUL_OK;
-    if (!all || !bytes)
-        status = haul__fail_memory(h->call->name, h->out_bytes);
-    if (!status) {
-        memcpy(all + (size_t)haul_group_rank(h->group) * h->in_bytes, h->in, h->in_bytes);
-        status = haul__work_wait(haul__group_gather_begin(h->group, h->call, all, bytes));
-    }
+    if (!all)
+        return haul__fail_memory(h->call->name, h->out_bytes);
+    memcpy(all + (size_t)haul_group_rank(h->group) * h->in_bytes, h->in, h->in_bytes);
+    haul_status status = haul__group_gather_equal(h->group, h->call, all, h->in_bytes);
     if (!status)
         haul__axis_interleave(&blocks, h->ranks, all, h->out);
     haul__free(all);
-    haul__free(bytes);
     return status;
 }
 
@@ -147,11 +131,13 @@ static haul_status add_parts(const host_call *h, char *parts)
 static haul_status move_scatter(const host_call *h)
 {
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->y->shape, h->axis, haul__dtype_size(h->x->dtype));
-    int64_t                *bytes = equal_bytes(h, h->out_bytes);
+    int64_t                *bytes = haul__malloc((size_t)h->ranks * sizeof *bytes);
     char                   *packed = haul__malloc(h->in_bytes + 1), *parts = haul__malloc(h->in_bytes + 1);
     haul_status             status = HAUL_OK;
     if (!packed || !parts || !bytes)
         status = haul__fail_memory(h->call->name, 2 * h->in_bytes);
+    for (int r = 0; !status && r < h->ranks; r++)
+        bytes[r] = (int64_t)h->out_bytes;
     if (!status) {
         haul__axis_separate(&blocks, h->ranks, h->in, packed);
         status = haul__work_wait(
