@@ -70,13 +70,13 @@ static haul_status infer_scatter(haul__call *c)
 
 /* ---- data ---- */
 
-/* A collective in host memory: `in` has the operand; the function writes the result to `out`. */
+/* A collective in host memory: the function brings the operand there, and writes the result to `out`. */
 typedef struct host_call {
     haul_group             *group;
     const haul__group_call *call;
     haul_tensor            *x, *y;
     int                     axis, ranks;
-    char                   *in, *out;
+    char                   *out;
     size_t                  in_bytes, out_bytes;
 } host_call;
 
@@ -85,17 +85,30 @@ static haul__tree tree_of(const host_call *h)
     return (haul__tree){.pieces = h->ranks, .ranks = h->ranks};
 }
 
+/* The operand, in host memory. */
+static haul_status download(const host_call *h, void *to)
+{
+    if (!h->in_bytes)
+        return HAUL_OK;
+    return haul__transfer(&(haul__copy){.operation = h->call->name,
+                                        .to_host = to,
+                                        .from = {h->x->storage, (size_t)h->x->offset * haul__dtype_size(h->x->dtype)},
+                                        .bytes = h->in_bytes});
+}
+
 static haul_status move_reduce(const host_call *h)
 {
     const haul__tree tree = tree_of(h);
-    memcpy(h->out, h->in, h->in_bytes);
+    if (download(h, h->out))
+        return haul_error_status();
     return haul__work_wait(
         haul__group_sum_begin(h->group, h->call, &tree, h->x->dtype, (void *[]){h->out}, h->x->count));
 }
 
 static haul_status move_broadcast(const host_call *h)
 {
-    memcpy(h->out, h->in, h->in_bytes);
+    if (download(h, h->out))
+        return haul_error_status();
     return haul__work_wait(haul__group_broadcast_begin(h->group, h->call, h->out, (int64_t)h->out_bytes, h->axis));
 }
 
@@ -106,8 +119,9 @@ static haul_status move_gather(const host_call *h)
     char                   *all = haul__malloc(h->out_bytes + 1);
     if (!all)
         return haul__fail_memory(h->call->name, h->out_bytes);
-    memcpy(all + (size_t)haul_group_rank(h->group) * h->in_bytes, h->in, h->in_bytes);
-    haul_status status = haul__group_gather_equal(h->group, h->call, all, h->in_bytes);
+    haul_status status = download(h, all + (size_t)haul_group_rank(h->group) * h->in_bytes);
+    if (!status)
+        status = haul__group_gather_equal(h->group, h->call, all, h->in_bytes);
     if (!status)
         haul__axis_interleave(&blocks, h->ranks, all, h->out);
     haul__free(all);
@@ -128,18 +142,21 @@ static haul_status add_parts(const host_call *h, char *parts)
     return HAUL_OK;
 }
 
+/* `parts` has the operand first, and then what arrives. */
 static haul_status move_scatter(const host_call *h)
 {
     const haul__axis_blocks blocks = haul__axis_blocks_of(&h->y->shape, h->axis, haul__dtype_size(h->x->dtype));
     int64_t                *bytes = haul__malloc((size_t)h->ranks * sizeof *bytes);
     char                   *packed = haul__malloc(h->in_bytes + 1), *parts = haul__malloc(h->in_bytes + 1);
-    haul_status             status = HAUL_OK;
+    haul_status             status;
     if (!packed || !parts || !bytes)
         status = haul__fail_memory(h->call->name, 2 * h->in_bytes);
-    for (int r = 0; !status && r < h->ranks; r++)
-        bytes[r] = (int64_t)h->out_bytes;
+    else
+        status = download(h, parts);
     if (!status) {
-        haul__axis_separate(&blocks, h->ranks, h->in, packed);
+        for (int r = 0; r < h->ranks; r++)
+            bytes[r] = (int64_t)h->out_bytes;
+        haul__axis_separate(&blocks, h->ranks, parts, packed);
         status = haul__work_wait(
             haul__group_exchange_begin(h->group, h->call, packed, bytes, parts, bytes, (int64_t)h->in_bytes));
     }
@@ -149,14 +166,6 @@ static haul_status move_scatter(const host_call *h)
     haul__free(parts);
     haul__free(bytes);
     return status;
-}
-
-static haul_status download(const host_call *h)
-{
-    return haul__transfer(&(haul__copy){.operation = h->call->name,
-                                        .to_host = h->in,
-                                        .from = {h->x->storage, (size_t)h->x->offset * haul__dtype_size(h->x->dtype)},
-                                        .bytes = h->in_bytes});
 }
 
 static haul_status upload(const haul__call *c, const host_call *h)
@@ -170,16 +179,10 @@ static haul_status upload(const haul__call *c, const host_call *h)
 
 static haul_status run(const haul__call *c, host_call *h, haul_status (*move)(const host_call *h))
 {
-    h->in = haul__malloc(h->in_bytes + 1);
     h->out = haul__malloc(h->out_bytes + 1);
-    haul_status status = h->in && h->out ? HAUL_OK : haul__fail_memory(h->call->name, h->in_bytes + h->out_bytes);
-    if (!status && h->in_bytes)
-        status = download(h);
-    if (!status)
-        status = move(h);
+    haul_status status = h->out ? move(h) : haul__fail_memory(h->call->name, h->out_bytes);
     if (!status && h->out_bytes)
         status = upload(c, h);
-    haul__free(h->in);
     haul__free(h->out);
     return status;
 }
