@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "base/text/plain.h"
 #include "engine/operation.h"
 #include "group/group.h"
@@ -243,15 +244,10 @@ static haul_status compute_scatter(haul__call *c)
 
 /* ---- gradients ---- */
 
-static bool is_half(const haul_tensor *x)
-{
-    return x->dtype == HAUL_F16 || x->dtype == HAUL_BF16;
-}
-
 /* Sums of f16 and bf16 are made in f32. */
 static haul_tensor *in_sums(const haul__operation *operation, const collective_attributes *a, haul_tensor *x)
 {
-    if (!haul_tensor_is_valid(x) || !is_half(x))
+    if (!haul_tensor_is_valid(x) || !haul__is_half(x->dtype))
         return haul__apply1(operation, a, HAUL__OPERANDS(x));
     haul_tensor *wide = haul_cast(x, HAUL_F32);
     haul_tensor *sum = haul__failed(wide) ? wide : haul__apply1(operation, a, HAUL__OPERANDS(wide));
