@@ -215,6 +215,9 @@ bool haul__grad_scaler_has_unscaled(const haul_grad_scaler *scaler, const haul_o
 /* The steps that were made with the entry's parameter. Waits for the device if some may have been skipped. */
 haul_status haul__optimizer_entry_steps(const haul__optimizer_entry *e, int64_t *steps);
 
+/* The entry gets other states, HAUL__MAX_STATES of which some may be NULL, and its number of steps. */
+void haul__optimizer_entry_set(haul__optimizer_entry *e, haul_tensor *const *states, int64_t steps);
+
 /* The scaler's state, as part of the optimizer's. */
 #define HAUL__SCALER_SCALE   "grad_scaler.scale"
 #define HAUL__SCALER_TRACKER "grad_scaler.growth_tracker"

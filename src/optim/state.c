@@ -207,6 +207,19 @@ static haul_status check_complete(const haul_optimizer *o, const incoming *in, h
     return HAUL_OK;
 }
 
+void haul__optimizer_entry_set(haul__optimizer_entry *e, haul_tensor *const *states, int64_t steps)
+{
+    for (int k = 0; k < HAUL__MAX_STATES; k++) {
+        haul__object_keep(states[k]);
+        haul__object_release(e->states[k]);
+        e->states[k] = states[k];
+        haul__set_role(e->states[k], HAUL__ROLE_STATE);
+    }
+    haul__object_release(e->made);
+    e->made = NULL;
+    e->steps = steps;
+}
+
 static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *scaler, int64_t steps)
 {
     o->steps = steps;
@@ -214,18 +227,8 @@ static void commit(haul_optimizer *o, const incoming *in, haul_tensor *const *sc
     o->skipped = NULL;
     if (scaler[0])
         haul__grad_scaler_set_state(o->scaler, scaler[0], scaler[1]);
-    for (int i = 0; i < o->count; i++) {
-        haul__optimizer_entry *e = &o->entries[i];
-        e->steps = o->kind->saves_steps ? in[i].steps : steps;
-        haul__object_release(e->made);
-        e->made = NULL;
-        for (int k = 0; k < o->kind->state_count; k++) {
-            haul__object_keep(in[i].states[k]);
-            haul__object_release(e->states[k]);
-            e->states[k] = in[i].states[k];
-            haul__set_role(e->states[k], HAUL__ROLE_STATE);
-        }
-    }
+    for (int i = 0; i < o->count; i++)
+        haul__optimizer_entry_set(&o->entries[i], in[i].states, o->kind->saves_steps ? in[i].steps : steps);
 }
 
 /* For a kind with a state of all parameters together. */

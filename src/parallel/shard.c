@@ -12,7 +12,6 @@
 #include "core/tensor.h"
 #include "core/trial.h"
 #include "memory/dry_run/dry_run.h"
-#include "memory/mark.h"
 
 #define STEP   "haul_parallel_step"
 #define GATHER "haul_parallel_gather"
@@ -341,20 +340,9 @@ static haul_status write_states(haul__optimizer_entry *e, const card *c, const c
             status = haul__status_of(made[k]);
             in += bytes;
         }
-    for (int k = 0; k < HAUL__MAX_STATES && !status; k++) {
-        haul__object_release(e->states[k]);
-        e->states[k] = made[k];
-        if (made[k]) {
-            haul__object_keep(made[k]);
-            haul__set_role(made[k], HAUL__ROLE_STATE);
-        }
-    }
-    if (status)
-        return status;
-    haul__object_release(e->made);
-    e->made = NULL;
-    e->steps = c->steps;
-    return HAUL_OK;
+    if (!status)
+        haul__optimizer_entry_set(e, made, c->steps);
+    return status;
 }
 
 /* The owner sends the states of a parameter to rank 0. */
