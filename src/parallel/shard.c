@@ -108,9 +108,13 @@ static bool is_others(const haul__shards *s, const haul__optimizer_entry *e)
 /* What a checkpoint or haul__shards_gather has brought. */
 static void drop_others_state(const haul__shards *s, haul_optimizer *o)
 {
-    for (int i = 0; i < o->count && !haul__is_trial(); i++) {
+    if (haul__is_trial())
+        return;
+    for (int i = 0; i < o->count; i++) {
         haul__optimizer_entry *e = &o->entries[i];
-        for (int k = 0; k < HAUL__MAX_STATES && is_others(s, e); k++) {
+        if (!is_others(s, e))
+            continue;
+        for (int k = 0; k < HAUL__MAX_STATES; k++) {
             haul__object_release(e->states[k]);
             e->states[k] = NULL;
         }
