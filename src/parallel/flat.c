@@ -114,20 +114,18 @@ static haul_status arrange_backward(haul__flat *flat, const char *operation)
 {
     const size_t count = (size_t)flat->parameters;
     bool         is_new;
-    int         *order = haul__calloc(count, sizeof *order);
     flat->order = haul__calloc(count, sizeof *flat->order);
     flat->buckets = haul__calloc(count, sizeof *flat->buckets);
-    bool ok = order && flat->order && flat->buckets;
+    bool ok = flat->order && flat->buckets;
     for (int i = 0; ok && i < flat->parameters; i++) {
         haul__map_entry *e = haul__map_insert(&flat->places, flat->items[i].tensor, &is_new);
-        order[i] = flat->parameters - 1 - i;
+        flat->order[i] = flat->parameters - 1 - i;
         ok = e != NULL;
         if (e)
             e->value = &flat->items[i];
     }
     if (ok)
-        haul__flat_arrange(flat, order);
-    haul__free(order);
+        haul__flat_arrange(flat, flat->order);
     return ok ? HAUL_OK : haul__fail_memory(operation, count * sizeof *flat->buckets);
 }
 

@@ -44,8 +44,8 @@ typedef struct haul__flat {
 haul_status haul__flat_init(haul__flat *flat, haul_module *module, const char *operation);
 void        haul__flat_free(haul__flat *flat);
 
-/* Fills the buckets in this order of all parameters. A bucket has at least haul__flat_bucket_bytes, except for the
- * last one, and is not larger than needed for that. */
+/* Fills the buckets in this order of all parameters, which may be flat->order itself. A bucket has at least
+ * haul__flat_bucket_bytes, except for the last one, and is not larger than needed for that. */
 void           haul__flat_arrange(haul__flat *flat, const int *order);
 extern int64_t haul__flat_bucket_bytes; /* tests change it */
 
