@@ -6,29 +6,7 @@
 #include <string.h>
 
 #include "group/group.h"
-#include "support/scope.h"
-
-static haul_group *group;
-static int         rank, size;
-
-static int group_setup(void **state)
-{
-    (void)state;
-    group = haul_group_get("auto");
-    if (!group) {
-        print_error("%s\n", haul_error_message());
-        return 1;
-    }
-    rank = haul_group_rank(group);
-    size = haul_group_size(group);
-    return 0;
-}
-
-static void check(haul_status status)
-{
-    if (status)
-        fail_msg("rank %d: %s", rank, haul_error_message());
-}
+#include "support/ranks/ranks.h"
 
 /* A value of a rank's tensor that no two ranks and places share. */
 static double value(int r, int64_t i)

@@ -6,31 +6,9 @@
 
 #include "base/fnv.h"
 #include "group/work.h"
-#include "support/scope.h"
-
-static haul_group *group;
-static int         rank, size;
+#include "support/ranks/ranks.h"
 
 static const haul__group_call call = {.name = "test", .what = "numbers"};
-
-static int group_setup(void **state)
-{
-    (void)state;
-    group = haul_group_get("auto");
-    if (!group) {
-        print_error("%s\n", haul_error_message());
-        return 1;
-    }
-    rank = haul_group_rank(group);
-    size = haul_group_size(group);
-    return 0;
-}
-
-static void check(haul_status status)
-{
-    if (status)
-        fail_msg("rank %d: %s", rank, haul_error_message());
-}
 
 static void test_group_ranks__get_returns_the_same_group(void **state)
 {

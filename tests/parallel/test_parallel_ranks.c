@@ -8,31 +8,14 @@
 
 #include "group/group.h"
 #include "parallel/flat.h"
-#include "support/scope.h"
+#include "support/ranks/ranks.h"
 
 enum { FEATURES = 5, LAYERS = 6, PIECES = 8, SIZE = 3, STEPS = 4, MOST_EVENTS = 4096, MOST_VALUES = 1024 };
 
-static haul_group *group;
-static int         rank, size;
-
-static int group_setup(void **state)
+static int small_buckets_setup(void **state)
 {
-    (void)state;
     haul__flat_bucket_bytes = 64; /* each layer has a bucket of its own */
-    group = haul_group_get("auto");
-    if (!group) {
-        print_error("%s\n", haul_error_message());
-        return 1;
-    }
-    rank = haul_group_rank(group);
-    size = haul_group_size(group);
-    return 0;
-}
-
-static void check(haul_status status)
-{
-    if (status)
-        fail_msg("rank %d: %s", rank, haul_error_message());
+    return group_setup(state);
 }
 
 /* ---- a training ---- */
@@ -439,5 +422,5 @@ int main(void)
         T(wrong_shards_are_refused),
         T(a_pass_that_fails_ends_the_step_on_all_ranks),
     };
-    return cmocka_run_group_tests(tests, group_setup, NULL);
+    return cmocka_run_group_tests(tests, small_buckets_setup, NULL);
 }
