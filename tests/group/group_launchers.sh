@@ -6,12 +6,7 @@ set -u
 ranks=$HAUL_BUILD/tests/test_group_ranks
 faults=$HAUL_BUILD/tests/test_group_faults
 collectives=$HAUL_BUILD/tests/test_collectives
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_rmaps_base_oversubscribe=1
-# What the container of a test may lack: links between processes' memories.
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
-launchers=()
-command -v mpirun.openmpi >/dev/null && launchers+=(mpirun.openmpi)
-command -v mpiexec.mpich >/dev/null && launchers+=(mpiexec.mpich)
+. "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
 if [ ${#launchers[@]} = 0 ]; then
     echo "skipped: neither mpirun.openmpi nor mpiexec.mpich is installed (packages openmpi-bin, mpich)"
     exit 77

@@ -2,11 +2,8 @@
 # ctest: labels=once,mpi
 set -u
 program=$HAUL_BUILD/tests/test_parallel_ranks
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600
-launchers=()
-command -v mpirun.openmpi >/dev/null && launchers+=(mpirun.openmpi)
-command -v mpiexec.mpich >/dev/null && launchers+=(mpiexec.mpich)
+. "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
+export OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600
 if [ ${#launchers[@]} = 0 ] || [ -n "${HAUL_SANITIZE:-}" ]; then
     echo "skipped: no MPI is installed, or its library reports errors of its own to the sanitizer"
     exit 77
