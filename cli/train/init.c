@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/text/list.h"
 #include "cli/model/network.h"
 #include "cli/shared/cli.h"
@@ -43,14 +42,20 @@ bool init_choose_model(const trainer *t)
     return true;
 }
 
+/* The memory of the open file gets all elements, and is written to another one. */
+static haul_status copy_file(const haul__onnx_file *from, const char *to)
+{
+    const size_t size = (size_t)from->file.size;
+    haul_status  status = haul__file_read(&from->file, 0, from->data, size);
+    return status ? status : haul__file_write_all(to, "haul train", from->data, size);
+}
+
 bool init_keep_model(const trainer *t)
 {
     const char     *from = t->options->sizes.file;
     haul__onnx_file file;
     haul_status     status = HAUL_OK;
     bool            whole = true;
-    uint8_t        *data = NULL;
-    size_t          size = 0;
     if (!t->run.path || !from || !strcmp(from, t->run.model))
         return true;
     if (haul__onnx_read_file(from, "haul train", &file)) {
@@ -60,15 +65,12 @@ bool init_keep_model(const trainer *t)
     for (size_t i = 0; i < file.model.graph.tensor_count; i++)
         whole = whole && !file.model.graph.tensors[i].location;
     if (whole)
-        status = haul__file_read_all(from, "haul train", HAUL__ONNX_LIMIT, 0, &data, &size);
-    if (whole && !status)
-        status = haul__file_write_all(t->run.model, "haul train", data, size);
-    else if (!whole)
+        status = copy_file(&file, t->run.model);
+    else
         complain("--init %s has its weights in another file, and the run keeps one file only; leave --run out, or save "
                  "the model without external data",
                  from);
     haul__onnx_close_file(&file);
-    haul__free(data);
     return whole && (!status || !complain_error());
 }
 
