@@ -34,6 +34,11 @@ static const char *lapack(char *text, size_t size)
     return text;
 }
 
+static const char *libraries(const haul_device_report *report, const haul_device_properties *p, char *text, size_t size)
+{
+    return strcmp(report->name, "cpu") == 0 ? lapack(text, size) : p->libraries;
+}
+
 static void print_device(const haul_device_report *report, const haul_device_properties *p)
 {
     char text[320];
@@ -46,10 +51,9 @@ static void print_device(const haul_device_report *report, const haul_device_pro
     print_line("", text);
     if (*p->driver)
         print_line("", p->driver);
-    if (strcmp(report->name, "cpu") == 0)
-        print_line("", lapack(text, sizeof text));
-    else if (*p->libraries)
-        print_line("", p->libraries);
+    const char *found = libraries(report, p, text, sizeof text);
+    if (*found)
+        print_line("", found);
 }
 
 static cJSON *device_json(const haul_device_report *report, const haul_device_properties *p)
@@ -66,7 +70,7 @@ static cJSON *device_json(const haul_device_report *report, const haul_device_pr
     json_text(object, "kind", kind_names[p->kind]);
     json_text(object, "model", p->model);
     json_text(object, "driver", p->driver);
-    json_text(object, "libraries", strcmp(report->name, "cpu") == 0 ? lapack(text, sizeof text) : p->libraries);
+    json_text(object, "libraries", libraries(report, p, text, sizeof text));
     json_number(object, "compute_units", p->compute_units);
     json_number(object, "memory_bytes", (double)p->memory_bytes);
     json_bool(object, "shares_host_memory", p->shares_host_memory);
