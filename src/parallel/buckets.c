@@ -1,9 +1,6 @@
 #include "parallel/buckets.h"
 
-#include <haul/autograd.h>
-#include <haul/ops.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"

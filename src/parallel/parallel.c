@@ -1,6 +1,5 @@
 /* Data parallel training: the order of the pieces of a step, and what each of them adds to it. */
 #include <haul/autograd.h>
-#include <haul/ops.h>
 #include <haul/parallel.h>
 #include <haul/random.h>
 #include <haul/scope.h>

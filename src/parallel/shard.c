@@ -1,11 +1,8 @@
 #include "parallel/shard.h"
 
 #include <haul/autograd.h>
-#include <haul/ops.h>
 #include <haul/transfer.h>
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/text/plain.h"
