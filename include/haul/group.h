@@ -8,10 +8,10 @@
  * library moves the bytes between ranks; Haul opens it at run time, whichever it is, and needs none for one rank.
  *
  * A group is for data parallel training (haul/parallel.h), and for operations that sum and exchange tensors
- * (haul_all_reduce). Collectives, which these, haul_group_barrier and the functions of haul/parallel.h are, are called
- * by all ranks of a group, in the same order and with operands of equal shapes and dtypes. They are numbered. Where the
- * ranks call different ones, each gets an error that names two ranks and their calls. Sums are made in the order of a
- * fixed tree by Haul's own code, so they are bit-identical on all ranks, and with every MPI library and network.
+ * (haul_all_reduce). These operations, haul_group_barrier and the functions of haul/parallel.h are collectives: all
+ * ranks of a group call them, in the same order and with operands of equal shapes and dtypes. They are numbered. Where
+ * the ranks call different ones, each gets an error that names two ranks and their calls. Sums are made in the order of
+ * a fixed tree by Haul's own code, so they are bit-identical on all ranks, and with every MPI library and network.
  *
  * A rank that does not reach a collective within the group's limit ends the group: the other ranks get an error that
  * names the rank, its host, its process and the collective. A group on which a collective has failed cannot be used any

@@ -8,7 +8,7 @@
  * frames. Events of the thread are muted meanwhile. */
 void haul__subscribers_call(haul_event *event);
 
-/* True while a subscriber runs on this thread. The same as haul__event_muted, which also notices a subscriber that was
+/* True while a subscriber runs on this thread. haul__event_muted says the same, and also notices a subscriber that was
  * left by longjmp or an exception. */
 bool haul__subscriber_runs(void);
 

@@ -54,8 +54,8 @@ haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums);
 /* Forgets the sums. Waits for exchanges that have begun, and ignores how they end. */
 void haul__buckets_clear(haul__buckets *b);
 
-/* Once, after a step: the order of buckets becomes that in which the first rank's pass has finished them. Without sums.
- */
+/* After haul__buckets_clear: the first call puts the gradients into buckets in the order in which rank 0 completed
+ * them. Later calls, and those of a group of one rank, change nothing. */
 haul_status haul__buckets_learn(haul__buckets *b);
 
 #endif

@@ -72,8 +72,8 @@ haul_status haul__flat_restore_buffers(const haul__flat *flat);
 /* Removes the gradients of the parameters. */
 haul_status haul__flat_remove_gradients(const haul__flat *flat);
 
-/* The gradients of a bucket, which the parameters then have no more: a new tensor of the innermost scope. A failed
- * tensor on failure. */
+/* Moves the gradients of a bucket from its parameters to a new tensor, which the innermost scope owns. A failed tensor
+ * on failure. */
 haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket);
 
 /* The last bucket of a piece; HAUL_NONE as the loss: of a piece without examples. Integer buffers count in the first

@@ -294,7 +294,7 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
         return haul__is_none(loss) ? HAUL_OK : haul_error_status();
     haul_tensor *scaled = p->scaler ? haul_grad_scaler_scale(p->scaler, loss) : loss;
     haul_status  status = haul__status_of(scaled);
-    /* What a pass that is recorded calls is not a part of the recording. */
+    /* A recording repeats the operations of a pass, but not the calls that the pass makes for each leaf. */
     if (!status)
         status = haul__recorder_now() ? haul_backward(scaled, .once = true)
                                       : haul__backward_once(scaled, haul__buckets_take, &p->buckets);
@@ -302,7 +302,7 @@ static haul_status differentiate(haul_parallel *p, haul_tensor *loss)
     return status;
 }
 
-/* Gives the module what the sums over all pieces say. */
+/* Sets the gradients and buffers of the module, and the loss, from the sums over all pieces. */
 static haul_status apply_sums(haul_parallel *p, haul_tensor *const *sums)
 {
     haul_status  status = haul__flat_scatter(&p->flat, sums, p->pieces);

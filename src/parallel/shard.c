@@ -13,7 +13,7 @@
 #define STEP   "haul_parallel_step"
 #define GATHER "haul_parallel_gather"
 
-/* So many bytes of each rank travel together, or one parameter, if that is larger. */
+/* A rank's part of a round ends with the parameter that brings it to this many bytes. */
 enum { ROUND = 4 << 20 };
 
 static size_t bytes_of(const haul__shards *s, int i)
@@ -118,7 +118,7 @@ static void drop_others_state(const haul__shards *s, haul_optimizer *o)
     }
 }
 
-/* Takes the gradients of others' parameters away, or puts them back. `kept` has one for each entry, HAUL_NONE at
+/* Takes the gradients of others' parameters away; show_gradients puts them back. `kept` has one for each entry, NULL at
  * first. */
 static haul_status hide_gradients(const haul__shards *s, haul_optimizer *o, haul_tensor **kept)
 {

@@ -1,5 +1,5 @@
-/* What the ranks of a group do together. By itself the program is a group of one rank; tests/group/launchers.sh starts
- * it with MPI launchers. Every rank checks its own results.
+/* What the ranks of a group do together. By itself the program is a group of one rank; tests/group/group_launchers.sh
+ * starts it with MPI launchers. Every rank checks its own results.
  *
  * ctest: */
 #include <string.h>

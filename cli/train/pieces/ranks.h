@@ -43,7 +43,7 @@ haul_status ranks_share_state(const trainer *t, double *bytes);
 /* With --shard: rank 0 gets the whole state of the optimizer, for a checkpoint. */
 haul_status ranks_gather_state(const trainer *t);
 
-/* True for all ranks if for all. */
+/* *holds becomes true on all ranks if it was true on all of them, otherwise false. */
 haul_status ranks_all(const trainer *t, bool *holds);
 
 /* Bytes that this rank has sent to others. */
