@@ -186,26 +186,22 @@ const char *haul__segments_names(const haul__segments *p, char *out, size_t size
 
 /* ---- choosing ---- */
 
-/* Turns on what the planner of memory chooses for a target; *peak becomes the model's. */
-static haul_status plan_for(haul__segments *p, const haul__memory_step *of, int64_t target, int64_t *peak)
+/* Turns on what the planner of memory chooses for a target, which becomes the model's limit; *peak becomes the plan's.
+ */
+static haul_status plan_for(haul__segments *p, haul__memory_model *m, int64_t target, int64_t *peak)
 {
-    haul__memory_step  step = *of;
-    haul__memory_model m;
-    haul__memory_plan  plan = {.bound = 0};
-    step.limit = target;
-    haul_status status = haul__memory_model_of(&step, &m);
+    haul__memory_plan plan;
+    m->limit = target;
+    const haul_status status = haul__memory_solve(m, &plan);
     if (!status)
-        status = haul__memory_solve(&m, &plan);
-    if (!status)
-        haul__segments_take(p, &m, &plan);
+        haul__segments_take(p, m, &plan);
     *peak = plan.figures.peak;
     haul__memory_plan_free(&plan);
-    haul__memory_model_free(&m);
     return status;
 }
 
-/* Halves the targets between 0 and a peak that the planner meets, and takes a choice whose peak is lower. */
-static haul_status find_lower(haul__segments *p, const haul__memory_step *step, int64_t high)
+/* Halves the targets between 0 and `high`, the peak of the choice in *p, and takes each choice whose peak is lower. */
+static haul_status find_lower(haul__segments *p, haul__memory_model *m, int64_t high)
 {
     enum { HALVINGS = 12 };
     int64_t        low = 0, peak;
@@ -213,7 +209,7 @@ static haul_status find_lower(haul__segments *p, const haul__memory_step *step, 
     haul__segments tried = *p;
     for (int i = 0; i < HALVINGS && !status && high - low > 1; i++) {
         const int64_t middle = low + (high - low) / 2;
-        status = plan_for(&tried, step, middle, &peak);
+        status = plan_for(&tried, m, middle, &peak);
         if (!status && peak < high) {
             high = peak;
             *p = tried;
@@ -226,17 +222,28 @@ static haul_status find_lower(haul__segments *p, const haul__memory_step *step, 
 
 haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, bool *fits)
 {
-    int64_t     peak = 0;
-    haul_status status = plan_for(p, step, step->limit, &peak);
+    haul__memory_model m;
+    int64_t            peak = 0;
+    haul_status        status = haul__memory_model_of(step, &m);
+    if (!status)
+        status = plan_for(p, &m, step->limit, &peak);
     *fits = !status && peak <= step->limit;
-    return status || *fits ? status : find_lower(p, step, peak);
+    if (!status && !*fits)
+        status = find_lower(p, &m, peak);
+    haul__memory_model_free(&m);
+    return status;
 }
 
 haul_status haul__segments_peak(const haul__memory_step *step, int64_t *peak)
 {
-    haul__segments    none = {.count = 0};
-    haul__memory_step all = *step;
+    haul__segments     none = {.count = 0};
+    haul__memory_step  all = *step;
+    haul__memory_model m;
     all.segment = NULL;
     all.segment_count = 0;
-    return plan_for(&none, &all, HAUL__MEMORY_MOST, peak);
+    haul_status status = haul__memory_model_of(&all, &m);
+    if (!status)
+        status = plan_for(&none, &m, HAUL__MEMORY_MOST, peak);
+    haul__memory_model_free(&m);
+    return status;
 }
