@@ -323,15 +323,16 @@ static bool may_run(const making *m)
     return !m->request->most_runs || m->out->runs < m->request->most_runs;
 }
 
-/* A dry run of the segments that are on. Of two choices, that with the lower peak remains. *peak is that of this one.
- */
-static haul_status account(making *m, const haul__fit_result *before, haul_estimate_result *all, int64_t *peak)
+/* A dry run with the segments that are on in `chosen`. Of its result and the one before, that with the lower peak
+ * remains. *peak becomes that of the dry run. */
+static haul_status account(making *m, const haul__segments *chosen, haul_estimate_result *all, int64_t *peak)
 {
-    haul__fit_result kept = *before;
-    haul_status      status = run_chosen(m, all);
+    haul__fit_result before = *m->out;
+    m->out->segments = *chosen;
+    const haul_status status = run_chosen(m, all);
     *peak = m->out->peak;
-    keep_lower(&kept, m->out);
-    m->out->runs = before->runs + 1;
+    keep_lower(&before, m->out);
+    m->out->runs = before.runs + 1;
     return status;
 }
 
@@ -339,36 +340,31 @@ static haul_status account(making *m, const haul__fit_result *before, haul_estim
  * limit, or, if the planner met none, with all segments. */
 static haul_status choose_segments(making *m, haul_estimate_result *all)
 {
-    haul__fit_result      *fit = m->out;
-    const haul__fit_result plain = *fit;
-    const haul__segments   none = fit->segments;
-    haul__memory_step      step;
-    bool                   fits = false;
-    int64_t                peak = 0;
-    haul_status            status = haul__fit_step_plan(m->choosing, fit, m->training->device, &step);
+    haul__fit_result *fit = m->out;
+    haul__segments    first = fit->segments, second = fit->segments;
+    haul__memory_step step;
+    bool              fits = false;
+    int64_t           peak = 0;
+    haul_status       status = haul__fit_step_plan(m->choosing, fit, m->training->device, &step);
     if (!status)
-        status = haul__segments_choose(&fit->segments, &step, &fits);
+        status = haul__segments_choose(&first, &step, &fits);
     if (status)
         return status;
     if (!may_run(m)) {
+        fit->segments = first;
         fit->peak = fits ? fit->limit : fit->peak;
         return HAUL_OK;
     }
-    const haul__segments first = fit->segments;
-    if (!haul__segments_equal(&first, &none))
-        status = account(m, &plain, all, &peak);
+    if (haul__segments_count_on(&first))
+        status = account(m, &first, all, &peak);
     if (status || (fit->limit && fit->peak <= fit->limit) || !may_run(m))
         return status;
-    const haul__fit_result before = *fit;
     step.limit -= smaller(step.limit, larger(peak - fit->limit, 1));
     if (fits)
-        status = haul__segments_choose(&fit->segments, &step, &fits);
+        status = haul__segments_choose(&second, &step, &fits);
     else
-        haul__segments_turn_all(&fit->segments, true);
-    if (!status && !haul__segments_equal(&fit->segments, &first))
-        return account(m, &before, all, &peak);
-    fit->segments = before.segments;
-    return status;
+        haul__segments_turn_all(&second, true);
+    return status || haul__segments_equal(&second, &first) ? status : account(m, &second, all, &peak);
 }
 
 static haul_status fit(const haul__training *t, const haul__fit_request *r, bool follows, haul__fit_result *out)
