@@ -16,11 +16,10 @@ typedef struct making {
     haul__training_objects objects;
     const haul_batch      *batch;
     haul__fit_result      *out;
-    haul_program          *program;  /* of haul__fit_program */
-    haul__fit_step        *step;     /* of haul__fit_record */
-    haul__fit_step        *choosing; /* the step from which segments are chosen */
-    int64_t                made;     /* mini-batches of haul__fit_spilling */
-    bool                   moves;    /* likewise */
+    haul_program          *program; /* of haul__fit_program */
+    bool                   moves;   /* likewise */
+    haul__fit_step        *step;    /* that is recorded: of haul__fit_record, or for the choice of segments */
+    int64_t                made;    /* mini-batches of haul__fit_spilling */
 } making;
 
 const haul_estimate_device *haul__fit_device(const haul_estimate_result *r, const haul_device *device)
@@ -228,9 +227,8 @@ static haul_status record_step(making *m)
 }
 
 /* The step as it is, with nothing running again. */
-static haul_status record_now(making *m, haul__fit_step *out)
+static haul_status record_now(making *m)
 {
-    m->step = out;
     haul_status status = take_batch(m);
     if (!status)
         status = lead(m);
@@ -242,7 +240,7 @@ static haul_status record_for_choice(making *m)
 {
     const haul__fit_result *fit = m->out;
     const haul_status       status = haul__segments_find(m->objects.net, &m->out->segments);
-    return status || (fit->limit && fit->plain_peak <= fit->limit) ? status : record_now(m, m->choosing);
+    return status || (fit->limit && fit->plain_peak <= fit->limit) ? status : record_now(m);
 }
 
 /* ---- the whole ---- */
@@ -318,9 +316,15 @@ static void keep_lower(haul__fit_result *before, haul__fit_result *now)
     free_estimates(&worse);
 }
 
-static bool may_run(const making *m)
+/* True if the request allows one more dry run. */
+static bool may_run(const haul__fit_request *r, const haul__fit_result *fit)
 {
-    return !m->request->most_runs || m->out->runs < m->request->most_runs;
+    return !r->most_runs || fit->runs < r->most_runs;
+}
+
+static bool is_over(const haul__fit_result *fit)
+{
+    return fit->limit && fit->peak > fit->limit;
 }
 
 /* A dry run with the segments that are on in `chosen`. Of its result and the one before, that with the lower peak
@@ -345,19 +349,19 @@ static haul_status choose_segments(making *m, haul_estimate_result *all)
     haul__memory_step step;
     bool              fits = false;
     int64_t           peak = 0;
-    haul_status       status = haul__fit_step_plan(m->choosing, fit, m->training->device, &step);
+    haul_status       status = haul__fit_step_plan(m->step, fit, m->training->device, &step);
     if (!status)
         status = haul__segments_choose(&first, &step, &fits);
     if (status)
         return status;
-    if (!may_run(m)) {
+    if (!may_run(m->request, fit)) {
         fit->segments = first;
         fit->peak = fits ? fit->limit : fit->peak;
         return HAUL_OK;
     }
     if (haul__segments_count_on(&first))
         status = account(m, &first, all, &peak);
-    if (status || (fit->limit && fit->peak <= fit->limit) || !may_run(m))
+    if (status || (fit->limit && fit->peak <= fit->limit) || !may_run(m->request, fit))
         return status;
     step.limit -= smaller(step.limit, larger(peak - fit->limit, 1));
     if (fits)
@@ -370,7 +374,7 @@ static haul_status choose_segments(making *m, haul_estimate_result *all)
 static haul_status fit(const haul__training *t, const haul__fit_request *r, bool follows, haul__fit_result *out)
 {
     haul__fit_step       step = {.segment = NULL};
-    making               m = {.training = t, .request = r, .follows = follows, .out = out, .choosing = &step};
+    making               m = {.training = t, .request = r, .follows = follows, .out = out, .step = &step};
     haul_estimate_result all;
     *out = (haul__fit_result){.follows = follows, .runs = 1};
     haul_status status = haul_estimate(run_training, &m, &all);
@@ -390,16 +394,14 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
  * the limit, only recomputation helps, and a search leaves them out. */
 static bool may_be_better(const haul__training *t, const haul__fit_request *r, const haul__fit_result *followed)
 {
-    const bool is_over = followed->limit && followed->peak > followed->limit;
     const bool may_fit = r->recompute || !r->most_runs || followed->begin_peak <= followed->limit;
-    return followed->follows && !haul__spills(t->device) && (!r->most_runs || followed->runs < r->most_runs) &&
-           (is_over ? may_fit : t->accumulate > 1);
+    return followed->follows && !haul__spills(t->device) && may_run(r, followed) &&
+           (is_over(followed) ? may_fit : t->accumulate > 1);
 }
 
 static const char *reason_for(const haul__fit_result *plain, const haul__fit_result *followed)
 {
-    const bool is_over = followed->limit && followed->peak > followed->limit;
-    if (is_over && (plain->peak <= plain->limit || plain->peak < followed->peak))
+    if (is_over(followed) && (plain->peak <= plain->limit || plain->peak < followed->peak))
         return "only steps as they are fit in the limit";
     return followed->peak / 9 * 8 > plain->peak ? "the parts of a step take much less memory as they are" : NULL;
 }
