@@ -69,6 +69,13 @@ static int compare_ways(const void *a, const void *b)
     return x->figures.ps != y->figures.ps ? (x->figures.ps > y->figures.ps ? 1 : -1) : x->device - y->device;
 }
 
+bool haul__plan_is_better(const haul_plan *p, haul__plan_way *a, haul__plan_way *b)
+{
+    check_limits(p, a);
+    check_limits(p, b);
+    return compare_ways(a, b) < 0;
+}
+
 void haul__plan_sort(haul_plan *p)
 {
     for (int i = 0; i < haul__plan_way_count(p); i++)

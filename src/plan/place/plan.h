@@ -86,6 +86,9 @@ haul_plan *haul__plan_read(const haul__json *file, const char *source, const cha
 /* Makes the cheapest placement the best one again, if another one has a shorter makespan. The figures stay. */
 void haul__plan_take_cheapest(haul_plan *p);
 
+/* True if way `a` comes before `b`: it fits and `b` does not, or else it is faster. Decides which of them fit. */
+bool haul__plan_is_better(const haul_plan *p, haul__plan_way *a, haul__plan_way *b);
+
 /* Sorts the ways again after their figures have changed, and decides which of them fit. */
 void haul__plan_sort(haul_plan *p);
 

@@ -290,22 +290,17 @@ static haul_status rehearse(const trial *t)
 }
 
 /* Tries the cheapest placement too, if the best one is another, and takes the better one. */
-static haul_status compare_with_cheapest(haul_plan *p, haul__plan_way *best, const trial *t)
+static haul_status compare_with_cheapest(const trial *t)
 {
-    haul__plan_way cheapest = *best;
+    haul__plan_way cheapest = *t->way;
     trial          other = *t;
-    cheapest.placement = p->cheapest;
+    cheapest.placement = t->plan->cheapest;
     other.way = &cheapest;
     const haul_status status = rehearse(&other);
-    bool              fits[2] = {true, true};
-    for (int d = 0; d < haul__plan_device_count(p) && !status; d++) {
-        fits[0] = fits[0] && (!p->limit[d] || best->figures.peak[d] <= p->limit[d]);
-        fits[1] = fits[1] && (!p->limit[d] || cheapest.figures.peak[d] <= p->limit[d]);
-    }
-    if (status || fits[0] > fits[1] || (fits[0] == fits[1] && best->figures.ps < cheapest.figures.ps))
+    if (status || haul__plan_is_better(t->plan, t->way, &cheapest))
         return status;
-    haul__plan_take_cheapest(p);
-    best->figures = cheapest.figures;
+    haul__plan_take_cheapest(t->plan);
+    t->way->figures = cheapest.figures;
     return HAUL_OK;
 }
 
@@ -316,7 +311,7 @@ haul_status haul__plan_rehearse(haul_plan *p, haul_estimate_function *step, void
         const trial t = {p, &p->ways[i], step, context, net};
         status = rehearse(&t);
         if (!status && t.way->device < 0 && p->cheapest->device)
-            status = compare_with_cheapest(p, t.way, &t);
+            status = compare_with_cheapest(&t);
     }
     if (!status)
         haul__plan_sort(p);
