@@ -1,6 +1,8 @@
 /* How long the planner takes: random graphs of 1,000 and 10,000 operations whose devices are equally fast, the hardest
  * case, and chains of blocks as those of a transformer; then with a limit that the cheapest placement does not keep. */
 #include "plan/graph/place.h"
+
+#include "base/splitmix.h"
 #include "support/bench.h"
 
 static haul__place_graph graph;
@@ -8,10 +10,7 @@ static uint64_t          state;
 
 static int64_t draw(int64_t below)
 {
-    uint64_t x = state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (int64_t)((x ^ (x >> 31)) % (uint64_t)below);
+    return (int64_t)(haul__splitmix_draw(&state) % (uint64_t)below);
 }
 
 static bool add(int64_t cost, int64_t cost_there, int64_t bytes, const int *from, int count)

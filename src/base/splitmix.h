@@ -15,4 +15,12 @@ static inline uint64_t haul__splitmix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+/* The next number of the generator with this state. */
+static inline uint64_t haul__splitmix_draw(uint64_t *state)
+{
+    const uint64_t x = haul__splitmix(*state);
+    *state += HAUL__SPLITMIX_STEP;
+    return x;
+}
+
 #endif

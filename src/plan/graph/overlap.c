@@ -231,13 +231,6 @@ static haul_status start_by_list(search *s)
     return HAUL_OK;
 }
 
-static uint64_t random_bits(uint64_t *state)
-{
-    const uint64_t x = haul__splitmix(*state);
-    *state += HAUL__SPLITMIX_STEP;
-    return x;
-}
-
 /* From the best one, with some groups elsewhere. */
 static void try_kicks(search *s)
 {
@@ -246,8 +239,8 @@ static void try_kicks(search *s)
     for (int i = 0; i < KICKS && is_small(s) && n && s->steps > 0; i++) {
         memcpy(s->now, s->best, n);
         for (int k = 0; k < KICKED; k++) {
-            const int group = (int)(random_bits(&state) % n);
-            const int device = (int)(random_bits(&state) % (uint64_t)s->g->device_count);
+            const int group = (int)(haul__splitmix_draw(&state) % n);
+            const int device = (int)(haul__splitmix_draw(&state) % (uint64_t)s->g->device_count);
             s->now[group] = (uint8_t)haul__place_allowed(s->g, group, device);
         }
         try_start(s);

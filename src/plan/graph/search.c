@@ -352,19 +352,12 @@ static haul_status scale_prices(search *s, double most)
 
 /* ---- the whole ---- */
 
-static uint64_t random_bits(uint64_t *state)
-{
-    const uint64_t x = haul__splitmix(*state);
-    *state += HAUL__SPLITMIX_STEP;
-    return x;
-}
-
 static void try_random(search *s)
 {
     uint64_t state = 1;
     for (int start = 0; start < STARTS && is_small(s) && !is_done(s); start++) {
         for (size_t k = 0; k < s->g->group_count; k++) {
-            const int device = (int)(random_bits(&state) % (uint64_t)s->g->device_count);
+            const int device = (int)(haul__splitmix_draw(&state) % (uint64_t)s->g->device_count);
             s->now[k] = (uint8_t)haul__place_allowed(s->g, (int)k, device);
         }
         try_placement(s, s->now);
