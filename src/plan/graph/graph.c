@@ -294,6 +294,18 @@ int haul__place_allowed(const haul__place_graph *g, int group, int device)
     return device;
 }
 
+void haul__place_all_on(const haul__place_graph *g, int device, uint8_t *place)
+{
+    for (size_t k = 0; k < g->group_count; k++)
+        place[k] = (uint8_t)haul__place_allowed(g, (int)k, device);
+}
+
+bool haul__place_is_small(const haul__place_graph *g)
+{
+    enum { FEW_PLACES = 64 };
+    return g->group_count * (size_t)(g->device_count - 1) <= FEW_PLACES;
+}
+
 static int home_of(const haul__place_graph *g, const haul__place_tensor *t, const uint8_t *place)
 {
     return place[g->operations[t->producer].group];

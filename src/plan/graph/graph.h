@@ -131,6 +131,12 @@ bool haul__place_allows(const haul__place_graph *g, int group, int device);
 /* The device if the group can run there, else the first one on which it can. */
 int haul__place_allowed(const haul__place_graph *g, int group, int device);
 
+/* Everything on one device, as far as it is allowed. */
+void haul__place_all_on(const haul__place_graph *g, int device, uint8_t *place);
+
+/* True if the groups have few other places: pairs of groups move then, and random starts are tried. */
+bool haul__place_is_small(const haul__place_graph *g);
+
 /* True if a group on that device uses the tensor, which another one makes. */
 bool haul__place_copies_to(const haul__place_graph *g, int tensor, const uint8_t *place, int device);
 

@@ -33,17 +33,11 @@ static haul_status improve(trying *t)
     return status;
 }
 
-static void start_on(trying *t, int device)
-{
-    for (size_t k = 0; k < t->g->group_count; k++)
-        t->now[k] = (uint8_t)haul__place_allowed(t->g, (int)k, device);
-}
-
 /* From everything on one device, the move to another one gives the best placement on these two. */
 static haul_status try_pair(trying *t, int first, int second)
 {
     bool better;
-    start_on(t, first);
+    haul__place_all_on(t->g, first, t->now);
     const haul_status status = haul__place_expand(t->g, &UNPRICED, second, t->now, &better);
     const int64_t     cost = status ? INT64_MAX : haul__place_cost(t->g, t->now);
     if (cost < t->pair_cost) {
@@ -60,7 +54,7 @@ static haul_status try_starts(trying *t)
     for (int i = 0; i < n && !status; i++) {
         for (int j = i + 1; j < n && !status; j++)
             status = try_pair(t, i, j);
-        start_on(t, i);
+        haul__place_all_on(t->g, i, t->now);
         if (!status)
             status = improve(t);
     }

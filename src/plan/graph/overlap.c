@@ -11,7 +11,6 @@
 #include "plan/graph/makespan.h"
 
 enum {
-    SMALL_GROUPS = 64, /* with so many other places of groups, pairs of groups move and random starts are tried */
     KICKS = 24,
     KICKED = 3 /* groups that a kick moves */
 };
@@ -136,16 +135,11 @@ static bool climb_groups(search *s)
     return better;
 }
 
-static bool is_small(const search *s)
-{
-    return s->g->group_count * (size_t)(s->g->device_count - 1) <= SMALL_GROUPS;
-}
-
 static bool climb_pairs(search *s)
 {
     const int n = s->g->device_count;
     bool      better = false;
-    for (int a = 0; a < (int)s->g->group_count && is_small(s); a++)
+    for (int a = 0; a < (int)s->g->group_count && haul__place_is_small(s->g); a++)
         for (int b = 0; b < a; b++)
             for (int i = 0; i < n * n && s->steps > 0; i++)
                 better = move_pair(s, a, b, i / n, i % n) || better;
@@ -169,12 +163,6 @@ static void try_start(search *s)
 }
 
 /* ---- starts ---- */
-
-static void start_on(search *s, int device)
-{
-    for (size_t k = 0; k < s->g->group_count; k++)
-        s->now[k] = (uint8_t)haul__place_allowed(s->g, (int)k, device);
-}
 
 /* The cheapest placement with copies that take a part of their time, as if the rest were hidden. */
 static haul_status start_with_cheap_copies(search *s, int64_t divisor)
@@ -217,7 +205,7 @@ static haul_status start_by_list(search *s)
     if (!ends)
         return haul__fail_memory("haul plan", g->operation_count * sizeof *ends);
     memset(s->kept, 0, g->group_count);
-    start_on(s, 0);
+    haul__place_all_on(g, 0, s->now);
     for (size_t i = 0; i < g->operation_count; i++) {
         const int operation = s->operations[i].number, group = g->operations[operation].group;
         for (int d = 0; d < g->device_count && !s->kept[group]; d++)
@@ -236,7 +224,7 @@ static void try_kicks(search *s)
 {
     const size_t n = s->g->group_count;
     uint64_t     state = 1;
-    for (int i = 0; i < KICKS && is_small(s) && n && s->steps > 0; i++) {
+    for (int i = 0; i < KICKS && haul__place_is_small(s->g) && n && s->steps > 0; i++) {
         memcpy(s->now, s->best, n);
         for (int k = 0; k < KICKED; k++) {
             const int group = (int)(haul__splitmix_draw(&state) % n);
@@ -264,7 +252,7 @@ static haul_status try_all(search *s)
         return status;
     try_start(s);
     for (int d = 0; d < s->g->device_count; d++) {
-        start_on(s, d);
+        haul__place_all_on(s->g, d, s->now);
         try_start(s);
     }
     try_kicks(s);

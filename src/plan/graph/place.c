@@ -44,10 +44,11 @@ static haul_status new_placement(const haul__place_graph *g, haul__placement *ou
 
 haul_status haul__place_single(const haul__place_graph *g, int device, haul__placement *out)
 {
-    haul_status status = new_placement(g, out);
-    for (size_t k = 0; !status && k < g->group_count; k++)
-        out->device[k] = (uint8_t)haul__place_allowed(g, (int)k, device);
-    return status ? status : haul__place_measure(g, out);
+    const haul_status status = new_placement(g, out);
+    if (status)
+        return status;
+    haul__place_all_on(g, device, out->device);
+    return haul__place_measure(g, out);
 }
 
 /* Takes the cheaper of two placements of which the second may not fit. */

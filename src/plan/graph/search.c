@@ -12,7 +12,6 @@
 
 enum {
     ROUNDS = 150,
-    SMALL_GROUPS = 64,  /* with so many other places of groups, pairs of groups move and random starts are tried */
     MOST_GROUPS = 2000, /* with more, placements that do not fit are not repaired */
     STARTS = 24
 };
@@ -48,11 +47,6 @@ static bool fits(search *s, const uint8_t *place)
 {
     haul__place_peak peaks[HAUL__PLACE_DEVICES];
     return excess_of(s, place, peaks) == 0;
-}
-
-static bool is_small(const search *s)
-{
-    return s->g->group_count * (size_t)(s->g->device_count - 1) <= SMALL_GROUPS;
 }
 
 static bool can_move(const search *s, const uint8_t *place, size_t group, int device)
@@ -117,7 +111,7 @@ static bool move_some_pair(search *s, uint8_t *place, int64_t excess)
 {
     const size_t n = s->g->group_count;
     const int    devices = s->g->device_count;
-    for (size_t k = 0; is_small(s) && k < n; k++)
+    for (size_t k = 0; haul__place_is_small(s->g) && k < n; k++)
         for (size_t j = 0; j < k; j++)
             for (int i = 0; i < devices * devices; i++)
                 if (move_pair(s, place, (move){(int)k, (uint8_t)(i / devices)}, (move){(int)j, (uint8_t)(i % devices)},
@@ -186,7 +180,7 @@ static void descend(search *s, uint8_t *place)
     for (bool better = true; better && s->steps > 0;) {
         better = false;
         for (size_t k = 0; k < s->g->group_count && s->steps > 0; k++)
-            better = descend_from(s, place, k, is_small(s)) || better;
+            better = descend_from(s, place, k, haul__place_is_small(s->g)) || better;
     }
 }
 
@@ -321,7 +315,7 @@ static haul_status raise_prices(search *s, double most)
         hope *= s->next.bound > s->highest ? 1.3 : 0.85;
         s->highest = larger(s->highest, s->next.bound);
         status = keep_proof(s);
-        if (is_small(s) || round % 20 == 0 || fits(s, s->now))
+        if (haul__place_is_small(s->g) || round % 20 == 0 || fits(s, s->now))
             try_placement(s, s->now);
         add_prices(s);
         step_prices(s, (double)(s->highest - s->next.bound) + hope + 1, most);
@@ -344,7 +338,7 @@ static haul_status scale_prices(search *s, double most)
     for (double factor = 1.01; !status && s->next.price_count && factor < 20 && s->steps > 0 && !is_done(s);
          factor *= 1.08) {
         status = cut(s, factor, most);
-        if (!status && (is_small(s) || fits(s, s->now)))
+        if (!status && (haul__place_is_small(s->g) || fits(s, s->now)))
             try_placement(s, s->now);
     }
     return status;
@@ -355,7 +349,7 @@ static haul_status scale_prices(search *s, double most)
 static void try_random(search *s)
 {
     uint64_t state = 1;
-    for (int start = 0; start < STARTS && is_small(s) && !is_done(s); start++) {
+    for (int start = 0; start < STARTS && haul__place_is_small(s->g) && !is_done(s); start++) {
         for (size_t k = 0; k < s->g->group_count; k++) {
             const int device = (int)(haul__splitmix_draw(&state) % (uint64_t)s->g->device_count);
             s->now[k] = (uint8_t)haul__place_allowed(s->g, (int)k, device);
