@@ -135,7 +135,7 @@ static void compare(int devices, int count, bool limited)
     for (uint64_t seed = 1; seed <= (uint64_t)count; seed++) {
         haul__place_graph g;
         haul__placement   p;
-        int64_t           ps;
+        int64_t           first, ps;
         draw_graph(seed + (limited ? 5000 : 0), devices, 6 + (int)(seed % 4), &g);
         if (limited)
             limit(&g);
@@ -143,7 +143,8 @@ static void compare(int devices, int count, bool limited)
         assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
         const int64_t before = makespan(&g, p.device);
         assert_true(before <= p.cost);
-        assert_int_equal(haul__place_overlap(&g, p.device, &ps), HAUL_OK);
+        assert_int_equal(haul__place_overlap(&g, p.device, &first, &ps), HAUL_OK);
+        assert_int_equal(first, before);
         assert_int_equal(ps, makespan(&g, p.device));
         assert_true(least <= ps && ps <= before);
         assert_int_equal(haul__place_measure(&g, &p), HAUL_OK);
@@ -209,14 +210,14 @@ static void test_overlap__survives_failing_allocations(void **state)
 {
     haul__place_graph g;
     haul__placement   p;
-    int64_t           ps;
+    int64_t           before, ps;
     (void)state;
     draw_graph(11, 3, 9, &g);
     assert_int_equal(haul__place_solve(&g, &p), HAUL_OK);
     const int64_t blocks = haul__counted_blocks();
     for (int64_t nth = 1, failed = true; failed && nth < 400; nth++) {
         haul__fault_plan(HAUL__FAULT_HOST, nth);
-        failed = haul__place_overlap(&g, p.device, &ps) != HAUL_OK;
+        failed = haul__place_overlap(&g, p.device, &before, &ps) != HAUL_OK;
         haul__fault_plan(0, 0);
         assert_true(!failed || haul_error_status() == HAUL_OUT_OF_MEMORY);
         assert_int_equal(haul__counted_blocks(), blocks);

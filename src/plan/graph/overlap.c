@@ -29,8 +29,8 @@ typedef struct search {
     int                     *groups;            /* the same */
     int                     *module;            /* of each group: another group of its module, or itself */
     int64_t                 *scratch;
-    int64_t                  least, now_ps; /* of `best` and `now` */
-    int64_t                  steps;         /* that are left */
+    int64_t                  before, least, now_ps; /* of the first placement, of `best` and of `now` */
+    int64_t                  steps;                 /* that are left */
     bool                     limited;
 } search;
 
@@ -208,12 +208,16 @@ static haul_status start_by_list(search *s)
     haul__place_all_on(g, 0, s->now);
     for (size_t i = 0; i < g->operation_count; i++) {
         const int operation = s->operations[i].number, group = g->operations[operation].group;
-        for (int d = 0; d < g->device_count && !s->kept[group]; d++)
-            if (haul__place_allows(g, group, d) &&
-                end_on(s, operation, d, ends, idle) < end_on(s, operation, s->now[group], ends, idle))
+        double    end = end_on(s, operation, s->now[group], ends, idle);
+        for (int d = 0; d < g->device_count && !s->kept[group]; d++) {
+            const double there = haul__place_allows(g, group, d) ? end_on(s, operation, d, ends, idle) : end;
+            if (there < end) {
                 s->now[group] = (uint8_t)d;
+                end = there;
+            }
+        }
         s->kept[group] = 1;
-        ends[operation] = idle[s->now[group]] = end_on(s, operation, s->now[group], ends, idle);
+        ends[operation] = idle[s->now[group]] = end;
     }
     haul__free(ends);
     return HAUL_OK;
@@ -239,7 +243,7 @@ static haul_status try_all(search *s)
 {
     haul_status status = HAUL_OK;
     memcpy(s->now, s->best, s->g->group_count);
-    s->now_ps = s->least = makespan_of(s, s->now);
+    s->now_ps = s->least = s->before = makespan_of(s, s->now);
     climb(s);
     for (int64_t divisor = 2; divisor <= 8 && !status; divisor *= 4) {
         status = start_with_cheap_copies(s, divisor);
@@ -329,7 +333,7 @@ static haul_status sort_groups(search *s)
     return status;
 }
 
-haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int64_t *makespan)
+haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int64_t *before, int64_t *makespan)
 {
     const size_t n = g->group_count + 1, moments = (size_t)g->device_count * (g->operation_count + 1);
     search       s = {.g = g,
@@ -351,6 +355,7 @@ haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int6
     }
     if (!status)
         status = try_all(&s);
+    *before = s.before;
     *makespan = s.least;
     haul__makespan_free(&s.schedule);
     haul__free(s.now);

@@ -4,11 +4,14 @@
 
 #include "plan/graph/place.h"
 
-/* Looks for a placement within the graph's limits with a shorter makespan than that of `place`, which keeps them, and
- * sets *makespan to that of the one in `place` then. The starts are that one, everything on each device, cheapest
- * placements with shorter copies, and the list schedule in which operations get the device on which they end first, the
- * longest way to the end of the step first. Modules and groups move from there. Never longer than `place`. The effort
- * is a number of steps, so the result is always the same. */
-haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int64_t *makespan);
+/* Looks for a placement with a shorter makespan than that of `place`. Both are within the graph's limits. `place`
+ * becomes the best one that is found, or stays as it is. *before becomes the makespan that it had, and *makespan the
+ * one that it has then.
+ *
+ * The search begins with `place` itself, with everything on each device, with the cheapest placements for shorter
+ * copies, and with a list schedule: the operation with the longest way to the end of the step comes first, and gets the
+ * device on which it ends first. From each of them modules and groups move. The effort is a number of steps, so the
+ * result is always the same. */
+haul_status haul__place_overlap(const haul__place_graph *g, uint8_t *place, int64_t *before, int64_t *makespan);
 
 #endif

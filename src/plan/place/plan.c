@@ -178,17 +178,13 @@ static haul_status find_spread(haul_plan *p)
     enum { LEAST_GAIN = 33 }; /* 3 %, as much as is noise in a run */
     const size_t    n = p->graph.group_count;
     haul__placement spread = {.device = haul__malloc(n + 1)};
-    haul__makespan  schedule = {0};
     int64_t         before = 0, ps = 0;
-    haul_status status = spread.device ? haul__makespan_new(&p->graph, &schedule) : haul__fail_memory("haul plan", n);
-    if (!status) {
-        before = haul__makespan_of(&schedule, p->best->device, NULL);
-        memcpy(spread.device, p->best->device, n);
-        status = haul__place_overlap(&p->graph, spread.device, &ps);
-    }
+    if (!spread.device)
+        return haul__fail_memory("haul plan", n);
+    memcpy(spread.device, p->best->device, n);
+    haul_status status = haul__place_overlap(&p->graph, spread.device, &before, &ps);
     if (!status && ps < before - before / LEAST_GAIN)
         status = take_spread(p, &spread);
-    haul__makespan_free(&schedule);
     haul__placement_free(&spread);
     return status;
 }
