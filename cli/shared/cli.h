@@ -58,7 +58,7 @@ const char *text_bytes(int64_t bytes);    /* "12.3 MiB" */
 const char *text_count(int64_t n);        /* "62,006" */
 const char *text_seconds(double seconds); /* "12.3 us", "4.1 s", "3 min 5 s" */
 const char *text_ps(int64_t ps);          /* the same of picoseconds */
-/* With the unit of `like`, which all times of a column or a sentence share: that of the largest. */
+/* In the unit that suits `like`, the largest time of the column or sentence, so that all of them have the same unit. */
 const char *text_seconds_like(double seconds, double like);
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_joules(double joules);          /* "1.23 mJ" */

@@ -183,24 +183,6 @@ const char *text_count(int64_t n)
     return out;
 }
 
-const char *text_seconds(double seconds)
-{
-    char *out = next_text();
-    if (isnan(seconds))
-        snprintf(out, TEXT_SIZE, "-");
-    else if (seconds < 1e-3)
-        snprintf(out, TEXT_SIZE, "%.1f us", seconds * 1e6);
-    else if (seconds < 1)
-        snprintf(out, TEXT_SIZE, "%.2f ms", seconds * 1e3);
-    else if (seconds < 120)
-        snprintf(out, TEXT_SIZE, "%.1f s", seconds);
-    else if (seconds < 1e12)
-        snprintf(out, TEXT_SIZE, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
-    else
-        snprintf(out, TEXT_SIZE, "%.3g s", seconds);
-    return out;
-}
-
 const char *text_seconds_like(double seconds, double like)
 {
     char *out = next_text();
@@ -214,6 +196,18 @@ const char *text_seconds_like(double seconds, double like)
         snprintf(out, TEXT_SIZE, "%.*f s", seconds < 1 ? 3 : 1, seconds);
     else
         snprintf(out, TEXT_SIZE, "%.1f min", seconds / 60);
+    return out;
+}
+
+const char *text_seconds(double seconds)
+{
+    if (isnan(seconds) || seconds < 120)
+        return text_seconds_like(seconds, seconds);
+    char *out = next_text();
+    if (seconds < 1e12)
+        snprintf(out, TEXT_SIZE, "%.0f min %.0f s", floor(seconds / 60), floor(fmod(seconds, 60)));
+    else
+        snprintf(out, TEXT_SIZE, "%.3g s", seconds);
     return out;
 }
 
