@@ -32,6 +32,7 @@ typedef struct comparison {
     haul__machine   *machines[MACHINES];
     prospect         columns[MOST_COLUMNS];
     int              count;
+    int64_t          longest_ps; /* of their steps */
 } comparison;
 
 /* ---- the columns ---- */
@@ -51,8 +52,11 @@ static haul_status find_columns(comparison *c, const haul_program *program)
 {
     haul_status status = HAUL_OK;
     for (int m = 0; m < MACHINES; m++)
-        for (int d = 0; d < 2 && d < c->machines[m]->device_count && !status; d++)
-            status = prospect_find(&c->columns[c->count++], program, c->machines[m], d);
+        for (int d = 0; d < 2 && d < c->machines[m]->device_count && !status; d++) {
+            prospect *p = &c->columns[c->count++];
+            status = prospect_find(p, program, c->machines[m], d);
+            c->longest_ps = larger(c->longest_ps, p->step_ps);
+        }
     return status;
 }
 
@@ -78,13 +82,14 @@ static void print_names(const comparison *c)
     putchar('\n');
 }
 
-/* The member of each column at the offset `at`, as text; "-" for 0. */
+/* The member of each column at the offset `at`, as text; "-" for 0. Without `text` it is a time, in the unit of the
+ * longest step. */
 static void print_line(const comparison *c, const char *label, size_t at, const char *text(int64_t))
 {
     printf("%-*s", LABEL, label);
     for (int i = 0; i < c->count; i++) {
         const int64_t value = *(const int64_t *)(const void *)((const char *)&c->columns[i] + at);
-        printf("%*s", COLUMN, value ? text(value) : "-");
+        printf("%*s", COLUMN, !value ? "-" : text ? text(value) : text_ps_like(value, c->longest_ps));
     }
     putchar('\n');
 }
@@ -111,20 +116,6 @@ static void print_unmeasured(const comparison *c)
     }
 }
 
-/* Times of a table have the unit of the longest step. */
-static void print_times(const comparison *c, const char *label, size_t at)
-{
-    int64_t longest = 0;
-    for (int i = 0; i < c->count; i++)
-        longest = larger(longest, c->columns[i].step_ps);
-    printf("%-*s", LABEL, label);
-    for (int i = 0; i < c->count; i++) {
-        const int64_t ps = *(const int64_t *)(const void *)((const char *)&c->columns[i] + at);
-        printf("%*s", COLUMN, ps ? text_seconds_like((double)ps * 1e-12, (double)longest * 1e-12) : "-");
-    }
-    putchar('\n');
-}
-
 static bool show(const comparison *c, const train_options *o)
 {
     char title[300];
@@ -134,14 +125,14 @@ static bool show(const comparison *c, const train_options *o)
     print_wrapped(title, 0, 2);
     putchar('\n');
     print_names(c);
-    print_times(c, "step", offsetof(prospect, step_ps));
+    print_line(c, "step", offsetof(prospect, step_ps), NULL);
     printf("%-*s", LABEL, "examples/s");
     for (int i = 0; i < c->count; i++)
         printf("%*s", COLUMN, text_rate_of(o->batch, &c->columns[i]));
     putchar('\n');
-    print_times(c, "  computing", offsetof(prospect, compute_ps));
-    print_times(c, "  launching", offsetof(prospect, launch_ps));
-    print_times(c, "  copying", offsetof(prospect, copy_ps));
+    print_line(c, "  computing", offsetof(prospect, compute_ps), NULL);
+    print_line(c, "  launching", offsetof(prospect, launch_ps), NULL);
+    print_line(c, "  copying", offsetof(prospect, copy_ps), NULL);
     print_line(c, "copied", offsetof(prospect, copied_bytes), text_bytes);
     print_line(c, "peak", offsetof(prospect, peak_bytes), text_bytes);
     print_line(c, "memory", offsetof(prospect, memory_bytes), text_bytes);

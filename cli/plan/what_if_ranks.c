@@ -92,6 +92,7 @@ typedef struct table {
     int                  device;
     int64_t              batch;
     column               columns[MOST_RANK_COLUMNS];
+    int64_t              longest_ps; /* of their steps */
 } table;
 
 /* The device that a rank has: of this computer one with memory of its own, or the host; else the first other one. */
@@ -153,6 +154,7 @@ static int fill(table *t, trainer *training)
         if (!status)
             status = predict(t, &program, c);
         haul_program_free(&program);
+        t->longest_ps = larger(t->longest_ps, c->step.step_ps);
     }
     return status ? complain_error() : EXIT_OK;
 }
@@ -172,12 +174,14 @@ static double examples_per_second(const table *t, const column *c)
 
 /* ---- for people ---- */
 
+/* The member of each column at the offset `at`, as text; "-" for 0. Without `text` it is a time, in the unit of the
+ * longest step. */
 static void print_line(const table *t, const char *label, size_t at, const char *text(int64_t))
 {
     printf("%-*s", LABEL, label);
     for (int i = 0; i < t->options->count; i++) {
         const int64_t value = *(const int64_t *)(const void *)((const char *)&t->columns[i] + at);
-        printf("%*s", COLUMN + 2, value ? text(value) : "-");
+        printf("%*s", COLUMN + 2, !value ? "-" : text ? text(value) : text_ps_like(value, t->longest_ps));
     }
     putchar('\n');
 }
@@ -190,20 +194,6 @@ static void print_speeds(const table *t)
     printf("\n%-*s", LABEL, "efficiency");
     for (int i = 0; i < t->options->count; i++)
         printf("%*.0f %%", COLUMN, 100 * efficiency(&t->columns[i]));
-    putchar('\n');
-}
-
-/* Times of a table have the unit of the longest step. */
-static void print_times(const table *t, const char *label, size_t at)
-{
-    int64_t longest = 0;
-    for (int i = 0; i < t->options->count; i++)
-        longest = larger(longest, t->columns[i].step.step_ps);
-    printf("%-*s", LABEL, label);
-    for (int i = 0; i < t->options->count; i++) {
-        const int64_t ps = *(const int64_t *)(const void *)((const char *)&t->columns[i] + at);
-        printf("%*s", COLUMN + 2, ps ? text_seconds_like((double)ps * 1e-12, (double)longest * 1e-12) : "-");
-    }
     putchar('\n');
 }
 
@@ -225,13 +215,13 @@ static bool show(const table *t, const train_options *o)
     print_line(t, "hosts", offsetof(column, step.hosts), text_count);
     print_line(t, "pieces", offsetof(column, pieces), text_count);
     print_line(t, "examples a piece", offsetof(column, piece), text_count);
-    print_times(t, "step", offsetof(column, step.step_ps));
-    print_times(t, "  computing", offsetof(column, step.compute_ps));
-    print_times(t, "  waiting", offsetof(column, step.waited_ps));
-    print_times(t, "  updating", offsetof(column, step.update_ps));
+    print_line(t, "step", offsetof(column, step.step_ps), NULL);
+    print_line(t, "  computing", offsetof(column, step.compute_ps), NULL);
+    print_line(t, "  waiting", offsetof(column, step.waited_ps), NULL);
+    print_line(t, "  updating", offsetof(column, step.update_ps), NULL);
     print_speeds(t);
-    print_times(t, "exchange", offsetof(column, step.exchange_ps));
-    print_times(t, "  staging", offsetof(column, step.staging_ps));
+    print_line(t, "exchange", offsetof(column, step.exchange_ps), NULL);
+    print_line(t, "  staging", offsetof(column, step.staging_ps), NULL);
     print_line(t, "sent by a rank", offsetof(column, step.sent_bytes), text_bytes);
     print_line(t, "peak of a rank", offsetof(column, peak_bytes), text_bytes);
     for (int i = 0; i < t->options->count; i++)

@@ -60,6 +60,7 @@ const char *text_seconds(double seconds); /* "12.3 us", "4.1 s", "3 min 5 s" */
 const char *text_ps(int64_t ps);          /* the same of picoseconds */
 /* In the unit that suits `like`, the largest time of the column or sentence, so that all of them have the same unit. */
 const char *text_seconds_like(double seconds, double like);
+const char *text_ps_like(int64_t ps, int64_t like);
 const char *text_flops(double flops);            /* "1.23 GFLOP" */
 const char *text_joules(double joules);          /* "1.23 mJ" */
 const char *text_rate(int64_t rate, bool flops); /* "12.3 GB/s", or "12.3 GFLOP/s" */

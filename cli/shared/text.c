@@ -216,6 +216,11 @@ const char *text_ps(int64_t ps)
     return text_seconds((double)ps * 1e-12);
 }
 
+const char *text_ps_like(int64_t ps, int64_t like)
+{
+    return text_seconds_like((double)ps * 1e-12, (double)like * 1e-12);
+}
+
 const char *text_flops(double flops)
 {
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
