@@ -131,7 +131,7 @@ static void tell_recompute(trainer *t, int64_t limit)
     haul__batch_need    need;
     haul__batch_request request = planner_batches(t->planner, limit);
     request.recompute = true;
-    if (trainer_recomputes(t) || haul__batch_find_need(&request, t->options->batch, &need, NULL))
+    if (trainer_recomputes(t) || haul__batch_find_need(&request, t->options->batch, &need))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
                   size_of(need.bytes).text, fit_text(&need, limit));
@@ -144,7 +144,7 @@ static void tell_offload(trainer *t, int64_t limit)
     const haul__choose_way way = {.parts = t->options->accumulate, .offload = true};
     request.training = planner_vary(t->planner, &way);
     if (!strcmp(t->options->offload, "optimizer") || !haul__device_is_apart(t->device) ||
-        haul__batch_find_need(&request, t->options->batch, &need, NULL))
+        haul__batch_find_need(&request, t->options->batch, &need))
         return;
     complain_more("With --offload optimizer, batch %s needs %s, which %s.", text_count(t->options->batch),
                   size_of(need.bytes).text, fit_text(&need, limit));

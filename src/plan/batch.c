@@ -41,7 +41,7 @@ static haul_status fit_batch(const haul__batch_request *r, int64_t batch, int mo
     return r->spill ? haul__fit_spilling(r->training, &request, out) : haul__fit(r->training, &request, out);
 }
 
-/* *runs becomes the number of dry runs; what spills counts as one. */
+/* *runs becomes the number of dry runs, at least 1; what spills counts as one. */
 static haul_status find_need(const haul__batch_request *r, int64_t batch, int most_runs, haul__batch_need *need,
                              haul__segments *segments, int *runs)
 {
@@ -55,17 +55,16 @@ static haul_status find_need(const haul__batch_request *r, int64_t batch, int mo
     need->bytes = fit.peak - fit.start + r->start;
     need->fits = need->bytes <= r->limit || fit.spill.fits;
     need->follows = fit.follows;
-    if (segments)
-        *segments = fit.segments;
+    *segments = fit.segments;
     haul__fit_free(&fit);
     return HAUL_OK;
 }
 
-haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
-                                  haul__segments *segments)
+haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need)
 {
-    int runs;
-    return find_need(r, batch, 0, need, segments, &runs);
+    haul__segments segments;
+    int            runs;
+    return find_need(r, batch, 0, need, &segments, &runs);
 }
 
 static void find_size(const haul__batch_request *r, int most_runs, haul__batch_sizes *sizes, haul__batch_size *size)
@@ -103,7 +102,7 @@ static const haul__batch_size *try_size(const haul__batch_request *r, haul__batc
     haul__batch_size *size = known_size(sizes, batch);
     if (size)
         return size;
-    if (sizes->count == HAUL__MOST_BATCH_SIZES || sizes->runs + most_runs > HAUL__MOST_BATCH_RUNS)
+    if (sizes->runs + most_runs > HAUL__MOST_BATCH_RUNS)
         return NULL;
     size = &sizes->items[sizes->count++];
     size->batch = batch;
@@ -165,8 +164,6 @@ static void confirm(search *s)
     bool               fits = !s->fits.batch || !is_rough(s->r);
     while (!fits && sizes->runs < HAUL__MOST_BATCH_RUNS) {
         haul__batch_size *size = known_size(sizes, s->fits.batch);
-        if (!size && sizes->count == HAUL__MOST_BATCH_SIZES)
-            break;
         size = size ? size : &sizes->items[sizes->count++];
         size->batch = s->fits.batch;
         find_size(s->r, HAUL__MOST_BATCH_RUNS - sizes->runs, sizes, size);
@@ -190,7 +187,7 @@ int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__b
     if (bound > 2 && !s.fits.batch)
         try_next(&s, 1);
     s.same_side = 0;
-    while (s.fits.batch && s.sizes->count < searched && s.sizes->runs < searched) {
+    while (s.fits.batch && s.sizes->runs < searched) {
         const int64_t further = s.fits.batch + (s.fits.batch + 3) / 4;
         if (s.fails.batch - s.fits.batch > 1) {
             try_next(&s, next_size(&s));

@@ -20,15 +20,18 @@ typedef struct haul__batch_need {
     bool    follows; /* it follows its steps then */
 } haul__batch_need;
 
-/* The training's need with this batch. The segments that would run again go to `segments` unless it is NULL. The error
- * is cleared. */
-haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
-                                  haul__segments *segments);
+/* The training's need with this batch. The error is cleared. */
+haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need);
 
-/* The sizes that were tried by a dry run each, and the segments that would run again with them. A size has
- * a second one if its steps may fit although followed ones do not, and the largest one has others if it recomputes or
- * adds up gradients. Sizes that spill have a second one that is not counted. All zero: none. */
-enum { HAUL__MOST_BATCH_SIZES = 12, HAUL__MOST_BATCH_RUNS = 12 };
+/* The sizes that were tried, and the segments that would run again with them. All zero: none.
+ *
+ * Each size takes at least one dry run. It takes a second one if its steps as they are may fit although followed ones
+ * do not. The largest size takes further ones if the training recomputes or adds up gradients. A size that spills takes
+ * a second one that is not counted. */
+enum {
+    HAUL__MOST_BATCH_RUNS = 12,
+    HAUL__MOST_BATCH_SIZES = HAUL__MOST_BATCH_RUNS /* so while a dry run is left, there is room for a size */
+};
 typedef struct haul__batch_size {
     int64_t          batch;
     haul__batch_need need; /* .bytes is 0 if the dry run failed */

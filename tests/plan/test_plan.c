@@ -258,18 +258,18 @@ static void test_plan__the_largest_batch_that_fits(void **state)
     haul__batch_need     of_100, need = {0}, more;
     const haul__training t = training_of(&m, 1);
     haul__batch_request  r = {.training = &t, .limit = INT64_MAX};
-    assert_int_equal(haul__batch_find_need(&r, 100, &of_100, NULL), HAUL_OK);
+    assert_int_equal(haul__batch_find_need(&r, 100, &of_100), HAUL_OK);
     assert_true(of_100.fits && of_100.bytes > 4 * PARAMETERS);
     r.limit = of_100.bytes;
     const int64_t batch = largest(&r, &m, &need);
     assert_true(batch >= 100 && batch < EXAMPLES);
     assert_true(need.fits && need.bytes <= r.limit);
-    assert_int_equal(haul__batch_find_need(&r, batch + 1, &more, NULL), HAUL_OK);
+    assert_int_equal(haul__batch_find_need(&r, batch + 1, &more), HAUL_OK);
     assert_true(!more.fits && more.bytes > r.limit);
     r.limit = 1;
     assert_int_equal(largest(&r, &m, &need), 0);
     for (int64_t given = 1; given < EXAMPLES; given += 23) {
-        assert_int_equal(haul__batch_find_need(&r, given, &of_100, NULL), HAUL_OK);
+        assert_int_equal(haul__batch_find_need(&r, given, &of_100), HAUL_OK);
         r.limit = of_100.bytes + given % 3;
         const int64_t found = largest(&r, &m, &need);
         assert_true(need.fits && 20 * found >= 19 * given);
@@ -318,7 +318,7 @@ static void test_plan__timing_makes_few_dry_runs(void **state)
     static haul__batch_choice c;
     const haul__training      t = training_of(&m, 1);
     haul__batch_request       r = {.training = &t, .limit = INT64_MAX};
-    assert_int_equal(haul__batch_find_need(&r, 300, &need, NULL), HAUL_OK);
+    assert_int_equal(haul__batch_find_need(&r, 300, &need), HAUL_OK);
     for (int recompute = 0; recompute < 2; recompute++) {
         r = (haul__batch_request){.training = &t, .limit = need.bytes, .recompute = recompute};
         c = (haul__batch_choice){.count = 0};
