@@ -53,15 +53,12 @@ static haul_status solve(const haul__memory_step *step, solved *out)
 /* ---- one try ---- */
 
 /* The copies of the moves, away and back, as if the device waited for each of them. */
-static int64_t time_of_moves(const planning *p, const haul_program *program, const haul__spill_schedule *schedule)
+static int64_t time_of_moves(const solved *s)
 {
     int64_t ps = 0;
-    for (int64_t i = 0; i < schedule->count; i++) {
-        const int64_t bytes = program->stores[schedule->moves[i].store].bytes;
-        const int     number = p->r->number;
-        ps = haul__ps_add(ps, haul__machine_copy_time(p->r->machine, number, 0, bytes, true));
-        ps = haul__ps_add(ps, haul__machine_copy_time(p->r->machine, 0, number, bytes, true));
-    }
+    for (int i = 0; i < s->model.tensor_count; i++)
+        if (s->plan.issued[i] >= 0)
+            ps = haul__ps_add(ps, haul__ps_add(s->model.tensors[i].out, s->model.tensors[i].in));
     return ps;
 }
 
@@ -74,7 +71,7 @@ static haul_status take_plan(const planning *p, const haul__fit_step *step, cons
         status = haul__residency_peak(&step->residency, &step->program, &out->schedule, &out->peak);
     out->ps = s->plan.figures.ps;
     out->moved = s->plan.figures.moved;
-    out->spill_ps = status ? 0 : time_of_moves(p, &step->program, &out->schedule);
+    out->spill_ps = status ? 0 : time_of_moves(s);
     out->fits = out->peak <= p->r->limit;
     return status;
 }
