@@ -30,10 +30,7 @@ int64_t study_work_of(const study *s, int device)
 
 int64_t study_makespan(const study *s)
 {
-    const haul__plan_way *w = s->plan->ways;
-    while (w->device >= 0)
-        w++;
-    return w->figures.ps;
+    return haul__plan_own_way(s->plan)->figures.ps;
 }
 
 /* ---- from which batch the other devices pay ---- */

@@ -21,9 +21,7 @@ static haul_status fit(haul_plan *p, haul_estimate_function *step, void *context
     enum { MOST_TRIES = 4 };
     haul_status status = haul__plan_rehearse(p, step, context, net);
     for (int i = 0; i < MOST_TRIES && !status; i++) {
-        const haul__plan_way *w = p->ways;
-        while (w->device >= 0)
-            w++;
+        const haul__plan_way *w = haul__plan_own_way(p);
         if (!*w->why_not)
             break;
         for (int d = 0; d < haul__plan_device_count(p); d++)

@@ -110,6 +110,15 @@ static inline int haul__plan_way_count(const haul_plan *p)
     return 1 + p->graph.device_count;
 }
 
+/* The way that is the plan itself. */
+static inline const haul__plan_way *haul__plan_own_way(const haul_plan *p)
+{
+    const haul__plan_way *w = p->ways;
+    while (w->device >= 0)
+        w++;
+    return w;
+}
+
 static inline int haul__plan_device_of(const haul_plan *p, const haul__place_operation *o)
 {
     return p->best->device[o->group];
