@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -12,13 +11,6 @@
 #include "plan/memory/bound.h"
 #include "plan/memory/solve.h"
 #include "support/random.h"
-
-/* A fifth of n in builds with sanitizers. */
-static int some_of(int n)
-{
-    const char *sanitizers = getenv("HAUL_SANITIZE");
-    return sanitizers && *sanitizers ? n / 5 : n;
-}
 
 /* ---- random steps ---- */
 

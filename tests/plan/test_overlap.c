@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -13,13 +12,6 @@
 #include "plan/graph/makespan.h"
 #include "plan/graph/overlap.h"
 #include "support/random.h"
-
-/* A fifth of n in builds with sanitizers. */
-static int some_of(int n)
-{
-    const char *sanitizers = getenv("HAUL_SANITIZE");
-    return sanitizers && *sanitizers ? n / 5 : n;
-}
 
 /* ---- random graphs ---- */
 

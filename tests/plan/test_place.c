@@ -15,13 +15,6 @@
 #include "plan/verify/verify.h"
 #include "support/random.h"
 
-/* A fifth of n in builds with sanitizers: every kind of graph is among the first ones. */
-static int some_of(int n)
-{
-    const char *sanitizers = getenv("HAUL_SANITIZE");
-    return sanitizers && *sanitizers ? n / 5 : n;
-}
-
 /* ---- random graphs ---- */
 
 static void use_some(haul__place_graph *g, int operation)

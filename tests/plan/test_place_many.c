@@ -16,13 +16,6 @@
 #include "support/every_placement.h"
 #include "support/random.h"
 
-/* A fifth of n in builds with sanitizers. */
-static int some_of(int n)
-{
-    const char *sanitizers = getenv("HAUL_SANITIZE");
-    return sanitizers && *sanitizers ? n / 5 : n;
-}
-
 /* ---- random graphs ---- */
 
 /* Links of different speeds in each direction, so that a copy is sometimes shorter from another device. */
