@@ -25,7 +25,8 @@ bench_spread bench_spread_of(const bench_samples *s);
 /* How often to repeat work that takes `seconds`, so that a sample takes about `sample` seconds: from 1 to `most`. */
 int64_t bench_repeats(double seconds, double sample, int64_t most);
 
-/* True if another round is due after so many, at the time `now`, with the time that ends at `until`. */
+/* True if another round comes after `rounds`: until there are LEAST_ROUNDS, then as long as the time `now` is before
+ * `until` and there are fewer than MOST_ROUNDS. */
 bool bench_another_round(int rounds, double now, double until);
 
 #endif

@@ -103,7 +103,7 @@ static void print_bits(const study *s)
     print_wrapped(text, 0, 0);
 }
 
-/* "4.1 ms if devices and links work at the same time, and 5.0 ms if operations and copies follow each other." */
+/* What the plan's step takes, and what its operations and copies would take one after the other, if that differs. */
 static void print_times(const study *s)
 {
     char          text[300];

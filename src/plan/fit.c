@@ -340,8 +340,10 @@ static haul_status account(making *m, const haul__segments *chosen, haul_estimat
     return status;
 }
 
-/* Chooses on the recorded step. Where the dry run of the choice exceeds the limit, there is a second one: for a lower
- * limit, or, if the planner met none, with all segments. */
+/* Chooses segments by the recorded step, and makes a dry run with them, if any. If that exceeds the limit, there is a
+ * second one: with what the planner chooses for a lower limit, or, if it could not keep the limit itself, with all
+ * segments.
+ */
 static haul_status choose_segments(making *m, haul_estimate_result *all)
 {
     haul__fit_result *fit = m->out;
@@ -389,9 +391,10 @@ static haul_status fit(const haul__training *t, const haul__fit_request *r, bool
     return status;
 }
 
-/* True if steps as they are may be better than followed ones: if these exceed the limit, or if the training adds up
- * gradients, which it does to save memory. On a device that spills, followed steps move less. If the first step exceeds
- * the limit, only recomputation helps, and a search leaves them out. */
+/* True if steps as they are should be tried, too. They may take less memory than followed ones. That matters if these
+ * exceed the limit, or if the training adds up gradients, which it does to save memory. On a device that spills they
+ * are not tried, because followed steps move less. A search for a batch, which limits the dry runs, does not try them
+ * if the first step, which is not followed, exceeds the limit: only recomputation helps then. */
 static bool may_be_better(const haul__training *t, const haul__fit_request *r, const haul__fit_result *followed)
 {
     const bool may_fit = r->recompute || !r->most_runs || followed->begin_peak <= followed->limit;

@@ -26,8 +26,10 @@ typedef struct haul__fit_request {
     int64_t              batch; /* examples in a mini-batch */
     haul__training_limit limit;
     bool                 recompute; /* choose the segments that run again, for the fastest step within the limit */
-    int     most_runs; /* dry runs; 0: any. If none is left for the choice, .peak is what it was made for */
-    int64_t start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
+    /* The most dry runs; 0: any number. If none is left for the segments that are chosen, their peak is not known: the
+     * result's is the limit if they keep it by the planner, and else that without recomputation. */
+    int     most_runs;
+    int64_t start; /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 
 typedef struct haul__fit_result {

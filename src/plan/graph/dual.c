@@ -14,8 +14,8 @@ typedef struct dual {
     double                  *share, *slope, *best; /* of users */
     double                  *paid;                 /* of tensors: the sums of their users' shares */
     double                  *own;                  /* of groups: costs and shares */
-    /* Prices of whole limits, in ps, their slopes, and those of the best bound. A KiB costs the price over the limit.
-     */
+    /* What all bytes of a limit cost at a moment, in ps: now, its slope, and with the best bound. One KiB costs that
+     * divided by the KiB of the limit. */
     double            *price, *price_slope, *best_price;
     double            *held; /* of each group at each price: what its tensors hold there, as a part of the limit */
     haul__place_price *moments;

@@ -20,7 +20,8 @@ static void list_tensors(haul__makespan *s)
         s->input[i + 1] += s->input[i];
         s->made[i + 1] += s->made[i];
     }
-    /* filled from behind, so that each begin moves to its place */
+    /* Number i + 1 is where the list of operation i ends. Lists are filled from there, and each entry lowers it, until
+     * it is where the list begins. */
     for (size_t i = g->use_count; i > 0; i--)
         s->inputs[--s->input[g->uses[i - 1].operation + 1]] = g->uses[i - 1].tensor;
     for (size_t t = g->tensor_count; t > 0; t--)

@@ -26,9 +26,9 @@ int64_t haul__makespan_of(haul__makespan *s, const uint8_t *place, int64_t *wait
 /* The number of steps that a makespan takes, for limits of effort. */
 int64_t haul__makespan_effort(const haul__makespan *s);
 
-/* The critical-path priority of each operation, into `out`: the longest way from its begin to the end of the step, with
- * mean times (Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for heterogeneous
- * computing", IEEE TPDS 2002). */
+/* The priority of each operation, into `out`: the time of the longest way from its begin to the end of the step. Times
+ * are means: of an operation on all devices, of a copy between all of them (Topcuoglu, Hariri and Wu,
+ * "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 2002). */
 void haul__makespan_ranks(const haul__makespan *s, double *out);
 
 #endif

@@ -15,9 +15,9 @@ typedef struct haul__memory_plan {
 
 /* Looks for the fastest choice within the limit: prices of resident memory that a subgradient method raises give
  * choices and bounds; what does not fit is repaired, and what fits is improved by changes of one or two choices. If
- * nothing is found that fits, the plan is the one that exceeds the limit least, and of these the one that exceeds it at
- * the fewest operations by the fewest bytes; that is proven to be so if .least is above the limit. The effort is
- * bounded by a number of steps and not by time, so the result is always the same. */
+ * nothing is found that fits, the plan is the one found whose peak exceeds the limit least (.over), and of these the
+ * one with the smallest sum over all operations (.excess). Nothing fits at all if .least is above the limit. The effort
+ * is bounded by a number of steps and not by time, so the result is always the same. */
 haul_status haul__memory_solve(const haul__memory_model *m, haul__memory_plan *out);
 
 void haul__memory_plan_free(haul__memory_plan *p);

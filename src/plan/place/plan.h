@@ -59,7 +59,7 @@ struct haul_plan {
     haul__plan_way  *ways;                     /* haul__plan_way_count: those that fit first, then the fastest */
     int64_t          needs[HAUL__PLACE_ROLES]; /* of the first device alone at its peak, by role */
     char             digests[2][17];           /* of program and machine */
-    bool             spread;                   /* the best placement is not meant to be the cheapest one */
+    bool             spread;                   /* the best placement is the best for its makespan, not its sum */
     char           **reasons;                  /* of the graph's operations; NULL: not made yet */
 };
 
