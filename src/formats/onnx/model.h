@@ -28,7 +28,7 @@ typedef struct haul__onnx_tensor {
     haul__bytes       message;      /* the tensor in the file */
     uint32_t          field;        /* which field of it has the elements; 0: none, they are in another file */
     const char       *location;     /* of that file, in the model's folder */
-    uint64_t          offset, size; /* of the elements there; size 0: all that follow */
+    uint64_t          offset, size; /* of the elements in that file; size 0: all that follow */
     const haul__file *file;         /* the model's file, where the elements are at `offset`; NULL: it is in memory */
 } haul__onnx_tensor;
 

@@ -58,8 +58,7 @@ haul__part haul__temporary_part(const haul__call *c, haul_dtype dtype, int64_t c
 /* Fails unless operand i is [..., n, n]. */
 haul_status haul__check_square(const haul__call *c, int i);
 
-/* Fails if Jacobi's method, which works on n rows, is not for so many, and there is no LAPACK: n is the smaller size of
- * the matrices. */
+/* Fails if n, the smaller size of the matrices, is more than Jacobi's method takes and there is no LAPACK library. */
 haul_status haul__check_jacobi(const haul__call *c, int64_t n);
 
 /* For public functions: a, or its copy on the CPU if its matrices are larger than one item of another device can take
@@ -103,9 +102,9 @@ haul_tensor *haul__solve_triangular_for(haul_tensor *a, haul_tensor *b, bool upp
 /* ---- LU (lu.c) ---- */
 
 enum {
-    HAUL__SMALL = HAUL__SPECTRUM_SMALL,
-    HAUL__JACOBI_MOST = 512
-}; /* rows and columns that one item takes; of Jacobi's method */
+    HAUL__SMALL = HAUL__SPECTRUM_SMALL, /* rows and columns that one item takes */
+    HAUL__JACOBI_MOST = 512             /* rows that Jacobi's method takes */
+};
 
 /* lu, in place: L below the diagonal and U. order [count, n]: row i of L U is row order[i] of the matrix. pivots
  * [count, n]: row i was exchanged with this one, in turn. */
