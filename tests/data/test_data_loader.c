@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "core/error.h"
 #include "core/thread.h"
+#include "engine/copy.h"
 #include "support/conformance/conformance.h"
 
 /* ---- a dataset of small pictures whose values give their index ---- */
@@ -375,6 +376,33 @@ static void test_loader__copies_to_devices_are_finished_before_memory_is_reused(
     free(first);
 }
 
+/* Plans keep copies of tensors on other devices until these change; the memory of a batch becomes that of a later
+ * one. */
+static void test_loader__kept_copies_of_a_batch_end_with_it(void **state)
+{
+    (void)state;
+    haul_device *devices[32];
+    int          count = test_devices(devices, 32), copies = 0;
+    for (int i = 0; i < count; i++)
+        for (int to = 0; to < count; to++) {
+            haul_scope  *scope = haul_scope_push();
+            source       s = {.bad = -1};
+            haul_loader *l = haul_loader_new(normalised(&s, COUNT), .batch = 4, .workers = 0, .device = devices[i]);
+            assert_int_equal(haul_loader_start(l, 1), HAUL_OK);
+            for (const haul_batch *b; i != to && (b = haul_loader_next(l)); copies++) {
+                haul_scope *step = haul_scope_push();
+                int64_t     y[4];
+                assert_int_equal(haul_read(haul__to_kept(b->y, devices[to], NULL), y, (size_t)b->size * sizeof *y),
+                                 HAUL_OK);
+                assert_int_equal(y[0], 4 * b->index);
+                haul_scope_pop(step);
+            }
+            assert_int_equal(haul_error_status(), HAUL_OK);
+            haul_scope_pop(scope);
+        }
+    print_message("          %d copies\n", copies);
+}
+
 /* A program that checks once, at its end, learns that an earlier call failed. */
 static void test_loader__keeps_an_error_that_nobody_has_read(void **state)
 {
@@ -476,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_loader__makes_no_memory_after_the_start),
         cmocka_unit_test(test_loader__goes_to_the_device),
         cmocka_unit_test(test_loader__copies_to_devices_are_finished_before_memory_is_reused),
+        cmocka_unit_test(test_loader__kept_copies_of_a_batch_end_with_it),
         cmocka_unit_test(test_loader__memory_is_for_the_examples_there_are),
         cmocka_unit_test(test_loader__keeps_an_error_that_nobody_has_read),
         cmocka_unit_test(test_loader__no_examples_no_batches),

@@ -12,6 +12,7 @@
 #include "core/thread.h"
 #include "device/device.h"
 #include "memory/allocator.h"
+#include "memory/dry_run/dry_run.h"
 #include "memory/mark.h"
 #include "transfer/copy.h"
 
@@ -287,8 +288,10 @@ static haul_tensor *as_tensor(haul__storage *host, haul__storage *there, haul_dt
     haul_tensor *t = haul__tensor_wrap(there ? there : host, dtype, &shape, NULL, 0);
     if (t)
         haul__made_by(&t->object, ORIGIN);
+    haul__storage_changed(host); /* copies of the batch before are outdated */
     if (!t || !there)
         return t;
+    haul__storage_changed(there);
     if (!haul__transfer(&(haul__copy){.operation = ORIGIN,
                                       .note = {.tensor = name},
                                       .to = {there, 0},

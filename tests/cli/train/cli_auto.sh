@@ -28,6 +28,12 @@ assert log("whole", "start")[0]["chosen"].startswith("27 of 46 operations on cpu
 END
 check "the weights of one device" cmp -s whole/weights.safetensors cpu/weights.safetensors
 
+# Steps that are not followed keep copies of what has not changed, but not of batches, whose memory is used again.
+run 0 train "${net[@]}" --epochs 2 --plan whole/plan.json --eager --run eager
+check "the weights of steps that are not followed" cmp -s eager/weights.safetensors cpu/weights.safetensors
+run 0 train "${net[@]}" --epochs 2 --plan whole/plan.json --eager --workers 2 --run workers
+check "and with workers" cmp -s workers/weights.safetensors cpu/weights.safetensors
+
 # A run that goes on has its plan, also where its folder has moved.
 run 0 train "${net[@]}" --epochs 1 --devices cpu,sim:h200 --run half
 check "the same choice again" cmp -s whole/plan.json half/plan.json
