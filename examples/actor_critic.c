@@ -14,11 +14,6 @@ static haul_tensor *begin(void)
     return haul_uniform(HAUL_F32, HAUL_SHAPE(CARTS, 4), -0.05, 0.05);
 }
 
-static haul_tensor *is_beyond(haul_tensor *state, int column, double limit)
-{
-    return haul_gt_scalar(haul_abs(haul_select(state, 1, column)), limit);
-}
-
 /* The dynamics of Barto, Sutton and Anderson (1983) for 0.02 s, of all carts. A pole that falls starts anew. */
 static haul_tensor *move(haul_tensor *state, haul_tensor *right, haul_tensor **fell)
 {
@@ -32,7 +27,8 @@ static haul_tensor *move(haul_tensor *state, haul_tensor *right, haul_tensor **f
     haul_tensor *drive = haul_sub(push, haul_mul_scalar(haul_mul(turn, cos), 0.05 / 1.1));
     haul_tensor *change = haul_stack((haul_tensor *[]){v, drive, spin, turn}, 4, 1);
     haul_tensor *next = haul_add(state, haul_mul_scalar(change, 0.02));
-    haul_tensor *falls = haul_logical_or(is_beyond(next, 0, 2.4), is_beyond(next, 2, 0.2095));
+    haul_tensor *is_away = haul_gt_scalar(haul_abs(haul_select(next, 1, 0)), 2.4);
+    haul_tensor *falls = haul_logical_or(is_away, haul_gt_scalar(haul_abs(haul_select(next, 1, 2)), 0.2095));
     *fell = haul_cast(falls, HAUL_F32);
     return haul_where(haul_unsqueeze(falls, 1), begin(), next);
 }
