@@ -208,8 +208,10 @@ static void print_summary(const transfer_curve *c)
     transfer_summary s;
     char             up[16], down[16], both[16], memory[16];
     transfer_summarise(c, &s);
+    const double slower = fmax(s.latency[COPY_UP], s.latency[COPY_DOWN]);
     bench_rate(memory, s.memory);
-    bench_line("latency", "%s up, %s down (4 B)", text_seconds(s.latency[COPY_UP]), text_seconds(s.latency[COPY_DOWN]));
+    bench_line("latency", "%s up, %s down (4 B)", text_seconds_like(s.latency[COPY_UP], slower),
+               text_seconds_like(s.latency[COPY_DOWN], slower));
     bench_line("bandwidth", "%s GB/s up, %s GB/s down; the largest copies reach %.2f and %.2f of memcpy (%s GB/s)",
                bench_rate(up, s.bandwidth[COPY_UP]), bench_rate(down, s.bandwidth[COPY_DOWN]), s.of_memcpy[COPY_UP],
                s.of_memcpy[COPY_DOWN], memory);

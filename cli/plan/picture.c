@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/numbers.h"
 #include "cli/plan/show.h"
 #include "cli/shared/cli.h"
 
@@ -43,7 +44,7 @@ static int row_y(size_t row)
     return TOP + (int)row * ROW;
 }
 
-static void put_row(FILE *file, const study *s, size_t i)
+static void put_row(FILE *file, const study *s, size_t i, int64_t longest)
 {
     const plan_row *r = &s->rows[i];
     char            reason[300];
@@ -51,7 +52,7 @@ static void put_row(FILE *file, const study *s, size_t i)
     fprintf(file, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n", LEFT,
             row_y(i), WIDTH, BOX, fills[r->device], lines[r->device]);
     put_label(file, LEFT + 10, row_y(i) + 17, "name", r->label);
-    put_label(file, LEFT + WIDTH - 10, row_y(i) + 17, "end", r->ps ? text_ps(r->ps) : "");
+    put_label(file, LEFT + WIDTH - 10, row_y(i) + 17, "end", r->ps ? text_ps_like(r->ps, longest) : "");
     put_label(file, LEFT + WIDTH + 14, row_y(i) + 17, "note", reason);
 }
 
@@ -129,10 +130,13 @@ static void put_legend(FILE *file, const study *s, const char *title)
     int       x = 20;
     char      text[700];
     put_label(file, 20, 28, "title", title);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps(s->plan->best->cost));
+    int64_t longest = s->plan->best->cost;
+    for (int d = 0; d < devices; d++)
+        longest = larger(longest, s->plan->single[d].cost);
+    size_t used = (size_t)snprintf(text, sizeof text, "%s a step", text_ps_like(s->plan->best->cost, longest));
     for (int d = 0; d < devices && used < sizeof text; d++)
-        used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s", text_ps(s->plan->single[d].cost),
-                                 s->plan->request.names[d],
+        used += (size_t)snprintf(text + used, sizeof text - used, ", %s all on %s%s",
+                                 text_ps_like(s->plan->single[d].cost, longest), s->plan->request.names[d],
                                  haul__place_fits(&s->plan->graph, s->plan->single[d].peaks) ? "" : " (does not fit)");
     put_label(file, 20, 48, "note", text);
     for (int d = 0; d < devices; d++) {
@@ -149,6 +153,9 @@ static void put_legend(FILE *file, const study *s, const char *title)
 static void put_picture(FILE *file, const study *s, const char *title)
 {
     const int width = LEFT + WIDTH + RIGHT, height = row_y(s->row_count) + 10;
+    int64_t   longest = 0;
+    for (size_t i = 0; i < s->row_count; i++)
+        longest = larger(longest, s->rows[i].ps);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\">\n"
             "<style>text{font:12px sans-serif;fill:#222}.title{font-weight:bold;font-size:14px}.note{fill:#555}"
@@ -159,7 +166,7 @@ static void put_picture(FILE *file, const study *s, const char *title)
     put_legend(file, s, title);
     put_arcs(file, s);
     for (size_t i = 0; i < s->row_count; i++) {
-        put_row(file, s, i);
+        put_row(file, s, i, longest);
         if (i + 1 < s->row_count)
             put_neighbours(file, s, i);
     }

@@ -61,7 +61,7 @@ static const char *title_of(const trainer *t, const haul__machine *m, char *out,
 static void print_verdict(const planning *p, bool same)
 {
     printf("%s: the placement takes %s, and none takes less than %s%s\n", p->options->verify, text_ps(p->verdict.cost),
-           text_ps(p->verdict.bound), same ? "; it is about this step and this machine" : "");
+           text_ps_like(p->verdict.bound, p->verdict.cost), same ? "; it is about this step and this machine" : "");
 }
 
 /* Steps with each candidate that fits, on this computer. */

@@ -103,24 +103,23 @@ static void print_bits(const study *s)
     print_wrapped(text, 0, 0);
 }
 
-/* What the plan's step takes, and what its operations and copies would take one after the other, if that differs. */
+/* What the plan's operations and copies would take one after the other, if that differs from the step. */
 static void print_times(const study *s)
 {
     char          text[300];
+    const table   t = table_of(s);
     const int64_t cost = s->plan->best->cost, makespan = study_makespan(s);
     if (makespan == cost)
         return;
-    snprintf(
-        text, sizeof text,
-        "This plan takes %s, since devices and links work at the same time; operations and copies that follow each "
-        "other take %s.",
-        text_ps(makespan), text_ps(cost));
+    snprintf(text, sizeof text, "Devices and links work at the same time; one after the other they would take %s.",
+             text_of(&t, cost));
     print_wrapped(text, 0, 0);
 }
 
 static void print_proof(const study *s)
 {
     char          text[300];
+    const table   t = table_of(s);
     const int64_t cost = s->plan->best->cost, bound = s->plan->best->proof.bound;
     if (bound == cost)
         snprintf(text, sizeof text, "No other placement takes less, if operations and copies follow each other.");
@@ -130,7 +129,7 @@ static void print_proof(const study *s)
         snprintf(text, sizeof text,
                  "%s placement takes less than %s (%.1f %% less), if operations and copies follow each other.",
                  haul__plan_device_count(s->plan) > 2 || s->plan->spread ? "No" : "Within the limits no",
-                 text_ps(bound), 100 * plan_gap(cost, bound));
+                 text_of(&t, bound), 100 * plan_gap(cost, bound));
     print_wrapped(text, 0, 0);
 }
 
@@ -182,11 +181,14 @@ static void print_batches(const study *s)
 /* "A step has 3.1 ms of work on cuda:0, ...": what micro-batches can overlap. */
 static void print_stages(const study *s)
 {
-    char   text[700];
-    size_t used = (size_t)snprintf(text, sizeof text, "A step has");
+    char    text[700];
+    int64_t longest = 0;
+    size_t  used = (size_t)snprintf(text, sizeof text, "A step has");
+    for (int d = 0; d < haul__plan_device_count(s->plan); d++)
+        longest = larger(longest, study_work_of(s, d));
     for (int d = 0; d < haul__plan_device_count(s->plan) && used < sizeof text; d++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s %s of work on %s", d ? "," : "",
-                                 text_ps(study_work_of(s, d)), s->plan->request.names[d]);
+                                 text_ps_like(study_work_of(s, d), longest), s->plan->request.names[d]);
     if (used < sizeof text)
         snprintf(text + used, sizeof text - used, "; with haul train --pipeline N they work at the same time.");
     print_wrapped(text, 0, 0);

@@ -75,8 +75,8 @@ bool show_allowance(const allowance *a)
              text_count(c->batch), o->optimizer, text_bytes(a->limit), p->names[1]);
     print_wrapped(text, 0, 2);
     print_techniques(a);
-    printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps(c->free_ps));
-    printf("bound      %s%s: no allowed way takes less, by the model\n", text_ps(c->bound),
+    printf("step       %s; without a limit %s\n", text_ps(c->ps), text_ps_like(c->free_ps, c->ps));
+    printf("bound      %s%s: no allowed way takes less, by the model\n", text_ps_like(c->bound, c->ps),
            gap_text(plan_gap(c->ps, c->bound), text, sizeof text));
     printf("peak       %s on %s; without a limit %s\n", text_bytes(c->keep.peak), p->names[1],
            text_bytes(c->free_peak));

@@ -8,9 +8,10 @@
 
 const char *study_role_name(int role)
 {
-    static const haul__role roles[HAUL__PLACE_OTHER] = {HAUL__ROLE_PARAMETER, HAUL__ROLE_GRADIENT, HAUL__ROLE_STATE,
-                                                        HAUL__ROLE_ACTIVATION, HAUL__ROLE_WORKSPACE};
-    return role == HAUL__PLACE_OTHER ? "data and others" : haul__role_name(roles[role]);
+    static const haul__role roles[HAUL__PLACE_ROLES] = {HAUL__ROLE_PARAMETER,  HAUL__ROLE_GRADIENT,  HAUL__ROLE_STATE,
+                                                        HAUL__ROLE_ACTIVATION, HAUL__ROLE_WORKSPACE, HAUL__ROLE_DATA,
+                                                        HAUL__ROLE_OTHER};
+    return haul__role_name(roles[role]);
 }
 
 const char *study_candidate_name(const haul__plan_way *c, const char *best)

@@ -2,19 +2,31 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 
 enum { SHOWN = 4, VALUE_WIDTH = 8, GAP = 2 }; /* values of each stage */
 
+/* A line of the table. */
+typedef struct stage {
+    char       name[64], kind[32], device[64];
+    haul_shape shape;
+    double     seconds, values[SHOWN];
+    int        value_count;
+    bool       more; /* elements than values */
+} stage;
+
 typedef struct tracer {
-    bool        json, printing;
+    bool        json, noting;
     double      began;   /* of the innermost module */
     bool        is_leaf; /* nothing was called inside it */
     bool        failed;
     double      seconds; /* all stages */
-    haul_status status;  /* of what failed: errors of a watcher are forgotten when it returns */
+    stage      *stages;  /* for the table, whose times have one unit */
+    size_t      stage_count, stage_room;
+    haul_status status; /* of what failed: errors of a watcher are forgotten when it returns */
     char        message[512];
 } tracer;
 
@@ -52,43 +64,69 @@ static int print_row(const stage_row *row)
     return room > used ? room - used : 0;
 }
 
-static void print_stage(tracer *r, const char *stage, const char *what, haul_tensor *t, double seconds)
+static void print_stage(const stage *x, double all_seconds)
 {
-    double      values[SHOWN];
-    haul_shape  shape = haul_tensor_shape(t);
-    const char *device = haul_device_name(haul_tensor_device(t));
-    int         n = first_values(t, values);
-    r->seconds += seconds;
-    if (n < 0) {
-        r->failed = true;
-        return;
-    }
-    if (r->json) {
-        cJSON *event = json_event("stage");
-        json_text(event, "stage", stage);
-        json_text(event, "kind", what);
-        json_text(event, "device", device);
-        json_shape(event, "shape", &shape);
-        json_number(event, "ms", 1e3 * seconds);
-        cJSON *list = json_array(event, "values");
-        for (int i = 0; i < n; i++)
-            json_push(list, cJSON_CreateNumber(values[i]));
-        char *line = json_line(event);
-        r->failed = !line;
-        if (line)
-            fputs(line, stdout);
-        else
-            haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
-        cJSON_free(line);
-        return;
-    }
-    const stage_row row = {stage, what, device, text_shape(&shape), text_seconds(seconds)};
-    int             left = print_row(&row) - GAP, shown = left < n * VALUE_WIDTH ? left / VALUE_WIDTH : n;
+    const stage_row row = {x->name, x->kind, x->device, text_shape(&x->shape),
+                           text_seconds_like(x->seconds, all_seconds)};
+    int left = print_row(&row) - GAP, shown = left < x->value_count * VALUE_WIDTH ? left / VALUE_WIDTH : x->value_count;
     if (shown > 0)
         printf("%*s", GAP, "");
     for (int i = 0; i < shown; i++)
-        printf("%*.3f", VALUE_WIDTH, values[i]);
-    printf("%s\n", shown > 0 && left >= shown * VALUE_WIDTH + 4 && haul_tensor_count(t) > shown ? " ..." : "");
+        printf("%*.3f", VALUE_WIDTH, x->values[i]);
+    printf("%s\n", shown > 0 && left >= shown * VALUE_WIDTH + 4 && (x->more || shown < x->value_count) ? " ..." : "");
+}
+
+static void print_table(const tracer *r, bool complete)
+{
+    int left = print_row(&(stage_row){"stage", "what", "device", "shape", "time"});
+    puts(left > VALUE_WIDTH ? "   values" : "");
+    for (size_t i = 0; i < r->stage_count; i++)
+        print_stage(&r->stages[i], r->seconds);
+    if (!complete)
+        return;
+    print_row(&(stage_row){"total", "", "", "", text_seconds(r->seconds)});
+    putchar('\n');
+}
+
+/* False without memory. */
+static bool print_json(const stage *x)
+{
+    cJSON *event = json_event("stage");
+    json_text(event, "stage", x->name);
+    json_text(event, "kind", x->kind);
+    json_text(event, "device", x->device);
+    json_shape(event, "shape", &x->shape);
+    json_number(event, "ms", 1e3 * x->seconds);
+    cJSON *list = json_array(event, "values");
+    for (int i = 0; i < x->value_count; i++)
+        json_push(list, cJSON_CreateNumber(x->values[i]));
+    char *line = json_line(event);
+    if (line)
+        fputs(line, stdout);
+    cJSON_free(line);
+    return line;
+}
+
+static void note_stage(tracer *r, const char *name, const char *kind, haul_tensor *t, double seconds)
+{
+    stage x = {.shape = haul_tensor_shape(t), .seconds = seconds};
+    snprintf(x.name, sizeof x.name, "%s", name);
+    snprintf(x.kind, sizeof x.kind, "%s", kind);
+    snprintf(x.device, sizeof x.device, "%s", haul_device_name(haul_tensor_device(t)));
+    x.value_count = first_values(t, x.values);
+    x.more = haul_tensor_count(t) > x.value_count;
+    r->seconds += seconds;
+    r->failed = x.value_count < 0;
+    if (r->failed)
+        return;
+    if (r->json)
+        r->failed = !print_json(&x);
+    else if (haul__grow(&r->stages, &r->stage_room, r->stage_count + 1, sizeof x))
+        r->stages[r->stage_count++] = x;
+    else
+        r->failed = true;
+    if (r->failed)
+        haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
 }
 
 static void call_ended(tracer *r, const haul_call_event *event)
@@ -96,8 +134,8 @@ static void call_ended(tracer *r, const haul_call_event *event)
     haul_tensor *y = event->y->tensors[0];
     r->failed = haul_device_sync(haul_tensor_device(y)) != HAUL_OK;
     double seconds = clock_seconds() - r->began;
-    if (r->printing && !r->failed)
-        print_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), y, seconds);
+    if (r->noting && !r->failed)
+        note_stage(r, *event->path ? event->path : "network", haul_module_kind(event->module), y, seconds);
     if (r->failed) {
         r->status = haul_error_status();
         snprintf(r->message, sizeof r->message, "%s", haul_error_message());
@@ -126,9 +164,9 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     if (!haul_tensor_is_valid(inside) || haul_device_sync(device))
         return NULL;
     double seconds = clock_seconds() - began;
-    if (r->printing) {
-        print_stage(r, "input", "as loaded", x, 0);
-        print_stage(r, "placement", device == haul_cpu() ? "in place" : "to device", inside, seconds);
+    if (r->noting) {
+        note_stage(r, "input", "as loaded", x, 0);
+        note_stage(r, "placement", device == haul_cpu() ? "in place" : "to device", inside, seconds);
     }
     if (r->failed)
         return NULL;
@@ -143,24 +181,19 @@ static haul_tensor *run(tracer *r, haul_module *net, haul_tensor *x, haul_device
     haul_tensor *home = haul_to(y, haul_cpu());
     if (!haul_tensor_is_valid(home) || haul_device_sync(device))
         return NULL;
-    if (r->printing)
-        print_stage(r, "output", device == haul_cpu() ? "in place" : "to cpu", home, clock_seconds() - began);
+    if (r->noting)
+        note_stage(r, "output", device == haul_cpu() ? "in place" : "to cpu", home, clock_seconds() - began);
     return r->failed ? NULL : home;
 }
 
 haul_tensor *trace_call(haul_module *net, haul_tensor *x, haul_device *device, bool json)
 {
-    tracer warm = {0}, r = {.json = json, .printing = true};
+    tracer warm = {0}, r = {.json = json, .noting = true};
     if (!run(&warm, net, x, device)) /* compiles kernels, so that the times are those of running */
         return NULL;
-    if (!json) {
-        int left = print_row(&(stage_row){"stage", "what", "device", "shape", "time"});
-        puts(left > VALUE_WIDTH ? "   values" : "");
-    }
     haul_tensor *y = run(&r, net, x, device);
-    if (y && !json) {
-        print_row(&(stage_row){"total", "", "", "", text_seconds(r.seconds)});
-        putchar('\n');
-    }
+    if (!json)
+        print_table(&r, y);
+    haul__free(r.stages);
     return y;
 }

@@ -27,8 +27,9 @@ static double total_of(const cJSON *audit)
     return ms;
 }
 
-/* A finding as a line, with the place on the right side of the cost. */
-static void print_head(const cJSON *finding, const cJSON *profile)
+/* A finding as a line, with the place on the right side of the cost, which has the unit of like_ms unless it is more:
+ * compilation before the steps may take a thousand times as long. */
+static void print_head(const cJSON *finding, const cJSON *profile, double like_ms)
 {
     char         text[512], place[256];
     const double ms = document_number(finding, "ms_per_step");
@@ -36,7 +37,8 @@ static void print_head(const cJSON *finding, const cJSON *profile)
     const double step_ms = finding_step_ms(finding, profile);
     size_t       used;
     visible_text(place, sizeof place, document_text(finding, "place"));
-    used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place, text_seconds(ms / 1e3));
+    used = (size_t)snprintf(text, sizeof text, "at %s: %s a step", place,
+                            text_seconds_like(ms / 1e3, fmax(ms, like_ms) / 1e3));
     if (step_ms > 0 && used < sizeof text)
         used += (size_t)snprintf(text + used, sizeof text - used, " (%.1f %%)", 100 * ms / step_ms);
     if (bytes > 0 && used < sizeof text)
@@ -61,9 +63,9 @@ static void print_fix(const char *fix)
     }
 }
 
-static void print_finding(const cJSON *finding, const cJSON *profile)
+static void print_finding(const cJSON *finding, const cJSON *profile, double like_ms)
 {
-    print_head(finding, profile);
+    print_head(finding, profile, like_ms);
     printf("  ");
     print_wrapped(document_text(finding, "what"), 2, 2);
     print_fix(document_text(finding, "fix"));
@@ -84,7 +86,7 @@ static cJSON *profile_of(const char *run)
 static void print_audit(const cJSON *audit, const cJSON *profile)
 {
     const int    count = cJSON_GetArraySize(audit);
-    const double step_ms = finding_step_ms(NULL, profile), total = total_of(audit);
+    const double step_ms = finding_step_ms(NULL, profile), total = total_of(audit), like_ms = fmax(step_ms, total);
     const cJSON *finding;
     if (count == 0) {
         printf("No findings.\n");
@@ -92,14 +94,14 @@ static void print_audit(const cJSON *audit, const cJSON *profile)
     }
     printf("%d finding%s", count, count == 1 ? "" : "s");
     if (total > 0)
-        printf(": %s a step", text_seconds(total / 1e3));
+        printf(": %s a step", text_seconds_like(total / 1e3, like_ms / 1e3));
     if (total > 0 && step_ms > 0)
-        printf(" of %s (%.1f %%)", text_seconds(step_ms / 1e3), 100 * total / step_ms);
+        printf(" of %s (%.1f %%)", text_seconds_like(step_ms / 1e3, like_ms / 1e3), 100 * total / step_ms);
     putchar('\n');
     cJSON_ArrayForEach(finding, audit)
     {
         putchar('\n');
-        print_finding(finding, profile);
+        print_finding(finding, profile, like_ms);
     }
 }
 

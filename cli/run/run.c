@@ -1,4 +1,5 @@
 /* haul run: an ONNX model on arrays from npy files, or on random ones. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,6 +182,7 @@ static void print_value(const char *name, haul_tensor *t, int width, const char 
 static void print_run(const run *r)
 {
     haul_memory_stats memory;
+    const double      longest = r->o->repeat > 1 ? fmax(r->first, r->mean) : r->first;
     int               width = 0;
     for (int i = 0; i < r->plan->input_count; i++)
         width = text_columns(input_name(r, i)) > width ? text_columns(input_name(r, i)) : width;
@@ -195,10 +197,10 @@ static void print_run(const run *r)
     printf("results:\n");
     for (int i = 0; i < r->plan->output_count; i++)
         print_value(result_name(r, i), r->y[i], width, r->targets[i] ? "to " : "", r->targets[i]);
-    printf("time: first call %s", text_seconds(r->first));
+    printf("time: first call %s", text_seconds_like(r->first, longest));
     if (r->o->repeat > 1)
-        printf("; then %s, %s on average, %s the fastest", text_count(r->o->repeat - 1), text_seconds(r->mean),
-               text_seconds(r->fastest));
+        printf("; then %s, %s on average, %s the fastest", text_count(r->o->repeat - 1),
+               text_seconds_like(r->mean, longest), text_seconds_like(r->fastest, longest));
     printf("\n");
     if (!haul_memory_stats_get(r->device, &memory))
         printf("memory: %s at the peak\n", text_bytes(memory.peak_allocated));

@@ -92,7 +92,7 @@ static void print_text(const haul_group *g, const haul_group_properties *p, cons
         printf("\nStart several processes with a launcher: mpirun -n 4 haul group\n");
         return;
     }
-    printf("latency    %s for a barrier\n", text_seconds(s->latency));
+    printf("latency    %s for a barrier\n", text_seconds_like(s->latency, s->sum));
     printf("sum        %s for 16 MiB of f32; ", text_seconds(s->sum));
     printf("each rank sends %s\n", text_rate((int64_t)s->bandwidth, false));
 }

@@ -288,6 +288,8 @@ static void test_place_step__groups_what_stays_together(void **context)
     assert_int_equal(bytes_of(&g, HAUL__PLACE_STATE), 4 * 512 * (256 + 10));
     assert_in_range(bytes_of(&g, HAUL__PLACE_GRADIENT), 4 * 512 * (256 + 10), 4 * 512 * (256 + 10) + 512);
     assert_int_equal(find(&g, "data", "")->cost[1], HAUL__PLACE_NEVER);
+    assert_int_equal(bytes_of(&g, HAUL__PLACE_DATA), 32 * (4 * 256 + 8));
+    assert_in_range(bytes_of(&g, HAUL__PLACE_OTHER), 4, 512);
     haul__place_free(&g);
     haul_program_free(&t.program);
     haul__free(m);

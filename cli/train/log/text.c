@@ -334,7 +334,8 @@ void print_epoch(report *r, const report_epoch *e, const char *observation)
     accuracy_text(e->train_accuracy, row.train_accuracy);
     loss_text(e->measured_loss, row.loss);
     accuracy_text(e->measured_accuracy, row.accuracy);
-    snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds(e->seconds));
+    r->longest_epoch = fmax(r->longest_epoch, e->seconds);
+    snprintf(row.seconds, sizeof row.seconds, "%s", text_seconds_like(e->seconds, r->longest_epoch));
     print_row(r, &row);
     print_observation(e, observation);
 }

@@ -264,7 +264,7 @@ static size_t describe_split(const haul_plan *p, char *out, size_t size)
     for (int d = 0; d < haul__plan_device_count(p) && used < size; d++)
         if (d != most && (count[d] || haul__plan_device_count(p) == 2))
             used += (size_t)snprintf(out + used, size - used, "; %d on %s take %s of %s", count[d], p->request.names[d],
-                                     text_ps(ps[d]), text_ps(p->best->cost));
+                                     text_ps_like(ps[d], p->best->cost), text_ps(p->best->cost));
     return used;
 }
 
@@ -274,13 +274,14 @@ static void describe(choosing *c, bool split)
     const size_t size = sizeof c->t->chosen;
     const double single = c->single ? c->single->measured : NAN, planned = c->planned ? c->planned->measured : NAN;
     size_t       used = split ? describe_split(c->plan, out, size) : (size_t)snprintf(out, size, "%s", c->single->name);
-    const double own = split ? planned : single, other = split ? single : planned;
+    const double own = split ? planned : single, other = split ? single : planned, longest = fmax(own, other);
     if (!isnan(own) && used < size)
-        used += (size_t)snprintf(out + used, size - used, "; %s a step in a short run", text_seconds(own));
+        used +=
+            (size_t)snprintf(out + used, size - used, "; %s a step in a short run", text_seconds_like(own, longest));
     else if (!split && used < size)
         used += (size_t)snprintf(out + used, size - used, "; %s a step as predicted", text_ps(c->single->figures.ps));
     if (!isnan(other) && used < size)
-        used += (size_t)snprintf(out + used, size - used, ", %s %s", text_seconds(other),
+        used += (size_t)snprintf(out + used, size - used, ", %s %s", text_seconds_like(other, longest),
                                  split ? c->single->name : "split as planned");
     if (c->off > TOLERANCE && used < size)
         used += (size_t)snprintf(out + used, size - used,

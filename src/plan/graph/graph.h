@@ -30,7 +30,8 @@ typedef enum haul__place_role {
     HAUL__PLACE_STATE,      /* of the optimizer */
     HAUL__PLACE_ACTIVATION, /* what the step makes and uses */
     HAUL__PLACE_WORKSPACE,  /* scratch memory of one operation */
-    HAUL__PLACE_OTHER,      /* data, and what a training keeps otherwise: running statistics, sums of losses */
+    HAUL__PLACE_DATA,       /* what the step only reads and no parameter is: examples and their classes */
+    HAUL__PLACE_OTHER,      /* what a training keeps otherwise: running statistics, sums of losses */
     HAUL__PLACE_ROLES
 } haul__place_role;
 

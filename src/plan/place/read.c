@@ -77,7 +77,7 @@ static haul__place_role role_of(const haul__place_operation *o)
     } roles[] = {{"parameter", HAUL__PLACE_PARAMETER},
                  {"gradient", HAUL__PLACE_GRADIENT},
                  {"optimizer state", HAUL__PLACE_STATE},
-                 {"data", HAUL__PLACE_OTHER},
+                 {"data", HAUL__PLACE_DATA},
                  {"buffer", HAUL__PLACE_OTHER}};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (!strcmp(roles[i].name, o->name))

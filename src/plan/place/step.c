@@ -72,7 +72,9 @@ static haul__place_role role_of(const haul_program_store *s, unsigned uses)
         return uses & (READ | WRITTEN) ? HAUL__PLACE_PARAMETER : HAUL__PLACE_STATE;
     if (uses & READ_BY_UPDATE)
         return HAUL__PLACE_GRADIENT;
-    return s->kind == HAUL_STORE_OUTSIDE ? HAUL__PLACE_OTHER : HAUL__PLACE_ACTIVATION;
+    if (s->kind != HAUL_STORE_OUTSIDE)
+        return HAUL__PLACE_ACTIVATION;
+    return uses & WRITTEN ? HAUL__PLACE_OTHER : HAUL__PLACE_DATA;
 }
 
 static void classify(builder *b)
@@ -196,7 +198,8 @@ static haul_status make_store(builder *b, int64_t index, int operation)
 /* An operation without cost for memory that no operation of the step makes. Data is on the host. */
 static haul_status add_source(builder *b, int64_t index)
 {
-    static const char *const names[HAUL__PLACE_ROLES] = {"parameter", "gradient", "optimizer state", "", "", "buffer"};
+    static const char *const names[HAUL__PLACE_ROLES] = {"parameter", "gradient", "optimizer state", "",
+                                                         "",          "data",     "buffer"};
     const store             *s = &b->stores[index];
     const bool               is_data = is_data_of(s);
     haul__place_operation    x = {.section = "", .call = -1};
