@@ -24,6 +24,12 @@ static inline bool haul__device_computes(const haul_device *device)
     return !device->backend->no_data;
 }
 
+/* True if it compiles kernel text at run time. */
+static inline bool haul__device_compiles_text(const haul_device *device)
+{
+    return !device->backend->no_data && !device->backend->precompiled;
+}
+
 /* True if commands are done when they return. */
 static inline bool haul__device_is_synchronous(const haul_device *device)
 {

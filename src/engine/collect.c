@@ -56,10 +56,11 @@ haul_status haul__collect(const haul__kernel *kernel, const haul__launch *l)
     haul__collected *c = collected;
     if (passes)
         return collect_pass(kernel, l);
-    if (c->count || l->out_count != 1 || l->params_size != sizeof c->params || l->checks || !kernel->function)
+    if (c->count || l->out_count != 1 || l->params_size != sizeof c->params || l->checks)
         return haul__fail(HAUL_STATE, "haul_recording_run", NULL,
                           "%s is not the one pointwise kernel of its operation; set HAUL_WITHOUT=fusion", kernel->name);
     c->function = kernel->function;
+    c->kernel = l->kernel;
     memcpy(&c->params, l->params, sizeof c->params);
     c->tensors[0] = l->outs[0];
     for (int i = 0; i < l->in_count; i++)

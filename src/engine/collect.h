@@ -5,9 +5,10 @@
 
 #include "engine/layout/layout.h"
 
-/* The launch of a pointwise kernel on a device whose kernels are functions of this process. */
+/* The launch of a pointwise kernel. */
 typedef struct haul__collected {
-    haul_kernel_function *function;
+    haul_kernel_function *function; /* NULL on devices whose kernels are not functions of this process */
+    int                   kernel;   /* its id */
     pointwise_params      params;
     haul_tensor          *tensors[HAUL__MAX_BUFFERS]; /* the result, then the operands; borrowed */
     int                   count;

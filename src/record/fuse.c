@@ -12,6 +12,7 @@
 #include "core/shape.h"
 #include "engine/operation.h"
 #include "ops/reduce/reduce.h"
+#include "record/formula.h"
 
 typedef struct search {
     haul__fusing *f;
@@ -84,17 +85,33 @@ static bool is_pointwise(const haul__fusing *x, int64_t number)
            item->count == c->operand_count && has_elements(result_of(x, number));
 }
 
+/* True if its chains run tile by tile (record/follow/chain.h). */
+static bool has_tiles(const haul_device *device)
+{
+    return haul__device_is_host(device) && haul__device_is_synchronous(device) && haul__device_computes(device);
+}
+
+/* Why the formula of an operation cannot be in a kernel that is generated; NULL: it can. `*computes`: the dtype of that
+ * kernel; HAUL_DTYPE_NONE: any. */
+static const char *formula_refusal(const haul__fusing *x, int64_t number, haul_dtype *computes)
+{
+    const haul_dtype from = haul__fusing_values(x, number)->dtype;
+    return haul__formula_refusal(x->p->operations[number].device, call_of(x, number)->operation, from,
+                                 result_of(x, number)->dtype, computes);
+}
+
 /* Why a pointwise operation cannot be a part of any chain; NULL: it can. */
 static const char *refusal(const haul__fusing *x, int64_t number)
 {
     const haul_device *device = x->p->operations[number].device;
+    haul_dtype         computes;
     if (x->is_off)
         return "fusion is off";
-    if (!haul__device_is_host(device) || !haul__device_is_synchronous(device) || !haul__device_computes(device))
+    if (!has_tiles(device) && !haul__device_compiles_text(device))
         return "its device computes each operation by itself";
     if (x->constant[result_of(x, number)->store])
         return "it is a constant, which is computed once";
-    return NULL;
+    return has_tiles(device) ? NULL : formula_refusal(x, number, &computes);
 }
 
 static bool is_row_major(const haul_program_value *v)
@@ -110,8 +127,8 @@ bool haul__fusing_is_end(const haul__fusing *x, int64_t number)
     const haul__ordered_call     *item = &x->order->items[number];
     const haul__program_call     *c = call_of(x, number);
     int                           passes = 0;
-    if (!haul__reduce_has_tiles(c->operation) || o->operand_count != 1 || o->result_count != 1 || o->view_of >= 0 ||
-        item->moved || !o->command_count || refusal(x, number))
+    if (!has_tiles(o->device) || !haul__reduce_has_tiles(c->operation) || o->operand_count != 1 ||
+        o->result_count != 1 || o->view_of >= 0 || item->moved || !o->command_count || refusal(x, number))
         return false;
     const haul_program_value *v = haul__fusing_values(x, number);
     haul_tensor               t;
@@ -173,6 +190,18 @@ static bool is_made_by(const haul__fusing *x, const int64_t *parts, int count, c
     return false;
 }
 
+/* True if the formulas of the operation and of the parts compute in different dtypes. */
+static bool computes_otherwise(const haul__fusing *x, const int64_t *parts, int count, int64_t number)
+{
+    haul_dtype one, other;
+    if (has_tiles(x->p->operations[number].device) || formula_refusal(x, number, &one) || one == HAUL_DTYPE_NONE)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (!formula_refusal(x, parts[i], &other) && other != HAUL_DTYPE_NONE && other != one)
+            return true;
+    return false;
+}
+
 const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int count, int64_t number)
 {
     const bool                is_end = haul__fusing_is_end(x, number);
@@ -189,6 +218,8 @@ const char *haul__fusing_misfit(const haul__fusing *x, const int64_t *parts, int
         return "the operation before it has a result of another shape or layout";
     if (count == HAUL__MAX_CHAIN)
         return "the operations before it are a chain of the greatest length";
+    if (computes_otherwise(x, parts, count, number))
+        return "the operation before it computes in another dtype";
     for (int i = 0; i < count; i++)
         if (disturb(x, parts[i], number))
             return "the operations before it use its memory in another order";
@@ -277,8 +308,9 @@ static bool may_be_within(const haul_program_store *s, const bool *constant, int
 }
 
 /* A result that the chain alone uses has the form of all of its uses, because parts that use it otherwise are not in
- * the chain, and begins at the start of its store, in which there is nothing else. */
-static void find_within(search *x, const int64_t *from)
+ * the chain, and begins at the start of its store, in which there is nothing else. On devices without tiles it keeps
+ * its memory, because the operations run one by one until the chain has a kernel: it is `inner`. */
+static void find_within(search *x, const int64_t *from, bool *inner)
 {
     for (int64_t i = 0; i < x->p->operation_count; i++) {
         if (x->p->operations[i].fused < 0)
@@ -290,14 +322,19 @@ static void find_within(search *x, const int64_t *from)
         int64_t count = 1;
         for (int d = 0; d < r->shape.ndim; d++)
             count *= r->shape.dims[d];
-        s->within = r->offset == 0 && s->bytes == count * (int64_t)haul__dtype_size(r->dtype);
+        const bool alone = r->offset == 0 && s->bytes == count * (int64_t)haul__dtype_size(r->dtype);
+        s->within = alone && has_tiles(x->p->operations[i].device);
+        inner[r->store] = alone && !s->within;
     }
 }
 
-static void widen_uses(const search *x, const int64_t *from, const int64_t *to)
+/* The kernel of a chain does not write inner results. */
+static void widen_uses(const search *x, const int64_t *from, const int64_t *to, const bool *inner)
 {
     for (int64_t i = 0; i < x->p->store_count; i++) {
         haul_program_store *s = &x->p->stores[i];
+        if (inner[i])
+            continue;
         s->first = s->first < 0 ? s->first : from[s->first];
         s->last = s->last < 0 ? s->last : to[s->last];
     }
@@ -312,15 +349,17 @@ haul_status haul__program_fuse(const haul__program *log, const haul__program_ord
     if (haul__fusing_begin(&f, log, order, p, constant))
         return haul_error_status();
     int64_t   *from = haul__calloc(operations, sizeof *from), *to = haul__calloc(operations, sizeof *to);
-    const bool works = from && to;
+    bool      *inner = haul__calloc((size_t)p->store_count + 1, sizeof *inner);
+    const bool works = from && to && inner;
     if (works) {
         find_chains(&x);
         find_bounds(&x, from, to);
-        find_within(&x, from);
-        widen_uses(&x, from, to);
+        find_within(&x, from, inner);
+        widen_uses(&x, from, to, inner);
     }
     haul__fusing_end(&f);
     haul__free(from);
     haul__free(to);
+    haul__free(inner);
     return works ? HAUL_OK : haul__fail_memory("haul_program_record", operations * sizeof *from);
 }

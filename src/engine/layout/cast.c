@@ -281,7 +281,8 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__co
         return haul_error_status();
     haul__layout_packs(&p, device, to->dtype, 2);
     if (haul__collects())
-        return haul__collect(kernel, &(haul__launch){HAUL__OUT(to), HAUL__IN(from), HAUL__PARAMS(p), .grain = GRAIN});
+        return haul__collect(
+            kernel, &(haul__launch){.kernel = id, HAUL__OUT(to), HAUL__IN(from), HAUL__PARAMS(p), .grain = GRAIN});
     return haul__launch_copy(
         &(haul__command){.params = &p, .params_size = sizeof p, .kernel = kernel, .items = p.items, .grain = GRAIN}, id,
         to, from, note, origin);

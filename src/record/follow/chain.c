@@ -10,6 +10,7 @@
 #include "engine/collect.h"
 #include "memory/dry_run/dry_run.h"
 #include "ops/reduce/reduce.h"
+#include "record/follow/device_chain.h"
 #include "record/fuse.h"
 
 /* TILE_BYTES: of one result of a tile; a few of them fit the first cache. GAP: keeps results of a tile at different
@@ -94,6 +95,7 @@ haul_status haul__chain_make(haul__variant *v, size_t first, int count, haul__ch
 void haul__chain_free(haul__chain *chain)
 {
     haul__chain_end_free(chain->end);
+    haul__device_chain_free(chain->on_device);
     haul__free(chain->parts);
     haul__free(chain->buffers);
     haul__free(chain->name);
@@ -235,7 +237,7 @@ haul_status haul__chain_learn(haul__variant *v, haul__chain *x, int at, haul__ca
     const uint32_t before = haul__collect_begin(&p->launch);
     haul_status    status = c->operation->compute(c);
     haul__collect_end(before);
-    if (!status && !p->launch.count)
+    if (!status && (!p->launch.count || !p->launch.function))
         status = haul__fail(HAUL_STATE, c->operation->name, NULL,
                             "it launches nothing, although it did when the step was recorded; set HAUL_WITHOUT=fusion");
     p->learnt = !status;

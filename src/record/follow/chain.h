@@ -27,6 +27,8 @@ struct haul__chain {
     int              write_count, buffer_count;
     size_t          *buffers; /* the tensors whose memory it uses, in the variant's: those that it writes come first */
     char            *name;    /* "haul_mul_scalar + haul_relu", for events */
+
+    struct haul__device_chain *on_device; /* of devices that compile kernel text; NULL: tiles, or it has not run yet */
 };
 
 /* Describes a chain of `count` calls, the last ones that the variant has. What one call alone wrote is `within` it. */

@@ -19,6 +19,7 @@
 #include "ops/random/generator.h"
 #include "record/follow/blocks.h"
 #include "record/follow/chain.h"
+#include "record/follow/device_chain.h"
 #include "record/follow/variant.h"
 
 /* ---- memory ---- */
@@ -394,12 +395,70 @@ static void begin(run *x, const haul__replayed *r, haul__call *c)
         c->results[i] = tensors[r->count + i];
 }
 
+static haul_status compute_call(run *x, const haul__replayed *r)
+{
+    haul__call c;
+    begin(x, r, &c);
+    const bool        priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(&c);
+    const haul_status status = r->operation->compute(&c);
+    if (priced)
+        haul__price_end();
+    count_versions(&c);
+    haul__scope_empty(x->scope);
+    return status;
+}
+
+/* Makes the kernels of a chain whose first call is `r`. Without them its calls go on one by one. */
+static void make_kernels(run *x, const haul__replayed *r, haul__device_chain *chain)
+{
+    haul__error_record before;
+    haul_status        status = HAUL_OK;
+    haul__error_save(&before);
+    for (int i = 0; i < chain->count && !status; i++) {
+        haul__call c;
+        begin(x, &r[i], &c);
+        status = haul__device_chain_learn(chain, i, &c);
+        haul__scope_empty(x->scope);
+    }
+    if (!status)
+        status = haul__device_chain_compile(chain, x->v, (size_t)(r - x->v->calls));
+    chain->refused = status != HAUL_OK;
+    if (status)
+        haul__error_restore(&before);
+}
+
+/* Computes all calls of a chain on a device that compiles kernel text. */
+static haul_status compute_on_device(run *x, const haul__replayed *r)
+{
+    haul__variant *v = x->v;
+    haul__chain   *chain = &v->chains[r->chain];
+    haul_status    status = HAUL_OK;
+    if (!chain->on_device && !x->watch->refuses)
+        chain->on_device = haul__device_chain_new(chain->count);
+    haul__device_chain *d = chain->on_device;
+    const bool          may_fuse = d && !haul__is_dry() && !v->in_blocks;
+    if (may_fuse && !d->groups && !x->watch->refuses && haul__device_chain_pays(d, v, chain->first))
+        make_kernels(x, r, d);
+    if (!may_fuse || !d->groups) {
+        for (int i = 0; i < chain->count && !status; i++)
+            status = compute_call(x, &r[i]);
+        return status;
+    }
+    for (int i = 0; i < d->group_count && !status; i++) {
+        const haul__chain_group *group = &d->groups[i];
+        status = group->kernel ? haul__device_chain_launch(d, group, chain->name) : compute_call(x, &r[group->first]);
+    }
+    return status;
+}
+
 /* Computes all calls of a chain, of which `r` is the first. */
 static haul_status compute_chain(run *x, const haul__replayed *r)
 {
     haul__variant *v = x->v;
     haul__chain   *chain = &v->chains[r->chain];
     haul_status    status = HAUL_OK;
+    if (!haul__device_is_host(r->device))
+        return compute_on_device(x, r);
     for (int i = 0; i < chain->count && !status && !haul__is_dry() && !haul__chain_is_known(chain); i++) {
         haul__call c;
         begin(x, &r[i], &c);
@@ -411,17 +470,7 @@ static haul_status compute_chain(run *x, const haul__replayed *r)
 
 static haul_status compute_once(run *x, const haul__replayed *r)
 {
-    haul__call c;
-    if (r->chain >= 0)
-        return compute_chain(x, r);
-    begin(x, r, &c);
-    const bool        priced = haul__watched(HAUL_EVENT_COMMAND) && haul__price_begin(&c);
-    const haul_status status = r->operation->compute(&c);
-    if (priced)
-        haul__price_end();
-    count_versions(&c);
-    haul__scope_empty(x->scope);
-    return status;
+    return r->chain >= 0 ? compute_chain(x, r) : compute_call(x, r);
 }
 
 /* Where parameters have changed, a call that writes nothing else is made again if it finds no memory, although the last
