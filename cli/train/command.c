@@ -155,12 +155,12 @@ static const option train_rows[] = {
     {.group = "Training",
      .name = "shard",
      OPTION_INTEGER_AT(train_options, shard),
-     .argument = "0|1",
-     .help = "1: divide the state of the optimizer among the ranks, so that each one needs the memory of a part. The "
-             "training has the same bits. A run may go on with the other number",
+     .argument = "0|1|2",
+     .help = "1: divide the state of the optimizer among the ranks, so that each one needs the memory of a part; 2: "
+             "divide the gradients of a step, too. The training has the same bits. A run may go on with another number",
      .initial = "0",
      .low = 0,
-     .high = 1,
+     .high = 2,
      .flags = CHANGES},
     {.group = "Training",
      .name = "pipeline",

@@ -479,19 +479,17 @@ static void tell_followed(const trainer *t, haul_recording_report *r, report_don
     out->unfollowed = reason_of(t, r);
 }
 
-/* What each rank has of the optimizer's state; to free. NULL without --shard, and after a failure. */
-static double *state_of_ranks(const trainer *t, haul_status *status)
+/* What each rank has of the optimizer's state, then the memory that each has needed; to free. NULL after a failure. */
+static double *memory_of_ranks(const trainer *t, haul_status *status)
 {
-    double *bytes = t->options->shard ? calloc((size_t)t->ranks, sizeof *bytes) : NULL;
-    *status = HAUL_OK;
-    if (t->options->shard)
-        *status =
-            bytes ? ranks_share_state(t, bytes) : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
+    double *bytes = calloc((size_t)t->ranks, 2 * sizeof *bytes);
+    *status =
+        bytes ? ranks_share_memory(t, bytes) : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     return bytes;
 }
 
 /* The event "done" is the last that is written: a run without it has its end repeated when it is resumed. */
-static int tell_done(trainer *t, double began, const double *state_bytes)
+static int tell_done(trainer *t, double began, const double *rank_bytes)
 {
     const spilled_bytes   spilled = trainer_spilled(t);
     haul_recording_report steps = {.followed = 0};
@@ -505,7 +503,8 @@ static int tell_done(trainer *t, double began, const double *state_bytes)
                                .spill_file_seconds = (double)spilled.file_ns / 1e9,
                                .ranks = t->ranks,
                                .group_bytes = ranks_bytes(t),
-                               .state_bytes = state_bytes,
+                               .state_bytes = t->options->shard ? rank_bytes : NULL,
+                               .rank_peak_bytes = rank_bytes ? rank_bytes + t->ranks : NULL,
                                .waits = haul_sync_count() - t->waits_before,
                                .step_peak_bytes = t->step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,
@@ -525,7 +524,7 @@ static int tell_done(trainer *t, double began, const double *state_bytes)
 static int finish(trainer *t, double began)
 {
     haul_status status;
-    double     *bytes = state_of_ranks(t, &status);
+    double     *bytes = memory_of_ranks(t, &status);
     const int   code = status ? complain_error() : tell_done(t, began, bytes);
     free(bytes);
     return code;

@@ -50,7 +50,7 @@ typedef struct haul_parallel haul_parallel;
  *   steps. Before the first step the module's parameters and buffers become those of rank 0.
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
- * the ranks, if .shard is neither 0 nor 1, and, naming the difference, if the options or modules of the ranks differ.
+ * the ranks, if .shard is not 0, 1 or 2, and, naming the difference, if the options or modules of the ranks differ.
  */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */
@@ -59,7 +59,8 @@ typedef struct HAUL__DESIGNATED haul_parallel_options {
     int               pieces; /* pieces of a global batch, a power of two; default 8 */
     uint64_t          seed;   /* seed of the random numbers of all pieces */
     haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
-    int               shard;  /* 0: each rank has the whole state of the optimizer; 1: a part of it; default 0 */
+    int               shard;  /* 0: each rank has the whole state of the optimizer; 1: a part of it; 2: of the gradients
+                               * of a step, too; default 0 */
 } haul_parallel_options;
 #define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
 HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
@@ -111,6 +112,12 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
  * State of other ranks' parameters, which a checkpoint has brought, is freed. Each rank sends its parameters to the
  * others, in addition to the gradients. Clip gradients before this call. With a scaler, call haul_grad_scaler_unscale
  * before that.
+ *
+ * With .shard = 2 the gradients of a step are divided, too (ZeRO, stage 2): when haul_parallel_ready is true, a rank
+ * has the gradients of its own parameters, and the others have none (haul_tensor_grad: HAUL_NONE). Sums go to the
+ * owners only, so a step sends as many bytes as with .shard = 0. haul_clip_grad_norm and haul_grad_scaler_unscale are
+ * collectives then, which all ranks call for the same parameters; their results are those of all gradients. A rank with
+ * several pieces adds up their gradients before they travel, and has memory for all of them until its last piece.
  *
  * Fails with HAUL_STATE unless haul_parallel_ready is true, and as haul_optimizer_step or haul_grad_scaler_step does.
  * If it fails on one of several ranks, the others fail with its error. */

@@ -74,6 +74,12 @@ haul__work *haul__group_sum_begin(haul_group *group, const haul__group_call *cal
 haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
                                           haul_tensor *const *sums);
 
+/* The same, but each rank gets a part of the sum only, and less is sent: rank r the elements from bounds[r] to
+ * bounds[r + 1] of sums[0]. The values of the others are undefined afterwards. bounds: one more than the ranks, equal
+ * on all ranks, from 0 to the number of elements, none less than the one before; it is copied. */
+haul__work *haul__group_sum_parts_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                        haul_tensor *const *sums, const int64_t *bounds);
+
 /* ---- small collectives, which wait ---- */
 
 /* Portion r of `all`, `bytes` each, is what rank r has; the caller has filled in its own. */

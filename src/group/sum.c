@@ -2,7 +2,9 @@
  *
  * The elements are cut into chunks, and a chunk into a segment for each rank. Each rank sends its nodes' segments to
  * their owners, node after node; each owner adds up its segment of all nodes, in the order of the tree; and all gather
- * the segments. So a rank sends about 2 (R - 1) / R of the elements where it has one node, as a ring would. */
+ * the segments. So a rank sends about 2 (R - 1) / R of the elements where it has one node, as a ring would.
+ *
+ * Of a sum that stays in parts, the segments are what a chunk has of each rank's part, and are not gathered. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,10 +17,17 @@
 
 /* ---- in host memory ---- */
 
+/* The parts of the ranks may be one after the other, so a chunk may be the segment of one rank. It is small, because
+ * that rank has room for the chunk of each node. */
+enum { PARTS_CHUNK = 4 << 20 };
+
 /* Where the segment of a rank begins in the present chunk. */
 static int64_t segment(const haul__work *w, int rank)
 {
-    return w->sum.chunk * rank / w->group->size;
+    if (!w->sum.bounds)
+        return w->sum.chunk * rank / w->group->size;
+    const int64_t begin = w->sum.bounds[rank] - w->sum.at;
+    return begin < 0 ? 0 : begin < w->sum.chunk ? begin : w->sum.chunk;
 }
 
 static int nodes_of(const haul__work *w, int rank)
@@ -112,7 +121,20 @@ static haul_status sum_next(haul__work *w)
         return send_node(w);
     add_segment(w);
     w->phase = 2;
-    return gather_segments(w);
+    return s->bounds ? HAUL_OK : gather_segments(w);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The most elements of a segment of this rank. */
+static int64_t widest_segment(const haul__work *w)
+{
+    const haul__sum *s = &w->sum;
+    const int        rank = w->group->rank;
+    return s->bounds ? least(s->chunk, s->bounds[rank + 1] - s->bounds[rank]) : s->chunk / w->group->size + 1;
 }
 
 /* Memory for the segments of all ranks' nodes, and for the pointers. A chunk is one message, and what a rank receives
@@ -126,13 +148,13 @@ static haul_status make_room(haul__work *w, void *const *sums)
         s->most = nodes > s->most ? nodes : s->most;
     }
     s->own = nodes_of(w, w->group->rank);
-    s->chunk = haul__group_message_bytes / (int64_t)s->size;
-    const int64_t fits = haul__group_call_bytes / (int64_t)s->size / s->all * w->group->size - w->group->size;
-    s->chunk = s->chunk > fits ? fits : s->chunk;
-    s->chunk = s->chunk > s->count ? s->count : s->chunk;
+    const int64_t message = s->bounds ? least(haul__group_message_bytes, PARTS_CHUNK) : haul__group_message_bytes;
+    const int64_t room = haul__group_call_bytes / (int64_t)s->size / s->all;
+    s->chunk = least(message / (int64_t)s->size, s->bounds ? room : room * w->group->size - w->group->size);
+    s->chunk = least(s->chunk, s->count);
     s->chunk = s->chunk < 1 ? 1 : s->chunk;
-    const size_t widest = (size_t)(s->chunk / w->group->size + 1) * s->size, bytes = widest * (size_t)s->all;
-    s->memory = haul__malloc(bytes);
+    const size_t bytes = (size_t)widest_segment(w) * s->size * (size_t)s->all;
+    s->memory = haul__malloc(bytes + 1);
     s->room = haul__calloc((size_t)(s->all + s->own), sizeof *s->room);
     if (!s->memory || !s->room)
         return haul__fail_memory(w->name, bytes);
@@ -221,27 +243,27 @@ haul_status haul__staged_finish(haul__work *w)
         haul__add_long(&t->storage->version, 1);
         return HAUL_OK;
     }
+    const int64_t   *bounds = w->sum.bounds;
+    const size_t     size = haul__dtype_size(t->dtype), from = bounds ? (size_t)bounds[w->group->rank] * size : 0;
+    const size_t     bytes = bounds ? (size_t)bounds[w->group->rank + 1] * size - from : haul_tensor_bytes(t);
     const haul__copy up = {.operation = w->name,
-                           .to = {t->storage, offset_of(t)},
-                           .from = {w->staged.storages[0], 0},
-                           .bytes = haul_tensor_bytes(t)};
-    if (haul__transfer(&up))
+                           .to = {t->storage, offset_of(t) + from},
+                           .from = {w->staged.storages[0], from},
+                           .bytes = bytes};
+    if (bytes && haul__transfer(&up))
         return haul_error_status();
     haul__add_long(&t->storage->version, 1);
     return HAUL_OK;
 }
 
-haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
-                                          haul_tensor *const *sums)
+/* Begins the sum of a new work, or frees it. */
+static haul__work *begin_tensors(haul__work *w, haul_tensor *const *sums)
 {
-    haul__work *w = new_sum(group, call, tree, sums[0]->dtype, sums[0]->count);
-    if (!w)
-        return NULL;
     void *hosts[HAUL__TREE_NODES];
-    w->sum.own = nodes_of(w, group->rank);
+    w->sum.own = nodes_of(w, w->group->rank);
     w->staged.storages = haul__calloc((size_t)w->sum.own, sizeof *w->staged.storages);
     if (!w->staged.storages) {
-        haul__fail_memory(call->name, (size_t)w->sum.own * sizeof *w->staged.storages);
+        haul__fail_memory(w->name, (size_t)w->sum.own * sizeof *w->staged.storages);
         haul__work_drop(w);
         return NULL;
     }
@@ -255,4 +277,29 @@ haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_c
         }
     }
     return begin_sum(w, hosts);
+}
+
+haul__work *haul__group_sum_tensors_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                          haul_tensor *const *sums)
+{
+    haul__work *w = new_sum(group, call, tree, sums[0]->dtype, sums[0]->count);
+    return w ? begin_tensors(w, sums) : NULL;
+}
+
+haul__work *haul__group_sum_parts_begin(haul_group *group, const haul__group_call *call, const haul__tree *tree,
+                                        haul_tensor *const *sums, const int64_t *bounds)
+{
+    haul__work  *w = new_sum(group, call, tree, sums[0]->dtype, sums[0]->count);
+    const size_t count = (size_t)haul_group_size(group) + 1;
+    if (!w)
+        return NULL;
+    w->sum.bounds = haul__calloc(count, sizeof *bounds);
+    if (!w->sum.bounds) {
+        haul__fail_memory(call->name, count * sizeof *bounds);
+        haul__work_drop(w);
+        return NULL;
+    }
+    for (size_t r = 0; r < count; r++)
+        w->sum.bounds[r] = bounds[r];
+    return begin_tensors(w, sums);
 }

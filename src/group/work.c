@@ -59,6 +59,7 @@ void haul__work_drop(haul__work *w)
     haul__object_release(w->staged.result);
     haul__free(w->sum.memory);
     haul__free(w->sum.room);
+    haul__free(w->sum.bounds);
     haul__free(w->counts[0]);
     haul__free(w->in_bytes);
     haul__free(w->heads);

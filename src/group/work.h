@@ -41,6 +41,7 @@ typedef struct haul__sum {
     int        node;           /* the one that is sent next */
     void     **room;           /* where the segments of all nodes are; then the pointers for the tree */
     void      *memory;
+    int64_t   *bounds; /* of a sum that stays in parts: where the part of each rank begins, and `count`; else NULL */
 } haul__sum;
 
 /* Tensors whose sum is computed in host memory. */

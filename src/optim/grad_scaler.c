@@ -17,6 +17,7 @@
 #include "engine/copy.h"
 #include "engine/placement/placement.h"
 #include "memory/dry_run/dry_run.h"
+#include "optim/divided.h"
 #include "optim/optimizer.h"
 #include "optim/scaling.h"
 
@@ -225,6 +226,7 @@ typedef struct unscaling {
     haul_tensor   **gradients; /* by entry; dense, or NULL */
     group           groups[HAUL__MAX_DEVICES];
     int             count;
+    haul__divided  *divided; /* other ranks have some of the gradients, and the last mark of groups[0] is theirs */
 } unscaling;
 
 static group *group_of(unscaling *u, haul_device *device)
@@ -256,6 +258,9 @@ static haul_status gather(unscaling *u)
             return haul_error_status();
         group_of(u, g->storage->device)->marks += haul__grad_marks(g->count);
     }
+    u->divided = haul__divided_of_optimizer(u->optimizer);
+    if (u->divided)
+        (u->count ? &u->groups[0] : group_of(u, u->optimizer->entries[0].parameter->storage->device))->marks++;
     if (!u->count)
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "no parameter has a gradient; call haul_backward on the scaled loss first");
@@ -269,7 +274,7 @@ static haul_status prepare(haul_grad_scaler *s, unscaling *u)
         if (haul_set_device(g->device)) /* the scope restores the setting */
             return haul_error_status();
         g->scale = haul_to(s->scale, g->device);
-        g->left = haul_empty(HAUL_F32, HAUL_SHAPE(g->marks));
+        g->left = u->divided ? haul_zeros(HAUL_F32, HAUL_SHAPE(g->marks)) : haul_empty(HAUL_F32, HAUL_SHAPE(g->marks));
         g->found = haul_empty(HAUL_F32, HAUL_SCALAR_SHAPE);
         if (haul__failed(g->scale) || haul__failed(g->left) || haul__failed(g->found))
             return haul_error_status();
@@ -307,6 +312,40 @@ static haul_status unscale_all(unscaling *u)
     return HAUL_OK;
 }
 
+/* True if an own gradient is not finite. Waits for the device. */
+static haul_status look_at_own(const unscaling *u, double *found)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < u->count && !status && !haul__is_dry(); i++) {
+        float own = 0;
+        status = haul__grad_found(u->groups[i].found, HAUL_NONE, u->groups[i].left);
+        if (!status)
+            status = haul_read(u->groups[i].found, &own, sizeof own);
+        *found = *found != 0 || own != 0;
+    }
+    return status;
+}
+
+/* What one rank has found counts on all ranks. */
+static haul_status look_at_all(const unscaling *u)
+{
+    static const char    operation[] = "haul_grad_scaler_unscale";
+    const haul__divided *d = u->divided;
+    double              *found = haul__calloc((size_t)d->ranks, sizeof *found);
+    haul_status          status =
+        found ? look_at_own(u, &found[d->rank]) : haul__fail_memory(operation, (size_t)d->ranks * sizeof *found);
+    if (!status)
+        status = d->gather(d, operation, found, 1);
+    bool any = false;
+    for (int r = 0; r < d->ranks && !status; r++)
+        any = any || found[r] != 0;
+    const group *first = &u->groups[0];
+    if (!status && any)
+        status = haul_fill_into(haul_slice(first->left, 0, first->marks - 1, first->marks, 1), 1);
+    haul__free(found);
+    return status;
+}
+
 /* Combines the results of all devices on the first one; the optimizer's count of skipped steps continues. */
 static haul_tensor *found_by_all(unscaling *u, haul_tensor *skipped)
 {
@@ -335,7 +374,7 @@ static haul_status unscale_in_scope(haul_grad_scaler *s, unscaling *u)
         return status;
     haul_device *home = u->groups[0].device;
     haul_tensor *skipped = o->skipped ? haul_identity(o->skipped, home) : number_on(home, HAUL_I64, 0);
-    if (haul__failed(skipped) || unscale_all(u))
+    if (haul__failed(skipped) || unscale_all(u) || (u->divided && look_at_all(u)))
         return haul_error_status();
     haul_tensor *found = found_by_all(u, skipped);
     haul_tensor *sum = found && s->found ? haul_maximum(s->found, haul_to(found, s->scale->storage->device)) : found;
@@ -374,6 +413,8 @@ static haul_status unscale(haul_grad_scaler *s, haul_optimizer *o)
         haul_set_grad_enabled(false);
         haul__place_as_given();
         status = unscale_in_scope(s, &u);
+        if (status && u.divided)
+            u.divided->fail(u.divided, operation);
         haul_scope_pop(scope);
     }
     haul__free(u.gradients);
@@ -401,7 +442,9 @@ haul_status haul_grad_scaler_step(haul_grad_scaler *scaler, haul_optimizer *opti
     if (is_done(scaler, optimizer, optimizer->stepped_round))
         return haul__fail(HAUL_STATE, operation, "optimizer",
                           "its step was made already; call haul_grad_scaler_update after the steps of all optimizers");
-    haul_status status = keep_optimizer(optimizer, operation);
+    haul_status status = haul__divided_refuse(optimizer, operation);
+    if (!status)
+        status = keep_optimizer(optimizer, operation);
     if (!status && !is_done(scaler, optimizer, optimizer->unscaled_round))
         status = unscale(scaler, optimizer);
     if (!status)

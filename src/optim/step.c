@@ -18,6 +18,7 @@
 #include "memory/dry_run/dry_run.h"
 #include "memory/mark.h"
 #include "memory/spill/spill.h"
+#include "optim/divided.h"
 #include "optim/offload.h"
 #include "optim/optimizer.h"
 
@@ -385,7 +386,7 @@ haul_status haul__optimizer_guarded_step(haul_optimizer *optimizer, haul_tensor 
                           "this optimizer (%s) computes the loss several times in a step; call "
                           "haul_optimizer_step_closure with a function that computes it",
                           optimizer->kind->name);
-    haul_scope *scope = haul__scope_push(NULL);
+    haul_scope *scope = haul__divided_refuse(optimizer, operation) ? NULL : haul__scope_push(NULL);
     if (!scope)
         return haul_error_status();
     haul_set_grad_enabled(false);

@@ -1,5 +1,7 @@
 #include "parallel/buckets.h"
 
+#include <haul/ops.h>
+#include <haul/transfer.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
@@ -9,6 +11,9 @@
 #include "core/tensor.h"
 
 #define BACKWARD "haul_parallel_backward"
+
+/* With owners: the most bytes of buckets whose exchange is under way when another one begins. */
+enum { UNDER_WAY = 8 << 20 };
 
 haul_status haul__buckets_init(haul__buckets *b, haul__flat *flat, haul_group *group, const haul__tree *tree)
 {
@@ -42,10 +47,30 @@ void haul__buckets_begin(haul__buckets *b, int64_t step, int piece, bool last)
     b->step = step;
     b->piece = piece;
     b->last = last;
-    b->begun = 0;
+    b->begun = b->settled = 0;
 }
 
 /* ---- exchanges ---- */
+
+/* The loss and the buffers go to all ranks. */
+static bool is_divided(const haul__buckets *b, int i)
+{
+    return b->flat->owners && b->tree.ranks > 1 && i < b->flat->bucket_count;
+}
+
+static haul__work *begin_parts(const haul__buckets *b, int i, const haul__group_call *call, haul_tensor *const *sums)
+{
+    int64_t *bounds = haul__calloc((size_t)b->tree.ranks + 1, sizeof *bounds);
+    if (!bounds) {
+        haul__fail_memory(BACKWARD, ((size_t)b->tree.ranks + 1) * sizeof *bounds);
+        return NULL;
+    }
+    for (int r = 0; r <= b->tree.ranks; r++)
+        bounds[r] = haul__flat_bound(b->flat, i, r);
+    haul__work *w = haul__group_sum_parts_begin(b->group, call, &b->tree, sums, bounds);
+    haul__free(bounds);
+    return w;
+}
 
 static haul_status begin_exchange(haul__buckets *b, int i)
 {
@@ -59,16 +84,68 @@ static haul_status begin_exchange(haul__buckets *b, int i)
         haul__snprintf(what, sizeof what, "bucket %d of step %" PRId64, i, b->step);
     for (int k = 0; k < bucket->sums.count; k++)
         sums[k] = bucket->sums.nodes[k].sum;
-    bucket->exchange = haul__group_sum_tensors_begin(b->group, &call, &b->tree, sums);
+    bucket->exchange = is_divided(b, i) ? begin_parts(b, i, &call, sums)
+                                        : haul__group_sum_tensors_begin(b->group, &call, &b->tree, sums);
     return bucket->exchange ? HAUL_OK : haul_error_status();
+}
+
+static haul_status wait_for(haul__bucket *bucket)
+{
+    haul__work *exchange = bucket->exchange;
+    bucket->exchange = NULL;
+    return haul__work_wait(exchange);
+}
+
+/* Keeps a copy of this rank's part of a sum, and frees the rest. */
+static haul_status take_part(haul__buckets *b, int i)
+{
+    haul__bucket *bucket = &b->list[i];
+    const int64_t from = haul__flat_bound(b->flat, i, b->flat->rank),
+                  to = haul__flat_bound(b->flat, i, b->flat->rank + 1);
+    haul_scope *scope = haul__flat_scope();
+    if (!scope)
+        return haul_error_status();
+    haul_tensor *part = from < to ? haul_clone(haul_slice(bucket->sums.nodes[0].sum, 0, from, to, 1)) : NULL;
+    const bool   ok = from == to || !haul__failed(part);
+    if (ok)
+        haul__object_keep(part);
+    bucket->part = ok ? part : NULL;
+    haul_scope_pop(scope);
+    haul__piece_sums_clear(&bucket->sums);
+    return ok ? HAUL_OK : haul_error_status();
+}
+
+/* Of the buckets whose exchange is under way. */
+static int64_t bytes_under_way(const haul__buckets *b)
+{
+    int64_t count = 0;
+    for (int i = b->settled; i < b->begun && is_divided(b, i); i++)
+        count += b->flat->buckets[i].count;
+    return count * (int64_t)haul__dtype_size(b->flat->dtype);
+}
+
+/* Ends exchanges, in their order: those that are over, and the first ones until at most so many bytes are under way. */
+static haul_status settle(haul__buckets *b, int64_t most)
+{
+    haul_status status = HAUL_OK;
+    while (!status && b->settled < b->begun && is_divided(b, b->settled) &&
+           (bytes_under_way(b) > most || haul__work_is_done(b->list[b->settled].exchange))) {
+        status = wait_for(&b->list[b->settled]);
+        if (!status)
+            status = take_part(b, b->settled++);
+    }
+    return status;
 }
 
 /* Begins those whose turn has come. */
 static haul_status begin_exchanges(haul__buckets *b)
 {
     haul_status status = HAUL_OK;
-    while (!status && b->last && b->tree.ranks > 1 && b->begun <= b->flat->bucket_count && b->list[b->begun].gathered)
-        status = begin_exchange(b, b->begun++);
+    while (!status && b->last && b->tree.ranks > 1 && b->begun <= b->flat->bucket_count && b->list[b->begun].gathered) {
+        status = settle(b, UNDER_WAY);
+        if (!status)
+            status = begin_exchange(b, b->begun++);
+    }
     return status;
 }
 
@@ -134,14 +211,13 @@ haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double wei
 
 haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums)
 {
-    haul_status status = HAUL_OK;
+    haul_status status = settle(b, 0);
     for (int i = 0; i <= b->flat->bucket_count && !status; i++) {
         haul__bucket *bucket = &b->list[i];
-        haul__work   *exchange = bucket->exchange;
-        bucket->exchange = NULL;
-        if (b->tree.ranks > 1)
-            status = haul__work_wait(exchange);
-        sums[i] = bucket->sums.nodes[0].sum;
+        const bool    divided = is_divided(b, i);
+        if (b->tree.ranks > 1 && !divided)
+            status = wait_for(bucket);
+        sums[i] = divided ? haul__optional(bucket->part) : bucket->sums.nodes[0].sum;
     }
     return status;
 }
@@ -155,6 +231,8 @@ void haul__buckets_clear(haul__buckets *b)
             haul__work_wait(b->list[i].exchange);
         b->list[i].exchange = NULL;
         haul__piece_sums_clear(&b->list[i].sums);
+        haul__object_release(b->list[i].part);
+        b->list[i].part = NULL;
     }
     haul__error_restore(&record);
 }

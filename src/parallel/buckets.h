@@ -3,7 +3,10 @@
  * The gradients of a bucket are gathered as soon as the backward pass has finished all of them. In a rank's last piece
  * of a step the exchange of the bucket then begins, and the group's thread makes it while the pass goes on. Buckets
  * are exchanged in their order on all ranks: a bucket that is complete waits for those before it, so neither timing
- * nor the rank's graph changes which exchanges the ranks make. */
+ * nor the rank's graph changes which exchanges the ranks make.
+ *
+ * Where parameters have owners (haul__flat_divide), the exchange brings a rank the sums of its own parameters only. A
+ * bucket is freed when its exchange is over, and the pass waits for that where too many are under way. */
 #ifndef HAUL_PARALLEL_BUCKETS_H
 #define HAUL_PARALLEL_BUCKETS_H
 
@@ -14,6 +17,7 @@
 typedef struct haul__bucket {
     haul__piece_sums sums;     /* of the own pieces that have come so far */
     haul__work      *exchange; /* under way; NULL: none */
+    haul_tensor     *part;     /* with owners: what the exchange has left for this rank; holds a reference, or NULL */
     int              left;     /* parameters whose gradients of this piece are not complete */
     bool             gathered; /* the numbers of this piece are in `sums` */
 } haul__bucket;
@@ -26,8 +30,9 @@ typedef struct haul__buckets {
 
     int64_t step;
     int     piece;
-    bool    last;  /* it is the rank's last piece of the step */
-    int     begun; /* exchanges of this step, if it is the last piece */
+    bool    last;    /* it is the rank's last piece of the step */
+    int     begun;   /* exchanges of this step, if it is the last piece */
+    int     settled; /* with owners: those of them that are over, and whose buckets are freed but for the own parts */
 
     int  *seen; /* parameters in the order in which they were complete first; NULL once that is the order of buckets */
     int   seen_count;
@@ -48,7 +53,7 @@ haul_status haul__buckets_take(haul_tensor *leaf, void *context);
 haul_status haul__buckets_finish(haul__buckets *b, haul_tensor *loss, double weight);
 
 /* After the last piece: waits for the exchanges. sums: that of all pieces for each bucket, flat->bucket_count + 1. They
- * are valid until haul__buckets_clear. */
+ * are valid until haul__buckets_clear. With owners, the part of this rank, or HAUL_NONE if it has none. */
 haul_status haul__buckets_wait(haul__buckets *b, haul_tensor **sums);
 
 /* Forgets the sums. Waits for exchanges that have begun, and ignores how they end. */

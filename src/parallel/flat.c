@@ -6,6 +6,7 @@
 #include <haul/transfer.h>
 #include <string.h>
 
+#include "autograd/pass.h"
 #include "base/alloc.h"
 #include "base/fnv.h"
 #include "base/text/plain.h"
@@ -13,6 +14,7 @@
 #include "core/scope.h"
 #include "core/shape.h"
 #include "core/tensor.h"
+#include "core/trial.h"
 #include "engine/autocast.h"
 #include "engine/placement/placement.h"
 #include "group/group.h"
@@ -95,18 +97,60 @@ static haul__flat_bucket *open_bucket(haul__flat *flat, int at)
     return &flat->buckets[flat->bucket_count - 1];
 }
 
+/* Puts what goes to one rank together. */
+static void sort_by_owner(haul__flat *flat, const haul__flat_bucket *b)
+{
+    int *order = flat->order;
+    for (int k = b->first + 1; k < b->end && flat->owners; k++) {
+        const int item = order[k];
+        int       to = k;
+        for (; to > b->first && flat->owners[order[to - 1]] > flat->owners[item]; to--)
+            order[to] = order[to - 1];
+        order[to] = item;
+    }
+}
+
+static void place_items(const haul__flat *flat, int bucket)
+{
+    const haul__flat_bucket *b = &flat->buckets[bucket];
+    int64_t                  at = 0;
+    for (int k = b->first; k < b->end; k++) {
+        haul__flat_item *item = &flat->items[flat->order[k]];
+        item->bucket = bucket;
+        item->at = at;
+        at += item->tensor->count;
+    }
+}
+
 void haul__flat_arrange(haul__flat *flat, const int *order)
 {
     flat->bucket_count = 0;
     for (int k = 0; k < flat->parameters; k++) {
-        haul__flat_item   *item = &flat->items[order[k]];
         haul__flat_bucket *b = open_bucket(flat, k);
-        item->bucket = flat->bucket_count - 1;
-        item->at = b->count;
-        b->count += item->tensor->count;
+        b->count += flat->items[order[k]].tensor->count;
         b->end = k + 1;
         flat->order[k] = order[k];
     }
+    for (int i = 0; i < flat->bucket_count; i++) {
+        sort_by_owner(flat, &flat->buckets[i]);
+        place_items(flat, i);
+    }
+}
+
+void haul__flat_divide(haul__flat *flat, const int *owners, int rank)
+{
+    flat->owners = owners;
+    flat->rank = rank;
+    haul__flat_arrange(flat, flat->order);
+}
+
+int64_t haul__flat_bound(const haul__flat *flat, int bucket, int rank)
+{
+    const haul__flat_bucket *b = &flat->buckets[bucket];
+    int64_t                  at = 0;
+    for (int k = b->first; k < b->end && flat->owners[flat->order[k]] < rank; k++)
+        at += flat->items[flat->order[k]].tensor->count;
+    return at;
 }
 
 /* The order in which most networks finish their gradients. */
@@ -340,11 +384,27 @@ static haul_tensor *room(const haul__flat *flat, int64_t count)
     return all;
 }
 
+/* The gradient of a bucket's only parameter, if its memory can be that of the bucket; else NULL. */
+static haul_tensor *gradient_as_bucket(const haul__flat *flat, const haul__flat_bucket *b)
+{
+    const haul__flat_item *item = &flat->items[flat->order[b->first]];
+    haul_tensor           *gradient = item->tensor->grad;
+    if (b->end - b->first > 1 || !gradient || haul__is_trial() || gradient->dtype != flat->dtype ||
+        gradient->storage->device != flat->device || !haul__gradient_is_own(gradient) ||
+        !haul_tensor_is_contiguous(gradient) || gradient->offset)
+        return NULL;
+    haul_tensor *all = haul_view(haul_detach(gradient), HAUL_SHAPE(gradient->count));
+    return haul__failed(all) || haul_set_grad(item->tensor, HAUL_NONE) ? NULL : all;
+}
+
 haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket)
 {
     const haul__flat_bucket *b = &flat->buckets[bucket];
-    haul_tensor             *all = room(flat, b->count);
-    haul_status              status = haul__status_of(all);
+    haul_tensor             *all = gradient_as_bucket(flat, b);
+    if (all)
+        return all;
+    all = room(flat, b->count);
+    haul_status status = haul__status_of(all);
     for (int k = b->first; k < b->end && !status; k++) {
         const haul__flat_item *item = &flat->items[flat->order[k]];
         status = gather_gradient(all, item);
@@ -374,10 +434,17 @@ static haul_tensor *divisor(const haul__flat *flat, haul_tensor *rest)
     return haul_clamp(part(rest, flat->rest - 1, 1), FLT_MIN, DBL_MAX);
 }
 
-static haul_status scatter_gradient(haul_tensor *sum, const haul__flat_item *item)
+static haul_status scatter_gradient(const haul__flat *flat, haul_tensor *sum, haul__flat_item item)
 {
-    haul_tensor *gradient = haul_to(part_of(sum, item), item->tensor->storage->device, .dtype = item->tensor->dtype);
-    return haul__failed(gradient) ? haul_error_status() : haul_set_grad(item->tensor, gradient);
+    if (flat->owners)
+        item.at -= haul__flat_bound(flat, item.bucket, flat->rank);
+    haul_tensor *gradient = haul_to(part_of(sum, &item), item.tensor->storage->device, .dtype = item.tensor->dtype);
+    return haul__failed(gradient) ? haul_error_status() : haul_set_grad(item.tensor, gradient);
+}
+
+static bool is_own(const haul__flat *flat, int item)
+{
+    return !flat->owners || flat->owners[item] == flat->rank;
 }
 
 static haul_status scatter_change(haul_tensor *sum, const haul__flat_item *item)
@@ -392,9 +459,11 @@ haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *const *sums,
     haul_status  status = haul__status_of(weight);
     int          i = 0;
     for (int b = 0; b < flat->bucket_count && !status; b++)
-        status = haul_div_into(sums[b], sums[b], weight);
+        if (!haul__is_none(sums[b]))
+            status = haul_div_into(sums[b], sums[b], weight);
     for (const int end = flat->parameters; i < end && !status; i++)
-        status = scatter_gradient(sums[flat->items[i].bucket], &flat->items[i]);
+        if (is_own(flat, i))
+            status = scatter_gradient(flat, sums[flat->items[i].bucket], flat->items[i]);
     for (const int end = flat->parameters + flat->floats; i < end && !status; i++)
         status = haul_copy_into(flat->items[i].tensor, haul_mul_scalar(part_of(rest, &flat->items[i]), 1.0 / pieces));
     for (const int end = i + flat->integers; i < end && !status; i++)

@@ -36,7 +36,10 @@ typedef struct haul__flat {
 
     haul__flat_bucket *buckets; /* of gradients */
     int                bucket_count;
-    int               *order; /* the items of parameters, bucket after bucket */
+    int               *order; /* the items of parameters, bucket after bucket, and by owner where they have one */
+
+    const int *owners; /* of the parameters: the ranks that get their gradients; NULL: all ranks do */
+    int        rank;   /* this one, with owners */
 } haul__flat;
 
 /* The items of a module: parameters that require a gradient, each once, and buffers. Buckets are filled from the last
@@ -48,6 +51,12 @@ void        haul__flat_free(haul__flat *flat);
  * haul__flat_bucket_bytes, except for the last one, and is not larger than needed for that. */
 void           haul__flat_arrange(haul__flat *flat, const int *order);
 extern int64_t haul__flat_bucket_bytes; /* tests change it */
+
+/* From here on rank owners[i] alone gets the gradient of parameter i. `owners` must outlive it. */
+void haul__flat_divide(haul__flat *flat, const int *owners, int rank);
+
+/* The first number of a bucket that goes to this rank or a later one. */
+int64_t haul__flat_bound(const haul__flat *flat, int bucket, int rank);
 
 /* The item of a parameter, or NULL. */
 haul__flat_item *haul__flat_find(const haul__flat *flat, const haul_tensor *parameter);
@@ -81,7 +90,8 @@ haul_tensor *haul__flat_gather(const haul__flat *flat, int bucket);
 haul_tensor *haul__flat_gather_rest(const haul__flat *flat, haul_tensor *loss, double weight, bool first);
 
 /* Divides the sums over all pieces, one for each bucket, gives the parameters their gradients and the buffers their
- * values. The gradients share the memory of the sums. */
+ * values. The gradients share the memory of the sums. With owners a sum has only this rank's part of its bucket, and is
+ * HAUL_NONE without one. */
 haul_status haul__flat_scatter(const haul__flat *flat, haul_tensor *const *sums, int pieces);
 
 /* The mean loss, by the sum of the last bucket over all pieces. */

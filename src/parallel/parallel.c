@@ -29,6 +29,8 @@
 #define STEP     "haul_parallel_step"
 #define GATHER   "haul_parallel_gather"
 
+enum { MOST_SHARDS = 2 };
+
 struct haul_parallel {
     haul__object      object;
     haul_module      *module;    /* holds a reference, as of these two: */
@@ -92,16 +94,18 @@ static haul_status check_pieces(int pieces, const haul_group *group)
 
 static haul_status check_shard(int shard)
 {
-    if (shard == 0 || shard == 1)
+    if (shard >= 0 && shard <= MOST_SHARDS)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shard",
-                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks", shard);
+                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks, or 2 to "
+                      "divide the gradients, too",
+                      shard);
 }
 
 /* With one rank there is nothing to divide. */
 static haul_status make_shards(haul_parallel *p, int shard)
 {
-    return shard && p->tree.ranks > 1 ? haul__shards_init(&p->shards, &p->flat, p->group) : HAUL_OK;
+    return shard && p->tree.ranks > 1 ? haul__shards_init(&p->shards, shard, &p->flat, p->group) : HAUL_OK;
 }
 
 /* The generator belongs to the object alone. */
@@ -119,15 +123,16 @@ static haul_status make_generator(haul_parallel *p)
 /* All ranks have the same pieces, seed, scaling and tensors. */
 static haul_status agree(const haul_parallel *p)
 {
-    const haul__group_call call = {.name = NEW};
-    char                   text[200];
+    const haul__group_call   call = {.name = NEW};
+    static const char *const shards[] = {"", ", .shard 1", ", .shard 2"};
+    char                     text[200];
     if (p->tree.ranks == 1)
         return HAUL_OK;
     haul__snprintf(text, sizeof text,
                    "%d pieces, seed %" PRIu64 "%s%s, %d parameters and %d buffers of %" PRId64
                    " numbers in %s, names, shapes and dtypes %08x",
-                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", p->shards.owners ? ", shards" : "",
-                   p->flat.parameters, p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
+                   p->pieces, p->seed, p->scaler ? ", loss scaling" : "", shards[p->shards.stage], p->flat.parameters,
+                   p->flat.floats + p->flat.integers, p->flat.total, haul_dtype_name(p->flat.dtype),
                    (unsigned)haul__flat_hash(&p->flat));
     return haul__group_agree(p->group, &call, text);
 }
@@ -231,6 +236,7 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
         return status;
+    haul__shards_ready(&p->shards, false);
     haul__buckets_clear(&p->buckets);
     haul__object_release(p->loss);
     p->loss = NULL;
@@ -332,6 +338,7 @@ static haul_status reduce(haul_parallel *p)
     haul__buckets_clear(&p->buckets);
     status = haul__buckets_learn(&p->buckets);
     p->ready = !status;
+    haul__shards_ready(&p->shards, p->ready);
     return status;
 }
 

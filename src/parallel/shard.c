@@ -26,6 +26,16 @@ static haul_tensor *parameter(const haul__shards *s, int i)
     return s->flat->items[i].tensor;
 }
 
+static int rank_of(const haul__shards *s)
+{
+    return haul_group_rank(s->group);
+}
+
+static int ranks_of(const haul__shards *s)
+{
+    return haul_group_size(s->group);
+}
+
 /* ---- owners ---- */
 
 typedef struct sized {
@@ -57,34 +67,82 @@ static void choose_owners(haul__shards *s, sized *order, size_t *of_rank, int ra
     }
 }
 
-haul_status haul__shards_init(haul__shards *s, const haul__flat *flat, haul_group *group)
+/* ---- gradients that the owners alone have ---- */
+
+static int owner_of(const haul__divided *d, const haul_tensor *parameter)
+{
+    const haul__flat      *flat = d->context;
+    const haul__flat_item *item = haul__flat_find(flat, parameter);
+    return item ? flat->owners[item - flat->items] : -1;
+}
+
+typedef struct divided {
+    haul__divided head;
+    haul_group   *group;
+} divided;
+
+static haul_status gather_numbers(const haul__divided *d, const char *operation, double *rows, int count)
+{
+    const haul__group_call call = {.name = operation, .what = "gradients"};
+    if (haul__refuse_followed(operation, "talks to other ranks"))
+        return haul_error_status();
+    if (haul__is_dry())
+        return HAUL_OK;
+    return haul__group_gather_equal(((const divided *)d)->group, &call, rows, (size_t)count * sizeof *rows);
+}
+
+static void pass_error(const haul__divided *d, const char *operation)
+{
+    haul__group_pass_error(((const divided *)d)->group, operation);
+}
+
+static haul_status divide_gradients(haul__shards *s, haul__flat *flat)
+{
+    divided *d = haul__calloc(1, sizeof *d);
+    if (!d)
+        return haul__fail_memory("haul_parallel_new", sizeof *d);
+    d->head = (haul__divided){.context = flat,
+                              .rank = rank_of(s),
+                              .ranks = ranks_of(s),
+                              .owner = owner_of,
+                              .gather = gather_numbers,
+                              .fail = pass_error};
+    d->group = s->group;
+    s->divided = &d->head;
+    haul__flat_divide(flat, s->owners, rank_of(s));
+    haul__divided_add(s->divided);
+    return HAUL_OK;
+}
+
+void haul__shards_ready(const haul__shards *s, bool ready)
+{
+    if (s->divided)
+        s->divided->active = ready;
+}
+
+haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul_group *group)
 {
     const size_t count = (size_t)flat->parameters, ranks = (size_t)haul_group_size(group);
     sized       *order = haul__calloc(count, sizeof *order);
     size_t      *of_rank = haul__calloc(ranks, sizeof *of_rank);
-    *s = (haul__shards){.flat = flat, .group = group, .owners = haul__calloc(count, sizeof *s->owners)};
+    *s = (haul__shards){.stage = stage, .flat = flat, .group = group, .owners = haul__calloc(count, sizeof *s->owners)};
     const bool ok = order && of_rank && s->owners;
     if (ok)
         choose_owners(s, order, of_rank, (int)ranks);
     haul__free(order);
     haul__free(of_rank);
-    return ok ? HAUL_OK : haul__fail_memory("haul_parallel_new", count * sizeof *order);
+    if (!ok)
+        return haul__fail_memory("haul_parallel_new", count * sizeof *order);
+    return stage > 1 ? divide_gradients(s, flat) : HAUL_OK;
 }
 
 void haul__shards_free(haul__shards *s)
 {
+    if (s->divided)
+        haul__divided_remove(s->divided);
+    haul__free(s->divided);
     haul__free(s->owners);
-    s->owners = NULL;
-}
-
-static int rank_of(const haul__shards *s)
-{
-    return haul_group_rank(s->group);
-}
-
-static int ranks_of(const haul__shards *s)
-{
-    return haul_group_size(s->group);
+    *s = (haul__shards){.stage = 0};
 }
 
 /* The item of an entry's parameter; -1 if the gradients of that are not exchanged. */
@@ -273,7 +331,11 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
     haul_scope *scope = haul__flat_scope();
     if (!scope)
         return haul_error_status();
+    if (s->divided)
+        s->divided->steps = true;
     haul_status status = update_own(s, o, scaler);
+    if (s->divided)
+        s->divided->steps = false;
     haul_scope_pop(scope);
     if (!status && !haul__is_dry())
         status = share_parameters(s);

@@ -79,12 +79,26 @@ check "rank 0 has about a third" test $((own * 100)) -lt $((all * 40))
 check "no state is there twice" test "$all" -lt $((90 * 1000 * 1000))
 run 2 train --data blobs:100 --shard 1
 check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state among ranks, and one process has no pieces" err
-run 2 train --data blobs:100 --pieces 8 --shard 2
-check "two stages" grep -q -- "--shard" err
+run 2 train --data blobs:100 --pieces 8 --shard 3
+check "three stages" grep -q -- "--shard" err
+
+# Gradients are divided, too: as many bytes as without shards, and less memory with one piece for the rank.
+ranks 0 3 "$first" train "${norms[@]}" --shard 2 --run gradients
+same norms gradients
+check "as many bytes" test $(($(value gradients/log.jsonl done group_bytes) * 10)) -lt \
+    $(($(value norms-3/log.jsonl done group_bytes) * 13))
+check "less memory" "$HAUL_PYTHON" - <<'END'
+import json
+def peaks(run):
+    return [json.loads(l) for l in open(run + "/log.jsonl") if '"done"' in l][-1]["rank_peak_bytes"]
+a, b = peaks("norms-3"), peaks("gradients")
+assert len(a) == len(b) == 3 and b[1] < 0.75 * a[1], (a, b)
+END
+check "the peaks are shown" grep -q 'memory  *[0-9.]* MiB on rank 0, .* on rank 2 at the peak$' out
 
 # A run goes on with another number of ranks, and with the shards of another number or without.
 ranks 0 4 "$first" train "${small[@]}" --epochs 1 --shard 1 --run moved
-ranks 0 3 "$first" train --run moved --resume --epochs 2
+ranks 0 3 "$first" train --run moved --resume --epochs 2 --shard 2
 check "4 ranks, then 3" cmp small/weights.safetensors moved/weights.safetensors
 run 0 train "${small[@]}" --epochs 3 --run longer
 run 0 train --run moved --resume --epochs 3 --shard 0

@@ -10,7 +10,16 @@
 #include "parallel/flat.h"
 #include "support/ranks/ranks.h"
 
-enum { FEATURES = 5, LAYERS = 6, PIECES = 8, SIZE = 3, STEPS = 4, MOST_EVENTS = 4096, MOST_VALUES = 1024 };
+enum {
+    FEATURES = 5,
+    LAYERS = 6,
+    PIECES = 8,
+    SIZE = 3,
+    STEPS = 4,
+    MOST_EVENTS = 4096,
+    MOST_VALUES = 1024,
+    MOST_SHARDS = 2
+};
 
 static int small_buckets_setup(void **state)
 {
@@ -108,9 +117,9 @@ static void train_steps(const training *t, int first, int end, order o)
 }
 
 /* The weights after a few steps in this group. */
-static int64_t train(haul_group *g, order o, float *out)
+static int64_t train(haul_group *g, int shard, order o, float *out)
 {
-    const training t = make(g, 0, false);
+    const training t = make(g, shard, false);
     train_steps(&t, 0, STEPS, o);
     return read_all(t.net, out);
 }
@@ -121,11 +130,13 @@ static void test_parallel_ranks__weights_are_bit_identical_to_those_of_one_rank(
     static const int64_t bytes[] = {1, 64, 200, 1 << 20}; /* of buckets */
     float                want[MOST_VALUES], got[MOST_VALUES];
     for (int o = IN_ORDER; o <= WITHOUT_FIRST; o++) {
-        const int64_t count = train(haul_group_get("none"), (order)o, want);
+        const int64_t count = train(haul_group_get("none"), 0, (order)o, want);
         for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
             haul__flat_bucket_bytes = bytes[i];
-            assert_int_equal(train(group, (order)o, got), count);
-            assert_memory_equal(got, want, (size_t)count * sizeof *got);
+            for (int shard = 0; shard <= MOST_SHARDS; shard++) {
+                assert_int_equal(train(group, shard, (order)o, got), count);
+                assert_memory_equal(got, want, (size_t)count * sizeof *got);
+            }
         }
         haul__flat_bucket_bytes = 64;
     }
@@ -264,42 +275,93 @@ static int64_t over_ranks(int64_t own)
     return sum;
 }
 
+/* The numbers of the gradients that this rank has. */
+static int64_t count_gradients(haul_module *net)
+{
+    haul_named_tensor all[2 * LAYERS];
+    const int         n = haul_module_tensors(net, all, 2 * LAYERS);
+    int64_t           count = 0;
+    for (int i = 0; i < n; i++) {
+        haul_tensor *gradient = haul_tensor_grad(all[i].tensor);
+        count += gradient == HAUL_NONE ? 0 : haul_tensor_count(gradient);
+    }
+    return count;
+}
+
+static void compare_shards(int shard, bool scales)
+{
+    float          want[MOST_VALUES], got[MOST_VALUES];
+    const training one = make(haul_group_get("none"), 0, scales), t = make(group, shard, scales);
+    train_steps(&one, 0, STEPS, IN_ORDER);
+    train_steps(&t, 0, STEPS, IN_ORDER);
+    const int64_t count = read_all(one.net, want);
+    assert_int_equal(read_all(t.net, got), count);
+    assert_memory_equal(got, want, (size_t)count * sizeof *got);
+    const int64_t whole = state_bytes(one.optimizer), own = state_bytes(t.optimizer);
+    assert_int_equal(whole, 2 * count * (int64_t)sizeof *got);
+    assert_int_equal(over_ranks(own), whole);
+    assert_true(size == 1 || own < whole);
+    assert_int_equal(haul_optimizer_steps(t.optimizer), STEPS);
+    assert_int_equal(over_ranks(count_gradients(t.net)), shard == 2 ? count : count * size);
+    assert_true(size == 1 || shard < 2 || count_gradients(t.net) < count);
+}
+
 static void test_parallel_ranks__shards_have_the_bits_of_one_rank_in_a_part_of_the_memory(void **state)
 {
     (void)state;
-    float want[MOST_VALUES], got[MOST_VALUES];
-    for (int scales = 0; scales <= 1; scales++) {
-        const training one = make(haul_group_get("none"), 0, scales), t = make(group, 1, scales);
-        train_steps(&one, 0, STEPS, IN_ORDER);
-        train_steps(&t, 0, STEPS, IN_ORDER);
-        const int64_t count = read_all(one.net, want);
-        assert_int_equal(read_all(t.net, got), count);
-        assert_memory_equal(got, want, (size_t)count * sizeof *got);
-        const int64_t whole = state_bytes(one.optimizer), own = state_bytes(t.optimizer);
-        assert_int_equal(whole, 2 * count * (int64_t)sizeof *got);
-        assert_int_equal(over_ranks(own), whole);
-        assert_true(size == 1 || own < whole);
-        assert_int_equal(haul_optimizer_steps(t.optimizer), STEPS);
+    for (int shard = 1; shard <= MOST_SHARDS; shard++)
+        for (int scales = 0; scales <= 1; scales++)
+            compare_shards(shard, scales);
+}
+
+/* The norm is that of all ranks' gradients, also if this rank has none of those that are listed. */
+static void test_parallel_ranks__norms_of_divided_gradients_are_those_of_all(void **state)
+{
+    (void)state;
+    const training    one = make(haul_group_get("none"), 0, false), t = make(group, 2, false);
+    haul_named_tensor single = {.name = "bias"};
+    step(one.parallel, one.net, one.x, 0, IN_ORDER);
+    step(t.parallel, t.net, t.x, 0, IN_ORDER);
+    single.tensor = haul_module_parameter(one.net, "3.bias");
+    const double bias = haul_item(haul_clip_grad_norm(NULL, 1e-3, .parameters = &single, .count = 1));
+    single.tensor = haul_module_parameter(t.net, "3.bias");
+    assert_true(bias > 1e-3 && haul_item(haul_clip_grad_norm(NULL, 1e-3, .parameters = &single, .count = 1)) == bias);
+    const double all = haul_item(haul_clip_grad_norm(one.net, 1e9));
+    assert_true(haul_item(haul_clip_grad_norm(t.net, 1e9)) == all);
+    assert_true(haul_item(haul_clip_grad_norm(NULL, 1e9, .optimizer = t.optimizer)) == all);
+    check(haul_clip_grad_value(t.net, 0.01));
+    if (size > 1) {
+        assert_int_equal(haul_optimizer_step(t.optimizer), HAUL_STATE);
+        assert_non_null(strstr(haul_error_message(), "make the step with haul_parallel_step"));
+        haul_error_clear();
     }
+    check(haul_parallel_step(t.parallel, t.optimizer));
 }
 
 /* A step that is skipped is skipped everywhere, also where no own gradient is infinite. */
-static void test_parallel_ranks__a_gradient_that_is_not_finite_skips_the_step_of_all_shards(void **state)
+static void skip_a_step(int shard)
 {
-    (void)state;
-    const training t = make(group, 1, true);
+    const training t = make(group, shard, true);
     float          before[MOST_VALUES], after[MOST_VALUES];
     train_steps(&t, 0, 1, IN_ORDER);
     const int64_t count = read_all(t.net, before);
     step(t.parallel, t.net, t.x, 1, IN_ORDER);
     haul_tensor *gradient = haul_tensor_grad(haul_module_parameter(t.net, "5.bias"));
-    haul_fill_into(gradient, INFINITY);
+    if (gradient != HAUL_NONE)
+        check(haul_fill_into(gradient, INFINITY));
     check(haul_parallel_step(t.parallel, t.optimizer));
     check(haul_grad_scaler_update(t.scaler));
     read_all(t.net, after);
     assert_memory_equal(after, before, (size_t)count * sizeof *after);
     assert_true(haul_grad_scaler_factor(t.scaler) == 512);
     assert_int_equal(haul_optimizer_steps(t.optimizer), 1);
+}
+
+static void test_parallel_ranks__a_gradient_that_is_not_finite_skips_the_step_of_all_shards(void **state)
+{
+    (void)state;
+    for (int shard = 1; shard <= MOST_SHARDS; shard++)
+        skip_a_step(shard);
 }
 
 /* The state that rank 0 has gathered is that of one rank. */
@@ -325,8 +387,10 @@ static void test_parallel_ranks__a_gathered_state_continues_with_and_without_sha
 {
     (void)state;
     float want[MOST_VALUES], got[MOST_VALUES];
-    for (int scales = 0; scales <= 1; scales++) {
-        const training one = make(haul_group_get("none"), 0, scales), t = make(group, 1, scales);
+    for (int k = 0; k < 2 * MOST_SHARDS; k++) {
+        const bool     scales = k % 2 == 1;
+        const int      shard = 1 + k / 2;
+        const training one = make(haul_group_get("none"), 0, scales), t = make(group, shard, scales);
         train_steps(&one, 0, 2, IN_ORDER);
         train_steps(&t, 0, 2, IN_ORDER);
         const int64_t own = state_bytes(t.optimizer);
@@ -340,7 +404,7 @@ static void test_parallel_ranks__a_gathered_state_continues_with_and_without_sha
         assert_int_equal(over_ranks(state_bytes(t.optimizer)), state_bytes(one.optimizer));
         /* The state of one rank as a checkpoint, which ranks with shards read. */
         haul_named_tensor all[MOST_STATES];
-        const training    u = make(group, 1, scales);
+        const training    u = make(group, MOST_SHARDS + 1 - shard, scales);
         const int         n = haul_optimizer_state(one.optimizer, all, MOST_STATES);
         check(haul_optimizer_load_state(u.optimizer, all, n, 2));
         check(haul_module_copy(u.net, one.net));
@@ -359,8 +423,8 @@ static void test_parallel_ranks__wrong_shards_are_refused(void **state)
 {
     (void)state;
     haul_module *net = network();
-    assert_null(haul_parallel_new(net, .shard = 2));
-    assert_non_null(strstr(haul_error_message(), ".shard is 2; 0 is expected, or 1"));
+    assert_null(haul_parallel_new(net, .shard = MOST_SHARDS + 1));
+    assert_non_null(strstr(haul_error_message(), ".shard is 3; 0 is expected, or 1"));
     assert_null(haul_parallel_new(net, .shard = -1));
     haul_error_clear();
     const training t = make(group, 1, false);
@@ -417,6 +481,7 @@ int main(void)
         T(exchanges_begin_within_the_backward_pass),
         T(a_parameter_without_gradient_holds_its_bucket_back),
         T(shards_have_the_bits_of_one_rank_in_a_part_of_the_memory),
+        T(norms_of_divided_gradients_are_those_of_all),
         T(a_gradient_that_is_not_finite_skips_the_step_of_all_shards),
         T(a_gathered_state_continues_with_and_without_shards),
         T(wrong_shards_are_refused),

@@ -303,9 +303,12 @@ cJSON *form_memory(double elapsed, const report_memory *m)
     return event;
 }
 
-static void put_state(cJSON *event, const report_done *d)
+static void put_ranks(cJSON *event, const report_done *d)
 {
     double all = 0;
+    cJSON *peaks = d->rank_peak_bytes ? cJSON_AddArrayToObject(event, "rank_peak_bytes") : NULL;
+    for (int r = 0; peaks && r < d->ranks; r++)
+        cJSON_AddItemToArray(peaks, cJSON_CreateNumber(d->rank_peak_bytes[r]));
     if (!d->state_bytes)
         return;
     for (int r = 0; r < d->ranks; r++)
@@ -336,7 +339,7 @@ cJSON *form_done(double elapsed, const report_done *d, const haul_transfer_stats
     put_seconds(event, "spill_file_seconds", d->spill_file_seconds);
     put_count(event, "ranks", d->ranks);
     put_count(event, "group_bytes", d->group_bytes);
-    put_state(event, d);
+    put_ranks(event, d);
     put_count(event, "waits", d->waits);
     put_count(event, "followed", d->followed);
     put_count(event, "eager_steps", d->eager_steps);

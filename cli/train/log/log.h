@@ -133,6 +133,7 @@ typedef struct report_done {
     int           ranks;                       /* processes that trained together */
     int64_t       group_bytes;                 /* that rank 0 sent to the others */
     const double *state_bytes;                 /* of the optimizer's state on each rank, with --shard; else NULL */
+    const double *rank_peak_bytes;             /* the peak of each rank's memory; NULL: not known */
     int64_t       waits;                       /* how often the training thread came to wait for a device */
     int64_t       best_epoch;
     double        best_loss;

@@ -428,15 +428,14 @@ static void print_saved(const report *r, const report_done *d)
         print_longer(r->run->path, d->epochs);
 }
 
-/* What each rank has of the optimizer's state; of many ranks the first ones. */
-static void print_state(const report_done *d)
+/* A number of bytes for each rank; of many ranks the first ones. */
+static void print_ranks(const char *name, const char *end, const report_done *d, const double *bytes)
 {
     enum { SHOWN = 8 };
     char text[400] = "";
-    for (int r = 0; d->state_bytes && r < d->ranks && r < SHOWN; r++)
-        append(text, sizeof text, "%s%s on rank %d", r ? ", " : "", text_bytes((int64_t)d->state_bytes[r]), r);
-    if (d->state_bytes)
-        print_fact("  optimizer", END, "%s%s", text, d->ranks > SHOWN ? ", ..." : "");
+    for (int r = 0; r < d->ranks && r < SHOWN; r++)
+        append(text, sizeof text, "%s%s on rank %d", r ? ", " : "", text_bytes((int64_t)bytes[r]), r);
+    print_fact(name, END, "%s%s%s", text, d->ranks > SHOWN ? ", ..." : "", end);
 }
 
 void print_done(const report *r, const report_done *d, const haul_transfer_stats *moved)
@@ -455,11 +454,15 @@ void print_done(const report *r, const report_done *d, const haul_transfer_stats
                    text_count(whole_number(r->last_speed)));
     if (d->ranks > 1)
         print_fact("  ranks", END, "%d; rank 0 sent %s to the others", d->ranks, text_bytes(d->group_bytes));
-    print_state(d);
+    if (d->state_bytes)
+        print_ranks("  optimizer", "", d, d->state_bytes);
     if (*d->unfollowed)
         print_fact("  followed", END, "%s of %s steps; %s", text_count(d->followed),
                    text_count(d->followed + d->eager_steps), d->unfollowed);
-    print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
+    if (d->ranks > 1 && d->rank_peak_bytes)
+        print_ranks("  memory", " at the peak", d, d->rank_peak_bytes);
+    else
+        print_fact("  memory", END, "%s at the peak on %s", text_bytes(d->peak_bytes), device);
     if (d->spilled_bytes > d->spilled_to_file_bytes)
         print_fact("  spilled", END, "%s to host memory, for lack of room",
                    text_bytes(d->spilled_bytes - d->spilled_to_file_bytes));

@@ -35,9 +35,10 @@ bool pieces_suit(const train_options *o)
                   {o->plan != NULL, "--plan", "leave one of them out"},
                   {o->devices != NULL, "--devices", "leave one of them out"}};
     if (!o->pieces && o->shard && !o->resume) {
-        complain(
-            "--shard 1 divides the optimizer's state among ranks, and one process has no pieces; start several ranks, "
-            "mpirun -n 2 haul train ... --shard 1, or give --pieces");
+        complain("--shard %" PRId64
+                 " divides the optimizer's state among ranks, and one process has no pieces; start several "
+                 "ranks, mpirun -n 2 haul train ... --shard %" PRId64 ", or give --pieces",
+                 o->shard, o->shard);
         return false;
     }
     if (!o->pieces)

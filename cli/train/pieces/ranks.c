@@ -186,16 +186,14 @@ haul_status ranks_measure_state(trainer *t)
     return filled < 0 ? haul_error_status() : HAUL_OK;
 }
 
-haul_status ranks_share_state(const trainer *t, double *bytes)
+haul_status ranks_share_memory(const trainer *t, double *bytes)
 {
+    const int              rank = t->ranks > 1 ? haul_group_rank(t->group) : 0;
     const haul__group_call call = {.name = NAME};
     const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
-    if (t->ranks <= 1) {
-        bytes[0] = (double)t->state_bytes;
-        return HAUL_OK;
-    }
-    bytes[haul_group_rank(t->group)] = (double)t->state_bytes;
-    return haul__group_share_numbers(t->group, &call, &tree, bytes, 1);
+    bytes[rank] = (double)t->state_bytes;
+    bytes[t->ranks + rank] = (double)trainer_peak_bytes(t);
+    return t->ranks > 1 ? haul__group_share_numbers(t->group, &call, &tree, bytes, 2) : HAUL_OK;
 }
 
 haul_status ranks_gather_state(const trainer *t)

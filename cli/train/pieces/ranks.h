@@ -37,8 +37,8 @@ haul_status ranks_share_network(const trainer *t);
 /* With --shard: notes the memory of the optimizer's state on this rank, after a step. */
 haul_status ranks_measure_state(trainer *t);
 
-/* The noted memory of all ranks: an array of t->ranks. */
-haul_status ranks_share_state(const trainer *t, double *bytes);
+/* Two rows of t->ranks: the noted memory of the optimizer's state, then the peak of all memory. */
+haul_status ranks_share_memory(const trainer *t, double *bytes);
 
 /* With --shard: rank 0 gets the whole state of the optimizer, for a checkpoint. */
 haul_status ranks_gather_state(const trainer *t);

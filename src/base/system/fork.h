@@ -14,6 +14,7 @@ typedef enum haul__fork_order {
     HAUL__FORK_SENSORS,
     HAUL__FORK_MAPPINGS,
     HAUL__FORK_OPTIMIZERS,
+    HAUL__FORK_DIVIDED,
     HAUL__FORK_GROUPS,
     HAUL__FORK_ONEDNN,
     HAUL__FORK_LAPACK,
