@@ -22,6 +22,7 @@
 #include "events/events.h"
 #include "memory/dry_run/dry_run.h"
 #include "memory/spill/spill.h"
+#include "ops/collective/collective.h"
 #include "ops/reduce/reduce.h"
 
 /* ---- gradients of nodes and leaves, with references ---- */
@@ -286,6 +287,18 @@ static haul_status give_up(const pass *p, haul__node *node)
     return HAUL_OK;
 }
 
+/* Other ranks make the collectives that are left in the graph, and wait for this one. They get its error. */
+static void fail_on_all_ranks(const pass *p)
+{
+    for (size_t i = p->graph.at; i < p->graph.count; i++) {
+        const haul__node *node = p->graph.nodes[i];
+        if (!node->operation->between_ranks)
+            continue;
+        haul__collective_fail(node->operation, node->attributes);
+        return;
+    }
+}
+
 static haul_status run(pass *p)
 {
     haul_status status = HAUL_OK;
@@ -298,6 +311,8 @@ static haul_status run(pass *p)
         status = status ? status : given_up;
         if (!status && p->graph.counts)
             status = complete_leaves(p, node);
+        if (status)
+            fail_on_all_ranks(p);
     }
     return status;
 }

@@ -97,7 +97,8 @@ haul_status haul__group_or(haul_group *group, const haul__group_call *call, uint
 haul_status haul__group_agree(haul_group *group, const haul__group_call *call, const char *text);
 
 /* Passes the calling thread's recorded error to the other ranks, whose next collective of the group fails with it. The
- * error stays recorded. For a rank that cannot take part in a collective because something failed before. */
+ * error stays recorded. For a rank that cannot take part in a collective because something failed before. If all ranks
+ * pass an error, each keeps its own, and the group can go on. */
 void haul__group_pass_error(haul_group *group, const char *operation);
 
 #endif

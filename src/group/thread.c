@@ -76,7 +76,7 @@ static void finish(haul__work **at)
     *at = w->later;
     if (line.end == &w->later)
         line.end = at;
-    if (w->status)
+    if (w->status && !w->together)
         break_group(w);
     const bool own = w->own;
     if (!own)

@@ -133,13 +133,17 @@ static haul_status texts_arrived(haul__work *w)
 {
     const haul_group *g = w->group;
     char              one[128], other[128];
-    int               first = -1;
-    for (int r = 0; r < g->size && first < 0; r++)
-        if (w->heads[r].passes_error)
+    int               first = -1, failed = 0;
+    for (int r = g->size - 1; r >= 0; r--)
+        if (w->heads[r].passes_error) {
             first = r;
+            failed++;
+        }
+    w->together = failed == g->size;
     if (first >= 0) {
         describe_rank(g, first, one, sizeof one);
-        return haul__fail(HAUL_STATE, w->name, NULL, "%s has failed: %.300s", one,
+        return haul__fail(HAUL_STATE, w->name, NULL, "%s has failed before collective %llu%s%.100s: %.250s", one,
+                          (unsigned long long)w->number, w->what[0] ? ", " : "", w->what,
                           w->texts + (size_t)first * HAUL__WORK_TEXT);
     }
     for (first = 1; first < g->size && w->heads[first].hash == w->heads[0].hash; first++)
@@ -225,9 +229,8 @@ static haul_status move_on(haul__work *w)
         return exchange_heads(w);
     if (w->phase == TEXTS)
         return texts_arrived(w);
-    if (w->phase == HEADS && (compare_heads(w) || w->phase == TEXTS))
-        return haul_error_status();
-    return w->next(w);
+    const haul_status status = w->phase == HEADS ? compare_heads(w) : HAUL_OK;
+    return status || w->phase == TEXTS ? status : w->next(w);
 }
 
 bool haul__work_step(haul__work *w)
@@ -267,7 +270,7 @@ static void run_here(haul__work *w)
     haul__error_save(&before);
     while (!w->over)
         haul__work_step(w);
-    if (w->status) {
+    if (w->status && !w->together) {
         w->group->broken = true;
         if (!w->group->why)
             w->group->why = haul__malloc(sizeof *w->group->why);

@@ -94,7 +94,8 @@ struct haul__work {
     char            *texts; /* [size][HAUL__WORK_TEXT] */
     void            *copy;  /* of the data of a send */
 
-    haul__error_record *error; /* of a failed work, or the one that it passes */
+    haul__error_record *error;    /* of a failed work, or the one that it passes */
+    bool                together; /* all ranks have passed errors: the group can go on */
 };
 
 struct haul_group {

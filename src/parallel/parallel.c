@@ -263,6 +263,8 @@ haul_status haul_parallel_begin(haul_parallel *parallel, int64_t step)
     if (check(parallel, BEGIN) || check_turn(parallel, step))
         return haul_error_status();
     haul_status status = begin(parallel, step);
+    if (status)
+        haul__group_pass_error(parallel->group, BEGIN);
     if (!status)
         status = haul_generator_state_set(
             parallel->generator,
@@ -382,8 +384,13 @@ static void abandon(haul_parallel *p)
 
 haul_status haul_parallel_backward(haul_parallel *parallel, haul_tensor *sum_of_losses, double weight)
 {
-    if (check(parallel, BACKWARD) || check_loss(sum_of_losses, weight))
+    if (check(parallel, BACKWARD))
         return haul_error_status();
+    if (check_loss(sum_of_losses, weight)) {
+        /* The forward pass may have failed on this rank only. */
+        haul__group_pass_error(parallel->group, BACKWARD);
+        return haul_error_status();
+    }
     if (!parallel->begun)
         return haul__fail(HAUL_STATE, BACKWARD, "parallel",
                           "no piece was begun; call haul_parallel_begin before the forward pass of each piece");

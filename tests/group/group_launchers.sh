@@ -63,7 +63,7 @@ for launcher in "${launchers[@]}"; do
     [ $status != 0 ] || fail "$what: status 0"
     run error 3
     expect "haul_group_barrier: rank 2 (host"
-    expect "has failed: haul_item"
+    expect "has failed before collective 5: haul_item"
     run leave 3
     expect "rank 2 (host"
     expect "has not reached it"

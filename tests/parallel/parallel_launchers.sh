@@ -17,3 +17,35 @@ for launcher in "${launchers[@]}"; do
         }
     done
 done
+
+# The last rank fails somewhere, and the others end with its error, long before the limit of 600 seconds.
+faults=$HAUL_BUILD/tests/test_parallel_faults
+fail() {
+    echo "FAILED: $launcher, $fault: $*"
+    cat out
+    exit 1
+}
+places="operand result gradient forward"
+for launcher in "${launchers[@]}"; do
+    timeout -k 10 300 "$launcher" -n 3 "$faults" >out 2>&1 || { fault=none; fail "the same mistake everywhere"; }
+    for fault in $places; do
+        HAUL_TEST_FAULT=$fault timeout -k 10 300 "$launcher" -n 3 "$faults" >out 2>&1
+        case $? in
+        0 | 124) fail "status 0, or it hangs" ;;
+        esac
+        for rank in 0 1; do
+            grep -q "rank $rank ends: .*rank 2 (host .*, process [0-9]*) has failed before collective [0-9]*" out ||
+                fail "rank $rank does not name rank 2"
+        done
+        for process in $(sed -n 's/^.*is process \([0-9]*\)$/\1/p' out); do
+            for ((i = 0; i < 600; i++)); do
+                kill -0 "$process" 2>/dev/null || continue 2
+                sleep 0.1
+            done
+            fail "process $process is left"
+        done
+    done
+    grep -q "rank 0 ends: haul_parallel_backward: .*, bucket [0-9]* of step 1: " out ||
+        fail "the step is not named"
+    places="operand forward"
+done

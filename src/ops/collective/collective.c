@@ -10,6 +10,7 @@
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
 #include "ops/collective/axis.h"
+#include "ops/collective/collective.h"
 #include "transfer/copy.h"
 
 enum { ALL_REDUCE_DTYPES = HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64) };
@@ -216,10 +217,7 @@ static haul_status compute(haul__call *c, haul_status (*move)(const host_call *h
     if (haul__is_dry())
         return h.out_bytes ? upload(c, &h) : HAUL_OK;
     write_call(c, a, what, sizeof what);
-    const haul_status status = run(c, &h, move);
-    if (status)
-        haul__group_pass_error(h.group, call.name);
-    return status;
+    return run(c, &h, move);
 }
 
 static haul_status compute_reduce(haul__call *c)
@@ -242,15 +240,38 @@ static haul_status compute_scatter(haul__call *c)
     return compute(c, move_scatter);
 }
 
+/* ---- errors ---- */
+
+/* A rank may fail before its collective begins: an operand has failed, or memory is missing. The others make the
+ * collective, and get the error. */
+void haul__collective_fail(const haul__operation *operation, const void *attributes)
+{
+    const collective_attributes *a = attributes;
+    haul__error_record           error;
+    haul__error_save(&error);
+    haul_group *group = haul__group_of_number(a->group, operation->name);
+    haul__error_restore(&error);
+    if (group)
+        haul__group_pass_error(group, operation->name);
+}
+
+static haul_tensor *make(const haul__operation *operation, const collective_attributes *a, haul_tensor *x)
+{
+    haul_tensor *y = haul__apply1(operation, a, HAUL__OPERANDS(x));
+    if (haul__failed(y))
+        haul__collective_fail(operation, a);
+    return y;
+}
+
 /* ---- gradients ---- */
 
 /* Sums of f16 and bf16 are made in f32. */
 static haul_tensor *in_sums(const haul__operation *operation, const collective_attributes *a, haul_tensor *x)
 {
     if (!haul_tensor_is_valid(x) || !haul__is_half(x->dtype))
-        return haul__apply1(operation, a, HAUL__OPERANDS(x));
+        return make(operation, a, x);
     haul_tensor *wide = haul_cast(x, HAUL_F32);
-    haul_tensor *sum = haul__failed(wide) ? wide : haul__apply1(operation, a, HAUL__OPERANDS(wide));
+    haul_tensor *sum = make(operation, a, wide);
     return haul__failed(sum) ? sum : haul_cast(sum, x->dtype);
 }
 
@@ -279,7 +300,7 @@ static void gradient_gather(haul__gradient *g)
 
 static void gradient_scatter(haul__gradient *g)
 {
-    g->operands[0] = HAUL__APPLY(all_gather, g->attributes, g->results[0]);
+    g->operands[0] = make(&haul__operation_all_gather, g->attributes, g->results[0]);
 }
 
 /* ---- operations ---- */
@@ -308,14 +329,16 @@ haul_tensor *haul_broadcast(haul_tensor *x, int root, haul_group *group)
     static const char name[] = "haul_broadcast";
     if (haul__group_check(group, name) || haul__group_check_rank(group, root, name, "root"))
         return haul__failed_tensor();
-    return HAUL__APPLY(broadcast, &((collective_attributes){.group = haul__group_number(group), .axis = root}), x);
+    return make(&haul__operation_broadcast, &(collective_attributes){.group = haul__group_number(group), .axis = root},
+                x);
 }
 
 haul_tensor *haul_all_gather(haul_tensor *x, int axis, haul_group *group)
 {
     if (haul__group_check(group, "haul_all_gather"))
         return haul__failed_tensor();
-    return HAUL__APPLY(all_gather, &((collective_attributes){.group = haul__group_number(group), .axis = axis}), x);
+    return make(&haul__operation_all_gather, &(collective_attributes){.group = haul__group_number(group), .axis = axis},
+                x);
 }
 
 haul_tensor *haul_reduce_scatter(haul_tensor *x, int axis, haul_group *group)
