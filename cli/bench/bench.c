@@ -1,4 +1,4 @@
-/* haul bench: what copies and operations reach on the devices of this machine. */
+/* haul bench: what copies and operations reach on the devices of this machine, and collectives between ranks. */
 #include "cli/bench/bench.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const option bench_rows[] = {
      .name = "seconds",
      OPTION_NUMBER_AT(bench_options, seconds),
      .argument = "N",
-     .help = "About how long each device is measured; what does not fit is left out, with the reason",
+     .help = "About how long each device, or the group, is measured; what does not fit is left out, with the reason",
      .initial = "10",
      .low = 0.1,
      .high = 3600},
@@ -68,6 +68,9 @@ static int bench_main(int argc, char **argv)
     int           code = options_parse(&values, &bench_command, &o, argc, argv);
     if (code >= 0)
         return code;
+    if (!strcmp(o.what, "group"))
+        return o.device ? complain("--device belongs to transfer and compute; ranks exchange host memory")
+                        : bench_group(o.seconds, o.json);
     measurement *measure = !strcmp(o.what, "transfer") ? bench_transfer : bench_compute;
     cJSON       *object = o.json ? cJSON_CreateObject() : NULL, *devices = NULL;
     if (o.json) {
@@ -91,26 +94,29 @@ static int bench_main(int argc, char **argv)
 static const help_example bench_lines[] = {
     {"haul bench transfer", "From which size on do copies to a device run at full speed?"},
     {"haul bench compute --device opencl:0", "From which size on does it beat the CPU, with the copies included?"},
+    {"mpirun -n 4 haul bench group", "How fast are sums over four processes?"},
     {"haul bench transfer --json --seconds 2", NULL},
     {NULL, NULL}};
 
 const command bench_command = {
     .name = "bench",
     .summary = "Measure how fast devices copy and compute",
-    .usage = "transfer|compute [OPTION...]",
+    .usage = "transfer|compute|group [OPTION...]",
     .description =
         "Measures what the devices of this machine reach. transfer: copies of 4 B to 1 GiB between the CPU and each "
         "other device, from ordinary and pinned memory, waited for and asynchronous, up, down and both at once, "
         "compared with memcpy. compute: matrix products, convolutions, pointwise operations and sums by size and "
-        "dtype, and the size from which a device is faster than the CPU, transfers included. Each figure is the median "
+        "dtype, and the size from which a device is faster than the CPU, transfers included. group: collectives of the "
+        "ranks that a launcher has started, by size, and the MPI library's own all-reduce; rank 0 prints. Each figure "
+        "is the median "
         "of several rounds. Each round measures all variants in turn.",
     .options = bench_rows,
     .option_count = sizeof bench_rows / sizeof *bench_rows,
     .operand = {.name = "WHAT",
-                .help = "transfer or compute",
+                .help = "transfer, compute or group",
                 .offset = offsetof(bench_options, what),
                 .required = true,
-                .choices = OPTION_CHOICES("transfer", "compute")},
+                .choices = OPTION_CHOICES("transfer", "compute", "group")},
     .examples = bench_lines,
     .run = bench_main,
 };

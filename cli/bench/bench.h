@@ -57,4 +57,7 @@ void bench_progress(const char *device, const char *what);
 bool bench_transfer(haul_device *device, double seconds, cJSON *json);
 bool bench_compute(haul_device *device, double seconds, cJSON *json);
 
+/* Measures and prints the group of the launcher. Returns an exit status. */
+int bench_group(double seconds, bool json);
+
 #endif

@@ -57,6 +57,8 @@ haul__work *haul__group_exchange_begin(haul_group *group, const haul__group_call
                                        const int64_t *out_bytes, void *in, const int64_t *in_bytes, int64_t most);
 haul__work *haul__group_broadcast_begin(haul_group *group, const haul__group_call *call, void *data, int64_t bytes,
                                         int root);
+/* The library's own sum of f32, up to HAUL__GROUP_MESSAGE bytes, to compare the one above with: haul bench group. */
+haul__work *haul__group_library_sum_begin(haul_group *group, const haul__group_call *call, float *data, int64_t count);
 /* Between two ranks; not collectives. A send takes a copy of the data, so it does not wait for the other
  * rank. */
 haul_status haul__group_send(haul_group *group, const haul__group_call *call, const void *data, int64_t bytes, int to);

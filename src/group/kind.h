@@ -1,5 +1,5 @@
 /* What moves bytes between the ranks of a group: a table of functions, one for each kind of group. No kind adds
- * numbers: sums are Haul's own (group/tree.h), so they do not depend on the kind. */
+ * numbers for a program: sums are Haul's own (group/tree.h), so they do not depend on the kind. */
 #ifndef HAUL_GROUP_KIND_H
 #define HAUL_GROUP_KIND_H
 
@@ -51,6 +51,9 @@ struct haul__group_kind {
                               haul__request *request);
     /* Each rank has its portion of `all`, and gets those of the others. */
     haul_status (*all_gather)(haul__engine *e, void *all, haul__portions portions, haul__request *request);
+    /* The library's own sum of `data`, which is changed in place: for comparisons only, because its bits depend on the
+     * number of ranks. NULL: there is none. */
+    haul_status (*all_reduce)(haul__engine *e, float *data, int count, haul__request *request);
     haul_status (*broadcast)(haul__engine *e, void *data, int bytes, int root, haul__request *request);
     haul_status (*send)(haul__engine *e, const void *data, int bytes, int to, haul__group_channel channel,
                         haul__request *request);

@@ -193,6 +193,35 @@ haul__work *haul__group_broadcast_begin(haul_group *group, const haul__group_cal
     return haul__work_start(w);
 }
 
+/* ---- the library's own sum ---- */
+
+static haul_status library_sum_next(haul__work *w)
+{
+    haul__engine *e = w->group->engine;
+    if (w->phase++ == 2)
+        return haul__work_over(w);
+    haul__work_sends(w, 2 * w->bytes / e->size * (e->size - 1));
+    return e->kind->all_reduce(e, (float *)(void *)w->in, (int)(w->bytes / (int64_t)sizeof(float)), &w->requests[0]);
+}
+
+haul__work *haul__group_library_sum_begin(haul_group *group, const haul__group_call *call, float *data, int64_t count)
+{
+    if (haul__group_check(group, call->name))
+        return NULL;
+    if (count < 0 || count > HAUL__GROUP_MESSAGE / (int64_t)sizeof *data || !group->engine->kind->all_reduce) {
+        haul__fail(HAUL_UNSUPPORTED, call->name, NULL, "this group has no sum of %lld numbers by its library",
+                   (long long)count);
+        return NULL;
+    }
+    haul__work *w = haul__work_new(group, call);
+    if (!w)
+        return NULL;
+    w->in = (char *)data;
+    w->bytes = w->equal = count * (int64_t)sizeof *data;
+    w->next = library_sum_next;
+    return haul__work_start(w);
+}
+
 /* ---- between two ranks ---- */
 
 static void write_note(haul__work *w)

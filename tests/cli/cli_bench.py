@@ -180,7 +180,7 @@ check("a pipe: a table of 80 columns", all(len(line) <= 80 for line in text.spli
 
 # ---- refusals ----
 
-for arguments, code, why in (([], 2, "WHAT is missing"), (["speed"], 2, "transfer or compute"),
+for arguments, code, why in (([], 2, "WHAT is missing"), (["speed"], 2, "transfer, compute or group"),
                              (["transfer", "--seconds", "0"], 2, "--seconds"),
                              (["transfer", "--sizes", "4"], 2, "--sizes"),
                              (["transfer", "--device", "meta"], 1, "meta"),

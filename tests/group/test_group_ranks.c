@@ -92,6 +92,20 @@ static void test_group_ranks__broadcast_comes_from_the_root(void **state)
     }
 }
 
+/* Small whole numbers have the same sum in every order. A group of one process has no library. */
+static void test_group_ranks__the_librarys_own_sum_is_that_of_all(void **state)
+{
+    (void)state;
+    float values[77];
+    for (int i = 0; i < 77; i++)
+        values[i] = (float)(rank + i);
+    const haul_status status = haul__work_wait(haul__group_library_sum_begin(group, &call, values, 77));
+    assert_int_equal(status, size > 1 ? HAUL_OK : HAUL_UNSUPPORTED);
+    for (int i = 0; i < 77 && size > 1; i++)
+        assert_true(values[i] == (float)(size * i + size * (size - 1) / 2));
+    haul_error_clear();
+}
+
 static void test_group_ranks__large_messages_are_cut(void **state)
 {
     (void)state;
@@ -317,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_group_ranks__gather_has_all_portions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__exchange_brings_each_rank_its_portions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__broadcast_comes_from_the_root, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_group_ranks__the_librarys_own_sum_is_that_of_all, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__large_messages_are_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__sums_are_bit_identical_to_those_of_one_rank, setup, teardown),
         cmocka_unit_test_setup_teardown(test_group_ranks__sums_in_chunks_have_the_same_bits, setup, teardown),

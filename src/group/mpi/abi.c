@@ -2,6 +2,7 @@
 typedef struct abi_comm       *MPI_Comm;
 typedef struct abi_datatype   *MPI_Datatype;
 typedef struct abi_request    *MPI_Request;
+typedef struct abi_op         *MPI_Op;
 typedef struct abi_errhandler *MPI_Errhandler;
 
 #define IN_PLACE        ((void *)1)
@@ -14,5 +15,7 @@ static void load_constants(haul__mpi *m)
 {
     m->world = 0x101;
     m->byte = 0x247;
+    m->f32 = 0x210;
+    m->sum = 0x21;
     m->errors_return = 0x143;
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HAUL__MPI_FUNCTIONS = 18, HAUL__MPI_TEXT = 8192 };
+enum { HAUL__MPI_FUNCTIONS = 19, HAUL__MPI_TEXT = 8192 };
 
 typedef struct haul__mpi_calls haul__mpi_calls;
 
@@ -22,6 +22,7 @@ typedef struct haul__mpi {
     char                   version[128];
     void (*functions[HAUL__MPI_FUNCTIONS])(void); /* in the order of mpi.def */
     intptr_t world, byte, errors_return;
+    intptr_t f32, sum; /* for all_reduce; 0: unknown */
 } haul__mpi;
 
 /* The functions return MPI's code; 0 is success. */
@@ -41,6 +42,7 @@ struct haul__mpi_calls {
     int (*all_to_all)(haul__mpi *m, const void *out, const int *out_bytes, const int *out_at, void *in,
                       const int *in_bytes, const int *in_at, intptr_t comm, intptr_t *request);
     int (*all_gather)(haul__mpi *m, void *all, const int *bytes, const int *at, intptr_t comm, intptr_t *request);
+    int (*all_reduce)(haul__mpi *m, void *data, int count, intptr_t comm, intptr_t *request);
     int (*test)(haul__mpi *m, intptr_t *request, bool *done);
     int (*version)(haul__mpi *m, char text[HAUL__MPI_TEXT]);
     int (*error)(haul__mpi *m, int code, char text[HAUL__MPI_TEXT]);

@@ -1,6 +1,6 @@
 /* The functions of calls.h for one family of MPI libraries. The file that includes this has defined
  *
- * - the handles MPI_Comm, MPI_Datatype, MPI_Request and MPI_Errhandler
+ * - the handles MPI_Comm, MPI_Datatype, MPI_Request, MPI_Op and MPI_Errhandler
  * - IN_PLACE and THREAD_MULTIPLE, constants of the family
  * - load_constants, which sets the handles that haul__mpi has
  * - FAMILY, the name of the table, and FAMILY_NAME, a text
@@ -138,6 +138,13 @@ static int all_gather(haul__mpi *m, void *all, const int *bytes, const int *at, 
     return keep(code, r, request);
 }
 
+static int all_reduce(haul__mpi *m, void *data, int count, intptr_t comm, intptr_t *request)
+{
+    MPI_Request r = 0;
+    const int code = CALL(Iallreduce)(IN_PLACE, data, count, (MPI_Datatype)m->f32, (MPI_Op)m->sum, (MPI_Comm)comm, &r);
+    return keep(code, r, request);
+}
+
 static int test(haul__mpi *m, intptr_t *request, bool *done)
 {
     long        status[16]; /* larger than the MPI_Status of any family */
@@ -185,6 +192,7 @@ const haul__mpi_calls FAMILY = {
     .broadcast = broadcast,
     .all_to_all = all_to_all,
     .all_gather = all_gather,
+    .all_reduce = all_reduce,
     .test = test,
     .version = version,
     .error = error,

@@ -160,6 +160,15 @@ static haul_status all_gather(haul__engine *e, void *all, haul__portions portion
                  request);
 }
 
+static haul_status all_reduce(haul__engine *e, float *data, int count, haul__request *request)
+{
+    if (!library.f32 || !library.sum)
+        return haul__fail(HAUL_UNSUPPORTED, "MPI_Iallreduce", NULL, "the library %s does not name its type of f32",
+                          library.path);
+    return begun("MPI_Iallreduce", library.calls->all_reduce(&library, data, count, comm_of(e), &request->value),
+                 request);
+}
+
 static haul_status broadcast(haul__engine *e, void *data, int bytes, int root, haul__request *request)
 {
     return begun("MPI_Ibcast", library.calls->broadcast(&library, data, bytes, root, comm_of(e), &request->value),
@@ -212,6 +221,7 @@ const haul__group_kind haul__group_mpi = {
     .close = close_mpi,
     .all_to_all = all_to_all,
     .all_gather = all_gather,
+    .all_reduce = all_reduce,
     .broadcast = broadcast,
     .send = send_to,
     .receive = receive_from,

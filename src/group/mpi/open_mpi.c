@@ -1,6 +1,7 @@
 /* Open MPI: handles are pointers to objects of the library, whose symbols are their names. */
 typedef struct ompi_communicator_t *MPI_Comm;
 typedef struct ompi_datatype_t     *MPI_Datatype;
+typedef struct ompi_op_t           *MPI_Op;
 typedef struct ompi_request_t      *MPI_Request;
 typedef struct ompi_errhandler_t   *MPI_Errhandler;
 
@@ -14,5 +15,7 @@ static void load_constants(haul__mpi *m)
 {
     m->world = (intptr_t)dlsym(m->handle, "ompi_mpi_comm_world");
     m->byte = (intptr_t)dlsym(m->handle, "ompi_mpi_byte");
+    m->f32 = (intptr_t)dlsym(m->handle, "ompi_mpi_float");
+    m->sum = (intptr_t)dlsym(m->handle, "ompi_mpi_op_sum");
     m->errors_return = (intptr_t)dlsym(m->handle, "ompi_mpi_errors_return");
 }

@@ -1,4 +1,4 @@
-# haul group: one rank without MPI, several with a launcher if there is one, and its errors.
+# haul group and haul bench group: one rank without MPI, several with a launcher if there is one, and its errors.
 # ctest: labels=once
 . "$HAUL_SOURCE/tests/support/cli.sh"
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_NTASKS HAUL_MPI
@@ -20,6 +20,11 @@ complains "HAUL_MPI"
 run 2 group --group all
 complains "mpi"
 
+run 1 bench group
+complains "one process has no ranks to exchange data with; start several: mpirun -n 4 haul bench group"
+run 1 bench group --device cpu
+complains "--device belongs to transfer and compute"
+
 HAUL_GROUP_LIMIT=soon run 1 group
 complains "HAUL_GROUP_LIMIT is 'soon'; seconds above 0"
 
@@ -33,6 +38,21 @@ found = json.loads(open("out").read())
 assert found["kind"] == "mpi" and found["size"] == 2 and found["hosts"] == 1, found
 assert [r["rank"] for r in found["ranks"]] == [0, 1] and found["latency_seconds"] > 0, found
 assert found["bandwidth_bytes_per_second"] > 0 and found["library"] and found["version"], found'
+    timeout -k 10 600 $launcher -n 2 "$HAUL" bench group --seconds 0.2 --json >out 2>err
+    check "$launcher: haul bench group" python3 -c '
+import json
+found = json.loads(open("out").read())
+assert found["bench"] == "group" and found["ranks"] == 2 and found["library"] and found["version"], found
+assert 0 < found["barrier"]["seconds_low"] <= found["barrier"]["seconds"] <= found["barrier"]["seconds_high"], found
+assert found["sizes"] and [s["bytes"] for s in found["sizes"]] == [4 * 16**i for i in range(len(found["sizes"]))], found
+for s in found["sizes"]:
+    assert s["rounds"] >= 3, s
+    for name in ("sum", "library_all_reduce", "all_gather", "all_to_all", "broadcast"):
+        assert 0 < s[name]["seconds_low"] <= s[name]["seconds"] <= s[name]["seconds_high"], (name, s)
+        assert abs(s[name]["bytes_per_second"] * s[name]["seconds"] / s["bytes"] - 1) < 1e-9, (name, s)'
+    timeout -k 10 600 $launcher -n 2 "$HAUL" bench group --seconds 0.2 >out 2>err
+    check "$launcher: one rank prints the table" test "$(grep -c '^ *size  *sum  *library  *all-gather  *all-to-all  *broadcast$' out)" = 1
+    check "$launcher: a row" grep -q '^ *4 B  *[0-9.]* [mun]*s ' out
     timeout -k 10 600 $launcher -n 2 "$HAUL" group >out 2>err
     check "$launcher: one rank prints" test "$(grep -c '^ranks      2 on 1 host$' out)" = 1
 done
