@@ -23,15 +23,17 @@ static void print_needs(const study *s)
     print_wrapped(text, 8, 8);
 }
 
-/* The table of candidates. Peaks of more than two devices have no room in it. */
+/* The table of candidates. Peaks of more than two devices have no room in it. A narrow terminal has no waits, and then
+ * no peaks and copied bytes. */
 typedef struct table {
     int    name, measured; /* widths; measured: 0 if nothing was */
-    bool   peaks;
+    bool   peaks, copied, waits;
     double longest; /* seconds */
 } table;
 
 static table table_of(const study *s)
 {
+    enum { STEP = 10, PEAK = 11, COPIED = 14, WAITS = 7 };
     table t = {.name = 16, .peaks = haul__plan_device_count(s->plan) == 2};
     for (int i = 0; i < haul__plan_way_count(s->plan); i++) {
         const haul__plan_way *w = &s->plan->ways[i];
@@ -40,6 +42,10 @@ static table table_of(const study *s)
     }
     for (int d = 1; d < haul__plan_device_count(s->plan); d++)
         t.name = (int)larger(t.name, (int64_t)strlen(s->plan->request.names[d]) + 7);
+    const int left = output_room() - t.name - STEP - t.measured - (t.peaks ? 2 * PEAK : 0);
+    t.waits = left >= COPIED + WAITS;
+    t.copied = left >= COPIED;
+    t.peaks = t.peaks && t.copied;
     return t;
 }
 
@@ -55,10 +61,12 @@ static void print_candidate(const study *s, const haul__plan_way *w, const table
     for (int d = 0; t->peaks && d < haul__plan_device_count(s->plan); d++)
         printf(" %10s", text_bytes(w->figures.peak[d]));
     if (*w->why_not)
-        printf("  does not fit\n");
-    else
-        printf("  %-9s %9s\n", text_bytes(w->figures.copied_bytes),
-               w->figures.waits ? text_of(t, w->figures.waits) : "-");
+        printf("  does not fit");
+    else if (t->copied)
+        printf("  %-9s", text_bytes(w->figures.copied_bytes));
+    if (t->waits && !*w->why_not)
+        printf(" %9s", w->figures.waits ? text_of(t, w->figures.waits) : "-");
+    putchar('\n');
 }
 
 static void print_candidates(const study *s)
@@ -68,7 +76,7 @@ static void print_candidates(const study *s)
     printf("%-*s %9s%*s", t.name, "", "step", t.measured, t.measured ? "measured" : "");
     for (int d = 0; t.peaks && d < haul__plan_device_count(s->plan); d++)
         printf(" %10s", s->plan->request.names[d]);
-    printf("  %-9s %9s\n", "copied", "waits");
+    printf("%s%s\n", t.copied ? "  copied   " : "", t.waits ? "     waits" : "");
     set_style(STYLE_PLAIN);
     for (int i = 0; i < haul__plan_way_count(s->plan); i++)
         print_candidate(s, &s->plan->ways[i], &t);

@@ -1,4 +1,5 @@
 /* haul predict: a trained network on data, or on single pictures. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,14 +133,33 @@ static haul_status wanted_class(const predictor *p, haul_tensor *y, int *out)
     return haul_error_status();
 }
 
-/* In at least 12 columns, and cut only where a narrow terminal has no room for two of them. */
-static void print_class(const char *name)
+/* In at least 12 columns. */
+static int class_columns(const char *name)
 {
-    enum { USUAL = 12, LEAST = 3, OTHERS = 33 };
-    int columns = text_columns(name), most = (output_room() - OTHERS) / 2;
-    columns = columns < USUAL ? USUAL : columns;
-    most = most < LEAST ? LEAST : most;
-    print_fitted(name, columns < most ? columns : most);
+    const int columns = text_columns(name);
+    return columns < 12 ? 12 : columns;
+}
+
+/* A row, or a sentence where a narrow terminal has no room for both names. */
+static void print_answer(int64_t index, const char *predicted, const char *percent, const char *name, bool right)
+{
+    enum { OTHERS = 34 };
+    char text[512];
+    if (output_room() < OTHERS + class_columns(predicted) + class_columns(name)) {
+        snprintf(text, sizeof text, "example %" PRId64 ": %s, %s; is %s: %s", index, predicted, percent, name,
+                 right ? "right" : "wrong");
+        print_wrapped(text, 0, 2);
+        return;
+    }
+    printf("example %-6" PRId64 " ", index);
+    print_visible(predicted, class_columns(predicted));
+    printf("  %5s  is ", percent);
+    print_visible(name, class_columns(name));
+    printf("  ");
+    set_style(right ? STYLE_GOOD : STYLE_BAD);
+    printf("%s", right ? "right" : "wrong");
+    set_style(STYLE_PLAIN);
+    putchar('\n');
 }
 
 static bool print_example(const predictor *p, int64_t index, const answer *a, int wanted)
@@ -147,15 +167,7 @@ static bool print_example(const predictor *p, int64_t index, const answer *a, in
     const char *predicted = answer_name(p->classes, a->top[0].index), *name = answer_name(p->classes, wanted);
     bool        right = a->top[0].index == wanted;
     if (!p->options->json) {
-        printf("example %-6lld ", (long long)index);
-        print_class(predicted);
-        printf("  %5s  is ", answer_percent(a->top[0].probability));
-        print_class(name);
-        printf("  ");
-        set_style(right ? STYLE_GOOD : STYLE_BAD);
-        printf("%s", right ? "right" : "wrong");
-        set_style(STYLE_PLAIN);
-        putchar('\n');
+        print_answer(index, predicted, answer_percent(a->top[0].probability), name, right);
         return true;
     }
     cJSON *event = json_event("prediction");

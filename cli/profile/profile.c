@@ -70,8 +70,10 @@ static void print_energy(const cJSON *profile)
     if (cJSON_IsNumber(joules))
         printf("  energy     %s a step, %.3g W in the mean\n", text_joules(joules->valuedouble),
                1e3 * joules->valuedouble / document_number(profile, "step_ms"));
-    else if (cJSON_IsNull(joules))
-        printf("  energy     no counters here that can be read\n");
+    else if (cJSON_IsNull(joules)) {
+        printf("  energy     ");
+        print_wrapped("no counters here that can be read", 13, 13);
+    }
 }
 
 static void print_profile(const cJSON *profile, const cJSON *against)

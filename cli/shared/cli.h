@@ -28,6 +28,7 @@ bool output_works(void);
  * fills a buffer, cut at its end. The second prints, padded with spaces to `width` columns. */
 void visible_text(char *out, size_t size, const char *text);
 void print_visible(const char *text, int width);
+void fput_visible(FILE *out, const char *text); /* without padding, anywhere */
 
 /* The bytes of the character at `text`, and its number. A byte that is not UTF-8 has the number UINT32_MAX. */
 size_t character_at(const char *text, uint32_t *code);

@@ -1,10 +1,11 @@
-/* Complaints: one line on standard error. */
+/* Complaints: one line on standard error, which a terminal gets wrapped. */
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "cli/shared/cli.h"
 #include "cli/shared/progress.h"
+#include "cli/shared/terminal.h"
 
 static const char *complainer = "";
 static char       *caught; /* NULL: complaints are printed */
@@ -35,7 +36,7 @@ __attribute__((format(printf, 2, 0))) static void print_complaint(const char *be
             snprintf(caught, caught_size, "%s", shown);
         return;
     }
-    fprintf(stderr, "%s%s\n", before, shown);
+    complain_wrapped(before, shown);
 }
 
 int complain(const char *format, ...)

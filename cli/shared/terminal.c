@@ -111,7 +111,7 @@ int text_columns(const char *text)
 }
 
 /* The first `size` bytes of the text, which end a character. */
-static void print_bytes(const char *text, size_t size)
+static void print_bytes(FILE *out, const char *text, size_t size)
 {
     while (size) {
         char   part[256];
@@ -120,7 +120,7 @@ static void print_bytes(const char *text, size_t size)
             bytes += next;
         memcpy(part, text, bytes);
         part[bytes] = 0;
-        print_visible(part, 0);
+        fput_visible(out, part);
         text += bytes;
         size -= bytes;
     }
@@ -141,9 +141,9 @@ static size_t word_bytes(const char *text, int room)
     return word;
 }
 
-void print_wrapped(const char *text, int column, int indent)
+static void wrap(FILE *out, int room, const char *text, int column, int indent)
 {
-    int  room = output_room(), least = 10; /* where so little is left, lines are longer than the terminal is wide */
+    int  least = 10;                               /* where so little is left, lines are longer than the room */
     bool fresh = column <= indent, spaced = false; /* the line is empty; a space comes before the word */
     if (room < indent + least)
         room = indent + least;
@@ -151,20 +151,35 @@ void print_wrapped(const char *text, int column, int indent)
         size_t size = word_bytes(text, room - indent);
         int    wide = columns_of(text, size);
         if (!fresh && column + spaced + wide > room) {
-            printf("\n%*s", indent, "");
+            fprintf(out, "\n%*s", indent, "");
             column = indent;
             fresh = true;
         }
         if (!fresh && spaced)
-            putchar(' ');
-        print_bytes(text, size);
+            putc(' ', out);
+        print_bytes(out, text, size);
         column += wide + (!fresh && spaced);
         fresh = false;
         text += size;
         spaced = *text == ' ';
         text += strspn(text, " ");
     }
-    putchar('\n');
+    putc('\n', out);
+}
+
+void print_wrapped(const char *text, int column, int indent)
+{
+    wrap(stdout, output_room(), text, column, indent);
+}
+
+void complain_wrapped(const char *before, const char *text)
+{
+    enum { INDENT = 2 };
+    fputs(before, stderr);
+    if (is_terminal(STDERR_FILENO))
+        wrap(stderr, terminal_width(STDERR_FILENO), text, text_columns(before), INDENT);
+    else
+        fprintf(stderr, "%s\n", text);
 }
 
 /* The bytes of the first `columns` characters. */
@@ -182,9 +197,9 @@ void print_fitted(const char *text, int width)
     if (columns <= width) {
         print_visible(text, width);
     } else if (width < 6) {
-        print_bytes(text, bytes_of(text, width));
+        print_bytes(stdout, text, bytes_of(text, width));
     } else {
-        print_bytes(text, bytes_of(text, width - 2 - tail));
+        print_bytes(stdout, text, bytes_of(text, width - 2 - tail));
         printf("..");
         print_visible(text + bytes_of(text, columns - tail), 0);
     }

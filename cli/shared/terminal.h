@@ -48,6 +48,9 @@ int text_columns(const char *text);
  * lines, which begin at `indent`. */
 void print_wrapped(const char *text, int column, int indent);
 
+/* A line on standard error, of two texts that hold nothing a terminal obeys. A terminal gets the second one wrapped. */
+void complain_wrapped(const char *before, const char *text);
+
 /* Print a text in exactly `width` columns: padded, or with ".." in place of its middle. */
 void print_fitted(const char *text, int width);
 

@@ -70,6 +70,15 @@ void visible_text(char *out, size_t size, const char *text)
     out[used] = 0;
 }
 
+void fput_visible(FILE *out, const char *text)
+{
+    while (*text) {
+        char shown[8];
+        next_visible(&text, shown);
+        fputs(shown, out);
+    }
+}
+
 void print_visible(const char *text, int width)
 {
     while (*text) {

@@ -1,4 +1,5 @@
 /* haul group: the ranks that a launcher has started, how they are connected, and how fast. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "cli/options/options.h"
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
+#include "cli/shared/terminal.h"
 #include "group/group.h"
 
 enum { ROUNDS = 30, SUMS = 5, COUNT = 1 << 22 };
@@ -74,27 +76,47 @@ static int count_hosts(const haul_group *g, int size)
     return hosts;
 }
 
+static void HAUL_PRINTF(2, 3) fact(const char *name, const char *format, ...)
+{
+    enum { INDENT = 11 };
+    char    text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    printf("%-*s", INDENT, name);
+    print_wrapped(text, INDENT, INDENT);
+}
+
+static void print_rank(const haul_group_member *m)
+{
+    char name[24];
+    snprintf(name, sizeof name, "rank %d", m->rank);
+    fact(name, "host %s, process %d", m->host, m->process);
+}
+
 static void print_text(const haul_group *g, const haul_group_properties *p, const speeds *s)
 {
     const int hosts = count_hosts(g, p->size);
-    printf("ranks      %d on %d host%s\n", p->size, hosts, hosts == 1 ? "" : "s");
+    fact("ranks", "%d on %d host%s", p->size, hosts, hosts == 1 ? "" : "s");
     if (*p->library)
-        printf("library    %s (%s): %s\n", p->library, p->family, p->version);
+        fact("library", "%s (%s): %s", p->library, p->family, p->version);
     else
-        printf("library    none: this process is alone\n");
+        fact("library", "none: this process is alone");
     for (int r = 0; r < p->size; r++) {
         haul_group_member m;
         if (!haul_group_member_get(g, r, &m))
-            printf("rank %-5d host %s, process %d\n", m.rank, m.host, m.process);
+            print_rank(&m);
     }
-    printf("limit      %g s for a rank to reach a collective\n", p->limit);
+    fact("limit", "%g s for a rank to reach a collective", p->limit);
     if (p->size == 1) {
-        printf("\nStart several processes with a launcher: mpirun -n 4 haul group\n");
+        putchar('\n');
+        print_wrapped("Start several processes with a launcher: mpirun -n 4 haul group", 0, 0);
         return;
     }
-    printf("latency    %s for a barrier\n", text_seconds_like(s->latency, s->sum));
-    printf("sum        %s for 16 MiB of f32; ", text_seconds(s->sum));
-    printf("each rank sends %s\n", text_rate((int64_t)s->bandwidth, false));
+    fact("latency", "%s for a barrier", text_seconds_like(s->latency, s->sum));
+    fact("sum", "%s for 16 MiB of f32; each rank sends %s", text_seconds(s->sum),
+         text_rate((int64_t)s->bandwidth, false));
 }
 
 static bool print_json(const haul_group *g, const haul_group_properties *p, const speeds *s)

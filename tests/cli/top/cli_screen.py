@@ -196,10 +196,20 @@ check("which is saved and goes on", resumed.returncode == 0 and b"resumed" in re
 for columns in (40, 80, 200):
     for words in (["devices"], ["ops"], ["ops", "batch_norm"], ["inspect", "closed/checkpoint"],
                   ["train", "--estimate", "--model", "resnet18", "--data", "shapes:64", "--device", "cpu"],
+                  ["plan", "--model", "mlp", "--batch", "32", "--machine", "rtx4090"], ["group"],
                   ["record", "simplecnn", "--device", "cpu"], ["record", "simplecnn", "--device", "cpu", "--memory"]):
         status, text = one_terminal(columns, [haul] + words)
         longest = max(ESCAPES.sub("", text).replace("\r", "").split("\n"), key=len)
         check(f"haul {' '.join(words)}, {columns} columns", status == 0 and len(longest) <= columns, longest)
+
+# Complaints are wrapped between words on a terminal, and are one line elsewhere.
+status, out, err = separate([haul, "trian"], 40, False, True)
+lines = err.replace("\r", "").rstrip("\n").split("\n")
+check("a complaint fits a narrow terminal", len(lines) > 1 and max(map(len, lines)) <= 40, err)
+check("and is torn between words only", " ".join(line.strip() for line in lines) ==
+      "haul: unknown command 'trian'; did you mean 'train'? (haul --help lists all commands)", err)
+status, out, err = separate([haul, "trian"], 40, False, False)
+check("a piped complaint is one line", err.count("\n") == 1, err)
 
 status, text, err = separate([haul, "ops"], 80, False, False)
 check("a line for each operation when piped", not any(line.startswith(" ") for line in text.split("\n")))
