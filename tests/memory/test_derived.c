@@ -100,6 +100,13 @@ static void check_changed(haul_device *device)
     haul_set_grad_enabled(true);
     assert_true(infer(&f, false) == 2.0 * COLUMNS);
     assert_int_equal(derived_on(device), CAST_BYTES); /* in the place of the outdated one */
+    int64_t made = stats_of(device).allocations;
+    assert_true(infer(&f, false) == 2.0 * COLUMNS);
+    int64_t with_copy = stats_of(device).allocations - made;
+    haul__derived_give_back(device);
+    made = stats_of(device).allocations;
+    assert_true(infer(&f, false) == 2.0 * COLUMNS);
+    assert_int_equal(stats_of(device).allocations - made, with_copy + 1); /* the new one was used, not made again */
     assert_true(infer(&f, true) == 2.0 * COLUMNS);
 }
 
@@ -129,12 +136,68 @@ static void check_forms(haul_device *device)
     assert_null(haul__derived_find(f.w, &form));
     form.layout[0] = COLUMNS;
     assert_null(haul__derived_find(haul_slice(haul_detach(f.w), 0, 1, ROWS, 1), &form));
+    assert_true(haul__derived_give_back(device)); /* all of a storage */
+    assert_int_equal(derived_on(device), 0);
+    assert_false(haul__derived_give_back(device));
 }
 
 static void test_kept__forms_apart(void **state)
 {
     (void)state;
     on_devices(check_forms);
+}
+
+/* Two views of the same shape and strides differ in where they begin. */
+static void check_views(haul_device *device)
+{
+    fixture          f = fixture_on(device);
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    haul_tensor     *views[2], *casts[2];
+    for (int i = 0; i < 2; i++) {
+        views[i] = haul_slice(haul_detach(f.w), 0, i * ROWS / 2, (i + 1) * ROWS / 2, 1);
+        casts[i] = haul_cast(views[i], HAUL_BF16);
+        assert_int_equal(haul_tensor_check(casts[i]), HAUL_OK);
+        assert_null(haul__derived_find(views[i], &form));
+        haul__derived_keep(views[i], &form, casts[i]->storage);
+        haul__storage *copy = haul__derived_find(views[i], &form);
+        assert_ptr_equal(copy, casts[i]->storage);
+        haul__object_release(copy);
+    }
+    haul__derived_drop(f.w->storage, f.w->storage); /* it has no copy of that name */
+    assert_true(derived_on(device) > 0);
+    haul__derived_drop(f.w->storage, casts[1]->storage);
+    assert_null(haul__derived_find(views[1], &form));
+}
+
+static void test_kept__views_apart(void **state)
+{
+    (void)state;
+    on_devices(check_views);
+}
+
+/* The older copy on a device is dropped, and the younger one is still found there. */
+static void check_two_storages(haul_device *device)
+{
+    fixture          f = fixture_on(device), g = fixture_on(device);
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    infer(&f, false);
+    infer(&g, false);
+    assert_int_equal(derived_on(device), 2 * CAST_BYTES);
+    haul__storage *copy = haul__derived_find(f.w, &form);
+    assert_non_null(copy);
+    haul__derived_drop(f.w->storage, copy);
+    haul__object_release(copy);
+    assert_int_equal(derived_on(device), CAST_BYTES);
+    infer(&f, false);
+    assert_int_equal(derived_on(device), 2 * CAST_BYTES);
+    assert_true(haul__derived_give_back(device));
+    assert_int_equal(derived_on(device), 0);
+}
+
+static void test_dropped__one_of_two_storages(void **state)
+{
+    (void)state;
+    on_devices(check_two_storages);
 }
 
 /* ---- given back ---- */
@@ -212,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_kept__between_autocasts),    cmocka_unit_test(test_changed__copies_are_made_anew),
         cmocka_unit_test(test_kept__forms_apart),          cmocka_unit_test(test_given_back__under_a_limit),
         cmocka_unit_test(test_given_back__with_the_cache), cmocka_unit_test(test_dry_run__leaves_no_copies),
+        cmocka_unit_test(test_kept__views_apart),          cmocka_unit_test(test_dropped__one_of_two_storages),
     };
     haul_scope *scope = haul_scope_push();
     int         failed = cmocka_run_group_tests(tests, NULL, NULL);
