@@ -277,13 +277,12 @@ static haul_status extend(haul__spill_part *p, int64_t bytes, int64_t limit)
 haul__spill_part *haul__spill_file_reserve(haul__spill_file *file, int64_t bytes)
 {
     haul__spill_part *spare = bytes <= INT64_MAX / 4 ? haul__calloc(1, sizeof *spare) : NULL;
-    const int64_t     size = round_up(bytes, ALIGNMENT);
     if (!spare) {
         haul__fail_memory(origin, sizeof *spare);
         return NULL;
     }
     haul__spin_lock(&file->lock);
-    const int64_t     limit = file->limit;
+    const int64_t     size = round_up(bytes, ALIGNMENT), limit = file->limit;
     haul__spill_part *p = find_free(file, size, &spare);
     const bool        grows = !p;
     if (grows)
