@@ -1,4 +1,6 @@
 /* Turns calls into commands, and computes what a call costs. */
+#include <string.h>
+
 #include "device/launch_now.h"
 #include "device/residency.h"
 #include "engine/collect.h"
@@ -136,24 +138,25 @@ haul_status haul__launch_for(const haul__call *c, const haul__launch *l)
 
 static haul__storage *take_scratch(const haul__call *c, const haul__library *l, size_t bytes)
 {
-    haul_tensor *used[1 + HAUL__MAX_LIBRARY_INPUTS] = {l->out};
-    for (int i = 0; i < l->in_count; i++)
-        used[1 + i] = l->ins[i];
-    haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, 1 + l->in_count);
+    haul_tensor *used[HAUL__MAX_RESULTS + HAUL__MAX_LIBRARY_INPUTS];
+    memcpy(used, l->outs, (size_t)l->out_count * sizeof *used);
+    memcpy(used + l->out_count, l->ins, (size_t)l->in_count * sizeof *used);
+    haul__storage *scratch = haul__scratch_alloc(c->device, bytes, used, l->out_count + l->in_count);
     if (!scratch)
         *l->refused = (int64_t)bytes;
     return scratch;
 }
 
-/* The command's buffers: the result, scratch memory if there is any, the operands. A dry run only allocates the scratch
- * memory. */
+/* The command's buffers: the results, scratch memory if there is any, the operands. A dry run only allocates the
+ * scratch memory. */
 static haul_status call_once(const haul__call *c, const haul__library *l, size_t scratch_bytes)
 {
     haul__storage *scratch = scratch_bytes ? take_scratch(c, l, scratch_bytes) : NULL;
-    haul__region   buffers[2 + HAUL__MAX_LIBRARY_INPUTS];
-    int            write_count = scratch ? 2 : 1;
-    buffers[0] = (haul__region){l->out->storage, 0};
-    buffers[1] = (haul__region){scratch, 0};
+    haul__region   buffers[HAUL__MAX_RESULTS + 1 + HAUL__MAX_LIBRARY_INPUTS];
+    int            write_count = l->out_count + (scratch ? 1 : 0);
+    for (int i = 0; i < l->out_count; i++)
+        buffers[i] = (haul__region){l->outs[i]->storage, 0};
+    buffers[l->out_count] = (haul__region){scratch, 0};
     for (int i = 0; i < l->in_count; i++)
         buffers[write_count + i] = (haul__region){l->ins[i]->storage, 0};
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,

@@ -344,17 +344,16 @@ typedef struct haul__launch {
 haul_status haul__launch_for(const haul__call *c, const haul__launch *launch);
 
 /* A call of an implementation of the backend, `by`. `run` calls it with the command's buffers, which the functions
- * below take out of the command: those of `out` and then of `ins`. Buffers that the params name are not used. */
+ * below take out of the command: those of `outs` and then of `ins`. Buffers that the params name are not used. */
 typedef struct haul__library {
     const haul__implementation *by;
     haul_status (*run)(haul__stream *stream, const haul__command *command);
     const void         *params;
     size_t              params_size;
-    haul_tensor        *out;
-    haul_tensor *const *ins;
-    int                 in_count;
-    size_t              scratch_bytes;
-    int64_t            *refused; /* set to the bytes of scratch memory that there was no memory for, if any */
+    haul_tensor *const *outs, *const *ins;
+    int      out_count, in_count;
+    size_t   scratch_bytes;
+    int64_t *refused; /* set to the bytes of scratch memory that there was no memory for, if any */
 } haul__library;
 
 /* If there is no memory for the scratch, the call is made without it. If the library found no memory of its own, the
@@ -364,9 +363,9 @@ haul_status haul__call_library(const haul__call *c, const haul__library *library
 
 enum { HAUL__MAX_LIBRARY_INPUTS = 6 };
 
-static inline const haul__buffer *haul__library_output(const haul__command *command)
+static inline const haul__buffer *haul__library_output(const haul__command *command, int i)
 {
-    return &command->buffers[0].storage->buffer;
+    return &command->buffers[i].storage->buffer;
 }
 
 /* NULL after the last. */
@@ -376,7 +375,7 @@ static inline const haul__buffer *haul__library_input(const haul__command *comma
     return at < command->buffer_count ? &command->buffers[at].storage->buffer : NULL;
 }
 
-/* The storage of the scratch memory; NULL if there is none. */
+/* The storage of the scratch memory of a call with one result; NULL if there is none. */
 static inline const haul__storage *haul__library_scratch(const haul__command *command)
 {
     return command->write_count > 1 ? command->buffers[1].storage : NULL;

@@ -266,7 +266,7 @@ static haul_status convolve(haul__stream *s, const haul__command *command)
     const haul__storage *scratch = haul__library_scratch(command);
     const haul__buffer **parts[] = {
         [X] = &problem.x, [WEIGHT] = &problem.weight, [Y] = &problem.y, [BIAS] = &problem.bias};
-    *parts[p->result] = haul__library_output(command);
+    *parts[p->result] = haul__library_output(command, 0);
     for (int i = 0; i < p->count; i++)
         *parts[p->operands[i]] = haul__library_input(command, i);
     problem.scratch = scratch ? &scratch->buffer : NULL;
@@ -292,7 +292,7 @@ static haul_status run(void *of, const haul__implementation *by, int64_t *refuse
                                                   .run = convolve,
                                                   .params = problem,
                                                   .params_size = sizeof *problem,
-                                                  .out = parts[p->result],
+                                                  HAUL__OUT(parts[p->result]),
                                                   .ins = in,
                                                   .in_count = count,
                                                   .scratch_bytes = by->scratch ? by->scratch(c->device, problem) : 0,

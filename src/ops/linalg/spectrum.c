@@ -1,8 +1,6 @@
 /* Chooses how eigenvalues and singular values are computed: by a library of the device, or by Jacobi's method. */
 #include <stdio.h>
 
-#include "device/device.h"
-#include "device/residency.h"
 #include "ops/linalg/linalg.h"
 
 typedef struct task {
@@ -55,33 +53,25 @@ static void describe(const void *of, char *out, size_t size)
 static haul_status run_library(haul__stream *stream, const haul__command *command)
 {
     haul__spectrum s = *(const haul__spectrum *)command->params;
-    s.values = &command->buffers[0].storage->buffer;
-    s.left = &command->buffers[1].storage->buffer;
-    s.right = s.svd ? &command->buffers[2].storage->buffer : NULL;
-    s.a = &command->buffers[command->write_count].storage->buffer;
+    s.values = haul__library_output(command, 0);
+    s.left = haul__library_output(command, 1);
+    s.right = s.svd ? haul__library_output(command, 2) : NULL;
+    s.a = haul__library_input(command, 0);
     return command->by->run(stream, &s);
 }
 
 static haul_status run(void *of, const haul__implementation *by, int64_t *refused)
 {
-    const task   *t = of;
-    const int     results = t->call->result_count;
-    haul__region  buffers[RESULTS + 1];
-    haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
-                             .operation = t->call->operation->name,
-                             .device = t->call->device,
-                             .buffers = buffers,
-                             .write_count = results,
-                             .buffer_count = results + 1,
-                             .params = &t->problem,
-                             .params_size = sizeof t->problem,
-                             .run = run_library,
-                             .by = by};
-    *refused = 0;
-    for (int i = 0; i < results; i++)
-        buffers[i] = (haul__region){result_of(t, i)->storage, 0};
-    buffers[results] = (haul__region){t->call->operands[0]->storage, 0};
-    return haul__is_dry() ? haul__residency_plan(&command) : haul__submit(&command);
+    const task  *t = of;
+    haul_tensor *results[RESULTS] = {result_of(t, 0), result_of(t, 1), result_of(t, 2)};
+    return haul__call_library(t->call, &(haul__library){.by = by,
+                                                        .run = run_library,
+                                                        .params = &t->problem,
+                                                        .params_size = sizeof t->problem,
+                                                        .outs = results,
+                                                        .out_count = t->call->result_count,
+                                                        HAUL__IN(t->call->operands[0]),
+                                                        .refused = refused});
 }
 
 static const char *kernel_refuses(haul_device *device, const void *problem)

@@ -234,7 +234,7 @@ static haul_status multiply(haul__stream *s, const haul__command *command)
 {
     haul__gemm           problem = *(const haul__gemm *)command->params;
     const haul__storage *scratch = haul__library_scratch(command);
-    problem.c = haul__library_output(command);
+    problem.c = haul__library_output(command, 0);
     problem.a = haul__library_input(command, 0);
     problem.b = haul__library_input(command, 1);
     problem.bias = haul__library_input(command, 2);
@@ -251,7 +251,7 @@ static haul_status run(void *task, const haul__implementation *by, int64_t *refu
                                   .run = multiply,
                                   .params = p->problem,
                                   .params_size = sizeof *p->problem,
-                                  .out = p->c,
+                                  HAUL__OUT(p->c),
                                   .ins = p->in,
                                   .in_count = p->problem->bias ? 3 : 2,
                                   .scratch_bytes = by->scratch ? by->scratch(p->call->device, p->problem) : 0,
