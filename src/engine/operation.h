@@ -240,6 +240,35 @@ haul_status haul__apply_into(haul_tensor *const *outs, const haul__operation *op
 #define HAUL__APPLY(id, attributes, ...) haul__apply1(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
 #define HAUL__APPLY_INTO(out, id, attributes, ...)                                                                     \
     haul__apply_into(&(haul_tensor *){out}, &haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__))
+/* Defines haul_ID and haul_ID_into, from what apply takes. PARAMETERS is a list in parentheses; the operands come last.
+ */
+#define HAUL__ALL_OF(...) __VA_ARGS__
+#define HAUL__FUNCTIONS(id, attributes, PARAMETERS, ...)                                                               \
+    haul_tensor *haul_##id(HAUL__ALL_OF PARAMETERS)                                                                    \
+    {                                                                                                                  \
+        return HAUL__APPLY(id, attributes, __VA_ARGS__);                                                               \
+    }                                                                                                                  \
+    haul_status haul_##id##_into(haul_tensor *out, HAUL__ALL_OF PARAMETERS)                                            \
+    {                                                                                                                  \
+        return HAUL__APPLY_INTO(out, id, attributes, __VA_ARGS__);                                                     \
+    }
+/* The same for haul_ID_with and haul_ID_into_with. The last parameter is the options, o; the initializer of
+ * the attributes, which have this TYPE, and the operands are expressions of it. */
+#define HAUL__FUNCTIONS_WITH(id, TYPE, attributes, PARAMETERS, ...)                                                    \
+    haul_tensor *haul_##id##_with(HAUL__ALL_OF PARAMETERS)                                                             \
+    {                                                                                                                  \
+        if (!o)                                                                                                        \
+            return haul__no_options(&haul__operation_##id);                                                            \
+        TYPE haul__of_call = attributes;                                                                               \
+        return HAUL__APPLY(id, &haul__of_call, __VA_ARGS__);                                                           \
+    }                                                                                                                  \
+    haul_status haul_##id##_into_with(haul_tensor *out, HAUL__ALL_OF PARAMETERS)                                       \
+    {                                                                                                                  \
+        if (!o)                                                                                                        \
+            return haul__fail_null(haul__operation_##id.name, "options");                                              \
+        TYPE haul__of_call = attributes;                                                                               \
+        return HAUL__APPLY_INTO(out, id, &haul__of_call, __VA_ARGS__);                                                 \
+    }
 /* Applies an operation without results, or one whose results are not needed by themselves. */
 #define HAUL__APPLY_STATUS(id, attributes, ...)                                                                        \
     haul__apply(&haul__operation_##id, attributes, HAUL__OPERANDS(__VA_ARGS__), NULL)

@@ -131,21 +131,8 @@ static conv1d_attributes attributes_of(const haul_conv1d_options *o)
                                .same = o->same};
 }
 
-haul_tensor *haul_conv1d_with(haul_tensor *x, const haul_conv1d_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_conv1d);
-    conv1d_attributes a = attributes_of(options);
-    return HAUL__APPLY(conv1d, &a, x, options->weight, haul__optional(options->bias));
-}
-
-haul_status haul_conv1d_into_with(haul_tensor *out, haul_tensor *x, const haul_conv1d_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_conv1d.name, "options");
-    conv1d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv1d, &a, x, options->weight, haul__optional(options->bias));
-}
+HAUL__FUNCTIONS_WITH(conv1d, conv1d_attributes, attributes_of(o), (haul_tensor * x, const haul_conv1d_options *o), x,
+                     o->weight, haul__optional(o->bias))
 
 static conv1d_attributes transposed_attributes_of(const haul_conv_transpose1d_options *o)
 {
@@ -156,19 +143,5 @@ static conv1d_attributes transposed_attributes_of(const haul_conv_transpose1d_op
                                .groups = o->groups};
 }
 
-haul_tensor *haul_conv_transpose1d_with(haul_tensor *x, const haul_conv_transpose1d_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_conv_transpose1d);
-    conv1d_attributes a = transposed_attributes_of(options);
-    return HAUL__APPLY(conv_transpose1d, &a, x, options->weight, haul__optional(options->bias));
-}
-
-haul_status haul_conv_transpose1d_into_with(haul_tensor *out, haul_tensor *x,
-                                            const haul_conv_transpose1d_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_conv_transpose1d.name, "options");
-    conv1d_attributes a = transposed_attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv_transpose1d, &a, x, options->weight, haul__optional(options->bias));
-}
+HAUL__FUNCTIONS_WITH(conv_transpose1d, conv1d_attributes, transposed_attributes_of(o),
+                     (haul_tensor * x, const haul_conv_transpose1d_options *o), x, o->weight, haul__optional(o->bias))

@@ -143,19 +143,5 @@ static haul__conv_transpose2d_attributes attributes_of(const haul_conv_transpose
     };
 }
 
-haul_tensor *haul_conv_transpose2d_with(haul_tensor *x, const haul_conv_transpose2d_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_conv_transpose2d);
-    haul__conv_transpose2d_attributes a = attributes_of(options);
-    return HAUL__APPLY(conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
-}
-
-haul_status haul_conv_transpose2d_into_with(haul_tensor *out, haul_tensor *x,
-                                            const haul_conv_transpose2d_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_conv_transpose2d.name, "options");
-    haul__conv_transpose2d_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, conv_transpose2d, &a, x, options->weight, haul__optional(options->bias));
-}
+HAUL__FUNCTIONS_WITH(conv_transpose2d, haul__conv_transpose2d_attributes, attributes_of(o),
+                     (haul_tensor * x, const haul_conv_transpose2d_options *o), x, o->weight, haul__optional(o->bias))

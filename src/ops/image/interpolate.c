@@ -229,18 +229,4 @@ static interpolate_attributes attributes_of(const haul_interpolate_options *o)
                                     .antialias = o->antialias};
 }
 
-haul_tensor *haul_interpolate_with(const haul_interpolate_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_interpolate);
-    interpolate_attributes a = attributes_of(options);
-    return HAUL__APPLY(interpolate, &a, options->x);
-}
-
-haul_status haul_interpolate_into_with(haul_tensor *out, const haul_interpolate_options *options)
-{
-    if (!options)
-        return haul__fail_null("haul_interpolate", "options");
-    interpolate_attributes a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, interpolate, &a, options->x);
-}
+HAUL__FUNCTIONS_WITH(interpolate, interpolate_attributes, attributes_of(o), (const haul_interpolate_options *o), o->x)

@@ -70,14 +70,5 @@ HAUL__OPERATION(embedding) = {
     .cost = cost,
 };
 
-haul_tensor *haul_embedding_with(haul_tensor *weight, const haul_embedding_options *o)
-{
-    return o ? HAUL__APPLY(embedding, &(embedding_attributes){o->padding_idx}, weight, o->index)
-             : haul__no_options(&haul__operation_embedding);
-}
-
-haul_status haul_embedding_into_with(haul_tensor *out, haul_tensor *weight, const haul_embedding_options *o)
-{
-    return o ? HAUL__APPLY_INTO(out, embedding, &(embedding_attributes){o->padding_idx}, weight, o->index)
-             : haul__fail_null("haul_embedding", "options");
-}
+HAUL__FUNCTIONS_WITH(embedding, embedding_attributes, {o->padding_idx},
+                     (haul_tensor * weight, const haul_embedding_options *o), weight, o->index)

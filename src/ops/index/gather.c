@@ -316,15 +316,8 @@ static void backward_gradient(haul__gradient *c)
     c->operands[0] = HAUL__APPLY(gather, c->attributes, c->results[0], c->saved[1]);
 }
 
-haul_tensor *haul_gather(haul_tensor *x, int axis, haul_tensor *index)
-{
-    return HAUL__APPLY(gather, &(haul__gather_attributes){.axis = axis}, x, index);
-}
-
-haul_status haul_gather_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
-{
-    return HAUL__APPLY_INTO(out, gather, &(haul__gather_attributes){.axis = axis}, x, index);
-}
+HAUL__FUNCTIONS(gather, &(haul__gather_attributes){.axis = axis}, (haul_tensor * x, int axis, haul_tensor *index), x,
+                index)
 
 haul_tensor *haul__gather_unique(haul_tensor *x, int axis, haul_tensor *index)
 {
@@ -377,12 +370,5 @@ HAUL__OPERATION(scatter_add) = {
     .flops = 1,
 };
 
-haul_tensor *haul_scatter_add(haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
-{
-    return HAUL__APPLY(scatter_add, &(haul__gather_attributes){.axis = axis}, x, index, source);
-}
-
-haul_status haul_scatter_add_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
-{
-    return HAUL__APPLY_INTO(out, scatter_add, &(haul__gather_attributes){.axis = axis}, x, index, source);
-}
+HAUL__FUNCTIONS(scatter_add, &(haul__gather_attributes){.axis = axis},
+                (haul_tensor * x, int axis, haul_tensor *index, haul_tensor *source), x, index, source)

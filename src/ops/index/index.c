@@ -405,15 +405,8 @@ static void backward_gradient(haul__gradient *c)
     c->operands[0] = HAUL__APPLY(index_select, c->attributes, c->results[0], c->saved[1]);
 }
 
-haul_tensor *haul_index_select(haul_tensor *x, int axis, haul_tensor *index)
-{
-    return HAUL__APPLY(index_select, (&(haul__index_attributes){.axis = axis, .skip = -1}), x, index);
-}
-
-haul_status haul_index_select_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index)
-{
-    return HAUL__APPLY_INTO(out, index_select, (&(haul__index_attributes){.axis = axis, .skip = -1}), x, index);
-}
+HAUL__FUNCTIONS(index_select, (&(haul__index_attributes){.axis = axis, .skip = -1}),
+                (haul_tensor * x, int axis, haul_tensor *index), x, index)
 
 /* ---- for other operations ---- */
 

@@ -233,15 +233,8 @@ HAUL__OPERATION(scatter) = {
     .gradient = gradient,
 };
 
-haul_tensor *haul_scatter(haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
-{
-    return HAUL__APPLY(scatter, &(scatter_attributes){.axis = axis}, x, index, source);
-}
-
-haul_status haul_scatter_into(haul_tensor *out, haul_tensor *x, int axis, haul_tensor *index, haul_tensor *source)
-{
-    return HAUL__APPLY_INTO(out, scatter, &(scatter_attributes){.axis = axis}, x, index, source);
-}
+HAUL__FUNCTIONS(scatter, &(scatter_attributes){.axis = axis},
+                (haul_tensor * x, int axis, haul_tensor *index, haul_tensor *source), x, index, source)
 
 /* ---- products and extremes: x with the elements ---- */
 

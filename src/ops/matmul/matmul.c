@@ -214,15 +214,7 @@ HAUL__OPERATION(matmul) = {
     .cost = product_cost,
 };
 
-haul_tensor *haul_matmul(haul_tensor *a, haul_tensor *b)
-{
-    return HAUL__APPLY(matmul, NULL, a, b);
-}
-
-haul_status haul_matmul_into(haul_tensor *out, haul_tensor *a, haul_tensor *b)
-{
-    return HAUL__APPLY_INTO(out, matmul, NULL, a, b);
-}
+HAUL__FUNCTIONS(matmul, NULL, (haul_tensor * a, haul_tensor *b), a, b)
 
 /* ---- linear ---- */
 
@@ -417,18 +409,5 @@ HAUL__OPERATION(linear) = {
     .cost = product_cost,
 };
 
-haul_tensor *haul_linear_with(haul_tensor *x, const haul_linear_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_linear);
-    return HAUL__APPLY(linear, &(haul__linear_attributes){options->relu}, x, options->weight,
-                       haul__optional(options->bias));
-}
-
-haul_status haul_linear_into_with(haul_tensor *out, haul_tensor *x, const haul_linear_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_linear.name, "options");
-    return HAUL__APPLY_INTO(out, linear, &(haul__linear_attributes){options->relu}, x, options->weight,
-                            haul__optional(options->bias));
-}
+HAUL__FUNCTIONS_WITH(linear, haul__linear_attributes, {o->relu}, (haul_tensor * x, const haul_linear_options *o), x,
+                     o->weight, haul__optional(o->bias))

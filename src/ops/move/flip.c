@@ -50,21 +50,7 @@ static haul__flip_attributes attributes_of(const haul_flip_options *o)
     return a;
 }
 
-haul_tensor *haul_flip_with(const haul_flip_options *o)
-{
-    if (!o)
-        return haul__no_options(&haul__operation_flip);
-    haul__flip_attributes a = attributes_of(o);
-    return HAUL__APPLY(flip, &a, o->x);
-}
-
-haul_status haul_flip_into_with(haul_tensor *out, const haul_flip_options *o)
-{
-    if (!o)
-        return haul__fail_null(haul__operation_flip.name, "options");
-    haul__flip_attributes a = attributes_of(o);
-    return HAUL__APPLY_INTO(out, flip, &a, o->x);
-}
+HAUL__FUNCTIONS_WITH(flip, haul__flip_attributes, attributes_of(o), (const haul_flip_options *o), o->x)
 
 /* ---- roll ---- */
 
@@ -109,12 +95,4 @@ HAUL__OPERATION(roll) = {
     .gradient = roll_gradient,
 };
 
-haul_tensor *haul_roll(haul_tensor *x, int64_t shift, int axis)
-{
-    return HAUL__APPLY(roll, (&(roll_attributes){.shift = shift, .axis = axis}), x);
-}
-
-haul_status haul_roll_into(haul_tensor *out, haul_tensor *x, int64_t shift, int axis)
-{
-    return HAUL__APPLY_INTO(out, roll, (&(roll_attributes){.shift = shift, .axis = axis}), x);
-}
+HAUL__FUNCTIONS(roll, (&(roll_attributes){.shift = shift, .axis = axis}), (haul_tensor * x, int64_t shift, int axis), x)

@@ -168,18 +168,4 @@ static haul__pad_attributes attributes_of(const haul_pad_options *o)
     return a;
 }
 
-haul_tensor *haul_pad_with(const haul_pad_options *o)
-{
-    if (!o)
-        return haul__no_options(&haul__operation_pad);
-    haul__pad_attributes a = attributes_of(o);
-    return HAUL__APPLY(pad, &a, o->x);
-}
-
-haul_status haul_pad_into_with(haul_tensor *out, const haul_pad_options *o)
-{
-    if (!o)
-        return haul__fail_null(haul__operation_pad.name, "options");
-    haul__pad_attributes a = attributes_of(o);
-    return HAUL__APPLY_INTO(out, pad, &a, o->x);
-}
+HAUL__FUNCTIONS_WITH(pad, haul__pad_attributes, attributes_of(o), (const haul_pad_options *o), o->x)

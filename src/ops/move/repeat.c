@@ -158,12 +158,5 @@ HAUL__OPERATION(repeat_interleave) = {
     .gradient = interleave_gradient,
 };
 
-haul_tensor *haul_repeat_interleave(haul_tensor *x, int64_t times, int axis)
-{
-    return HAUL__APPLY(repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}), x);
-}
-
-haul_status haul_repeat_interleave_into(haul_tensor *out, haul_tensor *x, int64_t times, int axis)
-{
-    return HAUL__APPLY_INTO(out, repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}), x);
-}
+HAUL__FUNCTIONS(repeat_interleave, (&(interleave_attributes){.times = times, .axis = axis}),
+                (haul_tensor * x, int64_t times, int axis), x)

@@ -95,22 +95,6 @@ HAUL__OPERATION(triu) = {
     .gradient = again,
 };
 
-haul_tensor *haul_tril(haul_tensor *x, int64_t diagonal)
-{
-    return HAUL__APPLY(tril, &(haul__triangle_attributes){diagonal}, x);
-}
+HAUL__FUNCTIONS(tril, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)
 
-haul_status haul_tril_into(haul_tensor *out, haul_tensor *x, int64_t diagonal)
-{
-    return HAUL__APPLY_INTO(out, tril, &(haul__triangle_attributes){diagonal}, x);
-}
-
-haul_tensor *haul_triu(haul_tensor *x, int64_t diagonal)
-{
-    return HAUL__APPLY(triu, &(haul__triangle_attributes){diagonal}, x);
-}
-
-haul_status haul_triu_into(haul_tensor *out, haul_tensor *x, int64_t diagonal)
-{
-    return HAUL__APPLY_INTO(out, triu, &(haul__triangle_attributes){diagonal}, x);
-}
+HAUL__FUNCTIONS(triu, &(haul__triangle_attributes){diagonal}, (haul_tensor * x, int64_t diagonal), x)

@@ -555,18 +555,4 @@ static haul_tensor *running(const haul_batch_norm_options *o, haul_tensor *stati
     (o)->x, haul__optional((o)->weight), haul__optional((o)->bias), running(o, (o)->running_mean),                     \
         running(o, (o)->running_var)
 
-haul_tensor *haul_batch_norm_with(const haul_batch_norm_options *options)
-{
-    if (!options)
-        return haul__no_options(&haul__operation_batch_norm);
-    haul__batch_norm a = attributes_of(options);
-    return HAUL__APPLY(batch_norm, &a, OPERANDS(options));
-}
-
-haul_status haul_batch_norm_into_with(haul_tensor *out, const haul_batch_norm_options *options)
-{
-    if (!options)
-        return haul__fail_null(haul__operation_batch_norm.name, "options");
-    haul__batch_norm a = attributes_of(options);
-    return HAUL__APPLY_INTO(out, batch_norm, &a, OPERANDS(options));
-}
+HAUL__FUNCTIONS_WITH(batch_norm, haul__batch_norm, attributes_of(o), (const haul_batch_norm_options *o), OPERANDS(o))

@@ -74,8 +74,6 @@ KERNEL6(layer_norm_backward, layer_norm_params, T, out, ACC, gx, const T, in, co
 /* kernel text ends */
 // clang-format on
 enum { X, WEIGHT, BIAS };
-#define INPUTS(o)   (o)->x, haul__optional((o)->weight), haul__optional((o)->bias)
-#define EPS(o)      (&(haul__layer_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 #define ROW_MEAN(x) haul_mean(x, HAUL_AXES(-1), .keepdim = true)
 #define SAVED       .saved_for = HAUL__FOR_ALL
 
@@ -161,12 +159,5 @@ HAUL__OPERATION(layer_norm) = {
     .flops = 8,
 };
 
-haul_tensor *haul_layer_norm_with(const haul_layer_norm_options *o)
-{
-    return o ? HAUL__APPLY(layer_norm, EPS(o), INPUTS(o)) : haul__no_options(&haul__operation_layer_norm);
-}
-
-haul_status haul_layer_norm_into_with(haul_tensor *out, const haul_layer_norm_options *o)
-{
-    return o ? HAUL__APPLY_INTO(out, layer_norm, EPS(o), INPUTS(o)) : haul__fail_null("haul_layer_norm", "options");
-}
+HAUL__FUNCTIONS_WITH(layer_norm, haul__layer_norm_attributes, {.eps = haul__option(o->eps, 1e-5)},
+                     (const haul_layer_norm_options *o), o->x, haul__optional(o->weight), haul__optional(o->bias))

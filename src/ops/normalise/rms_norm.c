@@ -60,7 +60,6 @@ KERNEL6(rms_norm_backward, rms_norm_params, T, out, ACC, gx, const T, in, const 
 // clang-format on
 
 enum { X, WEIGHT };
-#define EPS(o) (&(haul__rms_norm_attributes){.eps = haul__option((o)->eps, 1e-5)})
 
 static haul_status infer(haul__call *c)
 {
@@ -149,14 +148,5 @@ HAUL__OPERATION(rms_norm) = {
     .flops = 5,
 };
 
-haul_tensor *haul_rms_norm_with(const haul_rms_norm_options *o)
-{
-    return o ? HAUL__APPLY(rms_norm, EPS(o), o->x, haul__optional(o->weight))
-             : haul__no_options(&haul__operation_rms_norm);
-}
-
-haul_status haul_rms_norm_into_with(haul_tensor *out, const haul_rms_norm_options *o)
-{
-    return o ? HAUL__APPLY_INTO(out, rms_norm, EPS(o), o->x, haul__optional(o->weight))
-             : haul__fail_null("haul_rms_norm", "options");
-}
+HAUL__FUNCTIONS_WITH(rms_norm, haul__rms_norm_attributes, {.eps = haul__option(o->eps, 1e-5)},
+                     (const haul_rms_norm_options *o), o->x, haul__optional(o->weight))

@@ -275,15 +275,9 @@ HAUL__OPERATION(log_softmax) = {
     .flops = 5,
 };
 
-haul_tensor *haul_softmax(haul_tensor *x, int axis)
-{
-    return HAUL__APPLY(softmax, (&(haul__softmax_attributes){.axis = axis}), x);
-}
+HAUL__FUNCTIONS(softmax, (&(haul__softmax_attributes){.axis = axis}), (haul_tensor * x, int axis), x)
 
-haul_tensor *haul_log_softmax(haul_tensor *x, int axis)
-{
-    return HAUL__APPLY(log_softmax, (&(haul__softmax_attributes){.axis = axis}), x);
-}
+HAUL__FUNCTIONS(log_softmax, (&(haul__softmax_attributes){.axis = axis}), (haul_tensor * x, int axis), x)
 
 haul_tensor *haul__attention_weights(haul_tensor *scores)
 {
@@ -293,14 +287,4 @@ haul_tensor *haul__attention_weights(haul_tensor *scores)
 haul_tensor *haul__attention_weights_backward(haul_tensor *g, haul_tensor *weights)
 {
     return HAUL__APPLY(softmax_backward, (&(haul__softmax_attributes){.axis = -1, .zeros = true}), g, weights);
-}
-
-haul_status haul_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
-{
-    return HAUL__APPLY_INTO(out, softmax, (&(haul__softmax_attributes){.axis = axis}), x);
-}
-
-haul_status haul_log_softmax_into(haul_tensor *out, haul_tensor *x, int axis)
-{
-    return HAUL__APPLY_INTO(out, log_softmax, (&(haul__softmax_attributes){.axis = axis}), x);
 }

@@ -107,12 +107,5 @@ HAUL__OPERATION(masked_fill) = {
     .gradient = gradient,
 };
 
-haul_tensor *haul_masked_fill(haul_tensor *x, haul_tensor *mask, double value)
-{
-    return HAUL__APPLY(masked_fill, &(haul__masked_fill_attributes){value}, x, mask);
-}
-
-haul_status haul_masked_fill_into(haul_tensor *out, haul_tensor *x, haul_tensor *mask, double value)
-{
-    return HAUL__APPLY_INTO(out, masked_fill, &(haul__masked_fill_attributes){value}, x, mask);
-}
+HAUL__FUNCTIONS(masked_fill, &(haul__masked_fill_attributes){value}, (haul_tensor * x, haul_tensor *mask, double value),
+                x, mask)

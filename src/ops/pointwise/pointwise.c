@@ -425,39 +425,28 @@ static void gradient(haul__gradient *g)
     }
 #define NUMBERS HAUL__ATTRIBUTES(haul__number_attributes)
 
-/* haul_NAME and haul_NAME_into. PARAMETERS is a list in parentheses, and the operands come last. */
-#define EACH_OF(...) __VA_ARGS__
-#define FUNCTIONS(name, attributes, PARAMETERS, ...)                                                                   \
-    haul_tensor *haul_##name(EACH_OF PARAMETERS)                                                                       \
-    {                                                                                                                  \
-        return HAUL__APPLY(name, attributes, __VA_ARGS__);                                                             \
-    }                                                                                                                  \
-    haul_status haul_##name##_into(haul_tensor *out, EACH_OF PARAMETERS)                                               \
-    {                                                                                                                  \
-        return HAUL__APPLY_INTO(out, name, attributes, __VA_ARGS__);                                                   \
-    }
 #define NUMBER_GIVEN (&(haul__number_attributes){s, 0})
 #define UNARY(name, dtypes, saves, last, bools)                                                                        \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("x", saves, A))                                     \
-    FUNCTIONS(name, NULL, (haul_tensor * x), x)
+    HAUL__FUNCTIONS(name, NULL, (haul_tensor * x), x)
 #define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high) UNARY(name, dtypes, saves, gradient, false)
 #define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)    UNARY(name, dtypes, NOTHING, NULL, true)
 #define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
-    FUNCTIONS(name, NUMBER_GIVEN, (haul_tensor * x, double s), x)
+    HAUL__FUNCTIONS(name, NUMBER_GIVEN, (haul_tensor * x, double s), x)
 #define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high)                                                       \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_OPERATION(name, dtypes, saves, gradient, false, NUMBERS, ROW_OPERAND("x", saves, A))                           \
-    FUNCTIONS(name, (&(haul__number_attributes){s0, s1}), (haul_tensor * x, double s0, double s1), x)
+    HAUL__FUNCTIONS(name, (&(haul__number_attributes){s0, s1}), (haul_tensor * x, double s0, double s1), x)
 #define BINARY_OPERATIONS(name, dtypes, saves, last, bools)                                                            \
     ROW_FORM(name, name, false)                                                                                        \
     ROW_FORM(name##_scalar, name, true)                                                                                \
     ROW_OPERATION(name, dtypes, saves, last, bools, 0, ROW_OPERAND("a", saves, A), ROW_OPERAND("b", saves, B))         \
     ROW_OPERATION(name##_scalar, dtypes, saves, last, bools, NUMBERS, ROW_OPERAND("a", saves, A))                      \
-    FUNCTIONS(name, NULL, (haul_tensor * a, haul_tensor * b), a, b)                                                    \
-    FUNCTIONS(name##_scalar, NUMBER_GIVEN, (haul_tensor * a, double s), a)
+    HAUL__FUNCTIONS(name, NULL, (haul_tensor * a, haul_tensor * b), a, b)                                              \
+    HAUL__FUNCTIONS(name##_scalar, NUMBER_GIVEN, (haul_tensor * a, double s), a)
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
     BINARY_OPERATIONS(name, dtypes, saves, gradient, false)
 #define HAUL_COMPARE(name, formula) BINARY_OPERATIONS(name, ANY, NOTHING, NULL, true)

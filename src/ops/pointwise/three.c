@@ -114,15 +114,7 @@ HAUL__OPERATION(clamp_between) = {
     .flops = 2,
 };
 
-haul_tensor *haul_clamp_between(haul_tensor *x, haul_tensor *low, haul_tensor *high)
-{
-    return HAUL__APPLY(clamp_between, NULL, x, low, high);
-}
-
-haul_status haul_clamp_between_into(haul_tensor *out, haul_tensor *x, haul_tensor *low, haul_tensor *high)
-{
-    return HAUL__APPLY_INTO(out, clamp_between, NULL, x, low, high);
-}
+HAUL__FUNCTIONS(clamp_between, NULL, (haul_tensor * x, haul_tensor *low, haul_tensor *high), x, low, high)
 
 /* ---- lerp ---- */
 
@@ -152,15 +144,7 @@ HAUL__OPERATION(lerp) = {
     .flops = 4,
 };
 
-haul_tensor *haul_lerp(haul_tensor *a, haul_tensor *b, haul_tensor *weight)
-{
-    return HAUL__APPLY(lerp, NULL, a, b, weight);
-}
-
-haul_status haul_lerp_into(haul_tensor *out, haul_tensor *a, haul_tensor *b, haul_tensor *weight)
-{
-    return HAUL__APPLY_INTO(out, lerp, NULL, a, b, weight);
-}
+HAUL__FUNCTIONS(lerp, NULL, (haul_tensor * a, haul_tensor *b, haul_tensor *weight), a, b, weight)
 
 static void lerp_scalar_gradient(haul__gradient *c)
 {
@@ -185,15 +169,7 @@ HAUL__OPERATION(lerp_scalar) = {
     .flops = 4,
 };
 
-haul_tensor *haul_lerp_scalar(haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY(lerp_scalar, (&(haul__number_attributes){s, 0}), a, b);
-}
-
-haul_status haul_lerp_scalar_into(haul_tensor *out, haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY_INTO(out, lerp_scalar, (&(haul__number_attributes){s, 0}), a, b);
-}
+HAUL__FUNCTIONS(lerp_scalar, (&(haul__number_attributes){s, 0}), (haul_tensor * a, haul_tensor *b, double s), a, b)
 
 /* ---- addcmul and addcdiv ---- */
 
@@ -251,25 +227,11 @@ HAUL__OPERATION(addcdiv) = {
     .flops = 3,
 };
 
-haul_tensor *haul_addcmul(haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY(addcmul, (&(haul__number_attributes){s, 0}), x, a, b);
-}
+HAUL__FUNCTIONS(addcmul, (&(haul__number_attributes){s, 0}),
+                (haul_tensor * x, haul_tensor *a, haul_tensor *b, double s), x, a, b)
 
-haul_status haul_addcmul_into(haul_tensor *out, haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY_INTO(out, addcmul, (&(haul__number_attributes){s, 0}), x, a, b);
-}
-
-haul_tensor *haul_addcdiv(haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY(addcdiv, (&(haul__number_attributes){s, 0}), x, a, b);
-}
-
-haul_status haul_addcdiv_into(haul_tensor *out, haul_tensor *x, haul_tensor *a, haul_tensor *b, double s)
-{
-    return HAUL__APPLY_INTO(out, addcdiv, (&(haul__number_attributes){s, 0}), x, a, b);
-}
+HAUL__FUNCTIONS(addcdiv, (&(haul__number_attributes){s, 0}),
+                (haul_tensor * x, haul_tensor *a, haul_tensor *b, double s), x, a, b)
 
 /* ---- round_decimals ---- */
 

@@ -161,15 +161,7 @@ HAUL__OPERATION(where) = {
     .gradient = where_gradient,
 };
 
-haul_tensor *haul_where(haul_tensor *condition, haul_tensor *a, haul_tensor *b)
-{
-    return HAUL__APPLY(where, NULL, condition, a, b);
-}
-
-haul_status haul_where_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, haul_tensor *b)
-{
-    return HAUL__APPLY_INTO(out, where, NULL, condition, a, b);
-}
+HAUL__FUNCTIONS(where, NULL, (haul_tensor * condition, haul_tensor *a, haul_tensor *b), condition, a, b)
 
 /* ---- where_scalar ---- */
 
@@ -207,15 +199,8 @@ HAUL__OPERATION(where_scalar) = {
     .gradient = where_scalar_gradient,
 };
 
-haul_tensor *haul_where_scalar(haul_tensor *condition, haul_tensor *a, double s)
-{
-    return HAUL__APPLY(where_scalar, &(haul__where_scalar_attributes){s}, condition, a);
-}
-
-haul_status haul_where_scalar_into(haul_tensor *out, haul_tensor *condition, haul_tensor *a, double s)
-{
-    return HAUL__APPLY_INTO(out, where_scalar, &(haul__where_scalar_attributes){s}, condition, a);
-}
+HAUL__FUNCTIONS(where_scalar, &(haul__where_scalar_attributes){s}, (haul_tensor * condition, haul_tensor *a, double s),
+                condition, a)
 
 /* ---- select_ge ---- */
 

@@ -104,24 +104,10 @@ static pool1d_attributes attributes_of(const haul_pool1d_options *o)
                                .ceil_mode = o->ceil_mode};
 }
 
-#define FUNCTIONS(name)                                                                                                \
-    haul_tensor *haul_##name##_with(haul_tensor *x, const haul_pool1d_options *o)                                      \
-    {                                                                                                                  \
-        if (!o)                                                                                                        \
-            return haul__no_options(&haul__operation_##name);                                                          \
-        pool1d_attributes a = attributes_of(o);                                                                        \
-        return HAUL__APPLY(name, &a, x);                                                                               \
-    }                                                                                                                  \
-    haul_status haul_##name##_into_with(haul_tensor *out, haul_tensor *x, const haul_pool1d_options *o)                \
-    {                                                                                                                  \
-        if (!o)                                                                                                        \
-            return haul__fail_null("haul_" #name, "options");                                                          \
-        pool1d_attributes a = attributes_of(o);                                                                        \
-        return HAUL__APPLY_INTO(out, name, &a, x);                                                                     \
-    }
-
-FUNCTIONS(max_pool1d)
-FUNCTIONS(avg_pool1d)
+HAUL__FUNCTIONS_WITH(max_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o),
+                     x)
+HAUL__FUNCTIONS_WITH(avg_pool1d, pool1d_attributes, attributes_of(o), (haul_tensor * x, const haul_pool1d_options *o),
+                     x)
 
 haul_status haul_max_pool1d_indices_with(haul_tensor *x, haul_tensor **y, haul_tensor **indices,
                                          const haul_pool1d_options *o)

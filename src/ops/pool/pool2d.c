@@ -271,39 +271,7 @@ haul__pool2d_attributes haul__pool2d_attributes_of(const haul_pool2d_options *o)
                                      .given = true};
 }
 
-static haul_tensor *pool(const haul__operation *operation, haul_tensor *x, const haul_pool2d_options *o)
-{
-    if (!o)
-        return haul__no_options(operation);
-    haul__pool2d_attributes a = haul__pool2d_attributes_of(o);
-    return haul__apply1(operation, &a, &x, 1);
-}
-
-static haul_status pool_into(haul_tensor *out, const haul__operation *operation, haul_tensor *x,
-                             const haul_pool2d_options *options)
-{
-    if (!options)
-        return haul__fail_null(operation->name, "options");
-    haul__pool2d_attributes a = haul__pool2d_attributes_of(options);
-    return haul__apply_into(&out, operation, &a, &x, 1);
-}
-
-haul_tensor *haul_max_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
-{
-    return pool(&haul__operation_max_pool2d, x, options);
-}
-
-haul_tensor *haul_avg_pool2d_with(haul_tensor *x, const haul_pool2d_options *options)
-{
-    return pool(&haul__operation_avg_pool2d, x, options);
-}
-
-haul_status haul_max_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
-{
-    return pool_into(out, &haul__operation_max_pool2d, x, options);
-}
-
-haul_status haul_avg_pool2d_into_with(haul_tensor *out, haul_tensor *x, const haul_pool2d_options *options)
-{
-    return pool_into(out, &haul__operation_avg_pool2d, x, options);
-}
+HAUL__FUNCTIONS_WITH(max_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
+                     (haul_tensor * x, const haul_pool2d_options *o), x)
+HAUL__FUNCTIONS_WITH(avg_pool2d, haul__pool2d_attributes, haul__pool2d_attributes_of(o),
+                     (haul_tensor * x, const haul_pool2d_options *o), x)

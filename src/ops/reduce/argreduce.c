@@ -162,22 +162,8 @@ HAUL__OPERATION(argmin) = {
     .flops = 1,
 };
 
-haul_tensor *haul_argmax(haul_tensor *x, int axis, bool keepdim)
-{
-    return HAUL__APPLY(argmax, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
-}
+HAUL__FUNCTIONS(argmax, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}),
+                (haul_tensor * x, int axis, bool keepdim), x)
 
-haul_status haul_argmax_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
-{
-    return HAUL__APPLY_INTO(out, argmax, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
-}
-
-haul_tensor *haul_argmin(haul_tensor *x, int axis, bool keepdim)
-{
-    return HAUL__APPLY(argmin, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
-}
-
-haul_status haul_argmin_into(haul_tensor *out, haul_tensor *x, int axis, bool keepdim)
-{
-    return HAUL__APPLY_INTO(out, argmin, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}), x);
-}
+HAUL__FUNCTIONS(argmin, (&(haul__argreduce_attributes){.axis = axis, .keepdim = keepdim}),
+                (haul_tensor * x, int axis, bool keepdim), x)

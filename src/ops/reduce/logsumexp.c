@@ -52,18 +52,5 @@ HAUL__OPERATION(logsumexp) = {
     .flops = 4,
 };
 
-haul_tensor *haul_logsumexp_with(const haul_reduce_options *o)
-{
-    if (!o)
-        return haul__no_options(&haul__operation_logsumexp);
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, 0);
-    return HAUL__APPLY(logsumexp, &a, o->x);
-}
-
-haul_status haul_logsumexp_into_with(haul_tensor *out, const haul_reduce_options *o)
-{
-    if (!o)
-        return haul__fail_null(haul__operation_logsumexp.name, "options");
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, 0);
-    return HAUL__APPLY_INTO(out, logsumexp, &a, o->x);
-}
+HAUL__FUNCTIONS_WITH(logsumexp, haul__reduce_attributes, haul__reduce_attributes_of(&o->haul__axes, o->keepdim, 0),
+                     (const haul_reduce_options *o), o->x)

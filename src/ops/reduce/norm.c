@@ -123,18 +123,6 @@ HAUL__OPERATION(norm) = {
     .flops = 2,
 };
 
-haul_tensor *haul_norm_with(const haul_norm_options *o)
-{
-    if (!o)
-        return haul__no_options(&haul__operation_norm);
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->p, 2));
-    return HAUL__APPLY(norm, &a, o->x);
-}
-
-haul_status haul_norm_into_with(haul_tensor *out, const haul_norm_options *o)
-{
-    if (!o)
-        return haul__fail_null(haul__operation_norm.name, "options");
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->p, 2));
-    return HAUL__APPLY_INTO(out, norm, &a, o->x);
-}
+HAUL__FUNCTIONS_WITH(norm, haul__reduce_attributes,
+                     haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->p, 2)),
+                     (const haul_norm_options *o), o->x)

@@ -215,91 +215,17 @@ HAUL__OPERATION(all) = {
 
 /* ---- public ---- */
 
-static haul_tensor *reduce(const haul__operation *operation, const haul_reduce_options *options)
-{
-    if (!options)
-        return haul__no_options(operation);
-    haul__reduce_attributes a = haul__reduce_attributes_of(&options->haul__axes, options->keepdim, 0);
-    return haul__apply1(operation, &a, &options->x, 1);
-}
-
-static haul_status reduce_to(haul_tensor *out, const haul__operation *operation, const haul_reduce_options *options)
-{
-    if (!options)
-        return haul__fail_null(operation->name, "options");
-    haul__reduce_attributes a = haul__reduce_attributes_of(&options->haul__axes, options->keepdim, 0);
-    return haul__apply_into(&out, operation, &a, &options->x, 1);
-}
-
-haul_tensor *haul_sum_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_sum, options);
-}
-
-haul_status haul_sum_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_sum, options);
-}
-
-haul_tensor *haul_mean_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_mean, options);
-}
-
-haul_status haul_mean_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_mean, options);
-}
-
-haul_tensor *haul_max_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_max, options);
-}
-
-haul_status haul_max_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_max, options);
-}
-
-haul_tensor *haul_min_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_min, options);
-}
-
-haul_status haul_min_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_min, options);
-}
-
-haul_tensor *haul_prod_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_prod, options);
-}
-
-haul_status haul_prod_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_prod, options);
-}
-
-haul_tensor *haul_any_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_any, options);
-}
-
-haul_status haul_any_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_any, options);
-}
-
-haul_tensor *haul_all_with(const haul_reduce_options *options)
-{
-    return reduce(&haul__operation_all, options);
-}
-
-haul_status haul_all_into_with(haul_tensor *out, const haul_reduce_options *options)
-{
-    return reduce_to(out, &haul__operation_all, options);
-}
+/* A reduction with its form that writes into a tensor. */
+#define FUNCTIONS(id)                                                                                                  \
+    HAUL__FUNCTIONS_WITH(id, haul__reduce_attributes, haul__reduce_attributes_of(&o->haul__axes, o->keepdim, 0),       \
+                         (const haul_reduce_options *o), o->x)
+FUNCTIONS(sum)
+FUNCTIONS(mean)
+FUNCTIONS(max)
+FUNCTIONS(min)
+FUNCTIONS(prod)
+FUNCTIONS(any)
+FUNCTIONS(all)
 
 haul_tensor *haul__sum_to(haul_tensor *g, const haul_shape *shape)
 {

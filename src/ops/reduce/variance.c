@@ -99,38 +99,9 @@ HAUL__OPERATION(std) = {
     .flops = 6,
 };
 
-static haul_tensor *apply(const haul__operation *operation, const haul_var_options *o)
-{
-    if (!o)
-        return haul__no_options(operation);
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->correction, 1));
-    return haul__apply1(operation, &a, &o->x, 1);
-}
-
-static haul_status apply_into(haul_tensor *out, const haul__operation *operation, const haul_var_options *o)
-{
-    if (!o)
-        return haul__fail_null(operation->name, "options");
-    haul__reduce_attributes a = haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->correction, 1));
-    return haul__apply_into(&out, operation, &a, &o->x, 1);
-}
-
-haul_tensor *haul_var_with(const haul_var_options *o)
-{
-    return apply(&haul__operation_var, o);
-}
-
-haul_status haul_var_into_with(haul_tensor *out, const haul_var_options *o)
-{
-    return apply_into(out, &haul__operation_var, o);
-}
-
-haul_tensor *haul_std_with(const haul_var_options *o)
-{
-    return apply(&haul__operation_std, o);
-}
-
-haul_status haul_std_into_with(haul_tensor *out, const haul_var_options *o)
-{
-    return apply_into(out, &haul__operation_std, o);
-}
+HAUL__FUNCTIONS_WITH(var, haul__reduce_attributes,
+                     haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->correction, 1)),
+                     (const haul_var_options *o), o->x)
+HAUL__FUNCTIONS_WITH(std, haul__reduce_attributes,
+                     haul__reduce_attributes_of(&o->haul__axes, o->keepdim, haul__option(o->correction, 1)),
+                     (const haul_var_options *o), o->x)
