@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "core/error.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -79,11 +80,6 @@ void haul__onnx_decode(haul__numbers *n, const void *elements)
         n->items[i] = read_one(n->dtype, elements, i);
 }
 
-static bool is_half(haul_dtype dtype)
-{
-    return dtype == HAUL_F16 || dtype == HAUL_BF16;
-}
-
 static void write_one(haul_dtype dtype, void *elements, int64_t i, haul__number value)
 {
     switch (dtype) {
@@ -104,7 +100,7 @@ haul_tensor *haul__onnx_from_numbers(const haul__numbers *n)
         haul__fail_memory(HAUL__ONNX_CALL, size);
         return haul__result(NULL);
     }
-    const haul_dtype dtype = is_half(n->dtype) ? HAUL_F32 : n->dtype;
+    const haul_dtype dtype = haul__is_half(n->dtype) ? HAUL_F32 : n->dtype;
     for (int64_t i = 0; i < n->count; i++)
         write_one(dtype, elements, i, n->items[i]);
     haul_tensor *t = haul_from_host(dtype, n->shape, elements);
@@ -158,7 +154,7 @@ const haul__numbers *haul__onnx_numbers(haul__onnx_call *c, int i)
         haul__onnx_wrong(c, "an input is missing");
         return NULL;
     }
-    if (!haul__failed(x) && is_half(x->dtype))
+    if (!haul__failed(x) && haul__is_half(x->dtype))
         x = haul_cast(x, HAUL_F32);
     if (haul__failed(x))
         return NULL;
