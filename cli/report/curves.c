@@ -60,6 +60,19 @@ static void add_epochs(plot *p, plot_line *line, const page_run *run, double (*v
         plot_point(p, line, run->epochs[i].epoch, value(&run->epochs[i]));
 }
 
+/* Run i as two lines, if it has epochs: a value of training, and the one measured. */
+static void add_both(const page *p, plot *figure, int i, double (*of_training)(const page_epoch *),
+                     double (*measured)(const page_epoch *))
+{
+    const page_run *run = &p->runs[i];
+    if (!run->epoch_count)
+        return;
+    add_epochs(figure, plot_line_new(figure, i, PLOT_SOFT, "train", p->run_count > 1 ? NULL : "train"), run,
+               of_training);
+    add_epochs(figure, plot_line_new(figure, i, PLOT_MAIN, "measured", name_of(p, i, page_measured(run))), run,
+               measured);
+}
+
 /* ---- loss ---- */
 
 static double train_loss(const page_epoch *e)
@@ -81,12 +94,7 @@ static void write_loss(const page *p, html *h)
         plot_line      *raw = !i && run->batch_count ? plot_line_new(&figure, i, PLOT_RAW, "batch", NULL) : NULL;
         for (size_t j = 0; raw && j < run->batch_count; j++)
             plot_point(&figure, raw, page_run_position(run, &run->batches[j]), run->batches[j].loss);
-        if (!run->epoch_count)
-            continue;
-        add_epochs(&figure, plot_line_new(&figure, i, PLOT_SOFT, "train", p->run_count > 1 ? NULL : "train"), run,
-                   train_loss);
-        add_epochs(&figure, plot_line_new(&figure, i, PLOT_MAIN, "measured", name_of(p, i, page_measured(run))), run,
-                   measured_loss);
+        add_both(p, &figure, i, train_loss, measured_loss);
     }
     describe(p, sentence, sizeof sentence, "loss", train_loss, measured_loss, say_loss);
     plot_write(h, &figure, sentence);
@@ -114,15 +122,8 @@ static void write_accuracy(const page *p, html *h)
     plot figure = plot_of(p, "Accuracy", "per cent, by epoch", say_hundredths);
     char sentence[1200];
     figure.per_cent = true;
-    for (int i = 0; i < drawn_runs(p); i++) {
-        const page_run *run = &p->runs[i];
-        if (!run->epoch_count)
-            continue;
-        add_epochs(&figure, plot_line_new(&figure, i, PLOT_SOFT, "train", p->run_count > 1 ? NULL : "train"), run,
-                   train_accuracy);
-        add_epochs(&figure, plot_line_new(&figure, i, PLOT_MAIN, "measured", name_of(p, i, page_measured(run))), run,
-                   measured_accuracy);
-    }
+    for (int i = 0; i < drawn_runs(p); i++)
+        add_both(p, &figure, i, train_accuracy, measured_accuracy);
     describe(p, sentence, sizeof sentence, "accuracy", train_accuracy, measured_accuracy, say_hundredths);
     plot_write(h, &figure, sentence);
 }

@@ -160,17 +160,24 @@ static haul_status owner_at(const reader *r, size_t first, haul__pickle_kind kin
     return HAUL_OK;
 }
 
-static haul_status fill(reader *r, haul__pickle_kind kind, size_t count, bool marked)
+/* Where the values after the mark begin on the stack, or the last `count` values, of a value of this kind. */
+static haul_status find_values(const reader *r, haul__pickle_kind kind, size_t count, bool marked, size_t *first)
 {
-    size_t   first = r->depth - count;
-    uint32_t owner = 0;
-    if (marked ? find_mark(r, &first) : r->depth < count ? malformed(r, "takes a value that is not there") : HAUL_OK)
+    *first = r->depth - count;
+    if (marked ? find_mark(r, first) : r->depth < count ? malformed(r, "takes a value that is not there") : HAUL_OK)
         return haul_error_status();
-    for (size_t i = first; i < r->depth; i++)
+    for (size_t i = *first; i < r->depth; i++)
         if (r->stack[i] == MARK)
             return malformed(r, "takes a value that is not there");
-    if (kind == HAUL__PICKLE_DICT && (r->depth - first) % 2)
-        return malformed(r, "has a key without a value");
+    return kind == HAUL__PICKLE_DICT && (r->depth - *first) % 2 ? malformed(r, "has a key without a value") : HAUL_OK;
+}
+
+static haul_status fill(reader *r, haul__pickle_kind kind, size_t count, bool marked)
+{
+    size_t   first;
+    uint32_t owner = 0;
+    if (find_values(r, kind, count, marked, &first))
+        return haul_error_status();
     if (owner_at(r, first - marked, kind, &owner) || append_from(r, owner, first))
         return haul_error_status();
     r->depth -= marked;
@@ -181,15 +188,10 @@ static haul_status fill(reader *r, haul__pickle_kind kind, size_t count, bool ma
 static haul_status collect(reader *r, haul__pickle_kind kind, size_t count, bool marked)
 {
     const haul__pickle_value value = {.kind = kind, .first = NOTHING, .last = NOTHING};
-    size_t                   first = r->depth - count;
+    size_t                   first;
     uint32_t                 index = 0;
-    if (marked ? find_mark(r, &first) : r->depth < count ? malformed(r, "takes a value that is not there") : HAUL_OK)
+    if (find_values(r, kind, count, marked, &first))
         return haul_error_status();
-    for (size_t i = first; i < r->depth; i++)
-        if (r->stack[i] == MARK)
-            return malformed(r, "takes a value that is not there");
-    if (kind == HAUL__PICKLE_DICT && (r->depth - first) % 2)
-        return malformed(r, "has a key without a value");
     if (make(r, &value, &index) || append_from(r, index, first))
         return haul_error_status();
     r->depth -= marked;

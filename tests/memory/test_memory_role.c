@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "support/conformance/conformance.h"
+#include "support/devices/each.h"
 #include "support/failure.h"
 
 enum { FILE_ROOM = 1 << 22, IN = 1000, OUT = 500, ROWS = 64, MOST = 512 };
@@ -288,13 +288,5 @@ int main(void)
         cmocka_unit_test(test_memory_role__of_stores),
         cmocka_unit_test(test_memory_role__in_profiles),
     };
-    haul_scope  *scope = haul_scope_push();
-    haul_device *devices[8];
-    int          count = test_devices(devices, 8), failed = 0;
-    for (int i = 0; i < count; i++) {
-        device = devices[i];
-        failed += cmocka_run_group_tests_name(haul_device_name(device), tests, NULL, NULL);
-    }
-    haul_scope_pop(scope);
-    return failed;
+    return run_on_devices(tests, &device);
 }

@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "memory/allocator.h"
-#include "support/conformance/conformance.h"
+#include "support/devices/each.h"
 #include "support/devices/late.h"
 #include "support/failure.h"
 
@@ -315,13 +315,5 @@ int main(void)
         cmocka_unit_test(test_memory_snapshot__while_threads_allocate),
         cmocka_unit_test(test_memory_snapshot__json),
     };
-    haul_scope  *scope = haul_scope_push();
-    haul_device *devices[8];
-    int          count = test_devices(devices, 8), failed = 0;
-    for (int i = 0; i < count; i++) {
-        device = devices[i];
-        failed += cmocka_run_group_tests_name(haul_device_name(device), tests, NULL, NULL);
-    }
-    haul_scope_pop(scope);
-    return failed;
+    return run_on_devices(tests, &device);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "support/conformance/conformance.h"
+#include "support/devices/each.h"
 #include "support/failure.h"
 
 enum { BATCH = 16, SMALLER = 4, CLASSES = 3, SIDE = 6, MOST_VALUES = 20000, MOST_TENSORS = 64 };
@@ -347,13 +347,5 @@ int main(void)
         cmocka_unit_test(test_out_of_memory__at_limits),
         cmocka_unit_test(test_out_of_memory__calls_that_succeeded_before_stay),
     };
-    haul_scope  *scope = haul_scope_push();
-    haul_device *devices[8];
-    int          count = test_devices(devices, 8), failed = 0;
-    for (int i = 0; i < count; i++) {
-        device = devices[i];
-        failed += cmocka_run_group_tests_name(haul_device_name(device), tests, NULL, NULL);
-    }
-    haul_scope_pop(scope);
-    return failed;
+    return run_on_devices(tests, &device);
 }

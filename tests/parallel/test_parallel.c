@@ -14,34 +14,15 @@
 
 #include "core/object.h"
 #include "parallel/sums.h"
+#include "support/devices/auto.h"
 
 enum { FEATURES = 4, CLASSES = 3, MOST_VALUES = 4096, MOST_TENSORS = 32 };
 
-static haul_scope *scope;
-
-static int setup(void **state)
+static int setup_seeded(void **state)
 {
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    haul_set_device(haul_device_get("auto"));
+    const int failed = setup(state);
     haul_manual_seed(7);
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
-
-static void assert_says(haul_status status, haul_status wanted, const char *what)
-{
-    assert_int_equal(status, wanted);
-    if (!strstr(haul_error_message(), what))
-        fail_msg("\"%s\" does not say \"%s\"", haul_error_message(), what);
-    haul_error_clear();
+    return failed;
 }
 
 /* ---- a training ---- */
@@ -493,7 +474,7 @@ static void test_parallel__pieces_that_loaders_refuse(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(test_parallel__##name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(test_parallel__##name, setup_seeded, teardown)
     const struct CMUnitTest tests[] = {
         T(gradients_are_those_of_the_whole_batch),
         T(weights_are_summed_before_the_division),

@@ -11,33 +11,9 @@
 
 #include <cmocka.h>
 
+#include "support/devices/auto.h"
+
 enum { EXAMPLES = 22, FEATURES = 3, BATCH = 4, GROUP = 2, MOST_TENSORS = 8, MOST_VALUES = 256 };
-
-static haul_scope *scope;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    haul_set_device(haul_device_get("auto"));
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
-
-static void assert_says(haul_status status, haul_status wanted, const char *what)
-{
-    assert_int_equal(status, wanted);
-    if (!strstr(haul_error_message(), what))
-        fail_msg("\"%s\" does not say \"%s\"", haul_error_message(), what);
-    haul_error_clear();
-}
 
 /* ---- parts ---- */
 

@@ -11,30 +11,7 @@
 
 #include <cmocka.h>
 
-static haul_scope *scope;
-
-static int setup(void **state)
-{
-    (void)state;
-    haul_error_clear();
-    scope = haul_scope_push();
-    haul_set_device(haul_device_get("auto"));
-    return !scope;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    haul_scope_pop(scope);
-    return 0;
-}
-
-static void assert_says(const char *what)
-{
-    if (!strstr(haul_error_message(), what))
-        fail_msg("\"%s\" does not say \"%s\"", haul_error_message(), what);
-    haul_error_clear();
-}
+#include "support/devices/auto.h"
 
 /* ---- early stopping ---- */
 
@@ -91,17 +68,17 @@ static void test_train_stop__what_is_refused_changes_nothing(void **state)
     (void)state;
     haul_early_stop stop = {.patience = 1, .best_epoch = 1, .best = 2};
     assert_false(haul_early_stop_update(NULL, 1, 0));
-    assert_says("stop is NULL");
+    assert_message("stop is NULL");
     assert_false(haul_early_stop_is_due(NULL));
-    assert_says("stop is NULL");
+    assert_message("stop is NULL");
     assert_false(haul_early_stop_update(&stop, 0, 0));
-    assert_says("epoch is 0");
+    assert_message("epoch is 0");
     stop.min_delta = -1;
     assert_false(haul_early_stop_update(&stop, 2, 0));
-    assert_says("min_delta is -1");
+    assert_message("min_delta is -1");
     stop.min_delta = NAN;
     assert_false(haul_early_stop_update(&stop, 2, 0));
-    assert_says("min_delta is nan");
+    assert_message("min_delta is nan");
     assert_true(stop.best == 2 && stop.best_epoch == 1 && !stop.stalled);
 }
 
@@ -131,14 +108,14 @@ static void test_train_stop__checkpoints_that_do_not_fit(void **state)
     haul_early_stop stop = {.patience = 3, .best_epoch = 4, .best = 1.5, .stalled = 1};
     assert_int_equal(haul_save_checkpoint("without.checkpoint", net, sgd), HAUL_OK);
     assert_int_equal(haul_load_checkpoint("without.checkpoint", net, sgd, .stop = &stop), HAUL_INVALID_ARGUMENT);
-    assert_says("without.checkpoint was written without early stopping; leave .stop out");
+    assert_message("without.checkpoint was written without early stopping; leave .stop out");
     assert_true(stop.best == 1.5 && stop.best_epoch == 4 && stop.stalled == 1);
     stop.stalled = -1;
     assert_int_equal(haul_save_checkpoint("without.checkpoint", net, sgd, .stop = &stop), HAUL_INVALID_ARGUMENT);
-    assert_says("stop.stalled is -1");
+    assert_message("stop.stalled is -1");
     stop = (haul_early_stop){.best_epoch = INT64_MAX};
     assert_int_equal(haul_save_checkpoint("without.checkpoint", net, sgd, .stop = &stop), HAUL_INVALID_ARGUMENT);
-    assert_says("stop.best_epoch is 9223372036854775807");
+    assert_message("stop.best_epoch is 9223372036854775807");
 }
 
 /* The file's numbers are checked before anything changes. */
@@ -167,7 +144,7 @@ static void test_train_stop__numbers_that_no_training_has(void **state)
             assert_int_equal(haul_safetensors_metadata_entry(file, k, &texts[k]), HAUL_OK);
         assert_int_equal(haul_save_safetensors("wrong.checkpoint", tensors, count, texts, text_count), HAUL_OK);
         assert_int_equal(haul_load_checkpoint("wrong.checkpoint", net, sgd, .stop = &stop), HAUL_FORMAT);
-        assert_says("its early stopping has epoch");
+        assert_message("its early stopping has epoch");
         assert_int_equal(stop.best_epoch, 7);
     }
 }
@@ -266,11 +243,11 @@ static void test_train_stop__best_weights_that_are_refused(void **state)
     (void)state;
     haul_module *net = haul_nn_linear(2, 2);
     assert_null(haul_best_weights_new(NULL));
-    assert_says("haul_best_weights_new: module is NULL");
+    assert_message("haul_best_weights_new: module is NULL");
     assert_int_equal(haul_best_weights_keep(NULL), HAUL_INVALID_ARGUMENT);
-    assert_says("haul_best_weights_keep: best is NULL");
+    assert_message("haul_best_weights_keep: best is NULL");
     assert_int_equal(haul_best_weights_restore((haul_best_weights *)(void *)net), HAUL_INVALID_ARGUMENT);
-    assert_says("best is a module linear, but a best-weights object is expected");
+    assert_message("best is a module linear, but a best-weights object is expected");
 }
 
 int main(void)

@@ -23,6 +23,14 @@ bool haul__place_counted(const haul__place_tensor *t, const haul__place_price *p
     return at_home && t->from <= p->moment && p->moment <= t->until;
 }
 
+haul_status haul__place_add_share(haul__place_proof *p, haul__place_share share)
+{
+    if (!haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares))
+        return haul__fail_memory("haul plan", sizeof *p->shares);
+    p->shares[p->share_count++] = share;
+    return HAUL_OK;
+}
+
 void haul__place_proof_free(haul__place_proof *p)
 {
     haul__free(p->shares);
@@ -39,12 +47,8 @@ typedef struct builder {
 
 static void add_share(builder *b, int tensor, int device, int price, int group, int arc)
 {
-    haul__place_proof *p = b->proof;
-    if (!haul__grow(&p->shares, &p->share_room, p->share_count + 1, sizeof *p->shares)) {
+    if (haul__place_add_share(b->proof, (haul__place_share){tensor, device, price, group, arc}))
         b->flow.failed = true;
-        return;
-    }
-    p->shares[p->share_count++] = (haul__place_share){tensor, device, price, group, arc};
 }
 
 /* An arc that is cut if the user is on the device and the maker is not. */

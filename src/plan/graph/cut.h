@@ -44,7 +44,8 @@ typedef struct haul__place_proof {
     int64_t            bound; /* no placement that keeps the limits costs less */
 } haul__place_proof;
 
-void haul__place_proof_free(haul__place_proof *p);
+haul_status haul__place_add_share(haul__place_proof *p, haul__place_share share);
+void        haul__place_proof_free(haul__place_proof *p);
 
 /* The cheapest placement on the graph's two devices with the proof's prices, into `place`, and the shares and the bound
  * into the proof. */

@@ -177,14 +177,6 @@ static void climb(dual *d, double cost)
 
 /* ---- the proof ---- */
 
-static haul_status add_share(haul__place_proof *proof, haul__place_share share)
-{
-    if (!haul__grow(&proof->shares, &proof->share_room, proof->share_count + 1, sizeof *proof->shares))
-        return haul__fail_memory("haul plan", sizeof *proof->shares);
-    proof->shares[proof->share_count++] = share;
-    return HAUL_OK;
-}
-
 /* The whole part of the price of a KiB, which makers pay. */
 static haul_status write_price(const dual *d, int index, haul__place_proof *proof)
 {
@@ -198,9 +190,9 @@ static haul_status write_price(const dual *d, int index, haul__place_proof *proo
     proof->prices[proof->price_count] = p;
     for (size_t t = 0; t < g->tensor_count && !status; t++)
         if (haul__place_counted(&g->tensors[t], &p, &shared, &of_maker))
-            status = add_share(proof, (haul__place_share){(int)t, p.device, proof->price_count,
-                                                          g->operations[g->tensors[t].producer].group,
-                                                          p.price * (shared + of_maker)});
+            status = haul__place_add_share(proof, (haul__place_share){(int)t, p.device, proof->price_count,
+                                                                      g->operations[g->tensors[t].producer].group,
+                                                                      p.price * (shared + of_maker)});
     proof->price_count++;
     return status;
 }
@@ -216,7 +208,7 @@ static haul_status write_shares(const dual *d, haul__place_proof *proof)
                 const int64_t amount = (int64_t)d->best[(size_t)k * (size_t)g->device_count + (size_t)to];
                 if (!amount)
                     continue;
-                if (add_share(proof, (haul__place_share){(int)t, to, -1, g->users[k].group, amount}))
+                if (haul__place_add_share(proof, (haul__place_share){(int)t, to, -1, g->users[k].group, amount}))
                     return haul_error_status();
             }
     proof->price_count = 0;
