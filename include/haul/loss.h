@@ -79,9 +79,9 @@ typedef struct HAUL__DESIGNATED haul_ctc_loss_options {
  *
  * The gradient is the derivative with respect to log_p, which may be any numbers. PyTorch adds exp(log_p) to it, which
  * makes no difference behind haul_log_softmax. It cannot be differentiated again: .create_graph fails with HAUL_GRAPH.
- * The gradient of an infinite loss is 0; PyTorch's is NaN without .zero_infinity. The result has no dimensions; with
- * HAUL_REDUCE_NONE it is [N]. f16 and bf16 are computed in f32. A label or a length out of range is an error, as for
- * haul_gather.
+ * PyTorch 2.15 has no derivative of this gradient either, and fails in the second backward pass. The gradient of an
+ * infinite loss is 0; PyTorch's is NaN without .zero_infinity. The result has no dimensions; with HAUL_REDUCE_NONE it
+ * is [N]. f16 and bf16 are computed in f32. A label or a length out of range is an error, as for haul_gather.
  *
  * - log_p: logarithms of the probabilities of the classes, [T, N, C] for T frames, or [T, C] without N; then the
  *   lengths, if any, have no dimensions */
