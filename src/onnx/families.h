@@ -25,7 +25,7 @@ haul__onnx_run_function haul__onnx_unary, haul__onnx_binary, haul__onnx_variadic
     haul__onnx_col2im, haul__onnx_quantize, haul__onnx_dequantize, haul__onnx_matmul_integer, haul__onnx_qlinear_matmul,
     haul__onnx_cumprod, haul__onnx_lp_normalization, haul__onnx_mean_variance_normalization, haul__onnx_gather_nd,
     haul__onnx_cosine_window, haul__onnx_dynamic_quantize, haul__onnx_compress, haul__onnx_unique, haul__onnx_lrn,
-    haul__onnx_rnn;
+    haul__onnx_rnn, haul__onnx_conv_integer, haul__onnx_qlinear_conv, haul__onnx_non_max_suppression;
 
 /* x with elements added, or for negative numbers taken away, before and after each axis. */
 haul_tensor *haul__onnx_pads(haul_tensor *x, int ndim, const int64_t before[], const int64_t after[],

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/tensor.h"
 #include "onnx/families.h"
+#include "onnx/window.h"
 
 #define X(i) haul__onnx_x(c, i)
 
@@ -115,4 +116,64 @@ haul_tensor *haul__onnx_qlinear_matmul(haul__onnx_call *c)
     haul_tensor *a = haul_cast(for_matrix(c, A_SCALE, true), HAUL_F32), *b = haul_cast(X(B_SCALE), HAUL_F32);
     y = haul_div(haul_mul(haul_mul(y, a), b), haul_cast(for_matrix(c, Y_SCALE, true), HAUL_F32));
     return quantised(c, y, for_matrix(c, Y_ZERO, true), haul__onnx_type(c, Y_ZERO));
+}
+
+/* ---- convolutions ---- */
+
+/* Input i: one for all channels, or one for each, before `after` dimensions. */
+static haul_tensor *for_channels(haul__onnx_call *c, int i, int after)
+{
+    const haul_shape s = haul__onnx_shape(c, i);
+    haul_shape       shape = {.ndim = 0};
+    if (s.ndim > 1)
+        return haul__result(haul__onnx_wrong(c, "a scale or zero point is not a vector"));
+    if (s.ndim == 1 && s.dims[0] != 1) {
+        shape = (haul_shape){.ndim = after + 1, .dims = {s.dims[0]}};
+        for (int d = 1; d <= after; d++)
+            shape.dims[d] = 1;
+    }
+    return haul_reshape(X(i), shape);
+}
+
+/* Sums of products of integers of 8 bits are exact in f32 up to this number of products, and in f64 beyond. */
+enum { EXACT = (1 << 24) / (255 * 255) };
+
+/* The convolution of the first input with input i, each without its zero point: i32. */
+static haul_tensor *convolve_integers(haul__onnx_call *c, int i, int x_zero, int zero)
+{
+    const haul_shape shape = haul__onnx_shape(c, i);
+    double           products = 1, low, high;
+    if (!find_limits(haul__onnx_type(c, 0), &low, &high) || !find_limits(haul__onnx_type(c, i), &low, &high))
+        return haul__onnx_refuse(c, "the dtype of an operand");
+    if (shape.ndim < 3 || shape.ndim > HAUL_MAX_DIMS)
+        return haul__onnx_wrong(c, "the weight has another number of dimensions");
+    for (int d = 1; d < shape.ndim; d++)
+        products *= (double)shape.dims[d];
+    const bool       is_short = haul__onnx_type(c, 0) == HAUL_I16 || haul__onnx_type(c, i) == HAUL_I16;
+    const haul_dtype dtype = products <= EXACT && !is_short ? HAUL_F32 : HAUL_F64;
+    haul_tensor     *weight = haul_cast(X(i), HAUL_I32);
+    if (haul__onnx_has(c, zero))
+        weight = haul_sub(weight, haul_cast(for_channels(c, zero, shape.ndim - 1), HAUL_I32));
+    haul_tensor *x = haul_cast(centred(c, 0, x_zero, false), dtype);
+    return haul_cast(haul__onnx_convolve(c, x, i, haul_cast(weight, dtype), NULL), HAUL_I32);
+}
+
+haul_tensor *haul__onnx_conv_integer(haul__onnx_call *c)
+{
+    return convolve_integers(c, 1, 2, 3);
+}
+
+haul_tensor *haul__onnx_qlinear_conv(haul__onnx_call *c)
+{
+    enum { INPUT, X_SCALE, X_ZERO, W, W_SCALE, W_ZERO, Y_SCALE, Y_ZERO, BIAS };
+    const int    after = haul__onnx_shape(c, INPUT).ndim - 2;
+    haul_tensor *y = convolve_integers(c, W, X_ZERO, W_ZERO);
+    if (!y || haul__failed(y))
+        return y;
+    if (haul__onnx_has(c, BIAS))
+        y = haul_add(y, for_channels(c, BIAS, after));
+    haul_tensor *scale =
+        haul_mul(haul_cast(X(X_SCALE), HAUL_F32), haul_cast(for_channels(c, W_SCALE, after), HAUL_F32));
+    y = haul_div(haul_mul(haul_cast(y, HAUL_F32), scale), haul_cast(X(Y_SCALE), HAUL_F32));
+    return quantised(c, y, X(Y_ZERO), haul__onnx_type(c, Y_ZERO));
 }

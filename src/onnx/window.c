@@ -91,23 +91,23 @@ int64_t haul__onnx_padding(const window *w, int d)
 
 /* ---- convolutions ---- */
 
-static const int64_t *kernel_of(haul__onnx_call *c, haul_shape *weight)
+static const int64_t *kernel_of(haul__onnx_call *c, int i, haul_shape *weight)
 {
-    *weight = haul__onnx_shape(c, 1);
+    *weight = haul__onnx_shape(c, i);
     return weight->ndim == haul__onnx_shape(c, 0).ndim && weight->ndim > 2 ? weight->dims + 2 : NULL;
 }
 
-haul_tensor *haul__onnx_conv(haul__onnx_call *c)
+haul_tensor *haul__onnx_convolve(haul__onnx_call *c, haul_tensor *x, int i, haul_tensor *weight, haul_tensor *bias)
 {
     window         w;
     haul_shape     shape;
-    const int64_t *size = kernel_of(c, &shape);
+    const int64_t *size = kernel_of(c, i, &shape);
     if (!size)
         return haul__onnx_wrong(c, "the weight has another number of dimensions");
     if (haul__onnx_read_window(c, &w, size))
         return NULL;
-    haul_tensor *x = w.even ? X(0) : haul__onnx_pad_window(X(0), &w, 0), *weight = X(1),
-                *bias = haul__onnx_has(c, 2) ? X(2) : NULL;
+    if (!w.even)
+        x = haul__onnx_pad_window(x, &w, 0);
     if (w.ndim == 1)
         return haul_conv1d(x, weight, .bias = bias, .stride = w.stride[0], .padding = w.before[0],
                            .dilation = w.dilation[0], .groups = w.groups);
@@ -118,6 +118,11 @@ haul_tensor *haul__onnx_conv(haul__onnx_call *c)
     return haul_conv3d(x, weight, .bias = bias, .stride = {w.stride[0], w.stride[1], w.stride[2]},
                        .padding = {haul__onnx_padding(&w, 0), haul__onnx_padding(&w, 1), haul__onnx_padding(&w, 2)},
                        .dilation = {w.dilation[0], w.dilation[1], w.dilation[2]}, .groups = w.groups);
+}
+
+haul_tensor *haul__onnx_conv(haul__onnx_call *c)
+{
+    return haul__onnx_convolve(c, X(0), 1, X(1), haul__onnx_has(c, 2) ? X(2) : NULL);
 }
 
 /* Uneven padding: the result without padding is cut. */
@@ -175,7 +180,7 @@ haul_tensor *haul__onnx_conv_transpose(haul__onnx_call *c)
     window         w;
     haul_shape     shape;
     int64_t        more[MOST];
-    const int64_t *size = kernel_of(c, &shape);
+    const int64_t *size = kernel_of(c, 1, &shape);
     if (!size)
         return haul__onnx_wrong(c, "the weight has another number of dimensions");
     if (haul__onnx_read_window(c, &w, size) || haul__onnx_window_list(c, "output_padding", w.ndim, 0, more) ||

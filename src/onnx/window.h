@@ -22,6 +22,9 @@ haul_status haul__onnx_window_list(haul__onnx_call *c, const char *name, int cou
 /* x with the window's padding around it, which the window then no longer has. */
 haul_tensor *haul__onnx_pad_window(haul_tensor *x, haul__onnx_window *w, double value);
 
+/* The convolution of a node: of x, which has the shape of its first input, with a weight of the shape of input i. */
+haul_tensor *haul__onnx_convolve(haul__onnx_call *c, haul_tensor *x, int i, haul_tensor *weight, haul_tensor *bias);
+
 /* Options read 0 as the default, which is 1 for strides; HAUL_ZERO stands for 0. */
 int64_t haul__onnx_padding(const haul__onnx_window *w, int d);
 

@@ -259,6 +259,39 @@ static void test_onnx_edges__operators_of_several_steps(void **state)
     haul_scope_pop(scope);
 }
 
+/* Boxes of x and y; the second one overlaps with the first one. */
+static haul_tensor *choose(int count, const float *scores, int64_t most)
+{
+    begin();
+    put_tensor(&graph, "boxes", FLOAT, SIZES(1, 3, 4), (const float[]){0, 0, 2, 2, 0, 0, 2, 1.5f, 5, 5, 6, 6}, 48);
+    put_tensor(&graph, "scores", FLOAT, SIZES(1, 1, count), scores, (size_t)count * 4);
+    add_i64("most", 1, &most);
+    add_f32("overlap", 1, (const float[]){0.5f});
+    add(node_of("NonMaxSuppression", "boxes scores most overlap", "y"));
+    return call(17, INT64);
+}
+
+static void test_onnx_edges__boxes(void **state)
+{
+    (void)state;
+    haul_scope *scope = haul_scope_push();
+    expect_values(choose(3, (const float[]){0.5f, 0.6f, 0.1f}, 9), 6, (const int64_t[]){0, 0, 1, 0, 0, 2});
+    expect_values(choose(3, (const float[]){0.5f, 0.5f, 0.5f}, 1), 3, (const int64_t[]){0, 0, 0});
+    expect_values(choose(3, (const float[]){NAN, -1, NAN}, INT64_MAX), 3, (const int64_t[]){0, 0, 1});
+    expect_values(choose(3, (const float[]){1, 2, 3}, 0), 0, NULL);
+    expect_values(choose(3, (const float[]){1, 2, 3}, -1), 0, NULL);
+    expect_failure(choose(2, (const float[]){1, 2}, 1), "a score for each of two of three boxes");
+    begin();
+    put_tensor(&graph, "w", UINT8, SIZES(1, 1), (const uint8_t[]){1}, 1);
+    put_tensor(&graph, "u", UINT8, SIZES(1, 1), (const uint8_t[]){2}, 1);
+    add(node_of("ConvInteger", "u w", "y"));
+    expect_failure(call(17, INT32), "a convolution without axes");
+    begin();
+    add(node_of("ConvInteger", "x x", "y"));
+    expect_failure(call(17, INT32), "a convolution of integers of numbers with fractions");
+    haul_scope_pop(scope);
+}
+
 /* The axis of Softmax as a number with a fraction, and the alpha of Elu as a whole number. */
 static void test_onnx_edges__attributes_of_another_type(void **state)
 {
@@ -296,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_onnx_edges__out_of_range),
         cmocka_unit_test(test_onnx_edges__results_that_nothing_makes),
         cmocka_unit_test(test_onnx_edges__operators_of_several_steps),
+        cmocka_unit_test(test_onnx_edges__boxes),
         cmocka_unit_test(test_onnx_edges__attributes_of_another_type),
     };
     return cmocka_run_group_tests_name("onnx_edges", tests, NULL, NULL);

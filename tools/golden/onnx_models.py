@@ -216,6 +216,25 @@ def write_indices():
     g.write("indices", 22, {"x": random(2, 3, 4)})
 
 
+def write_detection():
+    g = Nodes()
+    u = np.random.randint(0, 256, (1, 2, 5, 4)).astype(np.uint8)
+    w = np.random.randint(-128, 128, (4, 1, 3, 2)).astype(np.int8)
+    deep, narrow = np.full((1, 300, 3), 255, np.uint8), np.full((1, 300, 2), -127, np.int8)
+    zero, scale, scales = np.array(3, np.uint8), np.array(0.1, np.float32), np.array([0.1, 0.2, 0.05, 0.3], np.float32)
+    g.add("ConvInteger", u[:, :1], w[:2], zero, np.array(-2, np.int8), pads=[1, 0, 1, 1], strides=[2, 1])
+    g.add("ConvInteger", deep, narrow)  # more products than f32 holds exactly
+    g.add("QLinearConv", u, scale, zero, w, scales, np.zeros(4, np.int8), np.array(7, np.float32), np.array(100, np.uint8),
+          np.array([5, -900, 0, 30], np.int32), group=2)
+    boxes = np.sort(np.random.rand(2, 12, 4).astype(np.float32), 2)[:, :, [0, 2, 1, 3]]
+    scores = np.random.rand(2, 2, 12).astype(np.float32)
+    for most, overlap, score, centred in ((5, 0.3, 0.2, 0), (20, 0.1, 0.5, 1), (2, 0.0, None, 0)):
+        g.add("NonMaxSuppression", boxes, scores, [most], np.array([overlap], np.float32),
+              None if score is None else np.array([score], np.float32), center_point_box=centred)
+    g.add("NonMaxSuppression", boxes, "x", [3], np.array([0.5], np.float32))
+    g.write("detection", 22, {"x": scores})
+
+
 def write(name, module, example, inputs, **options):
     path = os.path.join(HERE, name + ".onnx")
     torch.onnx.export(module.eval(), example, path, verbose=False, **options)
@@ -236,7 +255,7 @@ def write(name, module, example, inputs, **options):
 
 
 def write_nodes():
-    for k, f in enumerate((write_windows, write_samples, write_sequences, write_indices)):
+    for k, f in enumerate((write_windows, write_samples, write_sequences, write_indices, write_detection)):
         np.random.seed(k)
         f()
 
