@@ -44,12 +44,13 @@ static const struct {
     const char               *text, *names;
 } attribute_types[] = {
     {HAUL__ONNX_INT, "a whole number",
-     "align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode count_include_pad "
-     "detect_negative detect_positive dtype end exclude_outside exclusive fmod group ignore_index input_forget "
-     "interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size linear_before_reset "
-     "noop_with_empty_axes num_groups num_heads num_outputs num_scan_inputs onesided output_datatype output_dtype p "
-     "periodic q_num_heads qk_matmul_output_mode reverse right_window_size rotary_embedding_dim select_last_index "
-     "size softmax_precision sorted spatial start storage_order time_axis to training_mode transA transB upper"},
+     "align_corners allowzero antialias axis batch_axis batch_dims block_size blocksize ceil_mode center_point_box "
+     "count_include_pad detect_negative detect_positive dtype end exclude_outside exclusive fmod group ignore_index "
+     "input_forget interleaved inverse is_causal k keepdims kv_num_heads largest layout left_window_size "
+     "linear_before_reset noop_with_empty_axes num_groups num_heads num_outputs num_scan_inputs onesided "
+     "output_datatype output_dtype p periodic q_num_heads qk_matmul_output_mode reverse right_window_size "
+     "rotary_embedding_dim select_last_index size softmax_precision sorted spatial start storage_order time_axis to "
+     "training_mode transA transB upper"},
     {HAUL__ONNX_FLOAT, "a number",
      "alpha beta bias cubic_coeff_a epsilon extrapolation_value gamma lambd max min momentum ratio scale softcap"},
     {HAUL__ONNX_STRING, "a text",
