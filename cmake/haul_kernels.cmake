@@ -49,7 +49,7 @@ if(NOT result EQUAL 0)
 endif()
 file(GLOB units CONFIGURE_DEPENDS ${HAUL_GENERATED}/kernels/units/*.c)
 if(HAUL_SMALL)
-    list(FILTER units EXCLUDE REGEX "_(f16|bf16|f64)\\.c$")
+    list(FILTER units EXCLUDE REGEX "(_(f16|bf16|f64)|/unsigned_[a-z0-9]+)\\.c$")
 endif()
 
 # The tool leaves files alone whose text stays the same, so a change of host code does not compile the kernels again.
@@ -119,6 +119,10 @@ if(old_processors)
     list(APPEND lean_flags "$<$<STREQUAL:$<TARGET_PROPERTY:HAUL_LEVEL>,base>:-Os>")
 endif()
 set_source_files_properties(${lean} PROPERTIES COMPILE_OPTIONS "${lean_flags}")
+# Dtypes for what other libraries hand over are rare: their code is short.
+set(rare ${units})
+list(FILTER rare INCLUDE REGEX "/unsigned_[a-z0-9]+\\.c$")
+set_source_files_properties(${rare} PROPERTIES COMPILE_DEFINITIONS HAUL_SMALL=1)
 # A unit uses some of the functions of common.h. A loop that clang cannot vectorise although a pragma asks for it is no
 # reason to fail. (A library, as these must follow the -Wall of another one.)
 add_library(haul_kernel_warnings INTERFACE)

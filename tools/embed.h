@@ -78,7 +78,7 @@ void expand_templates(unit_list *units);
 
 /* The dtypes that a kernel is compiled for, by the conditions around it; of two conditions the later one here counts.
  */
-typedef enum dtype_class { ANY, NUMBER, FLOAT, WHOLE, BITWISE, INTEGER, SUM, BITS, ONCE } dtype_class;
+typedef enum dtype_class { ANY, NUMBER, FLOAT, WHOLE, BITWISE, INTEGER, SUM, BITS, UNSIGNED, ONCE } dtype_class;
 
 extern const char *const class_words[];
 

@@ -4,15 +4,17 @@
  * that name. It has n buffers. It is for floats under an #if that asks for IS_FLOAT, for f32 and f64 if that also
  * excludes IS_HALF, for integers and bool under one that asks for !IS_FLOAT, for numbers, or integers then, under one
  * that excludes bool, for the dtypes of sums under one that asks for f32, f64 and i64, for sizes of elements under one
- * that asks for IS_BITS, for bool under one that asks for that, and for all dtypes elsewhere. It has the lanes form
- * (src/backends/cpu/prelude.h) if FOR_ROWS stands in it or in its macro. */
+ * that asks for IS_BITS, for u16, u32 and u64 under one that asks for i16, i32 and i64, for bool under one that asks
+ * for that, and for all dtypes elsewhere. It has the lanes form (src/backends/cpu/prelude.h) if FOR_ROWS stands in it
+ * or in its macro. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "embed.h"
 
-const char *const class_words[] = {"ANY", "NUMBER", "FLOAT", "WHOLE", "BITWISE", "INTEGER", "SUM", "BITS", "ONCE"};
+const char *const class_words[] = {"ANY",     "NUMBER", "FLOAT", "WHOLE",    "BITWISE",
+                                   "INTEGER", "SUM",    "BITS",  "UNSIGNED", "ONCE"};
 
 enum { MAX_DEPTH = 16 };
 
@@ -75,6 +77,8 @@ static dtype_class condition_of(const char *line, size_t size)
         return holds(line, size, "!IS_HALF") ? WHOLE : FLOAT;
     if (holds(line, size, "defined(HAUL_KERNEL_DTYPE_f64) || defined(HAUL_KERNEL_DTYPE_i64)"))
         return SUM;
+    if (holds(line, size, "defined(HAUL_KERNEL_DTYPE_i16) || defined(HAUL_KERNEL_DTYPE_i32)"))
+        return UNSIGNED;
     if (holds(line, size, "!IS_FLOAT"))
         return holds(line, size, "!defined(HAUL_KERNEL_DTYPE_bool)") ? INTEGER : BITWISE;
     if (holds(line, size, "IS_BITS"))

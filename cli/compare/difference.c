@@ -20,6 +20,9 @@ double element_of(haul_dtype dtype, const void *data, int64_t i)
     case HAUL_I32: return ELEMENT(int32_t);
     case HAUL_I16: return ELEMENT(int16_t);
     case HAUL_I8: return ELEMENT(int8_t);
+    case HAUL_U16: return ELEMENT(uint16_t);
+    case HAUL_U32: return ELEMENT(uint32_t);
+    case HAUL_U64: return (double)ELEMENT(uint64_t);
     default: return ELEMENT(uint8_t);
     }
 }

@@ -43,32 +43,45 @@ static const char *results_text(const haul_operation_info *info, char *text)
     return text;
 }
 
+/* Few operations have u16, u32 and u64: a + stands for these. */
+static bool is_unsigned(haul_dtype dtype)
+{
+    return dtype == HAUL_U16 || dtype == HAUL_U32 || dtype == HAUL_U64;
+}
+
 static bool is_any(haul_dtype dtype)
 {
-    return dtype != HAUL_DTYPE_NONE;
+    return dtype != HAUL_DTYPE_NONE && !is_unsigned(dtype);
 }
 
 static bool is_number(haul_dtype dtype)
 {
-    return dtype != HAUL_BOOL;
+    return dtype != HAUL_BOOL && !is_unsigned(dtype);
+}
+
+static bool is_integer(haul_dtype dtype)
+{
+    return haul_dtype_is_integer(dtype) && !is_unsigned(dtype);
 }
 
 static const struct {
     const char *name;
     bool (*has)(haul_dtype dtype);
-} dtype_sets[] = {
-    {"all", is_any}, {"numbers", is_number}, {"floats", haul_dtype_is_float}, {"integers", haul_dtype_is_integer}};
+} dtype_sets[] = {{"all", is_any}, {"numbers", is_number}, {"floats", haul_dtype_is_float}, {"integers", is_integer}};
 
-/* True if the operation's dtypes, which are different ones, make up the whole set. */
-static bool is_set(const haul_operation_info *info, bool (*has)(haul_dtype dtype))
+/* True if the operation's dtypes, which are different ones, make up the whole set; `more` if with u16, u32 and u64. */
+static bool is_set(const haul_operation_info *info, bool (*has)(haul_dtype dtype), bool *more)
 {
-    int size = 0;
+    int size = 0, others = 0;
     for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END; d++)
         size += has((haul_dtype)d);
-    for (int i = 0; i < info->dtype_count; i++)
-        if (!has(info->dtypes[i]))
+    for (int i = 0; i < info->dtype_count; i++) {
+        others += is_unsigned(info->dtypes[i]);
+        if (!has(info->dtypes[i]) && !is_unsigned(info->dtypes[i]))
             return false;
-    return size == info->dtype_count;
+    }
+    *more = others == 3;
+    return size + others == info->dtype_count;
 }
 
 static const char *dtype_names(const haul_operation_info *info, char *text)
@@ -81,9 +94,10 @@ static const char *dtype_names(const haul_operation_info *info, char *text)
 
 static const char *dtypes_text(const haul_operation_info *info, char *text)
 {
+    bool more = false;
     for (size_t i = 0; i < sizeof dtype_sets / sizeof *dtype_sets; i++)
-        if (is_set(info, dtype_sets[i].has))
-            return strcpy(text, dtype_sets[i].name);
+        if (is_set(info, dtype_sets[i].has, &more))
+            return more ? strcat(strcpy(text, dtype_sets[i].name), "+") : strcpy(text, dtype_sets[i].name);
     return dtype_names(info, text);
 }
 

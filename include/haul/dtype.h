@@ -20,13 +20,20 @@ HAUL_BEGIN
     X(F16, f16, 16, 'f')                                                                                               \
     X(BF16, bf16, 16, 'f')                                                                                             \
     X(F32, f32, 32, 'f')                                                                                               \
-    X(F64, f64, 64, 'f')
+    X(F64, f64, 64, 'f')                                                                                               \
+    X(U16, u16, 16, 'u')                                                                                               \
+    X(U32, u32, 32, 'u')                                                                                               \
+    X(U64, u64, 64, 'u')
 
 /* The type of a tensor's elements.
  *
  * HAUL_F16 is IEEE 754's binary16; HAUL_BF16 is the upper half of an HAUL_F32. Host memory holds their elements as
  * uint16_t. Operations read f16 and bf16 operands exactly, compute and sum in f32, and round the result once, to
  * nearest, ties to even.
+ *
+ * HAUL_U16, HAUL_U32 and HAUL_U64 are for what files and other libraries hand over. They are created, copied, cast,
+ * moved, indexed and compared, and they have integer arithmetic and bitwise operations. Operations that convert
+ * integers to f32 convert them, too. Every other operation refuses them, and names dtypes to which they can be cast.
  *
  * - HAUL_DTYPE_NONE: no dtype: an option that is omitted, or the result of a failure
  * - HAUL_BOOL: one byte, 0 or 1
@@ -39,6 +46,9 @@ HAUL_BEGIN
  * - HAUL_BF16: floating, 16 bits, with 8 bits of precision and the range of f32
  * - HAUL_F32: floating, 32 bits; the default of most functions
  * - HAUL_F64: floating, 64 bits
+ * - HAUL_U16: unsigned, 16 bits
+ * - HAUL_U32: unsigned, 32 bits
+ * - HAUL_U64: unsigned, 64 bits
  * - HAUL_DTYPE_END: one more than the last dtype; a size for tables */
 typedef enum haul_dtype {
     HAUL_DTYPE_NONE = 0,
@@ -58,12 +68,13 @@ HAUL_API haul_dtype haul_dtype_parse(const char *name);
 
 HAUL_API int  haul_dtype_bits(haul_dtype dtype);       /* the size of an element in bits; 0 if the dtype is invalid */
 HAUL_API bool haul_dtype_is_float(haul_dtype dtype);   /* true for f16, bf16, f32 and f64 */
-HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* true for u8, i8, i16, i32 and i64, but not bool */
+HAUL_API bool haul_dtype_is_integer(haul_dtype dtype); /* true for u8 to u64 and i8 to i64, but not bool */
 
 /* The dtype to which two operands are converted before an operation combines them. The table is that of the Python
  * array API standard. Where the standard leaves a mix of integer and floating dtypes open, the floating dtype wins, as
- * in PyTorch; u8 with i8 gives i16, and f16 with bf16 gives f32. Returns HAUL_DTYPE_NONE if an argument is not a dtype.
- */
+ * in PyTorch; u8 with i8 gives i16, u16 with i8 or i16 gives i32, u32 with i8, i16 or i32 gives i64, and f16 with bf16
+ * gives f32. Returns HAUL_DTYPE_NONE for u64 with a signed integer, as no dtype has the values of both, and if an
+ * argument is not a dtype. */
 HAUL_API haul_dtype haul_dtype_promote(haul_dtype a, haul_dtype b);
 
 HAUL_END

@@ -78,7 +78,8 @@ HAUL_API haul_status haul_read(const haul_tensor *t, void *out, size_t size);
  * - size: bytes in `data`; exactly haul_tensor_bytes(t) */
 HAUL_API haul_status haul_write(haul_tensor *t, const void *data, size_t size);
 
-/* The value of a tensor with one element, converted. Waits. On failure records the error and returns NaN or 0. */
+/* The value of a tensor with one element, converted. Waits. On failure records the error and returns NaN or
+ * 0. haul_item_i64 returns the bits of a u64, which (uint64_t) converts back. */
 HAUL_API double  haul_item(const haul_tensor *t);
 HAUL_API int64_t haul_item_i64(const haul_tensor *t);
 

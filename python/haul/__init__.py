@@ -16,9 +16,10 @@ from .errors import Error
 _haul._set_exceptions(errors.BY_STATUS)
 
 __version__ = _haul.version()
-bool_, u8, i8, i16, i32, i64, f16, bf16, f32, f64 = _dtype.ALL.values()
+bool_, u8, i8, i16, i32, i64, f16, bf16, f32, f64, u16, u32, u64 = _dtype.ALL.values()
 float16, bfloat16, float32, float64 = f16, bf16, f32, f64
 uint8, int8, int16, int32, int64 = u8, i8, i16, i32, i64
+uint16, uint32, uint64 = u16, u32, u64
 inf, nan, pi, e, newaxis = float("inf"), float("nan"), 3.141592653589793, 2.718281828459045, None
 
 

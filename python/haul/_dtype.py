@@ -33,5 +33,5 @@ class DType:
         return DType, (self.name,)
 
 
-ALL = {name: DType(name) for name in ("bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")}
+ALL = {name: DType(name) for name in ("bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "u16", "u32", "u64")}
 _haul._set_dtypes(ALL)

@@ -14,9 +14,10 @@ from ._haul import Array
 __array_api_version__ = "2024.12"
 bool, uint8, int8, int16, int32, int64, float32, float64 = (haul.bool_, haul.u8, haul.i8, haul.i16, haul.i32, haul.i64, haul.f32,
                                                             haul.f64)
+uint16, uint32, uint64 = haul.u16, haul.u32, haul.u64
 inf, nan, pi, e, newaxis = haul.inf, haul.nan, haul.pi, haul.e, None
 
-_SIGNED, _UNSIGNED, _REAL = ("i8", "i16", "i32", "i64"), ("u8",), ("f32", "f64")
+_SIGNED, _UNSIGNED, _REAL = ("i8", "i16", "i32", "i64"), ("u8", "u16", "u32", "u64"), ("f32", "f64")
 _KINDS = {"bool": ("bool",), "signed integer": _SIGNED, "unsigned integer": _UNSIGNED, "integral": _SIGNED + _UNSIGNED,
           "real floating": _REAL + ("f16", "bf16"), "complex floating": (),
           "numeric": _SIGNED + _UNSIGNED + _REAL + ("f16", "bf16")}
@@ -35,6 +36,8 @@ def astype(x, dtype, /, *, copy=True, device=None):
 def can_cast(from_, to, /):
     from_ = from_.dtype if isinstance(from_, Array) else haul.dtype_name(from_)
     kinds = [[from_ in _KINDS[kind], to in _KINDS[kind]] for kind in ("bool", "integral", "real floating")]
+    if "u64" in (from_, to) and [True, True] in kinds and (from_ in _SIGNED or to in _SIGNED):
+        return False  # they do not promote
     return [True, True] in kinds and haul.dtype_promote(from_, to) == haul.dtype_name(to)
 
 
@@ -82,7 +85,7 @@ def iinfo(type, /):  # noqa: A002
     if dtype not in _KINDS["integral"]:
         raise ValueError(f"iinfo: an integer dtype is expected, not {dtype}")
     bits = haul.dtype_bits(dtype)
-    return iinfo_object(bits, 255, 0, dtype) if dtype == "u8" else iinfo_object(bits, 2**(bits - 1) - 1, -2**(bits - 1), dtype)
+    return iinfo_object(bits, 2**bits - 1, 0, dtype) if dtype in _UNSIGNED else iinfo_object(bits, 2**(bits - 1) - 1, -2**(bits - 1), dtype)
 
 
 # ---- creation ----
@@ -556,7 +559,7 @@ class __array_namespace_info__:
 
     def dtypes(self, *, device=None, kind=None):
         names = {"bool": bool, "uint8": uint8, "int8": int8, "int16": int16, "int32": int32, "int64": int64,
-                 "float32": float32, "float64": float64}
+                 "uint16": uint16, "uint32": uint32, "uint64": uint64, "float32": float32, "float64": float64}
         return {name: dtype for name, dtype in names.items() if kind is None or isdtype(dtype, kind)}
 
 

@@ -115,6 +115,14 @@ static bool measure(nested *n, PyObject *value, int depth, bool first)
     return fine;
 }
 
+static bool fill_u64(PyObject *value, uint64_t *to)
+{
+    PyObject *index = PyNumber_Index(value);
+    *to = index ? PyLong_AsUnsignedLongLong(index) : 0; /* negative numbers are errors, too */
+    Py_XDECREF(index);
+    return !PyErr_Occurred();
+}
+
 /* Second walk. A list that changes meanwhile is noticed: there is room for as many numbers as were counted. */
 static bool fill(nested *n, PyObject *value)
 {
@@ -144,6 +152,8 @@ static bool fill(nested *n, PyObject *value)
     n->bytes += size;
     if (n->dtype == HAUL_I64)
         return haulpy_as_i64(value, "data", to) && haulpy_fits(*(int64_t *)to, n->wanted);
+    if (n->dtype == HAUL_U64)
+        return fill_u64(value, to);
     if (n->dtype == HAUL_BOOL) {
         int truth = PyObject_IsTrue(value);
         *(char *)to = truth > 0;
@@ -182,8 +192,8 @@ static PyObject *from_lists(PyObject *data, haul_dtype dtype, haul_device *devic
         wanted = n.arrays;
     n.dtype = n.wanted = wanted;
     if (wanted != HAUL_BOOL && wanted != HAUL_I64 && wanted != HAUL_F32 && wanted != HAUL_F64)
-        n.dtype = haul_dtype_is_float(wanted) ? HAUL_F64 : HAUL_I64;
-    if (n.kind == 2 && n.dtype == HAUL_I64)
+        n.dtype = haul_dtype_is_float(wanted) ? HAUL_F64 : wanted == HAUL_U64 ? HAUL_U64 : HAUL_I64;
+    if (n.kind == 2 && (n.dtype == HAUL_I64 || n.dtype == HAUL_U64))
         n.dtype = HAUL_F64; /* truncated by the cast, as other floats are */
     if (!(n.data = PyMem_Calloc(n.count + 1, 8)))
         return PyErr_NoMemory();
@@ -214,9 +224,14 @@ static haul_dtype dtype_of_format(const Py_buffer *view)
                : view->itemsize == 4 ? HAUL_I32
                : view->itemsize == 8 ? HAUL_I64
                                      : HAUL_DTYPE_NONE;
+    if (strchr("BHILQN", *format))
+        return view->itemsize == 1   ? HAUL_U8
+               : view->itemsize == 2 ? HAUL_U16
+               : view->itemsize == 4 ? HAUL_U32
+               : view->itemsize == 8 ? HAUL_U64
+                                     : HAUL_DTYPE_NONE;
     switch (*format) {
     case '?': return HAUL_BOOL;
-    case 'B': return HAUL_U8;
     case 'e': return HAUL_F16;
     case 'f': return HAUL_F32;
     case 'd': return HAUL_F64;
@@ -306,6 +321,7 @@ static PyObject *number(haul_dtype dtype, const void *at)
     switch (dtype) {
     case HAUL_BOOL: return PyBool_FromLong(*(const unsigned char *)at);
     case HAUL_I64: return PyLong_FromLongLong(*(const int64_t *)at);
+    case HAUL_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)at);
     case HAUL_F32: return PyFloat_FromDouble((double)*(const float *)at);
     default: return PyFloat_FromDouble(*(const double *)at);
     }
@@ -338,7 +354,7 @@ PyObject *haulpy_to_list(PyObject *self, PyObject *unused)
     if (dtype == HAUL_F16 || dtype == HAUL_BF16)
         read = HAUL_F32;
     else if (haul_dtype_is_integer(dtype))
-        read = HAUL_I64;
+        read = dtype == HAUL_U64 ? HAUL_U64 : HAUL_I64;
     size_t bytes = (size_t)haul_tensor_count(x) * ((size_t)haul_dtype_bits(read) / 8);
     char  *data = PyMem_Malloc(bytes + 1);
     if (!data)
@@ -367,5 +383,7 @@ PyObject *haulpy_item(PyObject *self, PyObject *unused)
     Py_END_ALLOW_THREADS if (haulpy_failed()) return NULL;
     if (dtype == HAUL_BOOL)
         return PyBool_FromLong(integer != 0);
+    if (dtype == HAUL_U64)
+        return PyLong_FromUnsignedLongLong((uint64_t)integer);
     return whole ? PyLong_FromLongLong(integer) : PyFloat_FromDouble(real);
 }

@@ -51,8 +51,10 @@ bool haulpy_as_i64(PyObject *value, const char *what, int64_t *out)
 bool haulpy_fits(int64_t number, haul_dtype dtype)
 {
     const int     bits = haul_dtype_bits(dtype);
-    const int64_t high = dtype == HAUL_U8 ? UINT8_MAX : bits < 64 ? (INT64_C(1) << (bits - 1)) - 1 : INT64_MAX;
-    if (!haul_dtype_is_integer(dtype) || (number <= high && number >= (dtype == HAUL_U8 ? 0 : -high - 1)))
+    const bool    natural = dtype == HAUL_U8 || dtype == HAUL_U16 || dtype == HAUL_U32 || dtype == HAUL_U64;
+    const int     digits = bits - !natural;
+    const int64_t high = digits < 63 ? (INT64_C(1) << digits) - 1 : INT64_MAX;
+    if (!haul_dtype_is_integer(dtype) || (number <= high && number >= (natural ? 0 : -high - 1)))
         return true;
     PyErr_Format(PyExc_OverflowError, "%lld does not fit into %s", (long long)number, haul_dtype_name(dtype));
     return false;
@@ -82,7 +84,8 @@ bool haulpy_as_dtype(PyObject *value, haul_dtype *out)
         if (!*out) {
             PyErr_Clear();
             PyErr_Format(PyExc_ValueError,
-                         "%R is not a dtype of Haul: expected one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
+                         "%R is not a dtype of Haul: expected one of bool, u8, u16, u32, u64, i8, i16, i32, i64, f16, "
+                         "bf16, f32, f64",
                          value);
             return false;
         }

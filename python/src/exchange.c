@@ -225,6 +225,9 @@ static const char *format_of(haul_dtype dtype)
     case HAUL_I16: return "h";
     case HAUL_I32: return "i";
     case HAUL_I64: return "q";
+    case HAUL_U16: return "H";
+    case HAUL_U32: return "I";
+    case HAUL_U64: return "Q";
     case HAUL_F16: return "e";
     case HAUL_F32: return "f";
     case HAUL_F64: return "d";

@@ -32,7 +32,7 @@ static uint32_t accepted(const haul__operation *operation)
     if (!follows)
         return operation->operands[0].accepts;
     if (operation->rule == HAUL__FLOATED && (dtypes & HAUL__ONLY(HAUL_F32)))
-        dtypes |= HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL);
+        dtypes |= HAUL__INTEGERS | HAUL__UNSIGNED | HAUL__ONLY(HAUL_BOOL);
     return dtypes;
 }
 

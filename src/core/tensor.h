@@ -174,10 +174,17 @@ static inline size_t       haul__dtype_size(haul_dtype dtype)
     return (unsigned)dtype < HAUL_DTYPE_END ? haul__dtype_bytes[dtype] : 0;
 }
 
+/* True for u16, u32 and u64, but not u8. Moves, comparisons and integer arithmetic take them. */
+static inline bool haul__is_unsigned(haul_dtype dtype)
+{
+    return dtype == HAUL_U16 || dtype == HAUL_U32 || dtype == HAUL_U64;
+}
+
 /* The dtype in which sums of a floating dtype are kept, ACC in kernel text: f32 for f16 and bf16. */
 haul_dtype haul__sum_dtype(haul_dtype dtype);
 
-/* Kernels receive scalars as the bits of type A: f32 and f64 as they are, f32 for f16 and bf16, i64 for integers. */
+/* Kernels receive scalars as the bits of type A: f32 and f64 as they are, f32 for f16 and bf16, i64 for
+ * integers. Those of u16, u32 and u64 are the signed numbers of the same bits. */
 uint64_t haul__scalar_bits(haul_dtype dtype, double value);
 /* The bits of an element of that value, in the lowest bytes. */
 uint64_t haul__element_bits(haul_dtype dtype, double value);
@@ -188,7 +195,7 @@ bool haul__dtype_holds(haul_dtype dtype, double value);
 haul_status haul__refuse_number(const char *operation, const char *argument, haul_dtype dtype, double value,
                                 const char *fix);
 
-/* The range of integers that a dtype holds exactly. */
+/* The range of integers that a dtype holds exactly; of u64 the part that an int64_t holds. */
 void haul__dtype_range(haul_dtype dtype, int64_t *least, int64_t *most);
 
 /* Fails unless t, the argument of that name, is a tensor. Records an error for NULL and HAUL_NONE, and the carried

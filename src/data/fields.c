@@ -24,6 +24,9 @@ void haul__element_store(haul_dtype dtype, double value, void *out)
     case HAUL_I16: memcpy(out, &(int16_t){(int16_t)value}, 2); break;
     case HAUL_I32: memcpy(out, &(int32_t){(int32_t)value}, 4); break;
     case HAUL_I64: memcpy(out, &(int64_t){(int64_t)value}, 8); break;
+    case HAUL_U16: memcpy(out, &(uint16_t){(uint16_t)value}, 2); break;
+    case HAUL_U32: memcpy(out, &(uint32_t){(uint32_t)value}, 4); break;
+    case HAUL_U64: memcpy(out, &(uint64_t){(uint64_t)value}, 8); break;
     case HAUL_F16:
     case HAUL_BF16: memcpy(out, &(uint16_t){haul__half_encode(dtype, value)}, 2); break;
     case HAUL_F32: memcpy(out, &(float){(float)value}, 4); break;
@@ -38,9 +41,7 @@ static bool can_represent(haul_dtype dtype, double value)
         return true;
     if (dtype == HAUL_BOOL)
         return value == 0 || value == 1;
-    int    bits = haul_dtype_bits(dtype) - (dtype != HAUL_U8);
-    double limit = ldexp(1, bits);
-    return value == floor(value) && value < limit && value >= (dtype == HAUL_U8 ? 0 : -limit);
+    return haul__dtype_holds(dtype, value);
 }
 
 /* ---- checks ---- */

@@ -116,9 +116,7 @@ static bool holds(haul_dtype to, haul_dtype from)
 {
     if (haul_dtype_is_float(to) || to == from || from == HAUL_BOOL)
         return true;
-    if (!haul_dtype_is_integer(to) || !haul_dtype_is_integer(from))
-        return false;
-    return haul_dtype_bits(to) > haul_dtype_bits(from) && to != HAUL_U8;
+    return haul_dtype_is_integer(to) && haul_dtype_is_integer(from) && haul_dtype_promote(from, to) == to;
 }
 
 static haul_status plan_convert(const void *context, haul_field *field)
@@ -139,7 +137,10 @@ static int64_t load_integer(haul_dtype dtype, const uint8_t *in)
     case HAUL_I8: return *(const int8_t *)in;
     case HAUL_I16: return *(const int16_t *)(const void *)in;
     case HAUL_I32: return *(const int32_t *)(const void *)in;
-    case HAUL_I64: return *(const int64_t *)(const void *)in;
+    case HAUL_I64:
+    case HAUL_U64: return *(const int64_t *)(const void *)in; /* its bits */
+    case HAUL_U16: return *(const uint16_t *)(const void *)in;
+    case HAUL_U32: return *(const uint32_t *)(const void *)in;
     default: return *in;
     }
 }
@@ -160,7 +161,9 @@ static void convert_element(haul_dtype from, const uint8_t *in, haul_dtype to, u
         return;
     }
     int64_t value = load_integer(from, in);
-    if (to == HAUL_I64)
+    if (from == HAUL_U64) /* to floats */
+        haul__element_store(to, (double)(uint64_t)value, out);
+    else if (to == HAUL_I64)
         memcpy(out, &value, sizeof value);
     else if (to == HAUL_F32)
         memcpy(out, &(float){(float)value}, sizeof(float)); /* rounded once */

@@ -102,10 +102,10 @@ haul_device *haul_current_device(void)
 haul_status haul__check_dtype(haul_dtype dtype, const haul_device *device, const char *operation)
 {
     if (haul__dtype_size(dtype) == 0)
-        return haul__fail(
-            HAUL_DTYPE, operation, "dtype",
-            "tensors cannot have the dtype %s; use one of bool, u8, i8, i16, i32, i64, f16, bf16, f32, f64",
-            haul_dtype_name(dtype));
+        return haul__fail(HAUL_DTYPE, operation, "dtype",
+                          "tensors cannot have the dtype %s; use one of bool, u8, u16, u32, u64, i8, i16, i32, i64, "
+                          "f16, bf16, f32, f64",
+                          haul_dtype_name(dtype));
     if (dtype == HAUL_F64 && !device->properties.has_f64)
         return haul__fail(HAUL_DTYPE, operation, "dtype", "%s does not support f64; use f32 there", device->name);
     return HAUL_OK;

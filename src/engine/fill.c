@@ -97,6 +97,7 @@ static haul_status compute(haul__call *c)
 HAUL__OPERATION(fill_into) = {
     .name = "haul_fill_into",
     .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(fill_attributes),
     .infer = infer,
     .compute = compute,
@@ -105,6 +106,7 @@ HAUL__OPERATION(fill_into) = {
 HAUL__OPERATION(zero_into) = {
     .name = "haul_zero_into",
     .operands = {{"out", .written = true, .layout = HAUL__ANY_STRIDES}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(fill_attributes),
     .infer = infer,
     .compute = compute,

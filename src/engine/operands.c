@@ -22,11 +22,12 @@ static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
         return "a floating dtype is expected; convert it with haul_cast";
     if (dtypes == HAUL__INTEGERS)
         return "indices are integers: i64, i32 or u8";
-    if (dtypes == (HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL)))
+    if (dtypes == (HAUL__INTEGERS | HAUL__UNSIGNED | HAUL__ONLY(HAUL_BOOL)) ||
+        dtypes == (HAUL__INTEGERS | HAUL__UNSIGNED))
         return "integers are expected; convert it with haul_cast";
     if (dtypes == HAUL__ONLY(HAUL_BOOL))
         return "a bool is expected, as comparisons give";
-    if (dtypes == HAUL__NUMBERS)
+    if ((dtypes | HAUL__UNSIGNED) == (HAUL__NUMBERS | HAUL__UNSIGNED))
         return "numbers are expected; convert it with haul_cast";
     size_t at = 0;
     for (int d = HAUL_DTYPE_NONE + 1; d < HAUL_DTYPE_END && at < size; d++)
@@ -37,10 +38,23 @@ static const char *wanted_text(uint32_t dtypes, char *room, size_t size)
     return room;
 }
 
+/* u16, u32 and u64 for an operation that does not take them. */
+static haul_status refuse_unsigned(const haul__call *c, int i)
+{
+    static const char *const fixes[] = {
+        "u16, u32 and u64 have moves, comparisons and integer arithmetic only; convert it "
+        "with haul_cast to i32, or to i64 if it holds larger numbers",
+        "u16, u32 and u64 have moves, comparisons and integer arithmetic only; convert it "
+        "with haul_cast to i64"};
+    return haul__refuse_dtype(c, i, fixes[c->operands[i]->dtype != HAUL_U16]);
+}
+
 static haul_status check_accepted(const haul__call *c, int i, uint32_t dtypes)
 {
     if (!dtypes || (dtypes >> c->operands[i]->dtype & 1))
         return HAUL_OK;
+    if (haul__is_unsigned(c->operands[i]->dtype))
+        return refuse_unsigned(c, i);
     char room[120];
     return haul__refuse_dtype(c, i, wanted_text(dtypes, room, sizeof room));
 }
@@ -66,20 +80,35 @@ static bool follows_rule(const haul__call *c, int i)
     return !haul__is_none(c->operands[i]) && !haul__operand_spec(c, i)->accepts;
 }
 
-/* What the operands promote to; HAUL_DTYPE_NONE if none follows the rule. */
-static haul_dtype promoted(const haul__call *c)
+haul_dtype haul__promote(const haul__call *c, haul_dtype dtype, int i)
 {
-    haul_dtype dtype = HAUL_DTYPE_NONE;
+    const haul_dtype common = haul_dtype_promote(dtype, c->operands[i]->dtype);
+    if (!common && c->operation->rule == HAUL__FLOATED)
+        return HAUL_F32;
+    if (!common) {
+        char text[100];
+        snprintf(text, sizeof text, "no dtype has the values of %s and %s; convert one of them with haul_cast",
+                 haul_dtype_name(dtype), haul_dtype_name(c->operands[i]->dtype));
+        haul__refuse_dtype(c, i, text);
+    }
+    return common;
+}
+
+/* What the operands promote to; HAUL_DTYPE_NONE if none follows the rule. */
+static haul_status promoted(const haul__call *c, haul_dtype *dtype)
+{
+    *dtype = HAUL_DTYPE_NONE;
     for (int i = 0; i < c->count; i++)
-        if (follows_rule(c, i))
-            dtype = dtype ? haul_dtype_promote(dtype, c->operands[i]->dtype) : c->operands[i]->dtype;
-    return dtype;
+        if (follows_rule(c, i) && !(*dtype = *dtype ? haul__promote(c, *dtype, i) : c->operands[i]->dtype))
+            return haul_error_status();
+    return HAUL_OK;
 }
 
 static haul_status check_rule(const haul__call *c)
 {
+    const uint32_t given = c->operation->dtypes, dtypes = given || c->operation->view ? given : HAUL__ALL;
     for (int i = 0; i < c->count; i++)
-        if (follows_rule(c, i) && check_accepted(c, i, c->operation->dtypes))
+        if (follows_rule(c, i) && check_accepted(c, i, dtypes))
             return haul_error_status();
     return HAUL_OK;
 }
@@ -95,8 +124,8 @@ static haul_status follow_rule(haul__call *c)
             return haul_error_status();
     } else if (operation->rule == HAUL__AS_GIVEN && operation->autocast != HAUL__WIDE) {
         return check_rule(c);
-    } else {
-        dtype = promoted(c);
+    } else if (promoted(c, &dtype)) {
+        return haul_error_status();
     }
     if (dtype && operation->rule == HAUL__FLOATED && !haul_dtype_is_float(dtype))
         dtype = HAUL_F32;

@@ -55,8 +55,10 @@ typedef struct haul__implementations haul__implementations;
 #define HAUL__FLOATS      (HAUL__ONLY(HAUL_F16) | HAUL__ONLY(HAUL_BF16) | HAUL__ONLY(HAUL_F32) | HAUL__ONLY(HAUL_F64))
 #define HAUL__INTEGERS                                                                                                 \
     (HAUL__ONLY(HAUL_U8) | HAUL__ONLY(HAUL_I8) | HAUL__ONLY(HAUL_I16) | HAUL__ONLY(HAUL_I32) | HAUL__ONLY(HAUL_I64))
-#define HAUL__NUMBERS (HAUL__FLOATS | HAUL__INTEGERS)
-#define HAUL__ALL     (HAUL__NUMBERS | HAUL__ONLY(HAUL_BOOL))
+#define HAUL__NUMBERS  (HAUL__FLOATS | HAUL__INTEGERS)
+#define HAUL__ALL      (HAUL__NUMBERS | HAUL__ONLY(HAUL_BOOL))
+#define HAUL__UNSIGNED (HAUL__ONLY(HAUL_U16) | HAUL__ONLY(HAUL_U32) | HAUL__ONLY(HAUL_U64)) /* but not u8 */
+#define HAUL__EVERY    (HAUL__ALL | HAUL__UNSIGNED)
 
 /* How an operand must be laid out in memory. The driver copies an operand that is not. */
 typedef enum haul__layout_rule {
@@ -125,7 +127,7 @@ struct haul__operation {
     haul__operand     operands[HAUL__MAX_OPERANDS];
     haul__result_spec results[HAUL__MAX_RESULTS];
     uint32_t          dtypes; /* allowed dtypes of the operands after the rule was applied, or of the results if
-                               * there are no operands; 0: all */
+                               * there are no operands; 0: HAUL__ALL, and every dtype for views */
     haul__dtype_rule    rule;
     haul__autocast_rule autocast;
     int                 repeat;      /* the described operands repeat in groups of this many; 0: they do not */
@@ -316,6 +318,10 @@ bool haul__wants_channels_last(const haul_tensor *t);
 /* Errors with the usual wording: "x has shape [2,3], but `wanted`", "x is i32, but `wanted`". */
 haul_status haul__refuse_shape(const haul__call *c, int operand, const char *wanted);
 haul_status haul__refuse_dtype(const haul__call *c, int operand, const char *wanted);
+
+/* What a dtype and that of operand i promote to, by haul_dtype_promote or the operation's rule. HAUL_DTYPE_NONE, with
+ * the error recorded, if no dtype has the values of both. */
+haul_dtype haul__promote(const haul__call *c, haul_dtype dtype, int i);
 
 /* True if operand i is present. */
 static inline bool haul__has(const haul__call *c, int i)

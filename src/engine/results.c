@@ -161,6 +161,17 @@ static haul__storage *new_storage(const haul__call *c, const haul_tensor *t)
     return haul__storage_alloc(c->device, bytes, c->operation->name);
 }
 
+/* Operations with operands have checked them. */
+static haul_status check_created(const haul__call *c, haul_dtype dtype)
+{
+    if (c->count || !haul__is_unsigned(dtype) || c->operation->dtypes >> dtype & 1)
+        return HAUL_OK;
+    return haul__fail(HAUL_DTYPE, c->operation->name, "dtype",
+                      "%s does not make tensors of %s; cast one of i64 with "
+                      "haul_cast",
+                      c->operation->name, haul_dtype_name(dtype));
+}
+
 haul_status haul__allocate_results(haul__call *c)
 {
     if (c->view_of >= 0) {
@@ -173,7 +184,7 @@ haul_status haul__allocate_results(haul__call *c)
         haul_tensor *t = c->results[i];
         if (!t || t->storage)
             continue;
-        if (haul__check_dtype(t->dtype, c->device, c->operation->name))
+        if (haul__check_dtype(t->dtype, c->device, c->operation->name) || check_created(c, t->dtype))
             return haul_error_status();
         t->storage = new_storage(c, t);
         if (!t->storage)

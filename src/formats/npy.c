@@ -26,8 +26,8 @@ static const struct {
     const char *code;
     haul_dtype  dtype;
 } codes[] = {
-    {"b1", HAUL_BOOL}, {"u1", HAUL_U8},  {"i1", HAUL_I8},  {"i2", HAUL_I16}, {"i4", HAUL_I32},
-    {"i8", HAUL_I64},  {"f2", HAUL_F16}, {"f4", HAUL_F32}, {"f8", HAUL_F64},
+    {"b1", HAUL_BOOL}, {"u1", HAUL_U8},  {"i1", HAUL_I8},  {"i2", HAUL_I16}, {"i4", HAUL_I32}, {"i8", HAUL_I64},
+    {"f2", HAUL_F16},  {"f4", HAUL_F32}, {"f8", HAUL_F64}, {"u2", HAUL_U16}, {"u4", HAUL_U32}, {"u8", HAUL_U64},
 };
 #define CODES (sizeof codes / sizeof *codes)
 

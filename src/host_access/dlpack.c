@@ -22,7 +22,8 @@ static const struct {
     {HAUL_BOOL, HAUL__DL_BOOL, 8},  {HAUL_U8, HAUL__DL_UINT, 8},      {HAUL_I8, HAUL__DL_INT, 8},
     {HAUL_I16, HAUL__DL_INT, 16},   {HAUL_I32, HAUL__DL_INT, 32},     {HAUL_I64, HAUL__DL_INT, 64},
     {HAUL_F16, HAUL__DL_FLOAT, 16}, {HAUL_BF16, HAUL__DL_BFLOAT, 16}, {HAUL_F32, HAUL__DL_FLOAT, 32},
-    {HAUL_F64, HAUL__DL_FLOAT, 64},
+    {HAUL_F64, HAUL__DL_FLOAT, 64}, {HAUL_U16, HAUL__DL_UINT, 16},    {HAUL_U32, HAUL__DL_UINT, 32},
+    {HAUL_U64, HAUL__DL_UINT, 64},
 };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 

@@ -216,7 +216,9 @@ typedef union element {
     int16_t  i16;
     int32_t  i32;
     int64_t  i64;
-    uint16_t half;
+    uint16_t half, u16;
+    uint32_t u32;
+    uint64_t u64;
     float    f32;
     double   f64;
 } element;
@@ -258,6 +260,9 @@ static int64_t element_integer(haul_dtype dtype, const element *e)
     case HAUL_I16: return e->i16;
     case HAUL_I32: return e->i32;
     case HAUL_I64: return e->i64;
+    case HAUL_U16: return e->u16;
+    case HAUL_U32: return e->u32;
+    case HAUL_U64: return (int64_t)e->u64;
     case HAUL_F16:
     case HAUL_BF16: return truncate(haul__half_decode(dtype, e->half));
     case HAUL_F32: return truncate((double)e->f32);
@@ -275,6 +280,8 @@ double haul_item(const haul_tensor *t)
         return (double)e.f32;
     if (haul__is_half(t->dtype))
         return haul__half_decode(t->dtype, e.half);
+    if (t->dtype == HAUL_U64)
+        return (double)e.u64;
     return t->dtype == HAUL_F64 ? e.f64 : (double)element_integer(t->dtype, &e);
 }
 

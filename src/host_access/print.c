@@ -69,6 +69,8 @@ READ_INTEGER(i8, int8_t)
 READ_INTEGER(i16, int16_t)
 READ_INTEGER(i32, int32_t)
 READ_INTEGER(i64, int64_t)
+READ_INTEGER(u16, uint16_t)
+READ_INTEGER(u32, uint32_t)
 READ_REAL(f32, float)
 READ_REAL(f64, double)
 
@@ -90,7 +92,8 @@ static const struct {
     [HAUL_BOOL] = {.integer = read_u8}, [HAUL_U8] = {.integer = read_u8},   [HAUL_I8] = {.integer = read_i8},
     [HAUL_I16] = {.integer = read_i16}, [HAUL_I32] = {.integer = read_i32}, [HAUL_I64] = {.integer = read_i64},
     [HAUL_F16] = {.real = read_f16},    [HAUL_BF16] = {.real = read_bf16},  [HAUL_F32] = {.real = read_f32},
-    [HAUL_F64] = {.real = read_f64},
+    [HAUL_F64] = {.real = read_f64},    [HAUL_U16] = {.integer = read_u16}, [HAUL_U32] = {.integer = read_u32},
+    [HAUL_U64] = {.integer = read_i64}, /* its bits */
 };
 
 typedef enum notation { WHOLE, FIXED, SCIENTIFIC } notation;
@@ -141,6 +144,8 @@ static void format_element(const picture *p, int64_t i, char *out)
         format_real(readers[dtype].real(p->data, i), p->notation, out);
     else if (dtype == HAUL_BOOL)
         snprintf(out, NUMBER, "%s", readers[dtype].integer(p->data, i) ? "true" : "false");
+    else if (dtype == HAUL_U64)
+        snprintf(out, NUMBER, "%" PRIu64, (uint64_t)readers[dtype].integer(p->data, i));
     else
         snprintf(out, NUMBER, "%" PRId64, readers[dtype].integer(p->data, i));
 }

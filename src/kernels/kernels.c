@@ -19,6 +19,8 @@ haul_dtype haul__kernel_dtype(const haul__kernel_info *info, haul_dtype dtype)
     static const haul_dtype of_size[] = {[1] = HAUL_U8, [2] = HAUL_I16, [4] = HAUL_I32, [8] = HAUL_I64};
     if (info->dtypes == HAUL__KERNEL_BITS)
         return of_size[haul__dtype_size(dtype)];
+    if (haul__is_unsigned(dtype) && info->dtypes != HAUL__KERNEL_ONCE)
+        return of_size[haul__dtype_size(dtype)]; /* the same bits */
     return info->dtypes == HAUL__KERNEL_ONCE ? HAUL_BOOL : dtype;
 }
 
@@ -30,8 +32,11 @@ bool haul__kernel_has(const haul__kernel_info *info, haul_dtype dtype)
         return haul_dtype_is_float(dtype);
     if (info->dtypes == HAUL__KERNEL_WHOLE || info->dtypes == HAUL__KERNEL_SUM)
         return dtype == HAUL_F32 || dtype == HAUL_F64 || (dtype == HAUL_I64 && info->dtypes == HAUL__KERNEL_SUM);
+    if (info->dtypes == HAUL__KERNEL_UNSIGNED)
+        return dtype == HAUL_I16 || dtype == HAUL_I32 || dtype == HAUL_I64;
     if (info->dtypes == HAUL__KERNEL_BITWISE || info->dtypes == HAUL__KERNEL_INTEGER)
-        return haul_dtype_is_integer(dtype) || (dtype == HAUL_BOOL && info->dtypes == HAUL__KERNEL_BITWISE);
+        return (haul_dtype_is_integer(dtype) && !haul__is_unsigned(dtype)) ||
+               (dtype == HAUL_BOOL && info->dtypes == HAUL__KERNEL_BITWISE);
     return haul__kernel_dtype(info, dtype) == dtype && (info->dtypes != HAUL__KERNEL_NUMBER || dtype != HAUL_BOOL);
 }
 

@@ -15,7 +15,8 @@ enum haul__kernel_id {
     HAUL__KERNEL_COUNT
 };
 
-/* The dtypes that a kernel is compiled for. Other dtypes use the kernels of BITS and ONCE, too. */
+/* The dtypes that a kernel is compiled for. Other dtypes use the kernels of BITS and ONCE, too, and u16, u32 and u64
+ * use those of i16, i32 and i64. */
 typedef enum haul__kernel_dtypes {
     HAUL__KERNEL_ANY,
     HAUL__KERNEL_NUMBER,
@@ -23,9 +24,10 @@ typedef enum haul__kernel_dtypes {
     HAUL__KERNEL_WHOLE,   /* f32 and f64 */
     HAUL__KERNEL_BITWISE, /* integers and bool */
     HAUL__KERNEL_INTEGER,
-    HAUL__KERNEL_SUM,  /* f32, f64 and i64, in which sums are computed */
-    HAUL__KERNEL_BITS, /* an integer dtype of each size, for all dtypes of that size: it moves elements */
-    HAUL__KERNEL_ONCE  /* bool, for all dtypes: its buffers have dtypes of their own */
+    HAUL__KERNEL_SUM,      /* f32, f64 and i64, in which sums are computed */
+    HAUL__KERNEL_BITS,     /* an integer dtype of each size, for all dtypes of that size: it moves elements */
+    HAUL__KERNEL_UNSIGNED, /* i16, i32 and i64, for u16, u32 and u64, whose elements these kernels read */
+    HAUL__KERNEL_ONCE      /* bool, for all dtypes: its buffers have dtypes of their own */
 } haul__kernel_dtypes;
 
 typedef struct haul__kernel_info {

@@ -28,6 +28,8 @@ void haul__onnx_set(haul__numbers *n, int64_t i, haul__number value)
                   : n->dtype == HAUL_I8   ? haul__number_of((int8_t)value.i)
                   : n->dtype == HAUL_I16  ? haul__number_of((int16_t)value.i)
                   : n->dtype == HAUL_I32  ? haul__number_of((int32_t)value.i)
+                  : n->dtype == HAUL_U16  ? haul__number_of((uint16_t)value.i)
+                  : n->dtype == HAUL_U32  ? haul__number_of((uint32_t)value.i)
                   : n->dtype == HAUL_BOOL ? haul__number_of(value.i != 0)
                                           : haul__number_of(value.i);
 }
@@ -66,10 +68,13 @@ static haul__number read_one(haul_dtype dtype, const void *elements, int64_t i)
     switch (dtype) {
     case HAUL_F64: return (haul__number){0, ((const double *)elements)[i]};
     case HAUL_F32: return (haul__number){0, (double)((const float *)elements)[i]};
+    case HAUL_U64:
     case HAUL_I64: return haul__number_of(((const int64_t *)elements)[i]);
     case HAUL_I32: return haul__number_of(((const int32_t *)elements)[i]);
     case HAUL_I16: return haul__number_of(((const int16_t *)elements)[i]);
     case HAUL_I8: return haul__number_of(((const int8_t *)elements)[i]);
+    case HAUL_U16: return haul__number_of(((const uint16_t *)elements)[i]);
+    case HAUL_U32: return haul__number_of(((const uint32_t *)elements)[i]);
     default: return haul__number_of(((const uint8_t *)elements)[i]);
     }
 }
@@ -85,7 +90,10 @@ static void write_one(haul_dtype dtype, void *elements, int64_t i, haul__number 
     switch (dtype) {
     case HAUL_F64: ((double *)elements)[i] = value.f; break;
     case HAUL_F32: ((float *)elements)[i] = (float)value.f; break;
+    case HAUL_U64:
     case HAUL_I64: ((int64_t *)elements)[i] = value.i; break;
+    case HAUL_U32: ((uint32_t *)elements)[i] = (uint32_t)value.i; break;
+    case HAUL_U16: ((uint16_t *)elements)[i] = (uint16_t)value.i; break;
     case HAUL_I32: ((int32_t *)elements)[i] = (int32_t)value.i; break;
     case HAUL_I16: ((int16_t *)elements)[i] = (int16_t)value.i; break;
     default: ((uint8_t *)elements)[i] = (uint8_t)value.i; break;

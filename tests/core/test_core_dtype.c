@@ -22,6 +22,8 @@ static void test_dtype__names_sizes_and_kinds(void **state)
         {HAUL_I32, "i32", "int32", 32, false, true},   {HAUL_I64, "i64", "int64", 64, false, true},
         {HAUL_F16, "f16", "float16", 16, true, false}, {HAUL_BF16, "bf16", "bfloat16", 16, true, false},
         {HAUL_F32, "f32", "float32", 32, true, false}, {HAUL_F64, "f64", "float64", 64, true, false},
+        {HAUL_U16, "u16", "uint16", 16, false, true},  {HAUL_U32, "u32", "uint32", 32, false, true},
+        {HAUL_U64, "u64", "uint64", 64, false, true},
     };
     assert_int_equal(sizeof known / sizeof *known, HAUL_DTYPE_END - 1);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -22,7 +22,8 @@ try:
 except ImportError:
     torch = None
 
-DTYPES = ["none", "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+DTYPES = ["none", "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "uint16", "uint32",
+          "uint64"]
 
 
 class Shape(ctypes.Structure):
@@ -100,8 +101,8 @@ def npz_to_haul():
     named = {f"a/{i}\u00e9": array for i, array in enumerate(arrays())}
     named |= {f"f{i}": np.asfortranarray(array) for i, array in enumerate(arrays())}
     named |= {f"b{i}": array.astype(array.dtype.newbyteorder(">")) for i, array in enumerate(arrays())}
-    odd = {"text": np.array(["x"]), "object": np.array([{}]), "u4": np.zeros(2, "u4"), "nine": np.zeros((1,) * 9)}
-    reasons = {"text": "'<U1'", "object": "pickled Python objects", "u4": "'<u4'", "nine": "more than 8 dimensions"}
+    odd = {"text": np.array(["x"]), "object": np.array([{}]), "c8": np.zeros(2, "c8"), "nine": np.zeros((1,) * 9)}
+    reasons = {"text": "'<U1'", "object": "pickled Python objects", "c8": "'<c8'", "nine": "more than 8 dimensions"}
     for save in (np.savez, np.savez_compressed):
         save("a.npz", **named, **odd)
         check_file("a.npz", named, reasons)

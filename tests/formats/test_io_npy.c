@@ -66,7 +66,7 @@ static const struct {
     {"{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "no byte order"},
     {"{'descr': '', 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "byte order"},
     {"{'descr': 4, 'fortran_order': False, 'shape': (1,)}", 4, HAUL_FORMAT, "not a text"},
-    {"{'descr': '<u2', 'fortran_order': False, 'shape': (1,)}", 2, HAUL_DTYPE, "'<u2'"},
+    {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, HAUL_DTYPE, "'<c8'"},
     {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", 8, HAUL_DTYPE, "'<c8'"},
     {"{'descr': '<U5', 'fortran_order': False, 'shape': (1,)}", 20, HAUL_DTYPE, "'<U5'"},
     {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", 4, HAUL_DTYPE, "fields"},
@@ -226,7 +226,8 @@ static void test_io_npy__all_orders_and_versions_are_read(void **state)
 static void test_io_npy__what_is_written_is_read_back(void **state)
 {
     (void)state;
-    static const haul_dtype dtypes[] = {HAUL_BOOL, HAUL_U8, HAUL_I8, HAUL_I16, HAUL_I32, HAUL_I64, HAUL_F32, HAUL_F64};
+    static const haul_dtype dtypes[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,  HAUL_I16, HAUL_I32, HAUL_I64,
+                                        HAUL_F32,  HAUL_F64, HAUL_U16, HAUL_U32, HAUL_U64};
     uint8_t                 bytes[6 * 8], back[6 * 8];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i * 37 + 1);

@@ -9,8 +9,8 @@
 #include "support/datasets.h"
 #include "support/linalg.h"
 
-static const haul_dtype DTYPES[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,  HAUL_I16, HAUL_I32,
-                                    HAUL_I64,  HAUL_F16, HAUL_F32, HAUL_F64};
+static const haul_dtype DTYPES[] = {HAUL_BOOL, HAUL_U8,  HAUL_I8,  HAUL_I16, HAUL_I32, HAUL_I64,
+                                    HAUL_F16,  HAUL_F32, HAUL_F64, HAUL_U16, HAUL_U32, HAUL_U64};
 enum { COUNT = sizeof DTYPES / sizeof *DTYPES };
 
 /* One tensor of each dtype. */

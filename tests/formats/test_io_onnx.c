@@ -160,8 +160,9 @@ static void test_onnx__elements(void **state)
         int        type;
         uint32_t   field;
         haul_dtype dtype;
-    } rows[] = {{2, 5, HAUL_U8},  {3, 5, HAUL_I8},   {5, 5, HAUL_I16},   {6, 5, HAUL_I32},
-                {7, 7, HAUL_I64}, {10, 5, HAUL_F16}, {16, 5, HAUL_BF16}, {9, 5, HAUL_BOOL}};
+    } rows[] = {{2, 5, HAUL_U8},  {3, 5, HAUL_I8},    {5, 5, HAUL_I16},   {6, 5, HAUL_I32},
+                {7, 7, HAUL_I64}, {10, 5, HAUL_F16},  {16, 5, HAUL_BF16}, {9, 5, HAUL_BOOL},
+                {4, 5, HAUL_U16}, {12, 11, HAUL_U32}, {13, 11, HAUL_U64}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int packed = 0; packed < 2; packed++) {
             haul__onnx_model m;

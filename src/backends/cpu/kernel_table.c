@@ -29,6 +29,11 @@
 #define DECLARE_BITWISE(name, level) DECLARE_INTEGER(name, level) DECLARE(name, bool, level)
 #define DECLARE_BITS(name, level)                                                                                      \
     DECLARE(name, u8, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
+#if defined(HAUL_SMALL)
+#define DECLARE_UNSIGNED(name, level)
+#else
+#define DECLARE_UNSIGNED(name, level) DECLARE(name, i16, level) DECLARE(name, i32, level) DECLARE(name, i64, level)
+#endif
 #define DECLARE_ONCE(name, level) DECLARE(name, bool, level)
 
 #ifdef HAUL_HAVE_LEVEL_base
@@ -65,6 +70,12 @@
 #define BITS(name, level)                                                                                              \
     [HAUL_U8] = FN(name, u8, level), [HAUL_I16] = FN(name, i16, level), [HAUL_I32] = FN(name, i32, level),             \
     [HAUL_I64] = FN(name, i64, level)
+#if defined(HAUL_SMALL)
+#define UNSIGNED(name, level) [HAUL_DTYPE_NONE] = NULL
+#else
+#define UNSIGNED(name, level)                                                                                          \
+    [HAUL_I16] = FN(name, i16, level), [HAUL_I32] = FN(name, i32, level), [HAUL_I64] = FN(name, i64, level)
+#endif
 #define ONCE(name, level) [HAUL_BOOL] = FN(name, bool, level)
 
 /* A level's functions; none where it was not built. */

@@ -34,6 +34,10 @@ FUNC F32 cast_odd_f64(F64 v)
     return BITS_F32(back != v && v == v ? down | 1 : bits);
 }
 #endif
+FUNC F32 cast_odd_unsigned(U64 v) /* the last bit stays odd */
+{
+    return v >> 63 ? 2.0f * cast_odd_integer((I64)(v >> 1 | (v & 1))) : cast_odd_integer((I64)v);
+}
 #elif !IS_FLOAT && !defined(HAUL_KERNEL_DTYPE_bool)
 /* Values from 2^CAST_BITS on do not fit, nor do those below -2^CAST_BITS, or 0. */
 #if defined(HAUL_KERNEL_DTYPE_u8)
@@ -44,21 +48,24 @@ enum { CAST_BITS = 8 * (int)sizeof(T) - 1, CAST_HAS_SIGN = 1 };
 #endif
 
 /* An integer of type S as an element of T; halves are f32 until they are stored. Integers wrap around. */
-TEMPLATE(cast_integer, NAME, S)
+TEMPLATE(cast_integer, NAME, S, ODD)
 #if defined(HAUL_KERNEL_DTYPE_bool)
 FUNC T NAME##_of(S x) { return x != 0; }
 #elif IS_HALF
-FUNC F32 NAME##_of(S x) { return cast_odd_integer(x); }
+FUNC F32 NAME##_of(S x) { return ODD(x); }
 #else
 FUNC T NAME##_of(S x) { return (T)x; }
 #endif
 END_TEMPLATE
-EXPAND(cast_integer, cast_bool, I32)
-EXPAND(cast_integer, cast_u8, U8)
-EXPAND(cast_integer, cast_i8, I8)
-EXPAND(cast_integer, cast_i16, I16)
-EXPAND(cast_integer, cast_i32, I32)
-EXPAND(cast_integer, cast_i64, I64)
+EXPAND(cast_integer, cast_bool, I32, cast_odd_integer)
+EXPAND(cast_integer, cast_u8, U8, cast_odd_integer)
+EXPAND(cast_integer, cast_i8, I8, cast_odd_integer)
+EXPAND(cast_integer, cast_i16, I16, cast_odd_integer)
+EXPAND(cast_integer, cast_i32, I32, cast_odd_integer)
+EXPAND(cast_integer, cast_i64, I64, cast_odd_integer)
+EXPAND(cast_integer, cast_u16, U16, cast_odd_integer)
+EXPAND(cast_integer, cast_u32, U32, cast_odd_integer)
+EXPAND(cast_integer, cast_u64, U64, cast_odd_unsigned)
 
 /* The same for a float. Floats truncate towards zero. Out-of-range values become the nearest value and NaN becomes 0,
  * because C leaves both undefined. The bounds are exact in every float type. */
@@ -88,6 +95,8 @@ EXPAND(pack_type, I16)
 EXPAND(pack_type, I32)
 EXPAND(pack_type, I64)
 EXPAND(pack_type, U16)
+EXPAND(pack_type, U32)
+EXPAND(pack_type, U64)
 EXPAND(pack_type, F32)
 #ifdef HAS_F64
 EXPAND(pack_type, F64)
@@ -182,6 +191,9 @@ EXPAND(pointwise1, cast_i8, T, STORE, I8, I8, RAW_LOAD, x, cast_i8_of(x), NEVER,
 EXPAND(pointwise1, cast_i16, T, STORE, I16, I16, RAW_LOAD, x, cast_i16_of(x), NEVER, cast_i16_of(x))
 EXPAND(pointwise1, cast_i32, T, STORE, I32, I32, RAW_LOAD, x, cast_i32_of(x), NEVER, cast_i32_of(x))
 EXPAND(pointwise1, cast_i64, T, STORE, I64, I64, RAW_LOAD, x, cast_i64_of(x), NEVER, cast_i64_of(x))
+EXPAND(pointwise1, cast_u16, T, STORE, U16, U16, RAW_LOAD, x, cast_u16_of(x), NEVER, cast_u16_of(x))
+EXPAND(pointwise1, cast_u32, T, STORE, U32, U32, RAW_LOAD, x, cast_u32_of(x), NEVER, cast_u32_of(x))
+EXPAND(pointwise1, cast_u64, T, STORE, U64, U64, RAW_LOAD, x, cast_u64_of(x), NEVER, cast_u64_of(x))
 #if defined(HAUL_KERNEL_DTYPE_f16)
 EXPAND(pointwise1, cast_f16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x)
 #else
@@ -206,8 +218,21 @@ static const int kernels[HAUL_DTYPE_END] = {
     [HAUL_BOOL] = HAUL__K_cast_bool, [HAUL_U8] = HAUL__K_cast_u8,     [HAUL_I8] = HAUL__K_cast_i8,
     [HAUL_I16] = HAUL__K_cast_i16,   [HAUL_I32] = HAUL__K_cast_i32,   [HAUL_I64] = HAUL__K_cast_i64,
     [HAUL_F16] = HAUL__K_cast_f16,   [HAUL_BF16] = HAUL__K_cast_bf16, [HAUL_F32] = HAUL__K_cast_f32,
-    [HAUL_F64] = HAUL__K_cast_f64,
+    [HAUL_F64] = HAUL__K_cast_f64,   [HAUL_U16] = HAUL__K_cast_u16,   [HAUL_U32] = HAUL__K_cast_u32,
+    [HAUL_U64] = HAUL__K_cast_u64,
 };
+
+/* From floats to u16, u32 and u64. Integers wrap around, so for those it is the same as to signed integers. */
+static int kernel_of(haul_dtype to, haul_dtype from)
+{
+    static const int to_unsigned[HAUL_DTYPE_END] = {
+        [HAUL_F16] = HAUL__K_unsigned_of_f16,
+        [HAUL_BF16] = HAUL__K_unsigned_of_bf16,
+        [HAUL_F32] = HAUL__K_unsigned_of_f32,
+        [HAUL_F64] = HAUL__K_unsigned_of_f64,
+    };
+    return haul__is_unsigned(to) && haul_dtype_is_float(from) ? to_unsigned[from] : kernels[from];
+}
 
 /* One command: the elements of both are in the same order, without gaps. */
 static haul_status copy_bytes(haul_tensor *to, haul_tensor *from, const char *origin)
@@ -275,7 +300,7 @@ haul_status haul__copy_across(haul_tensor *to, haul_tensor *from, const haul__co
     if (to->dtype == from->dtype && haul__is_transpose(&p, device))
         return haul__transpose(device, to, from, &p, note, origin);
     const bool          by_rows = to->dtype == from->dtype && !device->strided;
-    const int           id = by_rows ? HAUL__K_copy_rows : kernels[from->dtype];
+    const int           id = by_rows ? HAUL__K_copy_rows : kernel_of(to->dtype, from->dtype);
     const haul__kernel *kernel = haul__kernel_for(device, id, to->dtype);
     if (!kernel)
         return haul_error_status();

@@ -37,6 +37,7 @@ HAUL__OPERATION(max_with_indices) = {
     .name = "haul_max_with_indices",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(extremes_attributes),
     .compose = compose_max,
 };
@@ -45,6 +46,7 @@ HAUL__OPERATION(min_with_indices) = {
     .name = "haul_min_with_indices",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(extremes_attributes),
     .compose = compose_min,
 };

@@ -304,6 +304,7 @@ HAUL__OPERATION(gather) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES},
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__gather_attributes),
     .infer = infer,
     .compute = compute,

@@ -105,6 +105,7 @@ HAUL__OPERATION(index_copy) = {
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64},
                  {"source", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .attributes_size = HAUL__ATTRIBUTES(rows_attributes),
     .compose = copy,
@@ -127,6 +128,7 @@ HAUL__OPERATION(index_fill) = {
     .name = "haul_index_fill",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}, {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(rows_attributes),
     .compose = fill,
 };

@@ -233,8 +233,9 @@ static haul_status nonzero(haul__call *c)
 
 HAUL__OPERATION(nonzero) = {
     .name = "haul_nonzero",
-    .operands = {{"x", .accepts = HAUL__ALL, .becomes = HAUL_BOOL}},
+    .operands = {{"x", .accepts = HAUL__EVERY, .becomes = HAUL_BOOL}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .not_recorded = true,
     .attributes_size = HAUL__ATTRIBUTES(masks_attributes),
     .compose = nonzero,
@@ -284,6 +285,7 @@ HAUL__OPERATION(take_true) = {
                  {"mask", .accepts = HAUL__ONLY(HAUL_BOOL), .saved_for = HAUL__FOR_0},
                  {"places", .accepts = HAUL__ONLY(HAUL_I64), .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(masks_attributes),
     .infer = take_infer,
     .compute = take_compute,
@@ -331,6 +333,7 @@ HAUL__OPERATION(masked_select) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES},
                  {"mask", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL)}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(masks_attributes),
     .compose = masked_select,
 };
@@ -395,6 +398,7 @@ HAUL__OPERATION(put_true) = {
                  {"places", .accepts = HAUL__ONLY(HAUL_I64), .saved_for = HAUL__FOR_3},
                  {"source"}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .attributes_size = HAUL__ATTRIBUTES(put_attributes),
     .infer = put_infer,
@@ -422,6 +426,7 @@ HAUL__OPERATION(masked_scatter) = {
                  {"mask", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL)},
                  {"source", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .compose = masked_scatter,
 };

@@ -76,6 +76,7 @@ HAUL__OPERATION(repeat_interleave_counts) = {
     .name = "haul_repeat_interleave_counts",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}, {"counts", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(counts_attributes),
     .compose = repeat_counts,
 };

@@ -226,6 +226,7 @@ HAUL__OPERATION(scatter) = {
                  {"index", .accepts = HAUL__INTEGERS, .becomes = HAUL_I64, .saved_for = HAUL__FOR_0 | HAUL__FOR_2},
                  {"source", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .attributes_size = HAUL__ATTRIBUTES(scatter_attributes),
     .infer = infer,

@@ -2,6 +2,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index/index.h"
+#include "ops/pointwise/unsigned.h"
 
 // clang-format off
 /* kernel text begins */
@@ -93,7 +94,10 @@ static search_params params_of(const haul__call *c, haul_tensor *sorted, haul_te
 
 static haul_status compute(haul__call *c)
 {
-    haul_tensor  *sorted = c->operands[SORTED], *values = c->operands[VALUES];
+    haul_tensor *sorted = haul__in_signed_order(c, c->operands[SORTED]);
+    haul_tensor *values = haul__in_signed_order(c, c->operands[VALUES]);
+    if (!sorted || !values)
+        return haul_error_status();
     search_params p = params_of(c, sorted, values);
     p.right = ((const search_attributes *)haul__attributes(c))->right;
     return haul__launch_kernel(c, HAUL__K_search_places, values->dtype, HAUL__OUT(c->results[0]),
@@ -104,6 +108,7 @@ HAUL__OPERATION(searchsorted) = {
     .name = "haul_searchsorted",
     .operands = {{"sorted"}, {"values"}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .not_recorded = true,
     .attributes_size = HAUL__ATTRIBUTES(search_attributes),
@@ -130,6 +135,7 @@ HAUL__OPERATION(bucketize) = {
     .name = "haul_bucketize",
     .operands = {{"x"}, {"edges"}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .not_recorded = true,
     .attributes_size = HAUL__ATTRIBUTES(search_attributes),
@@ -150,7 +156,10 @@ static haul_status contains_infer(haul__call *c)
 
 static haul_status contains_compute(haul__call *c)
 {
-    haul_tensor  *sorted = c->operands[SORTED], *values = c->operands[VALUES];
+    haul_tensor *sorted = haul__in_signed_order(c, c->operands[SORTED]);
+    haul_tensor *values = haul__in_signed_order(c, c->operands[VALUES]);
+    if (!sorted || !values)
+        return haul_error_status();
     search_params p = params_of(c, sorted, values);
     return haul__launch_kernel(c, HAUL__K_search_contains, values->dtype, HAUL__OUT(c->results[0]),
                                HAUL__IN(sorted, values), HAUL__PARAMS(p), .grain = GRAIN);
@@ -160,6 +169,7 @@ HAUL__OPERATION(contains) = {
     .name = "haul_contains",
     .operands = {{"sorted"}, {"values"}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .not_recorded = true,
     .infer = contains_infer,
@@ -180,6 +190,7 @@ HAUL__OPERATION(isin) = {
     .name = "haul_isin",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}, {"of", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .rule = HAUL__PROMOTED,
     .not_recorded = true,
     .compose = isin,

@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/index/index.h"
+#include "ops/pointwise/unsigned.h"
 
 // clang-format off
 /* kernel text begins */
@@ -348,8 +349,12 @@ static haul_status infer(haul__call *c)
 static haul_status compute(haul__call *c)
 {
     const haul__sort_attributes *a = haul__attributes(c);
-    haul_tensor                 *values = c->result_count > 1 ? c->results[0] : NULL;
-    return haul__sort_axis(c, values, c->results[c->result_count - 1], c->operands[0], a->axis, a->descending);
+    haul_tensor                 *x = haul__in_signed_order(c, c->operands[0]);
+    haul_tensor *values = c->result_count > 1 ? c->results[0] : NULL, *sorted = haul__signed_for(c, values);
+    if (!x || (values && !sorted) ||
+        haul__sort_axis(c, sorted, c->results[c->result_count - 1], x, a->axis, a->descending))
+        return haul_error_status();
+    return haul__from_signed_order(c, values, sorted);
 }
 
 static void gradient(haul__gradient *g)
@@ -362,6 +367,7 @@ HAUL__OPERATION(sort) = {
     .name = "haul_sort",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__sort_attributes),
     .infer = infer,
     .compute = compute,
@@ -373,6 +379,7 @@ HAUL__OPERATION(argsort) = {
     .name = "haul_argsort",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"indices"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__sort_attributes),
     .infer = infer,
     .compute = compute,

@@ -9,6 +9,7 @@
 #include "ops/attributes.h"
 #include "ops/index/index.h"
 #include "ops/index/sort.h"
+#include "ops/pointwise/unsigned.h"
 
 // clang-format off
 /* kernel text begins */
@@ -93,12 +94,11 @@ static haul_status take_first(const haul__call *c, haul_tensor *result, haul_ten
     return first ? haul__copy_elements(result, first, c->operation->name) : haul_error_status();
 }
 
-static haul_status sort_first(haul__call *c, const haul__topk_attributes *a)
+static haul_status sort_first(haul__call *c, const haul__topk_attributes *a, haul_tensor *y, haul_tensor *x)
 {
-    haul_tensor *x = c->operands[0], *values = haul__temporary(c, x->dtype, &x->shape);
+    haul_tensor *values = haul__temporary(c, x->dtype, &x->shape);
     haul_tensor *indices = haul__temporary(c, HAUL_I64, &x->shape);
-    if (!values || !indices || haul__sort_axis(c, values, indices, x, a->axis, a->largest) ||
-        take_first(c, c->results[0], values))
+    if (!values || !indices || haul__sort_axis(c, values, indices, x, a->axis, a->largest) || take_first(c, y, values))
         return haul_error_status();
     return take_first(c, c->results[1], indices);
 }
@@ -123,26 +123,31 @@ static void add_dimension(topk_params *p, int64_t dim, int64_t stride)
     p->strides[p->ndim - 1] = stride;
 }
 
-static haul_status compute(haul__call *c)
+static haul_status choose(haul__call *c, haul_tensor *y, haul_tensor *x)
 {
     const haul__topk_attributes *a = haul__attributes(c);
-    haul_tensor                 *x = c->operands[0];
-    if (c->results[0]->count && sorts(c, a, c->results[0]->count / a->k))
-        return sort_first(c, a);
-    topk_params p = {.items = c->results[0]->count / a->k, /* k is not 0, because there are results */
+    if (y->count && sorts(c, a, y->count / a->k))
+        return sort_first(c, a, y, x);
+    topk_params p = {.items = y->count / a->k, /* k is not 0, because there are results */
                      .length = a->length,
                      .k = a->k,
                      .inner = 1,
                      .along = x->shape.ndim ? x->strides[a->axis] : 1,
-                     .offsets = {c->results[0]->offset, c->results[1]->offset, x->offset},
+                     .offsets = {y->offset, c->results[1]->offset, x->offset},
                      .largest = a->largest};
     for (int d = 0; d < x->shape.ndim; d++) {
         if (d != a->axis && x->shape.dims[d] != 1)
             add_dimension(&p, x->shape.dims[d], x->strides[d]);
         p.inner *= d > a->axis ? x->shape.dims[d] : 1; /* part of a product that was checked */
     }
-    return haul__launch_kernel(c, HAUL__K_topk, x->dtype, .outs = c->results, .out_count = 2, HAUL__IN(x),
-                               HAUL__PARAMS(p), .grain = 1 + 4096 / (a->length + 1));
+    return haul__launch_kernel(c, HAUL__K_topk, x->dtype, HAUL__OUT(y, c->results[1]), HAUL__IN(x), HAUL__PARAMS(p),
+                               .grain = 1 + 4096 / (a->length + 1));
+}
+
+static haul_status compute(haul__call *c)
+{
+    haul_tensor *x = haul__in_signed_order(c, c->operands[0]), *y = haul__signed_for(c, c->results[0]);
+    return !x || !y || choose(c, y, x) ? haul_error_status() : haul__from_signed_order(c, c->results[0], y);
 }
 
 static void gradient(haul__gradient *g)
@@ -155,6 +160,7 @@ HAUL__OPERATION(topk) = {
     .name = "haul_topk",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"values"}, {"indices", .saved_for = HAUL__FOR_ALL}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__topk_attributes),
     .kernel = HAUL__K_topk,
     .infer = infer,

@@ -49,6 +49,7 @@ HAUL__OPERATION(windows) = {
     .name = "haul_windows",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(windows_attributes),
     .compose = windows,
 };

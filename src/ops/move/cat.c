@@ -47,7 +47,7 @@ static haul_dtype common_dtype(const haul__call *c)
 {
     haul_dtype dtype = c->operands[0]->dtype;
     for (int i = 1; i < c->count; i++)
-        dtype = haul_dtype_promote(dtype, c->operands[i]->dtype);
+        dtype = dtype ? haul__promote(c, dtype, i) : dtype;
     return dtype;
 }
 
@@ -66,7 +66,7 @@ static haul_status infer_cat(haul__call *c)
 {
     haul_shape             shape = c->operands[0]->shape;
     haul__join_attributes *a = haul__attributes(c);
-    if (haul__call_proper_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
+    if (!common_dtype(c) || haul__call_proper_axis(c, 0, &a->axis) || add_lengths(c, a->axis, &shape))
         return haul_error_status();
     return haul__describe_like(c, 0, common_dtype(c), &shape, c->operands[0]);
 }
@@ -100,6 +100,7 @@ HAUL__OPERATION(cat) = {
     .name = "haul_cat",
     .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .repeat = 1,
     .attributes_size = HAUL__ATTRIBUTES(haul__join_attributes),
     .infer = infer_cat,
@@ -137,7 +138,7 @@ static haul_status infer_stack(haul__call *c)
     haul_shape             shape = {.ndim = x->shape.ndim + 1};
     if (x->shape.ndim == HAUL_MAX_DIMS)
         return haul__refuse_shape(c, 0, "a tensor has at most 8 dimensions");
-    if (haul__axis(a->axis, shape.ndim, c->operation->name, &a->axis) || check_equal(c))
+    if (!common_dtype(c) || haul__axis(a->axis, shape.ndim, c->operation->name, &a->axis) || check_equal(c))
         return haul_error_status();
     for (int d = 0; d < shape.ndim; d++)
         shape.dims[d] = d == a->axis ? c->count : x->shape.dims[d - (d > a->axis)];
@@ -173,6 +174,7 @@ HAUL__OPERATION(stack) = {
     .name = "haul_stack",
     .operands = {{"xs", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .repeat = 1,
     .attributes_size = HAUL__ATTRIBUTES(haul__join_attributes),
     .infer = infer_stack,

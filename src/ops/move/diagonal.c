@@ -68,6 +68,7 @@ HAUL__OPERATION(diagonal_backward) = {
     .name = "haul_diagonal_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
     .results = {{"dx"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(diagonal_attributes),
     .infer = put_infer,
     .compute = put_compute,
@@ -144,6 +145,7 @@ HAUL__OPERATION(diag_embed) = {
     .name = "haul_diag_embed",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(diagonal_attributes),
     .compose = embed,
 };

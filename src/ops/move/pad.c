@@ -154,6 +154,7 @@ HAUL__OPERATION(pad) = {
     .name = "haul_pad",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__pad_attributes),
     .infer = infer,
     .compute = compute,

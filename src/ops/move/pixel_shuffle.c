@@ -71,7 +71,7 @@ static haul_status pixel_unshuffle(haul__call *c)
 }
 
 #define PIXELS                                                                                                         \
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES}}, .results = {{"y"}},                                              \
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES}}, .results = {{"y"}}, .dtypes = HAUL__EVERY,                       \
     .attributes_size = HAUL__ATTRIBUTES(pixel_attributes)
 
 HAUL__OPERATION(pixel_shuffle) = {.name = "haul_pixel_shuffle", PIXELS, .compose = pixel_shuffle};

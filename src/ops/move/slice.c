@@ -75,6 +75,7 @@ HAUL__OPERATION(slice_backward) = {
     .name = "haul_slice_backward",
     .operands = {{"g", .layout = HAUL__ANY_STRIDES}},
     .results = {{"dx"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(put_attributes),
     .infer = infer_put,
     .compute = compute_put,

@@ -100,6 +100,7 @@ HAUL__OPERATION(masked_fill) = {
     .operands = {{"x", .layout = HAUL__ANY_STRIDES},
                  {"mask", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ONLY(HAUL_BOOL), .saved_for = HAUL__FOR_0}},
     .results = {{"y"}},
+    .dtypes = HAUL__EVERY,
     .elementwise = true,
     .attributes_size = HAUL__ATTRIBUTES(haul__masked_fill_attributes),
     .infer = infer,

@@ -13,7 +13,7 @@ static bounds bounds_of(haul_dtype dtype)
 {
     int64_t least, most;
     haul__dtype_range(dtype, &least, &most);
-    return (bounds){(double)least, (double)most + (most < INT64_MAX)};
+    return (bounds){(double)least, dtype == HAUL_U64 ? 0x1p64 : (double)most + (most < INT64_MAX)};
 }
 
 static bool is_whole(double s)
@@ -66,8 +66,9 @@ haul_status haul__check_numbers(const haul__call *c, haul__number_use use, haul_
     if (low >= b.least && high < b.end)
         return HAUL_OK;
     return haul__refuse_number(c->operation->name, "s", dtype, low < b.least ? low : high,
-                               dtype == HAUL_I64 ? "cast the tensor to a floating dtype with haul_cast"
-                                                 : "cast the tensor to a wider dtype with haul_cast");
+                               dtype == HAUL_I64 || dtype == HAUL_U64
+                                   ? "cast the tensor to a floating dtype with haul_cast"
+                                   : "cast the tensor to a wider dtype with haul_cast");
 }
 
 /* x < s, x <= s ... for a whole s: a comparison of integers, which is always true or always false if s is out of
@@ -95,7 +96,7 @@ static haul__number_use fit_comparison(haul__number_use use, bounds b, double *s
     return fit_order(use, b, s);
 }
 
-/* haul__scalar_bits clamps larger values to the largest i64. */
+/* haul__scalar_bits clamps larger values to the largest i64 or u64. */
 static double clip(double s, bounds b)
 {
     return s < b.least ? b.least : s >= b.end ? (b.end < 0x1p63 ? b.end - 1 : b.end) : s;

@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "ops/pointwise/internal.h"
 #include "ops/pointwise/numbers.h"
+#include "ops/pointwise/unsigned.h"
 
 /* ---- gradients: the rows' expressions as functions ---- */
 
@@ -285,8 +286,8 @@ static haul_dtype common_dtype(const haul__call *c)
     const double            s[] = {at.s0, at.s1};
     haul_dtype              dtype = c->operands[0]->dtype;
     if (c->count == 2)
-        dtype = haul_dtype_promote(dtype, c->operands[1]->dtype);
-    if (haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
+        dtype = haul__promote(c, dtype, 1);
+    if (!dtype || haul_dtype_is_float(dtype) || c->operation->rule == HAUL__FLOATED)
         return dtype;
     if (numbers && !haul__numbers_keep_integers(use_of(row), s))
         return takes_floats(row) ? HAUL_F32 : refuse_fraction(c, s[0]);
@@ -320,10 +321,12 @@ static int choose_kernel(const haul__call *c, haul_dtype dtype, double *s)
     haul__number_attributes at = attributes_of(c);
     s[0] = at.s0;
     s[1] = at.s1;
-    if (!c->operation->attributes_size || haul_dtype_is_float(dtype))
-        return c->operation->kernel;
-    haul__number_use use = use_of(form_of(c)->row), fitted = haul__fit_numbers(use, dtype, s);
-    return fitted == use ? c->operation->kernel : comparisons[fitted];
+    int kernel = c->operation->kernel;
+    if (c->operation->attributes_size && !haul_dtype_is_float(dtype)) {
+        haul__number_use use = use_of(form_of(c)->row), fitted = haul__fit_numbers(use, dtype, s);
+        kernel = fitted == use ? kernel : comparisons[fitted];
+    }
+    return haul__is_unsigned(dtype) ? haul__unsigned_kernel(kernel) : kernel;
 }
 
 static haul_status compute(haul__call *c)
@@ -378,13 +381,13 @@ static void gradient(haul__gradient *g)
 #define AUTOCAST_BITWISE     HAUL__KEEP
 #define AUTOCAST_INTEGER     HAUL__KEEP
 /* A scalar makes bool operands integers. */
-#define DTYPES_ANY(size)           HAUL__ALL
-#define DTYPES_NUMBER(size)        ((size) ? HAUL__ALL : HAUL__NUMBERS)
+#define DTYPES_ANY(size)           HAUL__EVERY
+#define DTYPES_NUMBER(size)        ((size) ? HAUL__EVERY : HAUL__EVERY & ~HAUL__ONLY(HAUL_BOOL))
 #define DTYPES_NUMBER_WIDE(size)   DTYPES_NUMBER(size)
 #define DTYPES_FLOAT(size)         HAUL__FLOATS
 #define DTYPES_WIDE(size)          HAUL__FLOATS
-#define DTYPES_BITWISE(size)       (HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL))
-#define DTYPES_INTEGER(size)       ((size) ? HAUL__INTEGERS | HAUL__ONLY(HAUL_BOOL) : HAUL__INTEGERS)
+#define DTYPES_BITWISE(size)       (HAUL__INTEGERS | HAUL__UNSIGNED | HAUL__ONLY(HAUL_BOOL))
+#define DTYPES_INTEGER(size)       (HAUL__INTEGERS | HAUL__UNSIGNED | ((size) ? HAUL__ONLY(HAUL_BOOL) : 0))
 #define RULE_ANY                   HAUL__PROMOTED
 #define RULE_NUMBER                HAUL__PROMOTED
 #define RULE_NUMBER_WIDE           HAUL__PROMOTED

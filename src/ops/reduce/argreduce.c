@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/attributes.h"
+#include "ops/pointwise/unsigned.h"
 
 // clang-format off
 /* kernel text begins */
@@ -133,17 +134,21 @@ static haul_status compute(haul__call *c)
 {
     const haul__kernel_info          *kernel = &haul__kernel_infos[c->operation->kernel];
     const haul__argreduce_attributes *a = haul__attributes(c);
+    haul_tensor                      *x = haul__in_signed_order(c, c->operands[0]);
     argreduce_params                  p;
-    describe(&p, c->operands[0], c->results[0], a->axis);
-    return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernel->columns : c->operation->kernel,
-                               c->operands[0]->dtype, .outs = c->results, .out_count = 1, .ins = c->operands,
-                               .in_count = 1, HAUL__PARAMS(p), .grain = 1 + 32768 / (p.length + 8));
+    if (!x)
+        return haul_error_status();
+    describe(&p, x, c->results[0], a->axis);
+    return haul__launch_kernel(c, p.stride != 1 || p.length <= FEW ? kernel->columns : c->operation->kernel, x->dtype,
+                               .outs = c->results, .out_count = 1, HAUL__IN(x), HAUL__PARAMS(p),
+                               .grain = 1 + 32768 / (p.length + 8));
 }
 
 HAUL__OPERATION(argmax) = {
     .name = "haul_argmax",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__argreduce_attributes),
     .kernel = HAUL__K_argmax,
     .infer = infer,
@@ -155,6 +160,7 @@ HAUL__OPERATION(argmin) = {
     .name = "haul_argmin",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES}},
     .results = {{"index"}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__argreduce_attributes),
     .kernel = HAUL__K_argmin,
     .infer = infer,

@@ -1,6 +1,7 @@
 /* haul_sum, haul_mean, haul_max, haul_min, haul_prod, haul_any, haul_all. */
 #include <math.h>
 
+#include "ops/pointwise/unsigned.h"
 #include "ops/reduce/reduce.h"
 #include "ops/reduce/reductions.h"
 
@@ -92,8 +93,11 @@ static haul_status compute(haul__call *c)
     const haul__reduce_attributes *a = haul__attributes(c);
     if (how->divides && a->each == 0)
         return haul_fill_into(c->results[0], NAN);
-    return haul__reduce(c, how->by, c->results[0], c->operands[0], a->reduced,
-                        how->divides ? HAUL__DIVIDED((double)a->each) : HAUL__AS_IT_IS);
+    haul_tensor *x = haul__in_signed_order(c, c->operands[0]), *y = haul__signed_for(c, c->results[0]);
+    if (!x || !y ||
+        haul__reduce(c, how->by, y, x, a->reduced, how->divides ? HAUL__DIVIDED((double)a->each) : HAUL__AS_IT_IS))
+        return haul_error_status();
+    return haul__from_signed_order(c, c->results[0], y);
 }
 
 /* ---- gradients ---- */
@@ -158,6 +162,7 @@ HAUL__OPERATION(max) = {
     .name = "haul_max",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
     .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &max,
     .infer = infer,
@@ -170,6 +175,7 @@ HAUL__OPERATION(min) = {
     .name = "haul_min",
     .operands = {{"x", .layout = HAUL__ANY_STRIDES, .saved_for = HAUL__FOR_0}},
     .results = {{"y", .saved_for = HAUL__FOR_0}},
+    .dtypes = HAUL__EVERY,
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &min,
     .infer = infer,
@@ -193,7 +199,7 @@ HAUL__OPERATION(prod) = {
 
 HAUL__OPERATION(any) = {
     .name = "haul_any",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ALL, .becomes = HAUL_BOOL}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__EVERY, .becomes = HAUL_BOOL}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &any,
@@ -204,7 +210,7 @@ HAUL__OPERATION(any) = {
 
 HAUL__OPERATION(all) = {
     .name = "haul_all",
-    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__ALL, .becomes = HAUL_BOOL}},
+    .operands = {{"x", .layout = HAUL__ANY_STRIDES, .accepts = HAUL__EVERY, .becomes = HAUL_BOOL}},
     .results = {{"y"}},
     .attributes_size = HAUL__ATTRIBUTES(haul__reduce_attributes),
     .extra = &all,

@@ -4,14 +4,14 @@ unset HAUL_WITHOUT # the list is about what it leaves out
 
 # ---- for people ----
 run 0 ops
-check "a line for softmax" grep -Eq '^softmax +all +yes +exp\(x\) / sum\(exp\(x\)\) along an axis' out
-check "a line for sub" grep -Eq '^sub +numbers +yes +a - b\.' out
-check "a line for lt" grep -Eq '^lt +all +no +True where a is less than b\.' out
+check "a line for softmax" grep -Eq '^softmax +all\+ +yes +exp\(x\) / sum\(exp\(x\)\) along an axis' out
+check "a line for sub" grep -Eq '^sub +numbers\+ +yes +a - b\.' out
+check "a line for lt" grep -Eq '^lt +all\+ +no +True where a is less than b\.' out
 check "no gradients of rows" test "$(grep -c '_backward' out)" -eq 0
 check "no space at the end" test "$(grep -c ' $' out)" -eq 0
 cp out table
 run 0 ops --all
-check "gradients of rows are internal" grep -Eq '^relu_backward +floats +yes +internal: a b$|^relu_backward +all +yes +internal: a b$' out
+check "gradients of rows are internal" grep -Eq '^relu_backward +floats +yes +internal: a b$|^relu_backward +all\+ +yes +internal: a b$' out
 cp out whole
 run 0 ops --names
 check "names of what a program can call" test "$(grep -c '_backward' out)" -eq 0
@@ -27,7 +27,7 @@ check "internal" grep -Eq '^  internal +the library calls it' out
 
 run 0 ops softmax
 check "the full name first" test "$(head -1 out)" = haul_softmax
-check "its dtypes" grep -Eq '^  dtypes +bool u8 i8 i16 i32 i64 f16 bf16 f32 f64$' out
+check "its dtypes" grep -Eq '^  dtypes +bool u8 i8 i16 i32 i64 f16 bf16 f32 f64 u16 u32 u64$' out
 check "differentiable" grep -Eq '^  differentiable +yes$' out
 cp out detail
 run 0 ops haul_softmax
@@ -51,7 +51,7 @@ import json
 import re
 
 FLOATS = ["f16", "bf16", "f32", "f64"]
-NUMBERS = ["u8", "i8", "i16", "i32", "i64"] + FLOATS
+NUMBERS = ["u8", "i8", "i16", "i32", "i64"] + FLOATS + ["u16", "u32", "u64"]
 ALL = ["bool"] + NUMBERS
 listed = json.load(open("ops.json"))
 ops = {o["name"]: o for o in listed}
