@@ -31,23 +31,18 @@ int64_t haul__batch_fastest(const haul__batch_choice *c)
 
 /* ---- what fits ---- */
 
-static haul_status fit_batch(const haul__batch_request *r, int64_t batch, int most_runs, haul__fit_result *out)
+static haul_status fit_batch(const haul__batch_request *r, int64_t batch, haul__fit_result *out)
 {
-    const haul__fit_request request = {.batch = batch,
-                                       .limit = {.bytes = r->limit},
-                                       .recompute = r->recompute,
-                                       .most_runs = r->spill ? 0 : most_runs,
-                                       .start = r->start};
+    const haul__fit_request request = {
+        .batch = batch, .limit = {.bytes = r->limit}, .recompute = r->recompute, .start = r->start};
     return r->spill ? haul__fit_spilling(r->training, &request, out) : haul__fit(r->training, &request, out);
 }
 
-/* *runs becomes the number of dry runs, at least 1; what spills counts as one. */
-static haul_status find_need(const haul__batch_request *r, int64_t batch, int most_runs, haul__batch_need *need,
-                             haul__segments *segments, int *runs)
+static haul_status find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need,
+                             haul__segments *segments)
 {
     haul__fit_result fit;
-    haul_status      status = fit_batch(r, batch, most_runs, &fit);
-    *runs = status || r->spill ? 1 : fit.runs;
+    haul_status      status = fit_batch(r, batch, &fit);
     if (status) {
         haul_error_clear();
         return status;
@@ -63,17 +58,15 @@ static haul_status find_need(const haul__batch_request *r, int64_t batch, int mo
 haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, haul__batch_need *need)
 {
     haul__segments segments;
-    int            runs;
-    return find_need(r, batch, 0, need, &segments, &runs);
+    return find_need(r, batch, need, &segments);
 }
 
-static void find_size(const haul__batch_request *r, int most_runs, haul__batch_sizes *sizes, haul__batch_size *size)
+static void find_size(const haul__batch_request *r, haul__batch_sizes *sizes, haul__batch_size *size)
 {
     haul__segments segments;
-    int            runs;
     *size = (haul__batch_size){.batch = size->batch};
-    const haul_status status = find_need(r, size->batch, most_runs, &size->need, &segments, &runs);
-    sizes->runs += runs;
+    const haul_status status = find_need(r, size->batch, &size->need, &segments);
+    sizes->runs++;
     if (status)
         return;
     sizes->segments = segments;
@@ -89,24 +82,17 @@ static haul__batch_size *known_size(haul__batch_sizes *sizes, int64_t batch)
     return NULL;
 }
 
-/* True if the first dry run of a size may not have the figures of the training that is made. */
-static bool is_rough(const haul__batch_request *r)
-{
-    return !r->spill && (r->recompute || r->training->accumulate > 1);
-}
-
 /* NULL: it was not tried, and neither can be. */
 static const haul__batch_size *try_size(const haul__batch_request *r, haul__batch_sizes *sizes, int64_t batch)
 {
-    const int         most_runs = is_rough(r) ? 1 : 2;
     haul__batch_size *size = known_size(sizes, batch);
     if (size)
         return size;
-    if (sizes->runs + most_runs > HAUL__MOST_BATCH_RUNS)
+    if (sizes->runs == HAUL__MOST_BATCH_RUNS)
         return NULL;
     size = &sizes->items[sizes->count++];
     size->batch = batch;
-    find_size(r, most_runs, sizes, size);
+    find_size(r, sizes, size);
     return size;
 }
 
@@ -157,37 +143,19 @@ static int64_t next_size(const search *s)
     return (int64_t)fmin(fmax(at, least), most);
 }
 
-/* The exact figures of the largest batch, or of one that is a sixteenth smaller. */
-static void confirm(search *s)
-{
-    haul__batch_sizes *sizes = s->sizes;
-    bool               fits = !s->fits.batch || !is_rough(s->r);
-    while (!fits && sizes->runs < HAUL__MOST_BATCH_RUNS) {
-        haul__batch_size *size = known_size(sizes, s->fits.batch);
-        size = size ? size : &sizes->items[sizes->count++];
-        size->batch = s->fits.batch;
-        find_size(s->r, HAUL__MOST_BATCH_RUNS - sizes->runs, sizes, size);
-        fits = size->need.fits;
-        s->fits = fits ? *size : (haul__batch_size){.batch = size->batch - (size->batch + 15) / 16};
-        fits = fits || !s->fits.batch;
-    }
-    if (!fits)
-        s->fits = (haul__batch_size){.batch = 0};
-}
-
 /* A larger batch may need less, because the library computes in another way; so one a quarter larger is tried, too. The
  * dry runs that are left are for the choice and for batches that are timed. */
 int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__batch_sizes *sizes,
                             haul__batch_need *need)
 {
-    const int searched = is_rough(r) ? 8 : 9;
-    search    s = {.r = r, .sizes = sizes, .fails = {.batch = bound}};
+    enum { SEARCHED = 9 };
+    search s = {.r = r, .sizes = sizes, .fails = {.batch = bound}};
     if (bound > 1)
         try_next(&s, bound - 1);
     if (bound > 2 && !s.fits.batch)
         try_next(&s, 1);
     s.same_side = 0;
-    while (s.fits.batch && s.sizes->runs < searched) {
+    while (s.fits.batch && s.sizes->runs < SEARCHED) {
         const int64_t further = s.fits.batch + (s.fits.batch + 3) / 4;
         if (s.fails.batch - s.fits.batch > 1) {
             try_next(&s, next_size(&s));
@@ -200,7 +168,6 @@ int64_t haul__batch_largest(const haul__batch_request *r, int64_t bound, haul__b
             break;
         }
     }
-    confirm(&s);
     *need = s.fits.need;
     return s.fits.batch;
 }

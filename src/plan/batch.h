@@ -25,9 +25,7 @@ haul_status haul__batch_find_need(const haul__batch_request *r, int64_t batch, h
 
 /* The sizes that were tried, and the segments that would run again with them. All zero: none.
  *
- * Each size takes at least one dry run. It takes a second one if its steps as they are may fit although followed ones
- * do not. The largest size takes further ones if the training recomputes or adds up gradients. A size that spills takes
- * a second one that is not counted. */
+ * Each size takes one dry run. A size that spills takes a second one that is not counted. */
 enum {
     HAUL__MOST_BATCH_RUNS = 12,
     HAUL__MOST_BATCH_SIZES = HAUL__MOST_BATCH_RUNS /* so while a dry run is left, there is room for a size */

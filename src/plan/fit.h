@@ -26,10 +26,7 @@ typedef struct haul__fit_request {
     int64_t              batch; /* examples in a mini-batch */
     haul__training_limit limit;
     bool                 recompute; /* choose the segments that run again, for the fastest step within the limit */
-    /* The most dry runs; 0: any number. If none is left for the segments that are chosen, their peak is not known: the
-     * result's is the limit if they keep it by the planner, and else that without recomputation. */
-    int     most_runs;
-    int64_t start; /* of haul__fit_spilling: what the training found in use on the device, in bytes */
+    int64_t              start;     /* of haul__fit_spilling: what the training found in use on the device, in bytes */
 } haul__fit_request;
 
 typedef struct haul__fit_result {
@@ -45,7 +42,6 @@ typedef struct haul__fit_result {
     int64_t              plain_peak; /* the most that the training needs without recomputation, in bytes */
     int64_t              peak;       /* the same with `segments` */
     bool                 follows;    /* it follows its steps */
-    int                  runs;       /* dry runs that were made */
     const char          *unfollowed; /* why it does not, although it would; NULL: it does, or would not */
     haul_estimate_result epoch;      /* from the end of an epoch to the first step of the next one */
     haul_estimate_result steps;      /* HAUL__SPILLED_STEPS steps one after the other, if they spill */
@@ -53,10 +49,10 @@ typedef struct haul__fit_result {
     haul__layers         layers;
 } haul__fit_result;
 
-/* Finds out what a training takes, by one dry run. With .recompute, if it does not fit, the program of that run chooses
- * the segments, and a second run finds out what they take; a third one where that exceeds the limit although a lower
- * one can be met. If followed steps do not fit, or the training adds up gradients, the same for steps as they are. On
- * failure there is nothing to free. */
+/* Finds out what a training takes, by one dry run. With .recompute, if it does not fit, the planner of memory proposes
+ * segments by the program of a step of that run, and steps with them are made in the same run until a choice fits that
+ * fits without none of its segments. If followed steps do not fit, or the training adds up gradients, steps as they are
+ * are tried in it, too. On failure there is nothing to free. */
 haul_status haul__fit(const haul__training *t, const haul__fit_request *r, haul__fit_result *out);
 
 /* The same on a device that spills beyond the limit, which must be one in bytes: also finds out whether that suffices.

@@ -1,9 +1,10 @@
-/* The recorded step of a training: its segments, and what the planner of memory gets of it. */
+/* The step of a training as a program: dry runs that record it, its segments, and what the planner of memory gets. */
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "core/error.h"
 #include "device/speeds.h"
-#include "plan/fit.h"
+#include "plan/fit_run.h"
+#include "record/program.h"
 
 haul_status haul__fit_step_find_segments(haul__fit_step *s, const haul__segments *segments, haul_module *net)
 {
@@ -39,4 +40,68 @@ void haul__fit_step_free(haul__fit_step *s)
     haul__residency_free(&s->residency);
     haul__free(s->segment);
     *s = (haul__fit_step){.segment = NULL};
+}
+
+/* ---- the step as a program ---- */
+
+/* All but the step. */
+static haul_status come_to_third(haul__fit_run *m)
+{
+    const haul__training *t = m->training;
+    haul_status           status = t->build(t->context, m->request->batch, false, &m->objects);
+    if (!status)
+        status = haul__segments_apply(&m->out->segments, m->objects.net);
+    if (!status)
+        status = haul__fit_next(m);
+    if (!status)
+        status = haul__fit_next(m);
+    return status ? status : haul__fit_lead(m);
+}
+
+static haul_status record_third(void *context)
+{
+    haul__fit_run    *m = context;
+    const haul_status status = come_to_third(m);
+    return status ? status : haul__program_record(haul__fit_last_part, m, m->moves, m->program);
+}
+
+haul_status haul__fit_program(const haul__training *t, int64_t batch, const haul__segments *segments, bool moves,
+                              haul_program *out)
+{
+    const haul__fit_request request = {.batch = batch};
+    haul__fit_result        fit = {.segments = *segments};
+    haul__fit_run           m = {.training = t, .request = &request, .out = &fit, .program = out, .moves = moves};
+    haul_estimate_result    all;
+    *out = (haul_program){.operation_count = 0};
+    const haul_status status = haul_estimate(record_third, &m, &all);
+    haul_estimate_free(&all);
+    if (status)
+        haul_program_free(out);
+    return status;
+}
+
+static haul_status record_residency(void *context)
+{
+    haul__fit_run *m = context;
+    haul_status    status = come_to_third(m);
+    if (!status)
+        status = m->training->hold(m->training->context);
+    if (!status && !m->out->segments.count)
+        status = haul__segments_find(m->objects.net, &m->out->segments);
+    return status ? status : haul__fit_record_step(m);
+}
+
+haul_status haul__fit_record(const haul__training *t, int64_t batch, haul__segments *segments, haul__fit_step *out)
+{
+    const haul__fit_request request = {.batch = batch};
+    haul__fit_result        fit = {.segments = *segments};
+    haul__fit_run           m = {.training = t, .request = &request, .out = &fit, .step = out};
+    haul_estimate_result    all;
+    *out = (haul__fit_step){.segment = NULL};
+    const haul_status status = haul_estimate(record_residency, &m, &all);
+    haul_estimate_free(&all);
+    *segments = fit.segments;
+    if (status)
+        haul__fit_step_free(out);
+    return status;
 }

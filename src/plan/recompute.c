@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/numbers.h"
 #include "base/text/list.h"
+#include "core/error.h"
 #include "nn/module.h"
 
 /* ---- finding ---- */
@@ -220,7 +223,9 @@ static haul_status find_lower(haul__segments *p, haul__memory_model *m, int64_t 
     return status;
 }
 
-haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, bool *fits)
+/* Turns on the segments with which a step is fastest and its peak is at most step->limit, by the model. If no choice is
+ * within the limit, those with which the peak is lowest; *fits is false then. */
+static haul_status choose(haul__segments *p, const haul__memory_step *step, bool *fits)
 {
     haul__memory_model m;
     int64_t            peak = 0;
@@ -231,6 +236,216 @@ haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *st
     if (!status && !*fits)
         status = find_lower(p, &m, peak);
     haul__memory_model_free(&m);
+    return status;
+}
+
+/* ---- tries ---- */
+
+/* A choice that was tried, by the bits of its segments. */
+typedef struct tried {
+    uint64_t on;
+    int64_t  peak;
+} tried;
+
+enum { MOST_PROPOSALS = 4, MOST_EXCHANGES = 24, MOST_TRIED = 256 };
+
+typedef struct search {
+    const haul__segments_tries *tries;
+    haul__segments              best;                      /* the choice so far */
+    int64_t                     peak;                      /* its peak */
+    int64_t                     time[HAUL__MOST_SEGMENTS]; /* ps of each segment; HAUL__MEMORY_MOST: not known */
+    tried                       tried[MOST_TRIED];
+    int                         count;
+} search;
+
+static uint64_t bits_of(const haul__segments *p)
+{
+    uint64_t on = 0;
+    for (int i = 0; i < p->count; i++)
+        on |= (uint64_t)p->items[i].on << i;
+    return on;
+}
+
+static haul_status try_choice(search *s, const haul__segments *p, int64_t enough, int64_t *peak)
+{
+    const uint64_t on = bits_of(p);
+    for (int i = 0; i < s->count; i++)
+        if (s->tried[i].on == on) {
+            *peak = s->tried[i].peak;
+            return HAUL_OK;
+        }
+    const haul_status status = s->tries->run(s->tries->context, p, enough, peak);
+    if (!status && s->count < MOST_TRIED)
+        s->tried[s->count++] = (tried){on, *peak};
+    return status;
+}
+
+static bool is_within(const search *s, int64_t peak)
+{
+    return s->tries->limit && peak <= s->tries->limit;
+}
+
+static int64_t time_of(const search *s, const haul__segments *p)
+{
+    int64_t ps = 0;
+    for (int i = 0; i < p->count; i++)
+        ps += p->items[i].on ? smaller(s->time[i], HAUL__MEMORY_MOST / HAUL__MOST_SEGMENTS) : 0;
+    return ps;
+}
+
+static haul_status find_times(search *s, const haul__memory_step *step)
+{
+    haul__memory_model m;
+    for (int i = 0; i < HAUL__MOST_SEGMENTS; i++)
+        s->time[i] = HAUL__MEMORY_MOST;
+    const haul_status status = haul__memory_model_of(step, &m);
+    for (int i = 0; i < m.segment_count && !status; i++) {
+        int64_t *ps = &s->time[m.segments[i].number];
+        *ps = 0;
+        for (int k = m.segments[i].first; k <= m.segments[i].last; k++)
+            *ps += m.time[k];
+    }
+    haul__memory_model_free(&m);
+    return status;
+}
+
+/* Tries a choice as a whole. It remains if it is the first one within the limit, or faster than another one that is, or
+ * if none is and its peak is lower. */
+static haul_status propose(search *s, const haul__segments *p, int64_t *peak)
+{
+    const haul_status status = try_choice(s, p, 0, peak);
+    if (status)
+        return status;
+    const bool fits = is_within(s, *peak), fitted = is_within(s, s->peak);
+    if (fits != fitted ? fits : fits ? time_of(s, p) < time_of(s, &s->best) : *peak < s->peak) {
+        s->best = *p;
+        s->peak = *peak;
+    }
+    return HAUL_OK;
+}
+
+/* What the planner proposes, for lower limits as long as steps exceed its own. */
+static haul_status propose_some(search *s, const haul__memory_step *step)
+{
+    haul__segments    p = s->best;
+    haul__memory_step now = *step;
+    bool              fits = true;
+    int64_t           peak = 0;
+    haul_status       status = HAUL_OK;
+    for (int i = 0; i < MOST_PROPOSALS && fits && !status; i++) {
+        status = choose(&p, &now, &fits);
+        if (!status && haul__segments_count_on(&p))
+            status = propose(s, &p, &peak);
+        if (status || is_within(s, s->peak))
+            return status;
+        now.limit -= smaller(now.limit, larger(peak - s->tries->limit, 1));
+    }
+    return status;
+}
+
+/* All segments if nothing is within the limit yet, and what the planner proposes for limits above its own, which may be
+ * too strict: halves the range up to its peak without recomputation. */
+static haul_status propose_more(search *s, const haul__memory_step *step)
+{
+    enum { HALVINGS = 10 };
+    haul__segments    p = s->best;
+    haul__memory_step now = *step;
+    int64_t           low = step->limit, high = 0, peak = 0;
+    bool              fits;
+    haul_status       status = haul__segments_peak(step, &high);
+    haul__segments_turn_all(&p, true);
+    if (!status && !is_within(s, s->peak))
+        status = propose(s, &p, &peak);
+    for (int i = 0; i < HALVINGS && !status && is_within(s, s->peak) && high - low > 1; i++) {
+        now.limit = low + (high - low) / 2;
+        status = choose(&p, &now, &fits);
+        if (!status)
+            status = propose(s, &p, &peak);
+        *(is_within(s, peak) ? &low : &high) = now.limit;
+    }
+    return status;
+}
+
+/* Takes the choice if it is within the limit. */
+static haul_status take_within(search *s, const haul__segments *p, bool *taken)
+{
+    int64_t           peak;
+    const haul_status status = try_choice(s, p, s->tries->limit, &peak);
+    *taken = !status && is_within(s, peak);
+    if (*taken) {
+        s->best = *p;
+        s->peak = peak;
+    }
+    return status;
+}
+
+/* The segment with the longest time of those that are on and not `done`; -1: none. */
+static int slowest(const search *s, uint64_t done)
+{
+    int best = -1;
+    for (int i = 0; i < s->best.count; i++)
+        if (s->best.items[i].on && !(done >> i & 1) && (best < 0 || s->time[i] > s->time[best]))
+            best = i;
+    return best;
+}
+
+/* Turns off segments without which the peak is within the limit, the slowest ones first, until there is none. */
+static haul_status turn_off(search *s)
+{
+    haul_status status = HAUL_OK;
+    uint64_t    done = 0;
+    for (int i = slowest(s, done); i >= 0 && !status; i = slowest(s, done)) {
+        haul__segments p = s->best;
+        bool           taken;
+        p.items[i].on = false;
+        status = take_within(s, &p, &taken);
+        done = taken ? 0 : done | UINT64_C(1) << i;
+    }
+    return status;
+}
+
+/* Puts a segment that takes less time in the place of one that is on. */
+static haul_status exchange(search *s, int *left, bool *changed)
+{
+    haul_status status = HAUL_OK;
+    uint64_t    done = 0;
+    *changed = false;
+    for (int i = slowest(s, done); i >= 0 && !*changed; i = slowest(s, done)) {
+        for (int k = 0; k<s->best.count && * left> 0 && !*changed && !status; k++) {
+            haul__segments p = s->best;
+            if (p.items[k].on || s->time[k] >= s->time[i])
+                continue;
+            p.items[i].on = false;
+            p.items[k].on = true;
+            --*left;
+            status = take_within(s, &p, changed);
+        }
+        done |= UINT64_C(1) << i;
+    }
+    return status;
+}
+
+haul_status haul__segments_search(haul__segments *p, const haul__memory_step *step, const haul__segments_tries *tries)
+{
+    search *s = haul__malloc(sizeof *s);
+    int     left = MOST_EXCHANGES;
+    bool    changed = true;
+    if (!s)
+        return haul__fail_memory("haul_fit", sizeof *s);
+    *s = (search){.tries = tries, .best = *p, .peak = tries->plain_peak};
+    haul__segments_turn_all(&s->best, false);
+    haul_status status = find_times(s, step);
+    if (!status)
+        status = propose_some(s, step);
+    if (!status)
+        status = propose_more(s, step);
+    while (!status && is_within(s, s->peak) && changed) {
+        status = turn_off(s);
+        if (!status)
+            status = exchange(s, &left, &changed);
+    }
+    *p = s->best;
+    haul__free(s);
     return status;
 }
 

@@ -45,10 +45,21 @@ void haul__segments_take(haul__segments *p, const haul__memory_model *m, const h
 /* The names of those that are on, "layer1.0, layer1.1". What does not fit is cut off. */
 const char *haul__segments_names(const haul__segments *p, char *out, size_t size);
 
-/* Turn on the segments with which a step is fastest and its peak is at most step->limit, by the planner of memory on
- * the program of the step: nothing runs. If no choice is within the limit, as with 0, those with which the peak is
- * lowest; *fits is false then. */
-haul_status haul__segments_choose(haul__segments *p, const haul__memory_step *step, bool *fits);
+/* How the peak of a training with some segments running again is found: by steps in a dry run. */
+typedef struct haul__segments_tries {
+    /* *peak becomes that of the training with the segments that are on. If that is above `enough`, which is not 0, any
+     * number above it suffices. */
+    haul_status (*run)(void *context, const haul__segments *p, int64_t enough, int64_t *peak);
+    void   *context;
+    int64_t limit;      /* bytes; 0: none */
+    int64_t plain_peak; /* bytes, with nothing running again */
+} haul__segments_tries;
+
+/* Turn on segments with which the peak is within the limit. The planner of memory proposes those with which the step is
+ * fastest, on the program of the step; tries find out what they take. Then no segment is on without which the peak is
+ * within the limit, too, and none can be replaced by one that takes less time, in so far as that was tried. If no
+ * choice is within the limit, as with 0, those remain with which the peak is lowest. */
+haul_status haul__segments_search(haul__segments *p, const haul__memory_step *step, const haul__segments_tries *tries);
 
 /* The planner's peak of the step with nothing running again. */
 haul_status haul__segments_peak(const haul__memory_step *step, int64_t *peak);
