@@ -1,11 +1,4 @@
-/* Accepts a certificate only if its placement is allowed, has its cost and keeps the limits, and its bound is proven.
- *
- * The proof: let F be the sum of the shares of a tensor on device d, and w(a) the time of its copy from a, 0 for a = d.
- * If it is made on a, then w(a) * [a user is on d] >= sum of share_u * [u is on d] - max(0, F - w(a)). So users may pay
- * their shares if the producer gets the excess back. Shares of resident memory are limited by its price, and the price
- * of the whole limit is taken off. Then each group chooses for itself, and the sum of the cheapest is a lower bound. */
-#include "plan/verify/verify.h"
-
+/* Accepts a certificate only if its placement is allowed, has its cost and keeps the limits, with a proven bound. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -36,6 +29,7 @@ typedef struct check {
     int64_t       *uses, *use;       /* of all tensors; where the next one's are read to */
     int64_t        price[PRICES][3]; /* device, moment, ps for a KiB */
     int            devices;
+    size_t         before_uses; /* numbers of a tensor */
     const char    *device[DEVICES];
 } check;
 
@@ -75,17 +69,11 @@ static void read_cost(check *c, const json *v, int64_t i)
     }
 }
 
-/* Of a tensor: its own and the times of its copies. */
-static size_t numbers_before_uses(const check *c)
-{
-    return (size_t)(TENSOR + c->devices * (c->devices - 1));
-}
-
 static void read_tensor(check *c, const json *v, int64_t i)
 {
-    const size_t least = numbers_before_uses(c);
+    const size_t least = c->before_uses, count = v->kind == HAUL__JSON_ARRAY && v->count > least ? v->count : least;
     int64_t     *x = c->use, *time = x + TENSOR;
-    if (!haul__numbers(c->out, v, "copies", i, x, v->kind == HAUL__JSON_ARRAY && v->count > least ? v->count : least))
+    if (!haul__numbers(c->out, v, "copies", i, x, count))
         return;
     bool fine = x[0] >= x[1] && x[0] <= x[2] && x[2] < c->operations; /* from <= made <= until */
     for (size_t k = 1; k < v->count; k++)
@@ -114,10 +102,9 @@ static void read_place(check *c, const json *v, int64_t i)
 static void read_price(check *c, const json *v, int64_t i)
 {
     int64_t *x = c->price[i % PRICES];
-    bool     fine =
-        haul__numbers(c->out, v, "prices", i, x, 3) && i < PRICES && x[0] >= 0 && x[0] < c->devices && x[1] >= 0;
-    fine = fine && x[1] < c->operations && x[2] > 0 && c->limit[x[0]] >= 0;
-    fine = fine && x[2] <= HAUL__FIELD_MOST / (c->limit[x[0]] / 1024 + 1);
+    bool     fine = haul__numbers(c->out, v, "prices", i, x, 3) && i < PRICES && x[0] >= 0 && x[0] < c->devices;
+    fine = fine && x[1] >= 0 && x[1] < c->operations && x[2] > 0 && c->limit[x[0]] >= 0 &&
+           x[2] <= HAUL__FIELD_MOST / (c->limit[x[0]] / 1024 + 1);
     c->prices += haul__expect(c->out, fine, "prices", i, "out of range, or its device has no limit");
 }
 
@@ -197,8 +184,7 @@ static int64_t bound_of(check *c)
     int64_t bound = 0;
     for (const tensor *t = c->tensor; t < c->tensor + c->tensors; t++)
         for (int k = 0; k < c->devices * c->devices; k++) {
-            const int     from = k / c->devices, to = k % c->devices;
-            const int64_t excess = t->paid[to] - t->copy[from][to];
+            const int64_t from = k / c->devices, to = k % c->devices, excess = t->paid[to] - t->copy[from][to];
             haul__add(c->out, &c->operation[c->operation[t->made].group].own[from], excess > 0 ? -excess : 0, "shares");
         }
     for (const operation *g = c->operation; g < c->operation + c->operations; g++) {
@@ -215,19 +201,20 @@ static int64_t bound_of(check *c)
 static bool read_graph(check *c, const json *graph)
 {
     const json *copies = haul__field(c->out, graph, "copies", HAUL__JSON_ARRAY);
-    const json *limits = haul__field(c->out, graph, "limits", HAUL__JSON_ARRAY);
     const json *devices = haul__field(c->out, graph, "devices", HAUL__JSON_ARRAY);
     size_t      count = 1;
     c->devices = devices->count >= 2 && devices->count <= DEVICES ? (int)devices->count : 2;
+    c->before_uses = (size_t)(TENSOR + c->devices * (c->devices - 1));
     for (const json *v = copies->child; v; v = v->next)
-        count += v->count + numbers_before_uses(c);
+        count += v->count + c->before_uses;
     c->tensors = (int64_t)copies->count;
     c->operation = haul__calloc((size_t)c->operations + 1, sizeof *c->operation);
     c->tensor = haul__calloc(copies->count + 1, sizeof *c->tensor);
     c->use = c->uses = haul__calloc(count, sizeof *c->uses);
     return haul__expect(c->out, c->operation && c->tensor && c->use, "graph", -1, "there is no memory for it") &&
            each(c, graph, "devices", read_device, c->devices) && each(c, graph, "groups", read_group, c->operations) &&
-           haul__numbers(c->out, limits, "limits", -1, c->limit, (size_t)c->devices) &&
+           haul__numbers(c->out, haul__field(c->out, graph, "limits", HAUL__JSON_ARRAY), "limits", -1, c->limit,
+                         (size_t)c->devices) &&
            each(c, graph, "costs", read_cost, c->operations) && each(c, graph, "copies", read_tensor, -1);
 }
 
@@ -244,8 +231,8 @@ static void check_all(check *c, const json *file)
         check_limit(c, d);
     if (!each(c, file, "prices", read_price, -1) || !each(c, file, "shares", read_share, -1))
         return;
-    const bool fine = bound_ps >= 0 && bound_ps <= cost_ps && bound_of(c) == bound_ps;
-    if (haul__expect(c->out, fine, "bound_ps", -1, "the shares prove another bound"))
+    if (haul__expect(c->out, bound_ps >= 0 && bound_ps <= cost_ps && bound_of(c) == bound_ps, "bound_ps", -1,
+                     "the shares prove another bound"))
         *c->out = (haul__verdict){.cost = cost_ps, .bound = bound_ps};
 }
 
