@@ -36,7 +36,6 @@ static haul_tensor *gradient_in(const haul__map *map, const void *key)
 /* ---- the pass ---- */
 
 typedef struct pass {
-    const char      *operation;
     haul__pass_graph graph;
     size_t           ahead;      /* the first node of which something may be in host memory (return_ahead) */
     bool             may_return; /* a device may have spilled what nodes saved */
@@ -72,7 +71,7 @@ static haul_status accumulate(pass *p, haul__map *map, const void *key, haul_ten
 {
     haul__map_entry *e = haul__map_insert(map, key, is_new);
     if (!e)
-        return haul__fail_memory(p->operation, sizeof *e);
+        return haul__fail_memory(p->graph.operation, sizeof *e);
     if (e->value) {
         gradient = sum(p, e->value, gradient);
         if (haul__failed(gradient))
@@ -119,7 +118,7 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
     if (status || !is_new)
         return status;
     if (!haul__grow(&p->leaves, &p->leaf_capacity, p->leaf_count + 1, sizeof(haul_tensor *)))
-        return haul__fail_memory(p->operation, sizeof(haul_tensor *));
+        return haul__fail_memory(p->graph.operation, sizeof(haul_tensor *));
     p->leaves[p->leaf_count++] = edge->leaf;
     return HAUL_OK;
 }
@@ -128,8 +127,9 @@ static haul_status deliver(pass *p, const haul__edge *edge, haul_tensor *gradien
 static haul_status complete_leaf(pass *p, haul_tensor *leaf, haul__map_entry *e)
 {
     haul_tensor *gradient = e->value;
-    haul_status  status = leaf->hooks ? haul__run_gradient_hooks(leaf->hooks, 0, &gradient, p->operation) : HAUL_OK;
-    const bool   passes_on = !status && p->complete;
+    haul_status  status =
+        leaf->hooks ? haul__run_gradient_hooks(leaf->hooks, 0, &gradient, p->graph.operation) : HAUL_OK;
+    const bool passes_on = !status && p->complete;
     e->value = passes_on ? NULL : gradient;
     return passes_on ? p->complete(leaf, gradient, p->context) : status;
 }
@@ -158,7 +158,7 @@ static haul_status run_node(pass *p, haul__node *node, haul_tensor *const *resul
     if (node->edge_count > MAX_INPUTS_ON_STACK) {
         out = haul__malloc((size_t)node->edge_count * sizeof *out);
         if (!out)
-            return haul__fail_memory(p->operation, (size_t)node->edge_count * sizeof *out);
+            return haul__fail_memory(p->graph.operation, (size_t)node->edge_count * sizeof *out);
     }
     haul_status status = haul__node_gradient(node, results, out);
     if (!status && p->checks)
@@ -233,7 +233,7 @@ static haul_status visit(pass *p, haul__node *node)
         if (e)
             e->value = NULL;
         if (p->hooked && node->hooks && arrived[k] && !status)
-            status = haul__run_gradient_hooks(node->hooks, k, &arrived[k], p->operation);
+            status = haul__run_gradient_hooks(node->hooks, k, &arrived[k], p->graph.operation);
         results[k] = arrived[k] ? arrived[k] : HAUL_NONE;
         any = any || arrived[k];
     }
@@ -243,7 +243,7 @@ static haul_status visit(pass *p, haul__node *node)
     haul_scope scope;
     const bool on = haul__pass_leads(&p->graph, node) && !status;
     if (on)
-        status = haul__scope_open(&scope, p->operation);
+        status = haul__scope_open(&scope, p->graph.operation);
     if (!status && on) {
         status = differentiate(p, node, results);
         haul__scope_close(&scope);
@@ -324,12 +324,12 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
     if (haul__is_none(seed)) {
         if (y->count != 1)
             return haul__fail(
-                HAUL_SHAPE, p->operation, "y",
+                HAUL_SHAPE, p->graph.operation, "y",
                 "y has shape %s; give its gradient, or reduce it to one element with haul_sum or haul_mean",
                 haul__shape_text(&y->shape, have, sizeof have));
         seed = haul_ones_like(y);
     } else if (!haul__shape_equal(&seed->shape, &y->shape)) {
-        return haul__fail(HAUL_SHAPE, p->operation, "seed", "the gradient of y must have y's shape %s, not %s",
+        return haul__fail(HAUL_SHAPE, p->graph.operation, "seed", "the gradient of y must have y's shape %s, not %s",
                           haul__shape_text(&y->shape, want, sizeof want),
                           haul__shape_text(&seed->shape, have, sizeof have));
     }
@@ -337,7 +337,7 @@ static haul_status seed_pass(pass *p, haul_tensor *y, haul_tensor *seed)
     seed = haul__failed(seed) ? NULL : fit(p, seed, &as_edge);
     if (haul__failed(seed))
         return haul_error_status();
-    if (p->checks && haul__check_seed(p->operation, seed))
+    if (p->checks && haul__check_seed(p->graph.operation, seed))
         return haul_error_status();
     return accumulate(p, &p->graph.of_nodes, haul__pass_key(y->node, y->node_result), seed, &is_new);
 }
@@ -362,8 +362,7 @@ static haul_status whole(const haul__pass_request *request)
     haul_status status = haul__scope_open(&scope, request->operation);
     if (status)
         return status;
-    pass p = {.operation = request->operation,
-              .graph = {.operation = request->operation,
+    pass p = {.graph = {.operation = request->operation,
                         .before = haul__node_newest(),
                         .counts = request->complete || haul__has_hooks()},
               .may_return = haul__may_spill(),

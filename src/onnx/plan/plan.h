@@ -40,7 +40,7 @@ typedef struct haul__onnx_plan {
     int                    *drops;  /* the values of each body in the order in which steps drop them */
     haul__onnx_constant    *constants;
     int                     body_count, step_count, value_count, constant_count, input_count, output_count;
-    const haul__onnx_value *input_infos[HAUL_MAX_DIMS]; /* the graph's descriptions of the inputs */
+    const haul__onnx_value *input_infos[HAUL_MAX_ARGUMENTS]; /* the graph's descriptions of the inputs */
 } haul__onnx_plan;
 
 /* The plan of a model, which it takes over, also on failure. NULL on failure: `path` is for the message. */
