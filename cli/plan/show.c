@@ -124,6 +124,15 @@ static void print_times(const study *s)
     print_wrapped(text, 0, 0);
 }
 
+static bool has_limit(const study *s)
+{
+    const haul__place_graph *g = &s->plan->graph;
+    bool                     limited = false;
+    for (int d = 0; d < g->device_count; d++)
+        limited = limited || g->limit[d] > 0;
+    return limited;
+}
+
 static void print_proof(const study *s)
 {
     char          text[300];
@@ -136,8 +145,7 @@ static void print_proof(const study *s)
     else
         snprintf(text, sizeof text,
                  "%s placement takes less than %s (%.1f %% less), if operations and copies follow each other.",
-                 haul__plan_device_count(s->plan) > 2 || s->plan->spread ? "No" : "Within the limits no",
-                 text_of(&t, bound), 100 * plan_gap(cost, bound));
+                 has_limit(s) ? "Within the limits no" : "No", text_of(&t, bound), 100 * plan_gap(cost, bound));
     print_wrapped(text, 0, 0);
 }
 

@@ -237,8 +237,8 @@ static const option what_if_rows[] = {
     {.group = "Ranks",
      .name = "overlap",
      OPTION_FLAG_AT(what_if_options, ranks.overlap),
-     .help = "Exchange gradients in buckets of 25 MiB while the backward pass computes. Without it they are exchanged "
-             "after the pass. haul train exchanges buckets of 4 MiB during the pass"},
+     .help = "Exchange gradients in buckets of 4 MiB while the backward pass computes, as haul train does. Without it "
+             "they are exchanged after the pass"},
     {.group = "Output", .name = "json", OPTION_FLAG_AT(what_if_options, json), .help = "Print one JSON object instead"},
 };
 

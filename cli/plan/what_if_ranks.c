@@ -12,9 +12,10 @@
 #include "cli/shared/terminal.h"
 #include "cli/train/pieces/pieces.h"
 #include "cli/train/planner.h"
+#include "parallel/flat.h"
 #include "plan/ranks.h"
 
-enum { PIECES = 8, BUCKET = 25 << 20 /* bytes */, LATENCY_NS = 10000, LABEL = 18, COLUMN = 10 };
+enum { PIECES = 8, LATENCY_NS = 10000, LABEL = 18, COLUMN = 10 };
 
 /* ---- options ---- */
 
@@ -114,7 +115,7 @@ static haul_status predict(const table *t, const haul_program *program, column *
                                          .per_host = (int)t->options->per_host,
                                          .rate = t->options->rate,
                                          .latency_ns = t->options->latency_ns,
-                                         .bucket = t->options->overlap ? BUCKET : INT64_MAX,
+                                         .bucket = t->options->overlap ? haul__flat_bucket_bytes : INT64_MAX,
                                          .overlaps = t->options->overlap};
     prospect                  alone;
     haul_status               status = haul__ranks_predict(&request, &c->step);

@@ -42,6 +42,9 @@ import json
 p = json.load(open("out"))
 assert p["peak_bytes"]["cuda:0"] <= 30e6 and p["peak_bytes"]["cuda:1"] <= 30e6, p["peak_bytes"]
 END
+run 0 plan "${step[@]}" --memory-limit 30M
+tr -s ' \n' ' ' <out >line
+check "the bound is one within the limits" grep -q "Within the limits no placement takes less than" line
 run 4 plan "${step[@]}" --memory-limit cpu=1M,cuda:0=1M,cuda:1=2M
 complains 'fits the limits of 1000000, 1000000 and 2000000 bytes'
 run 2 plan "${step[@]}" --allow spill
