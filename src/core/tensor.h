@@ -20,19 +20,21 @@ typedef struct haul__use {
 
 /* The last write and the reads since, one per stream. Guarded by `lock`. Streams that complete at once (the CPU's) are
  * not recorded here. */
-#define HAUL__MAX_READS 4
-typedef struct haul__uses {
+#define HAUL__MAX_READS 8
+typedef struct haul__uses haul__uses;
+struct haul__uses {
     atomic_bool lock;
     atomic_bool any; /* false: nothing is recorded, so no lock is needed */
     atomic_bool
          away;   /* the elements are in host memory (memory/spill/spill.c); guarded by the lock of device/residency.h */
     bool copied; /* host memory has a copy of the current elements (memory/spill/spill.c); guarded by `lock` */
-    atomic_int fixed; /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
-    uint64_t   last;  /* when it was last allocated or used by a command, by haul__residency_clock */
-    haul__use  write;
-    int        read_count;
-    haul__use  reads[HAUL__MAX_READS];
-} haul__uses;
+    atomic_int  fixed; /* > 0: the elements stay; so many recordings and calls (memory/scratch.c) rely on it */
+    uint64_t    last;  /* when it was last allocated or used by a command, by haul__residency_clock */
+    haul__uses *whole; /* of a part of a block: the block's, in which all uses count as reads; NULL: a whole */
+    haul__use   write;
+    int         read_count;
+    haul__use   reads[HAUL__MAX_READS];
+};
 
 /* Where a kernel finds a buffer: the backend's handle, and a host address if the host can see it (else NULL). */
 typedef struct haul__buffer {

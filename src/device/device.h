@@ -144,6 +144,8 @@ bool        haul__use_done(haul__use use);
 haul_status haul__use_wait_host(haul__use use, const char *origin);
 haul_status haul__use_wait_stream(haul__stream *waiter, haul__use use, const char *origin);
 void        haul__uses_init(haul__uses *uses);
+/* The next command that writes the memory of `uses` comes after the uses in `before`, too. */
+void haul__uses_follow(haul__uses *uses, haul__uses *before);
 /* True if all of `uses` are known to be reached, without waiting. Queries the device if possible. */
 bool haul__uses_reached(haul__uses *uses);
 /* True if the last write is known to be done. */

@@ -325,11 +325,9 @@ static bool add_read(haul__uses *uses, haul__use use)
     return true;
 }
 
-void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
+static void mark(haul__uses *uses, haul__use use, bool write)
 {
     const uint64_t now = atomic_load_explicit(&haul__residency_clock, memory_order_relaxed);
-    if (!uses || !use.stream)
-        return;
     HAUL__ASSERT(use.ticket > 0); /* 4 */
     for (bool added = false; !added;) {
         haul__use first = {0};
@@ -355,6 +353,24 @@ void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
             haul__spin_unlock(&uses->lock);
         }
     }
+}
+
+/* A write of a part does not wait for other parts, so it does not replace their uses. */
+void haul__uses_mark(haul__uses *uses, haul__use use, bool write)
+{
+    if (!uses || !use.stream)
+        return;
+    mark(uses, use, write);
+    if (uses->whole)
+        mark(uses->whole, use, false);
+}
+
+void haul__uses_follow(haul__uses *uses, haul__uses *before)
+{
+    haul__use earlier[1 + HAUL__MAX_READS];
+    const int count = uses == before ? 0 : pending(before, true, earlier);
+    for (int i = 0; i < count; i++)
+        mark(uses, earlier[i], false);
 }
 
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin)

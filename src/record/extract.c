@@ -26,6 +26,7 @@ typedef struct extract {
     int64_t             *of_store; /* of the program's stores: their number in the log */
     haul__arena_item    *items;    /* of the program's stores; times are numbers of operations */
     bool                *constant; /* of the program's stores; none is without `apart` */
+    bool                *crosses;  /* of the program's stores: a copy to or from another device uses its place */
     int64_t             *groups;   /* of the program's stores: the store in whose place it is, or itself */
 } extract;
 
@@ -34,6 +35,7 @@ static void free_extract(extract *x)
     haul__free(x->of_store);
     haul__free(x->items);
     haul__free(x->groups);
+    haul__free(x->crosses);
 }
 
 static haul_status make_room(extract *x)
@@ -45,12 +47,13 @@ static haul_status make_room(extract *x)
     x->items = haul__calloc(stores, sizeof *x->items);
     x->groups = haul__calloc(stores, sizeof *x->groups);
     x->constant = haul__calloc(stores, sizeof *x->constant);
+    x->crosses = haul__calloc(stores, sizeof *x->crosses);
     x->out->operations = haul__calloc(calls, sizeof *x->out->operations);
     x->out->values = haul__calloc(values, sizeof *x->out->values);
     x->out->stores = haul__calloc(stores, sizeof *x->out->stores);
     x->out->memory = haul__calloc(HAUL__MAX_DEVICES, sizeof *x->out->memory);
-    if (x->stores && x->of_store && x->items && x->groups && x->constant && x->out->operations && x->out->values &&
-        x->out->stores && x->out->memory)
+    if (x->stores && x->of_store && x->items && x->groups && x->constant && x->crosses && x->out->operations &&
+        x->out->values && x->out->stores && x->out->memory)
         return HAUL_OK;
     return haul__fail_memory(operation, values * sizeof *x->out->values);
 }
@@ -377,8 +380,71 @@ static bool is_planned(const extract *x, int64_t store, const haul_device *devic
     return in_arena(x, store, device) && !x->constant[store] && !s->within && !(x->apart && s->outlives);
 }
 
+/* Marks the places that a copy between devices reads or writes. */
+static void find_crossings(extract *x)
+{
+    for (int64_t number = 0; number < x->out->operation_count; number++) {
+        const haul_program_operation *o = &x->out->operations[number];
+        const haul__program_call     *c = &x->log->calls[x->order->items[number].call];
+        const haul_program_value     *values = x->out->values + o->value;
+        const int                     count = o->operand_count + c->result_count;
+        const haul_device            *device = NULL;
+        bool                          crosses = false;
+        for (int i = 0; i < count; i++) {
+            const haul_device *here = values[i].store < 0 ? device : x->out->stores[values[i].store].device;
+            crosses = crosses || (device && here != device);
+            device = here;
+        }
+        for (int i = 0; i < count && crosses; i++)
+            if (values[i].store >= 0)
+                x->crosses[x->groups[values[i].store]] = true;
+    }
+}
+
+/* A copy of the items in which those that copies between devices use are needed for `more` operations before and after
+ * their times. */
+static void widen(const extract *x, const haul_device *device, int64_t more, haul__arena_item *items)
+{
+    const int64_t end = x->out->operation_count;
+    size_t        number = 0;
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        if (!is_planned(x, i, device) || x->groups[i] != i)
+            continue;
+        haul__arena_item *item = &items[number++];
+        if (x->crosses[i]) {
+            item->first = item->first > more ? item->first - more : 0;
+            item->last = end - item->last > more ? item->last + more : end;
+        }
+    }
+}
+
+/* Streams of copies run ahead of devices that compute, and behind them, unless memory holds them back. So places that
+ * copies use are free later and taken earlier, where that makes the arena little larger. Gives the items offsets. */
+static haul_status plan_apart(const extract *x, haul_program_memory *m, haul__arena_item *items, size_t count)
+{
+    enum { SHARE = 8 };
+    haul__arena_item *wide = haul__malloc((count + 1) * sizeof *wide);
+    int64_t           least, bytes = 0, more = x->out->operation_count;
+    const int64_t     most = m->arena_bytes + m->arena_bytes / SHARE;
+    if (!wide)
+        return haul__fail_memory(operation, count * sizeof *wide);
+    for (bool found = false; more > 1 && !found && bytes >= 0; more /= 2) {
+        memcpy(wide, items, count * sizeof *wide);
+        widen(x, m->device, more, wide);
+        bytes = haul__arena_plan(wide, count, haul__device_part_alignment(m->device), &least);
+        found = bytes >= 0 && bytes <= most;
+        if (found) {
+            memcpy(items, wide, count * sizeof *wide);
+            m->arena_bytes = bytes;
+        }
+    }
+    haul__free(wide);
+    return bytes < 0 ? haul__fail_memory(operation, count * sizeof *wide) : HAUL_OK;
+}
+
 static haul_status plan_arena(extract *x, haul_program_memory *m)
 {
+    haul_status       status = HAUL_OK;
     size_t            count = 0;
     haul__arena_item *items = haul__malloc((size_t)(x->out->store_count + 1) * sizeof *items);
     if (!items)
@@ -387,6 +453,8 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
         if (is_planned(x, i, m->device) && x->groups[i] == i)
             items[count++] = x->items[i];
     m->arena_bytes = haul__arena_plan(items, count, haul__device_part_alignment(m->device), &m->least_bytes);
+    if (m->arena_bytes >= 0 && x->apart && x->out->memory_count > 1)
+        status = plan_apart(x, m, items, count);
     count = 0;
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_planned(x, i, m->device) && x->groups[i] == i)
@@ -398,7 +466,7 @@ static haul_status plan_arena(extract *x, haul_program_memory *m)
         HAUL__ASSERT(x->out->stores[i].offset < 0 || x->out->stores[i].device != m->device ||
                      x->out->stores[i].offset + x->out->stores[i].bytes <= m->arena_bytes);
     haul__free(items);
-    return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : HAUL_OK;
+    return m->arena_bytes < 0 ? haul__fail_memory(operation, count * sizeof *items) : status;
 }
 
 /* The most bytes in blocks after an allocation of the range. */
@@ -422,6 +490,7 @@ static haul_status plan_memory(extract *x)
     for (int64_t i = 0; i < x->out->store_count; i++)
         if (is_inside(x, i) && !x->out->stores[i].pinned)
             memory_of(x->out, x->out->stores[i].device);
+    find_crossings(x);
     for (int i = 0; i < x->out->memory_count && !status; i++) {
         x->out->memory[i].eager_peak_bytes = eager_peak(x, x->out->memory[i].device);
         status = plan_arena(x, &x->out->memory[i]);

@@ -20,6 +20,7 @@
 #include "record/follow/blocks.h"
 #include "record/follow/chain.h"
 #include "record/follow/device_chain.h"
+#include "record/follow/places.h"
 #include "record/follow/variant.h"
 
 /* ---- memory ---- */
@@ -115,13 +116,12 @@ static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
     return HAUL_OK;
 }
 
-/* All stores of an arena share the record of its uses, because they share its bytes. */
-static haul_status place(haul__inside *s, const haul__storage *arena)
+static haul_status place(haul__inside *s, const haul__storage *arena, bool apart)
 {
     haul__storage *own = &s->own;
     HAUL__ASSERT(s->offset >= 0 && (size_t)(s->offset + s->bytes) <= arena->bytes && arena->device == s->device);
     haul__inside_embed(s);
-    own->uses = arena->uses;
+    haul__place_uses(s, arena, apart);
     own->planned = arena->planned;
     if (arena->planned)
         return HAUL_OK;
@@ -287,6 +287,8 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
     const bool is_placed = v->generation == arenas->generation + 1 && had_blocks == v->in_blocks;
     if (status || (is_placed && ((v->settled && v->early_placed) || !v->moved_count)))
         return status;
+    v->apart = is_placed ? v->apart : haul__places_apart(v, arenas);
+    haul__places_forget(v);
     for (size_t i = 0; i < v->inside_count && !status; i++) {
         haul__inside *s = &v->insides[i];
         if (s->in_block)
@@ -296,7 +298,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
         else if (s->early && !v->settled)
             status = take_apart(s);
         else if (s->offset >= 0 && (!is_placed || s->early))
-            status = place(s, arena_of(arenas, s->device)->storage);
+            status = place(s, arena_of(arenas, s->device)->storage, v->apart);
     }
     v->early_placed = v->settled;
     v->generation = status ? 0 : arenas->generation + 1;
@@ -515,7 +517,12 @@ static haul_status compute_in_module(run *x, const haul__replayed *r)
 
 static haul_status run_call(run *x, const haul__replayed *r)
 {
-    const haul_status status = compute_in_module(x, r);
+    haul_status status = HAUL_OK;
+    const int   count = r->chain < 0 ? 1 : x->v->chains[r->chain].count;
+    for (int i = 0; i < count && !status; i++)
+        status = haul__places_make(x->v, &r[i]);
+    if (!status)
+        status = compute_in_module(x, r);
     x->has_moved = x->has_moved || r->moved;
     return x->scratch.refuses && (x->scratch.missed || x->watch->refused) ? refuse_frozen(x, r) : status;
 }
@@ -631,7 +638,9 @@ static void note_steady(haul__variant *v)
 haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool frozen)
 {
     haul_scope  scope;
-    haul_status status = haul__scope_open(&scope, "haul_recording_run");
+    haul_status status = haul__places_begin(v, arenas);
+    if (!status)
+        status = haul__scope_open(&scope, "haul_recording_run");
     if (status)
         return status;
     run x = {.v = v, .scope = &scope, .scratch.refuses = frozen, .watch = haul__alloc_watch_now()};

@@ -9,6 +9,7 @@
 #include "engine/node.h"
 #include "record/extract.h"
 #include "record/follow/chain.h"
+#include "record/follow/places.h"
 
 /* A log, and where it went. */
 typedef struct completion {
@@ -474,6 +475,7 @@ void haul__variant_free(haul__variant *v)
     for (size_t i = 0; i < v->outside_count; i++)
         haul__object_release(v->outsides[i].prepared);
     haul__object_release(v->marker);
+    haul__places_free(v);
     for (size_t i = 0; v->chains && i < v->chain_count; i++)
         haul__chain_free(&v->chains[i]);
     void *arrays[] = {v->entries, v->references,       v->made,     v->results,   v->leaf_changes,

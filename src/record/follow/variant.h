@@ -133,6 +133,7 @@ typedef struct haul__arena {
     haul_device   *device;
     int64_t        bytes;
     haul__storage *storage; /* NULL: not allocated yet */
+    const void    *ran;     /* the variant that used it last (follow/places.h); NULL: none */
 } haul__arena;
 
 typedef struct haul__arenas {
@@ -158,6 +159,17 @@ typedef struct haul__store_use {
 
 typedef struct haul__chain haul__chain; /* follow/chain.h */
 
+/* The bytes of an arena from the end of the segment before on, and the uses of the store that had them last. */
+typedef struct haul__segment {
+    int64_t     end;
+    haul__uses *uses;
+} haul__segment;
+
+typedef struct haul__segments {
+    haul__segment *items;
+    size_t         count, room;
+} haul__segments;
+
 typedef struct haul__variant {
     haul__entry          *entries;
     haul__reference      *references;
@@ -177,9 +189,10 @@ typedef struct haul__variant {
     haul__program_module *modules; /* of the calls */
     int                  *moved;   /* the calls that move, in the order in which the program makes them */
     haul__chain          *chains;
-    haul__store_use      *uses;       /* of the calls, one after the other; NULL: not listed yet */
-    size_t               *first_use;  /* of each call, and their end */
-    haul__arenas          needed;     /* without memory */
+    haul__store_use      *uses;                        /* of the calls, one after the other; NULL: not listed yet */
+    size_t               *first_use;                   /* of each call, and their end */
+    haul__arenas          needed;                      /* without memory */
+    haul__segments        segments[HAUL__MAX_DEVICES]; /* of the arenas `needed` (follow/places.h) */
     uint64_t              generation; /* of the arenas in which its stores are, + 1; 0: they have no places */
     size_t      entry_count, reference_count, made_count, result_count, leaf_change_count, form_count, gradient_count;
     size_t      entry_room, reference_room, made_room, result_room, leaf_change_room, form_room, gradient_room;
@@ -187,6 +200,7 @@ typedef struct haul__variant {
     size_t      scratch_count, moved_count, use_count, chain_count;
     uint64_t    position;  /* of the first call of the run (memory/spill/next_use.h) */
     bool        in_blocks; /* so are some of its stores */
+    bool        apart;     /* its stores have records of uses of their own (follow/places.h) */
     int         leaf_count;
     uint32_t    base;         /* added to the numbers of values */
     haul__node *marker;       /* the graph of results through which a gradient flows */

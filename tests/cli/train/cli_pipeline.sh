@@ -65,6 +65,29 @@ assert overlap("six") >= 0.6, overlap("six")
 assert step_ms("six") < 0.95 * step_ms("one"), (step_ms("six"), step_ms("one"))
 END
 
+# ---- steps that are followed ----
+# Places in an arena are used again. A copy waits for the commands that used its places, and not for all others.
+first='conv1=sim:h200,relu1=sim:h200,pool1=sim:h200'
+second='conv2=sim:h200:1,relu2=sim:h200:1,pool2=sim:h200:1,fc*=sim:h200:1,relu3=sim:h200:1,relu4=sim:h200:1'
+net=(--model simplecnn --data shapes:2048 --batch 512 --workers 1 --epochs 2 --device sim:h200 --place "$first,$second")
+for parts in 1 4; do
+    run 0 train "${net[@]}" --pipeline $parts --run followed$parts
+    run 0 train "${net[@]}" --pipeline $parts --eager --run eager$parts
+    check "the same weights, $parts parts" cmp -s followed$parts/weights.safetensors eager$parts/weights.safetensors
+done
+check "devices overlap as in steps by themselves" "$HAUL_PYTHON" - <<'END'
+import json
+
+
+def step_ms(name):
+    return [e for e in map(json.loads, open(f"{name}/log.jsonl")) if e["event"] == "done"][0]["step_ms"]
+
+
+for parts, most in ((1, 1.005), (4, 1.05)):
+    times = [step_ms(f"{kind}{parts}") for kind in ("followed", "eager")]
+    assert times[0] <= most * times[1], (parts, times)
+END
+
 # ---- a split that is found ----
 run 0 train --model simplecnn --data shapes:4096 --batch 2048 --workers 0 --epochs 1 --devices cpu,sim:laptop-4g,sim:jetson --pipeline 4 --run found
 check "it was tried against each device alone" grep -Eq '^chosen  all on sim:laptop-4g:0; .* a step in a short run, [0-9.]+ ms split as planned' out
