@@ -2,6 +2,7 @@
  * divide by zero, exact remainders, dtypes of results, bounds in the wrong order.
  *
  * ctest: cuda */
+#include "base/hostile.h"
 #include "support/into.h"
 
 enum { COUNT = 6 };
@@ -204,7 +205,8 @@ static void numbers_of_gradients(haul_device *device)
         haul_transfer_stats_reset();
         assert_int_equal(haul_backward(y), HAUL_OK);
         assert_int_equal(haul_transfer_stats_get(&stats), HAUL_OK);
-        assert_int_equal(stats.h2d_count + stats.d2h_count + stats.d2d_count, 0);
+        if (!haul__is_hostile(HAUL__HOSTILE_SPILLS)) /* copies of spilled tensors count */
+            assert_int_equal(stats.h2d_count + stats.d2h_count + stats.d2d_count, 0);
         assert_ptr_equal(haul_current_device(), haul_cpu());
         assert_ptr_equal(haul_tensor_device(haul_tensor_grad(x)), device);
     }
