@@ -52,7 +52,7 @@ static void expect_filled(haul__spill_part *p, int64_t pages, char with)
     }
 }
 
-/* A larger free part is cut, and what is left of it is a part for others. */
+/* A larger free part is cut, and its rest is a part for others. */
 static void test_spill_file__cuts_parts(void **state)
 {
     (void)state;
