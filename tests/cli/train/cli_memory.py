@@ -44,7 +44,7 @@ def last(events, name):
 def values(events):
     """All that a training computes."""
     skip = {"time", "elapsed", "seconds", "wait_seconds", "images_per_second", "step_ms", "limit_bytes", "peak_bytes", "step_peak_bytes",
-            "spilled_bytes", "spilled_to_file_bytes", "waits", "followed", "eager_steps", "unfollowed", "h2d_bytes", "d2h_bytes", "transfers"}
+            "rank_peak_bytes", "spilled_bytes", "spilled_to_file_bytes", "waits", "followed", "eager_steps", "unfollowed", "h2d_bytes", "d2h_bytes", "transfers"}
     return [{k: v for k, v in e.items() if k not in skip} for e in events if e["event"] in ("batch", "epoch", "done")]
 
 
