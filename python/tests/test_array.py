@@ -52,7 +52,7 @@ class Making(unittest.TestCase):
         with self.assertRaises(ValueError):
             haul.array(nested)
         with self.assertRaises(ValueError):
-            haul.array([1], dtype="u16")
+            haul.array([1], dtype="u128")
         with self.assertRaises(haul.errors.DeviceError):
             haul.array([1], device="cuda:99")
 

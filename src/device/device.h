@@ -198,6 +198,9 @@ static inline const haul__kernel *haul__kernel_known(const haul_device *device, 
     return atomic_load_explicit(&device->kernels[(size_t)id * HAUL_DTYPE_END + dtype], memory_order_acquire);
 }
 
+/* Compiles the kernel of a unit, and reports it by the name `shown`. The caller holds the device's kernels_lock. */
+haul_status haul__kernel_compile(haul_device *device, const haul__unit *unit, const char *shown, haul__kernel *kernel);
+
 /* The slots of a device's kernels: one for each id and dtype. */
 size_t haul__kernel_slots(void);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/system/clock.h"
 #include "device/device.h"
 #include "events/events.h"
 
@@ -38,15 +37,10 @@ static haul_status compile(entry *e, const char *name, const char *shown)
 {
     char       *unit = haul__format("%s %p", name, (void *)e); /* units of one name would be one program */
     haul_status status = unit ? HAUL_OK : haul__fail_memory(shown, strlen(name));
-    if (!status && haul__fault_point(HAUL__FAULT_COMPILE))
-        status = haul__fail(HAUL_BACKEND, shown, NULL, "%s refused to compile (a fault injected by a test)",
-                            e->device->name);
-    if (!status) {
-        const int64_t start = haul__now_ns();
-        status = e->device->backend->compile(
-            e->device, &(haul__unit){.name = unit, .text = e->text, .kernel = name, .dtype = e->dtype}, &e->kernel);
-        haul__driver_called(e->device, shown, "was compiled", 0, start);
-    }
+    if (!status)
+        status = haul__kernel_compile(e->device,
+                                      &(haul__unit){.name = unit, .text = e->text, .kernel = name, .dtype = e->dtype},
+                                      shown, &e->kernel);
     haul__free(unit);
     snprintf(e->kernel.name, sizeof e->kernel.name, "%s", shown);
     return status;

@@ -28,6 +28,20 @@ static haul_status hostile_compiler(const haul_device *device, const char *kerne
     return haul__fail(HAUL_BACKEND, kernel, NULL, "%s refused to compile (" HAUL__HOSTILE_REFUSAL ")", device->name);
 }
 
+haul_status haul__kernel_compile(haul_device *device, const haul__unit *unit, const char *shown, haul__kernel *kernel)
+{
+    if (haul__fault_point(HAUL__FAULT_COMPILE))
+        return haul__fail(HAUL_BACKEND, shown, NULL, "%s refused to compile (a fault injected by a test)",
+                          device->name);
+    if (hostile_compiler(device, shown))
+        return haul_error_status();
+    const int64_t     start = haul__now_ns();
+    const haul_status status = device->backend->compile(device, unit, kernel);
+    if (!device->backend->precompiled)
+        compiled(device, shown, unit->dtype, status, start);
+    return status;
+}
+
 /* Compiles a kernel. The caller holds the device's kernels_lock. */
 static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
 {
@@ -41,22 +55,13 @@ static haul__kernel *compile(haul_device *device, int id, haul_dtype dtype)
         haul__fail_memory(info->kernel, sizeof *kernel);
         return NULL;
     }
-    if (haul__fault_point(HAUL__FAULT_COMPILE))
-        status = haul__fail(HAUL_BACKEND, info->kernel, NULL, "%s refused to compile (a fault injected by a test)",
-                            device->name);
-    if (!status)
-        status = hostile_compiler(device, info->kernel);
-    if (!status && !device->backend->precompiled) {
+    if (!device->backend->precompiled) {
         unit.text = text = haul__kernel_unit_text(id);
         if (!text)
             status = haul__fail_memory(info->kernel, 0);
     }
-    if (!status) {
-        int64_t start = haul__now_ns();
-        status = device->backend->compile(device, &unit, kernel);
-        if (!device->backend->precompiled)
-            compiled(device, info->kernel, dtype, status, start);
-    }
+    if (!status)
+        status = haul__kernel_compile(device, &unit, info->kernel, kernel);
     haul__free(text);
     if (status) {
         haul__free(kernel);

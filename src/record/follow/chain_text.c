@@ -394,10 +394,10 @@ static bool fits(writer *w, const haul__chain_call *parts, int count, int total,
     return fill_params(w);
 }
 
-haul_status haul__chain_text(const haul__chain_call *parts, int count, haul__chain_kernel *out, int *taken)
+haul_status haul__chain_text(const haul__chain_call *parts, int count, int most, haul__chain_kernel *out, int *taken)
 {
     writer w;
-    for (*taken = count; *taken > 0 && !fits(&w, parts, *taken, count, out);)
+    for (*taken = most; *taken > 0 && !fits(&w, parts, *taken, count, out);)
         --*taken;
     if (!*taken)
         return HAUL_OK;

@@ -27,9 +27,9 @@ typedef struct haul__chain_kernel {
     char        *text;
 } haul__chain_kernel;
 
-/* Writes the kernel of as many of the `count` last parts of a chain, from the first of them on, as one kernel has
- * buffers and parameters for. `*taken` becomes their number; it is 0 if the first alone is too many. The caller must
- * haul__free the text. */
-haul_status haul__chain_text(const haul__chain_call *parts, int count, haul__chain_kernel *out, int *taken);
+/* Writes the kernel of as many of the `count` last parts of a chain, from the first of them on and up to `most`, as one
+ * kernel has buffers and parameters for. `*taken` becomes their number; it is 0 if the first alone is too many. The
+ * caller must haul__free the text. */
+haul_status haul__chain_text(const haul__chain_call *parts, int count, int most, haul__chain_kernel *out, int *taken);
 
 #endif

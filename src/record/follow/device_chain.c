@@ -77,12 +77,51 @@ static bool is_used_elsewhere(const haul__variant *v, size_t first, int count, c
 
 /* ---- kernels ---- */
 
-static haul_status add_group(haul__device_chain *chain, haul_device *device, int first)
+static const haul__inside *inside_of(const haul__variant *v, const haul__storage *storage)
+{
+    for (size_t i = 0; i < v->inside_count; i++)
+        if (v->insides[i].storage == storage && v->insides[i].offset >= 0)
+            return &v->insides[i];
+    return NULL;
+}
+
+static bool share_bytes(const haul__variant *v, const haul_tensor *a, const haul_tensor *b)
+{
+    const haul__inside *one = inside_of(v, a->storage), *other = inside_of(v, b->storage);
+    return one && other && one != other && one->device == other->device && one->offset < other->offset + other->bytes &&
+           other->offset < one->offset + one->bytes;
+}
+
+/* A result that a later kernel of the chain reads may have the place of one that was read before it, because single
+ * operations follow each other. Within a kernel they do not: one thread would write what another one has not read. */
+static bool disturbs_itself(const haul__variant *v, const haul__chain_kernel *kernel)
+{
+    for (int w = 0; w < kernel->write_count; w++)
+        for (int i = 0; i < kernel->buffer_count; i++)
+            if (share_bytes(v, kernel->buffers[w], kernel->buffers[i]))
+                return true;
+    return false;
+}
+
+static haul_status write_text(const haul__device_chain *chain, const haul__variant *v, int first,
+                              haul__chain_kernel *out, int *taken)
+{
+    const int count = chain->count - first;
+    for (int most = count;; most = *taken - 1) {
+        const haul_status status = haul__chain_text(chain->parts + first, count, most, out, taken);
+        if (status || *taken < 2 || !disturbs_itself(v, out))
+            return status;
+        haul__free(out->text);
+        out->text = NULL;
+    }
+}
+
+static haul_status add_group(haul__device_chain *chain, const haul__variant *v, haul_device *device, int first)
 {
     static const char  name[] = "fusion";
     haul__chain_group *group = &chain->groups[chain->group_count++];
     int                taken = 0;
-    const haul_status  status = haul__chain_text(chain->parts + first, chain->count - first, &group->call, &taken);
+    const haul_status  status = write_text(chain, v, first, &group->call, &taken);
     group->first = first;
     group->count = taken > 1 ? taken : 1;
     if (!status && taken > 1)
@@ -104,7 +143,7 @@ haul_status haul__device_chain_compile(haul__device_chain *chain, const haul__va
         chain->parts[i].leaves = !is_of_step(v, storage) || is_used_elsewhere(v, first, chain->count, storage);
     }
     for (int at = 0; at < chain->count && !status;) {
-        status = add_group(chain, v->calls[first].device, at);
+        status = add_group(chain, v, v->calls[first].device, at);
         at += chain->groups[chain->group_count - 1].count;
     }
     if (status) {
