@@ -113,8 +113,7 @@ void bench_line(const char *label, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    printf("  %-*s", INDENT - 2, label);
-    print_wrapped(text, INDENT, INDENT);
+    print_labelled(2, INDENT, label, text);
 }
 
 void bench_progress(const char *device, const char *what)

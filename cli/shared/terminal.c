@@ -172,6 +172,12 @@ void print_wrapped(const char *text, int column, int indent)
     wrap(stdout, output_room(), text, column, indent);
 }
 
+void print_labelled(int margin, int indent, const char *name, const char *text)
+{
+    printf("%*s%-*s", margin, "", indent - margin, name);
+    print_wrapped(text, indent, indent);
+}
+
 void complain_wrapped(const char *before, const char *text)
 {
     enum { INDENT = 2 };

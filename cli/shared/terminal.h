@@ -47,6 +47,8 @@ int text_columns(const char *text);
 /* Print a text, as print_visible does, from the given column on, and end the line. Words that do not fit go to further
  * lines, which begin at `indent`. */
 void print_wrapped(const char *text, int column, int indent);
+/* A name behind a margin, and a text that begins in the column `indent`, where its other lines begin, too. */
+void print_labelled(int margin, int indent, const char *name, const char *text);
 
 /* A line on standard error, of two texts that hold nothing a terminal obeys. A terminal gets the second one wrapped. */
 void complain_wrapped(const char *before, const char *text);

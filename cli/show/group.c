@@ -78,14 +78,12 @@ static int count_hosts(const haul_group *g, int size)
 
 static void HAUL_PRINTF(2, 3) fact(const char *name, const char *format, ...)
 {
-    enum { INDENT = 11 };
     char    text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    printf("%-*s", INDENT, name);
-    print_wrapped(text, INDENT, INDENT);
+    print_labelled(0, 11, name, text);
 }
 
 static void print_rank(const haul_group_member *m)

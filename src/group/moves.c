@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "base/text/plain.h"
 #include "core/shape.h"
 #include "group/work.h"
@@ -16,11 +17,6 @@ static int64_t total(const int64_t *bytes, int count)
     for (int i = 0; i < count; i++)
         sum += bytes[i];
     return sum;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Portions in the order of ranks, without gaps, in two arrays. */
@@ -56,7 +52,7 @@ static haul_status gather_in_messages(haul__work *w)
     }
     if (w->root == w->group->size)
         return haul__work_over(w);
-    const int64_t bytes = least(w->in_bytes[w->root] - w->at, haul__group_message_bytes);
+    const int64_t bytes = smaller(w->in_bytes[w->root] - w->at, haul__group_message_bytes);
     char         *message = w->in + total(w->in_bytes, w->root) + w->at;
     w->at += bytes;
     return w->group->engine->kind->broadcast(w->group->engine, message, (int)bytes, w->root, &w->requests[0]);
@@ -99,8 +95,8 @@ static haul_status exchange_in_messages(haul__work *w)
     haul__engine *e = w->group->engine;
     while (w->root < e->size) {
         const int     to = (e->rank + w->root) % e->size, from = (e->rank + e->size - w->root) % e->size;
-        const int64_t sends = least(w->out_bytes[to] - least(w->at, w->out_bytes[to]), haul__group_message_bytes);
-        const int64_t gets = least(w->in_bytes[from] - least(w->at, w->in_bytes[from]), haul__group_message_bytes);
+        const int64_t sends = smaller(w->out_bytes[to] - smaller(w->at, w->out_bytes[to]), haul__group_message_bytes);
+        const int64_t gets = smaller(w->in_bytes[from] - smaller(w->at, w->in_bytes[from]), haul__group_message_bytes);
         if (sends == 0 && gets == 0) {
             w->root++;
             w->at = 0;
@@ -171,7 +167,7 @@ static haul_status broadcast_next(haul__work *w)
         return haul__work_over(w);
     if (w->at == 0 && e->rank == w->root)
         haul__work_sends(w, w->bytes * (e->size - 1));
-    const int64_t bytes = least(w->bytes - w->at, haul__group_message_bytes);
+    const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
     return e->kind->broadcast(e, message, (int)bytes, w->root, &w->requests[0]);
@@ -240,7 +236,7 @@ static haul_status send_next(haul__work *w)
     }
     if (w->at == w->bytes)
         return haul__work_over(w);
-    const int64_t bytes = least(w->bytes - w->at, haul__group_message_bytes);
+    const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     const char   *message = w->out + w->at;
     w->at += bytes;
     return e->kind->send(e, message, (int)bytes, w->peer, HAUL__GROUP_DATA, &w->requests[0]);
@@ -300,7 +296,7 @@ static haul_status receive_next(haul__work *w)
                           w->peer, w->note.what, (long long)w->note.bytes, e->rank, w->what, (long long)w->bytes);
     if (w->at == w->bytes)
         return haul__work_over(w);
-    const int64_t bytes = least(w->bytes - w->at, haul__group_message_bytes);
+    const int64_t bytes = smaller(w->bytes - w->at, haul__group_message_bytes);
     char         *message = w->in + w->at;
     w->at += bytes;
     return e->kind->receive(e, message, (int)bytes, w->peer, HAUL__GROUP_DATA, &w->requests[0]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/numbers.h"
 #include "base/system/clock.h"
 #include "core/shape.h"
 #include "device/device.h"
@@ -124,17 +125,12 @@ static haul_status sum_next(haul__work *w)
     return s->bounds ? HAUL_OK : gather_segments(w);
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The most elements of a segment of this rank. */
 static int64_t widest_segment(const haul__work *w)
 {
     const haul__sum *s = &w->sum;
     const int        rank = w->group->rank;
-    return s->bounds ? least(s->chunk, s->bounds[rank + 1] - s->bounds[rank]) : s->chunk / w->group->size + 1;
+    return s->bounds ? smaller(s->chunk, s->bounds[rank + 1] - s->bounds[rank]) : s->chunk / w->group->size + 1;
 }
 
 /* Memory for the segments of all ranks' nodes, and for the pointers. A chunk is one message, and what a rank receives
@@ -148,10 +144,10 @@ static haul_status make_room(haul__work *w, void *const *sums)
         s->most = nodes > s->most ? nodes : s->most;
     }
     s->own = nodes_of(w, w->group->rank);
-    const int64_t message = s->bounds ? least(haul__group_message_bytes, PARTS_CHUNK) : haul__group_message_bytes;
+    const int64_t message = s->bounds ? smaller(haul__group_message_bytes, PARTS_CHUNK) : haul__group_message_bytes;
     const int64_t room = haul__group_call_bytes / (int64_t)s->size / s->all;
-    s->chunk = least(message / (int64_t)s->size, s->bounds ? room : room * w->group->size - w->group->size);
-    s->chunk = least(s->chunk, s->count);
+    s->chunk = smaller(message / (int64_t)s->size, s->bounds ? room : room * w->group->size - w->group->size);
+    s->chunk = smaller(s->chunk, s->count);
     s->chunk = s->chunk < 1 ? 1 : s->chunk;
     const size_t bytes = (size_t)widest_segment(w) * s->size * (size_t)s->all;
     s->memory = haul__malloc(bytes + 1);

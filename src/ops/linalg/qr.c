@@ -2,6 +2,7 @@
  *
  * An item reduces a block of columns of a matrix. Its reflections together are I - V T V^T (Schreiber, Van Loan 1989),
  * so products apply them to the columns on the right, and to the identity for Q. */
+#include "base/numbers.h"
 #include "engine/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/types.h"
@@ -95,11 +96,6 @@ KERNEL3(qr, qr_params, T, matrices, T, vectors, T, factors)
 
 enum { GRAIN = 8192 };
 enum { Q, R };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* [..., m, n] gives Q [..., m, k] and R [..., k, n], where k is the smaller of m and n. */
 static haul_status infer(haul__call *c)

@@ -79,7 +79,7 @@ static int find_access(const writer *w, const haul_tensor *t)
     return -1;
 }
 
-/* False if there is no room for it, or if its memory is used with another dtype. */
+/* False if the kernel has too many buffers or accesses, or uses the tensor's memory with another dtype. */
 static bool add_access(writer *w, haul_tensor *t)
 {
     int buffer = buffer_of(w, t);

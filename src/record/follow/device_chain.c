@@ -55,12 +55,19 @@ haul_status haul__device_chain_learn(haul__device_chain *chain, int at, haul__ca
 
 /* ---- what leaves the chain ---- */
 
-static bool is_of_step(const haul__variant *v, const haul__storage *storage)
+/* NULL: it is from outside of the step. */
+static const haul__inside *inside_of(const haul__variant *v, const haul__storage *storage)
 {
     for (size_t i = 0; i < v->inside_count; i++)
         if (v->insides[i].storage == storage)
-            return !v->insides[i].outlives && !v->insides[i].constant;
-    return false;
+            return &v->insides[i];
+    return NULL;
+}
+
+static bool is_of_step(const haul__variant *v, const haul__storage *storage)
+{
+    const haul__inside *s = inside_of(v, storage);
+    return s && !s->outlives && !s->constant;
 }
 
 /* The tensors of the chain's calls are side by side. */
@@ -77,19 +84,11 @@ static bool is_used_elsewhere(const haul__variant *v, size_t first, int count, c
 
 /* ---- kernels ---- */
 
-static const haul__inside *inside_of(const haul__variant *v, const haul__storage *storage)
-{
-    for (size_t i = 0; i < v->inside_count; i++)
-        if (v->insides[i].storage == storage && v->insides[i].offset >= 0)
-            return &v->insides[i];
-    return NULL;
-}
-
 static bool share_bytes(const haul__variant *v, const haul_tensor *a, const haul_tensor *b)
 {
     const haul__inside *one = inside_of(v, a->storage), *other = inside_of(v, b->storage);
-    return one && other && one != other && one->device == other->device && one->offset < other->offset + other->bytes &&
-           other->offset < one->offset + one->bytes;
+    return one && other && one != other && one->offset >= 0 && other->offset >= 0 && one->device == other->device &&
+           one->offset < other->offset + other->bytes && other->offset < one->offset + one->bytes;
 }
 
 /* A result that a later kernel of the chain reads may have the place of one that was read before it, because single

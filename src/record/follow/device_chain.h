@@ -1,8 +1,8 @@
 /* A chain on a device that compiles kernel text: a few generated kernels in the place of its operations' own.
  *
- * The operations run one by one until the chain has saved nothing for so long that a kernel would have paid: compiling
- * takes longer than many runs of a small chain. If there is no kernel, because the compiler refuses it or memory is
- * exhausted, they go on like that. */
+ * Compiling takes longer than many runs of a small chain. So the operations run one by one until a kernel would have
+ * saved haul__chain_patience bytes. If the compiler refuses the kernel, or memory is exhausted, they go on one by one.
+ */
 #ifndef HAUL_RECORD_FOLLOW_DEVICE_CHAIN_H
 #define HAUL_RECORD_FOLLOW_DEVICE_CHAIN_H
 

@@ -15,8 +15,7 @@ static void stays(haul__storage *storage)
     (void)storage; /* its variant frees it */
 }
 
-/* NULL if there is none. */
-static haul__arena *arena_of(haul__arenas *arenas, const haul_device *device)
+haul__arena *haul__arenas_of(haul__arenas *arenas, const haul_device *device)
 {
     for (int i = 0; i < arenas->count; i++)
         if (arenas->items[i].device == device)
@@ -83,7 +82,7 @@ static haul__storage *arena_memory(const haul__arenas *arenas, const haul_device
 
 static haul_status make_arena(haul__arenas *arenas, const haul__arena *needed)
 {
-    haul__arena *a = arena_of(arenas, needed->device);
+    haul__arena *a = haul__arenas_of(arenas, needed->device);
     if (!a) {
         a = &arenas->items[arenas->count++];
         *a = (haul__arena){.device = needed->device};
@@ -283,7 +282,7 @@ haul_status haul__variant_prepare(haul__variant *v, haul__arenas *arenas)
         else if (s->early && !v->settled)
             status = take_apart(s);
         else if (s->offset >= 0 && (!is_placed || s->early))
-            status = place(s, arena_of(arenas, s->device)->storage, v->apart);
+            status = place(s, haul__arenas_of(arenas, s->device)->storage, v->apart);
     }
     v->early_placed = v->settled;
     v->generation = status ? 0 : arenas->generation + 1;

@@ -29,14 +29,6 @@ void haul__places_forget(haul__variant *v)
         v->segments[i].count = 0;
 }
 
-static haul__arena *arena_of(haul__arenas *arenas, const haul_device *device)
-{
-    for (int i = 0; i < arenas->count; i++)
-        if (arenas->items[i].device == device && arenas->items[i].storage)
-            return &arenas->items[i];
-    return NULL;
-}
-
 static haul_status no_memory(size_t count)
 {
     return haul__fail_memory("haul_recording_run", count * sizeof(haul__segment));
@@ -57,11 +49,12 @@ haul_status haul__places_begin(haul__variant *v, haul__arenas *arenas)
     haul_status status = HAUL_OK;
     for (int i = 0; i < v->needed.count && !status; i++) {
         haul__segments *s = &v->segments[i];
-        haul__arena    *a = arena_of(arenas, v->needed.items[i].device);
-        if (a && v->apart && !haul__is_dry() && (!s->count || a->ran != v))
+        haul__arena    *a = haul__arenas_of(arenas, v->needed.items[i].device);
+        if (!a || !a->storage)
+            continue;
+        if (v->apart && !haul__is_dry() && (!s->count || a->ran != v))
             status = begin_anew(s, a);
-        if (a)
-            a->ran = v;
+        a->ran = v;
     }
     return status;
 }

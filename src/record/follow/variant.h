@@ -144,9 +144,11 @@ typedef struct haul__arenas {
     haul__workspace work;       /* for host memory that commands need while they run */
 } haul__arenas;
 
-int64_t haul__arenas_bytes(const haul__arenas *arenas);
-void    haul__arenas_free(haul__arenas *arenas);
-bool    haul__arenas_spill(const haul__arenas *arenas); /* one is on a device that spills by now */
+/* The arena of a device; NULL: there is none. */
+haul__arena *haul__arenas_of(haul__arenas *arenas, const haul_device *device);
+int64_t      haul__arenas_bytes(const haul__arenas *arenas);
+void         haul__arenas_free(haul__arenas *arenas);
+bool         haul__arenas_spill(const haul__arenas *arenas); /* one is on a device that spills by now */
 
 /* A use of a store by a call. */
 typedef struct haul__store_use {
