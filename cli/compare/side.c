@@ -98,15 +98,15 @@ static void take(const haul_event *e, void *context)
     s->operations++;
 }
 
-static int make_step(trainer *t, void *context)
+static int make_step(const one_training *t, void *context)
 {
     side             *s = context;
     const haul_batch *batch;
     const side_hello  hello = side_hello_now();
     if (!computes_values(t->device, "compared", "") || !haul__write_all(s->fd, &hello, sizeof hello))
         return EXIT_FAILED;
-    if (one_step_build(t, &batch) || !haul_events_subscribe(take, .kinds = HAUL_EVENT_OPERATION, .context = s) ||
-        one_step_make(t, batch))
+    if (one_step_build(t->trainer, &batch) ||
+        !haul_events_subscribe(take, .kinds = HAUL_EVENT_OPERATION, .context = s) || one_step_make(t->trainer, batch))
         return complain_error();
     if (s->failed)
         return complain("a tensor could not be read or handed over");

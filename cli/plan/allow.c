@@ -9,7 +9,6 @@
 #include "cli/options/memory_limit.h"
 #include "cli/plan/allowance.h"
 #include "cli/shared/cli.h"
-#include "cli/train/planner.h"
 
 /* ---- options ---- */
 
@@ -142,7 +141,7 @@ static haul_status choose(allowance *a)
                                    .context = a,
                                    .allowed = a->allowed,
                                    .batch = a->t->options->batch,
-                                   .most_batch = smaller(haul_dataset_count(a->t->data.train), (int64_t)MOST_BATCH),
+                                   .most_batch = smaller(haul_dataset_count(a->t->data), (int64_t)MOST_BATCH),
                                    .parts = a->t->options->accumulate,
                                    .host_limit = p->limit[0],
                                    .machine = p->machine,
@@ -196,7 +195,7 @@ static int check(const allowance *a)
     return -1;
 }
 
-int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
+int allow_show(const one_training *t, study_request *request, unsigned allowed, bool json)
 {
     allowance a = {.t = t, .request = request, .allowed = allowed, .spilled = t->options->spill};
     int       code = check(&a);
@@ -204,8 +203,6 @@ int allow_show(trainer *t, study_request *request, unsigned allowed, bool json)
         return code;
     t->options->spill = false; /* the plan says whether it spills */
     code = EXIT_FAILED;
-    if (!planner_open(t))
-        return EXIT_FAILED;
     if (choose(&a)) {
         code = haul_error_status() == HAUL_OUT_OF_MEMORY ? EXIT_MEMORY : EXIT_FAILED;
         complain_error();

@@ -12,6 +12,6 @@ bool allow_parse(const char *list, unsigned *out);
 const char *allow_device(const study_request *r, const char *machine);
 
 /* Plans and prints. Returns an exit code: EXIT_MEMORY if nothing fits. */
-int allow_show(trainer *t, study_request *request, unsigned allowed, bool json);
+int allow_show(const one_training *t, study_request *request, unsigned allowed, bool json);
 
 #endif

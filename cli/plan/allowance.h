@@ -6,14 +6,14 @@
 #include "plan/choose/choose.h"
 
 typedef struct allowance {
-    trainer       *t;
-    study_request *request;
-    unsigned       allowed;
-    bool           spilled;  /* the training has --spill on by itself */
-    int64_t        limit;    /* of the device, in bytes */
-    int64_t        overhead; /* of these, what the device takes for other things than tensors */
-    haul__chosen   chosen;
-    haul_plan     *split; /* the placement that took the place of `chosen`; NULL: none did */
+    const one_training *t;
+    study_request      *request;
+    unsigned            allowed;
+    bool                spilled;  /* the training has --spill on by itself */
+    int64_t             limit;    /* of the device, in bytes */
+    int64_t             overhead; /* of these, what the device takes for other things than tensors */
+    haul__chosen        chosen;
+    haul_plan          *split; /* the placement that took the place of `chosen`; NULL: none did */
 } allowance;
 
 /* What other limits would change; "" for a placement. */

@@ -31,7 +31,7 @@ static char *given_options(const allowance *a)
 /* What --model and --run stand for. */
 static char *named_options(const allowance *a)
 {
-    const char  *config = a->t->run.config, *model = a->t->options->model;
+    const char  *config = a->t->config, *model = a->t->options->model;
     const size_t size = 4 * strlen(config ? config : model) + 20;
     char        *out = malloc(size), *quoted = malloc(size);
     if (out && quoted)
@@ -68,7 +68,7 @@ static void put_plan(const allowance *a, char *out, size_t size)
     if (c->bf16)
         put_switch(out, size, "precision", true, "bf16", false);
     put_switch(out, size, "recompute", haul__segments_count_on(&c->keep.segments), "auto",
-               trainer_recomputes(a->t) && !option_given(given, "recompute"));
+               train_options_recompute(a->t->options) && !option_given(given, "recompute"));
     if (c->offload || !strcmp(a->t->options->offload, "optimizer"))
         put_switch(out, size, "offload", true, "optimizer", false);
     put_switch(out, size, "spill", c->keep.schedule.count, "on", a->spilled && !option_given(given, "spill"));

@@ -50,7 +50,7 @@ static int check(const plan_options *o)
     return -1;
 }
 
-static const char *title_of(const trainer *t, const haul__machine *m, char *out, size_t size)
+static const char *title_of(const one_training *t, const haul__machine *m, char *out, size_t size)
 {
     const train_options *o = t->options;
     snprintf(out, size, "one training step of %s, batch %s, %s, %s, on %s%s", o->model, text_count(o->batch),
@@ -65,15 +65,15 @@ static void print_verdict(const planning *p, bool same)
 }
 
 /* Steps with each candidate that fits, on this computer. */
-static bool measure(haul_plan *plan, const trainer *t)
+static bool measure(haul_plan *plan, const one_training *t)
 {
     bool wanted[HAUL__PLAN_CANDIDATES];
     for (int i = 0; i < haul__plan_way_count(plan); i++)
         wanted[i] = !*plan->ways[i].why_not;
-    return trial_measure(t, plan, wanted, NULL);
+    return trial_measure(t->trainer, plan, wanted, NULL);
 }
 
-static bool show(const planning *p, study *s, trainer *t, const char *title)
+static bool show(const planning *p, study *s, const one_training *t, const char *title)
 {
     const plan_options *o = p->options;
     if (p->certificate) {
@@ -89,7 +89,7 @@ static bool show(const planning *p, study *s, trainer *t, const char *title)
     return o->json ? show_plan_json(s) : show_plan(s, title);
 }
 
-static int plan(trainer *t, void *context)
+static int plan(const one_training *t, void *context)
 {
     planning *p = context;
     if (p->options->allow)

@@ -3,7 +3,6 @@
 #include "base/alloc.h"
 #include "base/numbers.h"
 #include "cli/shared/cli.h"
-#include "cli/train/planner.h"
 #include "program/role.h"
 
 const char *study_role_name(int role)
@@ -41,7 +40,7 @@ typedef struct times {
     int64_t best, single[HAUL__PLACE_DEVICES];
 } times;
 
-static haul_status times_of(trainer *t, const study *s, int64_t batch, times *out)
+static haul_status times_of(const one_training *t, const study *s, int64_t batch, times *out)
 {
     haul_program      program = {0};
     haul__place_graph graph = {0};
@@ -74,7 +73,7 @@ static bool pays(const times *t, int device_count, bool all)
 
 /* The least batch for which the other devices pay: doubled until they do, then halved. *out is 0 if they do for none
  * that was tried. */
-static haul_status least_batch(trainer *t, const study *s, bool all, int64_t *out)
+static haul_status least_batch(const one_training *t, const study *s, bool all, int64_t *out)
 {
     enum { MOST_TRIED = 1024 };
     const int   count = haul__plan_device_count(s->plan);
@@ -106,10 +105,8 @@ static void count_learnt(study *s)
         s->learnt[d] = haul__place_learnt(&s->plan->program, r->machine, r->devices[d]);
 }
 
-bool study_make(study *s, trainer *t, study_request *request)
+bool study_make(study *s, const one_training *t, study_request *request)
 {
-    if (!planner_open(t))
-        return false;
     s->plan = planner_place(t->planner, t->options->batch, &request->plan, "haul plan");
     if (!s->plan) {
         complain_error();

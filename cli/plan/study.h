@@ -2,7 +2,7 @@
 #ifndef CLI_PLAN_STUDY_H
 #define CLI_PLAN_STUDY_H
 
-#include "cli/train/trainer.h"
+#include "cli/train/one_step.h"
 #include "plan/place/plan.h"
 
 enum { MOST_LIMITS = 8, MOST_PINS = 32 };
@@ -44,7 +44,7 @@ typedef struct plan_edge {
 
 /* Plans the step of the training; the plan takes over the request's machine. False after a complaint; study_free is due
  * in any case. */
-bool study_make(study *s, trainer *t, study_request *request);
+bool study_make(study *s, const one_training *t, study_request *request);
 void study_free(study *s);
 
 /* Finds rows, edges and reasons of the best placement. False after a complaint. */

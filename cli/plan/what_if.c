@@ -13,7 +13,6 @@
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "cli/train/one_step.h"
-#include "cli/train/planner.h"
 #include "plan/here.h"
 #include "plan/ranks.h"
 
@@ -176,14 +175,12 @@ static bool show_json(const comparison *c, const train_options *o)
 
 /* ---- the command ---- */
 
-static int compare(trainer *t, void *context)
+static int compare(const one_training *t, void *context)
 {
     comparison  *c = context;
     haul_program program = {0};
     if (c->options->ranks.list)
         return what_if_ranks_show(&c->options->ranks, t, c->machines[1], c->options->json);
-    if (!planner_open(t))
-        return EXIT_FAILED;
     haul_status status = planner_record(t->planner, t->options->batch, false, &program);
     if (!status)
         status = find_columns(c, &program);

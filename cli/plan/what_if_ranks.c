@@ -10,8 +10,6 @@
 #include "cli/shared/cli.h"
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
-#include "cli/train/pieces/pieces.h"
-#include "cli/train/planner.h"
 #include "parallel/flat.h"
 #include "plan/ranks.h"
 
@@ -136,13 +134,13 @@ static bool find_pieces(const table *t, column *c)
         c->pieces *= 2;
     c->piece = t->batch / c->pieces;
     if (c->pieces >= c->ranks)
-        return pieces_divide(c->pieces, t->batch);
+        return train_options_pieces_divide(c->pieces, t->batch);
     complain("%s ranks are more than %s pieces; give --pieces %s or more, or leave it out", text_count(c->ranks),
              text_count(c->pieces), text_count(c->ranks));
     return false;
 }
 
-static int fill(table *t, trainer *training)
+static int fill(table *t, const one_training *training)
 {
     haul_program program = {0};
     haul_status  status = HAUL_OK;
@@ -268,10 +266,10 @@ static bool show_json(const table *t, const train_options *o)
     return json_print(object);
 }
 
-int what_if_ranks_show(const what_if_ranks *r, trainer *training, const haul__machine *machine, bool json)
+int what_if_ranks_show(const what_if_ranks *r, const one_training *training, const haul__machine *machine, bool json)
 {
     table     t = {.options = r, .machine = machine, .device = device_of(machine), .batch = training->options->batch};
-    const int code = planner_open(training) ? fill(&t, training) : EXIT_FAILED;
+    const int code = fill(&t, training);
     if (code)
         return code;
     return (json ? show_json(&t, training->options) : show(&t, training->options)) ? EXIT_OK : EXIT_FAILED;

@@ -2,7 +2,7 @@
 #ifndef CLI_PLAN_WHAT_IF_RANKS_H
 #define CLI_PLAN_WHAT_IF_RANKS_H
 
-#include "cli/train/trainer.h"
+#include "cli/train/one_step.h"
 #include "machine/machine.h"
 
 enum { MOST_RANK_COLUMNS = 6 };
@@ -21,6 +21,6 @@ typedef struct what_if_ranks {
 bool what_if_ranks_parse(what_if_ranks *r);
 
 /* Prints the prediction. Returns an exit code. */
-int what_if_ranks_show(const what_if_ranks *r, trainer *t, const haul__machine *machine, bool json);
+int what_if_ranks_show(const what_if_ranks *r, const one_training *t, const haul__machine *machine, bool json);
 
 #endif

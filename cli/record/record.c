@@ -6,7 +6,6 @@
 #include "cli/record/show.h"
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
-#include "cli/train/planner.h"
 
 typedef struct record_options {
     one_step    step;
@@ -25,7 +24,7 @@ static int check(const record_options *o)
     return -1;
 }
 
-static const char *title_of(const trainer *t, char *out, size_t size)
+static const char *title_of(const one_training *t, char *out, size_t size)
 {
     const train_options *o = t->options;
     snprintf(out, size, "one training step of %s on %s, batch %s, %s, %s", o->model, haul_device_name(t->device),
@@ -33,7 +32,7 @@ static const char *title_of(const trainer *t, char *out, size_t size)
     return out;
 }
 
-static bool show(const record_options *o, const trainer *t, const haul_program *p)
+static bool show(const record_options *o, const one_training *t, const haul_program *p)
 {
     char                text[200];
     const program_title title = {title_of(t, text, sizeof text), t->device};
@@ -45,19 +44,15 @@ static bool show(const record_options *o, const trainer *t, const haul_program *
 }
 
 /* The dry runs of the step. */
-static bool plan(trainer *t, haul_program *out)
+static bool plan(const one_training *t, haul_program *out)
 {
-    if (!planner_open(t))
-        return false;
-    if ((trainer_recomputes(t) && planner_fit(t->planner, &t->plans.limit, &t->expected)) ||
-        planner_record(t->planner, t->options->batch, true, out)) {
-        complain_error();
-        return false;
-    }
-    return true;
+    if (!planner_choose_segments(t->planner) && !planner_record(t->planner, t->options->batch, true, out))
+        return true;
+    complain_error();
+    return false;
 }
 
-static int record(trainer *t, void *context)
+static int record(const one_training *t, void *context)
 {
     haul_program p;
     if (!plan(t, &p))

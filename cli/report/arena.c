@@ -11,7 +11,6 @@
 #include "cli/shared/axis.h"
 #include "cli/shared/cli.h"
 #include "cli/train/one_step.h"
-#include "cli/train/planner.h"
 #include "program/role.h"
 
 /* GROUPS: colours, the last one for all other modules. A store below LEAST of the arena's bytes is not drawn. */
@@ -413,12 +412,10 @@ static bool write_arena(arena *a)
     return true;
 }
 
-static int record(trainer *t, void *context)
+static int record(const one_training *t, void *context)
 {
     page        *p = context;
     haul_program program;
-    if (!planner_open(t))
-        return EXIT_FAILED;
     if (planner_record(t->planner, t->options->batch, true, &program))
         return complain_error();
     arena     *a = calloc(1, sizeof *a);

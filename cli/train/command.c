@@ -1,10 +1,13 @@
 /* The options of haul train. */
+#include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "cli/model/network.h"
 #include "cli/options/commands.h"
 #include "cli/options/options.h"
-#include "cli/train/trainer.h"
+#include "cli/shared/cli.h"
+#include "cli/train/train_options.h"
 
 enum { KEPT = OPTION_KEPT, CHANGES = OPTION_KEPT | OPTION_CHANGES };
 
@@ -464,6 +467,25 @@ static const option train_rows[] = {
      OPTION_FLAG_AT(train_options, sync_report),
      .help = "Report on standard error each wait for a device, and where it happens"},
 };
+
+bool train_options_recompute(const train_options *o)
+{
+    return o->recompute && !strcmp(o->recompute, "auto");
+}
+
+bool train_options_pieces_divide(int64_t pieces, int64_t batch)
+{
+    if (pieces & (pieces - 1)) {
+        complain("--pieces %" PRId64 " is not a power of two; 2, 4, 8, 16 and so on are expected", pieces);
+        return false;
+    }
+    if (batch % pieces == 0)
+        return true;
+    complain("--pieces %" PRId64 " does not divide --batch %" PRId64 "; a multiple of %" PRId64
+             " is expected as the batch",
+             pieces, batch, pieces);
+    return false;
+}
 
 static const help_example train_lines[] = {{"haul train --data shapes --epochs 3", NULL},
                                            {"haul train --data cifar10:data/cifar10 --epochs 5 --run runs/first", NULL},

@@ -32,7 +32,7 @@ static bool print_json(trainer *t, const haul__fit_result *d)
     json_number(event, "peak_bytes", (double)haul__fit_step_peak(d, t->device));
     json_number(event, "training_peak_bytes", (double)d->peak);
     json_number(event, "limit_bytes", (double)(d->limit + d->overhead));
-    if (trainer_recomputes(t))
+    if (train_options_recompute(t->options))
         json_segments(event, "recompute", &d->segments);
     if (find_spill(t, &spill)) {
         const haul__fit_spill *s = &spill.spill;

@@ -16,7 +16,7 @@
 
 standing_limits trainer_limits(const trainer *t)
 {
-    const int64_t wanted = t->options->epochs, stored = t->stored_epochs;
+    const int64_t wanted = t->options->epochs, stored = t->resumed.epochs;
     return (standing_limits){
         .epochs = stored > wanted ? stored : wanted, .batches = pieces_batches(t), .group = t->options->accumulate};
 }
@@ -36,19 +36,21 @@ static bool check_classes(const trainer *t)
 static bool check_identity(trainer *t, cJSON *now)
 {
     cJSON *before = NULL;
-    t->data_check = DATA_UNKNOWN;
+    t->resumed.data_check = DATA_UNKNOWN;
     if (!run_has(&t->run, RUN_DATA_KEY))
         return true;
     if (!(before = run_object(&t->run, RUN_DATA_KEY)))
         return false;
-    data_identity_compare(before, now, t->data_change, sizeof t->data_change);
-    t->data_check = *t->data_change ? DATA_CHANGED : data_identity_varied(before) ? DATA_VARIED : DATA_SAME;
+    data_identity_compare(before, now, t->resumed.data_change, sizeof t->resumed.data_change);
+    t->resumed.data_check = *t->resumed.data_change        ? DATA_CHANGED
+                            : data_identity_varied(before) ? DATA_VARIED
+                                                           : DATA_SAME;
     cJSON_Delete(before);
-    if (!*t->data_change || t->options->allow_changed_data)
+    if (!*t->resumed.data_change || t->options->allow_changed_data)
         return true;
     complain("the data of %s has changed since the training was saved: %s; bring the data back, or go on with it as it "
              "is: --allow-changed-data",
-             t->run.path, t->data_change);
+             t->run.path, t->resumed.data_change);
     return false;
 }
 
@@ -58,7 +60,7 @@ bool trainer_identify_data(trainer *t)
     if (!t->run.path)
         return true;
     bool fits = now && (!t->options->resume || (check_classes(t) && check_identity(t, now)));
-    if (fits && t->data_check != DATA_SAME)
+    if (fits && t->resumed.data_check != DATA_SAME)
         data_identity_set_varied(now);
     if (!fits) {
         cJSON_Delete(now);
@@ -80,7 +82,7 @@ static void place_in_changed_data(trainer *t, standing *s)
     t->position.batch = 0;
     s->window_batches = s->epoch_batches = s->epoch_hits = s->epoch_answers = 0;
     s->window_loss = s->epoch_loss = 0;
-    t->begins_epoch_anew = true;
+    t->resumed.begins_epoch_anew = true;
 }
 
 /* The steps of an optimizer that skips some are not those of the position. */
@@ -109,12 +111,13 @@ static bool check_steps(const trainer *t, const standing_limits *limits)
 static bool check_standing(trainer *t, standing *s)
 {
     const standing_limits limits = trainer_limits(t);
-    if (t->data_check == DATA_CHANGED || (t->data_check == DATA_UNKNOWN && t->options->allow_changed_data))
+    if (t->resumed.data_check == DATA_CHANGED ||
+        (t->resumed.data_check == DATA_UNKNOWN && t->options->allow_changed_data))
         place_in_changed_data(t, s);
     if (!standing_check_position(&limits, &t->position, t->run.checkpoint) ||
         !standing_check(s, &t->position, t->run.checkpoint))
         return false;
-    return t->data_check != DATA_SAME || check_steps(t, &limits);
+    return t->resumed.data_check != DATA_SAME || check_steps(t, &limits);
 }
 
 /* ---- the state ---- */
@@ -134,22 +137,22 @@ static haul_status lay_schedule_anew(trainer *t)
 static haul_status fill_sums(trainer *t, const standing *s)
 {
     haul_status status = HAUL_OK;
-    if (trainer_covers_other_epochs(t) || (t->schedule && t->data_check == DATA_CHANGED))
+    if (trainer_covers_other_epochs(t) || (t->schedule && t->resumed.data_check == DATA_CHANGED))
         status = lay_schedule_anew(t);
     if (!status)
-        status = haul_fill_into(t->window_loss, s->window_loss);
+        status = haul_fill_into(t->window.loss, s->window_loss);
     if (!status)
-        status = haul_fill_into(t->window_finite, (double)s->window_batches);
-    return status ? status : haul_fill_into(t->epoch_hits, t->silent ? 0 : (double)s->epoch_hits);
+        status = haul_fill_into(t->window.finite, (double)s->window_batches);
+    return status ? status : haul_fill_into(t->epoch.hits, t->ranks.silent ? 0 : (double)s->epoch_hits);
 }
 
 static void take_standing(trainer *t, const standing *s)
 {
-    t->window_batches = s->window_batches;
-    t->epoch_loss = s->epoch_loss;
-    t->epoch_batches = s->epoch_batches;
-    t->epoch_answers = t->silent ? 0 : s->epoch_answers; /* rank 0 has those of all */
-    t->epoch_start = s->epoch_start;
+    t->window.batches = s->window_batches;
+    t->epoch.loss = s->epoch_loss;
+    t->epoch.batches = s->epoch_batches;
+    t->epoch.answers = t->ranks.silent ? 0 : s->epoch_answers; /* rank 0 has those of all */
+    t->epoch.start = s->epoch_start;
     t->lr = s->lr;
     t->momentum = s->momentum;
     t->stop.best_epoch = s->best_epoch;
@@ -183,7 +186,7 @@ static bool restore(trainer *t, standing *s)
 /* Writes the best weights of a run that was killed after the checkpoint of its best epoch and before them. */
 static bool restore_best(trainer *t)
 {
-    bool is_best = t->stop.best_epoch && !t->begins_epoch_anew && !t->position.batch &&
+    bool is_best = t->stop.best_epoch && !t->resumed.begins_epoch_anew && !t->position.batch &&
                    t->position.epoch == t->stop.best_epoch + 1;
     return !is_best || trainer_keep_best(t);
 }
@@ -191,7 +194,7 @@ static bool restore_best(trainer *t)
 bool trainer_load(trainer *t)
 {
     standing s = {0};
-    if (!read_standing(t, &s) || !restore(t, &s) || (!t->silent && !run_open(&t->run, s.log_bytes)))
+    if (!read_standing(t, &s) || !restore(t, &s) || (!t->ranks.silent && !run_open(&t->run, s.log_bytes)))
         return false;
     report_restore(&t->report, s.elapsed);
     return restore_best(t);
@@ -206,7 +209,7 @@ bool trainer_find_end(const trainer *t, report_end *out)
     const train_options  *o = t->options;
     const int64_t         epoch = run_next_epoch(&t->run);
     const standing_limits limits = {
-        .epochs = t->stored_epochs > o->epochs ? t->stored_epochs : o->epochs, .batches = 0, .group = 1};
+        .epochs = t->resumed.epochs > o->epochs ? t->resumed.epochs : o->epochs, .batches = 0, .group = 1};
     standing s = {0};
     if (!epoch || !standing_check_position(&limits, &(haul_training_position){.epoch = epoch}, t->run.checkpoint) ||
         !read_standing(t, &s))

@@ -16,7 +16,7 @@ static haul_loader *new_loader(const trainer *t, haul_dataset *data, int ranks)
 {
     const train_options *o = t->options;
     return haul_loader_new(data, .batch = o->batch, .workers = (int)o->workers, .device = t->device, .pieces = ranks,
-                           .first_piece = ranks > 1 ? haul_group_rank(t->group) : 0, .piece_count = 1);
+                           .first_piece = ranks > 1 ? haul_group_rank(t->ranks.group) : 0, .piece_count = 1);
 }
 
 /* In the precision that was trained in. The memory of the loader and of casted parameters is free again when the
@@ -25,7 +25,7 @@ static haul_status evaluate(trainer *t, haul_dataset *data, const char *pass, ne
 {
     trainer_rest(t);
     haul_scope  *scope = haul_scope_push();
-    haul_loader *loader = new_loader(t, data, t->ranks ? t->ranks : 1);
+    haul_loader *loader = new_loader(t, data, t->ranks.count ? t->ranks.count : 1);
     haul_status  status = loader ? HAUL_OK : haul_error_status();
     if (!status) {
         haul_autocast_state before = haul_autocast_begin("all", t->lower);
@@ -76,7 +76,7 @@ static bool holds_best(const trainer *t)
 
 haul_status trainer_hold_best(trainer *t)
 {
-    if (!t->silent && holds_best(t) && !t->best_weights && !(t->best_weights = haul_best_weights_new(t->net)))
+    if (!t->ranks.silent && holds_best(t) && !t->best_weights && !(t->best_weights = haul_best_weights_new(t->net)))
         return haul_error_status();
     return HAUL_OK;
 }
@@ -93,7 +93,7 @@ static haul_status save_best(trainer *t)
 bool trainer_keep_best(trainer *t)
 {
     haul_status status = HAUL_OK;
-    if (t->silent)
+    if (t->ranks.silent)
         return true;
     if (!run_check(&t->run))
         return false;
@@ -114,7 +114,7 @@ bool trainer_test_best(trainer *t, report_done *out)
     if (!t->data.validation || !t->data.test)
         return true;
     haul_status status = HAUL_OK;
-    if (!t->silent)
+    if (!t->ranks.silent)
         status = t->run.path ? haul_load_weights(t->run.best, t->net) : haul_best_weights_restore(t->best_weights);
     if (!status)
         status = ranks_share_network(t);
@@ -133,31 +133,31 @@ bool trainer_test_best(trainer *t, report_done *out)
 /* What the epoch's mini-batches and its measurement say; what added up begins anew. */
 static haul_status describe_epoch(trainer *t, const network_score *measured, report_epoch *e)
 {
-    const double steps = (double)t->epoch_steps;
+    const double steps = (double)t->epoch.steps;
     double       mean, numbers[3] = {0};
     if (trainer_read_window(t, &mean))
         return haul_error_status();
-    numbers[0] = (double)haul_item_i64(t->epoch_hits);
-    numbers[1] = (double)t->epoch_answers;
-    numbers[2] = (double)t->epoch_examples;
+    numbers[0] = (double)haul_item_i64(t->epoch.hits);
+    numbers[1] = (double)t->epoch.answers;
+    numbers[2] = (double)t->epoch.examples;
     if (haul_error_status() || ranks_sum(t, numbers, 3))
         return haul_error_status();
     *e = (report_epoch){.epoch = t->position.epoch,
                         .epochs = t->options->epochs,
-                        .train_loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN,
+                        .train_loss = t->epoch.batches ? t->epoch.loss / (double)t->epoch.batches : NAN,
                         .train_accuracy = numbers[1] > 0 ? numbers[0] / numbers[1] : NAN,
                         .measured_loss = measured->loss,
                         .measured_accuracy = measured->accuracy,
-                        .images_per_second = t->epoch_seconds > 0 ? numbers[2] / t->epoch_seconds : 0,
+                        .images_per_second = t->epoch.seconds > 0 ? numbers[2] / t->epoch.seconds : 0,
                         .lr = t->lr,
-                        .step_seconds = steps > 0 ? t->epoch_seconds / steps : 0,
-                        .wait_seconds = steps > 0 && t->waits ? t->epoch_wait / steps : 0,
-                        .seconds = report_elapsed(&t->report) - t->epoch_start,
+                        .step_seconds = steps > 0 ? t->epoch.seconds / steps : 0,
+                        .wait_seconds = steps > 0 && t->waits ? t->epoch.wait / steps : 0,
+                        .seconds = report_elapsed(&t->report) - t->epoch.start,
                         .validation = t->data.validation != NULL};
     pace_epoch_end(t, e->train_loss, e->train_accuracy);
-    t->epoch_loss = 0;
-    t->epoch_batches = t->epoch_answers = 0;
-    return haul_error_status() ? haul_error_status() : haul_zero_into(t->epoch_hits);
+    t->epoch.loss = 0;
+    t->epoch.batches = t->epoch.answers = 0;
+    return haul_error_status() ? haul_error_status() : haul_zero_into(t->epoch.hits);
 }
 
 static void update_best(trainer *t, report_epoch *e)

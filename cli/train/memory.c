@@ -131,7 +131,7 @@ static void tell_recompute(trainer *t, int64_t limit)
     haul__batch_need    need;
     haul__batch_request request = planner_batches(t->planner, limit);
     request.recompute = true;
-    if (trainer_recomputes(t) || haul__batch_find_need(&request, t->options->batch, &need))
+    if (train_options_recompute(t->options) || haul__batch_find_need(&request, t->options->batch, &need))
         return;
     complain_more("With --recompute auto, batch %s needs %s, which %s.", text_count(t->options->batch),
                   size_of(need.bytes).text, fit_text(&need, limit));

@@ -5,6 +5,7 @@
 #include "cli/options/commands.h"
 #include "cli/options/config.h"
 #include "cli/shared/cli.h"
+#include "cli/train/trainer.h"
 
 bool one_step_is_named(const one_step *s, const char *both, const char *how)
 {
@@ -71,6 +72,18 @@ static int take_options(const one_step *s, const char *subcommand, trainer *t, o
     return complain("the training finds its batch by itself (--batch auto); give --batch N");
 }
 
+static int use_training(trainer *t, one_step_use *use, void *context)
+{
+    const one_training training = {.trainer = t,
+                                   .planner = t->planner,
+                                   .options = t->options,
+                                   .values = t->values,
+                                   .config = t->run.config,
+                                   .device = t->device,
+                                   .data = t->data.train};
+    return use(&training, context);
+}
+
 static int open_and_use(const one_step *s, const char *subcommand, trainer *t, one_step_use *use, void *context)
 {
     option_values values = {.values = t->options};
@@ -78,8 +91,9 @@ static int open_and_use(const one_step *s, const char *subcommand, trainer *t, o
     int           code = take_options(s, subcommand, t, &values, &stored);
     t->values = &values;
     if (code < 0)
-        code = memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) ? use(t, context)
-                                                                                                     : EXIT_FAILED;
+        code = memory_limit_parse(t->options->memory_limit, &t->plans.limit) && trainer_open_data(t) && planner_open(t)
+                   ? use_training(t, use, context)
+                   : EXIT_FAILED;
     cJSON_Delete(stored);
     return code;
 }

@@ -5,7 +5,8 @@
 
 #include "cli/model/network.h"
 #include "cli/options/options.h"
-#include "cli/train/trainer.h"
+#include "cli/train/planner.h"
+#include "cli/train/train_options.h"
 
 typedef struct one_step {
     const char  *model, *run; /* one of them; the other is NULL; both, if `train` has options */
@@ -43,17 +44,29 @@ typedef struct one_step {
 #define ONE_STEP_BOTH "--model and --run"
 bool one_step_is_named(const one_step *s, const char *both, const char *how);
 
-/* Looks at a step, with a training whose options and data are there. Returns an exit code. */
-typedef int one_step_use(trainer *t, void *context);
+/* The training whose step it is: its options and data are there. */
+typedef struct one_training {
+    struct trainer      *trainer;
+    planner             *planner;
+    train_options       *options;
+    const option_values *values; /* the same options by their names */
+    const char          *config; /* the file with the options of the run; NULL: there is none */
+    haul_device         *device;
+    const haul_dataset  *data;
+} one_training;
 
-/* Calls use(trainer, context) in a scope. Returns its exit code, or another one after a complaint of the subcommand. */
+/* Looks at a step. Returns an exit code. */
+typedef int one_step_use(const one_training *t, void *context);
+
+/* Calls use(training, context) in a scope. Returns its exit code, or another one after a complaint of the subcommand.
+ */
 int one_step_open(const one_step *s, const char *subcommand, one_step_use *use, void *context);
 
 /* Builds the training and takes its first mini-batch. */
-haul_status one_step_build(trainer *t, const haul_batch **batch);
+haul_status one_step_build(struct trainer *t, const haul_batch **batch);
 
 /* Makes a step with it: as it is, and by the recording if there is one. */
-haul_status one_step_make(trainer *t, const haul_batch *batch);
-haul_status one_step_follow(trainer *t, const haul_batch *batch);
+haul_status one_step_make(struct trainer *t, const haul_batch *batch);
+haul_status one_step_follow(struct trainer *t, const haul_batch *batch);
 
 #endif

@@ -9,7 +9,7 @@
 #include "record/follow/recording.h"
 
 struct planner {
-    const trainer *of;
+    trainer       *of;
     trainer        trial; /* the copy that was built last, and its options */
     train_options  options;
     haul__training training;
@@ -130,7 +130,7 @@ static haul__fit_request request_of(const planner *p, const haul__training_limit
 {
     return (haul__fit_request){.batch = p->of->options->batch,
                                .limit = *limit,
-                               .recompute = trainer_recomputes(p->of),
+                               .recompute = train_options_recompute(p->of->options),
                                .start = p->of->expected.start};
 }
 
@@ -138,6 +138,11 @@ haul_status planner_fit(planner *p, const haul__training_limit *limit, haul__fit
 {
     const haul__fit_request request = request_of(p, limit);
     return haul__fit(&p->training, &request, out);
+}
+
+haul_status planner_choose_segments(planner *p)
+{
+    return train_options_recompute(p->of->options) ? planner_fit(p, &p->of->plans.limit, &p->of->expected) : HAUL_OK;
 }
 
 haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out)
@@ -182,5 +187,5 @@ haul__batch_request planner_batches(planner *p, int64_t limit)
                                  .limit = limit,
                                  .start = p->of->expected.start,
                                  .spill = p->of->options->spill,
-                                 .recompute = trainer_recomputes(p->of)};
+                                 .recompute = train_options_recompute(p->of->options)};
 }

@@ -20,13 +20,17 @@ void planner_free(planner *p);
 /* What the training takes with its options, where it has `limit`. */
 haul_status planner_fit(planner *p, const haul__training_limit *limit, haul__fit_result *out);
 
-/* The same if it spills beyond so many bytes. */
+/* With --recompute auto: finds the segments that run again within --memory-limit, for the programs of planner_record.
+ */
+haul_status planner_choose_segments(planner *p);
+
+/* The same as planner_fit if it spills beyond so many bytes. */
 haul_status planner_fit_spilling(planner *p, int64_t limit, haul__fit_result *out);
 
 /* What spilling would cost then. False, without an error, if the device cannot spill. */
 bool planner_spill_cost(planner *p, int64_t limit, haul__spill_cost *out);
 
-/* The third step of the training with this batch as a program, with the segments that run again by trainer.expected. */
+/* The third step of the training with this batch as a program, with the segments that run again. */
 haul_status planner_record(planner *p, int64_t batch, bool moves, haul_program *out);
 
 /* Likewise without micro-batches, as haul plan has it. */

@@ -14,21 +14,21 @@
 /* The right answers of all ranks are those of rank 0 when the run goes on. */
 static haul_status sum_hits(const trainer *t, double numbers[2])
 {
-    numbers[0] = (double)haul_item_i64(t->epoch_hits);
-    numbers[1] = (double)t->epoch_answers;
+    numbers[0] = (double)haul_item_i64(t->epoch.hits);
+    numbers[1] = (double)t->epoch.answers;
     return haul_error_status() ? haul_error_status() : ranks_sum(t, numbers, 2);
 }
 
 static cJSON *standing_json(trainer *t, const double numbers[2])
 {
     const standing s = {.log_bytes = t->run.log_bytes,
-                        .window_loss = haul_item(t->window_loss),
-                        .window_batches = t->window_batches,
-                        .epoch_loss = t->epoch_loss,
-                        .epoch_batches = t->epoch_batches,
+                        .window_loss = haul_item(t->window.loss),
+                        .window_batches = t->window.batches,
+                        .epoch_loss = t->epoch.loss,
+                        .epoch_batches = t->epoch.batches,
                         .epoch_hits = (int64_t)numbers[0],
                         .epoch_answers = (int64_t)numbers[1],
-                        .epoch_start = t->epoch_start,
+                        .epoch_start = t->epoch.start,
                         .lr = t->lr,
                         .momentum = t->momentum,
                         .best_epoch = t->stop.best_epoch,
@@ -97,7 +97,7 @@ static haul_status sum_zeros(trainer *t, haul_tensor **sum)
     haul_status        status = HAUL_OK;
     if (!all)
         return haul_error_status();
-    *sum = haul_mul_scalar(t->window_loss, 0);
+    *sum = haul_mul_scalar(t->window.loss, 0);
     status = haul_tensor_check(*sum);
     for (int i = 0; i < count && !status; i++)
         status = add_zeros(*sum, all[i].tensor);
@@ -134,7 +134,7 @@ haul_status trainer_try_saving(trainer *t)
         status = haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     if (all)
         haul_module_tensors(t->net, all, count);
-    haul_tensor *sum = haul_mul_scalar(t->window_loss, 0);
+    haul_tensor *sum = haul_mul_scalar(t->window.loss, 0);
     for (int i = 0; all && i < count && !status; i++)
         status = add_zeros(sum, all[i].tensor);
     free(all);
@@ -186,7 +186,7 @@ bool trainer_save(trainer *t, bool weights)
     if (!finite)
         return true;
     t->saved_at = clock_seconds();
-    if (t->silent)
+    if (t->ranks.silent)
         return true;
     if (!run_check(&t->run))
         return false;

@@ -108,11 +108,11 @@ static haul_status learn(void *context)
     if (!status && t->part.last)
         status = haul_optimizer_zero_grad(t->optimizer);
     if (!status)
-        status = haul_add_into(t->window_loss, t->window_loss, haul_detach(loss));
+        status = haul_add_into(t->window.loss, t->window.loss, haul_detach(loss));
     if (!status)
-        status = haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
+        status = haul_add_into(t->window.finite, t->window.finite, haul_isfinite(t->window.loss));
     for (int i = 0; i < count && !status; i++)
-        status = haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, parts[i].logits, parts[i].y));
+        status = haul_add_into(t->epoch.hits, t->epoch.hits, network_hits(&t->data.spec, parts[i].logits, parts[i].y));
     return status;
 }
 
@@ -162,24 +162,24 @@ static int64_t peak_since_reset(const trainer *t)
 
 int64_t trainer_peak_bytes(const trainer *t)
 {
-    return larger(t->peak_bytes, peak_since_reset(t));
+    return larger(t->counts.peak_bytes, peak_since_reset(t));
 }
 
 /* The first two updates make what all later steps find: gradients, the optimizer's state. */
 static haul_status measured_step(trainer *t, const haul_batch *batch, const haul_step_part *part)
 {
     enum { FIRST_UPDATES = 2 };
-    t->peak_bytes = trainer_peak_bytes(t);
+    t->counts.peak_bytes = trainer_peak_bytes(t);
     haul_status status = haul_memory_reset_peak(t->device);
     double      began = clock_seconds();
     if (!status)
         status = trainer_follow(t, batch, part);
-    t->mini_batches++;
+    t->counts.mini_batches++;
     if (t->waits)
-        samples_add(&t->steps, clock_since(began));
-    if (t->updates >= FIRST_UPDATES)
-        t->step_peak_bytes = larger(t->step_peak_bytes, peak_since_reset(t));
-    t->updates += part->last;
+        samples_add(&t->counts.seconds, clock_since(began));
+    if (t->counts.updates >= FIRST_UPDATES)
+        t->counts.step_peak_bytes = larger(t->counts.step_peak_bytes, peak_since_reset(t));
+    t->counts.updates += part->last;
     return status;
 }
 
@@ -200,13 +200,13 @@ static haul_status count_step(trainer *t, const haul_batch *batch)
         status = measured_step(t, batch, &part);
     if (!status)
         status = advance_schedule(t, &part);
-    t->window_steps++;
-    t->window_batches++;
+    t->window.steps++;
+    t->window.batches++;
     if (!t->parallel) {
-        t->epoch_answers += network_answers(batch->y);
-        t->epoch_examples += batch->size;
+        t->epoch.answers += network_answers(batch->y);
+        t->epoch.examples += batch->size;
     }
-    t->epoch_steps++;
+    t->epoch.steps++;
     t->position.batch++;
     return status;
 }
@@ -228,8 +228,8 @@ void trainer_note_divergence(trainer *t, const char *what, int64_t batch)
 /* The loss of the window is a sum: once it is not finite, it stays so. */
 static haul_status find_divergence(trainer *t)
 {
-    int64_t finite = haul_item_i64(t->window_finite);
-    trainer_note_divergence(t, "loss", t->position.batch - t->window_batches + finite + 1);
+    int64_t finite = haul_item_i64(t->window.finite);
+    trainer_note_divergence(t, "loss", t->position.batch - t->window.batches + finite + 1);
     return haul_error_status();
 }
 
@@ -240,23 +240,23 @@ static haul_status find_divergence(trainer *t)
 haul_status trainer_read_window(trainer *t, double *mean)
 {
     pace_wait(t);
-    double  sum = haul_item(t->window_loss);
-    int64_t hits = haul_item_i64(t->epoch_hits);
+    double  sum = haul_item(t->window.loss);
+    int64_t hits = haul_item_i64(t->epoch.hits);
 
     if (haul_error_status())
         return haul_error_status();
-    if (!t->waits && t->window_steps)
-        samples_add(&t->steps, clock_since(t->window_began) / (double)t->window_steps);
-    *mean = t->window_batches ? sum / (double)t->window_batches : 0;
+    if (!t->waits && t->window.steps)
+        samples_add(&t->counts.seconds, clock_since(t->window.began) / (double)t->window.steps);
+    *mean = t->window.batches ? sum / (double)t->window.batches : 0;
     if (!isfinite(sum) && find_divergence(t))
         return haul_error_status();
-    t->epoch_loss += sum;
-    t->epoch_batches += t->window_batches;
-    t->window_batches = t->window_steps = 0;
-    t->window_began = clock_seconds();
+    t->epoch.loss += sum;
+    t->epoch.batches += t->window.batches;
+    t->window.batches = t->window.steps = 0;
+    t->window.began = clock_seconds();
     pace_read(t, hits);
-    haul_status status = haul_zero_into(t->window_loss);
-    return status ? status : haul_zero_into(t->window_finite);
+    haul_status status = haul_zero_into(t->window.loss);
+    return status ? status : haul_zero_into(t->window.finite);
 }
 
 /* ---- an epoch ---- */
@@ -285,7 +285,7 @@ static bool is_between_groups(const trainer *t)
 /* If standard output is closed, the trained weights are kept. */
 static bool end_unheard(trainer *t)
 {
-    if ((t->ranks > 1 || !output_works()) && !t->diverged)
+    if ((t->ranks.count > 1 || !output_works()) && !t->diverged)
         trainer_save(t, true);
     return false;
 }
@@ -296,10 +296,10 @@ static bool after_step(trainer *t)
     if (t->position.batch % t->options->log_every == 0 && !t->unheard && !tell_line(t))
         return false;
     if (t->diverged)
-        return t->ranks > 1 || !t->unheard;
+        return t->ranks.count > 1 || !t->unheard;
     if (!is_between_groups(t))
         return true;
-    if (t->ranks > 1 ? t->agreed.unheard : t->unheard)
+    if (t->ranks.count > 1 ? t->ranks.agreed.unheard : t->unheard)
         return end_unheard(t);
     if (ranks_save_due(t))
         return trainer_save(t, false);
@@ -310,19 +310,19 @@ static const haul_batch *next_batch(trainer *t)
 {
     const double      began = clock_seconds();
     const haul_batch *batch = haul_loader_next(t->loader);
-    t->epoch_wait += clock_seconds() - began;
+    t->epoch.wait += clock_seconds() - began;
     return batch;
 }
 
 bool trainer_train_epoch(trainer *t)
 {
     double began = clock_seconds();
-    t->window_began = began;
-    t->epoch_examples = t->epoch_steps = 0;
-    t->epoch_wait = 0;
+    t->window.began = began;
+    t->epoch.examples = t->epoch.steps = 0;
+    t->epoch.wait = 0;
     t->trains = true;
     if (!t->position.batch)
-        t->epoch_start = report_elapsed(&t->report);
+        t->epoch.start = report_elapsed(&t->report);
     pace_epoch(t);
     if (t->position.batch >= t->report.batches)
         return true; /* resumed between the epoch's last step and its test */
@@ -349,6 +349,6 @@ bool trainer_train_epoch(trainer *t)
     }
     if (!run_profile_end(&t->profile))
         return false;
-    t->epoch_seconds = clock_seconds() - began;
+    t->epoch.seconds = clock_seconds() - began;
     return true;
 }

@@ -147,7 +147,7 @@ static int find_rest(trainer *t, const cJSON *stored)
 {
     const train_options *o = t->options;
     report_end           end;
-    t->stored_epochs = whole_number(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs")));
+    t->resumed.epochs = whole_number(cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(stored, "epochs")));
     if (!trainer_find_end(t, &end))
         return EXIT_FAILED;
     if (!end.finished || o->estimate)
@@ -189,7 +189,7 @@ static int take_up(option_values *values, trainer *t, cJSON **stored)
     const given_places given = {option_given(values, "device"), option_given(values, "place"),
                                 option_given(values, "plan")};
     run_state          state = run_look(&t->run);
-    if (state == RUN_NONE || (!o->estimate && !t->silent && !run_lock(&t->run)))
+    if (state == RUN_NONE || (!o->estimate && !t->ranks.silent && !run_lock(&t->run)))
         return EXIT_FAILED;
     state = run_look(&t->run); /* before the lock another training may have saved */
     if (state == RUN_NONE || !take_stored(values, t, state, stored))
@@ -217,7 +217,7 @@ static int begin(option_values *values, const trainer *t, cJSON **stored)
     }
     if (!init_is_consistent(o))
         return EXIT_USAGE;
-    return o->estimate || t->silent || run_is_free(&t->run) ? -1 : EXIT_FAILED;
+    return o->estimate || t->ranks.silent || run_is_free(&t->run) ? -1 : EXIT_FAILED;
 }
 
 static int run_training(trainer *t)

@@ -138,10 +138,10 @@ haul_status trainer_build(trainer *t)
     t->optimizer = t->net ? new_optimizer(o, t->net) : NULL;
     if (t->optimizer && haul_optimizer_set_offload(t->optimizer, !strcmp(o->offload, "optimizer")))
         return haul_error_status();
-    network_sums(t->metrics, &t->window_loss, &t->epoch_hits);
-    t->window_finite = haul_zeros_like(t->epoch_hits);
-    if (!t->loader || !t->optimizer || haul_tensor_check(t->window_loss) || haul_tensor_check(t->window_finite) ||
-        haul_tensor_check(t->epoch_hits))
+    network_sums(t->metrics, &t->window.loss, &t->epoch.hits);
+    t->window.finite = haul_zeros_like(t->epoch.hits);
+    if (!t->loader || !t->optimizer || haul_tensor_check(t->window.loss) || haul_tensor_check(t->window.finite) ||
+        haul_tensor_check(t->epoch.hits))
         return haul_error_status();
     t->recording = NULL;
     if (t->follows && trainer_begin_recording(t))
@@ -161,7 +161,7 @@ static bool open_network(trainer *t)
 
 bool trainer_covers_other_epochs(const trainer *t)
 {
-    return t->stored_epochs && t->stored_epochs != t->options->epochs &&
+    return t->resumed.epochs && t->resumed.epochs != t->options->epochs &&
            schedule_is_laid_over_epochs(&t->plans.schedule);
 }
 
@@ -178,11 +178,6 @@ static void describe_data(const trainer *t, report_start *s)
     s->test_count = d->test ? haul_dataset_count(d->test) : 0;
     s->classes = d->spec.y.classes;
     s->size = d->size;
-}
-
-bool trainer_recomputes(const trainer *t)
-{
-    return t->options->recompute && !strcmp(t->options->recompute, "auto");
 }
 
 static const char *data_check_name(data_check check)
@@ -212,7 +207,7 @@ static bool tell_start(trainer *t)
                                .batch = o->batch,
                                .accumulate = o->accumulate,
                                .pieces = o->pieces,
-                               .ranks = t->ranks,
+                               .ranks = t->ranks.count,
                                .choice = &t->choice,
                                .steps = standing_epoch_updates(&limits),
                                .seed = o->seed,
@@ -221,12 +216,12 @@ static bool tell_start(trainer *t)
                                .momentum = strcmp(o->optimizer, "sgd") != 0 ? NAN : o->momentum,
                                .weight_decay = o->weight_decay,
                                .shuffle = o->shuffle,
-                               .recomputes = trainer_recomputes(t),
+                               .recomputes = train_options_recompute(o),
                                .resumed = o->resume,
-                               .data_check = data_check_name(t->data_check),
-                               .data_change = t->data_change,
-                               .begins_anew = t->begins_epoch_anew,
-                               .stored_epochs = trainer_covers_other_epochs(t) ? t->stored_epochs : 0,
+                               .data_check = data_check_name(t->resumed.data_check),
+                               .data_change = t->resumed.data_change,
+                               .begins_anew = t->resumed.begins_epoch_anew,
+                               .stored_epochs = trainer_covers_other_epochs(t) ? t->resumed.epochs : 0,
                                .epoch = t->position.epoch,
                                .done = t->position.batch};
     char                  placed[400], left_out[400] = "";
@@ -291,7 +286,7 @@ static bool open_places(trainer *t)
 /* With the model that was chosen, so that the same options give the same training later. */
 static bool keep_options(const trainer *t)
 {
-    return !t->run.path || t->silent || config_write(t->run.config, t->values);
+    return !t->run.path || t->ranks.silent || config_write(t->run.config, t->values);
 }
 
 /* The run has its plan in its folder, with which it can be resumed. */
@@ -310,8 +305,8 @@ static bool keep_plan(trainer *t)
 /* The folder is made when all else is known to be fine. It must not contain another run by then. */
 static bool begin_run(trainer *t)
 {
-    return t->silent || (run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) &&
-                         init_keep_model(t) && keep_options(t) && run_open(&t->run, 0));
+    return t->ranks.silent || (run_lock(&t->run) && run_is_free(&t->run) && run_check(&t->run) && keep_plan(t) &&
+                               init_keep_model(t) && keep_options(t) && run_open(&t->run, 0));
 }
 
 /* From here on. The dry run counted memory that was allocated before, too. */
@@ -356,7 +351,7 @@ int trainer_open(trainer *t)
         return code;
     if (!trainer_fits(t))
         return trainer_tell_memory(t, false);
-    if (t->run.path && !t->silent && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
+    if (t->run.path && !t->ranks.silent && !(t->ledger = run_account_begin(t->device, t->expected.step.flops)))
         return EXIT_FAILED;
     return open_training(t) ? -1 : EXIT_FAILED;
 }
@@ -375,7 +370,7 @@ void trainer_close(trainer *t)
     place_free(&t->places);
     report_close(&t->report);
     run_close(&t->run);
-    free(t->steps.values);
+    free(t->counts.seconds.values);
     cJSON_free(t->data_identity);
 }
 
@@ -436,17 +431,17 @@ spilled_bytes trainer_spilled(const trainer *t)
 {
     haul_memory_stats stats = {.spilled_total = 0};
     haul_memory_stats_get(t->device, &stats);
-    return (spilled_bytes){.all = stats.spilled_total - t->spilled_before.all,
-                           .to_file = stats.spilled_to_file_total - t->spilled_before.to_file,
-                           .file_ns = stats.spill_file_nanoseconds - t->spilled_before.file_ns};
+    return (spilled_bytes){.all = stats.spilled_total - t->counts.spilled_before.all,
+                           .to_file = stats.spilled_to_file_total - t->counts.spilled_before.to_file,
+                           .file_ns = stats.spill_file_nanoseconds - t->counts.spilled_before.file_ns};
 }
 
 void trainer_count_anew(trainer *t)
 {
     haul_transfer_stats_reset();
-    t->waits_before = haul_sync_count();
-    t->spilled_before = (spilled_bytes){0};
-    t->spilled_before = trainer_spilled(t);
+    t->counts.waits_before = haul_sync_count();
+    t->counts.spilled_before = (spilled_bytes){0};
+    t->counts.spilled_before = trainer_spilled(t);
 }
 
 bool trainer_save_account(trainer *t)
@@ -475,14 +470,14 @@ static void tell_followed(const trainer *t, haul_recording_report *r, report_don
     if (t->recording)
         haul_recording_report_get(t->recording, r);
     out->followed = r->followed;
-    out->eager_steps = t->mini_batches - r->followed;
+    out->eager_steps = t->counts.mini_batches - r->followed;
     out->unfollowed = reason_of(t, r);
 }
 
 /* What each rank has of the optimizer's state, then the memory that each has needed; to free. NULL after a failure. */
 static double *memory_of_ranks(const trainer *t, haul_status *status)
 {
-    double *bytes = calloc((size_t)t->ranks, 2 * sizeof *bytes);
+    double *bytes = calloc((size_t)t->ranks.count, 2 * sizeof *bytes);
     *status =
         bytes ? ranks_share_memory(t, bytes) : haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     return bytes;
@@ -494,19 +489,19 @@ static int tell_done(trainer *t, double began, const double *rank_bytes)
     const spilled_bytes   spilled = trainer_spilled(t);
     haul_recording_report steps = {.followed = 0};
     report_done           d = {.device = t->device,
-                               .step_seconds = samples_median(&t->steps),
+                               .step_seconds = samples_median(&t->counts.seconds),
                                .epochs = t->position.epoch - 1,
                                .peak_bytes = trainer_peak_bytes(t),
                                .limit_bytes = t->expected.limit + t->expected.overhead,
                                .spilled_bytes = spilled.all,
                                .spilled_to_file_bytes = spilled.to_file,
                                .spill_file_seconds = (double)spilled.file_ns / 1e9,
-                               .ranks = t->ranks,
+                               .ranks = t->ranks.count,
                                .group_bytes = ranks_bytes(t),
                                .state_bytes = t->options->shard ? rank_bytes : NULL,
-                               .rank_peak_bytes = rank_bytes ? rank_bytes + t->ranks : NULL,
-                               .waits = haul_sync_count() - t->waits_before,
-                               .step_peak_bytes = t->step_peak_bytes,
+                               .rank_peak_bytes = rank_bytes ? rank_bytes + t->ranks.count : NULL,
+                               .waits = haul_sync_count() - t->counts.waits_before,
+                               .step_peak_bytes = t->counts.step_peak_bytes,
                                .best_epoch = t->stop.best_epoch,
                                .best_loss = t->stop.best,
                                .validation = t->data.validation != NULL};

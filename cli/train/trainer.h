@@ -6,7 +6,6 @@
 
 #include "cli/model/network.h"
 #include "cli/options/memory_limit.h"
-#include "cli/options/options.h"
 #include "cli/run_folder/folder.h"
 #include "cli/run_folder/profile.h"
 #include "cli/train/log/log.h"
@@ -14,46 +13,10 @@
 #include "cli/train/place/place.h"
 #include "cli/train/schedule.h"
 #include "cli/train/standing.h"
+#include "cli/train/train_options.h"
 #include "cli/train/training_data.h"
 #include "plan/batch.h"
 #include "plan/fit.h"
-
-#define MOST_BATCH 1e6
-
-enum { MOST_PIPELINE = 64 };
-
-typedef struct train_options {
-    const char *model, *data, *device, *optimizer, *precision, *init, *run, *config;
-    const char *schedule, *augment;       /* augment: NULL for none */
-    const char *memory_limit, *recompute; /* NULL: none */
-    const char *spill_host, *spill_folder, *spill_file;
-    const char *offload; /* "none" or "optimizer" */
-    const char *metrics;
-    const char *place, *plan; /* NULL: none; one of them at most */
-    const char *devices;      /* to choose among; NULL: --device */
-    const char *group;        /* which processes train together: "auto", "mpi", "none" */
-    const char *machine;      /* whose times count for `devices`; NULL: this computer's */
-    int64_t     batch;        /* 0: as large as memory allows, until trainer_expect */
-    int64_t     epochs, seed, workers, threads, log_every;
-    int64_t     accumulate; /* mini-batches whose gradients add up to one update */
-    int64_t     pipeline;   /* micro-batches of a mini-batch */
-    int64_t     pieces;     /* pieces of a mini-batch, for data parallel training; 0: it is not divided */
-    int64_t     shard;      /* 1: each rank has a part of the optimizer's state; 2: of the gradients, too; 0: all */
-    int64_t     patience;   /* 0: none */
-    int64_t     size;       /* of pictures; 0: their own */
-    int64_t     context;    /* characters of an example of a text; 0: the usual number */
-    int64_t     profile;    /* steps to record; 0: none */
-    int64_t     head;       /* outputs of a new last layer; 0: it is that of `init` */
-    double      lr, momentum, weight_decay, save_every;
-    double      validation; /* 0: none */
-    bool        freeze;     /* only the last layer is trained */
-    bool        shuffle, eager, spill, resume, allow_changed_data, json, quiet, sync_report, estimate, tensorboard;
-
-    network_sizes sizes;
-} train_options;
-
-/* The command, with its options parsed into a train_options. */
-command_main train_main;
 
 /* What the texts of --schedule, --augment, --memory-limit, --spill-host and --spill-file mean. */
 typedef struct train_plans {
@@ -83,10 +46,58 @@ typedef enum data_check {
     DATA_UNKNOWN  /* the checkpoint is of a version that did not keep it */
 } data_check;
 
+/* What the run had stored, if the training resumes it. */
+typedef struct resumed_run {
+    int64_t    epochs; /* that it was to have; 0: it is not resumed */
+    data_check data_check;
+    char       data_change[800];  /* what differs; "": nothing */
+    bool       begins_epoch_anew; /* where the training stood is not in the data as it is now */
+} resumed_run;
+
 /* What the ranks of a training agreed on before a step. */
 typedef struct ranks_agreement {
     bool stops, saves, unheard;
 } ranks_agreement;
+
+/* The processes that train together. */
+typedef struct training_ranks {
+    haul_group     *group; /* NULL: this process alone */
+    int             count;
+    bool            silent; /* a rank other than 0: it prints and writes nothing */
+    ranks_agreement agreed;
+    int64_t         state_bytes; /* of the optimizer on this rank, with --shard; 0: not known yet */
+} training_ranks;
+
+/* The mini-batches since the last line of the log. What adds up on the device is read only when a line is due. */
+typedef struct training_window {
+    haul_tensor *loss;   /* their sum, f32 */
+    haul_tensor *finite; /* after how many of them it was finite, i64 */
+    int64_t      batches, steps;
+    double       began; /* seconds */
+} training_window;
+
+/* This epoch so far. */
+typedef struct training_epoch {
+    haul_tensor *hits; /* right answers, i64 */
+    int64_t      answers;
+    double       loss; /* of the mini-batches whose lines were printed */
+    int64_t      batches;
+    double       start;   /* report_elapsed when it began */
+    double       seconds; /* in this process, as the following: */
+    double       wait;    /* for mini-batches */
+    int64_t      examples, steps;
+} training_epoch;
+
+/* What this process has done. */
+typedef struct training_counts {
+    int64_t updates; /* of the parameters */
+    int64_t mini_batches, tried_steps;
+    int64_t peak_bytes, step_peak_bytes; /* most that was allocated on the device, at all and in a step, from the
+                                          * third on */
+    samples       seconds;               /* of the steps */
+    int64_t       waits_before;          /* haul_sync_count before the training, and the spilled bytes: */
+    spilled_bytes spilled_before;
+} training_counts;
 
 typedef struct trainer {
     train_options       *options;
@@ -96,68 +107,44 @@ typedef struct trainer {
     report               report;
 
     haul_device       *device;
+    haul_device       *metrics;     /* where loss and accuracy are computed; NULL: where the network ends */
     place_list         places;      /* of modules on other devices */
     char               chosen[400]; /* what --device auto chose, and why; "": nothing */
     haul_ledger       *ledger;      /* NULL: nothing is kept */
     run_profile        profile;
     training_data      data;
-    haul__fit_result   expected;     /* what the training takes */
-    haul__batch_choice choice;       /* of --batch auto */
-    struct planner    *planner;      /* of planner.h; NULL until the data is open */
-    int64_t            waits_before; /* haul_sync_count before the training, and the spilled bytes before it: */
-    spilled_bytes      spilled_before;
-    haul_device       *metrics; /* where loss and accuracy are computed; NULL: where the network ends */
-    haul_module       *net;
-    haul_optimizer    *optimizer;
-    haul_dtype         lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
-    haul_grad_scaler  *scaler;   /* of f16, else NULL */
-    haul_schedule     *schedule; /* NULL: the rate is constant */
-    haul_loader       *loader;
-    haul_parallel     *parallel; /* with --pieces, else NULL */
-    haul_group        *group;    /* whose ranks train together; NULL: this process alone */
-    int                ranks;    /* of the group */
-    bool               silent;   /* a rank other than 0: it prints and writes nothing */
-    ranks_agreement    agreed;
-    int64_t            state_bytes; /* of the optimizer on this rank, with --shard; 0: not known yet */
-    bool               trains;      /* not only tries steps */
-    int64_t            tried_steps;
-    bool               follows;   /* it records its steps and follows them: */
-    haul_recording    *recording; /* of the step; NULL: it runs as it is */
-    const haul_batch  *batch;     /* of the step under way, and its part: */
-    haul_step_part     part;
-    int64_t            stored_epochs; /* of a resumed run, as it was stored; else 0 */
     char              *data_identity; /* JSON of data_identity.h, to keep with a run; else NULL */
-    data_check         data_check;
-    char               data_change[800];  /* what differs; "": nothing */
-    bool               begins_epoch_anew; /* where the training stood is not in the data as it is now */
+    haul__fit_result   expected;      /* what the training takes */
+    haul__batch_choice choice;        /* of --batch auto */
+    struct planner    *planner;       /* of planner.h; NULL until the data is open */
 
-    /* Where it stands. What adds up on the device is read only when a line is due. */
+    haul_module      *net;
+    haul_optimizer   *optimizer;
+    haul_dtype        lower;    /* what autocast computes in; HAUL_DTYPE_NONE: there is none */
+    haul_grad_scaler *scaler;   /* of f16, else NULL */
+    haul_schedule    *schedule; /* NULL: the rate is constant */
+    haul_loader      *loader;
+    haul_parallel    *parallel; /* with --pieces, else NULL */
+    training_ranks    ranks;
+    resumed_run       resumed;
+
+    bool              trains;    /* not only tries steps */
+    bool              follows;   /* it records its steps and follows them: */
+    haul_recording   *recording; /* of the step; NULL: it runs as it is */
+    const haul_batch *batch;     /* of the step under way, and its part: */
+    haul_step_part    part;
+
+    /* Where it stands. */
     haul_training_position position;
-    haul_tensor           *window_loss;   /* of the mini-batches since the last line, f32 */
-    haul_tensor           *window_finite; /* after how many of them it was finite, i64 */
-    int64_t                window_batches;
-    haul_tensor           *epoch_hits; /* right answers in this epoch, i64 */
-    int64_t                epoch_answers;
-    double                 epoch_loss; /* of the mini-batches whose lines were printed */
-    int64_t                epoch_batches;
-    double                 epoch_start;  /* report_elapsed when it began */
+    training_window        window;
+    training_epoch         epoch;
     double                 lr, momentum; /* of the last mini-batch */
     haul_early_stop        stop;         /* by the measured loss, with --patience */
     haul_best_weights     *best_weights; /* where no file has them and they are needed; else NULL */
 
-    /* The most that was allocated on the device at a time, at all and in a step, from the third on. */
-    int64_t peak_bytes, step_peak_bytes;
-    int64_t updates;      /* of the parameters, in this process */
-    int64_t mini_batches; /* trained in this process */
-
+    training_counts counts;
     pace            pace;
-    samples         steps;
-    bool            waits;        /* the device has finished when a step returns */
-    double          window_began; /* seconds */
-    int64_t         window_steps;
-    double          epoch_seconds; /* of this epoch, in this process, and of these: */
-    double          epoch_wait;    /* of waiting for mini-batches */
-    int64_t         epoch_examples, epoch_steps;
+    bool            waits; /* the device has finished when a step returns */
     double          saved_at;
     bool            unheard;  /* a line could not be written: training ends with the group of mini-batches */
     bool            diverged; /* a loss, or a value about to be saved, was not finite: */
@@ -184,9 +171,6 @@ bool trainer_is_within_limit(const trainer *t);
 /* True if that fits in --memory-limit, or the rest can be spilled. Where a refusal would not be certain, the training
  * has to show it. */
 bool trainer_fits(const trainer *t);
-
-/* True with --recompute auto. */
-bool trainer_recomputes(const trainer *t);
 
 /* For dry runs: make what holds the best weights, if the training keeps them in memory; measure an epoch as far as one
  * mini-batch; and do what saving does with memory. */

@@ -1,7 +1,8 @@
 # Folders of src and of cli are components, and arrows between them point downwards: an object file uses symbols, and a
 # source file includes headers, of its own component and of those below it. A folder that is not in the list belongs to
 # the component of the folder around it. A declaration that is written down again hides an arrow from the reader, not from
-# the linker, so the object files of the build are read. No folder of src, cli or tests has more than 30 files of its own.
+# the linker, so the object files of the build are read. Private headers stay in their component. No folder of src, cli or
+# tests has more than 30 files of its own.
 # ctest: labels=once
 import collections
 import os
@@ -22,6 +23,9 @@ COMPONENTS = """
     cli/top cli
 """.split()
 MOST_FILES = 30
+
+# The state of a training: other subcommands see of it what cli/train/one_step.h and cli/train/planner.h show.
+PRIVATE_HEADERS = ("cli/train/trainer.h",)
 
 
 def component_of(path):
@@ -75,6 +79,14 @@ def upward_includes(files):
                 yield path, other
 
 
+def private_includes(files):
+    """(file, header) for each of the files, (path, text), that includes a private header of another component."""
+    for path, text in files:
+        for header in re.findall(r'^\s*#\s*include\s+"([\w/.]+)"', text, re.M):
+            if header in PRIVATE_HEADERS and component_of(path) != component_of(header):
+                yield path, header
+
+
 def sources():
     for folder in ("src", "cli"):
         for path in sorted((SOURCE / folder).rglob("*")):
@@ -97,6 +109,9 @@ def test_of_the_test():
         sys.exit("folders with too many files were made, and are not found")
     if component_of("src/data/image/png.c") != "data/image" or component_of("src/memory/report/failure.c") != "memory":
         sys.exit("a folder that is listed is not its own component, or one that is not listed is one")
+    private = [("cli/plan/x.c", '#include "cli/train/trainer.h"\n'), ("cli/train/log/x.c", '#include "cli/train/trainer.h"\n')]
+    if list(private_includes(private)) != [("cli/plan/x.c", "cli/train/trainer.h")]:
+        sys.exit("a private header was included elsewhere, and is not found")
     if not found or included != [("src/core/upward.c", "engine")]:
         sys.exit("an arrow from core to a component above was made, and is not found")
 
@@ -131,6 +146,8 @@ def main():
         messages.append(f"{component} ({names}) uses {symbol} of {other}, which is above it")
     for path, other in upward_includes(sources()):
         messages.append(f"{path} includes a header of {other}, which is above it")
+    messages += [f"{path} includes {header}, which is private to its component"
+                 for path, header in private_includes(sources())]
     messages += [f"{folder} has {size} files, more than {MOST_FILES}" for folder, size in large_folders(all_files())]
     unknown = {component_of(path) for path, _ in sources()} - {None, *COMPONENTS}
     messages += [f"{component} is missing in the list of components" for component in sorted(unknown)]

@@ -190,19 +190,19 @@ void pace_read(trainer *t, int64_t hits)
         p->epoch_began = p->known_at;
         p->slowed = false;
     }
-    p->loss = t->epoch_batches ? t->epoch_loss / (double)t->epoch_batches : NAN;
-    p->accuracy = t->epoch_answers ? (double)hits / (double)t->epoch_answers : NAN;
+    p->loss = t->epoch.batches ? t->epoch.loss / (double)t->epoch.batches : NAN;
+    p->accuracy = t->epoch.answers ? (double)hits / (double)t->epoch.answers : NAN;
 }
 
 /* Where a step has finished when it returns, its sums can be read at no cost. An error is found by the next step. */
 static void read_sums(trainer *t)
 {
     pace   *p = &t->pace;
-    int64_t batches = t->epoch_batches + t->window_batches;
+    int64_t batches = t->epoch.batches + t->window.batches;
     p->known = t->position.batch;
     p->known_at = clock_seconds();
-    p->loss = batches ? (t->epoch_loss + haul_item(t->window_loss)) / (double)batches : NAN;
-    p->accuracy = t->epoch_answers ? (double)haul_item_i64(t->epoch_hits) / (double)t->epoch_answers : NAN;
+    p->loss = batches ? (t->epoch.loss + haul_item(t->window.loss)) / (double)batches : NAN;
+    p->accuracy = t->epoch.answers ? (double)haul_item_i64(t->epoch.hits) / (double)t->epoch.answers : NAN;
 }
 
 void pace_step(trainer *t)

@@ -10,20 +10,6 @@
 
 /* ---- options ---- */
 
-bool pieces_divide(int64_t pieces, int64_t batch)
-{
-    if (pieces & (pieces - 1)) {
-        complain("--pieces %" PRId64 " is not a power of two; 2, 4, 8, 16 and so on are expected", pieces);
-        return false;
-    }
-    if (batch % pieces == 0)
-        return true;
-    complain("--pieces %" PRId64 " does not divide --batch %" PRId64 "; a multiple of %" PRId64
-             " is expected as the batch",
-             pieces, batch, pieces);
-    return false;
-}
-
 bool pieces_suit(const train_options *o)
 {
     const struct {
@@ -48,7 +34,7 @@ bool pieces_suit(const train_options *o)
             complain("--pieces divides each mini-batch, and does not work with %s; %s", others[i].name, others[i].why);
             return false;
         }
-    return pieces_divide(o->pieces, o->batch);
+    return train_options_pieces_divide(o->pieces, o->batch);
 }
 
 /* ---- objects ---- */
@@ -57,8 +43,8 @@ haul_loader *pieces_loader(const trainer *t)
 {
     const train_options *o = t->options;
     const int            pieces = o->pieces ? (int)o->pieces : 1;
-    const haul__tree     tree = {.pieces = pieces, .ranks = t->group ? t->ranks : 1};
-    const int            rank = t->group ? haul_group_rank(t->group) : 0, first = haul__tree_first(&tree, rank);
+    const haul__tree     tree = {.pieces = pieces, .ranks = t->ranks.group ? t->ranks.count : 1};
+    const int rank = t->ranks.group ? haul_group_rank(t->ranks.group) : 0, first = haul__tree_first(&tree, rank);
     return haul_loader_new(t->data.train, .batch = o->batch / pieces, .shuffle = o->shuffle, .seed = (uint64_t)o->seed,
                            .workers = (int)o->workers, .device = place_of_data(&t->places, t->device), .pieces = pieces,
                            .first_piece = first, .piece_count = haul__tree_first(&tree, rank + 1) - first);
@@ -68,10 +54,10 @@ haul_status pieces_begin(trainer *t)
 {
     t->parallel = NULL;
     t->trains = false;
-    t->tried_steps = 0;
+    t->counts.tried_steps = 0;
     if (!t->options->pieces)
         return HAUL_OK;
-    t->parallel = haul_parallel_new(t->net, .group = t->group ? t->group : haul_group_get("none"),
+    t->parallel = haul_parallel_new(t->net, .group = t->ranks.group ? t->ranks.group : haul_group_get("none"),
                                     .pieces = (int)t->options->pieces, .seed = (uint64_t)t->options->seed,
                                     .scaler = t->scaler, .shard = (int)t->options->shard);
     return t->parallel ? HAUL_OK : haul_error_status();
@@ -104,7 +90,7 @@ static haul_tensor *mean_loss(trainer *t, const haul_batch *piece)
     network_bring(t->metrics, &logits, &y);
     haul_tensor      *loss = network_loss(&t->data.spec, logits, y);
     const haul_status status = haul_autocast_end(before);
-    if (status || haul_add_into(t->epoch_hits, t->epoch_hits, network_hits(&t->data.spec, logits, y)))
+    if (status || haul_add_into(t->epoch.hits, t->epoch.hits, network_hits(&t->data.spec, logits, y)))
         return haul_tensor_fail(haul_error_status(), NULL, NULL, "%s", haul_error_message());
     return loss;
 }
@@ -117,8 +103,8 @@ static haul_status learn(trainer *t, const haul_batch *piece, int64_t step)
         return status;
     if (piece->size)
         sum = haul_mul_scalar(mean_loss(t, piece), (double)piece->size);
-    t->epoch_answers += piece->size ? network_answers(piece->y) : 0;
-    t->epoch_examples += piece->size;
+    t->epoch.answers += piece->size ? network_answers(piece->y) : 0;
+    t->epoch.examples += piece->size;
     return haul_parallel_backward(t->parallel, sum, (double)piece->size);
 }
 
@@ -135,7 +121,7 @@ static haul_status learn_piece(trainer *t, const haul_batch *piece, int64_t step
 static haul_status update(trainer *t)
 {
     haul_status status = haul_parallel_step(t->parallel, t->optimizer);
-    if (!status && t->options->shard && t->trains && !t->state_bytes)
+    if (!status && t->options->shard && t->trains && !t->ranks.state_bytes)
         status = ranks_measure_state(t);
     if (!status && t->scaler)
         status = haul_grad_scaler_update(t->scaler);
@@ -147,15 +133,15 @@ static haul_status update(trainer *t)
 /* The loss of the whole step, for the next line. */
 static haul_status add_loss(trainer *t)
 {
-    haul_tensor *loss = haul_to(haul_parallel_loss(t->parallel), haul_tensor_device(t->window_loss));
-    haul_status  status = haul_add_into(t->window_loss, t->window_loss, haul_cast(loss, HAUL_F32));
-    return status ? status : haul_add_into(t->window_finite, t->window_finite, haul_isfinite(t->window_loss));
+    haul_tensor *loss = haul_to(haul_parallel_loss(t->parallel), haul_tensor_device(t->window.loss));
+    haul_status  status = haul_add_into(t->window.loss, t->window.loss, haul_cast(loss, HAUL_F32));
+    return status ? status : haul_add_into(t->window.finite, t->window.finite, haul_isfinite(t->window.loss));
 }
 
 /* The number of the step in the training. */
 static int64_t step_number(const trainer *t)
 {
-    return (t->position.epoch - 1) * pieces_batches(t) + t->position.batch + t->tried_steps;
+    return (t->position.epoch - 1) * pieces_batches(t) + t->position.batch + t->counts.tried_steps;
 }
 
 haul_status pieces_step(trainer *t, const haul_batch *first)
@@ -168,7 +154,7 @@ haul_status pieces_step(trainer *t, const haul_batch *first)
         status = piece ? learn_piece(t, piece, step) : haul_error_status();
     }
     if (!t->trains)
-        t->tried_steps++;
+        t->counts.tried_steps++;
     haul_scope *scope = status ? NULL : haul_scope_push();
     if (!scope)
         return haul_error_status();

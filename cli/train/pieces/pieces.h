@@ -4,9 +4,6 @@
 
 #include "cli/train/trainer.h"
 
-/* True if there are as many pieces as a power of two, and they divide the batch. Otherwise complains. */
-bool pieces_divide(int64_t pieces, int64_t batch);
-
 /* True if the options suit --pieces. Otherwise complains. */
 bool pieces_suit(const train_options *o);
 

@@ -17,17 +17,17 @@
 int ranks_open(trainer *t)
 {
     train_options *o = t->options;
-    t->ranks = 1;
+    t->ranks.count = 1;
     if (o->estimate)
         return -1;
-    t->group = haul_group_get(o->group);
-    if (!t->group)
+    t->ranks.group = haul_group_get(o->group);
+    if (!t->ranks.group)
         return complain_error();
-    t->ranks = haul_group_size(t->group);
-    t->silent = haul_group_rank(t->group) > 0;
-    if (t->ranks > 1)
+    t->ranks.count = haul_group_size(t->ranks.group);
+    t->ranks.silent = haul_group_rank(t->ranks.group) > 0;
+    if (t->ranks.count > 1)
         terminal_forwards();
-    if (t->silent) {
+    if (t->ranks.silent) {
         o->quiet = true;
         o->json = o->tensorboard = o->sync_report = false;
         o->profile = 0;
@@ -38,23 +38,23 @@ int ranks_open(trainer *t)
 bool ranks_suit(trainer *t)
 {
     train_options *o = t->options;
-    if (t->ranks <= 1)
+    if (t->ranks.count <= 1)
         return true;
-    if (!o->pieces && o->resume && t->silent)
+    if (!o->pieces && o->resume && t->ranks.silent)
         return false; /* rank 0 says why */
     if (!o->pieces && o->resume) {
         complain("the run was started without --pieces and cannot go on with %d ranks; continue it with one process",
-                 t->ranks);
+                 t->ranks.count);
         return false;
     }
     if (!o->pieces)
         o->pieces = 8;
-    if (t->ranks <= o->pieces || t->silent)
-        return t->ranks <= o->pieces;
+    if (t->ranks.count <= o->pieces || t->ranks.silent)
+        return t->ranks.count <= o->pieces;
     complain("there are %d ranks, but only --pieces %" PRId64
              ": each rank needs a piece; start fewer ranks, or give more "
              "pieces",
-             t->ranks, o->pieces);
+             t->ranks.count, o->pieces);
     return false;
 }
 
@@ -79,7 +79,7 @@ static haul_status compare_option(const trainer *t, const cJSON *value)
         return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     snprintf(text, sizeof text, "--%s %.300s", value->string, printed);
     cJSON_free(printed);
-    return haul__group_agree(t->group, &call, text);
+    return haul__group_agree(t->ranks.group, &call, text);
 }
 
 static haul_status compare_options(const trainer *t)
@@ -100,12 +100,12 @@ haul_status ranks_compare(const trainer *t)
 {
     const haul__group_call call = {.name = NAME};
     char                   text[400];
-    if (t->ranks <= 1)
+    if (t->ranks.count <= 1)
         return HAUL_OK;
     snprintf(text, sizeof text, "%" PRId64 " examples to train on, %" PRId64 " for validation and %" PRId64 " to test",
              count_of(t->data.train), count_of(t->data.validation), count_of(t->data.test));
     haul_status status = compare_options(t);
-    return status ? status : haul__group_agree(t->group, &call, text);
+    return status ? status : haul__group_agree(t->ranks.group, &call, text);
 }
 
 /* ---- agreeing ---- */
@@ -120,21 +120,21 @@ haul_status ranks_agree(trainer *t)
     enum { STOPS = 1, SAVES = 2, UNHEARD = 4 };
     const haul__group_call call = {.name = NAME};
     uint64_t bits = (interrupted() ? STOPS : 0) | (is_save_due(t) ? SAVES : 0) | (t->unheard ? UNHEARD : 0);
-    if (t->ranks <= 1)
+    if (t->ranks.count <= 1)
         return HAUL_OK;
-    const haul_status status = haul__group_or(t->group, &call, &bits);
-    t->agreed = (ranks_agreement){bits & STOPS, bits & SAVES, bits & UNHEARD};
+    const haul_status status = haul__group_or(t->ranks.group, &call, &bits);
+    t->ranks.agreed = (ranks_agreement){bits & STOPS, bits & SAVES, bits & UNHEARD};
     return status;
 }
 
 bool ranks_stopped(const trainer *t)
 {
-    return t->ranks > 1 ? t->agreed.stops : interrupted();
+    return t->ranks.count > 1 ? t->ranks.agreed.stops : interrupted();
 }
 
 bool ranks_save_due(const trainer *t)
 {
-    return t->ranks > 1 ? t->agreed.saves : is_save_due(t);
+    return t->ranks.count > 1 ? t->ranks.agreed.saves : is_save_due(t);
 }
 
 /* ---- sums ---- */
@@ -143,16 +143,16 @@ bool ranks_save_due(const trainer *t)
 haul_status ranks_sum(const trainer *t, double *numbers, int count)
 {
     const haul__group_call call = {.name = NAME};
-    const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
-    const size_t           ranks = (size_t)t->ranks;
-    if (t->ranks <= 1)
+    const haul__tree       tree = {.pieces = t->ranks.count, .ranks = t->ranks.count};
+    const size_t           ranks = (size_t)t->ranks.count;
+    if (t->ranks.count <= 1)
         return HAUL_OK;
     double *rows = calloc((size_t)count * ranks + 1, sizeof *rows);
     if (!rows)
         return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     for (int i = 0; i < count; i++)
-        rows[(size_t)i * ranks + (size_t)haul_group_rank(t->group)] = numbers[i];
-    const haul_status status = haul__group_sum_numbers(t->group, &call, &tree, rows, count, numbers);
+        rows[(size_t)i * ranks + (size_t)haul_group_rank(t->ranks.group)] = numbers[i];
+    const haul_status status = haul__group_sum_numbers(t->ranks.group, &call, &tree, rows, count, numbers);
     free(rows);
     return status;
 }
@@ -161,9 +161,9 @@ haul_status ranks_all(const trainer *t, bool *holds)
 {
     const haul__group_call call = {.name = NAME};
     uint64_t               bits = !*holds;
-    if (t->ranks <= 1)
+    if (t->ranks.count <= 1)
         return HAUL_OK;
-    const haul_status status = haul__group_or(t->group, &call, &bits);
+    const haul_status status = haul__group_or(t->ranks.group, &call, &bits);
     *holds = !bits;
     return status;
 }
@@ -179,21 +179,21 @@ haul_status ranks_measure_state(trainer *t)
     if (!all)
         return haul_error_set(HAUL_OUT_OF_MEMORY, NULL, NULL, "memory is exhausted");
     const int filled = haul_optimizer_state(t->optimizer, all, count);
-    t->state_bytes = 0;
+    t->ranks.state_bytes = 0;
     for (int i = 0; i < filled; i++)
-        t->state_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
+        t->ranks.state_bytes += (int64_t)haul_tensor_bytes(all[i].tensor);
     free(all);
     return filled < 0 ? haul_error_status() : HAUL_OK;
 }
 
 haul_status ranks_share_memory(const trainer *t, double *bytes)
 {
-    const int              rank = t->ranks > 1 ? haul_group_rank(t->group) : 0;
+    const int              rank = t->ranks.count > 1 ? haul_group_rank(t->ranks.group) : 0;
     const haul__group_call call = {.name = NAME};
-    const haul__tree       tree = {.pieces = t->ranks, .ranks = t->ranks};
-    bytes[rank] = (double)t->state_bytes;
-    bytes[t->ranks + rank] = (double)trainer_peak_bytes(t);
-    return t->ranks > 1 ? haul__group_share_numbers(t->group, &call, &tree, bytes, 2) : HAUL_OK;
+    const haul__tree       tree = {.pieces = t->ranks.count, .ranks = t->ranks.count};
+    bytes[rank] = (double)t->ranks.state_bytes;
+    bytes[t->ranks.count + rank] = (double)trainer_peak_bytes(t);
+    return t->ranks.count > 1 ? haul__group_share_numbers(t->ranks.group, &call, &tree, bytes, 2) : HAUL_OK;
 }
 
 haul_status ranks_gather_state(const trainer *t)
@@ -204,12 +204,12 @@ haul_status ranks_gather_state(const trainer *t)
 int64_t ranks_bytes(const trainer *t)
 {
     haul_group_properties group = {.sent_bytes = 0};
-    return t->ranks > 1 && !haul_group_describe(t->group, &group) ? group.sent_bytes : 0;
+    return t->ranks.count > 1 && !haul_group_describe(t->ranks.group, &group) ? group.sent_bytes : 0;
 }
 
 haul_status ranks_share_network(const trainer *t)
 {
-    return t->ranks > 1 ? haul__flat_share(t->net, t->group, NAME) : HAUL_OK;
+    return t->ranks.count > 1 ? haul__flat_share(t->net, t->ranks.group, NAME) : HAUL_OK;
 }
 
 /* ---- evaluating ---- */
@@ -266,10 +266,10 @@ static haul_status join(network_totals *totals, void *context)
 
 haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
 {
-    if (t->ranks <= 1)
+    if (t->ranks.count <= 1)
         return network_evaluate(t->net, &t->data.spec, loader,
                                 &(network_watch){.go_on = pace_pass_step, .context = t, .metrics = t->metrics}, out);
-    evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * t->ranks};
+    evaluation e = {.t = t, .batches = (int)haul_loader_batches(loader) * t->ranks.count};
     e.losses = haul_zeros(HAUL_F32, HAUL_SHAPE(e.batches));
     haul_status status = haul_tensor_check(e.losses);
     if (!status)
@@ -278,7 +278,7 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
                                                    .context = &e,
                                                    .metrics = t->metrics,
                                                    .losses = e.losses,
-                                                   .ranks = t->ranks,
+                                                   .ranks = t->ranks.count,
                                                    .join = join},
                                   out);
     return status ? status : ranks_agree(t);
@@ -288,10 +288,10 @@ haul_status ranks_evaluate(trainer *t, haul_loader *loader, network_score *out)
 
 void ranks_close(const trainer *t, int code)
 {
-    if (t->ranks <= 1 || (code != EXIT_FAILED && code != EXIT_USAGE))
+    if (t->ranks.count <= 1 || (code != EXIT_FAILED && code != EXIT_USAGE))
         return;
     if (!haul_error_status())
         haul_error_set(HAUL_STATE, NAME, NULL, "rank %d has ended with an error, which it has printed",
-                       haul_group_rank(t->group));
-    haul__group_pass_error(t->group, NAME);
+                       haul_group_rank(t->ranks.group));
+    haul__group_pass_error(t->ranks.group, NAME);
 }
