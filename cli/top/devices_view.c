@@ -129,9 +129,9 @@ static const top_column columns[] = {
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-void top_put_device_titles(top_canvas *c)
+void top_put_device_titles(top_canvas *c, const top_model *m)
 {
-    top_put_titles(c, 0, columns, COLUMNS);
+    top_put_titles(c, 0, columns, COLUMNS, m);
 }
 
 void top_put_device(top_canvas *c, const top_model *m, int place)

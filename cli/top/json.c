@@ -100,6 +100,10 @@ static void put_progress(cJSON *object, const haul_published *g)
     put_known(object, "waits", (double)g->waits);
     put_known(object, "waits_per_second", g->waits_per_second);
     put_known(object, "waiting", g->waiting);
+    put_known(object, "rank", (double)g->rank);
+    put_known(object, "ranks", (double)g->ranks);
+    put_known(object, "sent_bytes", (double)g->sent_bytes);
+    put_known(object, "sent_bytes_per_second", g->sent_per_second);
 }
 
 static cJSON *process_json(const top_process *p)

@@ -125,6 +125,9 @@ static const process_metric process_metrics[] = {
     {"haul_process_left_seconds", "Time until the work is done.", OF_PAGE(seconds_left), true, false},
     {"haul_process_loss", "Loss in training, in the present epoch.", OF_PAGE(loss), true, false},
     {"haul_process_accuracy_ratio", "Accuracy in training, in the present epoch.", OF_PAGE(accuracy), true, false},
+    {"haul_process_rank", "Number of the process among the ranks that train together.", OF_PAGE(rank), false, false},
+    {"haul_process_ranks", "Ranks that train together.", OF_PAGE(ranks), false, false},
+    {"haul_process_sent_bytes_total", "Bytes sent to other ranks.", OF_PAGE(sent_bytes), false, true},
     {"haul_process_page_age_seconds", "Time since the process published.", OF_PAGE(age), true, false},
 };
 

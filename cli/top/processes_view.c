@@ -42,6 +42,21 @@ static void put_device(top_canvas *c, const top_model *m, int place, int width)
     canvas_left(c, TOP_PLAIN, width - 1, process_at(m, place)->device);
 }
 
+/* Ranks count from 0. */
+static void put_rank(top_canvas *c, const top_model *m, int place, int width)
+{
+    const haul_published *p = page_at(m, place);
+    char                  text[48] = "-";
+    if (p->ranks > 1)
+        snprintf(text, sizeof text, "%lld/%lld", (long long)p->rank, (long long)p->ranks);
+    canvas_right(c, TOP_PLAIN, width, text);
+}
+
+static void put_sent(top_canvas *c, const top_model *m, int place, int width)
+{
+    canvas_right(c, TOP_PLAIN, width, top_bytes(known(page_at(m, place)->sent_per_second)));
+}
+
 static void put_epoch(top_canvas *c, const top_model *m, int place, int width)
 {
     const haul_published *p = page_at(m, place);
@@ -52,7 +67,8 @@ static void put_epoch(top_canvas *c, const top_model *m, int place, int width)
         snprintf(text, sizeof text, "%lld", (long long)p->epoch);
     else
         snprintf(text, sizeof text, "%lld/%lld", (long long)p->epoch, (long long)p->epochs);
-    canvas_right(c, TOP_PLAIN, width, text);
+    canvas_put(c, TOP_PLAIN, " ");
+    canvas_right(c, TOP_PLAIN, width - 1, text);
 }
 
 static void put_loss(top_canvas *c, const top_model *m, int place, int width)
@@ -118,6 +134,7 @@ static const top_column columns[] = {
     {.title = "PID", .width = 7, .from = 60, .put = put_pid},
     {.title = " RUN", .left = true, .put = put_name},
     {.title = " DEVICE", .width = 10, .from = 100, .left = true, .put = put_device},
+    {.title = "RANK", .width = 6, .from = 60, .ranks = true, .put = put_rank},
     {.title = "EPOCH", .width = 7, .put = put_epoch},
     {.title = "LOSS", .width = 7, .from = 92, .put = put_loss},
     {.title = "ACC.", .width = 7, .from = 106, .put = put_accuracy},
@@ -132,15 +149,16 @@ static const top_column columns[] = {
     {.title = "SPILLED", .width = 8, .from = 120, .put = put_spilled},
     {.title = "COPIES/S", .width = 9, .from = 120, .put = put_copies},
     {.title = "WAITS/S", .width = 8, .from = 120, .put = put_waits},
+    {.title = "SENT/S", .width = 8, .from = 130, .ranks = true, .put = put_sent},
     {.title = "LEFT", .width = 7, .put = put_left},
     {.title = "", .width = 2, .until = 80, .put = put_mark},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns, MARGIN = 1 }; /* the mark of the selected process */
 
-void top_put_process_titles(top_canvas *c)
+void top_put_process_titles(top_canvas *c, const top_model *m)
 {
-    top_put_titles(c, MARGIN, columns, COLUMNS);
+    top_put_titles(c, MARGIN, columns, COLUMNS, m);
 }
 
 /* A process publishes after each step, so long steps are harmless. */

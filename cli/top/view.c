@@ -164,6 +164,11 @@ static void put_details(const top_process *p, top_canvas *c)
     snprintf(text, sizeof text, "%s alloc.  %s reserved  %s spilled", top_bytes(p->allocated), top_bytes(p->reserved),
              top_bytes(p->spilled));
     put_text(c, TOP_PLAIN, text);
+    if (g->ranks > 1) {
+        snprintf(text, sizeof text, "rank %lld of %lld  %s/s sent", (long long)g->rank, (long long)g->ranks,
+                 top_bytes(g->sent_per_second < 0 ? NAN : g->sent_per_second));
+        put_text(c, TOP_PLAIN, text);
+    }
     if (p->spilled_to_file > 0) {
         snprintf(text, sizeof text, "%s of these in a file", top_bytes(p->spilled_to_file));
         put_text(c, TOP_PLAIN, text);
@@ -335,7 +340,7 @@ static void put_devices(const top_model *m, top_canvas *c, const layout *l)
     char text[64];
     int  shown = l->devices < m->device_count ? l->devices - 1 : m->device_count;
     if (l->titles)
-        top_put_device_titles(c);
+        top_put_device_titles(c, m);
     for (int i = 0; i < shown; i++)
         top_put_device(c, m, i);
     if (shown < m->device_count) {
@@ -349,7 +354,7 @@ static void put_processes(top_view *v, const top_model *m, top_canvas *c, const 
 {
     const int selected = selected_of(v, m, places, count);
     if (l->titles)
-        top_put_process_titles(c);
+        top_put_process_titles(c, m);
     if (v->first > selected)
         v->first = selected;
     if (v->first + l->processes <= selected)

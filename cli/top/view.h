@@ -47,19 +47,20 @@ typedef struct top_column {
     int         width;
     int         from, until; /* columns of the terminal, the second excluded; 0: any */
     bool        left;        /* where the title stands */
+    bool        ranks;       /* only while processes are ranks of a launcher */
     void (*put)(top_canvas *c, const top_model *m, int place, int width);
 } top_column;
 
 /* A line of titles, and a row at the end of a line that was begun. The margin is the columns before them. */
-void top_put_titles(top_canvas *c, int margin, const top_column *columns, int count);
+void top_put_titles(top_canvas *c, int margin, const top_column *columns, int count, const top_model *m);
 void top_put_row(top_canvas *c, int margin, const top_column *columns, int count, const top_model *m, int place);
 
 /* Lines of the table of devices: its titles, and one device. */
-void top_put_device_titles(top_canvas *c);
+void top_put_device_titles(top_canvas *c, const top_model *m);
 void top_put_device(top_canvas *c, const top_model *m, int place);
 
 /* The same for processes; `selected` marks it. */
-void top_put_process_titles(top_canvas *c);
+void top_put_process_titles(top_canvas *c, const top_model *m);
 void top_put_process(top_canvas *c, const top_model *m, int place, bool selected);
 
 /* The cores of the CPU on so many lines: one column for each core, or a grid of bars. top_core_lines says how many it

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +22,9 @@ static int64_t         last_number;
 static haul_group     *alone, *world; /* of haul_group_get: the process holds them */
 static bool            world_known;   /* its ranks have introduced themselves */
 static int             world_forks;
+
+/* The same for haul__group_world_now, which any thread may call. */
+static atomic_int known_rank, known_size, known_forks = -1;
 
 HAUL__MUTEX_AT_FORK(HAUL__FORK_GROUPS, lock);
 
@@ -160,7 +164,19 @@ static haul_group *get_world(void)
     world_forks = haul__fork_count();
     world = g;
     world_known = !introduce(g, g->rank);
+    if (world_known) {
+        atomic_store(&known_rank, g->rank);
+        atomic_store(&known_size, g->size);
+        atomic_store(&known_forks, world_forks);
+    }
     return world_known ? g : NULL;
+}
+
+haul__group_world haul__group_world_now(void)
+{
+    const int forks = atomic_load(&known_forks);
+    return forks == haul__fork_count() ? (haul__group_world){atomic_load(&known_rank), atomic_load(&known_size)}
+                                       : (haul__group_world){-1, 0};
 }
 
 typedef struct group_name {

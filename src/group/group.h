@@ -38,6 +38,13 @@ typedef struct haul__group_count {
 } haul__group_count;
 haul__group_count haul__group_counts(void);
 
+/* The rank of this process among those that its launcher started, and how many they are; -1 and 0 until
+ * haul_group_get has found them, and in the child of a fork. */
+typedef struct haul__group_world {
+    int rank, size;
+} haul__group_world;
+haul__group_world haul__group_world_now(void);
+
 /* ---- works ---- */
 
 /* Waits for a work and frees it. `work` may be NULL, the result of a call that failed: then the recorded error is

@@ -47,7 +47,7 @@ static void test_publish__a_damaged_page_is_unreadable_with_its_reason(void **st
     int file = open_file();
     assert_true(haul__page_read(file, &good, why, sizeof why));
     DAMAGE("not a page", true, page.magic[0] = 'h');
-    DAMAGE("version 5, this haul reads 4", true, page.version = 5);
+    DAMAGE("version 6, this haul reads 5", true, page.version = 6);
     DAMAGE("bytes", true, page.size--);
     DAMAGE("not finished", true, page.sequence++);
     DAMAGE("checksum", false, page.steps++);

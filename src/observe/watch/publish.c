@@ -20,6 +20,7 @@
 #include "base/text/plain.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "group/group.h"
 #include "observe/watch/published_page.h"
 
 enum { PERIOD = 250000000, SAMPLES = 9 }; /* nanoseconds; rates are of the last SAMPLES - 1 periods */
@@ -27,6 +28,7 @@ enum { PERIOD = 250000000, SAMPLES = 9 }; /* nanoseconds; rates are of the last 
 /* What rates are made of. */
 typedef struct sample {
     int64_t ns, steps, examples, copies, bytes, waits;
+    int64_t sent;   /* -1: the process has no launcher */
     int64_t waited; /* nanoseconds */
 } sample;
 
@@ -172,6 +174,7 @@ static void fill_rates(haul__page *p)
     p->copies_per_second = RATE_OF(copies);
     p->bytes_per_second = RATE_OF(bytes);
     p->waits_per_second = RATE_OF(waits);
+    p->sent_per_second = own.samples[own.sample_count - 1].sent < 0 ? -1 : RATE_OF(sent);
     const double share = RATE_OF(waited) / 1e9;
     p->waiting = share < 0 ? -1 : share > 1 ? 1 : share;
 }
@@ -227,6 +230,14 @@ static void fill_progress(haul__page *p, const haul_publish_progress_options *o)
     p->accuracy = known_real(o->accuracy, 1);
 }
 
+static void fill_ranks(haul__page *p)
+{
+    const haul__group_world world = haul__group_world_now();
+    p->rank = world.size > 1 ? world.rank : -1;
+    p->ranks = world.size > 1 ? world.size : -1;
+    p->sent_bytes = world.size > 1 ? haul__group_counts().sent_bytes : -1;
+}
+
 static sample take_sample(const haul__page *p)
 {
     haul_transfer_stats moved = {.h2d_bytes = 0};
@@ -239,6 +250,7 @@ static sample take_sample(const haul__page *p)
                     .copies = moved.h2d_count + moved.d2h_count + moved.d2d_count,
                     .bytes = moved.h2d_bytes + moved.d2h_bytes + moved.d2d_bytes,
                     .waits = sync.waits,
+                    .sent = p->sent_bytes,
                     .waited = (int64_t)(sync.microseconds * 1e3)};
 }
 
@@ -249,6 +261,7 @@ static void fill(haul__page *p, const haul_publish_progress_options *o)
     p->written = haul__system_ns();
     fill_progress(p, o);
     fill_devices(p);
+    fill_ranks(p);
     const sample s = take_sample(p);
     p->copies = s.copies;
     p->copied_bytes = s.bytes;

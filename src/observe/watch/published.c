@@ -61,6 +61,10 @@ static void copy_out(haul_published *out, const haul__page *p)
     out->copies = p->copies;
     out->copied_bytes = p->copied_bytes;
     out->waits = p->waits;
+    out->rank = p->rank;
+    out->ranks = p->ranks;
+    out->sent_bytes = p->sent_bytes;
+    out->sent_per_second = p->sent_per_second;
     out->device_count = (int)p->device_count;
     out->devices_left_out = (int)p->devices_left_out;
     memcpy(out->devices, p->devices, sizeof out->devices);
@@ -85,7 +89,11 @@ static void clear(haul_published *out)
                             .accuracy = -1,
                             .copies = -1,
                             .copied_bytes = -1,
-                            .waits = -1};
+                            .waits = -1,
+                            .rank = -1,
+                            .ranks = -1,
+                            .sent_bytes = -1,
+                            .sent_per_second = -1};
 }
 
 /* Fills *out with the page in the folder, or with the reason why it cannot be used. */

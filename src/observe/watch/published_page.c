@@ -10,7 +10,7 @@
 #include "base/text/utf8.h"
 
 _Static_assert(sizeof(haul_published_device) == 32 + 32 + 64 + 4 * 8, "a page has no gaps");
-_Static_assert(sizeof(haul__page) == 32 + 11 * 8 + 9 * 8 + 2 * 8 + HAUL__PAGE_NAME +
+_Static_assert(sizeof(haul__page) == 32 + 14 * 8 + 10 * 8 + 2 * 8 + HAUL__PAGE_NAME +
                                          HAUL_PUBLISHED_DEVICES * sizeof(haul_published_device),
                "a page has no gaps");
 
@@ -58,7 +58,8 @@ static const field integers[] = {
     FIELD(written, MOST_COUNT),      FIELD(steps, MOST_COUNT),   FIELD(examples, MOST_COUNT),
     FIELD(epoch, MOST_COUNT),        FIELD(epochs, MOST_COUNT),  FIELD(copies, MOST_COUNT),
     FIELD(copied_bytes, MOST_COUNT), FIELD(waits, MOST_COUNT),   FIELD(device_count, HAUL_PUBLISHED_DEVICES),
-    FIELD(devices_left_out, 1e6)};
+    FIELD(devices_left_out, 1e6),    FIELD(rank, 1e6),           FIELD(ranks, 1e6),
+    FIELD(sent_bytes, MOST_COUNT)};
 static const field reals[] = {FIELD(step_seconds, MOST_SECONDS),
                               FIELD(examples_per_second, 1e15),
                               FIELD(copies_per_second, 1e15),
@@ -67,7 +68,8 @@ static const field reals[] = {FIELD(step_seconds, MOST_SECONDS),
                               FIELD(waiting, 1),
                               FIELD(seconds_left, MOST_SECONDS),
                               FIELD(loss, 1e300),
-                              FIELD(accuracy, 1)};
+                              FIELD(accuracy, 1),
+                              FIELD(sent_per_second, 1e18)};
 static const field device_integers[] = {DEVICE_FIELD(allocated, MOST_BYTES), DEVICE_FIELD(reserved, MOST_BYTES),
                                         DEVICE_FIELD(spilled, MOST_BYTES), DEVICE_FIELD(spilled_to_file, MOST_BYTES)};
 

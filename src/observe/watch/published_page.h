@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define HAUL__PAGE_MAGIC "HAULPAGE"
-enum { HAUL__PAGE_VERSION = 4, HAUL__PAGE_FOLDERS = 4, HAUL__PAGE_PATH = 256, HAUL__PAGE_NAME = 96 };
+enum { HAUL__PAGE_VERSION = 5, HAUL__PAGE_FOLDERS = 4, HAUL__PAGE_PATH = 256, HAUL__PAGE_NAME = 96 };
 
 /* Numbers that are not known are -1. */
 typedef struct haul__page {
@@ -24,8 +24,9 @@ typedef struct haul__page {
     int64_t  began, written; /* nanoseconds of haul__system_ns, which all processes share */
     int64_t  steps, examples, epoch, epochs;
     int64_t  copies, copied_bytes, waits;
+    int64_t  rank, ranks, sent_bytes; /* of a process with a launcher */
     double   step_seconds, examples_per_second, copies_per_second, bytes_per_second, waits_per_second, waiting;
-    double   seconds_left, loss, accuracy;
+    double   seconds_left, loss, accuracy, sent_per_second;
     int64_t  device_count, devices_left_out;
     char     name[HAUL__PAGE_NAME];
 

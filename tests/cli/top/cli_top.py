@@ -65,7 +65,7 @@ try:
     check("and holds memory", now[jobs[1].pid]["reserved"] > 0, now)
     third = now[jobs[2].pid]
     check("the third is unreadable", third["state"] == "unreadable" and third["name"] == "haul", third)
-    check("with its reason", third["reason"] == "page of version 7, this haul reads 4", third)
+    check("with its reason", third["reason"] == "page of version 7, this haul reads 5", third)
     check("and without numbers", third["steps"] is None and third["allocated"] is None, third)
     text = top("--once").stdout
     check("the stopped one in the text", any(f"{jobs[1].pid} " in line and "stopped" in line and " reserved on " in line
