@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "memory/derived.h"
+#include "memory/dry_run/dry_run.h"
 #include "support/conformance/conformance.h"
 
 enum { ROWS = 64, COLUMNS = 256, CAST_BYTES = ROWS * COLUMNS * 2 };
@@ -269,13 +271,120 @@ static void test_dry_run__leaves_no_copies(void **state)
     on_devices(check_dry);
 }
 
+/* A run that keeps copies has those of memory that existed before until it ends; others keep none. */
+typedef struct keeping {
+    fixture     f;
+    bool        keeps;
+    haul_status status;
+} keeping;
+
+static haul_status keep_dry(void *context)
+{
+    keeping         *k = context;
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    haul_set_grad_enabled(false);
+    haul_tensor *cast = haul_cast(k->f.w, HAUL_BF16), *own = haul_ones(HAUL_F32, HAUL_SHAPE(4, COLUMNS));
+    haul_tensor *cast_of_own = haul_cast(own, HAUL_BF16);
+    haul__dry_run_now()->keeps = k->keeps;
+    if (haul_tensor_check(cast_of_own) || haul__derived_keep_in_run(k->f.w, &form, cast->storage) ||
+        haul__derived_keep_in_run(own, &form, cast_of_own->storage))
+        return haul_error_status();
+    haul__storage *kept = haul__derived_find(k->f.w, &form), *kept_of_own = haul__derived_find(own, &form);
+    const bool     is_right = kept == (k->keeps ? cast->storage : NULL) && kept_of_own == cast_of_own->storage;
+    haul__object_release(kept);
+    haul__object_release(kept_of_own);
+    k->status = is_right ? HAUL_OK : HAUL_STATE;
+    return HAUL_OK;
+}
+
+static void check_kept_in_run(haul_device *device)
+{
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    for (int keeps = 0; keeps < 2; keeps++) {
+        keeping              k = {.f = fixture_on(device), .keeps = keeps, .status = HAUL_STATE};
+        haul_estimate_result r;
+        assert_int_equal(haul_estimate(keep_dry, &k, &r), HAUL_OK);
+        haul_estimate_free(&r);
+        assert_int_equal(k.status, HAUL_OK);
+        assert_null(haul__derived_find(k.f.w, &form));
+        assert_int_equal(derived_on(device), 0);
+    }
+}
+
+static void test_dry_run__keeps_copies_until_it_ends(void **state)
+{
+    (void)state;
+    on_devices(check_kept_in_run);
+}
+
+/* ---- entries ---- */
+
+/* Of two copies in one form, which two threads made at once, the later one stays. */
+static void check_twice(haul_device *device)
+{
+    fixture          f = fixture_on(device);
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    haul_tensor     *casts[2];
+    haul_set_grad_enabled(false);
+    for (int i = 0; i < 2; i++)
+        casts[i] = haul_cast(f.w, HAUL_BF16);
+    haul_set_grad_enabled(true);
+    for (int i = 0; i < 2; i++) {
+        haul__derived_keep(f.w, &form, casts[i]->storage);
+        assert_int_equal(derived_on(device), CAST_BYTES);
+        haul__storage *copy = haul__derived_find(f.w, &form);
+        assert_ptr_equal(copy, casts[i]->storage);
+        haul__object_release(copy);
+    }
+}
+
+static void test_kept__one_of_a_form(void **state)
+{
+    (void)state;
+    on_devices(check_twice);
+}
+
+/* Without host memory for the entry nothing is kept, and the copy ends with its tensor. */
+static void check_no_host_memory(haul_device *device)
+{
+    fixture          f = fixture_on(device);
+    const haul__form form = {.dtype = HAUL_BF16, .layout = {COLUMNS, 1}};
+    for (int64_t n = 1; n < 3; n++) {
+        haul_scope *scope = haul_scope_push();
+        haul_set_grad_enabled(false);
+        haul_tensor  *cast = haul_cast(f.w, HAUL_BF16);
+        const int64_t before = haul__counted_blocks();
+        haul__fault_plan(HAUL__FAULT_HOST, n);
+        haul__derived_keep(f.w, &form, cast->storage);
+        haul__fault_plan(0, 0);
+        haul_set_grad_enabled(true);
+        assert_int_equal(haul__counted_blocks(), before);
+        assert_null(haul__derived_find(f.w, &form));
+        assert_int_equal(derived_on(device), 0);
+        haul_scope_pop(scope);
+    }
+}
+
+static void test_kept__not_without_host_memory(void **state)
+{
+    (void)state;
+    on_devices(check_no_host_memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept__between_autocasts),    cmocka_unit_test(test_changed__copies_are_made_anew),
-        cmocka_unit_test(test_kept__forms_apart),          cmocka_unit_test(test_given_back__under_a_limit),
-        cmocka_unit_test(test_given_back__with_the_cache), cmocka_unit_test(test_dry_run__leaves_no_copies),
-        cmocka_unit_test(test_kept__views_apart),          cmocka_unit_test(test_dropped__one_of_two_storages),
+        cmocka_unit_test(test_kept__between_autocasts),
+        cmocka_unit_test(test_changed__copies_are_made_anew),
+        cmocka_unit_test(test_kept__forms_apart),
+        cmocka_unit_test(test_given_back__under_a_limit),
+        cmocka_unit_test(test_given_back__with_the_cache),
+        cmocka_unit_test(test_dry_run__leaves_no_copies),
+        cmocka_unit_test(test_kept__views_apart),
+        cmocka_unit_test(test_dropped__one_of_two_storages),
+        cmocka_unit_test(test_dry_run__keeps_copies_until_it_ends),
+        cmocka_unit_test(test_kept__one_of_a_form),
+        cmocka_unit_test(test_kept__not_without_host_memory),
     };
     haul_scope *scope = haul_scope_push();
     int         failed = cmocka_run_group_tests(tests, NULL, NULL);

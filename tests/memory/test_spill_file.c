@@ -1,14 +1,22 @@
 /* The file of spilled tensors by itself: its parts are cut and joined, it grows and becomes shorter, and its messages
  * name the limit that it met. */
 #include <dirent.h>
+#include <errno.h>
 #include <haul/haul.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "memory/spill/file.h"
 
 enum { PAGE = 4096 };
@@ -147,6 +155,101 @@ static void test_spill_file__keeps_its_limit(void **state)
     haul_error_clear();
 }
 
+/* A part at the end that grows counts from its end, not from its beginning. What does not fit leaves it free. */
+static void test_spill_file__limits_growing_parts(void **state)
+{
+    (void)state;
+    haul__spill_file *f = open_here(4 * PAGE);
+    haul__spill_part *first = reserve(f, 2 * PAGE);
+    haul__spill_part_release(reserve(f, PAGE));
+    assert_null(haul__spill_file_reserve(f, 3 * PAGE));
+    assert_int_equal(haul_error_status(), HAUL_IO);
+    expect_sizes(f, 3, 2);
+    haul__spill_file_trim(f);
+    expect_sizes(f, 2, 2);
+    haul__spill_part *last = reserve(f, 2 * PAGE);
+    haul__spill_part_release(last);
+    haul__spill_file_trim(f);
+    haul__spill_part_release(first);
+    haul__spill_file_trim(f); /* the part that went before does not stand behind this one */
+    expect_sizes(f, 0, 0);
+    haul__spill_file_close(f);
+    haul_error_clear();
+}
+
+/* ulimit -f is a limit of the file's length. */
+static void test_spill_file__keeps_the_processs_limit(void **state)
+{
+    struct rlimit     before;
+    haul__spill_file *f = open_here(0);
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 2 * PAGE, .rlim_max = before.rlim_max}), 0);
+    haul__spill_part *p = reserve(f, PAGE);
+    assert_null(haul__spill_file_reserve(f, 2 * PAGE));
+    assert_non_null(strstr(haul_error_message(), "(ulimit -f) is reached"));
+    haul__spill_part *more = reserve(f, PAGE);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    haul__spill_part_release(p);
+    haul__spill_part_release(more);
+    haul__spill_file_close(f);
+    haul_error_clear();
+}
+
+/* The descriptor of the one file without a name that this process has here. */
+static int descriptor_here(void)
+{
+    char           here[4000], name[300], link[4096];
+    int            found = -1;
+    struct dirent *e;
+    DIR           *d = opendir("/proc/self/fd");
+    assert_non_null(d);
+    assert_non_null(getcwd(here, sizeof here));
+    while ((e = readdir(d))) {
+        snprintf(name, sizeof name, "/proc/self/fd/%s", e->d_name);
+        const ssize_t length = readlink(name, link, sizeof link - 1);
+        link[length > 0 ? length : 0] = '\0';
+        if (!strncmp(link, here, strlen(here)) && strstr(link, "(deleted)"))
+            found = atoi(e->d_name);
+    }
+    closedir(d);
+    return found;
+}
+
+/* A file that became shorter ends a read, whatever an earlier call left in errno. */
+static void test_spill_file__ends(void **state)
+{
+    char              page[PAGE];
+    haul__spill_file *f = open_here(0);
+    haul__spill_part *p = reserve(f, PAGE);
+    (void)state;
+    const int descriptor = descriptor_here();
+    if (descriptor >= 0) {
+        assert_int_equal(ftruncate(descriptor, 100), 0);
+        errno = EINTR;
+        assert_int_equal(haul__spill_part_read(p, 0, page, PAGE), HAUL_IO);
+        assert_non_null(strstr(haul_error_message(), "100 of 4096 bytes could be read from the file"));
+        assert_non_null(strstr(haul_error_message(), ": the file ends there; "));
+    }
+    haul__spill_part_release(p);
+    haul__spill_file_close(f);
+    haul_error_clear();
+}
+
+/* Without host memory, opening and reserving fail, and what they made is freed. */
+static void test_spill_file__without_host_memory(void **state)
+{
+    (void)state;
+    for (int64_t n = 1; n < 3; n++) {
+        haul_error_clear();
+        haul__fault_plan(HAUL__FAULT_HOST, n);
+        assert_null(haul__spill_file_open(".", 0, "test"));
+        haul__fault_plan(0, 0);
+        assert_int_equal(haul_error_status(), HAUL_OUT_OF_MEMORY);
+    }
+    haul_error_clear();
+}
+
 /* Without a limit, the room is what the file has and what its file system has left. */
 static void test_spill_file__knows_its_room(void **state)
 {
@@ -190,9 +293,16 @@ static void test_spill_file__closes_and_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spill_file__cuts_parts),      cmocka_unit_test(test_spill_file__joins_neighbours),
-        cmocka_unit_test(test_spill_file__extends_the_end), cmocka_unit_test(test_spill_file__keeps_its_limit),
-        cmocka_unit_test(test_spill_file__knows_its_room),  cmocka_unit_test(test_spill_file__closes_and_refuses),
+        cmocka_unit_test(test_spill_file__cuts_parts),
+        cmocka_unit_test(test_spill_file__joins_neighbours),
+        cmocka_unit_test(test_spill_file__extends_the_end),
+        cmocka_unit_test(test_spill_file__keeps_its_limit),
+        cmocka_unit_test(test_spill_file__limits_growing_parts),
+        cmocka_unit_test(test_spill_file__keeps_the_processs_limit),
+        cmocka_unit_test(test_spill_file__ends),
+        cmocka_unit_test(test_spill_file__without_host_memory),
+        cmocka_unit_test(test_spill_file__knows_its_room),
+        cmocka_unit_test(test_spill_file__closes_and_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
