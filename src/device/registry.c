@@ -374,9 +374,9 @@ static haul_device *resolve_gpu(const char *name, const spelling *s, bool else_c
         return open_device(0, 0);
     if (found == 0)
         return invalid(name,
-                       "no device \"%.40s\": no GPU was found; there are %s (\"auto\" takes a GPU if there is one)",
+                       "no device \"%.40s\": no GPU was found; available: %s (\"auto\" takes a GPU if there is one)",
                        name, existing(names, sizeof names));
-    return invalid(name, "no device \"%.40s\": there are %d GPUs, counted from 0; there are %s", name, found,
+    return invalid(name, "no device \"%.40s\": there are %d GPUs, counted from 0; available: %s", name, found,
                    existing(names, sizeof names));
 }
 
@@ -388,11 +388,11 @@ static haul_device *resolve_backend(const char *name, const spelling *s, int b)
         return open_device(b, index);
     existing(names, sizeof names);
     if (count == 0)
-        return invalid(name, "no device \"%.40s\": %.230s; there are %s", name, registry.why[b], names);
+        return invalid(name, "no device \"%.40s\": %.230s; available: %s", name, registry.why[b], names);
     if (backends[b]->only_one)
-        return invalid(name, "no device \"%.40s\": there is one %s, called \"%s\"; there are %s", name,
+        return invalid(name, "no device \"%.40s\": there is one %s, called \"%s\"; available: %s", name,
                        backends[b]->name, backends[b]->name, names);
-    return invalid(name, "no device \"%.40s\": %s has %d device%s, counted from 0; there are %s", name,
+    return invalid(name, "no device \"%.40s\": %s has %d device%s, counted from 0; available: %s", name,
                    backends[b]->name, count, count == 1 ? "" : "s", names);
 }
 
@@ -466,9 +466,9 @@ static haul_device *resolve(const char *name)
     existing(names, sizeof names);
     size_t letters = strcspn(s.word, "0123456789");
     if (s.index < 0 && s.word[letters] && is_kind(s.word, letters)) /* gpu0 */
-        return invalid(name, "no device \"%.40s\"; did you mean \"%.*s:%s\"? There are %s", name, (int)letters, s.word,
+        return invalid(name, "no device \"%.40s\"; did you mean \"%.*s:%s\"? Available: %s", name, (int)letters, s.word,
                        s.word + letters, names);
-    return invalid(name, "no device \"%.40s\": this build has no %s backend; there are %s, and gpu and auto choose one",
+    return invalid(name, "no device \"%.40s\": this build has no %s backend; available: %s, and gpu and auto choose one",
                    name, s.word, names);
 }
 

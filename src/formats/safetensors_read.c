@@ -188,7 +188,7 @@ haul_status haul_safetensors_entry(const haul_safetensors *file, int index, haul
         return haul__fail_null("haul_safetensors_entry", "out");
     if (index < 0 || index >= file->header.count)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_safetensors_entry", "index",
-                          "there is no tensor %d; there are %d", index, file->header.count);
+                          "tensor %d does not exist; the file has %d", index, file->header.count);
     const haul__safetensors_entry *e = &file->header.entries[index];
     *out = (haul_file_tensor){.name = e->name,
                               .dtype = e->dtype,
@@ -391,7 +391,7 @@ haul_status haul_safetensors_metadata_entry(const haul_safetensors *file, int in
         return haul__fail_null("haul_safetensors_metadata_entry", "out");
     if (index < 0 || index >= file->header.metadata_count)
         return haul__fail(HAUL_INVALID_ARGUMENT, "haul_safetensors_metadata_entry", "index",
-                          "there is no text %d; there are %d", index, file->header.metadata_count);
+                          "text %d does not exist; the file has %d", index, file->header.metadata_count);
     *out = file->header.metadata[index];
     return HAUL_OK;
 }

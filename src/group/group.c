@@ -222,8 +222,7 @@ haul_group *haul_group_get_with(const haul_group_options *options)
             return g;
         }
     haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
-               "there is no group \"%.60s\"; the names are \"auto\", \"mpi\" and "
-               "\"none\"",
+               "unknown group \"%.60s\"; use \"auto\", \"mpi\" or \"none\"",
                options->name);
     return NULL;
 }

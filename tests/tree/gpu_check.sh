@@ -85,7 +85,7 @@ holds '"libcuda.so.1 was not found" in steps["tests"]["reason"] and "cuda:0" in 
 gpu_check 2 --out "$HAUL_SOURCE/bench/results/none.json"
 check "refused" grep -q "bench/results is for figures of GPUs" err
 gpu_check 2 --only build,wash
-check "the steps are named" grep -q "no step wash; there are build, kernels, tests, bench, memcheck, racecheck" err
+check "the steps are named" grep -q "unknown step wash; use one of build, kernels, tests, bench, memcheck, racecheck" err
 check "bench/results is still as it was" test "$(results)" = "$before"
 
 # Packing, where the packages are: a library with the name that programs ask for, and headers.

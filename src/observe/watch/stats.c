@@ -323,7 +323,7 @@ static haul_status fail_unknown(const char *name)
     if (!count)
         list_groups(list, sizeof list);
     return haul__fail(HAUL_INVALID_ARGUMENT, "haul_stat_get", "name",
-                      "there is no statistic \"%.60s\"; %s%s%s haul_stat_describe gives all names", name,
+                      "unknown statistic \"%.60s\"; %s%s%s haul_stat_describe gives all names", name,
                       count ? "did you mean " : "names begin with ", list, count ? "?" : ";");
 }
 

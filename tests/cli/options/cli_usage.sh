@@ -120,7 +120,7 @@ run 2 ops add mul
 complains "unexpected argument"
 
 for option in "--model transformer:simplecnn, resnet18, resnet18_imagenet, resnet50, mobilenet_v2, vit_tiny, dense, mlp, char_gpt, unet or onnx" "--optimizer sdg:did you mean sgd?" "--precision f31:did you mean f32?" \
-    "--device gpux:there are cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? (use cifar10:DIR"; do
+    "--device gpux:available: cpu" "--device cpuu:did you mean \"cpu\"?" "--data shappes:did you mean 'shapes'? (use cifar10:DIR"; do
     "$HAUL" train ${option%%:*} >out 2>err
     check "$option is refused" test $? -ne 0
     complains "${option#*:}"
