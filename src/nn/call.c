@@ -251,6 +251,15 @@ static haul_tensor *refuse_depth(const haul__call_frame *frame, const char *oper
     return fail_all(options);
 }
 
+/* False after a call that failed, for example: its error names a layer already. */
+static bool are_tensors(haul_tensor *const *x)
+{
+    for (int i = 0; i < HAUL_MAX_ARGUMENTS; i++)
+        if (x[i] && !haul__is_none(x[i]) && !haul__is_tensor(x[i]))
+            return false;
+    return true;
+}
+
 static haul_tensor *call_named(haul_module *module, const char *name, const haul_call_options *options,
                                const char *operation)
 {
@@ -261,8 +270,11 @@ static haul_tensor *call_named(haul_module *module, const char *name, const haul
     c.options = options;
     if (haul__stack_left() < LEAST_STACK)
         return refuse_depth(&here, operation, options);
-    if (take_inputs(&c, operation) || check_more(&c, operation))
+    if (take_inputs(&c, operation) || check_more(&c, operation)) {
+        if (name && are_tensors(options->x))
+            name_layer(module, name);
         return fail_all(options);
+    }
     c.scope = haul__scope_push(name ? name : module->kind);
     if (!c.scope)
         return fail_all(options);

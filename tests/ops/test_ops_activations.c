@@ -118,7 +118,7 @@ static void gates(haul_device *device)
     haul_tensor *x = haul_to(haul_from_host(HAUL_F32, HAUL_SHAPE(2, 4), (float[]){-2, 3, 0, 0, 4, -8, 0, 0}), device);
     assert_close(haul_glu(x, -1), (double[]){-1, 1.5, 2, -4}, 4, 0, "glu of columns");
     assert_refused(haul_glu(haul_slice(x, 1, 0, 3, 1), 1), HAUL_SHAPE,
-                   "haul_glu: axis 1 of x has 3 elements; an even number is expected");
+                   "with 3 elements along axis 1; an even number is expected");
     haul_error_clear();
     assert_refused(haul_glu(x, 2), HAUL_INVALID_ARGUMENT, "haul_glu");
     haul_error_clear();
@@ -133,9 +133,9 @@ static void gates(haul_device *device)
     assert_int_equal(haul_tensor_ndim(number), 0);
     assert_close(number, (double[]){-1}, 1, 0, "prelu of a number");
     assert_refused(haul_prelu(x, haul_slice(four, 0, 0, 3, 1)), HAUL_SHAPE,
-                   "one element is expected, or one for each channel, which is axis 1 of x");
+                   "weight has shape [3]; [1] is expected, or [4], the channels of x of shape [2,4]");
     haul_error_clear();
-    assert_refused(haul_prelu(x, x), HAUL_SHAPE, "one element is expected");
+    assert_refused(haul_prelu(x, x), HAUL_SHAPE, "weight has shape [2,4]; [1] is expected");
     haul_error_clear();
     assert_refused(haul_prelu(x, HAUL_NONE), HAUL_INVALID_ARGUMENT, "weight");
     haul_error_clear();

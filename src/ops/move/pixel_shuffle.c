@@ -37,10 +37,12 @@ static haul_status pixel_shuffle(haul__call *c)
     if (check(c, r, &leading))
         return haul_error_status();
     int64_t *of = shape.dims + shape.ndim - 3; /* channels, rows, columns */
-    if (of[0] % (r * r))
+    if (of[0] % (r * r)) {
+        char text[96];
         return haul__fail(HAUL_SHAPE, c->operation->name, "x",
-                          "x has %lld channels; a multiple of the square of the factor, %lld, is expected",
-                          (long long)of[0], (long long)(r * r));
+                          "x has shape %s and %lld channels; a multiple of the square of the factor, %lld, is expected",
+                          haul__shape_text(&x->shape, text, sizeof text), (long long)of[0], (long long)(r * r));
+    }
     haul_tensor *view = haul_reshape(x, HAUL_SHAPE(leading / (r * r), r, r, of[1], of[2]));
     of[0] /= r * r;
     if (!haul__mul_size(of[1], r, &of[1]) || !haul__mul_size(of[2], r, &of[2]))
@@ -58,10 +60,12 @@ static haul_status pixel_unshuffle(haul__call *c)
     if (check(c, r, &leading))
         return haul_error_status();
     int64_t *of = shape.dims + shape.ndim - 3; /* channels, rows, columns */
-    if (of[1] % r || of[2] % r)
+    if (of[1] % r || of[2] % r) {
+        char text[96];
         return haul__fail(HAUL_SHAPE, c->operation->name, "x",
-                          "x has %lld rows and %lld columns; multiples of the factor, %lld, are expected",
-                          (long long)of[1], (long long)of[2], (long long)r);
+                          "x has shape %s; rows and columns that are multiples of the factor, %lld, are expected",
+                          haul__shape_text(&x->shape, text, sizeof text), (long long)r);
+    }
     of[1] /= r;
     of[2] /= r;
     haul_tensor *view = haul_reshape(x, HAUL_SHAPE(leading, of[1], r, of[2], r));

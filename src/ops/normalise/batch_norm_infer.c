@@ -1,19 +1,17 @@
 /* The operands that batch normalisation accepts, and the shapes of its results. */
 #include "ops/normalise/batch_norm.h"
+#include "ops/normalise/vector.h"
 
 enum { X, WEIGHT, BIAS, MEAN, VAR }; /* operands */
 
 static haul_status check_channels(const haul__call *c, int i)
 {
-    char               have[96], want[96];
     const haul_tensor *t = c->operands[i], *x = c->operands[X];
     const char        *name = c->operation->operands[i].name;
     if (!haul__has(c, i))
         return HAUL_OK;
-    if (t->shape.ndim != 1 || t->shape.dims[0] != x->shape.dims[1])
-        return haul__fail(HAUL_SHAPE, c->operation->name, name, "%s has shape %s; [%lld] is expected for x of shape %s",
-                          name, haul__shape_text(&t->shape, have, sizeof have), (long long)x->shape.dims[1],
-                          haul__shape_text(&x->shape, want, sizeof want));
+    if (haul__check_vector(c, i, 1))
+        return haul_error_status();
     if (t->dtype != x->dtype && t->dtype != haul__sum_dtype(x->dtype))
         return haul__fail(HAUL_DTYPE, c->operation->name, name, "%s is %s, x is %s; cast one of them", name,
                           haul_dtype_name(t->dtype), haul_dtype_name(x->dtype));

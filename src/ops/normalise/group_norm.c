@@ -2,6 +2,7 @@
 #include "core/option.h"
 #include "engine/copy.h"
 #include "engine/operation.h"
+#include "ops/normalise/vector.h"
 
 enum { X, WEIGHT, BIAS };
 
@@ -26,8 +27,8 @@ static haul_status normalised(haul__call *c, int64_t groups, double eps)
     const haul_shape shape = x->shape;
     int64_t          row = groups ? shape.dims[1] / groups : 0;
     for (int i = WEIGHT; i <= BIAS; i++)
-        if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[1])))
-            return haul__refuse_shape(c, i, "one dimension is expected, with an element for each channel of x");
+        if (haul__check_vector(c, i, 1))
+            return haul_error_status();
     if (!(eps >= 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", eps);
     for (int d = 2; d < shape.ndim; d++)
@@ -49,10 +50,12 @@ static haul_status group_norm(haul__call *c)
     const haul_shape            *x = &c->operands[X]->shape;
     if (x->ndim < 2)
         return haul__refuse_shape(c, X, "[N, C, ...] is expected");
-    if (a->groups < 1 || x->dims[1] % a->groups)
+    if (a->groups < 1 || x->dims[1] % a->groups) {
+        char text[96];
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "groups",
-                          "groups is %lld, and x has %lld channels; a number that divides them is expected",
-                          (long long)a->groups, (long long)x->dims[1]);
+                          "groups is %lld, and x of shape %s has %lld channels; a number that divides them is expected",
+                          (long long)a->groups, haul__shape_text(x, text, sizeof text), (long long)x->dims[1]);
+    }
     return normalised(c, a->groups, a->eps);
 }
 

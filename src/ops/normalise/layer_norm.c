@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/attributes.h"
+#include "ops/normalise/vector.h"
 
 // clang-format off
 /* kernel text begins */
@@ -88,8 +89,8 @@ static haul_status infer(haul__call *c)
     if (!(a->eps >= 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", a->eps);
     for (int i = WEIGHT; i <= BIAS && forward; i++)
-        if (haul__has(c, i) && !haul__shape_equal(&c->operands[i]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
-            return haul__refuse_shape(c, i, "one dimension is expected, of the size of the last one of x");
+        if (haul__check_vector(c, i, shape.ndim - 1))
+            return haul_error_status();
     shape.dims[shape.ndim - 1] = forward ? 2 : a->without_gx ? 0 : shape.dims[shape.ndim - 1];
     return haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape) ? haul_error_status()
                                                                    : haul__describe(c, 0, x->dtype, &x->shape);

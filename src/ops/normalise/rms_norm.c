@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/types.h"
 #include "ops/attributes.h"
+#include "ops/normalise/vector.h"
 
 // clang-format off
 /* kernel text begins */
@@ -71,9 +72,8 @@ static haul_status infer(haul__call *c)
         return haul__refuse_shape(c, X, "at least one dimension is expected");
     if (!(a->eps >= 0))
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "eps", "eps is %g; 0 or more is expected", a->eps);
-    if (haul__has(c, WEIGHT) &&
-        !haul__shape_equal(&c->operands[WEIGHT]->shape, &HAUL_SHAPE(shape.dims[shape.ndim - 1])))
-        return haul__refuse_shape(c, WEIGHT, "one dimension is expected, of the size of the last one of x");
+    if (haul__check_vector(c, WEIGHT, shape.ndim - 1))
+        return haul_error_status();
     shape.dims[shape.ndim - 1] = forward ? 1 : a->without_gx ? 0 : shape.dims[shape.ndim - 1];
     haul_status status = haul__describe(c, 1, haul__sum_dtype(x->dtype), &shape);
     return status ? status : haul__describe(c, 0, x->dtype, &x->shape);

@@ -22,10 +22,12 @@ static haul_status glu(haul__call *c)
         return haul__refuse_shape(c, 0, "at least one dimension is expected");
     if (haul__axis(axis, x->shape.ndim, c->operation->name, &axis))
         return haul_error_status();
-    if (x->shape.dims[axis] % 2)
+    if (x->shape.dims[axis] % 2) {
+        char text[96];
         return haul__fail(HAUL_SHAPE, c->operation->name, "x",
-                          "axis %d of x has %lld elements; an even number is expected", axis,
-                          (long long)x->shape.dims[axis]);
+                          "x has shape %s, with %lld elements along axis %d; an even number is expected",
+                          haul__shape_text(&x->shape, text, sizeof text), (long long)x->shape.dims[axis], axis);
+    }
     if (haul_chunk(x, axis, 2, parts))
         return haul_error_status();
     return give(c, haul_mul(parts[0], haul_sigmoid(parts[1])));
@@ -54,8 +56,13 @@ static haul_status prelu(haul__call *c)
     const int     ndim = x->shape.ndim;
     const int64_t channels = ndim > 1 ? x->shape.dims[1] : 1;
     haul_shape    shape = {.ndim = ndim > 1 ? ndim - 1 : 0};
-    if (weight->shape.ndim > 1 || (weight->count != 1 && weight->count != channels))
-        return haul__refuse_shape(c, 1, "one element is expected, or one for each channel, which is axis 1 of x");
+    if (weight->shape.ndim > 1 || (weight->count != 1 && weight->count != channels)) {
+        char have[96], of[96];
+        return haul__fail(HAUL_SHAPE, c->operation->name, "weight",
+                          "weight has shape %s; [1] is expected, or [%lld], the channels of x of shape %s",
+                          haul__shape_text(&weight->shape, have, sizeof have), (long long)channels,
+                          haul__shape_text(&x->shape, of, sizeof of));
+    }
     for (int d = 1; d < shape.ndim; d++)
         shape.dims[d] = 1;
     shape.dims[0] = channels;
