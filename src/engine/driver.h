@@ -68,6 +68,10 @@ haul_status haul__launch_dry(haul_device *device, const haul__launch *launch);
 /* True for a call of haul_cast that converts, and keeps nothing with the operand. */
 bool haul__casts_plainly(const haul__call *c);
 
+/* True for haul_to. With its attributes: its copy is kept with the operand's memory until that changes. */
+bool haul__is_move(const haul__operation *operation);
+bool haul__move_is_kept(const void *attributes);
+
 /* The short path (short.c), which takes the long one if the call needs it. For pointwise operations, whose attributes
  * are two doubles, or none. */
 haul_tensor *haul__apply_short(const haul__operation *operation, const void *attributes, haul_tensor *const *operands,

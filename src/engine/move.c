@@ -138,6 +138,16 @@ HAUL__OPERATION(to) = {
     .cost = cost_of_to,
 };
 
+bool haul__is_move(const haul__operation *operation)
+{
+    return operation == &haul__operation_to;
+}
+
+bool haul__move_is_kept(const void *attributes)
+{
+    return ((const move_attributes *)attributes)->keeps;
+}
+
 haul_tensor *haul_to_with(haul_tensor *x, const haul_to_options *options)
 {
     if (!options)

@@ -8,6 +8,7 @@
 #include "core/shape.h"
 #include "program/arena.h"
 #include "record/constants.h"
+#include "record/copies.h"
 #include "record/fuse.h"
 #include "record/gather.h"
 #include "record/order.h"
@@ -236,20 +237,25 @@ static void find_mentions(extract *x)
     }
 }
 
-/* Puts the operations of chains next to each other, and lists them in that order. */
-static haul_status gather(extract *x)
+/* Lists the operations of a new order. */
+static void add_all(extract *x)
 {
-    bool              moved;
-    const haul_status status = haul__program_gather(x->log, x->order, x->out, x->constant, &moved);
-    if (status || !moved)
-        return status;
     x->out->operation_count = x->out->value_count = 0;
     add_operations(x);
     number_stores(x);
     for (int64_t i = 0; i < x->out->store_count; i++)
         x->out->stores[i].first = x->out->stores[i].last = -1;
     find_uses(x);
-    return HAUL_OK;
+}
+
+/* Puts the operations of chains next to each other, and lists them in that order. */
+static haul_status gather(extract *x)
+{
+    bool              moved;
+    const haul_status status = haul__program_gather(x->log, x->order, x->out, x->constant, &moved);
+    if (!status && moved)
+        add_all(x);
+    return status;
 }
 
 /* A store that nothing uses is needed when it is allocated, and one that outlives the range until its end. */
@@ -264,6 +270,40 @@ static void find_lifetimes(extract *x)
         if (s->outlives)
             x->items[i].last = x->out->operation_count;
     }
+}
+
+/* ---- equal copies ---- */
+
+/* Takes the replaced stores out of the program. */
+static void drop_stores(extract *x, const int64_t *replaced)
+{
+    const haul__program *l = x->log;
+    int64_t             *now = x->groups, count = 0; /* groups have no use yet */
+    for (int64_t i = 0; i < x->out->store_count; i++) {
+        now[i] = replaced[i] < 0 ? count : now[replaced[i]];
+        if (replaced[i] >= 0)
+            continue;
+        x->of_store[count] = x->of_store[i];
+        x->out->stores[count] = x->out->stores[i];
+        count++;
+    }
+    for (size_t i = 0; i < l->store_count; i++)
+        x->stores[i] = x->stores[i] < 0 ? -1 : now[x->stores[i]];
+    x->out->store_count = count;
+}
+
+static haul_status merge_copies(extract *x)
+{
+    bool        any = false;
+    int64_t    *replaced = haul__malloc((size_t)(x->out->store_count + 1) * sizeof *replaced);
+    haul_status status = replaced ? haul__program_merge_copies(x->log, x->order, x->out, x->of_store, replaced, &any)
+                                  : haul__fail_memory(operation, (size_t)x->out->store_count * sizeof *replaced);
+    if (any) {
+        drop_stores(x, replaced);
+        add_all(x);
+    }
+    haul__free(replaced);
+    return status;
 }
 
 /* ---- results in the place of operands ---- */
@@ -511,9 +551,11 @@ static haul_status extract_program(extract *x, bool follows)
     find_stores(x);
     number_stores(x);
     describe_stores(x);
+    find_uses(x);
+    if (follows && merge_copies(x))
+        return haul_error_status();
     if (x->apart && haul__program_find_constants(x->log, x->order, x->out, x->constant))
         return haul_error_status();
-    find_uses(x);
     if (follows && gather(x))
         return haul_error_status();
     find_mentions(x);
