@@ -240,6 +240,38 @@ static void test_backward_pass__uses_the_copy(void **state)
     haul_scope_pop(scope);
 }
 
+static haul_tensor *out;
+
+/* What HAUL_PLACE_AUTO copies to the host goes to pinned memory, which is not in an arena. */
+static haul_status adds_on_the_host(void *context)
+{
+    (void)context;
+    const haul_policy before = haul_placement_policy();
+    haul_set_placement_policy(HAUL_PLACE_AUTO);
+    haul_tensor      *y = haul_exp(weight);
+    const haul_status status = haul_add_into(out, y, given);
+    haul_set_placement_policy(before);
+    return status ? status : keep(haul_add(out, out));
+}
+
+static void test_kept_copies__do_not_outlive_a_followed_step(void **state)
+{
+    (void)state;
+    haul_scope *scope;
+    begin(&scope);
+    out = haul_zeros(HAUL_F32, HAUL_SHAPE(20, 30));
+    haul_recording *r = haul_recording_new(adds_on_the_host, NULL);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(haul_recording_run(r), HAUL_OK);
+    assert_int_equal(report_of(r).followed, 5);
+    assert_int_equal(report_of(r).variants, 1);
+    haul_tensor *y = haul_exp(haul_to(weight, haul_cpu()));
+    assert_true(haul_item(haul_max(haul_abs(haul_sub(out, haul_add(y, given))))) < 1e-5);
+    haul_release(kept);
+    kept = NULL;
+    haul_scope_pop(scope);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_other_elements_and_dtypes__are_other_copies),
         cmocka_unit_test(test_merged_copies__do_not_raise_the_peak),
         cmocka_unit_test(test_backward_pass__uses_the_copy),
+        cmocka_unit_test(test_kept_copies__do_not_outlive_a_followed_step),
     };
     return run_on_devices(tests, &device);
 }

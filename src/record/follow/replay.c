@@ -324,12 +324,12 @@ static void set_filled(haul__variant *v, bool filled)
         v->insides[i].filled = filled && v->insides[i].constant;
 }
 
-/* While constants are computed, their memory does not become that of a kept cast (memory/derived.h), which may not
- * change. */
-static void lend_constants(haul__variant *v, bool lent)
+/* While the calls compute, memory that is not in an arena, of constants or pinned, does not become that of a kept copy
+ * (memory/derived.h), which may not change, and whose memory outlives the step. */
+static void lend_apart(haul__variant *v, bool lent)
 {
     for (size_t i = 0; i < v->inside_count; i++)
-        if (v->insides[i].constant && v->insides[i].storage)
+        if (v->insides[i].offset < 0 && v->insides[i].storage && v->insides[i].storage != &v->insides[i].own)
             v->insides[i].storage->lent = lent;
 }
 
@@ -360,10 +360,9 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refused = 0;
     x.has_constants = has_constants(v);
     const bool fills = v->constant && !x.has_constants;
-    if (fills) {
+    if (fills)
         set_filled(v, false);
-        lend_constants(v, true);
-    }
+    lend_apart(v, true);
     bind(v);
     if (haul__is_dry()) /* only what the calls allocate counts */
         haul__thread()->words[HAUL__DRY_RUN] |= HAUL__DRY_WITHIN;
@@ -373,8 +372,7 @@ haul_status haul__variant_run(haul__variant *v, haul__arenas *arenas, bool froze
     x.watch->refuses = false;
     haul__workspace_set(work);
     haul__planned_scratch_set(scratch);
-    if (fills)
-        lend_constants(v, false);
+    lend_apart(v, false);
     if (fills && !status) {
         set_filled(v, true);
         note_steady(v);
