@@ -1,7 +1,7 @@
 /* Finds equal copies.
  *
- * A placed network copies a tensor where an operation on another device needs it: labels to the device of the loss and
- * to that of its gradient. An operation that is not recorded finds such a copy with the tensor (memory/derived.h).
+ * A placed network copies a tensor where an operation on another device needs it: labels to the device of the loss, and
+ * to that of its gradient. An operation that is not recorded finds the copy with the tensor (memory/derived.h).
  *
  * Two copies are equal if nothing writes the tensor between them, and nothing but them writes the copies. The first one
  * then stays until the last use of the second. HAUL_PLACE_AUTO keeps copies as long without a recording; others are
