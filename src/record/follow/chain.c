@@ -10,6 +10,7 @@
 #include "engine/collect.h"
 #include "memory/dry_run/dry_run.h"
 #include "ops/reduce/reduce.h"
+#include "record/follow/chain_code.h"
 #include "record/follow/device_chain.h"
 #include "record/fuse.h"
 
@@ -18,12 +19,6 @@
 enum { TILE_BYTES = 8 << 10, GAP = 1088, MOST_TILES = 8, NAME = 200 };
 
 static const char operation[] = "haul_recording_run";
-
-struct haul__part {
-    haul__collected launch;
-    int             slots[HAUL__MAX_BUFFERS]; /* of its tensors: the slot of a tile; -1: memory */
-    bool            learnt;
-};
 
 /* ---- description ---- */
 
@@ -96,6 +91,7 @@ void haul__chain_free(haul__chain *chain)
 {
     haul__chain_end_free(chain->end);
     haul__device_chain_free(chain->on_device);
+    haul__chain_codes_free(chain);
     haul__free(chain->parts);
     haul__free(chain->buffers);
     haul__free(chain->name);
@@ -103,8 +99,7 @@ void haul__chain_free(haul__chain *chain)
 
 /* ---- slots ---- */
 
-/* True if a part from `from` on, or the end, reads memory of the tensor. */
-static bool is_read_from(const haul__chain *x, int from, const haul_tensor *t)
+bool haul__chain_is_read_from(const haul__chain *x, int from, const haul_tensor *t)
 {
     for (int i = from; i < x->part_count; i++)
         for (int k = 1; k < x->parts[i].launch.count; k++)
@@ -113,9 +108,11 @@ static bool is_read_from(const haul__chain *x, int from, const haul_tensor *t)
     return x->end && x->end->x->storage == t->storage;
 }
 
-/* What holds each slot; NULL: nothing that is read later. */
+/* What holds each slot; NULL: nothing that is read later. Elements of a slot have one size: code runs several parts
+ * over some elements before the parts run over the others, which must not be in the same bytes. */
 typedef struct slots {
     const haul_tensor *held[HAUL__MAX_CHAIN];
+    size_t             sizes[HAUL__MAX_CHAIN];
     int                count;
 } slots;
 
@@ -133,16 +130,19 @@ static int take_slot(const haul__chain *x, slots *s, int part, bool elementwise)
 {
     const haul__collected *l = &x->parts[part].launch;
     const int              own = slot_of(s, l->tensors[0]);
+    const size_t           size = haul__dtype_size(l->tensors[0]->dtype);
     if (own >= 0)
         return own;
     for (int k = 1; k < l->count && elementwise; k++) {
         const int at = slot_of(s, l->tensors[k]);
-        if (at >= 0 && l->tensors[k]->dtype == l->tensors[0]->dtype && !is_read_from(x, part + 1, l->tensors[k]))
+        if (at >= 0 && l->tensors[k]->dtype == l->tensors[0]->dtype &&
+            !haul__chain_is_read_from(x, part + 1, l->tensors[k]))
             return at;
     }
     for (int i = 0; i < s->count; i++)
-        if (!s->held[i])
+        if (!s->held[i] && s->sizes[i] == size)
             return i;
+    s->sizes[s->count] = size;
     return s->count++;
 }
 
@@ -157,11 +157,12 @@ static void place_part(const haul__variant *v, haul__chain *x, slots *s, int par
     if (is_within(v, l->tensors[0]))
         p->slots[0] = take_slot(x, s, part, v->calls[x->first + (size_t)part].operation->elementwise);
     for (int i = 0; i < s->count; i++)
-        if (s->held[i] && !is_read_from(x, part + 1, s->held[i]))
+        if (s->held[i] && !haul__chain_is_read_from(x, part + 1, s->held[i]))
             s->held[i] = NULL;
     if (p->slots[0] >= 0)
-        s->held[p->slots[0]] = is_read_from(x, part + 1, l->tensors[0]) ? l->tensors[0] : NULL;
-    l->params.nontemporal = l->params.nontemporal && p->slots[0] < 0 && !is_read_from(x, part + 1, l->tensors[0]);
+        s->held[p->slots[0]] = haul__chain_is_read_from(x, part + 1, l->tensors[0]) ? l->tensors[0] : NULL;
+    l->params.nontemporal =
+        l->params.nontemporal && p->slots[0] < 0 && !haul__chain_is_read_from(x, part + 1, l->tensors[0]);
 }
 
 static size_t largest_element(const haul__chain *x)
@@ -187,7 +188,8 @@ static int64_t tile_of(const haul__chain *x, size_t size)
     return most < each ? each : most / each * each;
 }
 
-/* A thread takes as many elements as it would of the longest of the launches, but fewer where there are many. */
+/* A thread takes as many elements as it would of the longest of the launches, but fewer where there are many that read
+ * and write tiles. */
 static void plan_tiles(const haul__variant *v, haul__chain *x)
 {
     slots        s = {.count = 0};
@@ -202,10 +204,11 @@ static void plan_tiles(const haul__variant *v, haul__chain *x)
     x->tile = tile_of(x, size);
     x->slot_bytes = aligned((size_t)x->tile * size) + GAP;
     x->items = x->parts[0].launch.params.items;
-    grain /= x->count;
-    grain = (grain + x->tile - 1) / x->tile;
-    x->grain = grain < MOST_TILES ? grain : MOST_TILES;
     x->tiles = (x->items + x->tile - 1) / x->tile;
+    haul__chain_codes_make(x);
+    grain = x->is_at_once ? grain : grain / x->count;
+    grain = (grain + x->tile - 1) / x->tile;
+    x->grain = grain < MOST_TILES || x->is_at_once ? grain : MOST_TILES;
 }
 
 static haul_status learn_end(haul__variant *v, haul__chain *x, haul__call *c)
@@ -294,7 +297,39 @@ static void place_tensors(const haul__chain *x, placed *all, char *tiles)
     }
 }
 
+static void run_kernels(const placed *all, int first, int count, int64_t from, int64_t to)
+{
+    for (int i = first; i < first + count && from < to; i++)
+        all[i].function(all[i].hosts, &all[i].params, from, to);
+}
+
+/* Runs the code over the elements, except the last few, and returns the first of these. */
+static int64_t run_code(const haul__chain_code *code, const placed *all, int64_t from, int64_t to)
+{
+    void *addresses[HAUL__ASM_MEMORY];
+    for (int k = 0; k < code->assembled.memory_count; k++) {
+        const haul__code_place *at = &code->places[k];
+        const placed           *part = &all[at->part];
+        addresses[k] = (char *)part->hosts[at->tensor] + part->params.offsets[at->tensor] * at->bytes;
+    }
+    return haul__chain_code_run(code, addresses, from, to);
+}
+
 /* Element i of a tensor in a tile that begins at element `first` is i - first elements behind the tile's beginning. */
+static void run_tile(const haul__chain *chain, placed *all, int64_t first, int64_t last)
+{
+    int code = 0;
+    for (int i = 0; i < chain->part_count; i++)
+        for (int k = 0; k < all[i].moving; k++)
+            all[i].params.offsets[all[i].in_tile[k]] = -first;
+    for (int i = 0, count = 1; i < chain->part_count; i += count) {
+        const bool has_code = code < chain->code_count && chain->codes[code].first == i;
+        count = has_code ? chain->codes[code].count : 1;
+        run_kernels(all, i, count, has_code ? run_code(&chain->codes[code], all, first, last) : first, last);
+        code += has_code;
+    }
+}
+
 static void run_range(void *const *buffers, const void *params, int64_t first_tile, int64_t last_tile)
 {
     run               *x = buffers[0];
@@ -307,13 +342,11 @@ static void run_range(void *const *buffers, const void *params, int64_t first_ti
     char *tiles = (char *)all + aligned((size_t)chain->part_count * sizeof *all);
     place_tensors(chain, all, tiles);
     const int64_t last = last_tile < chain->tiles ? last_tile * chain->tile : chain->items;
-    for (int64_t at = first_tile * chain->tile; at < last; at += chain->tile) {
+    int64_t       at = first_tile * chain->tile;
+    at = chain->is_at_once ? run_code(&chain->codes[0], all, at, last) : at;
+    for (; at < last; at += chain->tile) {
         const int64_t end = last - at < chain->tile ? last : at + chain->tile;
-        for (int i = 0; i < chain->part_count; i++) {
-            for (int k = 0; k < all[i].moving; k++)
-                all[i].params.offsets[all[i].in_tile[k]] = -at;
-            all[i].function(all[i].hosts, &all[i].params, at, end);
-        }
+        run_tile(chain, all, at, end);
         if (chain->end)
             haul__chain_end_run_tile(
                 chain->end, chain->end_slot < 0 ? NULL : tiles + (size_t)chain->end_slot * chain->slot_bytes, at, end);

@@ -11,7 +11,11 @@
 #include "record/follow/variant.h"
 
 /* A call of the chain as its kernel runs: see engine/collect.h. */
-typedef struct haul__part haul__part;
+typedef struct haul__part {
+    haul__collected launch;
+    int             slots[HAUL__MAX_BUFFERS]; /* of its tensors: the slot of a tile; -1: memory */
+    bool            learnt;
+} haul__part;
 
 struct haul__chain {
     int              count;      /* calls */
@@ -24,9 +28,13 @@ struct haul__chain {
     int64_t          tiles, grain; /* a thread takes `grain` tiles at once */
     haul__chain_end *end;          /* NULL: there is none, or it has not run yet */
     int              end_slot;     /* of the end's operand; -1: memory */
-    int              write_count, buffer_count;
-    size_t          *buffers; /* the tensors whose memory it uses, in the variant's: those that it writes come first */
-    char            *name;    /* "haul_mul_scalar + haul_relu", for events */
+
+    struct haul__chain_code *codes; /* machine code of neighbouring parts, in their order; others run their kernels */
+    int                      code_count;
+    bool                     is_at_once; /* one code is all there is, so it needs no tiles */
+    int                      write_count, buffer_count;
+    size_t *buffers; /* the tensors whose memory it uses, in the variant's: those that it writes come first */
+    char   *name;    /* "haul_mul_scalar + haul_relu", for events */
 
     struct haul__device_chain *on_device; /* of devices that compile kernel text; NULL: tiles, or it has not run yet */
 };
@@ -37,6 +45,9 @@ void        haul__chain_free(haul__chain *chain);
 
 /* Learns what the call at `at`, which has begun, would launch; to be called for each call before the first run. */
 haul_status haul__chain_learn(haul__variant *v, haul__chain *chain, int at, haul__call *c);
+
+/* True if a part from `from` on, or the end, reads memory of the tensor. */
+bool haul__chain_is_read_from(const haul__chain *chain, int from, const haul_tensor *t);
 
 /* True if it knows all launches. In dry runs it needs none. */
 bool haul__chain_is_known(const haul__chain *chain);

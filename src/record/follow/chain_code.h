@@ -1,0 +1,31 @@
+/* Machine code for neighbouring parts of a chain (backends/cpu/assembler/assemble.h): what passes from one to the next
+ * stays in registers. Parts without code, and the last few elements of each range, run the kernels of their operations.
+ */
+#ifndef HAUL_RECORD_FOLLOW_CHAIN_CODE_H
+#define HAUL_RECORD_FOLLOW_CHAIN_CODE_H
+
+#include "backends/cpu/assembler/assemble.h"
+#include "record/follow/chain.h"
+
+/* A value in memory: a tensor of a part. */
+typedef struct haul__code_place {
+    int part, tensor;
+    int bytes; /* of an element */
+} haul__code_place;
+
+typedef struct haul__chain_code {
+    int              first, count; /* parts */
+    haul__assembled  assembled;
+    haul__code_place places[HAUL__ASM_MEMORY];
+} haul__chain_code;
+
+/* Makes those of a chain that knows its launches and its slots; none if memory is exhausted or may not be executable.
+ */
+void haul__chain_codes_make(haul__chain *chain);
+void haul__chain_codes_free(haul__chain *chain);
+
+/* Runs it over elements first .. last - 1, except the last few, and returns the first element that it has left out.
+ * addresses[k] is where element 0 of places[k] is. */
+int64_t haul__chain_code_run(const haul__chain_code *code, void *const *addresses, int64_t first, int64_t last);
+
+#endif
