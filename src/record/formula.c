@@ -7,18 +7,18 @@
 
 // clang-format off
 static const haul__formula formulas[HAUL__KERNEL_COUNT] = {
-#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)  [HAUL__K_##name] = {HAUL__FORMULA_X, false, #formula},
-#define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high) [HAUL__K_##name] = {HAUL__FORMULA_X, false, #formula},
-#define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high) [HAUL__K_##name] = {HAUL__FORMULA_X, false, #formula},
-#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)     [HAUL__K_##name] = {HAUL__FORMULA_X, true, #formula},
+#define HAUL_UNARY(name, dtypes, formula, saves, gx, low, high)  [HAUL__K_##name] = {HAUL__FORMULA_X, .text = #formula},
+#define HAUL_UNARY1(name, dtypes, formula, saves, gx, low, high) [HAUL__K_##name] = {HAUL__FORMULA_X, .text = #formula},
+#define HAUL_UNARY2(name, dtypes, formula, saves, gx, low, high) [HAUL__K_##name] = {HAUL__FORMULA_X, .text = #formula},
+#define HAUL_UNARY_TO_BOOL(name, dtypes, formula, low, high)     [HAUL__K_##name] = {HAUL__FORMULA_X, true, .text = #formula},
 #define HAUL_BINARY(name, dtypes, formula, saves, ga, gb, low, high)                                                   \
-    [HAUL__K_##name] = {HAUL__FORMULA_AB, false, #formula},                                                            \
-    [HAUL__K_##name##_scalar] = {HAUL__FORMULA_A, false, #formula},
+    [HAUL__K_##name] = {HAUL__FORMULA_AB, .text = #formula},                                                            \
+    [HAUL__K_##name##_scalar] = {HAUL__FORMULA_A, .text = #formula},
 #define HAUL_COMPARE(name, formula)                                                                                    \
-    [HAUL__K_##name] = {HAUL__FORMULA_AB, true, #formula},                                                             \
-    [HAUL__K_##name##_scalar] = {HAUL__FORMULA_A, true, #formula},
+    [HAUL__K_##name] = {HAUL__FORMULA_AB, true, .text = #formula},                                                             \
+    [HAUL__K_##name##_scalar] = {HAUL__FORMULA_A, true, .text = #formula},
 #define HAUL_INTERNAL(name, dtypes, formula, saves, ga, gb, low, high)                                                 \
-    [HAUL__K_##name] = {HAUL__FORMULA_AB, false, #formula},
+    [HAUL__K_##name] = {HAUL__FORMULA_AB, .text = #formula},
 #include <haul/pointwise.def>
 #undef HAUL_UNARY
 #undef HAUL_UNARY1
@@ -27,17 +27,26 @@ static const haul__formula formulas[HAUL__KERNEL_COUNT] = {
 #undef HAUL_BINARY
 #undef HAUL_COMPARE
 #undef HAUL_INTERNAL
-    [HAUL__K_where] = {HAUL__FORMULA_CHOOSES, false, NULL},
-    [HAUL__K_masked_fill] = {HAUL__FORMULA_FILLS, false, NULL},
-    [HAUL__K_cast_bool] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_u8] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_i8] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_i16] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_i32] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_i64] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_f16] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_bf16] = {HAUL__FORMULA_CASTS, false, NULL},
-    [HAUL__K_cast_f32] = {HAUL__FORMULA_CASTS, false, NULL},
+    /* as ops/pointwise/three.c has them */
+    [HAUL__K_clamp_between]  = {HAUL__FORMULA_CAB, .is_own = true,
+        .text = "a > b || b != b ? b : c < a || a != a ? a : c > b ? b : c"},
+    [HAUL__K_lerp]           = {HAUL__FORMULA_CAB, .is_own = true,
+        .text = "M_ABS(b) < LIT(0.5) ? c + b * (a - c) : a - (a - c) * (LIT(1.0) - b)"},
+    [HAUL__K_lerp_scalar]    = {HAUL__FORMULA_CAB, .is_own = true,
+        .text = "M_ABS(s0) < LIT(0.5) ? c + s0 * (a - c) : a - (a - c) * (LIT(1.0) - s0)"},
+    [HAUL__K_addcmul]        = {HAUL__FORMULA_CAB, .is_own = true, .text = "c + s0 * a * b"},
+    [HAUL__K_addcdiv]        = {HAUL__FORMULA_CAB, .is_own = true, .text = "c + s0 * a / b"},
+    [HAUL__K_where] = {HAUL__FORMULA_CHOOSES},
+    [HAUL__K_masked_fill] = {HAUL__FORMULA_FILLS},
+    [HAUL__K_cast_bool] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_u8] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_i8] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_i16] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_i32] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_i64] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_f16] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_bf16] = {HAUL__FORMULA_CASTS},
+    [HAUL__K_cast_f32] = {HAUL__FORMULA_CASTS},
 };
 
 /* Rows whose kernel takes a faster formula for elements that are not far. */
@@ -87,7 +96,8 @@ const char *haul__formula_refusal(const haul_device *device, const haul__operati
     *computes = HAUL_DTYPE_NONE;
     if (moves_elements(o))
         return NULL;
-    if (!o->pointwise || o->kernel >= HAUL__KERNEL_COUNT || formulas[o->kernel].form == HAUL__FORMULA_NONE)
+    if (o->kernel >= HAUL__KERNEL_COUNT || formulas[o->kernel].form == HAUL__FORMULA_NONE ||
+        (!o->pointwise && !formulas[o->kernel].is_own))
         return "its kernel is not a formula of pointwise.def";
     if (has_near[o->kernel] && !device->strided)
         return "its kernel takes two formulas, which is faster on a processor";

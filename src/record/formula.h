@@ -10,6 +10,7 @@ typedef enum haul__formula_form {
     HAUL__FORMULA_X,       /* of x and the scalars s0 and s1 */
     HAUL__FORMULA_AB,      /* of a and b */
     HAUL__FORMULA_A,       /* of a; b is the scalar s0 */
+    HAUL__FORMULA_CAB,     /* of c, a and b, its operands in this order, and of s0 */
     HAUL__FORMULA_CHOOSES, /* an element of the second or of the third operand */
     HAUL__FORMULA_FILLS,   /* an element, or a scalar where the mask is what the other scalar is */
     HAUL__FORMULA_CASTS
@@ -18,7 +19,8 @@ typedef enum haul__formula_form {
 typedef struct haul__formula {
     haul__formula_form form;
     bool               to_bool;
-    const char        *text; /* C of kernel text; NULL for the last three forms */
+    bool               is_own; /* of an operation that is not a row of pointwise.def */
+    const char        *text;   /* C of kernel text; NULL for the last three forms */
 } haul__formula;
 
 /* The formula of a kernel; its form is NONE if it has none. */

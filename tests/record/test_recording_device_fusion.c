@@ -131,6 +131,25 @@ static void test_chain__with_broadcasts_is_one_kernel(void **state)
     haul_scope_pop(scope);
 }
 
+static haul_status threes(void *context)
+{
+    (void)context;
+    haul_tensor *a = haul_lerp(x, row, column), *b = haul_lerp_scalar(a, others[0], 0.75);
+    haul_tensor *c = haul_addcmul(b, x, column, -1.5), *d = haul_addcdiv(c, a, row, 0.3);
+    return haul_add_into(written, d, haul_clamp_between(c, row, x));
+}
+
+static void test_chain__of_three_operands_is_one_kernel(void **state)
+{
+    (void)state;
+    haul_scope *scope;
+    begin(&scope);
+    const heard h = same_bits(threes, "three operands");
+    assert_int_equal(h.fused, 1);
+    assert_int_equal(h.commands, 1);
+    haul_scope_pop(scope);
+}
+
 static haul_status casts(void *context)
 {
     (void)context;
@@ -296,7 +315,7 @@ static haul_status two_dtypes(void *context)
 {
     (void)context;
     haul_tensor *a = haul_mul(whole, whole), *b = haul_abs(x);
-    haul_tensor *c = haul_lerp(b, x, row);
+    haul_tensor *c = haul_mul(haul_round_decimals(b, 1), row);
     return haul_add_into(written, c, haul_cast(a, HAUL_F32));
 }
 
@@ -306,7 +325,8 @@ static void test_record__says_what_is_not_fused(void **state)
     haul_scope *scope;
     begin(&scope);
     haul_program p = recorded(two_dtypes);
-    assert_string_equal(p.operations[find(&p, "haul_lerp")].unfused, "its kernel is not a formula of pointwise.def");
+    assert_string_equal(p.operations[find(&p, "haul_round_decimals")].unfused,
+                        "its kernel is not a formula of pointwise.def");
     assert_string_equal(p.operations[find(&p, "haul_abs")].unfused,
                         "the operation before it computes in another dtype");
     haul_program_free(&p);
@@ -317,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain__with_broadcasts_is_one_kernel),
+        cmocka_unit_test(test_chain__of_three_operands_is_one_kernel),
         cmocka_unit_test(test_chain__rounds_between_its_parts),
         cmocka_unit_test(test_chain__contracts_nothing),
         cmocka_unit_test(test_chain__of_integers_wraps_around),

@@ -289,10 +289,13 @@ static void add_value(writer *w, int part, int operand, const char *name)
 static void add_formula(writer *w, int part, const haul__formula *f)
 {
     const haul_dtype to = w->parts[part].launch.tensors[0]->dtype;
-    add_value(w, part, 1, f->form == HAUL__FORMULA_X ? "x" : "a");
+    const bool       three = f->form == HAUL__FORMULA_CAB;
+    add_value(w, part, 1, f->form == HAUL__FORMULA_X ? "x" : three ? "c" : "a");
+    if (three)
+        add_value(w, part, 2, "a");
     add(w, "        const A s0 = SCALAR(p.scalars[%d]), s1 = SCALAR(p.scalars[%d]);\n", 2 * part, 2 * part + 1);
-    if (f->form == HAUL__FORMULA_AB)
-        add_value(w, part, 2, "b");
+    if (f->form == HAUL__FORMULA_AB || three)
+        add_value(w, part, three ? 3 : 2, "b");
     else
         add(w, "        const A b = s0;\n");
     add(w, "        (void)s0, (void)s1, (void)b;\n");
