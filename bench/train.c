@@ -1,11 +1,15 @@
 /* A step of training the CIFAR-10 network, with 64 pictures, or ResNet-18, with 32: forward, loss, backward, SGD with
- * momentum. The batch is on the device already. */
+ * momentum; each by itself, and followed. The batch is on the device already. */
+#include <haul/recording.h>
+
+#include "record/follow/device_chain.h"
 #include "support/bench.h"
 
 static haul_module    *net;
 static haul_optimizer *optimizer;
 static haul_tensor    *pictures, *labels;
 static haul_device    *device;
+static haul_recording *recording;
 
 static bool open_training(const bench_case *c)
 {
@@ -20,29 +24,61 @@ static bool open_training(const bench_case *c)
     return !haul_error_status();
 }
 
-static bool step(void)
+static haul_status step(void *context)
 {
-    haul_scope *scope = haul_scope_push();
+    (void)context;
     haul_optimizer_zero_grad(optimizer);
     haul_backward(haul_cross_entropy(haul_call(net, pictures), labels));
-    haul_optimizer_step(optimizer);
-    haul_scope_pop(scope);
-    return !haul_error_status();
+    return haul_optimizer_step(optimizer);
 }
 
 static bool run_training(const bench_case *c, int64_t times)
 {
     (void)c;
+    for (int64_t i = 0; i < times; i++) {
+        haul_scope       *scope = haul_scope_push();
+        const haul_status status = step(NULL);
+        haul_scope_pop(scope);
+        if (status)
+            return false;
+    }
+    return !haul_device_sync(device);
+}
+
+static bool open_followed(const bench_case *c)
+{
+    haul__chain_patience = 0;
+    if (!open_training(c))
+        return false;
+    recording = haul_recording_new(step, NULL);
+    for (int i = 0; i < 3; i++)
+        if (!recording || haul_recording_run(recording))
+            return false;
+    return true;
+}
+
+static bool run_followed(const bench_case *c, int64_t times)
+{
+    (void)c;
     for (int64_t i = 0; i < times; i++)
-        if (!step())
+        if (haul_recording_run(recording))
             return false;
     return !haul_device_sync(device);
 }
 
 #define TRAINING(label, model, batch, on, n, who)                                                                      \
+    {.name = label,                                                                                                    \
+     .unit = "ms",                                                                                                     \
+     .peers = who,                                                                                                     \
+     .open = open_training,                                                                                            \
+     .run = run_training,                                                                                              \
+     .device = on,                                                                                                     \
+     .threads = n,                                                                                                     \
+     .size = batch,                                                                                                    \
+     .context = model},                                                                                                \
     {                                                                                                                  \
-        .name = label, .unit = "ms", .peers = who, .open = open_training, .run = run_training, .device = on,           \
-        .threads = n, .size = batch, .context = model                                                                  \
+        .name = label ", followed", .unit = "ms", .peers = label "," who, .open = open_followed, .run = run_followed,  \
+        .device = on, .threads = n, .size = batch, .context = model                                                    \
     }
 
 static const bench_case cases[] = {
