@@ -74,14 +74,19 @@ typedef enum haul_grid_padding { HAUL_GRID_ZEROS, HAUL_GRID_BORDER, HAUL_GRID_RE
  *
  * Element [n, c, i, j] of the result is plane [n, c] of x at column grid[n, i, j, 0] and row grid[n, i, j, 1]. -1 and 1
  * are the outer edges of x, or with .align_corners the middles of its outer elements: 0 is always the middle of x.
+ * Volumes have a third position, grid[n, i, j, k, 2], of the layer.
  *
- * - grid: [N, rows, columns, 2] of a floating dtype; x and grid are cast to the dtype that they promote to
- * - mode: HAUL_NEAREST (the even one of two that are equally near), HAUL_BILINEAR or HAUL_BICUBIC; positional
+ * - x: [N, C, H, W] or [N, C, D, H, W] of a floating dtype
+ * - grid: [N, rows, columns, 2], or [N, layers, rows, columns, 3] for volumes, of a floating dtype; x and grid are cast
+ *   to the dtype that they promote to
+ * - mode: HAUL_NEAREST (the even one of two that are equally near), HAUL_BILINEAR (in volumes trilinear) or
+ *   HAUL_BICUBIC (only for pictures); positional
  *
- * The result is [N, C, rows, columns]. A position that is not a number counts as outside. Gradients flow to x and grid,
- * to any order; they are bit-identical for any number of threads. f16 and bf16 are computed in f32. */
+ * The result is [N, C, rows, columns] or [N, C, layers, rows, columns]. A position that is not a number counts as
+ * outside. Gradients flow to x and grid, to any order; they are bit-identical for any number of threads. f16 and bf16
+ * are computed in f32. */
 typedef struct HAUL__DESIGNATED haul_grid_sample_options {
-    haul_tensor       *x;    /* [N, C, H, W] of a floating dtype; positional */
+    haul_tensor       *x;    /* pictures or volumes; positional */
     haul_tensor       *grid; /* the positions; positional */
     haul_interpolation mode; /* how to interpolate; positional */
     HAUL__GUARD(padding)
@@ -101,6 +106,13 @@ HAUL_API haul_tensor *haul_grid_sample_with(const haul_grid_sample_options *opti
  * - theta: [N, 2, 3] of a floating dtype, which the grid has, too
  * - align_corners: as that of haul_grid_sample; give both the same */
 HAUL_API haul_tensor *haul_affine_grid(haul_tensor *theta, int64_t rows, int64_t columns, bool align_corners);
+
+/* haul_affine_grid for volumes: [N, layers, rows, columns, 3].
+ *
+ * - theta: [N, 3, 4] of a floating dtype, for positions (x, y, z, 1)
+ * - align_corners: as that of haul_grid_sample; give both the same */
+HAUL_API haul_tensor *haul_affine_grid3d(haul_tensor *theta, int64_t layers, int64_t rows, int64_t columns,
+                                         bool align_corners);
 
 /* ---- Pictures turned and warped ----
  *

@@ -1,9 +1,6 @@
 /* Pictures sampled, cut out and put together. */
-#include <haul/channels.h>
 #include <haul/conv.h>
-#include <haul/dtype.h>
 #include <haul/image.h>
-#include <haul/transfer.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -21,7 +18,7 @@ haul_tensor *haul__onnx_grid_sample(haul__onnx_call *c)
     const bool  cubic = !strcmp(mode, "cubic") || !strcmp(mode, "bicubic");
     const bool  border = !strcmp(edge, "border"), mirrored = !strcmp(edge, "reflection");
     haul_interpolation how = linear ? HAUL_BILINEAR : cubic ? HAUL_BICUBIC : HAUL_NEAREST;
-    if (haul__onnx_shape(c, 0).ndim != 4)
+    if (haul__onnx_shape(c, 0).ndim != 4 && haul__onnx_shape(c, 0).ndim != 5)
         return haul__onnx_refuse(c, "this number of dimensions");
     if ((how == HAUL_NEAREST && strcmp(mode, "nearest") != 0) || (!border && !mirrored && strcmp(edge, "zeros") != 0))
         return haul__onnx_refuse(c, "this mode or padding_mode");
@@ -30,35 +27,6 @@ haul_tensor *haul__onnx_grid_sample(haul__onnx_call *c)
                                        : mirrored ? HAUL_GRID_REFLECTION
                                                   : HAUL_GRID_ZEROS,
                             .align_corners = haul__onnx_int(c, "align_corners", 0) != 0);
-}
-
-/* The coordinates of n elements along an axis, for `all` axes with that of `axis` varying. */
-static haul_tensor *coordinates(haul_dtype dtype, const int64_t *sizes, int count, int axis, bool corners)
-{
-    const int64_t n = sizes[axis];
-    const double  step = !corners ? 2 / (double)n : n > 1 ? 2 / (double)(n - 1) : 0;
-    haul_shape    line = {.ndim = count + 1}, whole = {.ndim = count + 1};
-    for (int d = 0; d < count; d++) {
-        line.dims[d] = d == axis ? n : 1;
-        whole.dims[d] = sizes[d];
-    }
-    line.dims[count] = whole.dims[count] = 1;
-    haul_tensor *at = haul_affine(haul_arange(dtype, 0, (double)n, 1), step, corners ? -1 : step / 2 - 1);
-    return haul_expand(haul_reshape(at, line), whole);
-}
-
-/* In 3 dimensions the positions (x, y, z, 1) times the matrices. */
-static haul_tensor *grid3(haul__onnx_call *c, const int64_t *sizes, bool corners)
-{
-    const haul_dtype dtype = haul__onnx_type(c, 0);
-    haul_tensor     *parts[4];
-    for (int k = 0; k < 3; k++)
-        parts[k] = coordinates(dtype, sizes, 3, 2 - k, corners);
-    parts[3] = haul_ones_like(parts[0]);
-    const int64_t count = sizes[0] * sizes[1] * sizes[2], batch = haul__onnx_shape(c, 0).dims[0];
-    haul_tensor  *flat = haul_reshape(haul_cat(parts, 4, 3), HAUL_SHAPE(count, 4));
-    return haul_reshape(haul_matmul(flat, haul_transpose(X(0), 1, 2)),
-                        HAUL_SHAPE(batch, sizes[0], sizes[1], sizes[2], 3));
 }
 
 haul_tensor *haul__onnx_affine_grid(haul__onnx_call *c)
@@ -77,7 +45,8 @@ haul_tensor *haul__onnx_affine_grid(haul__onnx_call *c)
         if (sizes[d] < 1 || sizes[d] > 1 << 20)
             return haul__onnx_wrong(c, "a size is out of range");
     }
-    return count == 2 ? haul_affine_grid(X(0), sizes[0], sizes[1], corners) : grid3(c, sizes, corners);
+    return count == 2 ? haul_affine_grid(X(0), sizes[0], sizes[1], corners)
+                      : haul_affine_grid3d(X(0), sizes[0], sizes[1], sizes[2], corners);
 }
 
 /* A longer axis is cut, and a shorter one filled with zeros, around its middle; an odd element is at the end. */

@@ -88,6 +88,9 @@ static const struct known {
     {"grid_sample", 96, 56},    /* f64, sm_90: around remainders of f64 */
     {"grid_slopes", 96, 56},
     {"grid_taps", 96, 56},
+    {"volume_sample", 96, 56},
+    {"volume_slopes", 96, 56},
+    {"volume_taps", 96, 56},
     {"lu", 16, 24},            /* f32, sm_100: loops over rows keep many addresses */
     {"triangular", 32, 108},   /* f64, sm_90 */
     {"cholesky", 24, 56},      /* f64, sm_90 */

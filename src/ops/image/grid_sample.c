@@ -1,8 +1,8 @@
-/* Sampling pictures at given positions, and its gradients.
+/* Sampling pictures and volumes at given positions, and its gradients.
  *
  * An element of y is a sum over rows and columns near its position, with weights that are a product of one for the row
- * and one for the column. The kernels also compute it with derivatives of these weights, so that the gradients are the
- * same operations again, to any order.
+ * and one for the column; in a volume (grid_volume.c) the layers have weights, too. The kernels also compute it with
+ * derivatives of these weights, so that the gradients are the same operations again, to any order.
  *
  * The gradient of x: a table has the elements of x that each position reads, and their weights. An item adds up a plane
  * of x, in the order of the positions. If there are few planes, GPUs sort the table, and an item adds up one element of
@@ -14,96 +14,9 @@
 
 // clang-format off
 /* kernel text begins */
-enum { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
-enum { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
-
-/* x: [images, channels, h, w]; grid: [images, points, 2]; y: [images, channels, points] */
-typedef struct grid_params {
-    I64 items, points, channels, h, w;
-    I64 at[4]; /* offsets of the buffers, in the order of the kernel's arguments */
-    I32 mode, padding, corners, down, across, reserved; /* down, across: the order of the weights' derivatives */
-} grid_params;
+#include "ops/image/grid_kernel.h"
 
 #if defined(HAUL_KERNEL) && IS_FLOAT && !IS_HALF
-/* v mirrored at the ends of an axis of n elements until it is between them; the slope changes its sign with each. */
-FUNC A grid_reflected(A v, I64 n, I32 corners, PRIVATE A *slope)
-{
-    const A low = corners ? LIT(0.0) : LIT(-0.5), span = (A)(corners ? n - 1 : n), there = v - low;
-    if (span == 0) { *slope = 0; return 0; }
-    const A apart = there < 0 ? -there : there, rest = M_FMOD(apart, span);
-    const I32 odd = M_FMOD(M_FLOOR(apart / span), LIT(2.0)) != 0;
-    *slope = (there < 0) != odd ? -*slope : *slope;
-    return (odd ? span - rest : rest) + low;
-}
-FUNC A grid_clipped(A v, I64 n, PRIVATE A *slope)
-{
-    const A last = (A)(n - 1);
-    if (v > 0 && v < last) return v;
-    *slope = 0;
-    return v > 0 ? last : LIT(0.0);
-}
-FUNC I64 grid_inside(I64 i, I64 n) { return i < 0 || i >= n ? -1 : i; }
-
-/* The cubic weight of a neighbour: a polynomial of its distance d, which is up to 1 or (`far`) from 1 to 2, or one of
- * its derivatives. */
-FUNC A grid_cubic(A d, I32 far, I32 order)
-{
-    const A c3 = far ? LIT(-0.75) : LIT(1.25), c2 = far ? LIT(3.75) : LIT(-2.25), c1 = far ? LIT(-6.0) : LIT(0.0), c0 = far ? LIT(3.0) : LIT(1.0);
-    return order == 0 ? ((c3 * d + c2) * d + c1) * d + c0
-         : order == 1 ? (LIT(3.0) * c3 * d + LIT(2.0) * c2) * d + c1
-         : order == 2 ? LIT(6.0) * c3 * d + LIT(2.0) * c2
-         : order == 3 ? LIT(6.0) * c3 : LIT(0.0);
-}
-/* Element i of the padded axis, as an element of the n of x; -1 for zeros. */
-FUNC I64 grid_padded(I64 i, I64 n, I32 padding, I32 corners)
-{
-    A slope = 0;
-    if (padding == GRID_ZEROS || (i >= 0 && i < n)) return grid_inside(i, n);
-    return (I64)grid_clipped(padding == GRID_BORDER ? (A)i : grid_reflected((A)i, n, corners, &slope), n, &slope);
-}
-
-/* The `taps` elements along an axis of n that are read for position v, -1 for those outside, and their weights. */
-INLINE void grid_axis(const grid_params p, A v, I64 n, I32 order, const int taps, PRIVATE I64 *at, PRIVATE A *weight)
-{
-    A slope = (A)(p.corners ? n - 1 : n) * LIT(0.5), scale = 1;
-    A there = p.corners ? (v + LIT(1.0)) * LIT(0.5) * (A)(n - 1) : ((v + LIT(1.0)) * (A)n - LIT(1.0)) * LIT(0.5);
-    if (taps < 4 && p.padding == GRID_REFLECTION) there = grid_reflected(there, n, p.corners, &slope);
-    if (taps < 4 && p.padding != GRID_ZEROS) there = grid_clipped(there, n, &slope);
-    there = there > LIT(-1e9) && there < LIT(1e9) ? there : LIT(-100.0); /* far outside, and NaN */
-    const A whole = taps == 1 ? M_RINT(there) : M_FLOOR(there), t = there - whole;
-    const I64 first = (I64)whole;
-    for (I32 k = 0; k < order; k++) scale *= slope;
-    if (taps == 1) {
-        at[0] = grid_inside(first, n);
-        weight[0] = order == 0 ? LIT(1.0) : LIT(0.0);
-    } else if (taps == 2) {
-        for (int k = 0; k < 2; k++) at[k] = grid_inside(first + k, n);
-        weight[0] = order == 0 ? LIT(1.0) - t : order == 1 ? -scale : LIT(0.0);
-        weight[1] = order == 0 ? t : order == 1 ? scale : LIT(0.0);
-    } else {
-        for (int k = 0; k < 4; k++) at[k] = grid_padded(first + k - 1, n, p.padding, p.corners);
-        const A back = order & 1 ? -scale : scale; /* the distance to a neighbour behind becomes smaller */
-        weight[0] = scale * grid_cubic(t + LIT(1.0), 1, order);
-        weight[1] = scale * grid_cubic(t, 0, order);
-        weight[2] = back * grid_cubic(LIT(1.0) - t, 0, order);
-        weight[3] = back * grid_cubic(LIT(2.0) - t, 1, order);
-    }
-}
-
-INLINE A grid_sum(GLOBAL const T *plane, I64 w, const int taps, PRIVATE const I64 *rows, PRIVATE const A *down, PRIVATE const I64 *columns, PRIVATE const A *across)
-{
-    A sum = 0;
-    for (int r = 0; r < taps; r++) {
-        if (rows[r] < 0) continue;
-        GLOBAL const T *row = plane + rows[r] * w;
-        A line = 0;
-        for (int k = 0; k < taps; k++)
-            if (columns[k] >= 0) line += across[k] * row[columns[k]];
-        sum += down[r] * line;
-    }
-    return sum;
-}
-
 /* True if the elements are neighbours in x, as they are but at its edges. */
 INLINE I32 grid_is_dense(PRIVATE const I64 *at, const int taps) { return at[0] >= 0 && at[taps - 1] - at[0] == taps - 1; }
 
@@ -252,41 +165,50 @@ enum { FEW_PLANES = 8192, MANY_TAPS = 64 };
 #define GRAIN 4096
 
 typedef struct sample_attributes {
-    int64_t size[2];               /* of x: the gradient of x has it */
-    int     mode, padding;         /* GRID_... */
-    int     corners, down, across; /* as in grid_params */
-    int     reserved;
+    int64_t size[3];                     /* of x: the gradient of x has it. Pictures have one layer */
+    int     mode, padding;               /* GRID_... */
+    int     corners, deep, down, across; /* as in grid_params */
 } sample_attributes;
 
 enum { X, GRID, G };
 
-static int64_t points_of(const haul_tensor *grid)
+static bool is_volume(const haul_tensor *grid)
 {
-    return grid->shape.dims[1] * grid->shape.dims[2];
+    return grid->shape.ndim == 5;
 }
 
+/* Elements along an axis that a position reads. */
 static int taps_of(const sample_attributes *a)
 {
     return a->mode == GRID_NEAREST ? 1 : a->mode == GRID_LINEAR ? 2 : 4;
 }
 
+/* Elements that a position reads. */
+static int reads_of(const sample_attributes *a, const haul_tensor *grid)
+{
+    return taps_of(a) * taps_of(a) * (is_volume(grid) ? taps_of(a) : 1);
+}
+
 static grid_params params_of(const sample_attributes *a, const haul_tensor *grid, int64_t channels)
 {
-    return (grid_params){.items = grid->shape.dims[0] * points_of(grid),
-                         .points = points_of(grid),
+    const int64_t *of = grid->shape.dims, points = of[1] * of[2] * (is_volume(grid) ? of[3] : 1);
+    return (grid_params){.items = of[0] * points,
+                         .points = points,
                          .channels = channels,
-                         .h = a->size[0],
-                         .w = a->size[1],
+                         .d = a->size[0],
+                         .h = a->size[1],
+                         .w = a->size[2],
                          .mode = a->mode,
                          .padding = a->padding,
                          .corners = a->corners,
+                         .deep = a->deep,
                          .down = a->down,
                          .across = a->across};
 }
 
-static int64_t grain_of(int64_t channels, int taps)
+static int64_t grain_of(int64_t channels, int reads)
 {
-    return GRAIN / (channels * taps * taps + 1) + 1;
+    return GRAIN / (channels * reads + 1) + 1;
 }
 
 /* ---- y ---- */
@@ -294,8 +216,10 @@ static int64_t grain_of(int64_t channels, int taps)
 static haul_status sample_infer(haul__call *c)
 {
     const haul_shape *x = &c->operands[X]->shape, *grid = &c->operands[GRID]->shape;
-    return haul__describe(c, 0, c->operands[X]->dtype,
-                          &HAUL_SHAPE(x->dims[0], x->dims[1], grid->dims[1], grid->dims[2]));
+    haul_shape        shape = {.ndim = grid->ndim, .dims = {x->dims[0], x->dims[1]}};
+    for (int i = 2; i < grid->ndim; i++)
+        shape.dims[i] = grid->dims[i - 1];
+    return haul__describe(c, 0, c->operands[X]->dtype, &shape);
 }
 
 static haul_status sample_compute(haul__call *c)
@@ -304,8 +228,8 @@ static haul_status sample_compute(haul__call *c)
     haul_tensor             *x = c->operands[X], *grid = c->operands[GRID], *y = c->results[0];
     grid_params              p = params_of(a, grid, x->shape.dims[1]);
     p.at[0] = y->offset, p.at[1] = x->offset, p.at[2] = grid->offset;
-    return haul__launch_kernel(c, HAUL__K_grid_sample, y->dtype, HAUL__OUT(y), HAUL__IN(x, grid), HAUL__PARAMS(p),
-                               .grain = grain_of(p.channels, taps_of(a)));
+    return haul__launch_kernel(c, is_volume(grid) ? HAUL__K_volume_sample : HAUL__K_grid_sample, y->dtype, HAUL__OUT(y),
+                               HAUL__IN(x, grid), HAUL__PARAMS(p), .grain = grain_of(p.channels, reads_of(a, grid)));
 }
 
 /* ---- the gradient of the grid ---- */
@@ -321,8 +245,9 @@ static haul_status slopes_compute(haul__call *c)
     haul_tensor             *x = c->operands[X], *grid = c->operands[GRID], *g = c->operands[G], *out = c->results[0];
     grid_params              p = params_of(a, grid, x->shape.dims[1]);
     p.at[0] = out->offset, p.at[1] = x->offset, p.at[2] = grid->offset, p.at[3] = g->offset;
-    return haul__launch_kernel(c, HAUL__K_grid_slopes, out->dtype, HAUL__OUT(out), HAUL__IN(x, grid, g),
-                               HAUL__PARAMS(p), .grain = grain_of(2 * p.channels, taps_of(a)));
+    return haul__launch_kernel(c, is_volume(grid) ? HAUL__K_volume_slopes : HAUL__K_grid_slopes, out->dtype,
+                               HAUL__OUT(out), HAUL__IN(x, grid, g), HAUL__PARAMS(p),
+                               .grain = grain_of(2 * p.channels, reads_of(a, grid)));
 }
 
 /* ---- the gradient of x ---- */
@@ -330,8 +255,10 @@ static haul_status slopes_compute(haul__call *c)
 static haul_status scatter_infer(haul__call *c)
 {
     const sample_attributes *a = haul__attributes(c);
-    const haul_shape        *g = &c->operands[0]->shape;
-    return haul__describe(c, 0, c->operands[0]->dtype, &HAUL_SHAPE(g->dims[0], g->dims[1], a->size[0], a->size[1]));
+    haul_shape               shape = c->operands[0]->shape;
+    for (int i = 2; i < shape.ndim; i++)
+        shape.dims[i] = a->size[i + 3 - shape.ndim];
+    return haul__describe(c, 0, c->operands[0]->dtype, &shape);
 }
 
 static haul_status collect(haul__call *c, grid_params p, haul_tensor *weights, haul_tensor *index)
@@ -350,7 +277,8 @@ static haul_status scatter_compute(haul__call *c)
 {
     const sample_attributes *a = haul__attributes(c);
     haul_tensor             *g = c->operands[0], *grid = c->operands[1], *out = c->results[0];
-    const int64_t            taps = (int64_t)taps_of(a) * taps_of(a), images = out->shape.dims[0];
+    const int                taps = reads_of(a, grid);
+    const int64_t            images = out->shape.dims[0];
     grid_params              p = params_of(a, grid, out->shape.dims[1]);
     int64_t                  each;
     if (!out->count)
@@ -362,11 +290,11 @@ static haul_status scatter_compute(haul__call *c)
     if (!weights || !index)
         return haul_error_status();
     p.at[0] = weights->offset, p.at[1] = index->offset, p.at[2] = grid->offset;
-    if (haul__launch_kernel(c, HAUL__K_grid_taps, out->dtype, HAUL__OUT(weights, index), HAUL__IN(grid),
-                            HAUL__PARAMS(p), .grain = grain_of(1, taps_of(a))))
+    if (haul__launch_kernel(c, is_volume(grid) ? HAUL__K_volume_taps : HAUL__K_grid_taps, out->dtype,
+                            HAUL__OUT(weights, index), HAUL__IN(grid), HAUL__PARAMS(p), .grain = grain_of(1, taps)))
         return haul_error_status();
     p.at[0] = out->offset, p.at[1] = g->offset, p.at[2] = weights->offset, p.at[3] = index->offset;
-    p.items = images * p.channels, p.w = a->size[0] * a->size[1], p.h = taps;
+    p.items = images * p.channels, p.w = a->size[0] * a->size[1] * a->size[2], p.h = taps;
     if (c->device->strided && p.items < FEW_PLANES && each > MANY_TAPS && each <= HAUL__SORT_MOST)
         return collect(c, p, weights, index);
     return haul__launch_kernel(c, HAUL__K_grid_scatter, out->dtype, HAUL__OUT(out), HAUL__IN(g, weights, index),
@@ -377,8 +305,9 @@ static haul_status scatter_compute(haul__call *c)
 
 static haul__cost sample_cost(const haul__call *c)
 {
-    const int taps = taps_of(haul__attributes_of(c));
-    return (haul__cost){.flops = (double)(2 * taps * (taps + 1)) * (double)c->results[0]->count,
+    const sample_attributes *a = haul__attributes_of(c);
+    return (haul__cost){.flops = 2.0 * reads_of(a, c->operands[GRID]) * (1 + 1.0 / taps_of(a)) *
+                                 (double)c->results[0]->count,
                         .bytes = haul__call_bytes(c)};
 }
 
@@ -422,14 +351,17 @@ HAUL__OPERATION(grid_sample_planes_backward_grid) = {
  * derivatives of the weights along one axis. */
 static haul_tensor *grid_gradient(const haul__gradient *c, haul_tensor *x, haul_tensor *grid, haul_tensor *g)
 {
-    sample_attributes a = *(const sample_attributes *)c->attributes, down = a, across = a;
-    if (!a.down && !a.across && !haul__differentiated(c))
-        return HAUL__APPLY(grid_sample_planes_backward_grid, &a, x, grid, g);
-    down.down++, across.across++;
-    haul_tensor *y_slope = HAUL__APPLY(grid_sample_planes, &down, x, grid);
-    haul_tensor *x_slope = HAUL__APPLY(grid_sample_planes, &across, x, grid);
-    haul_tensor *parts[] = {haul_sum(haul_mul(g, x_slope), HAUL_AXES(1)), haul_sum(haul_mul(g, y_slope), HAUL_AXES(1))};
-    return haul_stack(parts, 2, -1);
+    const sample_attributes *a = c->attributes;
+    haul_tensor             *parts[3];
+    if (!a->deep && !a->down && !a->across && !haul__differentiated(c))
+        return HAUL__APPLY(grid_sample_planes_backward_grid, a, x, grid, g);
+    const int axes = is_volume(grid) ? 3 : 2;
+    for (int i = 0; i < axes; i++) {
+        sample_attributes steep = *a;
+        steep.across += i == 0, steep.down += i == 1, steep.deep += i == 2;
+        parts[i] = haul_sum(haul_mul(g, HAUL__APPLY(grid_sample_planes, &steep, x, grid)), HAUL_AXES(1));
+    }
+    return haul_stack(parts, axes, -1);
 }
 
 static void sample_gradient(haul__gradient *c)
@@ -461,16 +393,25 @@ static haul_status check(const haul__call *c, const grid_attributes *a)
 {
     const haul_shape *x = &c->operands[X]->shape, *grid = &c->operands[GRID]->shape;
     const char       *name = c->operation->name;
-    int64_t           elements;
-    if (x->ndim != 4)
-        return haul__refuse_shape(c, X, "[N, C, H, W] is expected");
-    if (!haul__mul_size(x->dims[2], x->dims[3], &elements) || elements < 1 || elements > HAUL__IMAGE_LONGEST)
-        return haul__refuse_shape(c, X, "a plane of it must have from 1 to 2^30 elements");
-    if (grid->ndim != 4 || grid->dims[3] != 2 || grid->dims[0] != x->dims[0])
-        return haul__refuse_shape(c, GRID, "[N, rows, columns, 2] is expected, with the N of x");
+    const bool        volume = x->ndim == 5;
+    int64_t           elements = 1;
+    if (x->ndim != 4 && !volume)
+        return haul__refuse_shape(c, X, "[N, C, H, W] or [N, C, D, H, W] is expected");
+    for (int i = 2; i < x->ndim; i++)
+        if (!haul__mul_size(x->dims[i], elements, &elements) || elements < 1 || elements > HAUL__IMAGE_LONGEST)
+            return haul__refuse_shape(c, X,
+                                      volume ? "a volume of it must have from 1 to 2^30 elements"
+                                             : "a plane of it must have from 1 to 2^30 elements");
+    if (grid->ndim != x->ndim || grid->dims[x->ndim - 1] != x->ndim - 2 || grid->dims[0] != x->dims[0])
+        return haul__refuse_shape(c, GRID,
+                                  volume ? "[N, layers, rows, columns, 3] is expected, with the N of x"
+                                         : "[N, rows, columns, 2] is expected, with the N of x");
     if (a->mode != HAUL_NEAREST && a->mode != HAUL_BILINEAR && a->mode != HAUL_BICUBIC)
         return haul__fail(HAUL_INVALID_ARGUMENT, name, "mode",
                           "mode is %d; it must be HAUL_NEAREST, HAUL_BILINEAR or HAUL_BICUBIC", a->mode);
+    if (volume && a->mode == HAUL_BICUBIC)
+        return haul__fail(HAUL_UNSUPPORTED, name, "mode",
+                          "volumes are not sampled with HAUL_BICUBIC; use HAUL_NEAREST or HAUL_BILINEAR");
     if (a->padding < HAUL_GRID_ZEROS || a->padding > HAUL_GRID_REFLECTION)
         return haul__fail(HAUL_INVALID_ARGUMENT, name, "padding",
                           "padding is %d; it must be HAUL_GRID_ZEROS, HAUL_GRID_BORDER or HAUL_GRID_REFLECTION",
@@ -485,7 +426,8 @@ static haul_status compose(haul__call *c)
     if (check(c, a))
         return haul_error_status();
     const haul_dtype  dtype = x->dtype, wide = dtype == HAUL_F64 ? HAUL_F64 : HAUL_F32;
-    sample_attributes s = {.size = {x->shape.dims[2], x->shape.dims[3]},
+    const int64_t    *last = x->shape.dims + x->shape.ndim - 2;
+    sample_attributes s = {.size = {x->shape.ndim == 5 ? x->shape.dims[2] : 1, last[0], last[1]},
                            .mode = a->mode == HAUL_BILINEAR  ? GRID_LINEAR
                                    : a->mode == HAUL_NEAREST ? GRID_NEAREST
                                                              : GRID_CUBIC,
