@@ -215,6 +215,12 @@ class custom:
         return _haul._custom_apply(self._operation, operands, self._results)
 
 
+def checkpoint(function, *inputs):
+    """function(*inputs), an Array, without keeping what its gradient needs: the backward pass calls `function` again. It must
+    compute the same both times; haul.recomputing() is True in the second call. None is an input that is omitted."""
+    return _haul._checkpoint(function, inputs)
+
+
 def fetch(url, sha256=None, folder=None, limit=0, stall=0, cache_limit=0, progress=None):
     """Fetch a file of the network unless it is there already, and return its path. progress(bytes, total) is called meanwhile;
     the fetch stops if it returns False. include/haul/fetch.h has the rules."""

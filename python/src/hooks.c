@@ -1,5 +1,5 @@
-/* Functions of the program that backward passes and calls of operations run: hooks of tensors, and custom operations.
- */
+/* Functions of the program that backward passes and calls of operations run: hooks of tensors, custom operations, and
+ * functions that are computed again. */
 #include "core.h"
 
 /* A tensor that a function of the program returned, as one of the calling scope; None is HAUL_NONE. NULL: raised. */
@@ -260,6 +260,59 @@ static PyObject *custom_apply(PyObject *unused, PyObject *args)
     return made;
 }
 
+/* ---- functions that are computed again: the context is the function, which the graph holds ---- */
+
+static haul_tensor *compute_again(haul_tensor *const *inputs, int count, void *context)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject        *given = arrays_of(inputs, count);
+    PyObject        *value = given ? PyObject_CallObject(context, given) : NULL;
+    haul_tensor     *made = value ? haulpy_tensor(value, "what a function of haul.checkpoint returns") : NULL;
+    haul_tensor     *result = made ? haulpy_as_scoped(made) : NULL;
+    haulpy_ended(result != NULL, "haul_checkpoint");
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    PyGILState_Release(gil);
+    return result
+               ? result
+               : haul_tensor_fail(haul_error_status(), "haul_checkpoint", NULL, "the function of the program failed");
+}
+
+/* _checkpoint(function, inputs): an Array. */
+static PyObject *checkpoint(PyObject *unused, PyObject *args)
+{
+    (void)unused;
+    PyObject *function, *inputs;
+    if (!PyArg_ParseTuple(args, "OO!", &function, &PyTuple_Type, &inputs))
+        return NULL;
+    if (!PyCallable_Check(function)) {
+        PyErr_SetString(PyExc_TypeError, "checkpoint: a function is expected");
+        return NULL;
+    }
+    Py_ssize_t    count = PyTuple_Size(inputs);
+    haul_tensor **x = count <= INT_MAX ? PyMem_Calloc((size_t)count + 1, sizeof *x) : NULL;
+    if (!x)
+        return PyErr_NoMemory();
+    bool fine = true;
+    for (Py_ssize_t i = 0; fine && i < count; i++) {
+        PyObject *input = PyTuple_GetItem(inputs, i);
+        x[i] = input == Py_None ? HAUL_NONE : haulpy_tensor(input, "an input of checkpoint");
+        fine = x[i] != NULL;
+    }
+    PyObject *made = NULL;
+    if (fine) {
+        haul_recompute_options options = {.context = Py_NewRef(function), .release = end_context};
+        haul_tensor           *y;
+        haul_scope            *scope = haulpy_enter();
+        Py_BEGIN_ALLOW_THREADS y = haul_checkpoint_with(compute_again, x, (int)count, &options);
+        Py_END_ALLOW_THREADS   made = haulpy_array(y, false);
+        haulpy_leave(scope);
+    }
+    PyMem_Free(x);
+    return made;
+}
+
 PyMethodDef haulpy_hook_functions[] = {{"_custom_new", custom_new, METH_VARARGS, NULL},
+                                       {"_checkpoint", checkpoint, METH_VARARGS, NULL},
                                        {"_custom_apply", custom_apply, METH_VARARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

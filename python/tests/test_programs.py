@@ -90,6 +90,58 @@ class Hooks(unittest.TestCase):
         self.assertIsNone(end())
 
 
+class Checkpoint(unittest.TestCase):
+    def test_gradient(self):
+        w, x, calls = haul.array([2.0, 3.0]), haul.array([1.0, -1.0]), []
+        w.requires_grad = True
+
+        def gate(x, nothing):
+            calls.append((haul.recomputing(), nothing))
+            return (x * w).exp() * w
+
+        haul.checkpoint(gate, x, None).sum().backward()
+        self.assertEqual(calls, [(False, None), (True, None)])
+        got, w.grad = w.grad.tolist(), None
+        ((x * w).exp() * w).sum().backward()
+        self.assertEqual(got, w.grad.tolist())
+
+    def test_without_a_graph(self):
+        calls = []
+        y = haul.checkpoint(lambda: calls.append(1) or haul.ones(2))
+        self.assertEqual((y.tolist(), calls), ([1, 1], [1]))
+
+    def test_errors(self):
+        x = haul.ones(2)
+        x.requires_grad = True
+        with self.assertRaises(ZeroDivisionError):
+            haul.checkpoint(lambda x: 1 / 0, x)
+        with self.assertRaisesRegex(TypeError, "what a function of haul.checkpoint returns"):
+            haul.checkpoint(lambda x: None, x)
+        with self.assertRaisesRegex(TypeError, "a function is expected"):
+            haul.checkpoint(3, x)
+        with self.assertRaisesRegex(TypeError, "an input of checkpoint"):
+            haul.checkpoint(lambda x: x, 3)
+
+        def second(x):
+            return x * (1 / 0 if haul.recomputing() else 1)
+
+        with self.assertRaises(ZeroDivisionError):
+            haul.checkpoint(second, x).sum().backward()
+
+    def test_function_ends_with_the_graph(self):
+        class Function:
+            def __call__(self, x):
+                return x.exp()
+
+        function, x = Function(), haul.ones(2)
+        x.requires_grad = True
+        weak, y = weakref.ref(function), haul.checkpoint(function, x)
+        del function
+        self.assertIsNotNone(weak())
+        del y
+        self.assertIsNone(weak())
+
+
 class Custom(unittest.TestCase):
     def test_gradient(self):
         def gradient(gradients, operands, results):
