@@ -79,7 +79,7 @@ static void test_scratch__next_to_the_driver(void **state)
     end_limit(device);
 }
 
-/* A device that is full makes room without a limit. */
+/* A device that is full makes room without a limit, for the smallest size, too. */
 static void test_scratch__on_a_full_device(void **state)
 {
     haul_device *device = late_device(0);
@@ -90,10 +90,14 @@ static void test_scratch__on_a_full_device(void **state)
     assert_int_equal(haul_memory_set_spill(device, true), HAUL_OK);
     late_set_room(2 * BYTES);
     fill_each(t, 2, device);
-    haul__storage *s = haul__scratch_alloc(device, BYTES, &t[1], 1);
-    assert_non_null(s);
-    assert_true(is_away(t[0]) && !is_away(t[1]));
-    haul__object_release(s);
+    for (size_t bytes = 1; bytes <= BYTES; bytes *= BYTES) {
+        haul__storage *s = haul__scratch_alloc(device, bytes, &t[1], 1);
+        assert_non_null(s);
+        assert_true(is_away(t[0]) && !is_away(t[1]));
+        haul__object_release(s);
+        assert_filled(t[0], 0);
+        assert_false(is_away(t[0]));
+    }
     haul_scope_pop(part);
     late_set_room(-1);
     end_limit(device);
