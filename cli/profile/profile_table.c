@@ -219,17 +219,30 @@ static void print_row(const layout *l, const cJSON *row)
     putchar('\n');
 }
 
+/* The part of the time that is not compilation, which a first profile may consist of. */
+static double part_computed(const cJSON *profile)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, document_list(profile, "operations"))
+    {
+        if (!strcmp(document_text(row, "name"), "(compilation)"))
+            return 1 - document_number(row, "share");
+    }
+    return 1;
+}
+
 void profile_table_print(const profile_table *table, const cJSON *profile, const cJSON *against)
 {
     layout       l = {.table = table, .profile = profile, .against = against};
     const cJSON *row;
     int          rest = 0;
     double       rest_ms = 0;
+    const double least = 0.001 * part_computed(profile);
     lay_out(&l);
     print_head(&l);
     cJSON_ArrayForEach(row, document_list(profile, table->name))
     {
-        if (document_number(row, "share") >= 0.001) {
+        if (document_number(row, "share") >= least) {
             print_row(&l, row);
             continue;
         }

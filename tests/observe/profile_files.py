@@ -221,6 +221,12 @@ def check_refusals(run):
                     '[{"name":"k","share":1,"operation":"\\u001b[2J"}],"modules":[{"bound":"\\u001b[2J","share":1}]}' if name == "profile.json" else '[{"place":"\\u001b[2J"},5]')
         text, _ = haul(command, "empty")
         check("odd members are shown as nothing", "\x1b[2J" not in text, text)
+    os.makedirs("cold", exist_ok=True)
+    rows = [{"name": "(compilation)", "share": .999}, {"name": "haul_conv2d", "share": .0009}, {"name": "haul_add", "share": 1e-7}]
+    with open("cold/profile.json", "w", encoding="utf-8") as f:
+        json.dump({"steps": 20, "operations": rows}, f)
+    text, _ = haul("profile", "cold")
+    check("rows next to compilation", "haul_conv2d" in text and "1 other " in text and "haul_add" not in text, text)
     _, told = haul("profile", run, "--against", "nowhere", code=1)
     check("--against names the folder", "nowhere has no profile.json" in told, told)
 
