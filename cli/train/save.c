@@ -100,7 +100,8 @@ static haul_status sum_zeros(trainer *t, haul_tensor **sum)
     *sum = haul_mul_scalar(t->window.loss, 0);
     status = haul_tensor_check(*sum);
     for (int i = 0; i < count && !status; i++)
-        status = add_zeros(*sum, all[i].tensor);
+        if (ranks_have(all[i].tensor))
+            status = add_zeros(*sum, all[i].tensor);
     free(all);
     return status;
 }

@@ -28,7 +28,7 @@ typedef struct train_options {
     int64_t     accumulate; /* mini-batches whose gradients add up to one update */
     int64_t     pipeline;   /* micro-batches of a mini-batch */
     int64_t     pieces;     /* pieces of a mini-batch, for data parallel training; 0: it is not divided */
-    int64_t     shard;      /* 1: each rank has a part of the optimizer's state; 2: of the gradients, too; 0: all */
+    int64_t     shard;      /* ranks divide 1: the optimizer's state; 2: gradients, too; 3: parameters, too */
     int64_t     patience;   /* 0: none */
     int64_t     size;       /* of pictures; 0: their own */
     int64_t     context;    /* characters of an example of a text; 0: the usual number */

@@ -50,7 +50,7 @@ typedef struct haul_parallel haul_parallel;
  *   steps. Before the first step the module's parameters and buffers become those of rank 0.
  *
  * Fails with HAUL_INVALID_ARGUMENT if no parameter requires a gradient, if .pieces is not a power of two or less than
- * the ranks, if .shard is not 0, 1 or 2, and, naming the difference, if the options or modules of the ranks differ.
+ * the ranks, if .shard is not 0 to 3, and, naming the difference, if the options or modules of the ranks differ.
  */
 typedef struct HAUL__DESIGNATED haul_parallel_options {
     haul_module *module; /* the module; positional */
@@ -60,7 +60,7 @@ typedef struct HAUL__DESIGNATED haul_parallel_options {
     uint64_t          seed;   /* seed of the random numbers of all pieces */
     haul_grad_scaler *scaler; /* loss scaling: losses are scaled before they are differentiated */
     int               shard;  /* 0: each rank has the whole state of the optimizer; 1: a part of it; 2: of the gradients
-                               * of a step, too; default 0 */
+                               * of a step, too; 3: of the parameters, too; default 0 */
 } haul_parallel_options;
 #define haul_parallel_new(...) haul_parallel_new_with(HAUL__OPTIONS(haul_parallel_options, .module = __VA_ARGS__))
 HAUL_API haul_parallel *haul_parallel_new_with(const haul_parallel_options *options);
@@ -119,14 +119,28 @@ HAUL_API bool haul_parallel_ready(const haul_parallel *parallel);
  * collectives then, which all ranks call for the same parameters; their results are those of all gradients. A rank with
  * several pieces adds up their gradients before they travel, and has memory for all of them until its last piece.
  *
+ * With .shard = 3 each rank keeps only its own parameters between uses (ZeRO, stage 3), but for small ones, of up to
+ * 32 KiB, which all ranks have. From the first haul_parallel_begin on, a parameter of another rank has no memory. When
+ * an operation or the host uses it, in a forward or backward pass or elsewhere, it comes from its owner, whatever that
+ * rank does meanwhile, and goes again as others come: 8 MiB of them may be there at a time, or the operands of one
+ * operation. What the host has used, for example by haul_map, stays until the next step. So ranks may use different
+ * parameters, and differently often. A parameter is used by one thread at a time.
+ *
+ * - If a program changes parameters by itself, for example by loading a checkpoint, all ranks make the same changes,
+ *   and then begin a step or call haul_parallel_gather. Changes that the owner does not make are lost.
+ * - A rank has its part of the module when it has freed the haul_parallel. Using another parameter then fails, and the
+ *   error says so. Others may still get this rank's parameters, which stay as long as these ranks train.
+ *
  * Fails with HAUL_STATE unless haul_parallel_ready is true, and as haul_optimizer_step or haul_grad_scaler_step does.
  * If it fails on one of several ranks, the others fail with its error. */
 HAUL_API haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimizer);
 
-/* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint. All ranks call it. The other
+/* Bring the optimizer's whole state to rank 0, so that it can save a checkpoint; with .shard = 3 all parameters, too. All ranks call it. The other
  * ranks' parts stay as they are; what rank 0 gets is in host memory, until the next step frees it. The checkpoint is
  * one file that any number of ranks continues from, with and without shards: all of them load it. Without .shard it
- * does nothing. */
+ * does nothing.
+ *
+ * optimizer: NULL: the parameters alone */
 HAUL_API haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer);
 
 /* The mean loss of the step that is ready, without dimensions: the sum of all its losses divided by the sum of their

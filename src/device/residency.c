@@ -110,6 +110,18 @@ static haul_status enter_slowly(const haul__command *c)
     return status;
 }
 
+haul_status haul__residency_bring(const haul__command *c)
+{
+    if (has_lock || all_present(c))
+        return HAUL_OK;
+    haul__residency_take();
+    haul__bring_back *bring_back = atomic_load(&bring);
+    HAUL__ASSERT(bring_back); /* 4 */
+    const haul_status status = bring_back(c);
+    haul__residency_give();
+    return status;
+}
+
 haul_status haul__residency_enter(const haul__command *c)
 {
     if (has_lock) /* the commands that move memory */

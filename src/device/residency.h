@@ -2,7 +2,7 @@
  *
  * A command may use memory only while that is present. The thread that submits it keeps the memory of all devices in
  * place from the moment at which it found it present until the command is marked as a use. Commands of synchronous
- * devices use host memory, which is never moved away. */
+ * devices use host memory, of which only the elements that another process has are away (memory/spill/elsewhere.h). */
 #ifndef HAUL_DEVICE_RESIDENCY_H
 #define HAUL_DEVICE_RESIDENCY_H
 
@@ -12,6 +12,9 @@
  * haul__residency_leave. Fails if there is no room for it. */
 haul_status haul__residency_enter(const haul__command *c);
 void        haul__residency_leave(void);
+
+/* Brings back what a command that runs at once on the calling thread uses, or an access of the host. */
+haul_status haul__residency_bring(const haul__command *c);
 
 /* Brings back what the command uses. It is called under the lock, and may move other memory away. */
 typedef haul_status haul__bring_back(const haul__command *c);

@@ -373,11 +373,24 @@ void haul__uses_follow(haul__uses *uses, haul__uses *before)
         mark(uses, earlier[i], false);
 }
 
+/* The elements may be in another process. */
+static haul_status bring(haul__storage *storage, const char *origin)
+{
+    if (!storage->uses || !atomic_load_explicit(&storage->uses->away, memory_order_acquire))
+        return HAUL_OK;
+    return haul__residency_bring(&(haul__command){.kind = HAUL__COMMAND_CALLBACK,
+                                                  .operation = origin,
+                                                  .device = storage->device,
+                                                  .buffers = &(haul__region){storage, 0},
+                                                  .buffer_count = 1});
+}
+
 haul_status haul__host_before(haul__storage *storage, bool write, const char *origin)
 {
     if (haul__refuse_dry(origin) || haul__refuse_planned(storage, origin))
         return haul_error_status();
-    return haul__uses_wait(storage->uses, NULL, write, origin);
+    const haul_status status = bring(storage, origin);
+    return status ? status : haul__uses_wait(storage->uses, NULL, write, origin);
 }
 
 /* ---- streams ---- */

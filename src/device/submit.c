@@ -185,7 +185,9 @@ static haul_status submit(const haul__command *c, const traits *kind)
         return call_back(s, c, kind);
     if (!c->device->backend->synchronous)
         return submit_in_place(s, c, kind);
-    status = wait_all(c, s);
+    status = haul__residency_bring(c);
+    if (!status)
+        status = wait_all(c, s);
     return status ? status : hand_over(s, c, kind);
 }
 

@@ -15,6 +15,7 @@
 #include "base/system/fork.h"
 #include "base/text/plain.h"
 #include "group/line.h"
+#include "group/offer.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -218,7 +219,8 @@ static void *run(void *kind)
     int     quiet = 0;
     bool    room = false;
     for (;;) {
-        bool any, changed = step_works(&any);
+        bool       any, changed = step_works(&any);
+        const bool offers = !line.lost && haul__offers_poll(&changed);
         if (haul__system_ns() - looked > CONTROL_EVERY_NS && !line.lost) {
             haul__roll_call_poll();
             room = has_room();
@@ -229,15 +231,17 @@ static void *run(void *kind)
         pthread_mutex_lock(&line.lock);
         const bool exiting = line.exiting;
         pthread_mutex_unlock(&line.lock);
-        if (exiting && !any && haul__roll_call_leave())
+        if (exiting)
+            haul__offers_leave();
+        if (exiting && !any && haul__roll_call_leave() && !offers)
             break;
         quiet = changed ? 0 : quiet + 1;
-        if (!any && !exiting)
+        if (!any && !offers && !exiting)
             wait_for_works();
         else if (room && quiet < EAGER_TESTS)
             sched_yield();
         else if (!changed)
-            sleep_ns(quiet < LONG_AFTER ? NAP_NS : LONG_NAP_NS);
+            sleep_ns(quiet < LONG_AFTER || offers ? NAP_NS : LONG_NAP_NS);
     }
     line.engine->kind->close(line.engine);
     return NULL;

@@ -93,11 +93,16 @@ haul__group_count haul__group_counts(void)
     return (haul__group_count){.collectives = atomic_load(&all_begun), .sent_bytes = atomic_load(&all_sent)};
 }
 
+void haul__group_sends(haul_group *group, int64_t bytes)
+{
+    atomic_fetch_add(&all_sent, bytes);
+    atomic_fetch_add(&group->sent_bytes, bytes);
+}
+
 void haul__work_sends(haul__work *w, int64_t bytes)
 {
     w->sent += bytes;
-    atomic_fetch_add(&all_sent, bytes);
-    atomic_fetch_add(&w->group->sent_bytes, bytes);
+    haul__group_sends(w->group, bytes);
 }
 
 void haul__work_fail(haul__work *w)

@@ -84,9 +84,10 @@ struct haul__work {
     int            color, key;
     haul__engine **made; /* of a split: where the engine goes */
 
-    haul__sum       sum;
-    haul__staged    staged;
-    haul__work_note note;
+    haul__sum            sum;
+    haul__staged         staged;
+    haul__work_note      note;
+    struct haul__errand *errand; /* of a request (group/offer.c), whose caller waits; else NULL */
 
     /* Arrays of one element for each rank. */
     haul__work_head *heads;
@@ -108,6 +109,7 @@ struct haul_group {
     int                *places; /* ranks of the first group: where control messages go */
     haul_group_member  *members;
     uint64_t            splits;
+    int64_t             offers;     /* guarded by the lock of the works */
     atomic_ullong       begun;      /* collectives */
     atomic_llong        sent_bytes; /* elements only */
     bool                broken;     /* a collective has failed: guarded by the lock of the works */
@@ -129,8 +131,9 @@ void haul__work_fail(haul__work *w);
 
 /* For `next`. */
 haul_status haul__work_over(haul__work *w);
-/* Counts elements that this rank sends. */
+/* Counts elements that this rank sends: in a work, and otherwise. */
 void haul__work_sends(haul__work *w, int64_t bytes);
+void haul__group_sends(haul_group *group, int64_t bytes);
 
 /* Copies the result of a sum in host memory to its tensor. */
 haul_status haul__staged_finish(haul__work *w);

@@ -41,6 +41,8 @@ typedef struct dl_export {
 
 static void destroy(dl_export *e)
 {
+    if (e->storage->uses)
+        atomic_fetch_sub(&e->storage->uses->fixed, 1);
     haul__object_release(e->storage);
     haul__free(e);
 }
@@ -104,6 +106,8 @@ static dl_export *share(const haul_tensor *x, const char *operation)
     }
     haul__object_keep(x->storage);
     e->storage = x->storage;
+    if (x->storage->uses)
+        atomic_fetch_add(&x->storage->uses->fixed, 1); /* the other library relies on the address */
     return e;
 }
 

@@ -2,6 +2,7 @@
 
 #ifdef HAUL_HOSTILE
 #include "base/assert.h"
+#include "memory/spill/copy.h"
 #include "memory/split.h"
 
 /* Blocks that a call visits on average. */
@@ -36,7 +37,8 @@ static void check_live(const struct haul__allocator *a, counts *c)
         check_neighbours(a, b, c);
         c->live++;
         c->pinned_bytes += b->pins ? (int64_t)b->bytes : 0;
-        *(away ? &c->away_bytes : &c->live_bytes) += (int64_t)b->bytes;
+        if (!away || !b->copy->elsewhere)
+            *(away ? &c->away_bytes : &c->live_bytes) += (int64_t)b->bytes;
     }
 }
 

@@ -254,6 +254,20 @@ void haul__derived_drop(haul__storage *storage, const haul__storage *copy)
     free_all(over);
 }
 
+void haul__derived_drop_all(haul__storage *storage)
+{
+    derived *over = NULL;
+    take_lock();
+    copies *c = storage->attached[HAUL__DERIVED];
+    while (c && c->first) {
+        derived *d = take_out(&c->first);
+        d->next = over;
+        over = d;
+    }
+    give_lock();
+    free_all(over);
+}
+
 bool haul__derived_give_back(const haul_device *device)
 {
     derived *over = NULL;

@@ -29,6 +29,9 @@ haul_status haul__derived_keep_in_run(const haul_tensor *t, const haul__form *fo
 /* Drops this copy of the storage; does nothing if it is not kept. */
 void haul__derived_drop(haul__storage *storage, const haul__storage *copy);
 
+/* Drops all copies of the storage. */
+void haul__derived_drop_all(haul__storage *storage);
+
 /* Frees all copies on the device; returns whether there were any. */
 bool haul__derived_give_back(const haul_device *device);
 

@@ -19,6 +19,7 @@
 #include "engine/placement/placement.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
+#include "memory/spill/elsewhere.h"
 #include "nn/tensors.h"
 
 enum { LOSS_AND_WEIGHT = 2 };
@@ -273,10 +274,12 @@ static haul_status share_one(haul_tensor *t, haul_group *group, const haul__grou
     void        *values = haul__malloc(bytes + 1);
     if (!values)
         return haul__fail_memory(call->name, bytes);
-    haul_status status = haul_read(t, values, bytes);
+    /* What another rank has (.shard = 3) does not come for this. */
+    const bool  gets = haul_group_rank(group) != 0 && !haul__is_given_up(t->storage);
+    haul_status status = haul_group_rank(group) == 0 ? haul_read(t, values, bytes) : HAUL_OK;
     if (!status)
         status = haul__work_wait(haul__group_broadcast_begin(group, call, values, (int64_t)bytes, 0));
-    if (!status && haul_group_rank(group) != 0)
+    if (!status && gets)
         status = haul_write(t, values, bytes);
     haul__free(values);
     return status;

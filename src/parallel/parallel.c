@@ -29,7 +29,7 @@
 #define STEP     "haul_parallel_step"
 #define GATHER   "haul_parallel_gather"
 
-enum { MOST_SHARDS = 2 };
+enum { MOST_SHARDS = 3 };
 
 struct haul_parallel {
     haul__object      object;
@@ -97,8 +97,8 @@ static haul_status check_shard(int shard)
     if (shard >= 0 && shard <= MOST_SHARDS)
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, NEW, "shard",
-                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks, or 2 to "
-                      "divide the gradients, too",
+                      ".shard is %d; 0 is expected, or 1 to divide the optimizer's state among the ranks, 2 to divide "
+                      "the gradients, too, or 3 to divide the parameters, too",
                       shard);
 }
 
@@ -124,7 +124,7 @@ static haul_status make_generator(haul_parallel *p)
 static haul_status agree(const haul_parallel *p)
 {
     const haul__group_call   call = {.name = NEW};
-    static const char *const shards[] = {"", ", .shard 1", ", .shard 2"};
+    static const char *const shards[] = {"", ", .shard 1", ", .shard 2", ", .shard 3"};
     char                     text[200];
     if (p->tree.ranks == 1)
         return HAUL_OK;
@@ -232,6 +232,8 @@ static haul_status begin_step(haul_parallel *p, int64_t step)
     if (!status && !p->equal && p->tree.ranks > 1)
         status = haul__flat_share(p->module, p->group, BEGIN);
     p->equal = p->equal || !status;
+    if (!status)
+        status = haul__shards_begin(&p->shards);
     if (!status)
         status = haul__flat_keep_buffers(&p->flat);
     if (status)
@@ -428,7 +430,7 @@ haul_status haul_parallel_step(haul_parallel *parallel, haul_optimizer *optimize
 
 haul_status haul_parallel_gather(haul_parallel *parallel, haul_optimizer *optimizer)
 {
-    if (check(parallel, GATHER) || haul__check_optimizer(optimizer, GATHER))
+    if (check(parallel, GATHER) || (optimizer && haul__check_optimizer(optimizer, GATHER)))
         return haul_error_status();
     return parallel->shards.owners ? haul__shards_gather(&parallel->shards, optimizer) : HAUL_OK;
 }

@@ -133,11 +133,21 @@ haul_status haul__shards_init(haul__shards *s, int stage, haul__flat *flat, haul
     haul__free(of_rank);
     if (!ok)
         return haul__fail_memory("haul_parallel_new", count * sizeof *order);
-    return stage > 1 ? divide_gradients(s, flat) : HAUL_OK;
+    if (stage > 1 && divide_gradients(s, flat))
+        return haul_error_status();
+    if (stage > 2 && !haul__is_dry() && !(s->parts = haul__parts_new(flat, s->owners, group)))
+        return haul_error_status();
+    return HAUL_OK;
+}
+
+haul_status haul__shards_begin(const haul__shards *s)
+{
+    return s->parts ? haul__parts_begin(s->parts) : HAUL_OK;
 }
 
 void haul__shards_free(haul__shards *s)
 {
+    haul__parts_free(s->parts);
     if (s->divided)
         haul__divided_remove(s->divided);
     haul__free(s->divided);
@@ -210,11 +220,8 @@ static haul_status update_own(const haul__shards *s, haul_optimizer *o, haul_gra
     haul_tensor **kept = haul__calloc((size_t)o->count, sizeof *kept);
     if (!kept)
         return haul__fail_memory(STEP, (size_t)o->count * sizeof *kept);
-    haul_status status = unscale(scaler, o);
-    if (!status) {
-        drop_others_state(s, o);
-        status = hide_gradients(s, o, kept);
-    }
+    drop_others_state(s, o);
+    haul_status status = hide_gradients(s, o, kept);
     if (!status)
         status = scaler ? haul_grad_scaler_step(scaler, o) : haul_optimizer_step(o);
     haul__error_record error;
@@ -236,6 +243,12 @@ typedef struct trip {
     size_t   capacity;
 } trip;
 
+/* True for a parameter that this rank owns and all ranks have. */
+static bool is_shared(const haul__shards *s, int i, int rank)
+{
+    return s->owners[i] == rank && !haul__parts_divides(s->parts, i);
+}
+
 /* Chooses the next items of each rank. Returns how many bytes they have. */
 static size_t plan_round(const haul__shards *s, trip *r)
 {
@@ -244,7 +257,7 @@ static size_t plan_round(const haul__shards *s, trip *r)
         int i = r->from[rank] = r->to[rank];
         r->bytes[rank] = 0;
         for (; i < s->flat->parameters && r->bytes[rank] < ROUND; i++)
-            if (s->owners[i] == rank)
+            if (is_shared(s, i, rank))
                 r->bytes[rank] += (int64_t)bytes_of(s, i);
         r->to[rank] = i;
         total += (size_t)r->bytes[rank];
@@ -260,7 +273,7 @@ static haul_status copy_portion(const haul__shards *s, const trip *r, int rank, 
     for (int k = 0; k < rank; k++)
         at += r->bytes[k];
     for (int i = r->from[rank]; i < r->to[rank] && !status; i++) {
-        if (s->owners[i] != rank)
+        if (!is_shared(s, i, rank))
             continue;
         const size_t bytes = bytes_of(s, i);
         haul_tensor *t = haul_detach(parameter(s, i));
@@ -324,6 +337,17 @@ static haul_status share_parameters(const haul__shards *s)
     return status;
 }
 
+/* Between these no rank uses parameters of others. */
+static haul_status close_parts(const haul__shards *s)
+{
+    return s->parts ? haul__parts_close(s->parts, STEP) : HAUL_OK;
+}
+
+static haul_status open_parts(const haul__shards *s)
+{
+    return s->parts ? haul__parts_open(s->parts) : HAUL_OK;
+}
+
 haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_grad_scaler *scaler)
 {
     if (haul__refuse_followed(STEP, "talks to other ranks"))
@@ -333,12 +357,20 @@ haul_status haul__shards_step(const haul__shards *s, haul_optimizer *o, haul_gra
         return haul_error_status();
     if (s->divided)
         s->divided->steps = true;
-    haul_status status = update_own(s, o, scaler);
+    haul_status status = unscale(scaler, o);
+    if (!status)
+        status = close_parts(s);
+    if (!status)
+        status = update_own(s, o, scaler);
     if (s->divided)
         s->divided->steps = false;
     haul_scope_pop(scope);
     if (!status && !haul__is_dry())
         status = share_parameters(s);
+    if (!status)
+        status = open_parts(s);
+    if (status && s->parts)
+        haul__parts_fail(s->parts);
     if (status)
         haul__group_pass_error(s->group, STEP);
     return status;
@@ -462,16 +494,24 @@ static haul_status bring_all(const haul__shards *s, const haul_optimizer *o, car
     return status;
 }
 
-haul_status haul__shards_gather(const haul__shards *s, haul_optimizer *o)
+static haul_status gather_state(const haul__shards *s, const haul_optimizer *o)
 {
     const size_t count = (size_t)s->flat->parameters * (size_t)ranks_of(s);
+    card        *cards = haul__calloc(count, sizeof *cards);
+    haul_status  status = cards ? bring_all(s, o, cards) : haul__fail_memory(GATHER, count * sizeof *cards);
+    haul__free(cards);
+    return status;
+}
+
+haul_status haul__shards_gather(const haul__shards *s, haul_optimizer *o)
+{
     if (haul__refuse_followed(GATHER, "talks to other ranks"))
         return haul_error_status();
     if (haul__is_dry())
         return HAUL_OK;
-    card       *cards = haul__calloc(count, sizeof *cards);
-    haul_status status = cards ? bring_all(s, o, cards) : haul__fail_memory(GATHER, count * sizeof *cards);
-    haul__free(cards);
+    haul_status status = o ? gather_state(s, o) : HAUL_OK;
+    if (!status && s->parts)
+        status = haul__parts_gather(s->parts, GATHER);
     if (status)
         haul__group_pass_error(s->group, GATHER);
     return status;

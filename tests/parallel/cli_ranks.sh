@@ -79,8 +79,8 @@ check "rank 0 has about a third" test $((own * 100)) -lt $((all * 40))
 check "no state is there twice" test "$all" -lt $((90 * 1000 * 1000))
 run 2 train --data blobs:100 --shard 1
 check "shards need pieces" grep -qF -- "--shard 1 divides the optimizer's state among ranks, and one process has no pieces" err
-run 2 train --data blobs:100 --pieces 8 --shard 3
-check "three stages" grep -q -- "--shard" err
+run 2 train --data blobs:100 --pieces 8 --shard 4
+check "four stages" grep -q -- "--shard" err
 
 # Gradients are divided, too: as many bytes as without shards, and less memory with one piece for the rank.
 ranks 0 3 "$first" train "${norms[@]}" --shard 2 --run gradients
@@ -96,13 +96,33 @@ assert len(a) == len(b) == 3 and b[1] < 0.75 * a[1], (a, b)
 END
 check "the peaks are shown" grep -q 'memory  *[0-9.]* MiB on rank 0, .* on rank 2 at the peak$' out
 
+# Parameters are divided, too: at most half as many bytes again, and less memory than with gradients alone.
+ranks 0 3 "$first" train "${norms[@]}" --shard 3 --run parameters
+same norms parameters
+check "half as many bytes again" test $(($(value parameters/log.jsonl done group_bytes) * 10)) -lt \
+    $(($(value gradients/log.jsonl done group_bytes) * 17))
+check "and less memory" "$HAUL_PYTHON" - <<'END'
+import json
+def peaks(run):
+    return [json.loads(l) for l in open(run + "/log.jsonl") if '"done"' in l][-1]["rank_peak_bytes"]
+a, b = peaks("gradients"), peaks("parameters")
+assert len(a) == len(b) == 3 and b[1] < 0.9 * a[1] and b[2] < 0.9 * a[2], (a, b)
+END
+for n in 2 4; do
+    ranks 0 $n "$first" train "${small[@]}" --shard 3 --run "small-parameters-$n"
+    same small "small-parameters-$n"
+done
+
 # A run goes on with another number of ranks, and with the shards of another number or without.
 ranks 0 4 "$first" train "${small[@]}" --epochs 1 --shard 1 --run moved
 ranks 0 3 "$first" train --run moved --resume --epochs 2 --shard 2
 check "4 ranks, then 3" cmp small/weights.safetensors moved/weights.safetensors
 run 0 train "${small[@]}" --epochs 3 --run longer
-run 0 train --run moved --resume --epochs 3 --shard 0
-check "then 1" cmp longer/weights.safetensors moved/weights.safetensors
+ranks 0 4 "$first" train --run moved --resume --epochs 3 --shard 3
+check "then 4 again" cmp longer/weights.safetensors moved/weights.safetensors
+run 0 train "${small[@]}" --epochs 4 --run longest
+run 0 train --run moved --resume --epochs 4 --shard 0
+check "then 1" cmp longest/weights.safetensors moved/weights.safetensors
 
 # The best weights of a validation are tested at the end.
 held=(--model dense --data blobs:200 --validation 0.2 --batch 32 --pieces 4 --epochs 2 --threads 1 --device cpu --lr 0.1)
@@ -110,6 +130,8 @@ run 0 train "${held[@]}" --json
 alone=$(value out done test_loss)
 ranks 0 2 "$first" train "${held[@]}" --json
 check "the same test" test "$(value out done test_loss)" = "$alone"
+ranks 0 3 "$first" train "${held[@]}" --shard 3 --patience 1 --json
+check "and with divided parameters" test "$(value out done test_loss)" = "$alone"
 
 # The example with dropout and clipping.
 "$HAUL_BUILD/examples/data_parallel" >alone

@@ -1,7 +1,7 @@
-# Data parallel training on 1 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks on each.
+# Data parallel training on 1 to 4 ranks with Open MPI's and MPICH's launchers: test_parallel_ranks and
+# test_parallel_parts on each.
 # ctest: labels=once,mpi
 set -u
-program=$HAUL_BUILD/tests/test_parallel_ranks
 . "$HAUL_SOURCE/tests/support/ranks/mpi.sh" || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1 HAUL_GROUP_LIMIT=600
 if [ ${#launchers[@]} = 0 ] || [ -n "${HAUL_SANITIZE:-}" ]; then
@@ -10,11 +10,13 @@ if [ ${#launchers[@]} = 0 ] || [ -n "${HAUL_SANITIZE:-}" ]; then
 fi
 for launcher in "${launchers[@]}"; do
     for n in 2 3 4; do
-        timeout -k 10 600 "$launcher" -n $n "$program" >out 2>&1 || {
-            echo "FAILED: $launcher -n $n"
-            cat out
-            exit 1
-        }
+        for program in test_parallel_ranks test_parallel_parts; do
+            timeout -k 10 600 "$launcher" -n $n "$HAUL_BUILD/tests/$program" >out 2>&1 || {
+                echo "FAILED: $launcher -n $n $program"
+                cat out
+                exit 1
+            }
+        done
     done
 done
 
@@ -25,7 +27,7 @@ fail() {
     cat out
     exit 1
 }
-places="operand result gradient forward"
+places="operand result gradient forward update"
 for launcher in "${launchers[@]}"; do
     timeout -k 10 300 "$launcher" -n 3 "$faults" >out 2>&1 || { fault=none; fail "the same mistake everywhere"; }
     for fault in $places; do
@@ -33,9 +35,13 @@ for launcher in "${launchers[@]}"; do
         case $? in
         0 | 124) fail "status 0, or it hangs" ;;
         esac
+        # What rank 2 owns is asked for after its update has failed.
+        message="rank 2 (host .*, process [0-9]*) has failed before collective [0-9]*"
+        [ $fault = update ] && message="cannot be got from rank 2 (host .*, process [0-9]*): .*a fault injected by a test"
+        [ $fault != forward ] || grep -q "rank 0 ends: haul_parallel_backward: .*, bucket [0-9]* of step 1: " out ||
+            fail "the step is not named"
         for rank in 0 1; do
-            grep -q "rank $rank ends: .*rank 2 (host .*, process [0-9]*) has failed before collective [0-9]*" out ||
-                fail "rank $rank does not name rank 2"
+            grep -q "rank $rank ends: .*$message" out || fail "rank $rank does not name rank 2"
         done
         for process in $(sed -n 's/^.*is process \([0-9]*\)$/\1/p' out); do
             for ((i = 0; i < 600; i++)); do
@@ -45,7 +51,5 @@ for launcher in "${launchers[@]}"; do
             fail "process $process is left"
         done
     done
-    grep -q "rank 0 ends: haul_parallel_backward: .*, bucket [0-9]* of step 1: " out ||
-        fail "the step is not named"
     places="operand forward"
 done

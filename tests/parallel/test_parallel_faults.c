@@ -9,9 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "parallel/parts.h"
 #include "support/ranks/ranks.h"
 
-enum { SIZE = 4, STEPS = 3 };
+enum { SIZE = 4, STEPS = 3, MOST_PARAMETERS = 4 };
 
 static const char *fault = "";
 
@@ -59,10 +60,12 @@ static haul_status differentiate(void)
 
 static haul_status train(int shard)
 {
-    haul_module    *net = HAUL_SEQUENTIAL(haul_nn_linear(SIZE, SIZE), haul_nn_tanh(), haul_nn_linear(SIZE, 1));
-    haul_optimizer *adamw = haul_adamw(net, 0.01);
-    haul_parallel  *p = haul_parallel_new(net, .group = group, .shard = shard);
-    haul_status     status = haul_error_status();
+    haul_module      *net = HAUL_SEQUENTIAL(haul_nn_linear(SIZE, SIZE), haul_nn_tanh(), haul_nn_linear(SIZE, 1));
+    haul_optimizer   *adamw = haul_adamw(net, 0.01);
+    haul_parallel    *p = haul_parallel_new(net, .group = group, .shard = shard);
+    haul_status       status = haul_error_status();
+    haul_named_tensor all[MOST_PARAMETERS];
+    const int         parameters = haul_module_tensors(net, all, MOST_PARAMETERS);
     for (int64_t k = 0; k < STEPS && !status; k++) {
         do {
             status = haul_parallel_begin(p, k);
@@ -74,8 +77,12 @@ static haul_status train(int shard)
         } while (!status && !haul_parallel_ready(p));
         if (!status)
             status = haul_tensor_check(haul_clip_grad_norm(net, 1));
+        if (fails("update") && shard == 3 && k == 1)
+            haul__fault_plan(HAUL__FAULT_LAUNCH, 1);
         if (!status)
             status = haul_parallel_step(p, adamw);
+        for (int i = 0; i < parameters && !status; i++)
+            status = haul_tensor_check(haul_sum(all[i].tensor));
     }
     return status;
 }
@@ -85,14 +92,20 @@ static haul_status all(void)
     haul_status status = reduce();
     if (!status)
         status = differentiate();
-    for (int shard = 0; shard <= 2 && !status; shard++)
+    for (int shard = 0; shard <= 3 && !status; shard++)
         status = train(shard);
     return status;
 }
 
+static int all_setup(void **state)
+{
+    haul__parts_whole = 0; /* all parameters are divided */
+    return group_setup(state);
+}
+
 static int misbehave(void)
 {
-    if (group_setup(NULL))
+    if (all_setup(NULL))
         return 3;
     fprintf(stderr, "rank %d is process %d\n", rank, (int)getpid());
     haul_scope       *whole = haul_scope_push();
@@ -125,5 +138,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_parallel_faults__the_same_mistake_on_all_ranks_leaves_the_group_usable,
                                         setup, teardown),
     };
-    return cmocka_run_group_tests(tests, group_setup, NULL);
+    return cmocka_run_group_tests(tests, all_setup, NULL);
 }

@@ -8,6 +8,7 @@
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "group/group.h"
+#include "memory/spill/elsewhere.h"
 #include "parallel/flat.h"
 
 #define NAME "haul train"
@@ -201,6 +202,11 @@ haul_status ranks_gather_state(const trainer *t)
     return t->parallel ? haul_parallel_gather(t->parallel, t->optimizer) : HAUL_OK;
 }
 
+bool ranks_have(const haul_tensor *tensor)
+{
+    return !haul__is_given_up(tensor->storage);
+}
+
 int64_t ranks_bytes(const trainer *t)
 {
     haul_group_properties group = {.sent_bytes = 0};
@@ -209,7 +215,10 @@ int64_t ranks_bytes(const trainer *t)
 
 haul_status ranks_share_network(const trainer *t)
 {
-    return t->ranks.count > 1 ? haul__flat_share(t->net, t->ranks.group, NAME) : HAUL_OK;
+    if (t->ranks.count <= 1)
+        return HAUL_OK;
+    const haul_status status = haul__flat_share(t->net, t->ranks.group, NAME);
+    return status ? status : haul_parallel_gather(t->parallel, NULL);
 }
 
 /* ---- evaluating ---- */

@@ -40,8 +40,11 @@ haul_status ranks_measure_state(trainer *t);
 /* Two rows of t->ranks: the noted memory of the optimizer's state, then the peak of all memory. */
 haul_status ranks_share_memory(const trainer *t, double *bytes);
 
-/* With --shard: rank 0 gets the whole state of the optimizer, for a checkpoint. */
+/* With --shard: rank 0 gets the whole state of the optimizer and all parameters, for a checkpoint. */
 haul_status ranks_gather_state(const trainer *t);
+
+/* False for a parameter that another rank has alone, with --shard 3. */
+bool ranks_have(const haul_tensor *tensor);
 
 /* *holds becomes true on all ranks if it was true on all of them, otherwise false. */
 haul_status ranks_all(const trainer *t, bool *holds);

@@ -331,12 +331,10 @@ static haul_status call_host(haul__call *c, haul_custom_call *call)
     host_params  p = {.custom = custom_of(c), .call = call};
     int          count = 0;
     for (int i = 0; i < c->result_count; i++) {
-        call->results[i].data = elements_of(c->results[i]);
         buffers[count++] = (haul__region){c->results[i]->storage, 0};
     }
     for (int i = 0; i < c->count; i++)
         if (haul__has(c, i)) {
-            call->operands[i].data = elements_of(c->operands[i]);
             buffers[count++] = (haul__region){c->operands[i]->storage, 0};
         }
     haul__command command = {.kind = HAUL__COMMAND_LIBRARY,
@@ -348,7 +346,16 @@ static haul_status call_host(haul__call *c, haul_custom_call *call)
                              .params = &p,
                              .params_size = sizeof p,
                              .run = run_host};
-    return haul__is_dry() ? haul__residency_plan(&command) : haul__submit(&command);
+    if (haul__is_dry())
+        return haul__residency_plan(&command);
+    if (haul__residency_bring(&command))
+        return haul_error_status();
+    for (int i = 0; i < c->result_count; i++)
+        call->results[i].data = elements_of(c->results[i]);
+    for (int i = 0; i < c->count; i++)
+        if (haul__has(c, i))
+            call->operands[i].data = elements_of(c->operands[i]);
+    return haul__submit(&command);
 }
 
 /* A function or a kernel of the program may leave any byte in a bool: all but 0 become 1. */

@@ -37,7 +37,8 @@ static int drop(struct haul__allocator *a, int tiers, int most)
     int               count = 0;
     haul__spin_lock(&a->lock);
     for (haul__block *b = a->live.next; b != &a->live && count < most; b = b->next) {
-        if (!b->copy || b->moving || haul__block_is_away(b) || !(tiers & (b->copy->part ? IN_FILE : IN_HOST)))
+        if (!b->copy || b->copy->elsewhere || b->moving || haul__block_is_away(b) ||
+            !(tiers & (b->copy->part ? IN_FILE : IN_HOST)))
             continue;
         HAUL__ASSERT(!b->copy->host != !b->copy->part); /* a copy is in one tier */
         b->copy->next = over;
@@ -134,7 +135,7 @@ static haul__spill_copy *in_file(const haul__block *block)
 
 haul__spill_copy *haul__spill_copy_for(haul__block *block, bool ahead)
 {
-    if (block->copy && block->copy->host)
+    if (block->copy && (block->copy->host || block->copy->elsewhere))
         return block->copy;
     haul__spill_copy *copy = in_host(block, ahead);
     if (copy || ahead || !block->owner->tiers.file)
@@ -230,9 +231,29 @@ static haul_status pass_through(haul__spill_copy *copy, haul__storage *storage, 
     return status;
 }
 
+/* Through host memory, unless the device works there. */
+static haul_status fetch(const haul__spill_copy *copy, haul__storage *to)
+{
+    haul__elsewhere *e = copy->elsewhere;
+    if (haul__device_is_host(to->device)) {
+        const haul_status status = haul__host_before(to, true, origin);
+        return status ? status : e->fetch(e, copy->number, to->buffer.host, to->bytes);
+    }
+    haul__storage *between = haul__host_alloc_for(to->device, to->bytes, origin);
+    if (!between)
+        return haul_error_status();
+    haul_status status = haul__host_before(between, true, origin);
+    if (!status)
+        status = e->fetch(e, copy->number, between->buffer.host, to->bytes);
+    if (!status)
+        status = submit(HAUL__STREAM_UPLOAD, to, between, 0, to->bytes);
+    haul__object_release(between);
+    return status;
+}
+
 haul_status haul__spill_copy_out(haul__spill_copy *copy, haul__storage *from)
 {
-    HAUL__ASSERT(copy->bytes == (int64_t)from->bytes);
+    HAUL__ASSERT(copy->bytes == (int64_t)from->bytes && !copy->elsewhere);
     if (copy->host)
         return submit(HAUL__STREAM_DOWNLOAD, from, copy->host, 0, from->bytes);
     return pass_through(copy, from, HAUL__STREAM_DOWNLOAD);
@@ -242,6 +263,8 @@ haul_status haul__spill_copy_back(haul__spill_copy *copy, haul__storage *to, boo
 {
     const haul__stream_choice stream = ahead ? HAUL__STREAM_AHEAD : HAUL__STREAM_UPLOAD;
     HAUL__ASSERT(copy->bytes == (int64_t)to->bytes);
+    if (copy->elsewhere)
+        return fetch(copy, to);
     return copy->host ? submit(stream, to, copy->host, 0, to->bytes) : pass_through(copy, to, stream);
 }
 

@@ -1,16 +1,20 @@
-/* Copies of a block's elements outside of its device: in host memory up to the limit, and beyond it in a file. */
+/* Copies of a block's elements outside of its device: in host memory up to the limit, and beyond it in a file. Or in
+ * another process (memory/spill/elsewhere.h). */
 #ifndef HAUL_MEMORY_SPILL_COPY_H
 #define HAUL_MEMORY_SPILL_COPY_H
 
 #include "memory/allocator_state.h"
+#include "memory/spill/elsewhere.h"
 #include "memory/spill/file.h"
 
 typedef struct haul__spill_copy {
     struct haul__allocator  *of;
     int64_t                  bytes;
-    haul__storage           *host; /* NULL: they are in the file */
-    haul__spill_part        *part; /* NULL: they are in host memory */
-    struct haul__spill_copy *next; /* while several are dropped */
+    haul__storage           *host;      /* NULL: they are in the file */
+    haul__spill_part        *part;      /* NULL: they are in host memory */
+    struct haul__spill_copy *next;      /* while several are dropped */
+    haul__elsewhere         *elsewhere; /* the process that has them, under `number`; NULL: it is one of the above */
+    int64_t                  number;
 } haul__spill_copy;
 
 /* The caller of these functions holds the lock of device/residency.h. */

@@ -47,6 +47,8 @@ static bool is_copied(haul__block *block)
 static void count_away(haul__block *block, const haul__spill_copy *copy, int by)
 {
     haul_memory_stats *stats = &block->owner->stats;
+    if (copy->elsewhere)
+        return;
     stats->spilled += by * (int64_t)block->bytes;
     stats->spilled_to_file += copy->part ? by * (int64_t)block->bytes : 0;
     HAUL__ASSERT(0 <= stats->spilled_to_file && stats->spilled_to_file <= stats->spilled);
@@ -56,6 +58,8 @@ static void count_away(haul__block *block, const haul__spill_copy *copy, int by)
 static void count_move(haul__block *block, const haul__spill_copy *copy)
 {
     haul_memory_stats *stats = &block->owner->stats;
+    if (copy->elsewhere)
+        return;
     stats->spilled_total += (int64_t)block->own.bytes;
     stats->spilled_to_file_total += copy->part ? (int64_t)block->own.bytes : 0;
 }
@@ -114,7 +118,7 @@ static haul_status copy_out(haul__block *block, bool ahead)
 {
     const uint64_t last = block->uses.last;
     HAUL__ASSERT(block->moving && haul__residency_is_taken());
-    if (is_copied(block))
+    if (is_copied(block) || (block->copy && block->copy->elsewhere))
         return HAUL_OK;
     haul__spill_copy *copy = haul__spill_copy_for(block, ahead);
     if (!copy)

@@ -106,7 +106,10 @@ static haul_status bring_back(const haul__command *c)
         haul__storage *storage = c->buffers[i].storage;
         if (!storage->uses || !atomic_load(&storage->uses->away))
             continue;
-        HAUL__ASSERT(storage->block->copy && !has_memory(storage->block)); /* 3 */
+        const haul__spill_copy *copy = storage->block->copy;
+        HAUL__ASSERT(copy && !has_memory(storage->block)); /* 3 */
+        if (copy->elsewhere)
+            copy->elsewhere->before(copy->elsewhere, copy->number, c);
         status = haul__move_back(storage->block, false);
     }
     current = NULL;
@@ -262,7 +265,7 @@ bool haul__spill_return_ahead(haul__storage *storage, int64_t room)
     const bool taken = haul__residency_take();
     haul__error_save(&before);
     haul__residency_stop();
-    const bool works = !atomic_load(&storage->uses->away) ||
+    const bool works = !atomic_load(&storage->uses->away) || storage->block->copy->elsewhere ||
                        (leaves_room(storage->block, room) && !haul__move_back(storage->block, true));
     haul__error_restore(&before);
     if (taken)
@@ -330,9 +333,14 @@ void haul__spill_drop_copies(struct haul__allocator *a)
         haul__residency_give();
 }
 
-void haul__spill_begin(struct haul__allocator *a)
+void haul__spill_watch(void)
 {
     haul__residency_use(bring_back);
+}
+
+void haul__spill_begin(struct haul__allocator *a)
+{
+    haul__spill_watch();
     atomic_store(&any, true);
     atomic_store(&a->spills, true);
 }

@@ -28,6 +28,9 @@ haul_status haul__spill_return(haul__block *block);
 /* Bytes in blocks that could be moved. */
 int64_t haul__spillable(struct haul__allocator *a);
 
+/* From here on commands bring back what they use and is away. */
+void haul__spill_watch(void);
+
 /* What haul_memory_set_spill does to switch it on. */
 void haul__spill_begin(struct haul__allocator *a);
 

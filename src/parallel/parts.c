@@ -1,0 +1,436 @@
+#include "parallel/parts.h"
+
+#include <haul/autograd.h>
+#include <haul/transfer.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text/plain.h"
+#include "core/error.h"
+#include "core/tensor.h"
+#include "device/device.h"
+#include "group/offer.h"
+#include "memory/spill/elsewhere.h"
+
+#define GATHER "haul_parallel_gather"
+#define BEGIN  "haul_parallel_begin"
+
+size_t  haul__parts_whole = 32 << 10;
+int64_t haul__parts_room = 8 << 20;
+
+typedef struct part {
+    haul__storage *storage; /* divided, holds a reference; NULL: the parameter is whole */
+    uint64_t       came;    /* when it came, of another rank's; 0: it is not there */
+    bool           stays;   /* the host has used it, or the program has changed it: it is there until the next step */
+    uint64_t       version; /* of the elements that came, or of those in `copy` */
+    char          *copy;    /* in host memory, of an own one whose device works elsewhere */
+} part;
+
+/* The own parameters, which outlive this rank's training if others still need them. */
+typedef struct lent {
+    haul__storage **storages;
+    char          **copies;
+    int             count;
+} lent;
+
+struct haul__parts {
+    haul__elsewhere   head;
+    const haul__flat *flat;
+    const int        *owners;
+    haul_group       *group;
+    haul__offer      *offer;
+    part             *items;
+    lent             *lent;
+    int64_t           there; /* bytes that have come and not gone */
+    uint64_t          clock;
+    int64_t           epoch; /* updates */
+};
+
+static haul__parts *parts_of(haul__elsewhere *e)
+{
+    return (haul__parts *)(void *)e;
+}
+
+static int rank_of(const haul__parts *p)
+{
+    return haul_group_rank(p->group);
+}
+
+static bool is_own(const haul__parts *p, int i)
+{
+    return p->owners[i] == rank_of(p);
+}
+
+static haul_tensor *parameter(const haul__parts *p, int i)
+{
+    return p->flat->items[i].tensor;
+}
+
+bool haul__parts_divides(const haul__parts *p, int item)
+{
+    return p && p->items[item].storage;
+}
+
+/* ---- coming and going ---- */
+
+/* Gives up a parameter of another rank; it stays if something relies on its address. */
+static void give_up(haul__parts *p, int i)
+{
+    part *x = &p->items[i];
+    if (!x->came || !haul__elsewhere_leave(x->storage))
+        return;
+    p->there -= (int64_t)x->storage->bytes;
+    x->came = 0;
+    x->stays = false;
+}
+
+/* One of the first `count` buffers of the command. */
+static bool uses(const haul__command *c, int count, const haul__storage *storage)
+{
+    for (int i = 0; i < count; i++)
+        if (c->buffers[i].storage == storage)
+            return true;
+    return false;
+}
+
+static bool may_go(const part *x)
+{
+    return !x->stays && atomic_load(&x->storage->version) == x->version;
+}
+
+/* What came first of all that may go; -1: nothing may. */
+static int first_to_go(const haul__parts *p, const haul__command *c, uint64_t after)
+{
+    int first = -1;
+    for (int i = 0; i < p->flat->parameters; i++) {
+        const part *x = &p->items[i];
+        if (x->came > after && may_go(x) && !uses(c, c->buffer_count, x->storage) &&
+            (first < 0 || x->came < p->items[first].came))
+            first = i;
+    }
+    return first;
+}
+
+static void before(haul__elsewhere *e, int64_t number, const haul__command *c)
+{
+    haul__parts  *p = parts_of(e);
+    part         *x = &p->items[number];
+    const int64_t bytes = (int64_t)x->storage->bytes;
+    uint64_t      after = 0;
+    for (int i; p->there + bytes > haul__parts_room && (i = first_to_go(p, c, after)) >= 0;) {
+        after = p->items[i].came;
+        give_up(p, i);
+    }
+    x->stays = c->kind == HAUL__COMMAND_CALLBACK || uses(c, c->write_count, x->storage);
+}
+
+static haul_status fetch(haul__elsewhere *e, int64_t number, void *to, size_t bytes)
+{
+    haul__parts           *p = parts_of(e);
+    part                  *x = &p->items[number];
+    char                   what[120];
+    const haul__group_call call = {.name = GATHER, .what = what};
+    haul__snprintf(what, sizeof what, "the parameter '%.80s'", p->flat->items[number].name);
+    const haul_status status = haul__offer_get(p->offer, &call, p->owners[number], (int)number, to, bytes);
+    if (status)
+        return status;
+    x->came = ++p->clock;
+    x->version = atomic_load(&x->storage->version);
+    p->there += (int64_t)x->storage->bytes;
+    return HAUL_OK;
+}
+
+/* ---- beginning and ending ---- */
+
+/* On the group thread, or where the training ends. */
+static void release_lent(void *context)
+{
+    lent *l = context;
+    for (int i = 0; i < l->count; i++) {
+        haul__object_release(l->storages[i]);
+        haul__free(l->copies[i]);
+    }
+    haul__free(l->storages);
+    haul__free(l->copies);
+    haul__free(l);
+}
+
+static lent *lent_new(int count)
+{
+    lent *l = haul__calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->storages = haul__calloc((size_t)count, sizeof(haul__storage *));
+    l->copies = haul__calloc((size_t)count, sizeof(char *));
+    if (l->storages && l->copies)
+        return l;
+    release_lent(l);
+    return NULL;
+}
+
+haul__parts *haul__parts_new(const haul__flat *flat, const int *owners, haul_group *group)
+{
+    const size_t count = (size_t)flat->parameters;
+    haul__parts *p = haul__calloc(1, sizeof *p);
+    if (p)
+        *p = (haul__parts){.head = {before, fetch},
+                           .flat = flat,
+                           .owners = owners,
+                           .group = group,
+                           .items = haul__calloc(count, sizeof *p->items),
+                           .lent = lent_new(flat->parameters)};
+    if (!p || !p->items || !p->lent) {
+        haul__parts_free(p);
+        haul__fail_memory("haul_parallel_new", count * sizeof *p->items);
+        return NULL;
+    }
+    p->offer = haul__offer_begin(group, flat->parameters, release_lent, p->lent);
+    if (p->offer)
+        return p;
+    haul__parts_free(p);
+    return NULL;
+}
+
+/* The own parameters that are divided go with the offer. */
+static void lend(haul__parts *p)
+{
+    for (int i = 0; i < p->flat->parameters; i++) {
+        const part *x = &p->items[i];
+        if (!x->storage || !is_own(p, i))
+            continue;
+        haul__object_keep(x->storage);
+        p->lent->storages[p->lent->count] = x->storage;
+        p->lent->copies[p->lent->count++] = x->copy;
+    }
+}
+
+static void end_one(haul__parts *p, int i, bool frees)
+{
+    part *x = &p->items[i];
+    if (!x->storage)
+        return;
+    if (!is_own(p, i))
+        haul__elsewhere_end(x->storage);
+    if (x->came)
+        p->there -= (int64_t)x->storage->bytes;
+    haul__object_release(x->storage);
+    if (frees)
+        haul__free(x->copy);
+    *x = (part){.storage = NULL};
+}
+
+void haul__parts_free(haul__parts *p)
+{
+    if (!p)
+        return;
+    if (p->offer)
+        lend(p);
+    for (int i = 0; p->items && i < p->flat->parameters; i++)
+        end_one(p, i, !p->offer);
+    if (p->offer)
+        haul__offer_end(p->offer);
+    else if (p->lent)
+        release_lent(p->lent);
+    haul__free(p->items);
+    haul__free(p);
+}
+
+/* ---- which ones are divided ---- */
+
+static bool shares_memory(const haul__parts *p, int i)
+{
+    for (int k = 0; k < p->flat->parameters; k++)
+        if (k != i && parameter(p, k)->storage == parameter(p, i)->storage)
+            return true;
+    return false;
+}
+
+/* All of the memory is the parameter's, without gaps, and can be given up. */
+static bool suits(const haul__parts *p, int i)
+{
+    const haul_tensor *t = parameter(p, i);
+    return t->contiguous && t->offset == 0 && haul_tensor_bytes(t) == t->storage->bytes &&
+           t->storage->bytes > haul__parts_whole && haul__elsewhere_suits(t->storage) && !shares_memory(p, i);
+}
+
+/* True if a parameter got other memory since it was divided, for example by haul_load_weights with .map. */
+static bool has_changed(const haul__parts *p)
+{
+    for (int i = 0; i < p->flat->parameters; i++)
+        if (p->items[i].storage != parameter(p, i)->storage && (p->items[i].storage || suits(p, i)))
+            return true;
+    return false;
+}
+
+/* The copy that is offered, for a device whose memory the group thread cannot read. */
+static haul_status copy_own(haul__parts *p, int i)
+{
+    part          *x = &p->items[i];
+    const size_t   bytes = x->storage->bytes;
+    const uint64_t version = atomic_load(&x->storage->version);
+    const bool     fresh = !x->copy;
+    haul_status    status = HAUL_OK;
+    if (haul__device_is_host(x->storage->device)) {
+        status = haul__host_before(x->storage, false, BEGIN);
+        haul__offer_set(p->offer, i, x->storage->buffer.host, bytes);
+        return status;
+    }
+    if (fresh && !(x->copy = haul__malloc(bytes)))
+        return haul__fail_memory(BEGIN, bytes);
+    if (fresh || version != x->version) {
+        haul_tensor *t = haul_detach(parameter(p, i));
+        status = haul__failed(t) ? haul_error_status() : haul_read(t, x->copy, bytes);
+        x->version = version;
+    }
+    haul__offer_set(p->offer, i, x->copy, bytes);
+    return status;
+}
+
+static haul_status copy_all_own(haul__parts *p)
+{
+    haul_scope *scope = haul__flat_scope();
+    haul_status status = scope ? HAUL_OK : haul_error_status();
+    for (int i = 0; i < p->flat->parameters && !status; i++)
+        if (p->items[i].storage && is_own(p, i))
+            status = copy_own(p, i);
+    if (scope)
+        haul_scope_pop(scope);
+    return status;
+}
+
+static haul_status divide_one(haul__parts *p, int i)
+{
+    part *x = &p->items[i];
+    x->storage = parameter(p, i)->storage;
+    haul__object_keep(x->storage);
+    if (is_own(p, i))
+        return HAUL_OK;
+    const haul_status status = haul__elsewhere_begin(x->storage, &p->head, i);
+    if (!status && !haul__is_given_up(x->storage)) {
+        x->came = ++p->clock;
+        x->version = atomic_load(&x->storage->version);
+        p->there += (int64_t)x->storage->bytes;
+    }
+    return status;
+}
+
+/* flags[rank * parameters + item]: it can be divided there. */
+static haul_status divide(haul__parts *p, char *flags)
+{
+    const haul__group_call call = {.name = BEGIN, .what = "which parameters are divided"};
+    const int              count = p->flat->parameters, ranks = haul_group_size(p->group);
+    for (int i = 0; i < count; i++) {
+        if (p->items[i].storage != parameter(p, i)->storage)
+            end_one(p, i, true);
+        flags[rank_of(p) * count + i] = p->items[i].storage || suits(p, i);
+    }
+    haul_status status = haul__group_gather_equal(p->group, &call, flags, (size_t)count);
+    for (int i = 0; i < count && !status; i++) {
+        bool all = true;
+        for (int r = 0; r < ranks; r++)
+            all &= flags[r * count + i] == 1;
+        if (all && !p->items[i].storage)
+            status = divide_one(p, i);
+        else if (!all)
+            end_one(p, i, true);
+    }
+    return status;
+}
+
+static haul_status divide_all(haul__parts *p)
+{
+    const size_t bytes = (size_t)p->flat->parameters * (size_t)haul_group_size(p->group);
+    char        *flags = haul__calloc(bytes, 1);
+    haul__offer_close(p->offer);
+    haul_status status = flags ? divide(p, flags) : haul__fail_memory(BEGIN, bytes);
+    haul__free(flags);
+    return status;
+}
+
+/* No rank asks: what has come is what the owners had, or what the program has made of it. */
+static void give_up_all(haul__parts *p)
+{
+    for (int i = 0; i < p->flat->parameters; i++)
+        give_up(p, i);
+}
+
+/* Something relies on the address of these. */
+static haul_status renew(haul__parts *p)
+{
+    haul_status status = HAUL_OK;
+    for (int i = 0; i < p->flat->parameters && !status; i++) {
+        const part *x = &p->items[i];
+        if (x->came && haul__device_is_host(x->storage->device)) {
+            p->there -= (int64_t)x->storage->bytes;
+            status = fetch(&p->head, i, x->storage->buffer.host, x->storage->bytes);
+        }
+    }
+    return status;
+}
+
+haul_status haul__parts_begin(haul__parts *p)
+{
+    const haul__group_call call = {.name = BEGIN, .what = "parameters"};
+    uint64_t               changed = has_changed(p);
+    haul_status            status = haul__group_or(p->group, &call, &changed);
+    if (!status && changed)
+        status = divide_all(p);
+    give_up_all(p);
+    if (!status)
+        status = copy_all_own(p);
+    haul__offer_open(p->offer, p->epoch);
+    return status ? status : renew(p);
+}
+
+/* ---- updates ---- */
+
+haul_status haul__parts_close(haul__parts *p, const char *operation)
+{
+    const haul__group_call call = {.name = operation, .what = "parameters"};
+    uint64_t               none = 0;
+    const haul_status      status = haul__group_or(p->group, &call, &none);
+    if (status)
+        return status;
+    haul__offer_close(p->offer);
+    give_up_all(p);
+    for (int i = 0; i < p->flat->parameters; i++)
+        if (p->items[i].storage && !is_own(p, i))
+            haul__elsewhere_change(p->items[i].storage);
+    return HAUL_OK;
+}
+
+haul_status haul__parts_open(haul__parts *p)
+{
+    haul_status status = copy_all_own(p);
+    if (status)
+        return status;
+    haul__offer_open(p->offer, ++p->epoch);
+    return renew(p);
+}
+
+void haul__parts_fail(const haul__parts *p)
+{
+    haul__offer_fail(p->offer);
+}
+
+/* ---- all of them on rank 0 ---- */
+
+haul_status haul__parts_gather(haul__parts *p, const char *operation)
+{
+    const haul__group_call call = {.name = operation, .what = "parameters"};
+    uint64_t               none = 0;
+    haul_status            status = haul__group_or(p->group, &call, &none);
+    haul__offer_close(p->offer);
+    give_up_all(p);
+    if (!status)
+        status = copy_all_own(p);
+    haul__offer_open(p->offer, p->epoch);
+    if (!status)
+        status = haul__group_or(p->group, &call, &none);
+    if (!status)
+        status = renew(p);
+    for (int i = 0; i < p->flat->parameters && !status && rank_of(p) == 0; i++)
+        if (p->items[i].storage && !is_own(p, i))
+            status = haul__elsewhere_come(p->items[i].storage, operation);
+    return status ? status : haul__group_or(p->group, &call, &none);
+}
