@@ -14,7 +14,7 @@
 enum { ROUNDS = 30, SUMS = 5, COUNT = 1 << 22 };
 
 typedef struct group_options {
-    const char *group;
+    const char *group, *device;
     bool        json;
 } group_options;
 
@@ -29,16 +29,15 @@ static double since(int64_t began)
     return (double)(haul__system_ns() - began) * 1e-9;
 }
 
-/* All ranks measure; the figures are this rank's. */
+/* All ranks measure; the figures are this rank's. The sum is where those of a training are: on this rank's device. */
 static haul_status measure(haul_group *g, speeds *out)
 {
     const haul__group_call call = {.name = "haul group", .what = "a sum of 4194304 floats"};
     const int              size = haul_group_size(g);
     double                 seconds[ROUNDS];
-    float                 *x = calloc(COUNT, sizeof *x);
-    haul_status            status = HAUL_OK;
-    if (!x)
-        return haul_error_set(HAUL_OUT_OF_MEMORY, "haul group", NULL, "memory is exhausted");
+    haul_scope            *scope = haul_scope_push();
+    haul_tensor           *x = haul_zeros(HAUL_F32, HAUL_SHAPE(COUNT));
+    haul_status            status = haul_tensor_check(x);
     for (int i = -2; i < ROUNDS && !status; i++) {
         const int64_t began = haul__system_ns();
         status = haul_group_barrier(g);
@@ -48,16 +47,15 @@ static haul_status measure(haul_group *g, speeds *out)
     out->latency = status ? 0 : median_of(seconds, ROUNDS);
     for (int i = -1; i < SUMS && !status; i++) {
         const int64_t began = haul__system_ns();
-        status =
-            haul__work_wait(haul__group_sum_begin(g, &call, &(haul__tree){size, size}, HAUL_F32, (void *[]){x}, COUNT));
+        status = haul__work_wait(haul__group_sum_tensors_begin(g, &call, &(haul__tree){size, size}, &x));
         if (i >= 0)
             seconds[i] = since(began);
     }
-    free(x);
+    haul_scope_pop(scope);
     if (status)
         return status;
     out->sum = median_of(seconds, SUMS);
-    out->bandwidth = 2.0 * (size - 1) / size * COUNT * sizeof *x / out->sum;
+    out->bandwidth = 2.0 * (size - 1) / size * COUNT * sizeof(float) / out->sum;
     return HAUL_OK;
 }
 
@@ -153,8 +151,14 @@ static const option group_rows[] = {
      OPTION_TEXT_AT(group_options, group),
      .argument = "NAME",
      .initial = "auto",
-     .choices = OPTION_CHOICES("auto", "mpi", "none"),
-     .help = "Which group: the processes that a launcher has started, those that the MPI library finds, or this one"},
+     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none"),
+     .help = "Which group: the processes that a launcher has started, those that the MPI library finds, the same with "
+             "their GPUs connected by NCCL, or this one. auto is nccl if each rank has a GPU of NVIDIA, and else mpi"},
+    {.group = "Options",
+     .name = "device",
+     OPTION_TEXT_AT(group_options, device),
+     .argument = "NAME",
+     .help = "This rank's device: cpu, cuda:0 ...; haul devices lists them"},
     {.group = "Options", .name = "json", OPTION_FLAG_AT(group_options, json), .help = "Print one JSON object instead"}};
 
 static int group_main(int argc, char **argv)
@@ -166,6 +170,8 @@ static int group_main(int argc, char **argv)
     int                   code = options_parse(&values, &group_command, &o, argc, argv);
     if (code >= 0)
         return code;
+    if (o.device && !device_use(o.device))
+        return EXIT_FAILED;
     haul_group *g = haul_group_get(o.group);
     if (!g || haul_group_describe(g, &p) || (p.size > 1 && measure(g, &s)))
         return complain("%s", error_text());
@@ -183,10 +189,9 @@ static const help_example group_lines[] = {
 const command group_command = {
     .name = "group",
     .summary = "Show the ranks that a launcher started, and their speed",
-    .usage = "[--group NAME] [--json]",
-    .description =
-        "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the MPI library that connects "
-        "them, and how fast they exchange data: the first check of a new cluster. Rank 0 prints.",
+    .usage = "[--group NAME] [--device NAME] [--json]",
+    .description = "Shows the ranks that mpirun, mpiexec or srun has started, their hosts, the library that connects "
+                   "them, and how fast they exchange data: the first check of a new cluster. Rank 0 prints.",
     .options = group_rows,
     .option_count = sizeof group_rows / sizeof *group_rows,
     .examples = group_lines,

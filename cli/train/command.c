@@ -277,12 +277,12 @@ static const option train_rows[] = {
     {.group = "Machine",
      .name = "group",
      OPTION_TEXT_AT(train_options, group),
-     .argument = "auto|mpi|none",
+     .argument = "auto|mpi|nccl|none",
      .help =
          "Which processes train together, each on some of the --pieces of a mini-batch (8 unless given): those that "
          "mpirun started, or none. Rank 0 prints and saves. The number of processes does not change the result",
      .initial = "auto",
-     .choices = OPTION_CHOICES("auto", "mpi", "none")},
+     .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none")},
     {.group = "Machine",
      .name = "machine",
      OPTION_TEXT_AT(train_options, machine),

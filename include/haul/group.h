@@ -35,10 +35,10 @@ typedef struct haul_group haul_group;
 /* Options of haul_group_get.
  *
  * - name: positional: which group
- *   - "auto": "mpi" if a launcher has started several processes, which its variables in the environment say
- *     (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS); else "none"
- *   - "mpi": the processes that the MPI library finds. The environment's variable `$HAUL_MPI` names the library,
- *     as in `HAUL_MPI=libmpich.so.12`
+ *   - "auto": if a launcher has started several processes (OMPI_COMM_WORLD_SIZE, PMI_SIZE, SLURM_NTASKS), "nccl" where
+ *     the current device of each is a GPU of NVIDIA of its own, and else "mpi"; without a launcher "none"
+ *   - "mpi": the processes that the MPI library finds. `$HAUL_MPI` names the library: `HAUL_MPI=libmpich.so.12`
+ *   - "nccl": the same ones, and NCCL moves sums of tensors from GPU to GPU: between the ranks' current devices
  *   - "none": this process alone
  * - limit: how many seconds a collective waits for a rank. Default: the variable `$HAUL_GROUP_LIMIT`, else
  *   300. It holds for all groups of the process */
@@ -50,9 +50,9 @@ typedef struct HAUL__DESIGNATED haul_group_options {
 
 /* The group of that name. All ranks call it. It is the same group each time.
  *
- * Fails with HAUL_INVALID_ARGUMENT for an unknown name; with HAUL_UNSUPPORTED if no MPI library can be opened: the
- * message names the package; with HAUL_BACKEND if the library cannot start; with HAUL_STATE if the launcher started
- * more processes than the library finds, because the two belong to different MPIs, and in the child of a fork. */
+ * Fails with HAUL_INVALID_ARGUMENT for an unknown name; with HAUL_UNSUPPORTED if the MPI library or NCCL cannot be
+ * opened (the message names the package) or a rank has no GPU; with HAUL_BACKEND if it cannot start; with HAUL_STATE if
+ * the launcher started more processes than the library of another MPI finds, and in the child of a fork. */
 #define haul_group_get(...) haul_group_get_with(HAUL__OPTIONS(haul_group_options, .name = __VA_ARGS__))
 HAUL_API haul_group *haul_group_get_with(const haul_group_options *options);
 
@@ -67,9 +67,9 @@ HAUL_API haul_group *haul_group_split(haul_group *group, int color, int key);
 
 /* What a group is made of. Texts live as long as the process.
  *
- * - kind: "mpi" or "none"
- * - library: the MPI library's file, "libmpi.so.40"; "" for "none"
- * - family: whose interface it has: "Open MPI", "MPICH" or "MPI ABI"; "" for "none"
+ * - kind: "mpi", "nccl" or "none"
+ * - library: the library's file, "libmpi.so.40" or "libnccl.so.2"; "" for "none"
+ * - family: whose interface it has: "Open MPI", "MPICH", "MPI ABI" or "NCCL"; "" for "none"
  * - version: as the library describes itself; "" for "none"
  * - rank, size: of this process, and of the group
  * - limit: seconds that a collective waits for a rank
@@ -101,7 +101,7 @@ HAUL_API haul_status haul_group_barrier(haul_group *group);
 /* ---- Collectives of tensors ----
  * Operations on tensors of all ranks, which have equal shapes and dtypes. All ranks of the group call them, in the same
  * order; each waits for the others. Results are new tensors on the device of x. Data of other devices than the CPU goes
- * through host memory.
+ * through host memory, except for sums of a group "nccl".
  *
  * They are differentiable, as in torch.distributed.nn.functional: gradients are those of the sum of all ranks' losses.
  * Backward passes make collectives, too, so all ranks differentiate the same graph. x must require a gradient on all

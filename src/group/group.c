@@ -12,6 +12,7 @@
 #include "base/fnv.h"
 #include "base/system/fork.h"
 #include "base/text/plain.h"
+#include "core/trial.h"
 #include "group/launcher.h"
 #include "group/line.h"
 #include "group/thread.h"
@@ -19,8 +20,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the numbers */
 static haul_group     *groups;
 static int64_t         last_number;
-static haul_group     *alone, *world; /* of haul_group_get: the process holds them */
-static bool            world_known;   /* its ranks have introduced themselves */
+static haul_group     *alone, *world, *direct; /* of haul_group_get: the process holds them */
+static bool            world_known;            /* its ranks have introduced themselves */
 static int             world_forks;
 
 /* The same for haul__group_world_now, which any thread may call. */
@@ -40,6 +41,7 @@ static void destroy(void *object)
             break;
         }
     pthread_mutex_unlock(&lock);
+    haul__direct_close(g);
     haul__free(g->members);
     haul__free(g->places);
     haul__free(g->why);
@@ -106,7 +108,19 @@ static haul_group *new_group(haul__engine *engine, uint64_t key)
 typedef struct introduction {
     haul_group_member member;
     int               place;
+    haul__direct_card card;
 } introduction;
+
+static void compare_cards(haul_group *g, const introduction *all)
+{
+    haul__direct_card *cards = haul__calloc((size_t)g->size, sizeof *cards);
+    haul__snprintf(g->apart, sizeof g->apart, "memory is exhausted");
+    for (int r = 0; cards && r < g->size; r++)
+        cards[r] = all[r].card;
+    if (cards && haul__direct_suits(cards, g->members, g->size, g->apart, sizeof g->apart))
+        g->apart[0] = '\0';
+    haul__free(cards);
+}
 
 /* All ranks introduce themselves. Their versions of Haul must be equal, because their messages have to be. */
 static haul_status introduce(haul_group *g, int place)
@@ -116,7 +130,8 @@ static haul_status introduce(haul_group *g, int place)
     introduction          *all = haul__calloc(size, sizeof *all);
     if (!all)
         return haul__fail_memory(call.name, size * sizeof *all);
-    all[g->rank] = (introduction){g->members[g->rank], place};
+    all[g->rank] = (introduction){.member = g->members[g->rank], .place = place};
+    haul__direct_introduce(&all[g->rank].card);
     haul_status status = haul__group_gather_equal(g, &call, all, sizeof *all);
     for (int r = 0; !status && r < g->size; r++) {
         g->members[r] = all[r].member;
@@ -124,8 +139,26 @@ static haul_status introduce(haul_group *g, int place)
         g->places[r] = all[r].place;
     }
     atomic_store(&g->sent_bytes, 0);
+    if (!status)
+        compare_cards(g, all);
     haul__free(all);
     return status;
+}
+
+/* A part of a group, which no scope owns yet: the ranks that pass this color. NULL on failure. */
+static haul_group *part_of(haul_group *group, int color, int key)
+{
+    haul__engine *engine = NULL;
+    haul__work   *w = haul__work_split(group, color, key, &engine);
+    if (haul__work_wait(w))
+        return NULL;
+    const uint64_t about[] = {group->key, ++group->splits, (uint64_t)color};
+    haul_group    *g = new_group(engine, haul__fnv(HAUL__FNV, about, sizeof about));
+    if (g && introduce(g, group->places[group->rank])) {
+        haul__object_release(g);
+        g = NULL;
+    }
+    return g;
 }
 
 /* ---- getting ---- */
@@ -184,12 +217,49 @@ typedef struct group_name {
     haul_group *(*get)(void);
 } group_name;
 
-static haul_group *get_auto(void)
+/* Fails on all ranks if the devices of two ranks cannot be connected. */
+static haul_status connect_devices(haul_group *g)
 {
-    return haul__launcher_now().size > 1 ? get_world() : get_alone();
+    if (g->apart[0])
+        return haul__fail(HAUL_UNSUPPORTED, "haul_group_get", NULL, "%s", g->apart);
+    return haul__direct_open(g);
 }
 
-static const group_name names[] = {{"auto", get_auto}, {"mpi", get_world}, {"none", get_alone}};
+/* The same ranks as those of the launcher, in a group of their own. */
+static haul_group *get_direct(void)
+{
+    if (direct && world_forks == haul__fork_count())
+        return direct;
+    haul_group *all = haul__launcher_now().size > 1 ? get_world() : get_alone();
+    if (!all)
+        return NULL;
+    if (direct || haul__is_trial()) {
+        haul__fail(HAUL_STATE, "haul_group_get", NULL,
+                   direct
+                       ? "this process is the child of a fork, and its parent is a rank; call it before the fork"
+                       : "the ranks' devices are not connected yet, and meet in no dry run or recorded step; call it "
+                         "once before");
+        return NULL;
+    }
+    haul_group *g = part_of(all, 0, all->rank);
+    if (g && connect_devices(g)) {
+        haul__object_release(g);
+        g = NULL;
+    }
+    if (all->size == 1)
+        world_forks = haul__fork_count();
+    return direct = g;
+}
+
+static haul_group *get_auto(void)
+{
+    if (haul__launcher_now().size <= 1)
+        return get_alone();
+    haul_group *g = direct ? direct : get_world();
+    return g && g != direct && !g->apart[0] ? get_direct() : g;
+}
+
+static const group_name names[] = {{"auto", get_auto}, {"mpi", get_world}, {"nccl", get_direct}, {"none", get_alone}};
 
 haul_group *haul_group_get_with(const haul_group_options *options)
 {
@@ -197,7 +267,7 @@ haul_group *haul_group_get_with(const haul_group_options *options)
     static pthread_mutex_t getting = PTHREAD_MUTEX_INITIALIZER;
     if (!options || !options->name) {
         haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
-                   "the name is missing; write \"auto\", \"mpi\" or \"none\"");
+                   "the name is missing; write \"auto\", \"mpi\", \"nccl\" or \"none\"");
         return NULL;
     }
     if (options->limit != 0 && !(options->limit > 0 && options->limit < 1e9)) {
@@ -222,8 +292,7 @@ haul_group *haul_group_get_with(const haul_group_options *options)
             return g;
         }
     haul__fail(HAUL_INVALID_ARGUMENT, operation, "name",
-               "unknown group \"%.60s\"; use \"auto\", \"mpi\" or \"none\"",
-               options->name);
+               "unknown group \"%.60s\"; use \"auto\", \"mpi\", \"nccl\" or \"none\"", options->name);
     return NULL;
 }
 
@@ -299,6 +368,12 @@ haul_status haul_group_describe(const haul_group *group, haul_group_properties *
                                    .collectives = (int64_t)atomic_load(&group->begun),
                                    .sent_bytes = atomic_load(&group->sent_bytes)};
     group->engine->kind->describe(group->engine, out);
+    if (group->direct.library) {
+        out->kind = group->direct.library->name;
+        out->library = group->direct.library->file;
+        out->family = "NCCL";
+        out->version = group->direct.version;
+    }
     return HAUL_OK;
 }
 
@@ -329,13 +404,8 @@ haul_group *haul_group_split(haul_group *group, int color, int key)
         haul__fail(HAUL_UNSUPPORTED, operation, NULL, "a group cannot be split in a dry run or a recorded step");
         return NULL;
     }
-    haul__engine *engine = NULL;
-    haul__work   *w = haul__work_split(group, color, key, &engine);
-    if (haul__work_wait(w))
-        return NULL;
-    const uint64_t about[] = {group->key, ++group->splits, (uint64_t)color};
-    haul_group    *g = new_group(engine, haul__fnv(HAUL__FNV, about, sizeof about));
-    if (g && introduce(g, group->places[group->rank])) {
+    haul_group *g = part_of(group, color, key);
+    if (g && group->direct.library && connect_devices(g)) {
         haul__object_release(g);
         g = NULL;
     }

@@ -23,7 +23,7 @@
 enum { PARTS_CHUNK = 4 << 20 };
 
 /* Where the segment of a rank begins in the present chunk. */
-static int64_t segment(const haul__work *w, int rank)
+int64_t haul__sum_segment(const haul__work *w, int rank)
 {
     if (!w->sum.bounds)
         return w->sum.chunk * rank / w->group->size;
@@ -31,7 +31,7 @@ static int64_t segment(const haul__work *w, int rank)
     return begin < 0 ? 0 : begin < w->sum.chunk ? begin : w->sum.chunk;
 }
 
-static int nodes_of(const haul__work *w, int rank)
+int haul__sum_nodes(const haul__work *w, int rank)
 {
     haul__tree_node nodes[HAUL__TREE_NODES];
     return haul__tree_nodes(&w->sum.tree, rank, nodes);
@@ -50,7 +50,7 @@ static char *own_sum(const haul__work *w, int node)
 
 static int segment_bytes(const haul__work *w, int rank)
 {
-    return (int)((segment(w, rank + 1) - segment(w, rank)) * (int64_t)w->sum.size);
+    return (int)((haul__sum_segment(w, rank + 1) - haul__sum_segment(w, rank)) * (int64_t)w->sum.size);
 }
 
 /* Sends the node `w->sum.node` of each rank that has so many, and receives the others'. */
@@ -61,10 +61,10 @@ static haul_status send_node(haul__work *w)
     int64_t       sent = 0;
     int           before = 0; /* nodes of the ranks so far */
     for (int r = 0; r < e->size; r++) {
-        const int  count = nodes_of(w, r);
+        const int  count = haul__sum_nodes(w, r);
         const bool sends = node < own && r != e->rank, gets = node < count && r != e->rank;
         w->counts[0][r] = sends ? segment_bytes(w, r) : 0;
-        w->counts[1][r] = (int)(segment(w, r) * (int64_t)w->sum.size);
+        w->counts[1][r] = (int)(haul__sum_segment(w, r) * (int64_t)w->sum.size);
         w->counts[2][r] = gets ? mine : 0;
         w->counts[3][r] = gets ? (before + node) * mine : 0;
         before += count;
@@ -82,10 +82,10 @@ static void add_segment(haul__work *w)
 {
     const int     rank = w->group->rank;
     const size_t  mine = (size_t)segment_bytes(w, rank);
-    const int64_t at = (w->sum.at + segment(w, rank)) * (int64_t)w->sum.size;
+    const int64_t at = (w->sum.at + haul__sum_segment(w, rank)) * (int64_t)w->sum.size;
     int           all = 0;
     for (int r = 0; r < w->group->size; r++)
-        for (int node = 0, count = nodes_of(w, r); node < count; node++, all++)
+        for (int node = 0, count = haul__sum_nodes(w, r); node < count; node++, all++)
             pointers(w)[all] = r == rank ? own_sum(w, node) + at : (char *)w->sum.memory + (size_t)all * mine;
     void *sum = haul__tree_sum(&w->sum.tree, w->sum.dtype, pointers(w), (int64_t)(mine / w->sum.size));
     if (sum != own_sum(w, 0) + at && mine)
@@ -97,7 +97,7 @@ static haul_status gather_segments(haul__work *w)
     haul__engine *e = w->group->engine;
     for (int r = 0; r < e->size; r++) {
         w->counts[0][r] = segment_bytes(w, r);
-        w->counts[1][r] = (int)(segment(w, r) * (int64_t)w->sum.size);
+        w->counts[1][r] = (int)(haul__sum_segment(w, r) * (int64_t)w->sum.size);
     }
     haul__work_sends(w, (int64_t)w->counts[0][e->rank] * (e->size - 1));
     return e->kind->all_gather(e, own_sum(w, 0) + w->sum.at * (int64_t)w->sum.size,
@@ -133,23 +133,34 @@ static int64_t widest_segment(const haul__work *w)
     return s->bounds ? smaller(s->chunk, s->bounds[rank + 1] - s->bounds[rank]) : s->chunk / w->group->size + 1;
 }
 
-/* Memory for the segments of all ranks' nodes, and for the pointers. A chunk is one message, and what a rank receives
- * of it has room. */
-static haul_status make_room(haul__work *w, void *const *sums)
+/* A chunk is one message, and what a rank receives of it has room. */
+void haul__sum_measure(haul__work *w)
 {
     haul__sum *s = &w->sum;
     for (int r = 0; r < w->group->size; r++) {
-        const int nodes = nodes_of(w, r);
+        const int nodes = haul__sum_nodes(w, r);
         s->all += nodes;
         s->most = nodes > s->most ? nodes : s->most;
     }
-    s->own = nodes_of(w, w->group->rank);
+    s->own = haul__sum_nodes(w, w->group->rank);
     const int64_t message = s->bounds ? smaller(haul__group_message_bytes, PARTS_CHUNK) : haul__group_message_bytes;
     const int64_t room = haul__group_call_bytes / (int64_t)s->size / s->all;
     s->chunk = smaller(message / (int64_t)s->size, s->bounds ? room : room * w->group->size - w->group->size);
     s->chunk = smaller(s->chunk, s->count);
     s->chunk = s->chunk < 1 ? 1 : s->chunk;
-    const size_t bytes = (size_t)widest_segment(w) * s->size * (size_t)s->all;
+}
+
+size_t haul__sum_room(const haul__work *w)
+{
+    return (size_t)widest_segment(w) * w->sum.size * (size_t)w->sum.all;
+}
+
+/* Memory for the segments of all ranks' nodes, and for the pointers. */
+static haul_status make_room(haul__work *w, void *const *sums)
+{
+    haul__sum *s = &w->sum;
+    haul__sum_measure(w);
+    const size_t bytes = haul__sum_room(w);
     s->memory = haul__malloc(bytes + 1);
     s->room = haul__calloc((size_t)(s->all + s->own), sizeof *s->room);
     if (!s->memory || !s->room)
@@ -235,7 +246,7 @@ haul_status haul__staged_finish(haul__work *w)
     haul_tensor *t = w->staged.result;
     if (haul__is_dry())
         return HAUL_OK;
-    if (haul__device_is_host(t->storage->device)) {
+    if (w->staged.direct || haul__device_is_host(t->storage->device)) {
         haul__add_long(&t->storage->version, 1);
         return HAUL_OK;
     }
@@ -256,8 +267,8 @@ haul_status haul__staged_finish(haul__work *w)
 static haul__work *begin_tensors(haul__work *w, haul_tensor *const *sums)
 {
     void *hosts[HAUL__TREE_NODES];
-    w->sum.own = nodes_of(w, w->group->rank);
-    w->staged.storages = haul__calloc((size_t)w->sum.own, sizeof *w->staged.storages);
+    w->sum.own = haul__sum_nodes(w, w->group->rank);
+    w->staged.storages = haul__calloc((size_t)w->sum.own + 1, sizeof *w->staged.storages); /* and room */
     if (!w->staged.storages) {
         haul__fail_memory(w->name, (size_t)w->sum.own * sizeof *w->staged.storages);
         haul__work_drop(w);
@@ -265,6 +276,12 @@ static haul__work *begin_tensors(haul__work *w, haul_tensor *const *sums)
     }
     haul__object_keep(sums[0]);
     w->staged.result = sums[0];
+    if (haul__direct_moves(w->group, sums[0])) {
+        if (!haul__direct_sum_prepare(w, sums))
+            return haul__work_start(w);
+        haul__work_drop(w);
+        return NULL;
+    }
     for (int i = 0; i < w->sum.own; i++) {
         hosts[i] = haul__is_dry() || sums[i]->count == 0 ? w : host_elements(w, sums[i], i);
         if (!hosts[i]) {

@@ -71,31 +71,46 @@ void haul__tree_add(haul_dtype dtype, void *a, const void *b, int64_t count)
         add_i64(a, b, count);
 }
 
-typedef struct addition {
+typedef struct folding {
     const haul__tree *tree;
-    haul_dtype        dtype;
-    void *const      *sums;
-    int64_t           count;
-    int               rank;  /* whose nodes are next */
-    int               taken; /* nodes of all ranks that were used */
+    void (*add)(void *context, int a, int b);
+    void *context;
+    int   rank;  /* whose nodes are next */
+    int   taken; /* nodes of all ranks that were used */
+} folding;
+
+/* The sum of a node: one of the given ones, if the node's pieces are those of one rank, else the sum of its halves. The
+ * nodes are used in the order of their pieces. */
+static int sum_of(folding *f, haul__tree_node node)
+{
+    while (haul__tree_first(f->tree, f->rank + 1) <= node.from)
+        f->rank++;
+    if (node.to <= haul__tree_first(f->tree, f->rank + 1))
+        return f->taken++;
+    const int middle = haul__tree_middle(node);
+    const int sum = sum_of(f, (haul__tree_node){node.from, middle});
+    f->add(f->context, sum, sum_of(f, (haul__tree_node){middle, node.to}));
+    return sum;
+}
+
+int haul__tree_fold(const haul__tree *t, void (*add)(void *context, int a, int b), void *context)
+{
+    return sum_of(&(folding){.tree = t, .add = add, .context = context}, (haul__tree_node){0, t->pieces});
+}
+
+typedef struct addition {
+    haul_dtype   dtype;
+    void *const *sums;
+    int64_t      count;
 } addition;
 
-/* The sum of a node: one of the given sums, if the node's pieces are those of one rank, else the sum of its halves. The
- * nodes are used in the order of their pieces. */
-static void *sum_of(addition *a, haul__tree_node node)
+static void add_in_memory(void *context, int a, int b)
 {
-    while (haul__tree_first(a->tree, a->rank + 1) <= node.from)
-        a->rank++;
-    if (node.to <= haul__tree_first(a->tree, a->rank + 1))
-        return a->sums[a->taken++];
-    const int middle = haul__tree_middle(node);
-    void     *sum = sum_of(a, (haul__tree_node){node.from, middle});
-    haul__tree_add(a->dtype, sum, sum_of(a, (haul__tree_node){middle, node.to}), a->count);
-    return sum;
+    const addition *s = context;
+    haul__tree_add(s->dtype, s->sums[a], s->sums[b], s->count);
 }
 
 void *haul__tree_sum(const haul__tree *t, haul_dtype dtype, void *const *sums, int64_t count)
 {
-    return sum_of(&(addition){.tree = t, .dtype = dtype, .sums = sums, .count = count},
-                  (haul__tree_node){0, t->pieces});
+    return sums[haul__tree_fold(t, add_in_memory, &(addition){.dtype = dtype, .sums = sums, .count = count})];
 }

@@ -46,6 +46,10 @@ int haul__tree_joins(const haul__tree *t, int rank, int piece);
 /* a += b, for f32, f64, i32 and i64. Integers wrap around. */
 void haul__tree_add(haul_dtype dtype, void *a, const void *b, int64_t count);
 
+/* Makes the additions of the nodes of all ranks, in the order of ranks: add(context, a, b) adds node b to node a.
+ * Returns the node that then has the sum of all pieces. */
+int haul__tree_fold(const haul__tree *t, void (*add)(void *context, int a, int b), void *context);
+
 /* Adds up the nodes of all ranks, in the order of ranks: sums[i] has `count` elements. All but the result may be
  * changed. Returns the array that then has the sum of all pieces. */
 void *haul__tree_sum(const haul__tree *t, haul_dtype dtype, void *const *sums, int64_t count);

@@ -65,6 +65,7 @@ void haul__work_drop(haul__work *w)
     haul__free(w->heads);
     haul__free(w->texts);
     haul__free(w->copy);
+    haul__free(w->direct.messages);
     haul__free(w->error);
     haul__object_release(w->group);
     haul__free(w);
@@ -167,7 +168,8 @@ static void write_call(const haul__work *w, char *out)
     char bytes[40] = "";
     if (w->equal)
         haul__snprintf(bytes, sizeof bytes, " (%lld bytes)", (long long)w->equal);
-    haul__snprintf(out, HAUL__WORK_TEXT, "%s%s%s%s", w->name, w->what[0] ? " of " : "", w->what, bytes);
+    haul__snprintf(out, HAUL__WORK_TEXT, "%s%s%s%s%s", w->name, w->what[0] ? " of " : "", w->what, bytes,
+                   w->staged.direct ? " from GPU to GPU" : "");
 }
 
 static haul_status exchange_texts(haul__work *w)
@@ -202,6 +204,7 @@ static haul_status exchange_heads(haul__work *w)
     own->number = w->number;
     own->hash = haul__fnv(haul__fnv(HAUL__FNV, w->name, strlen(w->name) + 1), w->what, strlen(w->what));
     own->hash = haul__fnv(own->hash, &w->equal, sizeof w->equal);
+    own->hash = haul__fnv(own->hash, &w->staged.direct, sizeof w->staged.direct);
     own->passes_error = w->error != NULL;
     w->phase = 0;
     return w->group->engine->kind->all_gather(w->group->engine, w->heads, equal_portions(w, (int)sizeof *own),
@@ -223,7 +226,7 @@ static haul_status poll_requests(haul__work *w, bool *open, bool *changed)
         *open |= request->open;
         *changed |= !request->open;
     }
-    return HAUL_OK;
+    return w->ask && !*open ? w->ask(w, open) : HAUL_OK;
 }
 
 enum { FRESH = -2, TEXTS = -1, HEADS = 0 };

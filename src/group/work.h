@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "group/direct.h"
 #include "group/group.h"
 #include "group/kind.h"
 
@@ -44,11 +45,12 @@ typedef struct haul__sum {
     int64_t   *bounds; /* of a sum that stays in parts: where the part of each rank begins, and `count`; else NULL */
 } haul__sum;
 
-/* Tensors whose sum is computed in host memory. */
+/* Tensors whose sum is computed in host memory, or with `direct` on their device. */
 typedef struct haul__staged {
     haul_tensor    *result;
-    haul__storage **storages; /* in host memory */
+    haul__storage **storages; /* in host memory; those of the tensors, and then the room for other ranks' segments */
     int             count;
+    bool            direct;
 } haul__staged;
 
 struct haul__work {
@@ -68,6 +70,8 @@ struct haul__work {
     int         asked;    /* roll calls about it */
 
     haul_status (*next)(haul__work *w); /* sets `over`, or begins requests */
+    /* NULL, or looks at work of a device: *open becomes true if it is under way. */
+    haul_status (*ask)(haul__work *w, bool *open);
     haul__request requests[2];
     int           phase;
     bool          over;
@@ -86,6 +90,7 @@ struct haul__work {
 
     haul__sum            sum;
     haul__staged         staged;
+    haul__direct_sum     direct;
     haul__work_note      note;
     struct haul__errand *errand; /* of a request (group/offer.c), whose caller waits; else NULL */
 
@@ -102,11 +107,13 @@ struct haul__work {
 struct haul_group {
     haul__object        object;
     haul__engine       *engine;
+    haul__direct        direct; /* how data of devices moves; without a library through host memory */
     haul_group         *next;   /* of all groups */
     int64_t             number; /* from 1 on; on this process only */
     uint64_t            key;    /* the same on all of the group's ranks */
     int                 rank, size;
-    int                *places; /* ranks of the first group: where control messages go */
+    char                apart[HAUL__DIRECT_WHY + 160]; /* why its devices cannot be connected; "": they can */
+    int                *places;                        /* ranks of the first group: where control messages go */
     haul_group_member  *members;
     uint64_t            splits;
     int64_t             offers;     /* guarded by the lock of the works */
@@ -137,6 +144,18 @@ void haul__group_sends(haul_group *group, int64_t bytes);
 
 /* Copies the result of a sum in host memory to its tensor. */
 haul_status haul__staged_finish(haul__work *w);
+
+/* ---- sum.c, for sums on devices ---- */
+
+/* Where the segment of a rank begins in the present chunk; of rank `size`, where the last one ends. */
+int64_t haul__sum_segment(const haul__work *w, int rank);
+int     haul__sum_nodes(const haul__work *w, int rank);
+/* Sets how many nodes there are, and how many elements a chunk has. */
+void haul__sum_measure(haul__work *w);
+/* The bytes that the segments of all nodes have in a chunk, at most. */
+size_t haul__sum_room(const haul__work *w);
+/* Sets `next`, and keeps the tensors' storages. On a failure the caller drops the work. */
+haul_status haul__direct_sum_prepare(haul__work *w, haul_tensor *const *sums);
 
 /* Splits a group, which is a collective. */
 haul__work *haul__work_split(haul_group *group, int color, int key, haul__engine **made);

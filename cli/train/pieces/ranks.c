@@ -8,6 +8,7 @@
 #include "cli/shared/json.h"
 #include "cli/shared/terminal.h"
 #include "group/group.h"
+#include "group/launcher.h"
 #include "memory/spill/elsewhere.h"
 #include "parallel/flat.h"
 
@@ -15,12 +16,21 @@
 
 /* ---- opening ---- */
 
+/* Whether GPUs can be connected depends on the current device. A name that is wrong is refused later. */
+static void choose_device_early(const train_options *o)
+{
+    if ((haul__launcher_now().size > 1 || !strcmp(o->group, "nccl")) && o->device && strcmp(o->device, "auto") != 0 &&
+        haul_set_device(haul_device_get(o->device)))
+        haul_error_clear();
+}
+
 int ranks_open(trainer *t)
 {
     train_options *o = t->options;
     t->ranks.count = 1;
     if (o->estimate)
         return -1;
+    choose_device_early(o);
     t->ranks.group = haul_group_get(o->group);
     if (!t->ranks.group)
         return complain_error();

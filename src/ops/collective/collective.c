@@ -1,5 +1,6 @@
 /* Operations on tensors of all ranks of a group: their data comes to host memory, a collective of the group moves it
- * (group/group.h), and the result goes to the device. */
+ * (group/group.h), and the result goes to the device. Sums of a group whose devices are connected stay on the device
+ * (group/direct.h). */
 #include <haul/group.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "base/half.h"
 #include "base/text/plain.h"
 #include "engine/operation.h"
+#include "group/direct.h"
 #include "group/group.h"
 #include "memory/dry_run/dry_run.h"
 #include "ops/collective/axis.h"
@@ -105,6 +107,20 @@ static haul_status move_reduce(const host_call *h)
         return haul_error_status();
     return haul__work_wait(
         haul__group_sum_begin(h->group, h->call, &tree, h->x->dtype, (void *[]){h->out}, h->x->count));
+}
+
+/* The operand is copied on its device, where the sum is then made. */
+static haul_status reduce_on_device(const haul__call *c, const host_call *h)
+{
+    const haul__tree  tree = tree_of(h);
+    const size_t      size = haul__dtype_size(h->x->dtype);
+    const haul__copy  copy = {.operation = h->call->name,
+                              .to = {h->y->storage, (size_t)h->y->offset * size},
+                              .from = {h->x->storage, (size_t)h->x->offset * size},
+                              .bytes = h->in_bytes,
+                              .fresh = !c->into};
+    const haul_status status = haul__transfer(&copy);
+    return status ? status : haul__work_wait(haul__group_sum_tensors_begin(h->group, h->call, &tree, &h->y));
 }
 
 static haul_status move_broadcast(const host_call *h)
@@ -217,6 +233,8 @@ static haul_status compute(haul__call *c, haul_status (*move)(const host_call *h
     if (haul__is_dry())
         return h.out_bytes ? upload(c, &h) : HAUL_OK;
     write_call(c, a, what, sizeof what);
+    if (move == move_reduce && haul__direct_moves(h.group, h.y))
+        return reduce_on_device(c, &h);
     return run(c, &h, move);
 }
 
