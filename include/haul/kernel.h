@@ -296,7 +296,7 @@
 #undef KERNEL6
 #undef CAT
 #undef CAT_
-#undef NAME
+#undef HAUL_NAME
 #undef BUFFER
 #undef COMMA
 #if defined(__GNUC__) && !defined(__clang__)

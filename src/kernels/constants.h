@@ -16,9 +16,9 @@ enum { SIDE_ROWS = 16, SHORT_ROW = 4 * SUM_LANES };
 enum { FAULT_CHECK = 0, FAULT_POSITION = 2, FAULT_VALUE = 4, FAULT_BOUND = 6, FAULT_WORDS = 8 };
 
 /* A register tile of matrix products and convolutions has TILE_ROWS rows of TILE_VECTORS vectors. Bytes of a vector: */
-#define TILE_ROWS        6
-#define TILE_VECTORS     4
-#define VECTOR_BYTES_CPU 64
-#define VECTOR_BYTES_GPU 16
+enum { TILE_ROWS = 6, TILE_VECTORS = 4, VECTOR_BYTES_CPU = 64, VECTOR_BYTES_GPU = 16 };
+
+/* Elements that a kernel collects before they go past the caches. */
+enum { LINES_RUN = 1024 };
 
 #endif

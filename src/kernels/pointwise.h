@@ -22,8 +22,8 @@ typedef struct pointwise_params {
     I32 nontemporal; /* the result is dense and goes past the caches */
 } pointwise_params;
 
-/* Elements of a size in 16 bytes, at most 8: what an item on GPUs may have. */
-#define POINTWISE_PACK(size) ((size) > 2 ? 16 / (size) : 8)
+/* What an item on GPUs may have: the elements in so many bytes, but no more than this number. */
+enum { POINTWISE_PACK_BYTES = 16, POINTWISE_PACK_MOST = 8 };
 
 #ifdef HAUL_KERNEL
 /* How results are stored: by STORE if they have the operands' dtype, by PUT_BOOL if they are bools, by RAW_STORE as they
@@ -128,7 +128,7 @@ INLINE I64 pointwise_part(I64 row, I64 before, int block)
     return before ? least(row, before) : row - row % block;
 }
 #else
-enum { PACK = (int)POINTWISE_PACK(sizeof(T)) };
+enum { PACK = sizeof(T) > 2 ? POINTWISE_PACK_BYTES / (int)sizeof(T) : POINTWISE_PACK_MOST };
 TEMPLATE(pack_type, S)
 typedef struct __attribute__((aligned(sizeof(S) * PACK > 16 ? 16 : sizeof(S) * PACK))) pack_##S {
     S of[PACK];

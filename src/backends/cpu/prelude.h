@@ -101,7 +101,7 @@
     HAUL_LEVEL(V, s##_2, s##_4, STEP, 2) const V s##_1 = STEP(s##_2[0], s##_2[1]);
 #define OF_FIRST_LANE(s)  s##_1
 #define IS_FIRST_LANE     1
-#define LANES_ARE_THREADS 0
+enum { LANES_ARE_THREADS = 0 };
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
@@ -117,7 +117,7 @@
 
 #define CAT_(a, b)     a##_##b
 #define CAT(a, b)      CAT_(a, b)
-#define NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
+#define HAUL_NAME(kernel)   CAT(CAT(haul__k_##kernel, HAUL_KERNEL_SUFFIX), HAUL_KERNEL_LEVEL) /* ## first: names may be macros elsewhere */
 
 /* Where HAS_GROUPS, kernels may have a text of their own in the folder text: it takes whole groups of items, and the kernel
  * the others. A unit defines HAUL_GROUPS_name for each of these kernels; without it a kernel takes all items. */
@@ -143,13 +143,13 @@ typedef I64 haul_groups(void *const *buffers, const void *params, I64 first, I64
 #define HAUL_GIVE(P) *(const P *)haul_params
 #endif
 #define HAUL_BODY(name, P, ...)                                                                                        \
-    static inline void CAT(NAME(name), body)(__VA_ARGS__, HAUL_TAKE(P), I64 haul_first, I64 haul_last)
+    static inline void CAT(HAUL_NAME(name), body)(__VA_ARGS__, HAUL_TAKE(P), I64 haul_first, I64 haul_last)
 #define HAUL_CALL(name, P, ...)                                                                                        \
-    { CAT(NAME(name), body)(__VA_ARGS__, HAUL_GIVE(P), HAUL_AFTER_GROUPS(name), haul_last); }
+    { CAT(HAUL_NAME(name), body)(__VA_ARGS__, HAUL_GIVE(P), HAUL_AFTER_GROUPS(name), haul_last); }
 #define KERNEL_ENTRY(name, P, args, ...)                                                                               \
     HAUL_BODY(name, P, __VA_ARGS__);                                                                                   \
-    haul__cpu_fn NAME(name);                                                                                           \
-    void NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) HAUL_CALL(name, P, args) \
+    haul__cpu_fn HAUL_NAME(name);                                                                                           \
+    void HAUL_NAME(name)(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) HAUL_CALL(name, P, args) \
     HAUL_BODY(name, P, __VA_ARGS__)
 #define BUFFER(i)  haul_buffers[i]
 #define COMMA      ,
@@ -184,7 +184,6 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 /* Large results go past the caches in whole lines of 64 bytes, so that memory is not read first: where PAST_CACHES.
  * LINES_FOR(R, q, o, nontemporal) declares q for up to LINES_RUN elements of o: o, or memory for PUT_LINES(R, o, q, n) to
  * store. PUT_LINE(o, q) stores a line; BYTES_TO_LINE(o) are before the next. PUT_LINES_END comes before other threads. */
-#define LINES_RUN 1024
 #define PAST_CACHES (p.nontemporal)
 #define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
 #define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
@@ -246,10 +245,10 @@ static inline void haul_put_lines(void *to, const void *from, size_t size)
 
 /* V: a vector of LANES elements of ACC, for the tiles of structured kernels. The host asks haul__kernel_lanes. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES (VECTOR_BYTES_CPU / 8)
+enum { LANES = VECTOR_BYTES_CPU / 8 };
 typedef F64 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(8), may_alias));
 #else
-#define LANES (VECTOR_BYTES_CPU / 4)
+enum { LANES = VECTOR_BYTES_CPU / 4 };
 typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alias));
 #endif
 #define VSPLAT(x)       ((x) + (V){0})

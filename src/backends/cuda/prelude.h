@@ -66,7 +66,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
-#define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
+#define HAUL_NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
 
 /* HAUL_WANTED_name is defined for the kernel that is wanted, and without one all are. The others are functions that
  * nothing calls: the compiler drops them before it spends time on them. */
@@ -74,9 +74,9 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define HAUL_SECOND_(a, b, ...)  b
 #define HAUL_SECOND(...)         HAUL_SECOND_(__VA_ARGS__)
 #ifdef HAUL_WANTS_ONE
-#define HAUL_KERNEL_OF(name)     HAUL_SECOND(HAUL_WANTED_##name, static __device__ void, ~) NAME(name)
+#define HAUL_KERNEL_OF(name)     HAUL_SECOND(HAUL_WANTED_##name, static __device__ void, ~) HAUL_NAME(name)
 #else
-#define HAUL_KERNEL_OF(name)     HAUL_ENTRY void __launch_bounds__(HAUL_BLOCK) NAME(name)
+#define HAUL_KERNEL_OF(name)     HAUL_ENTRY void __launch_bounds__(HAUL_BLOCK) HAUL_NAME(name)
 #endif
 #define KERNEL1(name, P, T0, b0) HAUL_KERNEL_OF(name)(T0 *b0, const P p)
 #define KERNEL2(name, P, T0, b0, T1, b1) HAUL_KERNEL_OF(name)(T0 *b0, T1 *b1, const P p)
@@ -119,7 +119,7 @@ typedef char haul_a_lane_is_a_thread[SUM_LANES == 32 ? 1 : -1]; /* of a warp */
     }
 #define OF_FIRST_LANE(s)     __shfl_sync(0xffffffffu, s, 0)
 #define IS_FIRST_LANE        (HAUL_LANE == 0)
-#define LANES_ARE_THREADS    1
+enum { LANES_ARE_THREADS = 1 };
 #ifdef __CUDACC__
 #define LANE_UNROLL          _Pragma("unroll 16")
 #define PACK_LOOP            _Pragma("unroll")
@@ -163,7 +163,6 @@ FUNC U16 F32_TO_F16(F32 x)
 #define TAKE_WORD(word, mine) (atomicCAS(word, 0u, mine) == 0u)
 
 /* Stores past the caches are left to the device. */
-#define LINES_RUN 1024
 #define PAST_CACHES 0
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
 #define PUT_LINES(R, o, q, n)           (void)0
@@ -180,10 +179,10 @@ FUNC U16 F32_TO_F16(F32 x)
 
 /* V: a vector of ACC, which need not be aligned. */
 #if defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES     (VECTOR_BYTES_GPU / 8)
+enum { LANES = VECTOR_BYTES_GPU / 8 };
 #define HAUL_REAL F64
 #else
-#define LANES     (VECTOR_BYTES_GPU / 4)
+enum { LANES = VECTOR_BYTES_GPU / 4 };
 #define HAUL_REAL F32
 #endif
 typedef struct V {

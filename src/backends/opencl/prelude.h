@@ -86,7 +86,7 @@ typedef float  F32;
     HAUL_LEVEL(s, STEP, 16) HAUL_LEVEL(s, STEP, 8) HAUL_LEVEL(s, STEP, 4) HAUL_LEVEL(s, STEP, 2) HAUL_LEVEL(s, STEP, 1)
 #define OF_FIRST_LANE(s)  (s)[0]
 #define IS_FIRST_LANE     1
-#define LANES_ARE_THREADS 0
+enum { LANES_ARE_THREADS = 0 };
 #define LANE_UNROLL
 #define FIND_IN_ROW(found, j, n, condition)                                                                            \
     I64 found = 0;                                                                                                     \
@@ -96,28 +96,28 @@ typedef float  F32;
 
 #define CAT_(a, b)   a##_##b
 #define CAT(a, b)    CAT_(a, b)
-#define NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
+#define HAUL_NAME(kernel) CAT(k_##kernel, HAUL_KERNEL_SUFFIX)
 
 /* HAUL_WANTED_name is defined for the kernel that is wanted, and without one all are. The others are functions that
  * nothing calls: the compiler drops them before it spends time on them. No macro is variadic: OpenCL C has none, and
  * NVIDIA's compiler refuses them. So the wanted kernel follows the declaration of a function that does not exist. */
 #ifdef HAUL_WANTS_ONE
-#define HAUL_IS_WANTED(name)    haul_nothing(void); __kernel void NAME(name)
+#define HAUL_IS_WANTED(name)    haul_nothing(void); __kernel void HAUL_NAME(name)
 #define HAUL_KERNEL_OF(name)    static void HAUL_WANTED_##name
 #else
-#define HAUL_KERNEL_OF(name)    __kernel void NAME(name)
+#define HAUL_KERNEL_OF(name)    __kernel void HAUL_NAME(name)
 #endif
 /* HAUL_KERNEL_FROM(name, (parameters), P, (arguments)) begins a kernel. llvmpipe of Mesa 22 cannot read a kernel's params at
  * an index that differs between work items, so there the kernel copies its params and calls a function with its text. */
 #ifdef HAUL_LLVMPIPE
 #define HAUL_KERNEL_FROM(name, parameters, P, arguments)                                                               \
-    static void NAME(of_##name) parameters;                                                                            \
+    static void HAUL_NAME(of_##name) parameters;                                                                            \
     HAUL_KERNEL_OF(name) parameters                                                                                    \
     {                                                                                                                  \
         const P haul_p = p;                                                                                            \
-        NAME(of_##name) arguments;                                                                                     \
+        HAUL_NAME(of_##name) arguments;                                                                                     \
     }                                                                                                                  \
-    static void NAME(of_##name) parameters
+    static void HAUL_NAME(of_##name) parameters
 #else
 #define HAUL_KERNEL_FROM(name, parameters, P, arguments) HAUL_KERNEL_OF(name) parameters
 #endif
@@ -162,7 +162,6 @@ typedef float  F32;
 #define HAUL_X86 1
 #endif
 #endif
-#define LINES_RUN 1024
 #if HAUL_X86
 #define FETCH_AHEAD(p) __builtin_prefetch((const void *)(U64)(p))
 /* Blocks are stored from memory: clang keeps no array in registers whose address becomes a number. */
@@ -243,29 +242,23 @@ FUNC HAUL_REAL haul_hypot(HAUL_REAL x, HAUL_REAL y) { return hypot(x, y); }
 FUNC HAUL_REAL haul_fma(HAUL_REAL x, HAUL_REAL y, HAUL_REAL z) { return fma(x, y, z); }
 FUNC HAUL_REAL haul_fmod(HAUL_REAL x, HAUL_REAL y) { return fmod(x, y); }
 
-#if CHUNKED
-#define HAUL_VECTOR_BYTES VECTOR_BYTES_CPU
-#else
-#define HAUL_VECTOR_BYTES VECTOR_BYTES_GPU
-#endif
-#if defined(HAUL_KERNEL_DTYPE_f64)
-#define LANES (HAUL_VECTOR_BYTES / 8)
-#else
-#define LANES (HAUL_VECTOR_BYTES / 4)
-#endif
-#if LANES == 16
+#if CHUNKED && !defined(HAUL_KERNEL_DTYPE_f64)
+enum { LANES = VECTOR_BYTES_CPU / 4 };
 typedef float16 V;
 #define VLOAD(p)     vload16(0, p)
 #define VSTORE(p, v) vstore16(v, 0, p)
-#elif LANES == 8
+#elif CHUNKED
+enum { LANES = VECTOR_BYTES_CPU / 8 };
 typedef double8 V;
 #define VLOAD(p)     vload8(0, p)
 #define VSTORE(p, v) vstore8(v, 0, p)
-#elif LANES == 4
+#elif !defined(HAUL_KERNEL_DTYPE_f64)
+enum { LANES = VECTOR_BYTES_GPU / 4 };
 typedef float4 V;
 #define VLOAD(p)     vload4(0, p)
 #define VSTORE(p, v) vstore4(v, 0, p)
 #else
+enum { LANES = VECTOR_BYTES_GPU / 8 };
 typedef double2 V;
 #define VLOAD(p)     vload2(0, p)
 #define VSTORE(p, v) vstore2(v, 0, p)

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/copy_uncached.h"
+#include "base/numbers.h"
 #include "engine/copy.h"
 
 static bool all_dense(const haul_shape *shape, haul_tensor *const *operands, int count, int64_t items)
@@ -150,7 +151,7 @@ static void set_divisor(uint32_t d, uint32_t *factor, int32_t *shift)
 
 void haul__layout_packs(pointwise_params *p, const haul_device *device, haul_dtype dtype, int operands)
 {
-    int64_t pack = POINTWISE_PACK((int64_t)haul__dtype_size(dtype));
+    int64_t pack = smaller(POINTWISE_PACK_BYTES / (int64_t)haul__dtype_size(dtype), POINTWISE_PACK_MOST);
     if (!device->strided || p->items == 0)
         return;
     p->count = p->items;

@@ -9,10 +9,10 @@
 // clang-format off
 /* A function of its own, as longer rows become slower in one with it. */
 #define GROUPS_ENTRY(name, P, args, ...)                                                                               \
-    static inline I64 CAT(NAME(name), groups)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last);                  \
+    static inline I64 CAT(HAUL_NAME(name), groups)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last);                  \
     RARE_FUNC I64 haul_groups_##name(void *const *haul_buffers, const void *haul_params, I64 haul_first, I64 haul_last) \
-    { return CAT(NAME(name), groups)(args, *(const P *)haul_params, haul_first, haul_last); }                          \
-    static inline I64 CAT(NAME(name), groups)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last)
+    { return CAT(HAUL_NAME(name), groups)(args, *(const P *)haul_params, haul_first, haul_last); }                          \
+    static inline I64 CAT(HAUL_NAME(name), groups)(__VA_ARGS__, const P p, I64 haul_first, I64 haul_last)
 #define GROUPS2(name, P, T0, b0, T1, b1) GROUPS_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1), T0 *b0, T1 *b1)
 #define GROUPS3(name, P, T0, b0, T1, b1, T2, b2)                                                                       \
     GROUPS_ENTRY(name, P, BUFFER(0) COMMA BUFFER(1) COMMA BUFFER(2), T0 *b0, T1 *b1, T2 *b2)
