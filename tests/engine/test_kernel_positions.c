@@ -20,7 +20,7 @@
 #define atomicCAS(at, old, value) __sync_val_compare_and_swap(at, old, value)
 static const struct {
     unsigned x;
-} threadIdx __attribute__((unused)); /* of the lanes form */
+} threadIdx __attribute__((unused)), blockDim __attribute__((unused)), gridDim __attribute__((unused));
 static unsigned __float_as_uint(float x)
 {
     unsigned bits;
@@ -30,6 +30,18 @@ static unsigned __float_as_uint(float x)
 static float __uint_as_float(unsigned bits)
 {
     float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static long long __double_as_longlong(double x)
+{
+    long long bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static double __longlong_as_double(long long bits)
+{
+    double x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }

@@ -27,9 +27,9 @@
 #endif
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
 /* Begins to load the cache line at p, for later. */
-#define FETCH_AHEAD(p) __builtin_prefetch(p)
+INLINE void FETCH_AHEAD(const void *at) { __builtin_prefetch(at); }
 /* Reads before it come before reads after it: processors fetch ahead only in order. */
-#define LOADS_IN_ORDER __asm__ volatile("" ::: "memory")
+INLINE void LOADS_IN_ORDER(void) { __asm__ volatile("" ::: "memory"); }
 /* Before a loop of a few turns, whose number the compiler knows: vectors are better than turns one by one. */
 #if defined(__clang__)
 #define BLOCK_LOOP _Pragma("clang loop vectorize(assume_safety) unroll(disable)")
@@ -44,7 +44,7 @@
 
 #define ITEMS_BEGIN    haul_first
 #define ITEMS_END      haul_last
-#define ITEMS_STEP(row) (row)
+INLINE I64 ITEMS_STEP(I64 row) { return row; }
 #define FOR_ITEMS(i)   for (I64 i = haul_first; i < haul_last; i++)
 
 /* QUOTIENT and REMAINDER of integers that are not negative, as positions are. */
@@ -77,7 +77,7 @@
 #endif
 #ifdef HAUL_SMALL /* shorter code, if compilers do not merge the loops */
 #define HAUL_PART(V)       SUM_LANES
-#define EACH_OF_PART(l, V) LOADS_IN_ORDER; EACH_LANE(l, SUM_LANES)
+#define EACH_OF_PART(l, V) LOADS_IN_ORDER(); EACH_LANE(l, SUM_LANES)
 #else
 #ifdef __AVX512F__
 #define HAUL_PART(V)       (64 / (int)sizeof(V))
@@ -176,9 +176,9 @@ static inline U32 F32_BITS(F32 x) { U32 bits; memcpy(&bits, &x, 4); return bits;
 static inline F64 BITS_F64(U64 bits) { F64 x; memcpy(&x, &bits, 8); return x; }
 static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits; }
 /* TAKE_WORD(word, mine): put `mine` into a U32 that is 0; false if it is not, because another thread was faster. */
-#define TAKE_WORD(word, mine) __sync_bool_compare_and_swap(word, 0u, mine)
+INLINE I32 TAKE_WORD(U32 *word, U32 mine) { return __sync_bool_compare_and_swap(word, 0u, mine); }
 
-#define MULHI32(a, b) ((U32)(((U64)(U32)(a) * (U32)(b)) >> 32))
+INLINE U32 MULHI32(U32 a, U32 b) { return (U32)(((U64)a * b) >> 32); }
 #define HAS_F64 1
 
 /* Large results go past the caches in whole lines of 64 bytes, so that memory is not read first: where PAST_CACHES.
@@ -188,7 +188,7 @@ static inline U64 F64_BITS(F64 x) { U64 bits; memcpy(&bits, &x, 8); return bits;
 #define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
 #define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
 #define PUT_LINE(o, q) haul_put_line((char *)(o), (const char *)(q))
-#define BYTES_TO_LINE(o) (-(uintptr_t)(o) & 63)
+INLINE U64 BYTES_TO_LINE(const void *o) { return -(U64)(uintptr_t)o & 63; }
 /* All elements of an array count as read. Compilers load pairs of elements as vectors only where both are. */
 #ifdef __AVX__
 #define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
@@ -217,10 +217,10 @@ static inline void haul_put_line(char *to, const char *from)
 #endif
     }
 }
-#define PUT_LINES_END(nontemporal) do { if (nontemporal) __asm__ volatile("sfence" ::: "memory"); } while (0)
+INLINE void PUT_LINES_END(I32 nontemporal) { if (nontemporal) __asm__ volatile("sfence" ::: "memory"); }
 #else
 static inline void haul_put_line(char *to, const char *from) { memcpy(to, from, 64); }
-#define PUT_LINES_END(nontemporal) (void)0
+INLINE void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
 #endif
 static inline void haul_put_lines(void *to, const void *from, size_t size)
 {
@@ -260,8 +260,6 @@ typedef F32 V __attribute__((vector_size(VECTOR_BYTES_CPU), aligned(4), may_alia
  * as they do in every STORE. The header of these instructions takes longer to read than most kernels take to compile. */
 #if defined(__F16C__) && defined(HAUL_KERNEL_DTYPE_f16)
 #define HALF_BLOCKS 1
-#define WIDEN_BLOCK(to, from, n)  haul_widen_block(to, from, n)
-#define NARROW_BLOCK(to, from, n) haul_narrow_block(to, from, n)
 #if defined(__AVX512F__)
 #define HAUL_HALVES    16
 #define HAUL_WIDEN(x)  __builtin_ia32_vcvtph2ps512_mask(x, (haul_wide_value){0}, (U16)-1, 4) /* 4: the mode of the thread */
@@ -276,12 +274,12 @@ typedef short haul_halves_value __attribute__((vector_size(2 * HAUL_HALVES)));
 typedef F32   haul_wide_value __attribute__((vector_size(4 * HAUL_HALVES)));
 typedef short haul_halves __attribute__((vector_size(2 * HAUL_HALVES), aligned(2), may_alias));
 typedef F32   haul_wide __attribute__((vector_size(4 * HAUL_HALVES), aligned(4), may_alias));
-INLINE void haul_widen_block(F32 *to, const U16 *from, int n)
+INLINE void WIDEN_BLOCK(F32 *to, const U16 *from, int n)
 {
     for (int i = 0; i < n; i += HAUL_HALVES)
         *(haul_wide *)(to + i) = HAUL_WIDEN((haul_halves_value)*(const haul_halves *)(from + i));
 }
-INLINE void haul_narrow_block(U16 *to, const F32 *from, int n)
+INLINE void NARROW_BLOCK(U16 *to, const F32 *from, int n)
 {
     for (int i = 0; i < n; i += HAUL_HALVES)
         *(haul_halves *)(to + i) = HAUL_NARROW((haul_wide_value)*(const haul_wide *)(from + i));

@@ -35,8 +35,8 @@ typedef double             F64;
 #define RARE_FUNC FUNC
 #define HAS_VECTORS 1
 #define VECTOR_LOOP
-#define FETCH_AHEAD(p) (void)0
-#define LOADS_IN_ORDER (void)0
+FUNC void FETCH_AHEAD(const void *at) { (void)at; }
+FUNC void LOADS_IN_ORDER(void) {}
 #define BLOCK_LOOP
 #ifndef CHUNKED
 #define CHUNKED 0
@@ -44,7 +44,7 @@ typedef double             F64;
 
 #define ITEMS_BEGIN     ((I64)blockIdx.x * blockDim.x + threadIdx.x)
 #define ITEMS_END       (p.items)
-#define ITEMS_STEP(row) ((I64)gridDim.x * blockDim.x)
+FUNC I64 ITEMS_STEP(I64 row) { (void)row; return (I64)gridDim.x * blockDim.x; }
 #define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_step = ITEMS_STEP(1); i < p.items; i += haul_step)
 
 /* GPUs divide by 32 bits at most: divisions of 64 bits are calls of a long routine, around which variables are put
@@ -136,12 +136,12 @@ enum { LANES_ARE_THREADS = 1 };
         if (condition) { found = j; break; }                                                                           \
     LANE_TREE(I64, found, HAUL_LEAST)
 
-#define BITS_F32(x)   __uint_as_float((U32)(x))
-#define F32_BITS(x)   __float_as_uint(x)
-#define BITS_F64(x)   __longlong_as_double((I64)(x))
-#define F64_BITS(x)   ((U64)__double_as_longlong(x))
-#define MULHI32(a, b) __umulhi((U32)(a), (U32)(b))
-#define HAS_F64       1
+FUNC F32 BITS_F32(U32 bits) { return __uint_as_float(bits); }
+FUNC U32 F32_BITS(F32 x) { return __float_as_uint(x); }
+FUNC F64 BITS_F64(U64 bits) { return __longlong_as_double((I64)bits); }
+FUNC U64 F64_BITS(F64 x) { return (U64)__double_as_longlong(x); }
+FUNC U32 MULHI32(U32 a, U32 b) { return __umulhi(a, b); }
+#define HAS_F64 1
 
 #ifdef __CUDACC__
 /* The GPU's own conversions of f16. They give the bits of those in common.h, but only one NaN. */
@@ -160,15 +160,15 @@ FUNC U16 F32_TO_F16(F32 x)
 }
 #endif
 
-#define TAKE_WORD(word, mine) (atomicCAS(word, 0u, mine) == 0u)
+FUNC I32 TAKE_WORD(U32 *word, U32 mine) { return atomicCAS(word, 0u, mine) == 0u; }
 
 /* Stores past the caches are left to the device. */
 #define PAST_CACHES 0
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
 #define PUT_LINES(R, o, q, n)           (void)0
 #define PUT_LINE(o, q)                  (void)0
-#define BYTES_TO_LINE(o)                0
-#define PUT_LINES_END(nontemporal)      (void)0
+FUNC U64 BYTES_TO_LINE(const void *o) { (void)o; return 0; }
+FUNC void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
 
 /* Mathematical functions of type A. */
 #if defined(HAUL_KERNEL_DTYPE_f64)

@@ -5,8 +5,6 @@
 #ifdef HAS_F64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 typedef double F64;
-#define BITS_F64(x) as_double((ulong)(x))
-#define F64_BITS(x) as_ulong(x)
 #endif
 typedef uchar  U8;
 typedef ushort U16;
@@ -41,7 +39,7 @@ typedef float  F32;
 #else
 #define VECTOR_LOOP
 #endif
-#define LOADS_IN_ORDER (void)0
+FUNC void LOADS_IN_ORDER(void) {}
 #define BLOCK_LOOP
 #define PACK_LOOP
 #define PACK_REST
@@ -51,12 +49,12 @@ typedef float  F32;
 #define ITEMS_BEGIN     ((I64)get_global_id(0) * HAUL_CHUNK)
 #define HAUL_CHUNK_END  (((I64)get_global_id(0) + 1) * HAUL_CHUNK)
 #define ITEMS_END       (HAUL_CHUNK_END < p.items ? HAUL_CHUNK_END : p.items)
-#define ITEMS_STEP(row) (row)
+FUNC I64 ITEMS_STEP(I64 row) { return row; }
 #define FOR_ITEMS(i)    for (I64 i = ITEMS_BEGIN, haul_end = ITEMS_END; i < haul_end; i++)
 #else
 #define ITEMS_BEGIN     ((I64)get_global_id(0))
 #define ITEMS_END       (p.items)
-#define ITEMS_STEP(row) ((I64)get_global_size(0))
+FUNC I64 ITEMS_STEP(I64 row) { (void)row; return (I64)get_global_size(0); }
 #define FOR_ITEMS(i)    for (I64 i = get_global_id(0); i < p.items; i += get_global_size(0))
 #endif
 
@@ -146,11 +144,15 @@ enum { LANES_ARE_THREADS = 0 };
     for (int haul_k = 0; haul_k < PACK; haul_k++) ((TO S *)(to))[haul_k] = ((FROM const S *)(from))[haul_k]
 #endif
 
-#define BITS_F32(x)   as_float((uint)(x))
-#define F32_BITS(x)   as_uint(x)
-#define MULHI32(a, b) mul_hi((U32)(a), (U32)(b))
+FUNC F32 BITS_F32(U32 bits) { return as_float(bits); }
+FUNC U32 F32_BITS(F32 x) { return as_uint(x); }
+#ifdef HAS_F64
+FUNC F64 BITS_F64(U64 bits) { return as_double(bits); }
+FUNC U64 F64_BITS(F64 x) { return as_ulong(x); }
+#endif
+FUNC U32 MULHI32(U32 a, U32 b) { return mul_hi(a, b); }
 
-#define TAKE_WORD(word, mine) (atomic_cmpxchg(word, 0u, mine) == 0u)
+FUNC I32 TAKE_WORD(GLOBAL U32 *word, U32 mine) { return atomic_cmpxchg(word, 0u, mine) == 0u; }
 
 /* Stores past the caches and fetches ahead, on x86 processors whose driver uses clang and generates code for the
  * processor directly. Private and global memory share one address space there, so pointers to one can be cast to the
@@ -163,7 +165,7 @@ enum { LANES_ARE_THREADS = 0 };
 #endif
 #endif
 #if HAUL_X86
-#define FETCH_AHEAD(p) __builtin_prefetch((const void *)(U64)(p))
+FUNC void FETCH_AHEAD(GLOBAL const void *at) { __builtin_prefetch((const void *)(U64)at); }
 /* Blocks are stored from memory: clang keeps no array in registers whose address becomes a number. */
 #define BLOCK_OF(R, S) 256
 #define PAST_CACHES (p.nontemporal)
@@ -172,8 +174,8 @@ enum { LANES_ARE_THREADS = 0 };
     GLOBAL R *q = (nontemporal) ? (GLOBAL R *)(U64)haul_lines : (o);
 #define PUT_LINES(R, o, q, n) haul_put_lines((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q), (U64)(n) * sizeof(R))
 #define PUT_LINE(o, q)        haul_put_line((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q))
-#define PUT_LINES_END(nontemporal) do { if (nontemporal) __builtin_ia32_sfence(); } while (0)
-#define BYTES_TO_LINE(o)      (-(U64)(o) & 63)
+FUNC void PUT_LINES_END(I32 nontemporal) { if (nontemporal) __builtin_ia32_sfence(); }
+FUNC U64 BYTES_TO_LINE(GLOBAL const void *o) { return -(U64)o & 63; }
 #define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
 typedef uint16 haul_line __attribute__((aligned(1)));
 FUNC void haul_put_line(GLOBAL U8 *to, GLOBAL const U8 *from)
@@ -189,13 +191,13 @@ FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
     for (U64 k = last; k < size; k++) to[k] = from[k];
 }
 #else
-#define FETCH_AHEAD(p) (void)0
+FUNC void FETCH_AHEAD(GLOBAL const void *at) { (void)at; }
 #define PAST_CACHES 0
 #define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
 #define PUT_LINES(R, o, q, n)           (void)0
 #define PUT_LINE(o, q)                  (void)0
-#define PUT_LINES_END(nontemporal)      (void)0
-#define BYTES_TO_LINE(o)                0
+FUNC void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
+FUNC U64 BYTES_TO_LINE(GLOBAL const void *o) { (void)o; return 0; }
 #define COUNTS_AS_READ(array)           (void)(array)
 #endif
 

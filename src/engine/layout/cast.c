@@ -114,7 +114,7 @@ FUNC void copy_apart(GLOBAL T *o, GLOBAL const T *v, I64 to_step, I64 step, I64 
 {
     for (I64 j = 0; j < row; j++) {
         o[j * to_step] = v[j * step];
-        LOADS_IN_ORDER;
+        LOADS_IN_ORDER();
     }
 }
 /* Every second element, in whole lines past the caches. */

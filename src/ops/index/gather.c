@@ -59,7 +59,7 @@ KERNEL4(gather, gather_params, T, y, const T, x, const I64, index, U32, fault)
         } else {
             for (I64 j = 0; j < row; j++, v += step) {
                 to[j] = v[which[j] * along];
-                LOADS_IN_ORDER;
+                LOADS_IN_ORDER();
             }
         }
         i += ITEMS_STEP(row);
