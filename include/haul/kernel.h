@@ -48,6 +48,8 @@
 #define F32_TO_F16       HAUL__FORM(F32_TO_F16)
 #define BF16_TO_F32      HAUL__FORM(BF16_TO_F32)
 #define F32_TO_BF16      HAUL__FORM(F32_TO_BF16)
+#define SCALAR           HAUL__FORM(SCALAR)
+#define NARROW           HAUL__FORM(NARROW)
 #define M_MAX            HAUL__FORM(M_MAX)
 #define M_MIN            HAUL__FORM(M_MIN)
 #define M_SIGN           HAUL__FORM(M_SIGN)
@@ -164,10 +166,8 @@
 #undef IS_FLOAT
 #undef A_IS_F32
 #undef LIT
-#undef SCALAR
 #undef LOAD
 #undef STORE
-#undef NARROW
 #define HAUL__FORM(name)      haul__f64_##name
 #define M1(function)          function
 #define HAUL_KERNEL_DTYPE_f64 1

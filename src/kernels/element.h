@@ -40,17 +40,15 @@ typedef F32 A;
 typedef F32 ACC;
 #define LIT(x)       x##f
 #define IS_FLOAT     1
-#define SCALAR(bits) BITS_F32((U32)(bits))
 #if defined(HAUL_KERNEL_DTYPE_f16)
-#define T_TO_F32(h) F16_TO_F32(h)
-#define F32_TO_T(x) F32_TO_F16(x)
+INLINE F32 T_TO_F32(T h) { return F16_TO_F32(h); }
+INLINE T F32_TO_T(F32 x) { return F32_TO_F16(x); }
 #else
-#define T_TO_F32(h) BF16_TO_F32(h)
-#define F32_TO_T(x) F32_TO_BF16(x)
+INLINE F32 T_TO_F32(T h) { return BF16_TO_F32(h); }
+INLINE T F32_TO_T(F32 x) { return F32_TO_BF16(x); }
 #endif
 #define LOAD(p, i)     T_TO_F32((p)[i])
 #define STORE(p, i, v) ((p)[i] = F32_TO_T((F32)(v)))
-#define NARROW(x)      T_TO_F32(F32_TO_T(x))
 #elif defined(HAUL_KERNEL_DTYPE_f32)
 #define A_IS_F32 1
 typedef F32 T;
@@ -58,18 +56,15 @@ typedef F32 A;
 typedef F32 ACC;
 #define LIT(x)       x##f
 #define IS_FLOAT     1
-#define SCALAR(bits) BITS_F32((U32)(bits))
 #elif defined(HAUL_KERNEL_DTYPE_f64)
 typedef F64 T;
 typedef F64 A;
 typedef F64 ACC;
 #define LIT(x)       x
 #define IS_FLOAT     1
-#define SCALAR(bits) BITS_F64(bits)
 #else
 #define LIT(x)       ((A)(x))
 #define IS_FLOAT     0
-#define SCALAR(bits) ((A)(I64)(bits))
 #if defined(HAUL_KERNEL_DTYPE_bool)
 typedef U8  T;
 typedef I32 A;
@@ -107,8 +102,20 @@ typedef I64 ACC;
 #endif
 #ifndef LOAD
 #define LOAD(p, i) ((A)(p)[i])
-#define NARROW(x)  (x)
 #endif
 #ifndef STORE
 #define STORE(p, i, v) ((p)[i] = (T)(v))
+#endif
+/* The number whose bits a parameter has. */
+#if A_IS_F32
+INLINE A SCALAR(U64 bits) { return BITS_F32((U32)bits); }
+#elif IS_FLOAT
+INLINE A SCALAR(U64 bits) { return BITS_F64(bits); }
+#else
+INLINE A SCALAR(U64 bits) { return (A)(I64)bits; }
+#endif
+#if IS_HALF
+INLINE A NARROW(A x) { return T_TO_F32(F32_TO_T(x)); }
+#else
+INLINE A NARROW(A x) { return x; }
 #endif

@@ -48,8 +48,8 @@ INLINE I64 ITEMS_STEP(I64 row) { return row; }
 #define FOR_ITEMS(i)   for (I64 i = haul_first; i < haul_last; i++)
 
 /* QUOTIENT and REMAINDER of integers that are not negative, as positions are. */
-#define QUOTIENT(a, b)  ((a) / (b))
-#define REMAINDER(a, b) ((a) % (b))
+INLINE I64 QUOTIENT(I64 a, I64 b) { return a / b; }
+INLINE I64 REMAINDER(I64 a, I64 b) { return a % b; }
 
 /* Kernels of the lanes form: an item is worked on in SUM_LANES lanes, here all by one thread, on CUDA each by a thread
  * of its own. FOR_ROWS(i) is their FOR_ITEMS, and makes a kernel one of them. LANE_VALUES(V, s) declares a value of

@@ -58,8 +58,8 @@ FUNC I64 ITEMS_STEP(I64 row) { (void)row; return (I64)get_global_size(0); }
 #define FOR_ITEMS(i)    for (I64 i = get_global_id(0); i < p.items; i += get_global_size(0))
 #endif
 
-#define QUOTIENT(a, b)  ((a) / (b))
-#define REMAINDER(a, b) ((a) % (b))
+FUNC I64 QUOTIENT(I64 a, I64 b) { return a / b; }
+FUNC I64 REMAINDER(I64 a, I64 b) { return a % b; }
 
 /* The lanes form: one work item does all lanes. Mesa unrolls every loop of up to 32 turns, and then needs minutes for a
  * kernel with several, so there it does not know the number: grids have one dimension. */
