@@ -7,7 +7,8 @@
 
 #include "embed.h"
 
-/* What the macros of rows mean. In the text %1 is the name, %2 the formula and %3 the last arguments of pointwise1. */
+/* What the macros of rows mean. In the text %1 is the name, %2 the formula and %3 the last arguments of pointwise1, %4
+ * the last one of pointwise2. */
 static const struct form {
     const char *macro;
     const char *dtypes; /* NULL: the second argument */
@@ -18,10 +19,11 @@ static const struct form {
     {"HAUL_UNARY2", NULL, "EXPAND(pointwise1, %1, T, STORE, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_UNARY_TO_BOOL", NULL, "EXPAND(pointwise1, %1, U8, PUT_BOOL, T, A, LOAD, x, %2, %3)\n"},
     {"HAUL_BINARY", NULL,
-     "EXPAND(pointwise2, %1, T, STORE, %2)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2, %3)\n"},
-    {"HAUL_INTERNAL", NULL, "EXPAND(pointwise2, %1, T, STORE, %2)\n"},
+     "EXPAND(pointwise2, %1, T, STORE, %2, %4)\nEXPAND(pointwise1, %1_scalar, T, STORE, T, A, LOAD, a, %2, %3)\n"},
+    {"HAUL_INTERNAL", NULL, "EXPAND(pointwise2, %1, T, STORE, %2, %4)\n"},
     {"HAUL_COMPARE", "ANY",
-     "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2, %3)\n"},
+     "EXPAND(pointwise2, %1, U8, PUT_BOOL, %2, %4)\nEXPAND(pointwise1, %1_scalar, U8, PUT_BOOL, T, A, LOAD, a, %2, "
+     "%3)\n"},
 };
 
 /* The dtypes of a row as a condition. */
@@ -111,7 +113,7 @@ static bool is_lean(span name)
     return false;
 }
 
-/* The last arguments of pointwise1: what is far, and the formula elsewhere. */
+/* The last arguments of pointwise1: what is far, the formula elsewhere, and whether the row takes blocks. */
 static void append_rest(buffer *text, span name, span formula)
 {
     span is_far = {"NEVER", strlen("NEVER")};
@@ -120,7 +122,7 @@ static void append_rest(buffer *text, span name, span formula)
             is_far = near_forms.all[i].is_far;
             formula = near_forms.all[i].formula;
         }
-    appendf(text, "%.*s, %.*s", (int)is_far.size, is_far.at, (int)formula.size, formula.at);
+    appendf(text, "%.*s, %.*s, %d", (int)is_far.size, is_far.at, (int)formula.size, formula.at, !is_lean(name));
 }
 
 static void append_row(buffer *text, const char *form, span name, span formula)
@@ -130,6 +132,8 @@ static void append_row(buffer *text, const char *form, span name, span formula)
             append(text, form, 1);
         else if (*++form == '3')
             append_rest(text, name, formula);
+        else if (*form == '4')
+            append(text, is_lean(name) ? "0" : "1", 1);
         else
             append(text, *form == '1' ? name.at : formula.at, *form == '1' ? name.size : formula.size);
     }
@@ -157,12 +161,8 @@ static void take_row(unit_list *list, const char *path, long number, const struc
     u->group = group_of(name);
     if (condition)
         append(&u->text, condition, strlen(condition));
-    if (is_lean(name))
-        appendf(&u->text, "#pragma push_macro(\"IN_BLOCKS\")\n#undef IN_BLOCKS\n#define IN_BLOCKS(R, S, o, row) 0\n");
     appendf(&u->text, "#line %ld \"%s\"\n", number, path);
     append_row(&u->text, form->text, name, formula);
-    if (is_lean(name))
-        appendf(&u->text, "#pragma pop_macro(\"IN_BLOCKS\")\n");
     if (condition)
         append(&u->text, "#endif\n", 7);
 }

@@ -11,4 +11,4 @@ typedef struct haul_kernel_params {
 #define SIZE(k)       (p.sizes[k])
 #define NUMBER(k)     SCALAR(p.numbers[k])
 #define GIVEN(buffer) (p.at[haul_at_##buffer] >= 0)
-#define HAUL_AT(k)    (p.at[k] < 0 ? 0 : p.at[k])
+INLINE I64 HAUL_AT(I64 at) { return at < 0 ? 0 : at; } /* the offset of a buffer that may be absent */

@@ -27,10 +27,23 @@ enum { POINTWISE_PACK_BYTES = 16, POINTWISE_PACK_MOST = 8 };
 
 #ifdef HAUL_KERNEL
 /* How results are stored: by STORE if they have the operands' dtype, by PUT_BOOL if they are bools, by RAW_STORE as they
- * are; and how operands are read: by LOAD, or by RAW_LOAD as they are. */
-#define PUT_BOOL(q, i, v)  ((q)[i] = (U8)((v) ? 1 : 0))
-#define RAW_STORE(q, i, v) ((q)[i] = (v))
-#define RAW_LOAD(q, i)     ((q)[i])
+ * are; and how operands are read: by LOAD, or by RAW_LOAD as they are. PUT_at stores VALUE as element J of TO, and
+ * READ_at declares X, element J of FROM. */
+TEMPLATE(STORE_at, TO, J, VALUE)
+                STORE(TO, J, VALUE);
+END_TEMPLATE
+TEMPLATE(PUT_BOOL_at, TO, J, VALUE)
+                (TO)[J] = (U8)((VALUE) ? 1 : 0);
+END_TEMPLATE
+TEMPLATE(RAW_STORE_at, TO, J, VALUE)
+                (TO)[J] = VALUE;
+END_TEMPLATE
+TEMPLATE(LOAD_at, V, X, FROM, J)
+                const V X = LOAD(FROM, J);
+END_TEMPLATE
+TEMPLATE(RAW_LOAD_at, V, X, FROM, J)
+                const V X = (FROM)[J];
+END_TEMPLATE
 
 #if CHUNKED
 /* The elements from i on of which `left` are to be done: how many of them are in one innermost row, and where the first
@@ -51,20 +64,17 @@ INLINE I64 pointwise_row(const pointwise_params *p, I64 i, I64 left, int operand
     return M_MIN_OF(row, left);
 }
 
-/* Dense rows are worked on in blocks of BLOCK_OF elements where the result goes past the caches, in whole lines straight
+/* Dense rows are worked on in blocks where the result goes past the caches, in whole lines straight
  * from registers, and where HALF_BLOCKS are converted at once. READ_block declares W for the block of N at FROM, and
- * READ_OF is an element of it; PUT_block declares Y for results, PUT_TO puts one there, PUT_end stores them at TO. READ is
- * LOAD or RAW_LOAD, PUT is STORE, PUT_BOOL or RAW_STORE. */
-#ifndef BLOCK_OF
-#define BLOCK_OF(R, S) (sizeof(R) == sizeof(S) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64)
-#endif
+ * READ_of declares X, an element of it; PUT_block declares Y for results, PUT_to puts one there, PUT_end stores them at TO.
+ * READ is LOAD or RAW_LOAD, PUT is STORE, PUT_BOOL or RAW_STORE. */
 #ifndef HALF_BLOCKS
 #define HALF_BLOCKS 0
 #endif
 #if defined(HAUL_SMALL) && !A_IS_F32 /* shorter code */
-#define BLOCKS_PAST_CACHES 0
+enum { BLOCKS_HAVE_LINES = 0 };
 #else
-#define BLOCKS_PAST_CACHES PAST_CACHES
+enum { BLOCKS_HAVE_LINES = HAS_LINES };
 #endif
 TEMPLATE(RAW_LOAD_block, S, N, W, FROM)
                 GLOBAL const S *W = FROM;
@@ -73,7 +83,7 @@ TEMPLATE(RAW_STORE_block, R, N, Y)
                 R Y[N];
 END_TEMPLATE
 TEMPLATE(RAW_STORE_end, R, N, TO, Y)
-                if (!HALF_BLOCKS || PAST_CACHES) for (int l = 0; l < N; l += 64 / (int)sizeof(R)) PUT_LINE((TO) + l, Y + l);
+                if (!HALF_BLOCKS || (HAS_LINES && p.nontemporal)) for (int l = 0; l < N; l += 64 / (int)sizeof(R)) PUT_LINE((TO) + l, Y + l);
                 else BLOCK_LOOP for (int l = 0; l < N; l++) (TO)[l] = Y[l];
 END_TEMPLATE
 TEMPLATE(LOAD_block, S, N, W, FROM)
@@ -106,22 +116,34 @@ END_TEMPLATE
 TEMPLATE(PUT_BOOL_end, R, N, TO, Y)
                 EXPAND(RAW_STORE_end, R, N, TO, Y)
 END_TEMPLATE
+TEMPLATE(LOAD_of, V, X, W, J)
 #if HALF_BLOCKS
-#define LOAD_OF(w, j)     ((w)[j])
-#define STORE_TO(y, j, v) ((y)[j] = (F32)(v))
+                    const V X = (W)[J];
 #else
-#define LOAD_OF           LOAD
-#define STORE_TO          STORE
+                    EXPAND(LOAD_at, V, X, W, J)
 #endif
-#define PUT_BOOL_TO       PUT_BOOL
-#define RAW_LOAD_OF       RAW_LOAD
-#define RAW_STORE_TO      RAW_STORE
+END_TEMPLATE
+TEMPLATE(RAW_LOAD_of, V, X, W, J)
+                    EXPAND(RAW_LOAD_at, V, X, W, J)
+END_TEMPLATE
+TEMPLATE(STORE_to, Y, J, VALUE)
+#if HALF_BLOCKS
+                    (Y)[J] = (F32)(VALUE);
+#else
+                    EXPAND(STORE_at, Y, J, VALUE)
+#endif
+END_TEMPLATE
+TEMPLATE(PUT_BOOL_to, Y, J, VALUE)
+                    EXPAND(PUT_BOOL_at, Y, J, VALUE)
+END_TEMPLATE
+TEMPLATE(RAW_STORE_to, Y, J, VALUE)
+                    EXPAND(RAW_STORE_at, Y, J, VALUE)
+END_TEMPLATE
 /* True if a dense row begins with blocks. Past the caches they begin at a line, which is `before` bytes away. */
 INLINE U32 pointwise_in_blocks(I64 row, int block, I32 past_caches, U64 before)
 {
     return row >= block && (past_caches ? before == 0 : HALF_BLOCKS);
 }
-#define IN_BLOCKS(R, S, o, row) pointwise_in_blocks(row, BLOCK_OF(R, S), BLOCKS_PAST_CACHES, BYTES_TO_LINE(o))
 /* How many elements of it are worked on alike: those before a line, or those of whole blocks. */
 INLINE I64 pointwise_part(I64 row, I64 before, int block)
 {
@@ -182,9 +204,10 @@ END_TEMPLATE
 #endif
 
 /* FORMULA is one of X, an element of type S that READ turns into a V, and of the scalars: s0, which is also b, and s1.
- * NEAR is the same for an X for which IS_FAR does not hold. It vectorises, and is used where no element of a run is far. */
+ * NEAR is the same for an X for which IS_FAR does not hold. It vectorises, and is used where no element of a run is far. Without BLOCKS,
+ * dense rows are not taken in blocks: half the code. */
 INLINE I32 NEVER(A x) { (void)x; return 0; }
-TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR, BLOCKS)
 KERNEL2(NAME, pointwise_params, R, out, const S, in0)
 {
     const int last = p.ndim - 1;
@@ -192,6 +215,7 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
     const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last];
     (void)s0, (void)s1, (void)b;
 #if CHUNKED
+    enum { block = FIXED_BLOCK ? FIXED_BLOCK : sizeof(R) == sizeof(S) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64 };
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
         GLOBAL R *o = out + at[0];
@@ -199,32 +223,35 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
         U32 far = t0 != 1 || t1 != 1;
         row = IS_FAR(LIT(-1e9)) ? least(row, LINES_RUN) : row;
         if (IS_FAR(LIT(-1e9)) && !far)
-            VECTOR_LOOP for (I64 j = 0; j < row; j++) far |= IS_FAR(READ(v, j));
-        const U32 blocks = !far && IN_BLOCKS(R, S, o, row);
-        row = far ? row : pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? BLOCK_OF(R, S) : 1);
+            VECTOR_LOOP for (I64 j = 0; j < row; j++) {
+                EXPAND(READ##_at, V, X, v, j)
+                far |= IS_FAR(X);
+            }
+        const U32 blocks = !far && BLOCKS && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
+        row = far ? row : pointwise_part(row, BLOCKS_HAVE_LINES && p.nontemporal ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? block : 1);
         if (blocks)
-            for (I64 k = 0; k < row; k += BLOCK_OF(R, S)) {
-                EXPAND(READ##_block, S, BLOCK_OF(R, S), w, v + k)
-                EXPAND(PUT##_block, R, BLOCK_OF(R, S), y)
-                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, S); j++) {
-                    const V X = READ##_OF(w, j);
-                    PUT##_TO(y, j, NEAR);
+            for (I64 k = 0; k < row; k += block) {
+                EXPAND(READ##_block, S, block, w, v + k)
+                EXPAND(PUT##_block, R, block, y)
+                BLOCK_LOOP for (int j = 0; j < block; j++) {
+                    EXPAND(READ##_of, V, X, w, j)
+                    EXPAND(PUT##_to, y, j, NEAR)
                 }
-                EXPAND(PUT##_end, R, BLOCK_OF(R, S), o + k, y)
+                EXPAND(PUT##_end, R, block, o + k, y)
             }
         else if (!far)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
-                const V X = READ(v, j);
-                PUT(o, j, NEAR);
+                EXPAND(READ##_at, V, X, v, j)
+                EXPAND(PUT##_at, o, j, NEAR)
             }
         else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
-                const V X = READ(v, j * t1);
-                PUT(o, j * t0, FORMULA);
+                EXPAND(READ##_at, V, X, v, j * t1)
+                EXPAND(PUT##_at, o, j * t0, FORMULA)
             }
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(PAST_CACHES);
+    PUT_LINES_END(HAS_LINES && p.nontemporal);
 #else
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[2];
@@ -235,14 +262,14 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
             pack_##R y;
             EXPAND(pack_load, S, w, v, t1)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
-                const V X = READ(w.of, j);
-                PUT(y.of, j, FORMULA);
+                EXPAND(READ##_at, V, X, w.of, j)
+                EXPAND(PUT##_at, y.of, j, FORMULA)
             }
             EXPAND(pack_store, R, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
-                const V X = READ(v, j * t1);
-                PUT(o, j * t0, FORMULA);
+                EXPAND(READ##_at, V, X, v, j * t1)
+                EXPAND(PUT##_at, o, j * t0, FORMULA)
             }
         }
     }
@@ -251,7 +278,7 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
 END_TEMPLATE
 
 /* FORMULA is one of the elements a and b, and of the scalars s0 and s1. */
-TEMPLATE(pointwise2, NAME, R, PUT, FORMULA)
+TEMPLATE(pointwise2, NAME, R, PUT, FORMULA, BLOCKS)
 KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
 {
     const int last = p.ndim - 1;
@@ -259,53 +286,55 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
     const I64 t0 = p.strides[0].of[last], t1 = p.strides[1].of[last], t2 = p.strides[2].of[last];
     (void)s0, (void)s1;
 #if CHUNKED
+    enum { block = FIXED_BLOCK ? FIXED_BLOCK : sizeof(R) == sizeof(T) && sizeof(R) >= 4 ? 64 / (int)sizeof(R) : 64 };
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END;) {
         I64 at[3], row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
-        const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = dense && IN_BLOCKS(R, T, o, row);
-        row = dense ? pointwise_part(row, BLOCKS_PAST_CACHES ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? BLOCK_OF(R, T) : 1) : row;
+        const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = dense && BLOCKS && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
+        row = dense ? pointwise_part(row, BLOCKS_HAVE_LINES && p.nontemporal ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? block : 1) : row;
         if (blocks && t2 == 1)
-            for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
-                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w0, v0 + k)
-                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w1, v1 + k)
-                EXPAND(PUT##_block, R, BLOCK_OF(R, T), y)
-                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
-                    const A a = LOAD_OF(w0, j), b = LOAD_OF(w1, j);
-                    PUT##_TO(y, j, FORMULA);
+            for (I64 k = 0; k < row; k += block) {
+                EXPAND(LOAD_block, T, block, w0, v0 + k)
+                EXPAND(LOAD_block, T, block, w1, v1 + k)
+                EXPAND(PUT##_block, R, block, y)
+                BLOCK_LOOP for (int j = 0; j < block; j++) {
+                    EXPAND(LOAD_of, A, a, w0, j)
+                    EXPAND(LOAD_of, A, b, w1, j)
+                    EXPAND(PUT##_to, y, j, FORMULA)
                 }
-                EXPAND(PUT##_end, R, BLOCK_OF(R, T), o + k, y)
+                EXPAND(PUT##_end, R, block, o + k, y)
             }
         else if (blocks) {
             const A b = LOAD(v1, 0);
-            for (I64 k = 0; k < row; k += BLOCK_OF(R, T)) {
-                EXPAND(LOAD_block, T, BLOCK_OF(R, T), w0, v0 + k)
-                EXPAND(PUT##_block, R, BLOCK_OF(R, T), y)
-                BLOCK_LOOP for (int j = 0; j < BLOCK_OF(R, T); j++) {
-                    const A a = LOAD_OF(w0, j);
-                    PUT##_TO(y, j, FORMULA);
+            for (I64 k = 0; k < row; k += block) {
+                EXPAND(LOAD_block, T, block, w0, v0 + k)
+                EXPAND(PUT##_block, R, block, y)
+                BLOCK_LOOP for (int j = 0; j < block; j++) {
+                    EXPAND(LOAD_of, A, a, w0, j)
+                    EXPAND(PUT##_to, y, j, FORMULA)
                 }
-                EXPAND(PUT##_end, R, BLOCK_OF(R, T), o + k, y)
+                EXPAND(PUT##_end, R, block, o + k, y)
             }
         } else if (dense && t2 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j), b = LOAD(v1, j);
-                PUT(o, j, FORMULA);
+                EXPAND(PUT##_at, o, j, FORMULA)
             }
         else if (dense) {
             const A b = LOAD(v1, 0);
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j);
-                PUT(o, j, FORMULA);
+                EXPAND(PUT##_at, o, j, FORMULA)
             }
         } else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
-                PUT(o, j * t0, FORMULA);
+                EXPAND(PUT##_at, o, j * t0, FORMULA)
             }
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(PAST_CACHES);
+    PUT_LINES_END(HAS_LINES && p.nontemporal);
 #else
     for (I64 i = ITEMS_BEGIN; i < ITEMS_END; i += ITEMS_STEP(1)) {
         I64 at[3];
@@ -318,13 +347,13 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
             EXPAND(pack_load, T, w1, v1, t2)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
                 const A a = LOAD(w0.of, j), b = LOAD(w1.of, j);
-                PUT(y.of, j, FORMULA);
+                EXPAND(PUT##_at, y.of, j, FORMULA)
             }
             EXPAND(pack_store, R, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
                 const A a = LOAD(v0, j * t1), b = LOAD(v1, j * t2);
-                PUT(o, j * t0, FORMULA);
+                EXPAND(PUT##_at, o, j * t0, FORMULA)
             }
         }
     }

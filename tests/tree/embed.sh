@@ -72,10 +72,10 @@ refused 'ops/i.c:4: src/ops/shared.h: No such file' ops/i.c
 
 # The list of kernels, those of rows and templates among them, with dtypes, form and number of buffers.
 cat >kernels/pointwise.h <<'END'
-TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR)
+TEMPLATE(pointwise1, NAME, R, PUT, S, V, READ, X, FORMULA, IS_FAR, NEAR, BLOCKS)
 KERNEL2(NAME, P, R, out, const S, in) { X FORMULA }
 END_TEMPLATE
-TEMPLATE(pointwise2, NAME, R, PUT, FORMULA)
+TEMPLATE(pointwise2, NAME, R, PUT, FORMULA, BLOCKS)
 KERNEL3(NAME, P, R, out, const T, a, const T, b) { FORMULA }
 END_TEMPLATE
 END

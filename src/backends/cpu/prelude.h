@@ -26,7 +26,7 @@
 #define HAS_VECTORS 0
 #endif
 #define VECTOR_LOOP HAUL_VECTOR_LOOP
-/* Begins to load the cache line at p, for later. */
+/* Begins to load a cache line, for later. */
 INLINE void FETCH_AHEAD(const void *at) { __builtin_prefetch(at); }
 /* Reads before it come before reads after it: processors fetch ahead only in order. */
 INLINE void LOADS_IN_ORDER(void) { __asm__ volatile("" ::: "memory"); }
@@ -181,19 +181,18 @@ INLINE I32 TAKE_WORD(U32 *word, U32 mine) { return __sync_bool_compare_and_swap(
 INLINE U32 MULHI32(U32 a, U32 b) { return (U32)(((U64)a * b) >> 32); }
 #define HAS_F64 1
 
-/* Large results go past the caches in whole lines of 64 bytes, so that memory is not read first: where PAST_CACHES.
- * LINES_FOR(R, q, o, nontemporal) declares q for up to LINES_RUN elements of o: o, or memory for PUT_LINES(R, o, q, n) to
- * store. PUT_LINE(o, q) stores a line; BYTES_TO_LINE(o) are before the next. PUT_LINES_END comes before other threads. */
-#define PAST_CACHES (p.nontemporal)
-#define LINES_FOR(R, q, o, nontemporal) R haul_lines[LINES_RUN]; R *q = (nontemporal) ? haul_lines : (o);
-#define PUT_LINES(R, o, q, n) haul_put_lines(o, q, (size_t)(n) * sizeof(R))
-#define PUT_LINE(o, q) haul_put_line((char *)(o), (const char *)(q))
+/* Large results go past the caches in whole lines of 64 bytes, so that memory is not read first: where HAS_LINES.
+ * PUT_LINE(o, line) stores a line, PUT_LINES(o, from, bytes) many bytes. LINES_IN(memory) is where a kernel collects up to
+ * LINES_RUN elements for PUT_LINES. BYTES_TO_LINE(o) are before the next line. PUT_LINES_END comes before other threads.
+ * FIXED_BLOCK: the elements of a block of a dense row, or 0 where a block of large ones is a line. */
+enum { HAS_LINES = 1, FIXED_BLOCK = 0 };
+INLINE void *LINES_IN(void *memory) { return memory; }
 INLINE U64 BYTES_TO_LINE(const void *o) { return -(U64)(uintptr_t)o & 63; }
-/* All elements of an array count as read. Compilers load pairs of elements as vectors only where both are. */
+/* All elements of a line count as read. Compilers load pairs of elements as vectors only where both are. */
 #ifdef __AVX__
-#define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
+INLINE void COUNTS_AS_READ(const void *line) { __asm__("" : : "m"(*(const char(*)[64])line)); }
 #else
-#define COUNTS_AS_READ(array) (void)(array)
+INLINE void COUNTS_AS_READ(const void *line) { (void)line; }
 #endif
 #if defined(__x86_64__)
 #if defined(__AVX512F__)
@@ -203,8 +202,10 @@ typedef U8 haul_piece __attribute__((vector_size(32), may_alias));
 #else
 typedef U8 haul_piece __attribute__((vector_size(16), may_alias));
 #endif
-static inline void haul_put_line(char *to, const char *from)
+static inline void PUT_LINE(void *o, const void *line)
 {
+    char *to = o;
+    const char *from = line;
     for (size_t k = 0; k < 64; k += sizeof(haul_piece)) {
         haul_piece v;
         memcpy(&v, from + k, sizeof v);
@@ -219,12 +220,12 @@ static inline void haul_put_line(char *to, const char *from)
 }
 INLINE void PUT_LINES_END(I32 nontemporal) { if (nontemporal) __asm__ volatile("sfence" ::: "memory"); }
 #else
-static inline void haul_put_line(char *to, const char *from) { memcpy(to, from, 64); }
+static inline void PUT_LINE(void *o, const void *line) { memcpy(o, line, 64); }
 INLINE void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
 #endif
-static inline void haul_put_lines(void *to, const void *from, size_t size)
+static inline void PUT_LINES(void *to, const void *from, U64 size)
 {
-    const size_t head = (size_t)(-(uintptr_t)to & 63), whole = size < head + 64 ? 0 : (size - head) / 64 * 64;
+    const U64 head = BYTES_TO_LINE(to), whole = size < head + 64 ? 0 : (size - head) / 64 * 64;
     char *t = to;
     const char *f = from;
     if (!whole) {
@@ -232,7 +233,7 @@ static inline void haul_put_lines(void *to, const void *from, size_t size)
         return;
     }
     memcpy(t, f, head);
-    for (size_t i = head; i < head + whole; i += 64) haul_put_line(t + i, f + i);
+    for (U64 i = head; i < head + whole; i += 64) PUT_LINE(t + i, f + i);
     memcpy(t + head + whole, f + head + whole, size - head - whole);
 }
 

@@ -95,8 +95,7 @@ FUNC I64 REMAINDER(I64 a, I64 b) { return a - QUOTIENT(a, b) * b; }
 #define BLOCK_BARRIER __syncthreads()
 
 /* Kernels with a text of their own in the folder text. */
-#define OWN_GEMM_TILE
-#define OWN_TRANSPOSE
+#define OWN_TILES
 
 /* A row a warp, a lane a thread. Blocks are whole warps, so all lanes of a warp come to the same words. */
 typedef char haul_a_lane_is_a_thread[SUM_LANES == 32 ? 1 : -1]; /* of a warp */
@@ -163,10 +162,11 @@ FUNC U16 F32_TO_F16(F32 x)
 FUNC I32 TAKE_WORD(U32 *word, U32 mine) { return atomicCAS(word, 0u, mine) == 0u; }
 
 /* Stores past the caches are left to the device. */
-#define PAST_CACHES 0
-#define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           (void)0
-#define PUT_LINE(o, q)                  (void)0
+enum { HAS_LINES = 0, FIXED_BLOCK = 0 };
+FUNC void *LINES_IN(void *memory) { (void)memory; return 0; }
+FUNC void PUT_LINES(void *o, const void *q, U64 size) { (void)o, (void)q, (void)size; }
+FUNC void PUT_LINE(void *o, const void *line) { (void)o, (void)line; }
+FUNC void COUNTS_AS_READ(const void *line) { (void)line; }
 FUNC U64 BYTES_TO_LINE(const void *o) { (void)o; return 0; }
 FUNC void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
 

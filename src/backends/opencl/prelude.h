@@ -167,24 +167,22 @@ FUNC I32 TAKE_WORD(GLOBAL U32 *word, U32 mine) { return atomic_cmpxchg(word, 0u,
 #if HAUL_X86
 FUNC void FETCH_AHEAD(GLOBAL const void *at) { __builtin_prefetch((const void *)(U64)at); }
 /* Blocks are stored from memory: clang keeps no array in registers whose address becomes a number. */
-#define BLOCK_OF(R, S) 256
-#define PAST_CACHES (p.nontemporal)
-#define LINES_FOR(R, q, o, nontemporal)                                                                                \
-    PRIVATE R haul_lines[LINES_RUN];                                                                                   \
-    GLOBAL R *q = (nontemporal) ? (GLOBAL R *)(U64)haul_lines : (o);
-#define PUT_LINES(R, o, q, n) haul_put_lines((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q), (U64)(n) * sizeof(R))
-#define PUT_LINE(o, q)        haul_put_line((GLOBAL U8 *)(o), (GLOBAL const U8 *)(U64)(q))
+enum { HAS_LINES = 1, FIXED_BLOCK = 256 };
+FUNC GLOBAL void *LINES_IN(PRIVATE void *memory) { return (GLOBAL void *)(U64)memory; }
 FUNC void PUT_LINES_END(I32 nontemporal) { if (nontemporal) __builtin_ia32_sfence(); }
 FUNC U64 BYTES_TO_LINE(GLOBAL const void *o) { return -(U64)o & 63; }
-#define COUNTS_AS_READ(array) __asm__("" : : "m"(array))
+FUNC void COUNTS_AS_READ(PRIVATE const void *line) { __asm__("" : : "m"(*(PRIVATE const char(*)[64])line)); }
 typedef uint16 haul_line __attribute__((aligned(1)));
 FUNC void haul_put_line(GLOBAL U8 *to, GLOBAL const U8 *from)
 {
     const uint16 v = *(GLOBAL const haul_line *)from;
     __builtin_nontemporal_store(v, (GLOBAL uint16 *)to);
 }
-FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
+FUNC void PUT_LINE(GLOBAL void *o, PRIVATE const void *line) { haul_put_line((GLOBAL U8 *)o, (GLOBAL const U8 *)(U64)line); }
+FUNC void PUT_LINES(GLOBAL void *o, GLOBAL const void *q, U64 size)
 {
+    GLOBAL U8 *to = (GLOBAL U8 *)o;
+    GLOBAL const U8 *from = (GLOBAL const U8 *)q;
     const U64 before = BYTES_TO_LINE(to), head = before < size ? before : size, last = size - (size - head) % 64;
     for (U64 k = 0; k < head; k++) to[k] = from[k];
     for (U64 k = head; k < last; k += 64) haul_put_line(to + k, from + k);
@@ -192,13 +190,13 @@ FUNC void haul_put_lines(GLOBAL U8 *to, GLOBAL const U8 *from, U64 size)
 }
 #else
 FUNC void FETCH_AHEAD(GLOBAL const void *at) { (void)at; }
-#define PAST_CACHES 0
-#define LINES_FOR(R, q, o, nontemporal) GLOBAL R *q = (o);
-#define PUT_LINES(R, o, q, n)           (void)0
-#define PUT_LINE(o, q)                  (void)0
+enum { HAS_LINES = 0, FIXED_BLOCK = 0 };
+FUNC GLOBAL void *LINES_IN(PRIVATE void *memory) { (void)memory; return 0; }
+FUNC void PUT_LINES(GLOBAL void *o, GLOBAL const void *q, U64 size) { (void)o, (void)q, (void)size; }
+FUNC void PUT_LINE(GLOBAL void *o, PRIVATE const void *line) { (void)o, (void)line; }
 FUNC void PUT_LINES_END(I32 nontemporal) { (void)nontemporal; }
 FUNC U64 BYTES_TO_LINE(GLOBAL const void *o) { (void)o; return 0; }
-#define COUNTS_AS_READ(array)           (void)(array)
+FUNC void COUNTS_AS_READ(PRIVATE const void *line) { (void)line; }
 #endif
 
 /* Mathematical functions of type A. Drivers may define the built-in functions as macros, which would change the names of

@@ -144,15 +144,16 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         I64             at[2], row = pointwise_row(&p, i, ITEMS_END - i, 2, at);
         GLOBAL T       *o = out + at[0];
         GLOBAL const T *v = x + at[1];
-        if (PAST_CACHES && step == 1) {
-            PUT_LINES(T, o, v, row);
-        } else if (HAS_VECTORS && PAST_CACHES && step == 2) {
+        if (HAS_LINES && p.nontemporal && step == 1) {
+            PUT_LINES(o, v, (U64)row * sizeof(T));
+        } else if (HAS_VECTORS && HAS_LINES && p.nontemporal && step == 2) {
             copy_every_second(o, v, row);
-        } else if (PAST_CACHES) {
-            LINES_FOR(T, q, o, 1)
+        } else if (HAS_LINES && p.nontemporal) {
+            T lines[LINES_RUN];
+            GLOBAL T *q = (GLOBAL T *)LINES_IN(lines);
             row = least(row, LINES_RUN);
             copy_apart(q, v, 1, step, row);
-            PUT_LINES(T, o, q, row);
+            PUT_LINES(o, q, (U64)row * sizeof(T));
         } else if (to_step == 1 && step == 1) {
             copy_row(o, v, 1, row);
         } else if (HAS_VECTORS && to_step == 1 && step == 2) {
@@ -164,7 +165,7 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
         }
         i += ITEMS_STEP(row);
     }
-    PUT_LINES_END(PAST_CACHES);
+    PUT_LINES_END(HAS_LINES && p.nontemporal);
 }
 #else
 KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
@@ -185,28 +186,28 @@ KERNEL2(copy_rows, pointwise_params, T, out, const T, x)
 #endif
 
 /* RAW_LOAD, as LOAD would convert. Copies of halves preserve every bit. */
-EXPAND(pointwise1, cast_bool, T, STORE, U8, U8, RAW_LOAD, x, cast_bool_of(x != 0), NEVER, cast_bool_of(x != 0))
-EXPAND(pointwise1, cast_u8, T, STORE, U8, U8, RAW_LOAD, x, cast_u8_of(x), NEVER, cast_u8_of(x))
-EXPAND(pointwise1, cast_i8, T, STORE, I8, I8, RAW_LOAD, x, cast_i8_of(x), NEVER, cast_i8_of(x))
-EXPAND(pointwise1, cast_i16, T, STORE, I16, I16, RAW_LOAD, x, cast_i16_of(x), NEVER, cast_i16_of(x))
-EXPAND(pointwise1, cast_i32, T, STORE, I32, I32, RAW_LOAD, x, cast_i32_of(x), NEVER, cast_i32_of(x))
-EXPAND(pointwise1, cast_i64, T, STORE, I64, I64, RAW_LOAD, x, cast_i64_of(x), NEVER, cast_i64_of(x))
-EXPAND(pointwise1, cast_u16, T, STORE, U16, U16, RAW_LOAD, x, cast_u16_of(x), NEVER, cast_u16_of(x))
-EXPAND(pointwise1, cast_u32, T, STORE, U32, U32, RAW_LOAD, x, cast_u32_of(x), NEVER, cast_u32_of(x))
-EXPAND(pointwise1, cast_u64, T, STORE, U64, U64, RAW_LOAD, x, cast_u64_of(x), NEVER, cast_u64_of(x))
+EXPAND(pointwise1, cast_bool, T, STORE, U8, U8, RAW_LOAD, x, cast_bool_of(x != 0), NEVER, cast_bool_of(x != 0), 1)
+EXPAND(pointwise1, cast_u8, T, STORE, U8, U8, RAW_LOAD, x, cast_u8_of(x), NEVER, cast_u8_of(x), 1)
+EXPAND(pointwise1, cast_i8, T, STORE, I8, I8, RAW_LOAD, x, cast_i8_of(x), NEVER, cast_i8_of(x), 1)
+EXPAND(pointwise1, cast_i16, T, STORE, I16, I16, RAW_LOAD, x, cast_i16_of(x), NEVER, cast_i16_of(x), 1)
+EXPAND(pointwise1, cast_i32, T, STORE, I32, I32, RAW_LOAD, x, cast_i32_of(x), NEVER, cast_i32_of(x), 1)
+EXPAND(pointwise1, cast_i64, T, STORE, I64, I64, RAW_LOAD, x, cast_i64_of(x), NEVER, cast_i64_of(x), 1)
+EXPAND(pointwise1, cast_u16, T, STORE, U16, U16, RAW_LOAD, x, cast_u16_of(x), NEVER, cast_u16_of(x), 1)
+EXPAND(pointwise1, cast_u32, T, STORE, U32, U32, RAW_LOAD, x, cast_u32_of(x), NEVER, cast_u32_of(x), 1)
+EXPAND(pointwise1, cast_u64, T, STORE, U64, U64, RAW_LOAD, x, cast_u64_of(x), NEVER, cast_u64_of(x), 1)
 #if defined(HAUL_KERNEL_DTYPE_f16)
-EXPAND(pointwise1, cast_f16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x)
+EXPAND(pointwise1, cast_f16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x, 1)
 #else
-EXPAND(pointwise1, cast_f16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(F16_TO_F32(x)), NEVER, cast_f32_of(F16_TO_F32(x)))
+EXPAND(pointwise1, cast_f16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(F16_TO_F32(x)), NEVER, cast_f32_of(F16_TO_F32(x)), 1)
 #endif
 #if defined(HAUL_KERNEL_DTYPE_bf16)
-EXPAND(pointwise1, cast_bf16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x)
+EXPAND(pointwise1, cast_bf16, T, RAW_STORE, U16, U16, RAW_LOAD, x, x, NEVER, x, 1)
 #else
-EXPAND(pointwise1, cast_bf16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(BF16_TO_F32(x)), NEVER, cast_f32_of(BF16_TO_F32(x)))
+EXPAND(pointwise1, cast_bf16, T, STORE, U16, U16, RAW_LOAD, x, cast_f32_of(BF16_TO_F32(x)), NEVER, cast_f32_of(BF16_TO_F32(x)), 1)
 #endif
-EXPAND(pointwise1, cast_f32, T, STORE, F32, F32, RAW_LOAD, x, cast_f32_of(x), NEVER, cast_f32_of(x))
+EXPAND(pointwise1, cast_f32, T, STORE, F32, F32, RAW_LOAD, x, cast_f32_of(x), NEVER, cast_f32_of(x), 1)
 #ifdef HAS_F64
-EXPAND(pointwise1, cast_f64, T, STORE, F64, F64, RAW_LOAD, x, cast_f64_of(x), NEVER, cast_f64_of(x))
+EXPAND(pointwise1, cast_f64, T, STORE, F64, F64, RAW_LOAD, x, cast_f64_of(x), NEVER, cast_f64_of(x), 1)
 #endif
 #endif
 /* kernel text ends */

@@ -21,7 +21,7 @@ typedef struct transpose_params {
  * TRANSPOSE_WIDE_SIDE of elements with 8 bytes: 64 bytes of a line at least, but for small elements. */
 enum { TRANSPOSE_TEAM = 32, TRANSPOSE_SIDE = 32, TRANSPOSE_WIDE_SIDE = 16 };
 
-#if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TRANSPOSE) /* of the backend */
+#if defined(HAUL_KERNEL) && IS_BITS && !defined(OWN_TILES) /* of the backend */
 /* A work item is a strip: as many rows as a cache line has elements. */
 enum { TRANSPOSE_LINE = CHUNKED ? 64 / (int)sizeof(T) : 1 };
 
@@ -55,12 +55,12 @@ KERNEL2(transpose, transpose_params, T, out, const T, x)
             for (int r = 0; r < TRANSPOSE_LINE; r++) {
                 for (int k = 0; k < TRANSPOSE_LINE; k++) line[k] = tile[k][r];
                 GLOBAL T *to_line = o + r * p.row_step + c;
-                if (PAST_CACHES && BYTES_TO_LINE(to_line) == 0) PUT_LINE(to_line, line);
+                if (HAS_LINES && p.nontemporal && BYTES_TO_LINE(to_line) == 0) PUT_LINE(to_line, line);
                 else for (int k = 0; k < TRANSPOSE_LINE; k++) to_line[k] = line[k];
             }
         }
     }
-    PUT_LINES_END(PAST_CACHES);
+    PUT_LINES_END(HAS_LINES && p.nontemporal);
 }
 #endif
 /* kernel text ends */

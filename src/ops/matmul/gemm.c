@@ -65,7 +65,7 @@ KERNEL2(gemm_pack, gemm_params, ACC, packed, const T, in1)
     }
 }
 
-#ifndef OWN_GEMM_TILE /* of the backend */
+#ifndef OWN_TILES /* of the backend, which threads share */
 TEMPLATE(gemm_store_row, R)
             if (R <= below)
             EXPAND(tile_store_row, R, c + R * p.c_row)

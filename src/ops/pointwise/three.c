@@ -32,7 +32,7 @@ EXPAND(select, lerp, T, A, LOAD, lerp_of(c, a, b))
 EXPAND(select, lerp_scalar, T, A, LOAD, ((void)b, lerp_of(c, a, SCALAR(p.scalars[0]))))
 EXPAND(select, addcmul, T, A, LOAD, c + SCALAR(p.scalars[0]) * a * b)
 EXPAND(select, addcdiv, T, A, LOAD, c + SCALAR(p.scalars[0]) * a / b)
-EXPAND(pointwise1, round_decimals, T, STORE, T, A, LOAD, x, round_decimals_of(x, s0, s1), NEVER, round_decimals_of(x, s0, s1))
+EXPAND(pointwise1, round_decimals, T, STORE, T, A, LOAD, x, round_decimals_of(x, s0, s1), NEVER, round_decimals_of(x, s0, s1), 1)
 #endif
 #endif
 /* kernel text ends */

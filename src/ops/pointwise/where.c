@@ -25,13 +25,13 @@ KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2
         GLOBAL const T *v1 = in1 + at[2], *v2 = in2 + at[3];
         if (t0 == 1 && t1 == 1 && t2 == 1 && t3 == 1)
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
-                const V c = READ(v0, j);
+                EXPAND(READ##_at, V, c, v0, j)
                 const A a = LOAD(v1, j), b = LOAD(v2, j);
                 STORE(o, j, FORMULA);
             }
         else
             VECTOR_LOOP for (I64 j = 0; j < row; j++) {
-                const V c = READ(v0, j * t1);
+                EXPAND(READ##_at, V, c, v0, j * t1)
                 const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);
                 STORE(o, j * t0, FORMULA);
             }
@@ -50,14 +50,14 @@ KERNEL4(NAME, pointwise_params, T, out, const S, in0, const T, in1, const T, in2
             EXPAND(pack_load, T, w1, v1, t2)
             EXPAND(pack_load, T, w2, v2, t3)
             PACK_LOOP for (int j = 0; j < PACK; j++) {
-                const V c = READ(w0.of, j);
+                EXPAND(READ##_at, V, c, w0.of, j)
                 const A a = LOAD(w1.of, j), b = LOAD(w2.of, j);
                 STORE(y.of, j, FORMULA);
             }
             EXPAND(pack_store, T, o, y)
         } else {
             PACK_REST for (int j = 0; j < n; j++) {
-                const V c = READ(v0, j * t1);
+                EXPAND(READ##_at, V, c, v0, j * t1)
                 const A a = LOAD(v1, j * t2), b = LOAD(v2, j * t3);
                 STORE(o, j * t0, FORMULA);
             }
@@ -72,7 +72,7 @@ EXPAND(select, where, U8, I32, RAW_LOAD, c ? a : b)
 #endif
 #if IS_FLOAT
 EXPAND(select, select_ge, T, A, LOAD, a > b ? c : a == b ? c * LIT(0.5) : LIT(0.0))
-EXPAND(pointwise2, clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0))
+EXPAND(pointwise2, clamp_backward, T, STORE, b >= s0 && b <= s1 ? a : LIT(0.0), 1)
 #endif
 #endif
 /* kernel text ends */

@@ -94,8 +94,12 @@ FUNC void reduce_put_sum(GLOBAL ACC *out, I64 i, ACC s, GLOBAL const ACC *c, U64
     reduce_store(out, i, s, narrow);
 }
 /* How kernels store output k: a sum, with the last step, or an element. */
-#define REDUCE_PUT_SUM(k, s) reduce_put_sum(out, p.out_offset + (k), s, centre + p.centre + (k), p.divisor, p.finish, p.narrow)
-#define REDUCE_PUT(k, e)     STORE(out, p.out_offset + (k), e)
+TEMPLATE(REDUCE_PUT_SUM, K, S)
+            reduce_put_sum(out, p.out_offset + (K), S, centre + p.centre + (K), p.divisor, p.finish, p.narrow);
+END_TEMPLATE
+TEMPLATE(REDUCE_PUT, K, E)
+            STORE(out, p.out_offset + (K), E);
+END_TEMPLATE
 
 #include "ops/reduce/reduce_mend_kernel.h"
 
@@ -127,7 +131,9 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
             EACH_REST(l, p.run - whole) OF_LANE(r, l) = IN_REST(l, p.run - whole, NAME##_step(OF_LANE(r, l), NAME##_term(LOAD(v, whole + l), f, c)), OF_LANE(r, l));
             LANE_TREE(V, r, NAME##_step)
             const V row = OF_FIRST_LANE(r);
-            if (IS_FIRST_LANE) PUT(i, row);
+            if (IS_FIRST_LANE) {
+                EXPAND(PUT, i, row)
+            }
 #if MENDS
             if (reduce_is_lost(row, p.mends)) reduce_mend_row(out, x, centre, p, i, row);
 #endif
@@ -167,7 +173,9 @@ KERNEL3(NAME, reduce_params, R, out, const T, x, const ACC, centre)
         }
         LANE_TREE(V, s, NAME##_step)
         const V all = OF_FIRST_LANE(s);
-        if (IS_FIRST_LANE) PUT(i, all);
+        if (IS_FIRST_LANE) {
+            EXPAND(PUT, i, all)
+        }
 #if MENDS
         if (reduce_is_lost(all, p.mends)) reduce_mend_row(out, x, centre, p, i, all);
 #endif
@@ -189,7 +197,9 @@ KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
             for (I64 j = 0; j < p.run; j++)
                 for (int l = 0; l < REDUCE_SIDE; l++)
                     s[l] = NAME##_step(s[l], NAME##_term(LOAD(base, l * step + j * stride), LOAD(base, l * step), c + l));
-            for (int l = 0; l < REDUCE_SIDE; l++) PUT(i + l, s[l]);
+            for (int l = 0; l < REDUCE_SIDE; l++) {
+                EXPAND(PUT, i + l, s[l])
+            }
         }
 #if MENDS
         if (p.mends) reduce_mend_range(out, x, centre, p, ITEMS_BEGIN, i, REDUCE_FORM_FEW);
@@ -201,7 +211,7 @@ KERNEL3(NAME##_few, reduce_params, R, out, const T, x, const ACC, centre)
         const A f = LOAD(base, 0);
         V s = NAME##_start(f);
         for (I64 j = 0; j < p.run; j++) s = NAME##_step(s, NAME##_term(LOAD(base, j * stride), f, c));
-        PUT(i, s);
+        EXPAND(PUT, i, s)
 #if MENDS
         if (reduce_is_lost(s, p.mends)) reduce_mend_column(out, x, centre, p, i, s, REDUCE_FORM_FEW);
 #endif
@@ -235,7 +245,9 @@ KERNEL3(NAME##_columns, reduce_params, R, out, const T, x, const ACC, centre)
             }
             for (int l = 0; l < width; l++) s[l] = NAME##_step(s[l], t[l]);
         }
-        for (int l = 0; l < width; l++) PUT(i + l, s[l]);
+        for (int l = 0; l < width; l++) {
+            EXPAND(PUT, i + l, s[l])
+        }
 #if MENDS
         if (CHUNKED && p.mends) reduce_mend_range(out, x, centre, p, i, i + width, REDUCE_FORM_COLUMNS);
         if (!CHUNKED && reduce_is_lost(s[0], p.mends)) reduce_mend_column(out, x, centre, p, i, s[0], REDUCE_FORM_COLUMNS);

@@ -50,7 +50,9 @@ TEMPLATE(reduce_sides, NAME, V, PUT, HAS_FOURS, HAS_REST)
                 EACH_SIDE(l) sides[r][l] = NAME##_step(low[l], high[l]);
             }
             EXPAND(group_tree, V, sides, NAME##_step)
-            EACH_SIDE(r) PUT(i + r, sides[0][r]);
+            EACH_SIDE(r) {
+                EXPAND(PUT, i + r, sides[0][r])
+            }
         }
 END_TEMPLATE
 TEMPLATE(reduce_groups, NAME, R, V, PUT, MENDS, LONGEST)
