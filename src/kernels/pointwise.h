@@ -227,7 +227,7 @@ KERNEL2(NAME, pointwise_params, R, out, const S, in0)
                 EXPAND(READ##_at, V, X, v, j)
                 far |= IS_FAR(X);
             }
-        const U32 blocks = !far && BLOCKS && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
+        const U32 blocks = BLOCKS && !far && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
         row = far ? row : pointwise_part(row, BLOCKS_HAVE_LINES && p.nontemporal ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? block : 1);
         if (blocks)
             for (I64 k = 0; k < row; k += block) {
@@ -291,7 +291,7 @@ KERNEL3(NAME, pointwise_params, R, out, const T, in0, const T, in1)
         I64 at[3], row = pointwise_row(&p, i, ITEMS_END - i, 3, at);
         GLOBAL R *o = out + at[0];
         GLOBAL const T *v0 = in0 + at[1], *v1 = in1 + at[2];
-        const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = dense && BLOCKS && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
+        const U32 dense = t0 == 1 && t1 == 1 && (t2 == 1 || t2 == 0), blocks = BLOCKS && dense && pointwise_in_blocks(row, block, BLOCKS_HAVE_LINES && p.nontemporal, BYTES_TO_LINE(o));
         row = dense ? pointwise_part(row, BLOCKS_HAVE_LINES && p.nontemporal ? (I64)(BYTES_TO_LINE(o) / sizeof(R)) : 0, blocks ? block : 1) : row;
         if (blocks && t2 == 1)
             for (I64 k = 0; k < row; k += block) {
