@@ -421,6 +421,8 @@ static haul_status check(const haul__call *c, const grid_attributes *a)
 
 static haul_status compose(haul__call *c)
 {
+    static const int paddings[] = {
+        [HAUL_GRID_ZEROS] = GRID_ZEROS, [HAUL_GRID_BORDER] = GRID_BORDER, [HAUL_GRID_REFLECTION] = GRID_REFLECTION};
     const grid_attributes *a = haul__attributes(c);
     haul_tensor           *x = c->operands[X], *grid = c->operands[GRID];
     if (check(c, a))
@@ -431,13 +433,11 @@ static haul_status compose(haul__call *c)
                            .mode = a->mode == HAUL_BILINEAR  ? GRID_LINEAR
                                    : a->mode == HAUL_NEAREST ? GRID_NEAREST
                                                              : GRID_CUBIC,
-                           .padding = a->padding,
+                           .padding = paddings[a->padding],
                            .corners = a->corners};
     c->results[0] = haul_cast(HAUL__APPLY(grid_sample_planes, &s, haul_cast(x, wide), haul_cast(grid, wide)), dtype);
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
-
-_Static_assert((int)HAUL_GRID_ZEROS == GRID_ZEROS && (int)HAUL_GRID_REFLECTION == GRID_REFLECTION, "one order");
 
 HAUL__OPERATION(grid_sample) = {
     .name = "haul_grid_sample",

@@ -160,7 +160,14 @@ KERNEL4(resample_backward, resample_params, T, out, const T, in0, const T, weigh
 /* kernel text ends */
 // clang-format on
 
-_Static_assert((int)RESAMPLE_SMOOTH_CUBIC == (int)HAUL__RESAMPLE_SMOOTH_CUBIC, "one order");
+static const I32 kinds[] = {
+    [HAUL__RESAMPLE_NEAREST] = RESAMPLE_NEAREST,
+    [HAUL__RESAMPLE_LINEAR] = RESAMPLE_LINEAR,
+    [HAUL__RESAMPLE_CUBIC] = RESAMPLE_CUBIC,
+    [HAUL__RESAMPLE_AREA] = RESAMPLE_AREA,
+    [HAUL__RESAMPLE_SMOOTH_LINEAR] = RESAMPLE_SMOOTH_LINEAR,
+    [HAUL__RESAMPLE_SMOOTH_CUBIC] = RESAMPLE_SMOOTH_CUBIC,
+};
 
 /* Elements that make a share worthwhile. */
 #define GRAIN 4096
@@ -215,7 +222,7 @@ static haul_status table(const haul__call *c, const resample_attributes *a, haul
                                      .mul = of->at.mul,
                                      .add = of->at.add,
                                      .div = of->at.div,
-                                     .kind = a->kind};
+                                     .kind = kinds[a->kind]};
     return haul__launch_kernel(c, HAUL__K_resample_table, weights->dtype, HAUL__OUT(weights, spans), HAUL__PARAMS(p),
                                .grain = GRAIN / width + 1);
 }

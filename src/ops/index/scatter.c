@@ -16,7 +16,7 @@
 /* kernel text begins */
 #include "ops/index/gather_kernel.h"
 
-enum { SCATTER_SUM, SCATTER_MEAN, SCATTER_PROD, SCATTER_MAX, SCATTER_MIN }; /* haul_scatter_how */
+enum { FOLD_PROD, FOLD_MAX, FOLD_MIN };
 
 typedef struct scatter_params {
     I64 items;
@@ -67,8 +67,8 @@ FUNC I32 scatter_is_nan(A x)
 /* The two together; a NaN stays. */
 FUNC A scatter_step(I64 how, A a, A b)
 {
-    if (how == SCATTER_PROD) return a * b;
-    if (how == SCATTER_MAX) return a > b || scatter_is_nan(a) ? a : b;
+    if (how == FOLD_PROD) return a * b;
+    if (how == FOLD_MAX) return a > b || scatter_is_nan(a) ? a : b;
     return a < b || scatter_is_nan(a) ? a : b;
 }
 
@@ -107,11 +107,6 @@ KERNEL5(scatter_fold_runs, scatter_params, T, y, const I64, sorted, const I64, o
 // clang-format on
 
 enum { GRAIN = 8192, X = 0, INDEX = 1, SOURCE = 2 };
-
-_Static_assert((int)SCATTER_SUM == (int)HAUL_SCATTER_SUM && (int)SCATTER_MEAN == (int)HAUL_SCATTER_MEAN &&
-                   (int)SCATTER_PROD == (int)HAUL_SCATTER_PROD && (int)SCATTER_MAX == (int)HAUL_SCATTER_MAX &&
-                   (int)SCATTER_MIN == (int)HAUL_SCATTER_MIN,
-               "kernels have the same numbers");
 
 typedef struct scatter_attributes {
     int  axis, how; /* haul_scatter_how */
@@ -152,8 +147,10 @@ static haul_status launch_put(const haul__call *c, const work *w)
 
 static haul_status launch_fold(const haul__call *c, const work *w, int how)
 {
-    haul_tensor   *sorted, *order;
-    scatter_params p = {.at = haul__gather_describe(w->y, w->index, w->source, w->axis, true), .how = how};
+    haul_tensor     *sorted, *order;
+    static const I64 folds[] = {
+        [HAUL_SCATTER_PROD] = FOLD_PROD, [HAUL_SCATTER_MAX] = FOLD_MAX, [HAUL_SCATTER_MIN] = FOLD_MIN};
+    scatter_params p = {.at = haul__gather_describe(w->y, w->index, w->source, w->axis, true), .how = folds[how]};
     p.at.check = w->check;
     p.items = p.at.items;
     if (!haul__has_few_lines(c, &p.at))
@@ -275,21 +272,21 @@ static void product_gradient(haul__gradient *g, haul_tensor *y)
     haul_tensor *x = g->saved[X], *index = g->saved[INDEX], *source = g->saved[SOURCE], *gy = g->results[0];
     if (haul__wanted(g, X)) {
         haul_tensor *whole = haul_masked_fill(x, haul_eq_scalar(x, 0), 1);
-        g->operands[X] = haul_mul(gy, haul_div(fold(whole, a->axis, index, source, SCATTER_PROD), whole));
+        g->operands[X] = haul_mul(gy, haul_div(fold(whole, a->axis, index, source, HAUL_SCATTER_PROD), whole));
     }
     if (!haul__wanted(g, SOURCE))
         return;
     haul_tensor *zero = haul_eq_scalar(source, 0);
     haul_tensor *zeros = haul_scatter_add(haul_zeros_like(x), a->axis, index, haul_cast(zero, x->dtype));
     haul_tensor *only = haul_logical_and(zero, haul_eq_scalar(haul_gather(zeros, a->axis, index), 1));
-    haul_tensor *rest = fold(x, a->axis, index, haul_masked_fill(source, only, 1), SCATTER_PROD);
+    haul_tensor *rest = fold(x, a->axis, index, haul_masked_fill(source, only, 1), HAUL_SCATTER_PROD);
     haul_tensor *divided = haul_div(haul_gather(haul_mul(gy, y), a->axis, index), haul_masked_fill(source, zero, 1));
     g->operands[SOURCE] = haul_where(only, haul_gather(haul_mul(gy, rest), a->axis, index), divided);
 }
 
 static void fold_gradient(haul__gradient *g)
 {
-    if (((const scatter_attributes *)g->attributes)->how == SCATTER_PROD)
+    if (((const scatter_attributes *)g->attributes)->how == HAUL_SCATTER_PROD)
         product_gradient(g, g->saved_results[0]);
     else
         extreme_gradient(g, g->saved_results[0]);
@@ -331,12 +328,12 @@ static haul_tensor *neutral(haul__call *c, const scatter_attributes *a)
     haul_tensor *x = c->operands[X], *index = c->operands[INDEX];
     if (!a->exclude_self || !index->count)
         return x;
-    if (a->how == SCATTER_PROD)
+    if (a->how == HAUL_SCATTER_PROD)
         return with_number(x, a->axis, index, 1);
-    if (a->how == SCATTER_SUM || a->how == SCATTER_MEAN)
+    if (a->how == HAUL_SCATTER_SUM || a->how == HAUL_SCATTER_MEAN)
         return with_number(x, a->axis, index, 0);
     if (haul_dtype_is_float(x->dtype))
-        return with_number(x, a->axis, index, a->how == SCATTER_MAX ? -HUGE_VAL : HUGE_VAL);
+        return with_number(x, a->axis, index, a->how == HAUL_SCATTER_MAX ? -HUGE_VAL : HUGE_VAL);
     return haul_scatter(x, a->axis, index, c->operands[SOURCE]);
 }
 
@@ -354,19 +351,19 @@ static haul_status reduce(haul__call *c)
 {
     scatter_attributes *a = haul__attributes(c);
     haul_tensor        *index = c->operands[INDEX], *source = c->operands[SOURCE];
-    if (a->how < SCATTER_SUM || a->how > SCATTER_MIN)
+    if (a->how < HAUL_SCATTER_SUM || a->how > HAUL_SCATTER_MIN)
         return haul__fail(HAUL_INVALID_ARGUMENT, c->operation->name, "how", "%d is not one of haul_scatter_how",
                           a->how);
     if (haul__check_index_shapes(c, &a->axis))
         return haul_error_status();
     if (!haul__shape_equal(&source->shape, &index->shape))
         return haul__refuse_shape(c, SOURCE, "the shape of index is expected");
-    if (a->how == SCATTER_MEAN && !haul_dtype_is_float(c->operands[X]->dtype))
+    if (a->how == HAUL_SCATTER_MEAN && !haul_dtype_is_float(c->operands[X]->dtype))
         return haul__refuse_dtype(c, X, "a mean needs a floating dtype");
     haul_tensor *base = neutral(c, a);
-    const bool   adds = a->how == SCATTER_SUM || a->how == SCATTER_MEAN;
+    const bool   adds = a->how == HAUL_SCATTER_SUM || a->how == HAUL_SCATTER_MEAN;
     haul_tensor *y = adds ? haul_scatter_add(base, a->axis, index, source) : fold(base, a->axis, index, source, a->how);
-    c->results[0] = a->how == SCATTER_MEAN ? haul_div(y, counts(c, a)) : y;
+    c->results[0] = a->how == HAUL_SCATTER_MEAN ? haul_div(y, counts(c, a)) : y;
     return haul__failed(c->results[0]) ? haul_error_status() : HAUL_OK;
 }
 
