@@ -8,7 +8,7 @@
 #include "core/object.h"
 #include "engine/operation.h"
 
-enum { HAUL__MAX_STATES = 3, HAUL__MAX_SETTINGS = 8 };
+enum { HAUL__MAX_STATES = HAUL_MAX_OPTIMIZER_STATES, HAUL__MAX_SETTINGS = HAUL_MAX_OPTIMIZER_SETTINGS };
 
 /* The most parameters that one operation changes. Its call then allocates nothing, so it cannot fail for lack of memory
  * after the first pass. */

@@ -11,9 +11,6 @@
 #include "core/scope.h"
 #include "optim/optimizer.h"
 
-_Static_assert((int)HAUL_MAX_OPTIMIZER_SETTINGS == (int)HAUL__MAX_SETTINGS, "settings");
-_Static_assert((int)HAUL_MAX_OPTIMIZER_STATES == (int)HAUL__MAX_STATES, "states");
-
 static const char operation[] = "haul_optimizer_new";
 
 typedef struct own {
