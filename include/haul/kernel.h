@@ -310,7 +310,7 @@
 #define HAUL__LIST(...) {__VA_ARGS__}
 #define HAUL__TAKE(k, type, b)                                                                                         \
     enum { haul_at_##b = k };                                                                                          \
-    type *b HAUL__UNUSED = (type *)haul_buffers[k] + HAUL_AT(p.at[k]);
+    type *b HAUL__UNUSED = (type *)haul_buffers[k] + (p.at[k] < 0 ? 0 : p.at[k]);
 
 /* The kernel's function for one dtype. */
 #define HAUL__COMPILE(name, dtype, element, sum, half, take, ...)                                                      \

@@ -57,7 +57,8 @@ static char *begin_of(const haul_kernel *kernel)
     char *text = haul__strdup("");
     for (int i = 0; i < kernel->buffer_count && text; i++) {
         const char *name = kernel->buffers[i].name;
-        char *longer = haul__format("%senum { haul_at_%s = %d };\n%s += HAUL_AT(p.at[%d]);\n", text, name, i, name, i);
+        char *longer = haul__format("%senum { haul_at_%s = %d };\n%s += p.at[%d] < 0 ? 0 : p.at[%d];\n", text, name, i,
+                                    name, i, i);
         haul__free(text);
         text = longer;
     }

@@ -11,4 +11,3 @@ typedef struct haul_kernel_params {
 #define SIZE(k)       (p.sizes[k])
 #define NUMBER(k)     SCALAR(p.numbers[k])
 #define GIVEN(buffer) (p.at[haul_at_##buffer] >= 0)
-INLINE I64 HAUL_AT(I64 at) { return at < 0 ? 0 : at; } /* the offset of a buffer that may be absent */
