@@ -4,6 +4,11 @@
 import torch
 import torch.nn.functional as F
 
+try:
+    import torchvision.transforms.v2.functional as V
+except ImportError:
+    V = None
+
 WITH_GRADIENT = " with gradient"
 CHANNELS_LAST = " channels_last"
 
@@ -49,6 +54,15 @@ PLAIN = {
     "avg_pool 2x2": lambda x: F.avg_pool2d(x, 2),
     "max_pool 3x3/2": lambda x: F.max_pool2d(x, 3, stride=2, padding=1),
     "avg_pool 3x3/2": lambda x: F.avg_pool2d(x, 3, stride=2, padding=1),
+    "qr": torch.linalg.qr,
+    "svd": lambda x: torch.linalg.svd(x, full_matrices=False),
+    "fft": lambda x: torch.fft.fft(torch.view_as_complex(x)),
+    "fft2": lambda x: torch.fft.fft2(torch.view_as_complex(x)),
+    "bicubic": lambda x: F.interpolate(x, scale_factor=1.5, mode="bicubic"),
+    "median": lambda x: torch.median(x, 0),
+    "histogram": lambda x: torch.histogram(x, 100).hist,
+    "convolve by 1000": lambda x: F.conv1d(x, x[:, :, :1000]),
+    "convolve by 31x31": lambda x: F.conv2d(x, x[:, :, :31, :31]),
     "view": lambda x: x.view(2, 5),
     "reshape": lambda x: x.reshape(2, 5),
 }
@@ -107,7 +121,29 @@ def linear(x):
     return lambda x: F.linear(x, weight, bias)
 
 
+def of(prepare, work):
+    """An operation of another tensor than x."""
+
+    def made(x):
+        operand = prepare(x)
+        return lambda _: work(operand)
+
+    return made
+
+
+def solve(x):
+    n = x.shape[-1]
+    systems, right = x + n * torch.eye(n), torch.rand(x.shape[0], n, 1)
+    return lambda _: torch.linalg.solve(systems, right)
+
+
 MADE = {
+    "solve": solve,
+    "cholesky": of(lambda x: x @ x.T + torch.eye(x.shape[0]), torch.linalg.cholesky),
+    "eigh": of(lambda x: x + x.T, torch.linalg.eigh),
+    "rotate": of(lambda x: x, lambda x: V.rotate(x, 15, V.InterpolationMode.BILINEAR)),
+    "unique": of(lambda x: (x * 500).floor(), torch.unique),
+    "nonzero": of(F.relu, torch.nonzero),
     "exp into": into(lambda x, out: torch.exp(x, out=out)),
     "copy into": into(lambda x, out: out.copy_(x)),
     "add": with_other(torch.add),
