@@ -468,7 +468,8 @@ static haul_device *resolve(const char *name)
     if (s.index < 0 && s.word[letters] && is_kind(s.word, letters)) /* gpu0 */
         return invalid(name, "no device \"%.40s\"; did you mean \"%.*s:%s\"? Available: %s", name, (int)letters, s.word,
                        s.word + letters, names);
-    return invalid(name, "no device \"%.40s\": this build has no %s backend; available: %s, and gpu and auto choose one",
+    return invalid(name,
+                   "no device \"%.40s\": this build has no %s backend; available: %s, and gpu and auto choose one",
                    name, s.word, names);
 }
 

@@ -106,7 +106,8 @@ static void test_rms_norm__errors(void **state)
     (void)state;
     haul_scope  *scope = haul_scope_push();
     haul_tensor *x = haul_ones(HAUL_F32, HAUL_SHAPE(2, 3)), *w = haul_ones(HAUL_F32, HAUL_SHAPE(2));
-    assert_refused(haul_rms_norm(x, .weight = w), HAUL_SHAPE, "weight has shape [2]; [3] is expected for x of shape [2,3]");
+    assert_refused(haul_rms_norm(x, .weight = w), HAUL_SHAPE,
+                   "weight has shape [2]; [3] is expected for x of shape [2,3]");
     assert_refused(haul_rms_norm(x, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_rms_norm: eps is -1");
     assert_refused(haul_rms_norm(x, .eps = NAN), HAUL_INVALID_ARGUMENT, "eps is nan");
     assert_refused(haul_layer_norm(x, .eps = -1), HAUL_INVALID_ARGUMENT, "haul_layer_norm: eps is -1");

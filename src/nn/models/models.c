@@ -139,8 +139,7 @@ static const model *find(const char *name)
             return &models[i];
         haul__list_add(names, sizeof names, "%s", models[i].name);
     }
-    haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "name", "unknown model '%.60s'; use one of %s", name,
-               names);
+    haul__fail(HAUL_INVALID_ARGUMENT, "haul_model_new", "name", "unknown model '%.60s'; use one of %s", name, names);
     return NULL;
 }
 
