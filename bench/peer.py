@@ -44,6 +44,23 @@ def train(threads, channels_last=False, model="simplecnn", batch=64):
     return repeat(step)
 
 
+def train_layer(kind, threads):
+    """As bench/layers.c."""
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    if kind == "encoder":
+        layer, x = nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True), torch.rand(16, 64, 256)
+    else:
+        layer, x = {"lstm": nn.LSTM, "gru": nn.GRU}[kind](128, 256, batch_first=True), torch.rand(32, 64, 128)
+
+    def step():
+        layer.zero_grad(set_to_none=True)
+        y = layer(x)
+        (y if kind == "encoder" else y[0]).square().mean().backward()
+
+    return repeat(step)
+
+
 def train_dense(fused):
     """10 inputs, 16 hidden values, 1 output. `fused` updates all parameters in one call."""
     torch.set_num_threads(1)
@@ -181,6 +198,8 @@ CASES = {
     "train channels_last 2": lambda: train(2, True),
     "train resnet18": lambda: train(CORES, model="resnet18", batch=32),
     "train resnet18 channels_last": lambda: train(CORES, True, model="resnet18", batch=32),
+    **{f"layer {kind} {n}": lambda kind=kind, n=n: train_layer(kind, n)
+       for kind in ("lstm", "gru", "encoder") for n in (1, 2)},
     "train dense": lambda: train_dense(False),
     "train dense fused": lambda: train_dense(True),
     "empty 1 MiB": lambda: repeat(lambda: torch.empty(512, 512)),
