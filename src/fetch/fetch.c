@@ -8,8 +8,8 @@
 #include "base/text/ascii.h"
 #include "base/text/plain.h"
 #include "core/error.h"
+#include "fetch/download.h"
 #include "fetch/place.h"
-#include "fetch/transfer.h"
 
 #define LIMIT       ((int64_t)8 << 30)
 #define CACHE_LIMIT ((int64_t)16 << 30)
@@ -63,14 +63,14 @@ static char *shown_url(const char *url)
     return haul__format("%.*s%.*s", (int)(host - url), url, (int)strcspn(begin, "?#"), begin);
 }
 
-static haul_status transfer(const haul__fetch_place *p, const haul_fetch_options *o, int fd)
+static haul_status download(const haul__fetch_place *p, const haul_fetch_options *o, int fd)
 {
     char *shown = shown_url(o->url);
     if (!shown)
         return haul__fail_memory(HAUL__FETCH, strlen(o->url));
-    haul__transfer t = {.options = o, .url = shown, .path = p->path, .fd = fd};
+    haul__download t = {.options = o, .url = shown, .path = p->path, .fd = fd};
     struct stat    info;
-    haul_status    status = haul__transfer_run(&t);
+    haul_status    status = haul__download_run(&t);
     if (status == HAUL_OK)
         status = haul__fetch_finish(p, o, fd);
     else if (t.useless || !o->sha256 || (fstat(fd, &info) == 0 && !info.st_size))
@@ -92,7 +92,7 @@ static haul_status fetch(const haul__fetch_place *p, const haul_fetch_options *o
     status = haul__fetch_lock(p, o, &fd);
     if (status || fd < 0)
         return status;
-    status = transfer(p, o, fd);
+    status = download(p, o, fd);
     close(fd);
     return status;
 }

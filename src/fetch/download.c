@@ -1,4 +1,4 @@
-#include "fetch/transfer.h"
+#include "fetch/download.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@ enum { MOST_TRIES = 4, MOST_REDIRECTIONS = 10, CONNECT_SECONDS = 30, LEAST_SPEED
 enum { PIECE = 1 << 16 };
 
 typedef struct attempt {
-    haul__transfer             *transfer;
+    haul__download             *download;
     const haul__curl_functions *curl;
     int64_t                     begin, size; /* bytes before it, and now */
     int64_t                     total;       /* of the file; 0: not known */
@@ -35,14 +35,14 @@ static size_t take(char *data, size_t one, size_t count, void *context)
 {
     attempt     *a = context;
     const size_t size = one * count;
-    if ((uint64_t)size > (uint64_t)(a->transfer->options->limit - a->size)) {
+    if ((uint64_t)size > (uint64_t)(a->download->options->limit - a->size)) {
         a->too_large = true;
         return 0;
     }
     for (size_t done = 0; done < size;) {
         const ssize_t wrote = haul__file_fault()
                                   ? -1
-                                  : pwrite(a->transfer->fd, data + done, size - done, (off_t)(a->size + (int64_t)done));
+                                  : pwrite(a->download->fd, data + done, size - done, (off_t)(a->size + (int64_t)done));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0) {
@@ -59,7 +59,7 @@ static size_t take(char *data, size_t one, size_t count, void *context)
 static int report(void *context, int64_t total, int64_t now, int64_t to_send, int64_t sent)
 {
     attempt                  *a = context;
-    const haul_fetch_options *o = a->transfer->options;
+    const haul_fetch_options *o = a->download->options;
     (void)now, (void)to_send, (void)sent;
     a->total = total > 0 && total <= INT64_MAX - a->begin ? a->begin + total : 0;
     return o->progress && !o->progress(o->context, a->size, a->total);
@@ -75,7 +75,7 @@ static bool is_https(const char *url)
 /* 0, or what curl says of the first option that it refuses. */
 static int set_options(attempt *a, void *handle)
 {
-    const haul_fetch_options *o = a->transfer->options;
+    const haul_fetch_options *o = a->download->options;
     int (*const set)(void *, int, ...) = a->curl->easy_setopt;
     const long http = HAUL__CURL_PROTO_HTTP, https = HAUL__CURL_PROTO_HTTPS;
     const struct number {
@@ -126,7 +126,7 @@ static haul_status perform(attempt *a)
 
 static haul_status fail(const attempt *a)
 {
-    haul__transfer *t = a->transfer;
+    haul__download *t = a->download;
     if (a->code == HAUL__CURLE_ABORTED_BY_CALLBACK)
         return haul__fail(HAUL_STATE, HAUL__FETCH, "progress", "the transfer of %s was stopped", t->url);
     if (a->too_large || a->code == HAUL__CURLE_FILESIZE_EXCEEDED) {
@@ -153,21 +153,21 @@ static bool must_restart(const attempt *a)
 /* True if the connection ended early, with something to show for it, and the rest can follow. */
 static bool can_continue(const attempt *a)
 {
-    return a->transfer->options->sha256 && a->size > a->begin && !a->too_large && !a->failed &&
+    return a->download->options->sha256 && a->size > a->begin && !a->too_large && !a->failed &&
            (a->code == HAUL__CURLE_PARTIAL_FILE || a->code == HAUL__CURLE_RECV_ERROR);
 }
 
-static haul_status truncate_part(const haul__transfer *t, int64_t size)
+static haul_status truncate_part(const haul__download *t, int64_t size)
 {
     if (!haul__file_fault() && ftruncate(t->fd, (off_t)size) == 0)
         return HAUL_OK;
     return haul__fail(HAUL_IO, HAUL__FETCH, "folder", "cannot write %s.part: %s", t->path, haul__strerror(errno));
 }
 
-static haul_status receive(haul__transfer *t, const haul__curl_functions *curl, int64_t begin)
+static haul_status receive(haul__download *t, const haul__curl_functions *curl, int64_t begin)
 {
     for (int tries = 1;; tries++) {
-        attempt a = {.transfer = t, .curl = curl, .begin = begin, .size = begin};
+        attempt a = {.download = t, .curl = curl, .begin = begin, .size = begin};
         if (truncate_part(t, begin) || perform(&a))
             return haul_error_status();
         if (a.code == HAUL__CURLE_OK)
@@ -213,7 +213,7 @@ haul_status haul__check_sha256(int fd, const char *what, const haul_fetch_option
                             digits, options->sha256, fix);
 }
 
-static haul_status check(const haul__transfer *t)
+static haul_status check(const haul__download *t)
 {
     char *what = haul__format("the file at %s", t->url);
     if (!what)
@@ -224,7 +224,7 @@ static haul_status check(const haul__transfer *t)
     return status;
 }
 
-haul_status haul__transfer_run(haul__transfer *t)
+haul_status haul__download_run(haul__download *t)
 {
     const char                 *reason;
     const haul__curl_functions *curl = haul__curl(&reason);
