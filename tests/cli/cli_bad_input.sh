@@ -7,7 +7,7 @@ check "nothing was made" test ! -e r
 run 1 train "${small[@]}" --device nonsense
 complains "nonsense"
 run 1 train "${small[@]}" --device gpu0
-complains 'no device "gpu0"; did you mean "gpu:0"? There are cpu'
+complains 'no device "gpu0"; did you mean "gpu:0"? Available: cpu'
 run 1 train "${small[@]}" --device opencl1
 complains 'did you mean "opencl:1"?'
 run 1 train "${small[@]}" --device meta --run r
