@@ -49,7 +49,8 @@ static void put_rank(top_canvas *c, const top_model *m, int place, int width)
     char                  text[48] = "-";
     if (p->ranks > 1)
         snprintf(text, sizeof text, "%lld/%lld", (long long)p->rank, (long long)p->ranks);
-    canvas_right(c, TOP_PLAIN, width, text);
+    canvas_right(c, TOP_PLAIN, width - 1, text);
+    canvas_put(c, TOP_PLAIN, " ");
 }
 
 static void put_sent(top_canvas *c, const top_model *m, int place, int width)
@@ -67,8 +68,7 @@ static void put_epoch(top_canvas *c, const top_model *m, int place, int width)
         snprintf(text, sizeof text, "%lld", (long long)p->epoch);
     else
         snprintf(text, sizeof text, "%lld/%lld", (long long)p->epoch, (long long)p->epochs);
-    canvas_put(c, TOP_PLAIN, " ");
-    canvas_right(c, TOP_PLAIN, width - 1, text);
+    canvas_right(c, TOP_PLAIN, width, text);
 }
 
 static void put_loss(top_canvas *c, const top_model *m, int place, int width)
@@ -134,7 +134,7 @@ static const top_column columns[] = {
     {.title = "PID", .width = 7, .from = 60, .put = put_pid},
     {.title = " RUN", .left = true, .put = put_name},
     {.title = " DEVICE", .width = 10, .from = 100, .left = true, .put = put_device},
-    {.title = "RANK", .width = 6, .from = 60, .ranks = true, .put = put_rank},
+    {.title = "RANK ", .width = 7, .from = 60, .ranks = true, .put = put_rank},
     {.title = "EPOCH", .width = 7, .put = put_epoch},
     {.title = "LOSS", .width = 7, .from = 92, .put = put_loss},
     {.title = "ACC.", .width = 7, .from = 106, .put = put_accuracy},
