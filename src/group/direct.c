@@ -30,25 +30,20 @@ void haul__direct_introduce(haul__direct_card *out)
     haul__error_restore(&before);
 }
 
-static void describe(const haul_group_member *m, char *out, size_t size)
+bool haul__direct_suits(const haul_group *group, const haul__direct_card *cards, char *why, size_t size)
 {
-    haul__snprintf(out, size, "rank %d (host %s, process %d)", m->rank, m->host, m->process);
-}
-
-bool haul__direct_suits(const haul__direct_card *cards, const haul_group_member *members, int size, char *why,
-                        size_t why_size)
-{
-    char one[128], other[128];
-    for (int r = 0; r < size; r++) {
-        describe(&members[r], one, sizeof one);
+    const haul_group_member *members = group->members;
+    char                     one[128], other[128];
+    for (int r = 0; r < group->size; r++) {
+        haul__group_describe_rank(group, r, one, sizeof one);
         if (!cards[r].usable) {
-            haul__snprintf(why, why_size, "%s cannot use NCCL: %.280s", one, cards[r].why);
+            haul__snprintf(why, size, "%s cannot use NCCL: %.280s", one, cards[r].why);
             return false;
         }
         for (int k = 0; k < r; k++)
             if (!strcmp(cards[k].place, cards[r].place) && !strcmp(members[k].host, members[r].host)) {
-                describe(&members[k], other, sizeof other);
-                haul__snprintf(why, why_size, "%s and %s have the same GPU; NCCL needs one for each rank", other, one);
+                haul__group_describe_rank(group, k, other, sizeof other);
+                haul__snprintf(why, size, "%s and %s have the same GPU; NCCL needs one for each rank", other, one);
                 return false;
             }
     }
@@ -62,14 +57,21 @@ typedef struct answer {
     char    text[HAUL__DIRECT_WHY];
 } answer;
 
-/* Every rank knows how the others fared. The error of the first that failed is the error of all. */
+/* This rank has failed before a collective. The others make it, and get the error. */
+static haul_status pass(haul_group *g, haul_status status)
+{
+    haul__group_pass_error(g, operation);
+    return status;
+}
+
+/* Every rank learns whether the others succeeded. The error of the first that failed is the error of all. */
 static haul_status agree(haul_group *g, const haul__group_call *call, haul_status status)
 {
     const size_t size = (size_t)g->size;
     answer      *all = haul__calloc(size, sizeof *all);
     char         one[128];
     if (!all)
-        return haul__fail_memory(operation, size * sizeof *all);
+        return pass(g, haul__fail_memory(operation, size * sizeof *all));
     all[g->rank].status = status;
     if (status)
         haul__snprintf(all[g->rank].text, sizeof all->text, "%s", haul_error_message());
@@ -77,7 +79,7 @@ static haul_status agree(haul_group *g, const haul__group_call *call, haul_statu
     for (int r = 0; !status && r < g->size; r++)
         if (all[r].status) {
             all[r].text[sizeof all->text - 1] = '\0';
-            describe(&g->members[r], one, sizeof one);
+            haul__group_describe_rank(g, r, one, sizeof one);
             status = haul__fail(HAUL_BACKEND, operation, NULL,
                                 "%s cannot connect its GPU: %.250s; HAUL_CUDA_WITHOUT=nccl trains without NCCL", one,
                                 all[r].text);
@@ -116,7 +118,7 @@ haul_status haul__direct_open(haul_group *group)
 {
     haul__direct d = {.device = haul__device_current(operation)};
     if (!d.device)
-        return haul_error_status();
+        return pass(group, haul_error_status());
     d.library = haul__device_ranks(d.device);
     if (connect_all(group, &d)) {
         if (d.connection)

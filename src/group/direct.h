@@ -39,13 +39,15 @@ typedef struct haul__direct_card {
     char why[HAUL__DIRECT_WHY]; /* if it is not */
 } haul__direct_card;
 
-/* That of this process and its current device. */
+/* Fills in the card of this process and its current device. */
 void haul__direct_introduce(haul__direct_card *out);
-/* True if ranks with these cards can be connected; `hosts` has the name of each rank's host. Else why not. */
-bool haul__direct_suits(const haul__direct_card *cards, const haul_group_member *members, int size, char *why,
-                        size_t why_size);
+/* True if the ranks of a group can be connected; cards[r] is that of rank r, and the group has their hosts. If not,
+ * `why` gets the reason. */
+bool haul__direct_suits(const haul_group *group, const haul__direct_card *cards, char *why, size_t size);
 
-/* Connects the current devices of a group's ranks, which all call it. Fails on all ranks if it fails on one. */
+/* Connects the current devices of a group's ranks, which all call it. Fails on all ranks if it fails on one before the
+ * library connects, or after that. The library waits for all ranks without a limit (ncclCommInitRank): a rank that
+ * fails in it may leave the others there. */
 haul_status haul__direct_open(haul_group *group);
 void        haul__direct_close(haul_group *group);
 

@@ -175,14 +175,13 @@ static haul_status submit_chunk(haul__work *w)
 /* The exchange cannot be completed: what the device still waits for is given up. */
 static haul_status explain(haul__work *w)
 {
-    const haul_group        *g = w->group;
-    const haul_group_member *m = &g->members[g->rank];
-    haul__error_record       error;
+    char               own[128];
+    haul__error_record error;
     haul__error_save(&error);
+    haul__group_describe_rank(w->group, w->group->rank, own, sizeof own);
     haul__direct_close(w->group);
-    return haul__fail(error.status, w->name, NULL,
-                      "rank %d (host %s, process %d) has failed in collective %llu%s%.100s: %.300s", g->rank, m->host,
-                      m->process, (unsigned long long)w->number, w->what[0] ? ", " : "", w->what, error.message);
+    return haul__fail(error.status, w->name, NULL, "%s has failed in collective %llu%s%.100s: %.300s", own,
+                      (unsigned long long)w->number, w->what[0] ? ", " : "", w->what, error.message);
 }
 
 static haul_status next(haul__work *w)

@@ -117,7 +117,7 @@ static void compare_cards(haul_group *g, const introduction *all)
     haul__snprintf(g->apart, sizeof g->apart, "memory is exhausted");
     for (int r = 0; cards && r < g->size; r++)
         cards[r] = all[r].card;
-    if (cards && haul__direct_suits(cards, g->members, g->size, g->apart, sizeof g->apart))
+    if (cards && haul__direct_suits(g, cards, g->apart, sizeof g->apart))
         g->apart[0] = '\0';
     haul__free(cards);
 }
@@ -313,6 +313,12 @@ haul_status haul__group_check_rank(const haul_group *group, int rank, const char
         return HAUL_OK;
     return haul__fail(HAUL_INVALID_ARGUMENT, operation, argument, "there is no rank %d; the group has ranks 0 to %d",
                       rank, group->size - 1);
+}
+
+void haul__group_describe_rank(const haul_group *group, int rank, char *out, size_t size)
+{
+    const haul_group_member *m = &group->members[rank];
+    haul__snprintf(out, size, "rank %d (host %s, process %d)", rank, m->host, m->process);
 }
 
 int64_t haul__group_number(const haul_group *group)

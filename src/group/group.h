@@ -27,6 +27,9 @@ typedef struct haul__group_call {
 haul_status haul__group_check(const haul_group *group, const char *operation);
 haul_status haul__group_check_rank(const haul_group *group, int rank, const char *operation, const char *argument);
 
+/* Writes "rank 2 (host node7, process 4711)", as errors name a rank of the group. */
+void haul__group_describe_rank(const haul_group *group, int rank, char *out, size_t size);
+
 /* A number for a group, which attributes of operations have in the place of a pointer; and the group of a number, or
  * NULL, with the error recorded, if it has ended. */
 int64_t     haul__group_number(const haul_group *group);

@@ -225,10 +225,8 @@ static bool is_late(const haul__work *w, int r)
 
 static void blame(const haul__work *w, int first, int count)
 {
-    const haul_group        *g = w->group;
-    const haul_group_member *m = &g->members[first];
-    const peer              *p = &peers[g->places[first]];
-    char                     which[96], what[160], others[48] = "";
+    const peer *p = &peers[w->group->places[first]];
+    char        one[128], which[96], what[160], others[48] = "";
     if (w->collective)
         haul__snprintf(which, sizeof which, "collective %llu", (unsigned long long)w->number);
     else
@@ -243,9 +241,9 @@ static void blame(const haul__work *w, int first, int count)
     if (count > 1)
         haul__snprintf(others, sizeof others, ", nor do %d other ranks", count - 1);
     char text[512];
-    haul__snprintf(text, sizeof text, "%s%s%.100s%s cannot be completed%s: rank %d (host %s, process %d) %s%s", which,
-                   w->what[0] ? " (" : "", w->what, w->what[0] ? ")" : "", "", first, m->host, m->process, what,
-                   others);
+    haul__group_describe_rank(w->group, first, one, sizeof one);
+    haul__snprintf(text, sizeof text, "%s%s%.100s%s cannot be completed: %s %s%s", which, w->what[0] ? " (" : "",
+                   w->what, w->what[0] ? ")" : "", one, what, others);
     lose_with(w->name, text);
 }
 
@@ -274,12 +272,9 @@ static void judge_exit(void)
     for (int r = 0; r < processes(); r++) {
         if (r == self() || peers[r].leaving || peers[r].answered)
             continue;
-        char                     text[256];
-        const haul_group_member *m = &line.world->members[r];
-        haul__snprintf(text, sizeof text,
-                       "rank %d (host %s, process %d) does not answer: it has stopped, has died or "
-                       "is cut off",
-                       r, m->host, m->process);
+        char one[128], text[256];
+        haul__group_describe_rank(line.world, r, one, sizeof one);
+        haul__snprintf(text, sizeof text, "%s does not answer: it has stopped, has died or is cut off", one);
         lose_with("haul_group_get", text);
         return;
     }

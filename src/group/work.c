@@ -128,12 +128,6 @@ static haul__portions equal_portions(haul__work *w, int bytes)
     return (haul__portions){.bytes = w->counts[0], .at = w->counts[1]};
 }
 
-static void describe_rank(const haul_group *g, int rank, char *out, size_t size)
-{
-    const haul_group_member *m = &g->members[rank];
-    haul__snprintf(out, size, "rank %d (host %s, process %d)", rank, m->host, m->process);
-}
-
 /* The ranks' texts have arrived: the error that all of them get. */
 static haul_status texts_arrived(haul__work *w)
 {
@@ -147,7 +141,7 @@ static haul_status texts_arrived(haul__work *w)
         }
     w->together = failed == g->size;
     if (first >= 0) {
-        describe_rank(g, first, one, sizeof one);
+        haul__group_describe_rank(g, first, one, sizeof one);
         return haul__fail(HAUL_STATE, w->name, NULL, "%s has failed before collective %llu%s%.100s: %.250s", one,
                           (unsigned long long)w->number, w->what[0] ? ", " : "", w->what,
                           w->texts + (size_t)first * HAUL__WORK_TEXT);
@@ -155,8 +149,8 @@ static haul_status texts_arrived(haul__work *w)
     for (first = 1; first < g->size && w->heads[first].hash == w->heads[0].hash; first++)
         ;
     HAUL__ASSERT(first < g->size);
-    describe_rank(g, 0, one, sizeof one);
-    describe_rank(g, first, other, sizeof other);
+    haul__group_describe_rank(g, 0, one, sizeof one);
+    haul__group_describe_rank(g, first, other, sizeof other);
     return haul__fail(HAUL_INVALID_ARGUMENT, w->name, NULL,
                       "the ranks differ in collective %llu: %s calls %.110s, but %s calls %.110s; all ranks of a group "
                       "must make the same calls in the same order",

@@ -14,10 +14,10 @@ _Static_assert(sizeof(ncclUniqueId) == HAUL__RANKS_ID, "an identifier is NCCL's"
 static haul__nccl_functions nccl;
 static int                  version;
 
-/* Its text is the reason why it is not used. */
+/* Its text says why NCCL cannot be used. */
 static haul__cuda_library library = {.once = PTHREAD_ONCE_INIT};
 
-/* Of the time of CUDA 12's drivers; Haul was not made for older ones. */
+/* NCCL 2.14: Haul uses no older version. */
 enum { LEAST_VERSION = 21400 };
 
 #define FILE_NAME "libnccl.so.2"
@@ -47,7 +47,12 @@ static void load(void)
         snprintf(library.text, sizeof library.text, "the " FILE_NAME " that was found has no %s; " FIX, missing);
         return;
     }
-    if (nccl.GetVersion(&version) != ncclSuccess || version < LEAST_VERSION) {
+    const ncclResult_t code = nccl.GetVersion(&version);
+    if (code != ncclSuccess) {
+        snprintf(library.text, sizeof library.text, "ncclGetVersion failed (code %d); " FIX, (int)code);
+        return;
+    }
+    if (version < LEAST_VERSION) {
         snprintf(library.text, sizeof library.text, "NCCL %d.%d is too old; 2.14 is needed; " FIX, version / 10000,
                  version / 100 % 100);
         return;
