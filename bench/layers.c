@@ -59,30 +59,23 @@ static bool run_layer(const bench_case *c, int64_t times)
     return !haul_device_sync(device);
 }
 
-#define LAYER(label, of)                                                                                               \
-    {.name = label ", 1 thread",                                                                                       \
-     .unit = "ms",                                                                                                     \
-     .peers = "torch:" label " 1",                                                                                     \
-     .open = open_layer,                                                                                               \
-     .run = run_layer,                                                                                                 \
-     .device = "cpu",                                                                                                  \
-     .threads = 1,                                                                                                     \
-     .context = &(of)},                                                                                                \
-        {.name = label ", 2 threads",                                                                                  \
-         .unit = "ms",                                                                                                 \
-         .peers = "torch:" label " 2",                                                                                 \
-         .open = open_layer,                                                                                           \
-         .run = run_layer,                                                                                             \
-         .device = "cpu",                                                                                              \
-         .threads = 2,                                                                                                 \
-         .context = &(of)},                                                                                            \
+#define LAYER(label, on, count, who, kind)                                                                             \
     {                                                                                                                  \
-        .name = label ", opencl:0", .unit = "ms", .peers = label ", 2 threads", .open = open_layer, .run = run_layer,  \
-        .device = "opencl:0", .context = &(of)                                                                         \
+        .name = label, .unit = "ms", .peers = who, .open = open_layer, .run = run_layer, .device = on,                 \
+        .threads = count, .context = &(kind)                                                                           \
     }
 
-static const bench_case cases[] = {LAYER("layer lstm", of_lstm), LAYER("layer gru", of_gru),
-                                   LAYER("layer encoder", of_encoder)};
+static const bench_case cases[] = {
+    LAYER("layer lstm, 1 thread", "cpu", 1, "torch:layer lstm 1", of_lstm),
+    LAYER("layer lstm, 2 threads", "cpu", 2, "torch:layer lstm 2", of_lstm),
+    LAYER("layer lstm, opencl:0", "opencl:0", 0, "layer lstm, 2 threads", of_lstm),
+    LAYER("layer gru, 1 thread", "cpu", 1, "torch:layer gru 1", of_gru),
+    LAYER("layer gru, 2 threads", "cpu", 2, "torch:layer gru 2", of_gru),
+    LAYER("layer gru, opencl:0", "opencl:0", 0, "layer gru, 2 threads", of_gru),
+    LAYER("layer encoder, 1 thread", "cpu", 1, "torch:layer encoder 1", of_encoder),
+    LAYER("layer encoder, 2 threads", "cpu", 2, "torch:layer encoder 2", of_encoder),
+    LAYER("layer encoder, opencl:0", "opencl:0", 0, "layer encoder, 2 threads", of_encoder),
+};
 
 int main(int argc, char **argv)
 {

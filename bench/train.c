@@ -66,27 +66,26 @@ static bool run_followed(const bench_case *c, int64_t times)
     return !haul_device_sync(device);
 }
 
-#define TRAINING(label, model, batch, on, n, who)                                                                      \
-    {.name = label,                                                                                                    \
-     .unit = "ms",                                                                                                     \
-     .peers = who,                                                                                                     \
-     .open = open_training,                                                                                            \
-     .run = run_training,                                                                                              \
-     .device = on,                                                                                                     \
-     .threads = n,                                                                                                     \
-     .size = batch,                                                                                                    \
-     .context = model},                                                                                                \
+/* `how`: training or followed. */
+#define TRAINING(label, how, model, batch, on, count, who)                                                             \
     {                                                                                                                  \
-        .name = label ", followed", .unit = "ms", .peers = label "," who, .open = open_followed, .run = run_followed,  \
-        .device = on, .threads = n, .size = batch, .context = model                                                    \
+        .name = label, .unit = "ms", .peers = who, .open = open_##how, .run = run_##how, .device = on,                 \
+        .threads = count, .size = batch, .context = model                                                              \
     }
 
+#define TORCH_1      "torch:train 1,torch:train channels_last 1"
+#define TORCH_2      "torch:train 2,torch:train channels_last 2"
+#define TORCH_RESNET "torch:train resnet18,torch:train resnet18 channels_last"
+
 static const bench_case cases[] = {
-    TRAINING("train cpu, 1 thread", "simplecnn", 64, "cpu", 1, "torch:train 1,torch:train channels_last 1"),
-    TRAINING("train cpu, 2 threads", "simplecnn", 64, "cpu", 2, "torch:train 2,torch:train channels_last 2"),
-    TRAINING("train cpu, resnet18", "resnet18", 32, "cpu", 0,
-             "torch:train resnet18,torch:train resnet18 channels_last"),
-    TRAINING("train opencl:0", "simplecnn", 64, "opencl:0", 0, "torch:train 2"),
+    TRAINING("train cpu, 1 thread", training, "simplecnn", 64, "cpu", 1, TORCH_1),
+    TRAINING("train cpu, 1 thread, followed", followed, "simplecnn", 64, "cpu", 1, "train cpu, 1 thread," TORCH_1),
+    TRAINING("train cpu, 2 threads", training, "simplecnn", 64, "cpu", 2, TORCH_2),
+    TRAINING("train cpu, 2 threads, followed", followed, "simplecnn", 64, "cpu", 2, "train cpu, 2 threads," TORCH_2),
+    TRAINING("train cpu, resnet18", training, "resnet18", 32, "cpu", 0, TORCH_RESNET),
+    TRAINING("train cpu, resnet18, followed", followed, "resnet18", 32, "cpu", 0, "train cpu, resnet18," TORCH_RESNET),
+    TRAINING("train opencl:0", training, "simplecnn", 64, "opencl:0", 0, "torch:train 2"),
+    TRAINING("train opencl:0, followed", followed, "simplecnn", 64, "opencl:0", 0, "train opencl:0,torch:train 2"),
 };
 
 int main(int argc, char **argv)

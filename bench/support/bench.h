@@ -20,8 +20,8 @@ struct bench_case {
     const char *name;
     const char *unit;   /* "GB/s": AMOUNT a run, divided by the time; "us", "ms", "ns": the time itself */
     double      amount; /* work in one run, in 1e9 units for GB/s and GF/s, 1e12 for TF/s */
-    const char *peers;  /* names with commas and no spaces between them: "torch:NAME" is bench/peer.py's, "NAME" another
-                           case here; may be NULL */
+    const char *peers;  /* names separated by commas without a space; a name may contain ", ". "torch:NAME" is
+                           bench/peer.py's, "NAME" another case here; may be NULL */
     const char *limit;  /* the case of bench/limits.c that shows how fast the machine can do it; may be NULL */
 
     /* Get ready, in a scope that is open until `close`; false, with a reason, leaves the case out. `run` does the work

@@ -39,25 +39,30 @@ static const haul__program_call *call_of(const merging *m, int64_t number)
 
 /* ---- writers and lifetimes ---- */
 
+/* True if the operation writes the store of its value `k`. */
+static bool writes(const merging *m, const haul_program_operation *o, int k)
+{
+    const haul_program_value *v = &m->p->values[o->value + k];
+    return o->view_of < 0 && v->store >= 0 && (k >= o->operand_count || v->written);
+}
+
 /* An update that moves computes at its own place where it finds no memory, so it writes at both. */
 static void count_writers(merging *m)
 {
     for (int64_t i = 0; i < m->p->operation_count; i++) {
         const haul_program_operation *o = &m->p->operations[i];
-        const haul_program_value     *values = m->p->values + o->value;
-        for (int k = 0; k < o->operand_count + o->result_count && o->view_of < 0; k++)
-            if (values[k].store >= 0 && (k >= o->operand_count || values[k].written))
-                m->writers[values[k].store] += m->order->items[i].moved ? 2 : 1;
+        for (int k = 0; k < o->operand_count + o->result_count; k++)
+            if (writes(m, o, k))
+                m->writers[m->p->values[o->value + k].store] += m->order->items[i].moved ? 2 : 1;
     }
 }
 
 static void note_writes(merging *m, int64_t number)
 {
     const haul_program_operation *o = &m->p->operations[number];
-    const haul_program_value     *values = m->p->values + o->value;
-    for (int k = 0; k < o->operand_count + o->result_count && o->view_of < 0; k++)
-        if (values[k].store >= 0 && (k >= o->operand_count || values[k].written))
-            m->changed[values[k].store] = number;
+    for (int k = 0; k < o->operand_count + o->result_count; k++)
+        if (writes(m, o, k))
+            m->changed[m->p->values[o->value + k].store] = number;
 }
 
 static void find_lives(merging *m)
@@ -198,7 +203,8 @@ static bool find(merging *m)
 
 /* ---- the order ---- */
 
-/* Those of a place, or of a command, without the ones that leave: the last one at it or before it. */
+/* Removes merged copies from the order. An index of a removed item becomes that of the item before it; a command of one
+ * has no item. */
 static void drop(const merging *m, haul__program_order *order, int64_t *kept)
 {
     int64_t count = 0;
