@@ -68,6 +68,9 @@ typedef struct option_texts {
 } option_texts;
 
 /* Help that several subcommands share. */
+#define GROUP_HELP                                                                                                     \
+    "mpi: the processes that the MPI library finds; nccl: the same, with their GPUs connected by NCCL; none: this "    \
+    "process; auto: nccl if each rank has an NVIDIA GPU of its own, else mpi, and none without a launcher"
 #define DEVICE_HELP "Where to compute: cpu, gpu, opencl:0, auto ...; haul devices lists them"
 #define JSON_HELP   "Print JSON lines on standard output, and nothing else"
 

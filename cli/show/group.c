@@ -29,7 +29,7 @@ static double since(int64_t began)
     return (double)(haul__system_ns() - began) * 1e-9;
 }
 
-/* All ranks measure; the figures are this rank's. The sum is where those of a training are: on this rank's device. */
+/* All ranks measure, and each keeps its own figures. The sum is on the rank's device, as in training. */
 static haul_status measure(haul_group *g, speeds *out)
 {
     const haul__group_call call = {.name = "haul group", .what = "a sum of 4194304 floats"};
@@ -152,8 +152,7 @@ static const option group_rows[] = {
      .argument = "NAME",
      .initial = "auto",
      .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none"),
-     .help = "Which group: the processes that a launcher has started, those that the MPI library finds, the same with "
-             "their GPUs connected by NCCL, or this one. auto is nccl if each rank has a GPU of NVIDIA, and else mpi"},
+     .help = "Which processes. " GROUP_HELP},
     {.group = "Options",
      .name = "device",
      OPTION_TEXT_AT(group_options, device),

@@ -279,8 +279,8 @@ static const option train_rows[] = {
      OPTION_TEXT_AT(train_options, group),
      .argument = "auto|mpi|nccl|none",
      .help =
-         "Which processes train together, each on some of the --pieces of a mini-batch (8 unless given): those that "
-         "mpirun started, or none. Rank 0 prints and saves. The number of processes does not change the result",
+         "Which processes train together, each on some of the --pieces of a mini-batch (8 unless given). " GROUP_HELP
+         ". Rank 0 prints and saves. The number of processes does not change the result",
      .initial = "auto",
      .choices = OPTION_CHOICES("auto", "mpi", "nccl", "none")},
     {.group = "Machine",
